@@ -182,7 +182,7 @@ def _shared(runs: Sequence[Run], last: Sequence[Run]) -> Iterator[dict[str, Any]
         if not pairs:
             continue
         regions = [(run.region(), end.region()) for run, end in pairs]
-        values = [float(overlap_matrix({"a": a, "b": b}).loc["a", "b"]) for a, b in regions]
+        values = [float(overlap_matrix({"a": a, "b": b}).to_numpy()[0, 1]) for a, b in regions]
         over, first = over_seeds(values, "overlap"), pairs[0][0].record
         size = mean_of(float(run.record.size or 0) for run, _ in pairs)
         yield {

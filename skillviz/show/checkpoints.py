@@ -70,7 +70,7 @@ def _alt(rows: pd.DataFrame, name: str) -> str:
     """First and last value of every line."""
     told = []
     for (what, localizer), line in rows.sort_values("step").groupby(["what", "localizer"], sort=False):
-        title = localizer_style(localizer).title if localizer else state_style(what).title
+        title = localizer_style(str(localizer)).title if localizer else state_style(str(what)).title
         first, last = line.iloc[0], line.iloc[-1]
         text = formats.share if name == "needed" else metric_row(first["metric"]).text
         told.append(f"{title} from {text(first['value'])} at step {first['step']:,} to {text(last['value'])} at step "

@@ -26,7 +26,7 @@ from tests.pages.test_pages import charts, opened, words
 from tests.studies.fake_study import fake_running, fake_study
 from tests.studies.fake_tables import TASKS
 
-CHARTS = {"methods": 6, "studies": 9, "paper": 1}
+CHARTS = {"methods": 6, "studies": 13, "paper": 1}
 NOBODY = 2**22 - 1  # the number of no process
 BROKEN = {"kind": "BadModel", "message": "the model members/x cannot be read.", "hint": ""}
 

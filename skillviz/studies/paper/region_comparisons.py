@@ -179,9 +179,11 @@ def levels_off(study: StudyTables) -> list[Comparison]:
         first, last = (
             gap(str(task), steps["finetuned"].iloc[place], steps["grafted"].iloc[place], 1) for place in (0, -1)
         )
-        ends = [pd.Series({end: getattr(one, end) for end in ("value", "low", "high")}) for one in (last, first)]
+        at_first, at_last = [
+            pd.Series({end: getattr(one, end) for end in ("value", "low", "high")}) for one in (first, last)
+        ]
         if steps["finetuned"]["step"].nunique() > 1:
-            comparisons.append(gap(str(task), *ends, 1))
+            comparisons.append(gap(str(task), at_last, at_first, 1))
     return comparisons
 
 
