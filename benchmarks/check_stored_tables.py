@@ -46,6 +46,7 @@ KEYS = {
     "paths": ("path", "alpha", "id_task", "task", "metric"),
     "stability": ("base", "recipe", "task", "source", "localizer", "size"),
     "sensitivity": ("task", "localizer", "lr", "steps", "bias", "batch_size", "seed", "metric"),
+    "checkpoints": ("id_task", "step", "what", "localizer", "size", "metric"),
     "note": ("text",),
 }
 """The columns, as they were at the base, that name a row of each table of a study."""
