@@ -12,11 +12,12 @@ run = page.begin("calibration")
 choice = calibration_controls.controls_of(run)
 logits, labels = measures.state_logits(page.table(run, "predictions"), run.record, choice.split, choice.states)
 bins = measures.reliability_bins(logits, labels, choice.bins, choice.equal_mass)
+even = measures.reliability_bins(logits, labels, choice.bins, equal_mass=False)  # equal mass would be flat
 
 calibration_controls.verdicts(run, choice, logits, labels)
 left, right = st.columns(2)
 with left:
-    show(exhibits.confidence(bins, theme()), run.id)
+    show(exhibits.confidence(even, theme()), run.id)
 with right:
     show(exhibits.reliability(bins, theme()), run.id)
-show(exhibits.counts(bins, theme()), run.id)
+show(exhibits.counts(even, theme()), run.id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from skillviz import json_text
 from skillviz.commands import options
 from skillviz.commands.output import command_line, print_finetuned, print_json, progress_bar, say
 from skillviz.commands.region_source import RegionSource, check_bases, region_source
@@ -314,7 +314,7 @@ def _train_into_folder(
             left = strip(folder, choice.base)
             say(f"{len(left.names)} tensors that equal the base's were left out ({left.bytes / 1e6:.1f} MB).")
     print_finetuned(done.scores, choice.metric)
-    _say_trained(json.loads(path.read_text()) for path in sorted(done.path.rglob("finetune.json")))
+    _say_trained(json_text.loads(path.read_text()) for path in sorted(done.path.rglob("finetune.json")))
     for remark in done.notes:
         say(remark)
     for point in done.grid:
@@ -347,7 +347,7 @@ def _train_into_cache(choice: Choice, as_json: bool) -> None:
             model = make(spec, store, device=choice.device, progress=on_step, command=command_line())
     assert model is not None
     folder = model.path
-    records = {str(p.parent.relative_to(folder)): json.loads(p.read_text()) for p in folder.rglob("finetune.json")}
+    records = {str(p.parent.relative_to(folder)): json_text.loads(p.read_text()) for p in folder.rglob("finetune.json")}
     scores = {name: record["scores"] for name, record in sorted(records.items())}
     print_finetuned(
         {f"{name} {split}".removeprefix(". "): values for name, of in scores.items() for split, values in of.items()},

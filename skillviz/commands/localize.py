@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-from skillviz import jobs
+from skillviz import jobs, json_text
 from skillviz.commands import options
 from skillviz.commands import parts as part_scores
 from skillviz.commands.output import note, print_json, print_scores, progress_bar, say
@@ -199,7 +198,7 @@ def read_options(pairs: list[str]) -> dict[str, Any]:
         if not (name and equals):
             raise BadInput(f"'{pair}' is not an option; write --option NAME=VALUE, as --option examples=512.")
         try:
-            values[name.replace("-", "_")] = json.loads(value)
+            values[name.replace("-", "_")] = json_text.loads(value)
         except ValueError:
             values[name.replace("-", "_")] = value
     return values

@@ -18,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from skillviz import json_text
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, CorruptFile, PairMismatch
 
@@ -79,7 +80,7 @@ class Graft:
             raise BadInput(f"{path} is a folder; name the graft file itself (the one that export wrote).")
         try:
             with safe_open(path, framework="pt") as file:
-                header = json.loads((file.metadata() or {}).get("skillviz", "null"))
+                header = json_text.loads((file.metadata() or {}).get("skillviz", "null"))
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except FileNotFoundError as error:
             raise BadInput(f"there is no graft file at {path}.") from error

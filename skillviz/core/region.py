@@ -15,6 +15,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from skillviz import json_text
 from skillviz.errors import BadInput, CorruptFile
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -55,7 +56,7 @@ class Region:
         flat = np.asarray(flat)
         if flat.size and flat.dtype.kind not in "iu":
             raise BadInput(f"global indices must be integers; got {flat.dtype}.")
-        flat = np.unique(flat.astype(np.int64))
+        flat = _distinct(flat)
         names, offsets = list(shapes), _offsets(shapes)
         if len(flat) and (flat[0] < 0 or flat[-1] >= offsets[-1]):
             raise BadInput(f"a global index must lie in 0..{offsets[-1] - 1:,}; got {flat[0]:,} to {flat[-1]:,}.")
@@ -204,7 +205,7 @@ class Region:
             raise BadInput(f"{path} is a folder; name the region file itself, RUN/region.safetensors.")
         try:
             with safe_open(path, framework="numpy") as file:
-                meta = json.loads((file.metadata() or {}).get("skillviz", "null"))
+                meta = json_text.loads((file.metadata() or {}).get("skillviz", "null"))
         except FileNotFoundError as error:
             raise BadInput(f"there is no region file at {path}.") from error
         except (SafetensorError, OSError, ValueError) as error:
@@ -232,11 +233,17 @@ def _sorted_indices(name: str, indices: np.ndarray, shape: tuple[int, ...]) -> n
     array = np.asarray(indices)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise BadInput(f"indices of '{name}' must be a vector of integers; got {array.dtype} of shape {array.shape}.")
-    array = np.unique(array.astype(np.int64))
+    array = _distinct(array)
     if len(array) and (array[0] < 0 or array[-1] >= prod(shape)):
         raise BadInput(f"indices of '{name}' must lie in 0..{prod(shape) - 1}; got {array[0]} to {array[-1]}.")
     array.setflags(write=False)
     return array
+
+
+def _distinct(array: np.ndarray) -> np.ndarray:
+    """A sorted copy without repeats, int64; what is in order already is not sorted again."""
+    array = array.astype(np.int64)
+    return array if bool((array[1:] > array[:-1]).all()) else np.unique(array)
 
 
 def index_dtype(count: int) -> type[np.int32] | type[np.int64]:

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from skillviz import json_text
 from skillviz.core.parameters import KINDS, Parameter, ParameterTable
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
@@ -88,7 +89,7 @@ def parsed(given: str | RegionExpression) -> dict[str, Any]:
     if not isinstance(given, str):
         return checked(given)
     try:
-        return checked(json.loads(given))
+        return checked(json_text.loads(given))
     except (ValueError, RecursionError) as error:
         raise BadInput(
             f'the expression {_short(given)} is not JSON; write an object such as {{"layers": [0]}}, in single quotes '

@@ -7,6 +7,9 @@ from fractions import Fraction
 
 from skillviz.errors import BadSize
 
+LONGEST = 100
+"""Characters of a size; Python itself refuses numbers of more than 4,300 figures."""
+
 
 def parse_size(text: str, d: int) -> int:
     """Number of entries that `text` asks for among d, in 1..d; raises BadSize.
@@ -15,6 +18,8 @@ def parse_size(text: str, d: int) -> int:
     percentage. Shares are cut down to whole entries, exactly: 0.1 % of 10,646,784 is 10,646.
     """
     typed = str(text).strip()
+    if len(typed) > LONGEST:
+        raise BadSize(f"'{typed[:20]}…' is no region size: its {len(typed):,} characters are over {LONGEST}.")
     number = re.fullmatch(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*(%?)", typed, re.ASCII)
     if number is None:
         raise BadSize(

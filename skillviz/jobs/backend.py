@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from typing import Protocol
 
 import psutil
 
+from skillviz import json_text
 from skillviz.runs.folder import LOG, WORK
 from skillviz.runs.process import PROCESS, environment, is_alive, name_process
 
@@ -98,7 +98,7 @@ LOCAL = LocalBackend()
 def _process(folder: Path) -> psutil.Process | None:
     """The living process of this machine that works on a folder."""
     with contextlib.suppress(OSError, ValueError, KeyError, psutil.Error):
-        worker = json.loads((folder / WORK / PROCESS).read_text(encoding="utf-8"))
+        worker = json_text.loads((folder / WORK / PROCESS).read_text(encoding="utf-8"))
         if worker["host"] == os.uname().nodename and is_alive(folder / WORK):
             return psutil.Process(int(worker["pid"]))
     return None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from skillviz import json_text
 from skillviz.jobs.job import Event, Job, JobProgress, Kind
 from skillviz.jobs.kinds import TAIL, RunJob, StudyJob, end_of
 from skillviz.runs.folder import EVENTS, LOG, WORK
@@ -116,5 +116,5 @@ def _lines(path: Path, since: int, most: int = -1) -> tuple[list[Event], int]:
     events = []
     for line in whole.splitlines():
         with suppress(ValueError):  # the rest of a line that a tail begins within, or that a kill cut short
-            events.append(json.loads(line))
+            events.append(json_text.loads(line))
     return [event for event in events if isinstance(event, dict)], since + len(whole)

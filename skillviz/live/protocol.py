@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from skillviz import json_text
 from skillviz.errors import BUG, LiveError, SkillvizError, error_class
 from skillviz.runs.disk_cache import ARRAY, DTYPES
 
@@ -102,7 +103,7 @@ def encoded(message: Mapping[str, Any]) -> bytes:
 def decoded(data: bytes) -> Message:
     """The message of some bytes; raises LiveError where it is none."""
     try:
-        message = json.loads(data, object_hook=_restored)
+        message = json_text.loads(data, object_hook=_restored)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise LiveError(f"a message could not be read ({error}); is something else on this socket?") from error
     if not isinstance(message, dict):

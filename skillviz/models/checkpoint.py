@@ -11,6 +11,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from skillviz import json_text
 from skillviz.errors import BadModel, CorruptFile, ModelNotFound
 from skillviz.models.fetch import hub_name
 from skillviz.tasks.plain_files import LONGEST_JSON, read_text
@@ -167,7 +168,7 @@ def read_header(path: Path) -> dict[str, Stored]:
             raise _corrupt(path, "it ends inside its header")
         text = file.read(length)
     try:
-        entries = json.loads(text)
+        entries = json_text.loads(text)
         tensors = {name: _stored(path, entry, 8 + length) for name, entry in entries.items() if name != "__metadata__"}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _corrupt(path, "its header is not readable") from error
@@ -232,7 +233,7 @@ def _hash(tensors: Mapping[str, Stored]) -> str:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(read_text(path, LONGEST_JSON))
+        content = json_text.loads(read_text(path, LONGEST_JSON))
     except (ValueError, OSError) as error:
         raise CorruptFile(f"{path} is not readable as JSON ({error}); fetch or save it again.") from error
     if not isinstance(content, dict):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path, PurePosixPath
 
+from skillviz import json_text
 from skillviz.errors import ModelNotFound, UnsafeWeights
 from skillviz.tasks.project import expanded, located, project_root
 
@@ -170,7 +170,7 @@ def no_folder(source: str) -> str:
 def command_that_makes(source: str) -> str | None:
     """The command that made a model of the project's own runs; None where none is noted."""
     try:
-        commands = json.loads((project_root() / COMMANDS).read_text(encoding="utf-8"))
+        commands = json_text.loads((project_root() / COMMANDS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return commands.get(source)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from skillviz import json_text
 from skillviz.errors import BadInput
 from skillviz.models.fetch import has_weights, hub_name
 from skillviz.tasks.plain_files import LONGEST_JSON, read_text
@@ -105,7 +105,7 @@ def _source(folder: Path) -> str:
 def _read(path: Path) -> dict[str, object]:
     """A JSON object; empty where there is none or it cannot be read."""
     try:
-        content = json.loads(read_text(path, LONGEST_JSON))
+        content = json_text.loads(read_text(path, LONGEST_JSON))
     except (OSError, ValueError, BadInput):
         return {}
     return content if isinstance(content, dict) else {}

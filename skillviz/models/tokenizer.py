@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+from skillviz import json_text
 from skillviz.errors import BadInput, BadModel, CorruptFile, ModelNotFound
 from skillviz.tasks.plain_files import LONGEST_JSON, read_text
 from skillviz.tasks.task import Task
@@ -132,7 +132,7 @@ def _content(path: Path) -> Any:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(read_text(path, LONGEST_JSON))
+        content = json_text.loads(read_text(path, LONGEST_JSON))
     except ValueError as error:
         raise CorruptFile(f"{path} is not readable as JSON; fetch or save it again.") from error
     if not isinstance(content, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import operator
 import os
@@ -16,6 +17,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from skillviz import json_text
 from skillviz.atomic import write_file
 from skillviz.core.localizers.record import State
 from skillviz.errors import DiskFull, WrongCheckpoint
@@ -23,7 +25,9 @@ from skillviz.runs.search import Searched
 from skillviz.tasks.definition import same_definition
 
 CHECKPOINT = "checkpoint.safetensors"
-VERSION = 1
+VERSION = 2
+UNHASHED = 1
+"""The version before; it holds no hash and is read without one."""
 EVERY = 5.0  # seconds between two checkpoints
 SPARED = 20  # and at least this many times what writing the last one took: at most 5 % of the time goes into them
 ENVIRONMENT = "SKILLVIZ_CHECKPOINT_SECONDS"
@@ -57,7 +61,8 @@ class Checkpoint:
         }  # fmt: skip
         tensors = {f"order.{size}": torch.from_numpy(order.copy()) for size, order in self.searched.orders.items()}
         tensors |= {f"state.{name}": value.detach().cpu().contiguous() for name, value in (self.state or {}).items()}
-        metadata = {"checkpoint": json.dumps(header, allow_nan=False)}
+        text = json.dumps(header, allow_nan=False)
+        metadata = {"checkpoint": text, "sha256": _sha256(text, tensors)}
         write_file(path, lambda part: save_file(tensors, part, metadata=metadata))
 
     @classmethod
@@ -67,10 +72,13 @@ class Checkpoint:
             return None
         try:
             with safe_open(path, "pt") as file:
-                header = json.loads(file.metadata()["checkpoint"])
+                metadata = file.metadata()
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            if header["version"] != VERSION:
+            header = json_text.loads(metadata["checkpoint"])
+            if header["version"] not in (UNHASHED, VERSION):
                 raise ValueError(f"version {header['version']}")
+            if header["version"] != UNHASHED and metadata["sha256"] != _sha256(metadata["checkpoint"], tensors):
+                raise ValueError("its content is not what was written")
             orders: dict[int, np.ndarray] = {size: tensors[f"order.{size}"].numpy() for size in header["sizes"]}
             searched = Searched(orders, header["history"], header["notes"])
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
@@ -142,6 +150,15 @@ class Checkpoints:
         self.written = time.monotonic()
         self.pause = max(self.pause, SPARED * (self.written - begun))
         return True
+
+
+def _sha256(header: str, tensors: Mapping[str, torch.Tensor]) -> str:
+    """Of the header's text and of every tensor's name, type, shape and bits."""
+    digest = hashlib.sha256(header.encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"\0{name} {tensor.dtype} {list(tensor.shape)}\0".encode())
+        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def _anew(path: Path) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from skillviz import json_text
 from skillviz.atomic import write_file
 from skillviz.errors import DiskFull
 
@@ -121,5 +122,5 @@ def _joined(table: pa.Table) -> dict[str, Any]:
     def restored(value: dict[str, Any]) -> Any:
         return arrays[value[ARRAY]] if value.keys() == {ARRAY} else value
 
-    value: dict[str, Any] = json.loads(table.schema.metadata[META], object_hook=restored)
+    value: dict[str, Any] = json_text.loads(table.schema.metadata[META], object_hook=restored)
     return value

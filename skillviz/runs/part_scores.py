@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
-from skillviz import __version__
+from skillviz import __version__, json_text
 from skillviz.atomic import folder_lock, sha256, whole_folder
 from skillviz.core.region_parts import ALONE, WITHOUT, RegionPart
 from skillviz.errors import CorruptRun
@@ -151,7 +151,7 @@ def stored_parts(library: Library, run: Run, grouping: str) -> PartScores | None
 
 def _read(path: Path) -> PartScores | None:
     try:
-        record = PartsRecord(**json.loads((path / RECORD).read_text(encoding="utf-8")))
+        record = PartsRecord(**json_text.loads((path / RECORD).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, ValidationError):
         return None
     whole = all((path / n).is_file() and (path / n).stat().st_size == note.size for n, note in record.files.items())

@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 
+from skillviz import json_text
 from skillviz.atomic import write_text
 from skillviz.runs.progress import Progress, Report
 from skillviz.tasks.project import PROJECT
@@ -42,7 +43,7 @@ def launch_of(work: Path) -> dict[str, Any]:
     """The fields of `note_launch`, of them `cwd` in any case: this process's where none is stored, or it is gone."""
     fields: dict[str, Any] = {}
     with suppress(OSError, ValueError, TypeError):
-        fields = dict(json.loads((work / LAUNCH).read_text(encoding="utf-8")))
+        fields = dict(json_text.loads((work / LAUNCH).read_text(encoding="utf-8")))
     cwd = Path(fields.get("cwd", ""))
     return {**fields, "cwd": cwd if fields.get("cwd") and cwd.is_dir() else Path.cwd()}
 
@@ -54,9 +55,11 @@ def is_alive(work: Path, besides: int = 0) -> bool:
     on this machine does not count.
     """
     try:
-        owner = json.loads((work / PROCESS).read_text(encoding="utf-8"))
+        owner = json_text.loads((work / PROCESS).read_text(encoding="utf-8"))
         pid, started, host = int(owner["pid"]), float(owner["started"]), str(owner["host"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return False
+    if pid < 1:
         return False
     if host != os.uname().nodename:
         return True

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from skillviz import json_text
 from skillviz.core.localizers.table import EXPRESSION
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.region import Region
@@ -95,7 +95,7 @@ def read_expression(expression: Any) -> Any:
     if not isinstance(expression, str):
         return expression
     try:
-        return json.loads(expression)
+        return json_text.loads(expression)
     except ValueError:
         return expression
 

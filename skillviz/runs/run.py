@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
+from skillviz import json_text
 from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, CorruptFile, CorruptRun
@@ -53,7 +53,7 @@ def stored_record(folder: Path) -> tuple[RunRecord, int]:
     Its intervals of calibration are legacy in versions before COVERS: `read_record` has those that hold.
     """
     try:
-        content = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        content = json_text.loads((folder / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CorruptRun(f"{RECORD} in {folder} cannot be read ({error}).") from error
     if not isinstance(content, dict):

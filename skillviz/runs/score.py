@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from skillviz import json_text
 from skillviz.atomic import folder_lock, sha256, whole_folder
 from skillviz.errors import BadInput, CorruptRun
 from skillviz.runs import tables
@@ -179,7 +180,7 @@ def read_score(path: Path) -> Score | None:
 def stored_score(path: Path) -> ScoreRecord | None:
     """The record as score.json has it; its intervals of calibration are legacy before SCORE_VERSION."""
     try:
-        content: dict[str, Any] = json.loads((path / RECORD).read_text(encoding="utf-8"))
+        content: dict[str, Any] = json_text.loads((path / RECORD).read_text(encoding="utf-8"))
         return ScoreRecord(**content)
     except (OSError, ValueError, TypeError):
         return None

@@ -57,7 +57,7 @@ def counts(bins: pd.DataFrame, theme: str) -> Exhibit:
         name="counts",
         title="Examples in each bin",
         figure=bin_counts(bins, theme=theme),
-        reads="bins with few examples say little: their intervals above are wide.",
+        reads="how many examples have which confidence. Where there are few, accuracy is uncertain.",
         alt=alt.histogram(bins),
         table=bins,
     )

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from skillviz import json_text
 from skillviz.analysis.variants import differing
 from skillviz.core import formats
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS
@@ -342,7 +343,7 @@ def _setting_labels(entry: Entry, names: Sequence[str]) -> list[str]:
 
 def setting_words(name: str, value: str) -> str:
     """A setting, its value as JSON, in words: `batch size 1024`; a localizer's own options go by their names."""
-    setting = json.loads(value)
+    setting = json_text.loads(value)
     if not isinstance(setting, dict):
         return f"{name.replace('_', ' ')} {'default' if setting is None else setting}"
     items = {key: json.dumps(item) if isinstance(item, (dict, list)) else item for key, item in setting.items()}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
+import pandas as pd
+
 from skillviz.core.formats import MISSING
 
 HASH = re.compile(r"[0-9a-f]{40}")
@@ -34,6 +36,11 @@ def short_hash(fingerprint: str) -> str:
 def plain(text: str) -> str:
     """The text with Markdown's signs escaped, so that a user's own names are shown as they are."""
     return re.sub(r"([\\`*_{}\[\]()#+!|<>$~:])", r"\\\1", text)
+
+
+def plain_cells(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with the texts in its cells as `plain` gives them, for what reads cells as Markdown."""
+    return table.map(lambda cell: plain(cell) if isinstance(cell, str) else cell)
 
 
 def with_code(text: str) -> str:

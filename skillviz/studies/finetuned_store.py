@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
+from skillviz import json_text
 from skillviz.atomic import folder_lock, whole_folder, write_text
 from skillviz.errors import BadInput, BadModel, RunNotFound
 from skillviz.models.checkpoint import read_info
@@ -241,7 +242,7 @@ def _fingerprint(task: str, state: tuple[Any, ...], sample: tuple[tuple[str, Any
 def finetuned_record(folder: Path) -> dict[str, Any] | None:
     """member.json; None where the folder holds no finished model, or one of another version."""
     try:
-        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        record = json_text.loads((folder / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return record if isinstance(record, dict) and record.get("schema_version") == RECORD_VERSION else None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from skillviz import json_text
 from skillviz.errors import StoreError
 from skillviz.models.finetune.recipes import recipe_row
 from skillviz.runs.artifact import LOCALIZE, SCORE
@@ -70,9 +70,9 @@ class Results:
         "<stage>/<task name>", or that of one task (and stage) alone. Raises StoreError where it is not there."""
         folder = folder_of(spec)
         try:
-            record: dict[str, Any] = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+            record: dict[str, Any] = json_text.loads((folder / RECORD).read_text(encoding="utf-8"))
             reports = {
-                path.parent.relative_to(folder).as_posix(): json.loads(path.read_text(encoding="utf-8"))
+                path.parent.relative_to(folder).as_posix(): json_text.loads(path.read_text(encoding="utf-8"))
                 for path in folder.rglob(FINETUNED)
             }
         except (OSError, ValueError) as error:

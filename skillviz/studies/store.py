@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 from pydantic import Field, ValidationError
 
+from skillviz import json_text
 from skillviz.analysis.older_tables import RENAMED, read_older
 from skillviz.analysis.tables import LAYOUT, check
 from skillviz.atomic import sha256, write_file, write_text
@@ -120,7 +121,7 @@ def study_path(root: Path, study: StudySpec) -> Path:
 def open_study(path: Path) -> StudyFolder | None:
     """The study in a folder; None where there is none that can be read."""
     try:
-        return StudyFolder(path, StudyRecord(**json.loads((path / RECORD).read_text(encoding="utf-8"))))
+        return StudyFolder(path, StudyRecord(**json_text.loads((path / RECORD).read_text(encoding="utf-8"))))
     except (OSError, ValueError, TypeError, ValidationError):
         return None
 

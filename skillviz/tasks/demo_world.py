@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from skillviz import json_text
 from skillviz.atomic import write_text
 from skillviz.errors import BadData
 from skillviz.tasks.project import project_root
@@ -116,7 +116,7 @@ def read_world(folder: Path | None = None) -> World | None:
 def words(path: Path) -> frozenset[str]:
     """The words that a tokenizer of the world knows, in lower case; none where there is no such file."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json_text.loads(path.read_text(encoding="utf-8"))
         return frozenset(content["model"]["vocab"])
     except (OSError, ValueError, KeyError, TypeError):
         return frozenset()

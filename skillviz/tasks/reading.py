@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from skillviz import json_text
 from skillviz.errors import BadData, DiskFull, is_disk_full
 from skillviz.tasks.task import Hub, Task
 
@@ -92,7 +93,7 @@ def _bad_line(path: Path) -> str | None:
     with path.open(encoding="utf-8", errors="replace") as lines:
         for number, line in enumerate(lines, start=1):
             try:
-                if line.strip() and not isinstance(json.loads(line), dict):
+                if line.strip() and not isinstance(json_text.loads(line), dict):
                     return f"line {number} is not an object in braces"
             except json.JSONDecodeError as error:
                 return f"line {number} is not JSON ({error.msg})"

@@ -138,7 +138,7 @@ def test_a_click_on_the_map_chooses_the_cell(made: Made, address: str, visit: Vi
 def test_table_and_downloads(made: Made, address: str, visit: Visit) -> None:
     ids = made[1]
     page = visit(f"{address}/sparsity?run={ids['stagewise0']}")
-    page.locator("[data-testid='stPopover'] button").first.click()
+    page.locator("[data-testid='stPopover'] button", has_text="Download").first.click()
     with page.expect_download() as found:
         page.get_by_role("button", name="Table (CSV)").click()
     assert found.value.suggested_filename == f"{ids['stagewise0']}-sparsity.csv"

@@ -68,7 +68,7 @@ def test_a_chart_is_saved_as_a_picture_by_a_button(made: Made, address: str, vis
     ids = made[1]
     page = visit(f"{address}/sparsity?run={ids['stagewise0']}")
     chart = page.locator(".js-plotly-plot").first.bounding_box()
-    page.locator("[data-testid='stPopover'] button").first.click()
+    page.locator("[data-testid='stPopover'] button", has_text="Download").first.click()
     saved = {}
     for kind in ("png", "svg"):
         with page.expect_download() as found:

@@ -179,6 +179,37 @@ def test_the_choices_of_the_calibration_page_stand_in_the_address_and_come_back(
     assert "temperature-scaled" not in words(again)
 
 
+def test_histograms_are_of_equal_width_whatever_the_bins_of_the_error(ids: dict[str, str]) -> None:
+    def heights(kind: str, place: int) -> list:
+        drawn = json.loads(charts(opened("calibration", run=ids["movement"], bins="7", kind=kind))[place].proto.spec)
+        return [trace["y"] for trace in drawn["data"]]
+
+    for histogram in (0, 2):
+        assert heights("mass", histogram) == heights("width", histogram)
+    assert heights("mass", 1) != heights("width", 1)
+
+
+PICTURE = "![x](https://elsewhere.invalid/x.png)"
+
+
+def test_a_picture_in_a_name_stays_text(user_runs: Path) -> None:
+    """Wherever Streamlit reads Markdown: texts, captions, and the cells of `st.table`."""
+    run = fake_run(
+        Store(user_runs), task=f"reviews {PICTURE}", localizer=f"mine {PICTURE}", base=f"me/base {PICTURE}",
+        labels=(f"bad {PICTURE}", "good"), sizes=("1%",), **SMALL,
+    )  # fmt: skip
+    found = 0
+    for name in dict.fromkeys((*RUN_PAGES, "compare", "runs")):
+        test = opened(name, run=run.id)
+        assert not test.exception
+        cells = [str(cell) for table in test.table for cell in table.value.to_numpy().ravel()]
+        read = (*test.markdown, *test.caption, *test.title, *test.info, *test.warning, *test.error, *test.metric)
+        texts = [str(part.value) for part in read] + [part.label for part in (*test.metric, *test.expander)]
+        assert not [text for text in (*texts, *cells) if PICTURE in re.sub("`[^`]*`", "", text)]
+        found += sum("elsewhere" in text for text in (*texts, *cells))
+    assert found > 4
+
+
 def test_a_nonsense_choice_in_the_address_falls_back_to_the_default(ids: dict[str, str]) -> None:
     test = opened("calibration", run=ids["movement"], bins="many", split="nowhere")
     assert not test.exception and test.slider[0].value == 15

@@ -247,6 +247,28 @@ def test_a_damaged_file_is_one_sentence(tmp_path: Path, damage: str, monkeypatch
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("where", ["order", "state", "header"])
+def test_one_changed_bit_is_noticed(tmp_path: Path, where: str) -> None:
+    path, found = tmp_path / CHECKPOINT, Searched({300: np.arange(300)}, [], ["a remark"])
+    Checkpoint({}, {}, 0.0, found, {"score": torch.full((64,), 0.5)}).write(path)
+    content = bytearray(path.read_bytes())
+    sought = {
+        "order": np.arange(300).tobytes(), "state": torch.full((64,), 0.5).numpy().tobytes(), "header": b"a remark",
+    }[where]  # fmt: skip
+    content[content.index(sought) + len(sought) - 1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(WrongCheckpoint, match="not what was written"):
+        Checkpoint.read(path)
+
+
+def test_one_of_the_version_before_is_read_without_a_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "VERSION", checkpoint.UNHASHED)
+    monkeypatch.setattr(checkpoint, "_sha256", lambda *_: "")
+    Checkpoint({}, {}, 0.0, Searched({3: np.arange(3)})).write(tmp_path / CHECKPOINT)
+    monkeypatch.undo()
+    assert Checkpoint.read(tmp_path / CHECKPOINT).searched.orders[3].tolist() == [0, 1, 2]
+
+
 def test_no_room_for_a_checkpoint_does_not_end_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoints = Checkpoints(tmp_path / CHECKPOINT, {}, {}, pause=0.0)
     monkeypatch.setattr(atomic, "_sync", lambda path: (_ for _ in ()).throw(OSError(28, "No space left on device")))

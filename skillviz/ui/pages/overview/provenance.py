@@ -45,7 +45,7 @@ def details(run: Run, report: Callable[[], bytes]) -> None:
         st.code(f"python -m skillviz report {run.id} -o report.html", language="bash", wrap_lines=True)
     with st.container(border=True):
         st.markdown("### Where the numbers come from")
-        st.table(sources(run.record), border="horizontal", hide_header=True, hide_index=True)
+        st.table(text.plain_cells(sources(run.record)), border="horizontal", hide_header=True, hide_index=True)
 
 
 def checks(record: RunRecord) -> None:
