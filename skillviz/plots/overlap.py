@@ -14,7 +14,8 @@ from skillviz.plots.theme import DENSITY
 CHANCE = ("chance", "chance_low", "chance_high")
 COLUMNS = ("row", "column", "value", *CHANCE)
 CELL, LOW_CELL, FRAME = 62, 34, 110
-FEW = 6  # regions up to which a cell has room for what chance would give
+FEW = 6  # regions up to which a cell has room for what chance would give on average
+FEWER = 3  # and up to which for the range of it, on a narrow screen too
 OFF = 5  # pixels between a row's name and its cells
 NOTHING = "There are no two regions to compare."
 KINDS = {
@@ -34,7 +35,8 @@ def overlap_map(
 ) -> go.Figure:
     """One cell a pair of regions, its share in percent and, below it in brackets, the range that chance would give.
 
-    Of more than FEW regions the range is in the hover alone; where it is missing the mean by chance stands for it.
+    Of more than FEWER regions, or where the range is missing, the mean by chance stands for it and the range is in the
+    hover; of more than FEW both are there alone.
     `shares`: row, column (keys of runs), value, chance, chance_low and chance_high (0..1; NaN where a region is empty).
     `kind` is `iou`, which is symmetric, or `overlap`: of the column's region, the share that lies in the row's too. The
     keys name an `of`; where rows and columns are of different kinds, `axes` are the titles of x and y.
@@ -68,7 +70,8 @@ def overlap_map(
             hovertemplate="%{hovertext}<extra></extra>",
         )
     )
-    texts = [[_cell(v, c, many) for v, c in zip(*rows, strict=True)] for rows in zip(value, by_chance, strict=True)]
+    room = 0 if many else 1 if len(columns) > FEWER else 3
+    texts = [[_cell(v, c[:room]) for v, c in zip(*rows, strict=True)] for rows in zip(value, by_chance, strict=True)]
     size = 10 if many else 12
     figure.add_trace(numbers(100 * value, texts, CIVIDIS, (0, 100), theme, columns=columns, rows=names, size=size))
     for axis, labels in ((figure.layout.xaxis, columns), (figure.layout.yaxis, names)):
@@ -80,16 +83,16 @@ def overlap_map(
     return figure
 
 
-def _cell(value: float, chance: np.ndarray, many: bool) -> str:
-    """`62.1` and `(0.1–0.3)` below it, in percent; of many `62` alone."""
+def _cell(value: float, chance: np.ndarray) -> str:
+    """`62.1` and below it, in percent, `(0.1–0.3)` or, of a mean alone, `(0.2)`; `62` where there is neither."""
     if np.isnan(value):
         return ""
-    if many:
+    if not len(chance):
         return f"{100 * value:.0f}"
-    mean, *ends = ((f"{100 * one:.1f}" if one >= 0.001 else f"{100 * one:.2g}") for one in chance)
     if np.isnan(chance[0]):
         return f"{100 * value:.1f}"
-    return f"{100 * value:.1f}<br>({mean if np.isnan(chance[1:]).any() else formats.TO.join(ends)})"
+    mean, *ends = ((f"{100 * one:.1f}" if one >= 0.001 else f"{100 * one:.2g}") for one in chance)
+    return f"{100 * value:.1f}<br>({formats.TO.join(ends) if len(ends) and not np.isnan(chance).any() else mean})"
 
 
 def _hovers(value: np.ndarray, chance: np.ndarray, names: list[str], columns: list[str], kind: str) -> list[list[str]]:
