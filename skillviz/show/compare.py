@@ -94,8 +94,7 @@ def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
         name=f"compare_{kind}",
         title=overlap.TITLES[kind],
         figure=overlap_map(table, kind, theme=theme),
-        reads=f"{overlap.READS[kind]}. In brackets, the range in which 95 % of random regions with as many entries in "
-        "each tensor lie.",
+        reads=overlap.reads(kind, table["column"].nunique()),
         alt=overlap.alt(table, kind),
         table=table,
         words=(kind, "matched"),

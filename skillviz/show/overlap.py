@@ -5,12 +5,24 @@ from __future__ import annotations
 import pandas as pd
 
 from skillviz.core import formats
+from skillviz.plots.overlap import FEW, FEWER
 
 TITLES = {"iou": "Shared entries (IoU)", "overlap": "Shared entries, of one region"}
 READS = {
     "iou": "of all entries that either region has, the percentage that both have",
     "overlap": "of the entries of the column's region, the percentage that the row's region has too",
 }
+
+
+def reads(kind: str, columns: int) -> str:
+    """How to read a map of so many columns, and where on it stands what chance gives."""
+    if columns <= FEWER:
+        chance = "In brackets: the range of 95 % of random regions with as many entries in each tensor."
+    elif columns <= FEW:
+        chance = "In brackets: the mean of random regions with as many entries in each tensor; hover for 95 % of them."
+    else:
+        chance = "Hover for the mean and 95 % range of random regions with as many entries in each tensor."
+    return f"{READS[kind]}. {chance}"
 
 
 def alt(rows: pd.DataFrame, kind: str, row: str = "row", column: str = "column") -> str:

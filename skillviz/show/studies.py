@@ -14,12 +14,12 @@ from skillviz.core.metrics import HEADLINE, metric_row
 from skillviz.plots.calibration import confidence_histogram
 from skillviz.plots.composition import shares_by_kind, shares_by_layer
 from skillviz.plots.methods import against_touched
-from skillviz.plots.overlap import FEW, overlap_map
+from skillviz.plots.overlap import overlap_map
 from skillviz.plots.sensitivity import SETTINGS, SIZE, by_setting
 from skillviz.plots.theme import localizer_style
 from skillviz.show.exhibit import Exhibit, drawn_once
 from skillviz.show.methods import touched_words
-from skillviz.show.overlap import READS, TITLES, alt
+from skillviz.show.overlap import TITLES, alt, reads
 from skillviz.show.sentences import metric_value
 from skillviz.show.table_words import RECIPE_WORDS
 
@@ -52,9 +52,7 @@ def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
         name=f"study_{kind}",
         title=TITLES[kind],
         figure=overlap_map(rows, kind, of="region", axes=axes, theme=theme),
-        reads=f"{READS[kind]}; {'in the hover' if rows['column'].nunique() > FEW else 'in brackets'}, the range in "
-        "which 95 % of random regions with as many entries in each tensor lie (none where the regions are not stored). "
-        "Means over mask seeds.",
+        reads=f"{reads(kind, rows['column'].nunique())} Means over mask seeds; no chance where regions are not stored.",
         alt=alt(rows, kind),
         table=rows,
         words=(kind, "matched"),
