@@ -54,6 +54,7 @@ def test_version():
     assert call("--version").out.strip() == f"skillviz {__version__}"
 
 
+@pytest.mark.slow
 def test_it_starts_and_verifies_a_run_without_torch():
     """One process, one command after the other: none of them brings in a heavy library."""
     verify = f"runs verify {Store(shipped_root()).list()[0].id}"

@@ -80,6 +80,7 @@ def test_integrated_gradients_equal_the_slow_twin(tmp_path: Path) -> None:
     assert np.abs(found.values + values.numpy()).max() > 1e-2  # a dropped sign would show
 
 
+@pytest.mark.slow
 def test_conductance_equals_the_slow_twin_and_captum(tmp_path: Path) -> None:
     from captum.attr import LayerConductance
 

@@ -15,6 +15,7 @@ from skillviz.core.localizers.record import Selection, State, Step
 from skillviz.core.localizers.table import LOCALIZERS, localizer
 from skillviz.core.problem import Problem
 from tests.core.problems import examples, tiny_problem
+from tests.tiers import first
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "stagewise": {"steps": 9, "batch_size": 5},
@@ -93,7 +94,7 @@ def test_cut_and_resumed_is_as_if_never_cut(name: str, dtype: torch.dtype) -> No
         assert torch.equal(fresh.flat.theta, fresh.base)
 
 
-@pytest.mark.parametrize("name", LOCALIZERS)
+@pytest.mark.parametrize("name", first(LOCALIZERS))
 def test_cut_twice_and_over_several_epochs(name: str) -> None:
     problem = problem_for(labels=3)
     steps, found = whole(problem, name, 200)

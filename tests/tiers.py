@@ -1,0 +1,16 @@
+"""Which cases of a long list a plain run tries; the others are of the second step of .ci/run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+USUAL = ("stagewise", "stagewise-nested", "frank-wolfe", "learned", "movement", "random")
+"""One localizer of each kind: by stages, nested, by steps, with a gradient on the mask, without a search, by chance."""
+
+
+def first(names: Iterable[Any], is_first: Callable[[Any], bool] = USUAL.__contains__) -> list[Any]:
+    """The cases, those of the second step marked slow."""
+    return [name if is_first(name) else pytest.param(name, marks=pytest.mark.slow) for name in names]
