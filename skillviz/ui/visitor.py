@@ -85,5 +85,5 @@ def is_chosen(field: str, values: Sequence[str], offered: Collection[str]) -> bo
     if waiting:
         named = formats.listed([f"'{words.plain(value)}'" for value in waiting], 3)
         st.info(f"This link names {named}. It is not opened unless you say so.", icon=":material/link:")
-        st.button("Open", key=f"visitor.{field}", on_click=st.session_state[_LINKED].clear)
+        st.button("Open what the link names", key=f"visitor.{field}", on_click=st.session_state[_LINKED].clear)
     return not waiting

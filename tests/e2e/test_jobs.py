@@ -75,7 +75,9 @@ def form(address: str, small: Path, steps: int) -> str:
 
 
 def launched(page: Any, store: Store) -> str:
-    """Presses the button; the id of the job that then searches."""
+    """Opens the files that the address names, starts the search, and returns the id of the job that then searches."""
+    page.get_by_role("button", name="Open what the link names").first.click()
+    page.get_by_text("The two fit").wait_for()
     page.get_by_role("button", name="Start").click()
     page.get_by_text(SEARCHING).wait_for(timeout=LONG)
     return next(job.run_id for job in jobs.list(store) if job.is_open)
@@ -90,7 +92,6 @@ def process_of(store: Store, run_id: str) -> psutil.Process:
 def test_launched_watched_reloaded_and_opened(small: Path, store: Store, serve_own: Start, visit: Visit) -> None:
     _, address = serve_own()
     page = visit(form(address, small, 1500))
-    page.get_by_text("The two fit").wait_for()
     run_id = launched(page, store)
     bar = page.locator("[data-testid='stProgress']")
     before = bar.inner_text()
