@@ -20,7 +20,7 @@ from skillviz.atomic import TEMPORARY, disk_errors, sha256, write_file, write_te
 from skillviz.core.region import Region, index_dtype
 from skillviz.errors import DiskFull, StoreError
 from skillviz.runs import tables
-from skillviz.runs.process import PROCESS, is_alive, name_process
+from skillviz.runs.process import PROCESS, is_alive, name_process, unname_process
 from skillviz.runs.record import Failure, FileNote, RunRecord, Status
 from skillviz.runs.run import RANKING, RECORD, REGION, Run, read_record
 
@@ -161,7 +161,7 @@ class RunFolder:
 
     def _close(self, status: Status, **fields: Any) -> None:
         self.update(status=status, finished=now(), **fields)
-        (self.work / PROCESS).unlink(missing_ok=True)
+        unname_process(self.work)
 
     def _fail_aloud(self, failure: Failure) -> None:
         """As `fail`, with a line in the log where it fits."""
