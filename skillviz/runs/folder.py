@@ -20,7 +20,7 @@ from skillviz.atomic import TEMPORARY, disk_errors, sha256, write_file, write_te
 from skillviz.core.region import Region, index_dtype
 from skillviz.errors import DiskFull, StoreError
 from skillviz.runs import tables
-from skillviz.runs.process import PROCESS, is_alive, name_process, unname_process
+from skillviz.runs.process import PROCESS, is_alive, let_go, name_process, unname_process
 from skillviz.runs.record import Failure, FileNote, RunRecord, Status
 from skillviz.runs.run import RANKING, RECORD, REGION, Run, read_record
 
@@ -173,6 +173,7 @@ class RunFolder:
         """Nobody works on it any more: an empty process.json says so and needs no room."""
         with suppress(OSError):
             (self.work / PROCESS).write_bytes(b"")
+        let_go(self.work)
 
     def _write_record(self, fields: Mapping[str, Any]) -> None:
         record = RunRecord(**{**dict(self.record), **fields})

@@ -47,6 +47,11 @@ def unname_process(work: Path) -> None:
     """No process is named any more, and this one lets go of the folder's lock; an unwritable folder stays as it is."""
     with suppress(OSError):
         (work / PROCESS).unlink(missing_ok=True)
+    let_go(work)
+
+
+def let_go(work: Path) -> None:
+    """This process holds the folder's lock no longer."""
     if (lock := _locks.pop(work.resolve(), None)) is not None:
         lock.release()
 
