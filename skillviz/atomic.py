@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 from filelock import FileLock
 
-from skillviz.errors import DiskFull, is_disk_full
+from skillviz.errors import BadInput, DiskFull, is_disk_full
 
 TEMPORARY = ".part"
 REPLACED = ".old"
@@ -27,8 +27,10 @@ def write_file(path: Path, write: Callable[[Path], object]) -> None:
     """Has `write` fill a temporary file beside `path`, then puts it in place; raises DiskFull.
 
     After a crash at any point `path` holds what it held before, or all of the new content. Of several that write
-    at once the last one counts.
+    at once the last one counts. Raises BadInput where something is there that is no file, as a device is.
     """
+    if path.exists() and not path.is_file():
+        raise BadInput(f"{path} is a folder, a device or a pipe, which no file may replace; name a file to write to.")
     temporary = _hidden(path)
     with disk_errors(path):
         try:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from skillviz import atomic
-from skillviz.errors import DiskFull
+from skillviz.errors import BadInput, DiskFull
 
 
 def fill(folder: Path, text: str = "new") -> None:
@@ -166,3 +166,12 @@ def test_a_draft_whose_writer_s_number_another_process_has_is_abandoned(tmp_path
         os.utime(draft, (5.0, 5.0))  # long before this process began
         assert atomic._is_abandoned(draft)
         fill(draft)
+
+
+def test_a_file_replaces_no_pipe_and_no_folder(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("pipe", "folder"):
+        with pytest.raises(BadInput, match="no file may replace"):
+            atomic.write_text(tmp_path / name, "text")
+    assert (tmp_path / "pipe").is_fifo() and sorted(path.name for path in tmp_path.iterdir()) == ["folder", "pipe"]

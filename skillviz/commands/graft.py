@@ -9,9 +9,8 @@ import typer
 
 from skillviz.atomic import write_file
 from skillviz.commands import options
-from skillviz.commands.output import note, print_json, say
+from skillviz.commands.output import note, print_json, say, writable
 from skillviz.commands.runs import RunName
-from skillviz.errors import BadInput
 from skillviz.runs.library import open_run
 from skillviz.tasks.project import expanded
 
@@ -43,10 +42,7 @@ def export(
     from skillviz.runs.graft_of_run import graft_of_run  # imports torch
 
     stored = open_run(run, runs_dir)
-    if out.exists() and not overwrite:
-        raise BadInput(f"{out} exists; name another file, or add --overwrite.")
-    if not out.absolute().parent.is_dir():
-        raise BadInput(f"there is no folder {out.absolute().parent} to write {out.name} in; make it first.")
+    writable(out, overwrite)
     graft, remarks = graft_of_run(stored, base, finetuned)
     for remark in remarks:
         note(remark)

@@ -53,10 +53,12 @@ def command_line() -> str:
     return "python -m skillviz " + shlex.join(sys.argv[1:])
 
 
-def writable(out: Path | None) -> None:
+def writable(out: Path | None, overwrite: bool = True) -> None:
     """Nothing, where the file may be written or none is named; else raises BadInput, before the work is done."""
-    if out is not None and (not out.absolute().parent.is_dir() or out.is_dir()):
+    if out is not None and (not out.absolute().parent.is_dir() or (out.exists() and not out.is_file())):
         raise BadInput(f"{out} cannot be written: name a file in a folder that exists.")
+    if out is not None and out.exists() and not overwrite:
+        raise BadInput(f"{out} exists; name another file, or add --overwrite.")
 
 
 def write_table(frame: pd.DataFrame, out: Path) -> None:

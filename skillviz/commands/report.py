@@ -9,10 +9,9 @@ import typer
 
 from skillviz.atomic import write_file
 from skillviz.commands import options
-from skillviz.commands.output import print_json, say
+from skillviz.commands.output import print_json, say, writable
 from skillviz.commands.runs import RunName
 from skillviz.core.region_parts import GROUPINGS
-from skillviz.errors import BadInput
 from skillviz.runs.library import library, open_run
 from skillviz.runs.part_scores import stored_parts
 from skillviz.runs.store import Store
@@ -38,10 +37,7 @@ def report(
       python -m skillviz report sst2-roberta -o sst2.html
     """
     stored = open_run(run, runs_dir)
-    if out.exists() and not overwrite:
-        raise BadInput(f"{out} exists; name another file, or add --overwrite.")
-    if out.is_dir() or not out.absolute().parent.is_dir():
-        raise BadInput(f"{out} cannot be written: name a file in a folder that exists.")
+    writable(out, overwrite)
     seen = library(runs_dir)
     parts = [scores for grouping in GROUPINGS if (scores := stored_parts(seen, stored, grouping)) is not None]
     content = page.report(stored, [*seen.list(), *Store(stored.path.parent).list()], parts)

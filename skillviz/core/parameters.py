@@ -130,7 +130,8 @@ def graftable(
     """
     config = config or {}
     family = FAMILIES.get(model_type, UNKNOWN)
-    heads = config.get(family.heads_key, config.get("num_attention_heads"))
+    stated = config.get(family.heads_key, config.get("num_attention_heads"))
+    heads = stated if isinstance(stated, int) and stated > 0 else None
     read = [_parameter(family, name, tuple(shape), heads) for name, shape in shapes.items()]
     parameters = tuple(p for p in read if p is not None)
     if not parameters:

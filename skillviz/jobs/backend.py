@@ -14,9 +14,8 @@ from typing import Protocol
 
 import psutil
 
-from skillviz import json_text
 from skillviz.runs.folder import LOG, WORK
-from skillviz.runs.process import PROCESS, environment, is_alive, name_process
+from skillviz.runs.process import environment, is_alive, name_process, process_of
 
 PATIENCE = 1.5  # seconds that a process has to stop by itself
 POLL = 0.02
@@ -57,14 +56,14 @@ class LocalBackend:
             name_process(folder / WORK, child.pid)
 
     def alive(self, folder: Path) -> bool:
-        """Whether the process that the folder names lives (on another machine: it is assumed to)."""
+        """Whether the process that the folder names lives."""
         self._reap()
         return is_alive(folder / WORK)
 
     def cancel(self, folder: Path) -> None:
         """SIGTERM, upon which it leaves a checkpoint; SIGKILL where that does not help in time."""
         self._reap()
-        process = _process(folder)
+        process = process_of(folder / WORK)
         if process is None:
             return
         for number, patience in ((signal.SIGTERM, PATIENCE), (signal.SIGKILL, 0.4)):
@@ -93,15 +92,6 @@ class LocalBackend:
 
 
 LOCAL = LocalBackend()
-
-
-def _process(folder: Path) -> psutil.Process | None:
-    """The living process of this machine that works on a folder."""
-    with contextlib.suppress(OSError, ValueError, KeyError, psutil.Error):
-        worker = json_text.loads((folder / WORK / PROCESS).read_text(encoding="utf-8"))
-        if worker["host"] == os.uname().nodename and is_alive(folder / WORK):
-            return psutil.Process(int(worker["pid"]))
-    return None
 
 
 def _send(pid: int, number: signal.Signals) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -15,7 +14,7 @@ from skillviz.jobs.backend import Backend
 from skillviz.jobs.job import Event, Job, JobProgress, JobStatus, Kind, seconds_left
 from skillviz.jobs.slots import give_up_ticket, position, slot_in, slot_of, take_ticket
 from skillviz.runs.folder import CANCEL, EVENTS, LOG, OPEN, WORK, RunFolder
-from skillviz.runs.process import PROCESS, is_alive, launch_of, note_launch
+from skillviz.runs.process import is_alive, launch_of, note_launch, unname_process
 from skillviz.runs.record import Failure, RunRecord
 from skillviz.runs.store import Store, is_awaited, written
 from skillviz.studies.check import check
@@ -54,7 +53,7 @@ class RunJob(Job):
             folder.log(f"queued for {slot}")
         backend.start(folder.path, ["work", str(folder.path.resolve())], cwd)
         if not folder.is_open:  # it was so fast that it is done
-            (folder.work / PROCESS).unlink(missing_ok=True)
+            unname_process(folder.work)
 
     @property
     def title(self) -> str:
@@ -183,8 +182,7 @@ class StudyJob(Job):
     def close(self, root: Path) -> None:
         """No process of the folder is named any more."""
         if not is_alive(self.path / WORK):
-            with suppress(OSError):
-                (self.path / WORK / PROCESS).unlink(missing_ok=True)
+            unname_process(self.path / WORK)
 
 
 def _status(path: Path, record: StudyRecord | None) -> JobStatus:

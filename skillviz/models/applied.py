@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from pydantic import BaseModel, ValidationError
 
 from skillviz.atomic import whole_folder
 from skillviz.core.graft import Graft
@@ -19,6 +20,30 @@ from skillviz.models.fetch import resolve
 from skillviz.models.heads import is_linear
 from skillviz.models.load import DTYPES, load_model, quiet
 from skillviz.models.tokenizer import has_tokenizer, load_tokenizer
+from skillviz.tasks.refusals import refused
+
+
+class _Config(BaseModel):
+    """Of the fine-tuned model's configuration, what a graft's header says and the grafted model needs."""
+
+    architecture: list[str] | None = None
+    id2label: dict[int, str] | None = None
+    pad_token_id: int | None = None
+
+
+class _Base(BaseModel):
+    """The base that a graft was made for."""
+
+    id: str | None = None
+    fingerprint: str | None = None
+
+
+class _Header(BaseModel):
+    """What is read of a graft's header."""
+
+    base: _Base | None = None
+    readout: Literal["prompt", "head", "causal"] | None = None
+    config: _Config | None = None
 
 
 @dataclass(frozen=True)
@@ -33,23 +58,25 @@ class Applied:
 def applied(base: str | Path, graft: Graft, *, force: bool = False) -> Applied:
     """The base with the graft's values and head, in the wider dtype of the two: nothing is rounded.
 
-    Raises WrongBase where the base's weights are not those the graft was made for, unless `force`.
+    Raises WrongBase where the base's weights are not those the graft was made for, unless `force`; CorruptFile for a
+    header that cannot be read.
     """
+    header = _read_header(graft)
+    config = header.config or _Config()
     info = read_info(resolve(base))
-    notes = _check_base(info, graft.header, force)
-    readout = graft.header.get("readout")
+    notes = _check_base(info, header.base or _Base(), force)
+    readout = header.readout
     if readout is None:
         raise CorruptFile("the graft's header does not say its readout; export it again.")
-    linear = is_linear((graft.header.get("config") or {}).get("architecture") or ())
-    changes = _config_changes(graft.header, readout)
+    linear = is_linear(config.architecture or ())
+    changes = _config_changes(config, readout)
     loaded = load_model(info.folder, readout, _wider(info, graft), changes, linear and readout == "head")
     lost = sorted(loaded.made_up - set(graft.head))
     if lost:
         raise RandomHead(f"neither '{info.id}' nor the graft has '{lost[0]}', so it would be random; use its own base.")
     graft.apply(loaded.model)
-    pad = (graft.header.get("config") or {}).get("pad_token_id")
-    if pad is not None:
-        loaded.model.config.pad_token_id = pad
+    if config.pad_token_id is not None:
+        loaded.model.config.pad_token_id = config.pad_token_id
     if not has_tokenizer(info.folder):
         notes.append(f"'{info.id}' has no tokenizer, so the result has none: copy the fine-tuned model's there.")
         return Applied(loaded.model, None, tuple(notes))
@@ -98,13 +125,20 @@ def write_files(folder: Path, model: Any, tokenizer: Any, extra: Mapping[str, st
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def _check_base(info: ModelInfo, header: Mapping[str, Any], force: bool) -> list[str]:
-    recorded = header.get("base") or {}
-    if recorded.get("fingerprint") == info.fingerprint:
+def _read_header(graft: Graft) -> _Header:
+    try:
+        return _Header.model_validate(graft.header)
+    except ValidationError as error:
+        field, reason = refused(error)
+        raise CorruptFile(f"'{field}' of the graft's header cannot be read: {reason}; export it again.") from error
+
+
+def _check_base(info: ModelInfo, made_for: _Base, force: bool) -> list[str]:
+    if made_for.fingerprint == info.fingerprint:
         return []
     sentence = (
-        f"the graft was made for the base '{recorded.get('id', 'unknown')}' with fingerprint "
-        f"{str(recorded.get('fingerprint'))[:12]}; '{info.id}' has {info.fingerprint[:12]}"
+        f"the graft was made for the base '{made_for.id or 'unknown'}' with fingerprint "
+        f"{str(made_for.fingerprint)[:12]}; '{info.id}' has {info.fingerprint[:12]}"
     )
     if not force:
         raise WrongBase(f"{sentence}. Give that base, or add --force to graft onto this one anyway.")
@@ -117,11 +151,10 @@ def _wider(info: ModelInfo, graft: Graft) -> torch.dtype:
     return reduce(torch.promote_types, dtypes)
 
 
-def _config_changes(header: Mapping[str, Any], readout: str) -> dict[str, Any]:
+def _config_changes(config: _Config, readout: str) -> dict[str, Any]:
     """What the classification head asks of the configuration: its labels."""
-    names = (header.get("config") or {}).get("id2label")
-    if readout != "head" or not names:
+    labels = config.id2label
+    if readout != "head" or not labels:
         return {}
-    labels = {int(number): str(name) for number, name in names.items()}
     back = {name: number for number, name in labels.items()}
     return {"id2label": labels, "label2id": back, "problem_type": "single_label_classification"}

@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, ValidationError
 
 from skillviz import json_text
 from skillviz.errors import BadModel, CorruptFile, ModelNotFound
 from skillviz.models.fetch import hub_name
 from skillviz.tasks.plain_files import LONGEST_JSON, read_text
+from skillviz.tasks.refusals import refused
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 
@@ -29,6 +32,16 @@ FLOATS = ("F16", "BF16", "F32", "F64")
 LONGEST_HEADER = 100_000_000
 CHUNK = 1 << 22
 _known: dict[tuple[tuple[str, int, int], ...], str] = {}
+
+
+class _Config(BaseModel):
+    """The kinds of the fields of a config.json that are read here, each of which may be absent or null."""
+
+    model_type: str | None = None
+    architectures: list[str] | None = None
+    vocab_size: Annotated[int, Field(ge=1)] | None = None
+    id2label: dict[int, Any] | None = None
+    skillviz_frozen: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -126,7 +139,7 @@ def read_info(folder: Path | str) -> ModelInfo:
         return _read_adapter(folder, _read_json(adapter))
     if not (folder / "config.json").is_file():
         raise ModelNotFound(f"'{folder}' has no config.json; a model's folder needs config.json and safetensors.")
-    config = _read_json(folder / "config.json")
+    config = _read_config(folder / "config.json")
     tensors: dict[str, Stored] = {}
     for path in _weight_files(folder):
         tensors |= read_header(path)
@@ -134,7 +147,7 @@ def read_info(folder: Path | str) -> ModelInfo:
 
 
 def _read_adapter(folder: Path, adapter: dict[str, Any]) -> ModelInfo:
-    config = _read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
+    config = _read_config(folder / "config.json") if (folder / "config.json").is_file() else {}
     weights = folder / "adapter_model.safetensors"
     if not weights.is_file():
         raise ModelNotFound(f"'{folder}' has an adapter_config.json but no adapter_model.safetensors.")
@@ -148,11 +161,11 @@ def _weight_files(folder: Path) -> list[Path]:
     if not index.is_file():
         raise ModelNotFound(f"'{folder}' has no model.safetensors.")
     try:
-        names = sorted(set(_read_json(index)["weight_map"].values()))
-    except (KeyError, AttributeError) as error:
-        raise CorruptFile(f"{index} has no weight_map; fetch or save the model again.") from error
+        names = sorted({Path(name).name for name in _read_json(index)["weight_map"].values()})
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CorruptFile(f"{index} has no weight_map of file names; fetch or save the model again.") from error
     # a shard is beside its index, whatever the index claims
-    files = [folder / Path(name).name for name in names]
+    files = [folder / name for name in names]
     missing = [path.name for path in files if not path.is_file()]
     if missing:
         raise CorruptFile(f"{index} names {missing[0]}, which is not there; fetch the model again.")
@@ -229,6 +242,16 @@ def _hash(tensors: Mapping[str, Stored]) -> str:
                 digest.update(part)
                 left -= len(part)
     return digest.hexdigest()
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    config = _read_json(path)
+    try:
+        _Config.model_validate(config)
+    except ValidationError as error:
+        field, reason = refused(error)
+        raise CorruptFile(f"'{field}' of {path} cannot be read: {reason}; fetch or save the model again.") from error
+    return config
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -47,10 +47,16 @@ def vocabulary_size(folder: Path) -> int | None:
     """One more than the largest token id of the folder's tokenizer, None where its files do not tell."""
     if (folder / TOKENIZER_FILE).is_file():
         content = _read(folder / TOKENIZER_FILE)
-        vocabulary = (content.get("model") or {}).get("vocab") or {}
-        # unigram models list [piece, score]; the others map piece to id
-        size = len(vocabulary) if isinstance(vocabulary, list) else 1 + max(vocabulary.values(), default=-1)
-        return max([size, *(1 + int(token["id"]) for token in content.get("added_tokens") or [])])
+        try:
+            vocabulary = (content.get("model") or {}).get("vocab") or {}
+            # unigram models list [piece, score]; the others map piece to id
+            size = len(vocabulary) if isinstance(vocabulary, list) else 1 + max(vocabulary.values(), default=-1)
+            return max([size, *(1 + int(token["id"]) for token in content.get("added_tokens") or [])])
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            path = folder / TOKENIZER_FILE
+            raise CorruptFile(
+                f"{path} has a vocabulary that is none of tokens and ids; fetch or save it again."
+            ) from error
     if (folder / "vocab.txt").is_file():
         return len((folder / "vocab.txt").read_text(encoding="utf-8").splitlines())
     return None

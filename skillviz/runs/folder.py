@@ -20,7 +20,7 @@ from skillviz.atomic import TEMPORARY, disk_errors, sha256, write_file, write_te
 from skillviz.core.region import Region, index_dtype
 from skillviz.errors import DiskFull, StoreError
 from skillviz.runs import tables
-from skillviz.runs.process import PROCESS, is_alive, name_process
+from skillviz.runs.process import PROCESS, is_alive, let_go, name_process, unname_process
 from skillviz.runs.record import Failure, FileNote, RunRecord, Status
 from skillviz.runs.run import RANKING, RECORD, REGION, Run, read_record
 
@@ -38,6 +38,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.record = read_record(path)
+        self._has_closed = False  # whoever closed it leaves it alone: another process may have opened it again
 
     @property
     def id(self) -> str:
@@ -52,7 +53,7 @@ class RunFolder:
     @property
     def is_open(self) -> bool:
         """Whether it may still be changed; what is on disk counts, as another process may have closed it."""
-        return read_record(self.path).status in OPEN
+        return not self._has_closed and read_record(self.path).status in OPEN
 
     @property
     def is_to_stop(self) -> bool:
@@ -82,6 +83,7 @@ class RunFolder:
         halves = [path for folder in (self.path, self.work) for path in folder.glob(f".*{TEMPORARY}")]
         for path in (self.work / PROCESS, self.work / CANCEL, *artifacts(self.path), *halves):
             path.unlink(missing_ok=True)
+        self._has_closed = False
         self._write_record({"status": "queued", "error": None, "started": None, "finished": None})
 
     def update(self, **fields: Any) -> None:
@@ -161,7 +163,8 @@ class RunFolder:
 
     def _close(self, status: Status, **fields: Any) -> None:
         self.update(status=status, finished=now(), **fields)
-        (self.work / PROCESS).unlink(missing_ok=True)
+        self._has_closed = True
+        unname_process(self.work)
 
     def _fail_aloud(self, failure: Failure) -> None:
         """As `fail`, with a line in the log where it fits."""
@@ -173,6 +176,7 @@ class RunFolder:
         """Nobody works on it any more: an empty process.json says so and needs no room."""
         with suppress(OSError):
             (self.work / PROCESS).write_bytes(b"")
+        let_go(self.work)
 
     def _write_record(self, fields: Mapping[str, Any]) -> None:
         record = RunRecord(**{**dict(self.record), **fields})

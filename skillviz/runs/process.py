@@ -6,13 +6,14 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import psutil
+from filelock import FileLock, Timeout
 
 from skillviz import json_text
 from skillviz.atomic import write_text
@@ -21,17 +22,80 @@ from skillviz.tasks.project import PROJECT
 
 PROCESS = "process.json"
 LAUNCH = "launch.json"
+LOCK = "process.lock"
+PLACE = ("boot", "space")  # in process.json: this start of the machine, this container's space of process numbers
 CLOCK = 2.0  # seconds by which two readings of one process's start time may differ
 SPIN = "GOMP_SPINCOUNT"
+LOOK = 1.0  # seconds that somebody who asks whether a lock is held may hold it
 GRACE = 0.8  # seconds that a step may take after the signal, before it is broken off
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def name_process(work: Path, pid: int) -> None:
-    """Names the process of this machine that works on a folder; raises psutil.Error where it is gone."""
+    """Names the process of this machine that works on a folder; raises psutil.Error where it is gone.
+
+    This process also holds the folder's lock from now on, so that those who cannot see it know that it lives.
+    """
     process = psutil.Process(pid)
-    owner = {"pid": process.pid, "started": process.create_time(), "host": os.uname().nodename}
-    write_text(work / PROCESS, json.dumps(owner))
+    owner = {"pid": process.pid, "started": process.create_time(), "host": os.uname().nodename, **_place()}
+    write_text(work / PROCESS, json.dumps({**owner, "ticks": _ticks(pid)}))
+    if pid == os.getpid():
+        _hold(work)
+
+
+def unname_process(work: Path) -> None:
+    """No process is named any more, and this one lets go of the folder's lock; an unwritable folder stays as it is."""
+    with suppress(OSError):
+        (work / PROCESS).unlink(missing_ok=True)
+    let_go(work)
+
+
+def let_go(work: Path) -> None:
+    """This process holds the folder's lock no longer."""
+    if (lock := _locks.pop(work.resolve(), None)) is not None:
+        lock.release()
+
+
+_locks: dict[Path, FileLock] = {}
+"""The locks that this process holds, by folder; the system lets go of them with the process."""
+
+
+def _hold(work: Path) -> None:
+    if work.resolve() in _locks:
+        return
+    lock = FileLock(work / LOCK, timeout=LOOK, thread_local=False)  # another thread may let go of it
+    with suppress(Timeout, OSError, NotImplementedError):  # some file systems have no locks
+        lock.acquire()
+        _locks[work.resolve()] = lock
+
+
+def _is_held(work: Path) -> bool:
+    """Whether a process, here or elsewhere, holds the folder's lock; where that cannot be asked, it is assumed to."""
+    if not (work / LOCK).exists():
+        return False
+    if work.resolve() in _locks:
+        return True
+    try:
+        with FileLock(work / LOCK, blocking=False):
+            return False
+    except (Timeout, OSError, NotImplementedError):
+        return True
+
+
+def _place() -> dict[str, str]:
+    """Where numbers of processes mean what they mean here: this start of the machine, this container. {} off Linux."""
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return dict(zip(PLACE, (boot, os.readlink("/proc/self/ns/pid")), strict=True))
+    return {}
+
+
+def _ticks(pid: int) -> int | None:
+    """When a process began, in the machine's own ticks since its start: no setting of the clock changes it."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def note_launch(work: Path, cwd: Path, **fields: str | int) -> None:
@@ -49,27 +113,43 @@ def launch_of(work: Path) -> dict[str, Any]:
 
 
 def is_alive(work: Path, besides: int = 0) -> bool:
-    """True while the process named in work/process.json runs; on another machine it is assumed to.
+    """True while the process named in work/process.json runs.
 
-    A process number is used again after a while, so the start time must agree too. The one of number `besides`
-    on this machine does not count.
+    A process number is used again after a while, so the start must agree too, in ticks since the machine's start. What
+    cannot be seen from here, on another machine or in another container, lives while it holds the folder's lock. The
+    one of number `besides` here does not count.
     """
     try:
         owner = json_text.loads((work / PROCESS).read_text(encoding="utf-8"))
-        pid, started, host = int(owner["pid"]), float(owner["started"]), str(owner["host"])
+        pid, started = int(owner["pid"]), float(owner["started"])
+        is_here, ticks = _is_here(owner), owner.get("ticks")
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return False
     if pid < 1:
         return False
-    if host != os.uname().nodename:
-        return True
+    if not is_here:
+        return _is_held(work)
     try:
         process = psutil.Process(pid)
-        return (
-            pid != besides and abs(process.create_time() - started) < CLOCK and process.status() != psutil.STATUS_ZOMBIE
-        )
+        is_it = abs(process.create_time() - started) < CLOCK if ticks is None else ticks == _ticks(pid)
+        return pid != besides and is_it and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def process_of(work: Path) -> psutil.Process | None:
+    """The living process that works on a folder, where it can be seen and signalled from here."""
+    with suppress(OSError, ValueError, KeyError, TypeError, psutil.Error):
+        owner = json_text.loads((work / PROCESS).read_text(encoding="utf-8"))
+        if _is_here(owner) and is_alive(work):
+            return psutil.Process(int(owner["pid"]))
+    return None
+
+
+def _is_here(owner: Mapping[str, Any]) -> bool:
+    """Whether the number of the process means here what it meant where it was noted."""
+    place = {name: owner[name] for name in PLACE if name in owner}
+    return place == _place() if place else bool(owner["host"] == os.uname().nodename)
 
 
 def environment() -> dict[str, str]:

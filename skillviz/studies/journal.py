@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from skillviz.analysis.tables import LAYOUT
 from skillviz.atomic import disk_errors, write_text
 from skillviz.errors import BadInput
 from skillviz.runs.folder import EVENTS, LOG, WORK, now
-from skillviz.runs.process import PROCESS, name_process, note_launch
+from skillviz.runs.process import name_process, note_launch, unname_process
 from skillviz.runs.provenance import commit, versions
 from skillviz.runs.record import Failure, FileNote
 from skillviz.runs.store import written
@@ -62,8 +62,7 @@ class Journal:
             self._begin(work)
             yield
         finally:
-            with suppress(OSError):
-                (work / PROCESS).unlink(missing_ok=True)
+            unname_process(work)
             lock.release()
 
     def _begin(self, work: Path) -> None:

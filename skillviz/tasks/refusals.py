@@ -30,6 +30,7 @@ WORDS = {
     "tuple_type": "must be a list",
     "list_type": "must be a list",
     "dict_type": "must be a mapping of names to values",
+    "model_type": "must be a mapping of names to values",
 }
 
 

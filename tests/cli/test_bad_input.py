@@ -222,6 +222,19 @@ def test_a_full_disk_at_export(localized, tmp_path, monkeypatch, error):
     assert not list(tmp_path.glob("*g.safetensors*"))
 
 
+@pytest.mark.parametrize("command", ["export", "report"])
+@pytest.mark.parametrize("place", ["a-folder", "a-pipe", "a-file/below", "no-folder/file", "/proc/no-place"])
+def test_no_file_is_written_where_none_can_be(localized, tmp_path, command, place):
+    (tmp_path / "a-file").write_text("")
+    (tmp_path / "a-folder").mkdir()
+    os.mkfifo(tmp_path / "a-pipe")
+    words = ("--runs-dir", localized[0], "--overwrite", "-o", tmp_path / place)
+    said = call(command, localized[1].json["run_id"], *words)
+    assert said.code == 2 and Path(place).name in said.err and "Traceback" not in said.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a-file", "a-folder", "a-pipe"]
+    assert (tmp_path / "a-pipe").is_fifo()
+
+
 @pytest.mark.parametrize("place", ["a-file", "a-file/below", "/proc/no-place"])
 def test_a_place_that_cannot_be_written_to(pair, task_file, tmp_path, place):
     (tmp_path / "a-file").write_text("")

@@ -86,6 +86,22 @@ def test_a_graft_that_does_not_say_its_readout_is_refused(tmp_path):
         applied(folder, silent)
 
 
+@pytest.mark.parametrize(
+    "strange",
+    [
+        {"base": "x"}, {"base": []}, {"base": {"id": 3}}, {"base": {"fingerprint": 2**70}}, {"readout": "tail"},
+        {"readout": {}}, {"config": [1]}, {"config": {"architecture": 1}}, {"config": {"architecture": [1]}},
+        {"config": {"id2label": 3}}, {"config": {"id2label": {"a": "b"}}}, {"config": {"pad_token_id": "x"}},
+    ],
+)  # fmt: skip
+def test_a_header_of_another_kind_is_refused(tmp_path, strange):
+    base, pair = opened(tmp_path)
+    graft = pair.graft(some(pair))
+    changed = dataclasses.replace(graft, header={**graft.header, **strange})
+    with pytest.raises(CorruptFile, match="of the graft's header cannot be read: it is "):
+        applied(base, changed)
+
+
 def test_a_base_without_tokenizer_is_said(tmp_path):
     folder, pair = opened(tmp_path)
     for file in folder.glob("tokenizer*"):

@@ -175,3 +175,31 @@ def test_identity_names_no_path(folder: Path) -> None:
     identity = read_info(folder).identity()
     assert set(identity) == {"id", "revision", "fingerprint"}
     assert str(folder.parent) not in json.dumps(identity)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "why"),
+    [
+        ("architectures", 1, "must be a list"),
+        ("architectures", [1], "must be a text"),
+        ("vocab_size", "many", "must be a whole number"),
+        ("vocab_size", 0, "must be 1 or more"),
+        ("id2label", 3, "must be a mapping"),
+        ("id2label", {"a": "b"}, "must be a whole number"),
+        ("model_type", 7, "must be a text"),
+        ("skillviz_frozen", [], "must be a mapping"),
+    ],
+)
+def test_a_configuration_of_another_kind_is_refused(folder: Path, field: str, value: object, why: str) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), field: value}))
+    with pytest.raises(CorruptFile, match=f"'{field}[^']*' of .*config.json cannot be read: .*{why}"):
+        read_info(folder)
+
+
+@pytest.mark.parametrize("content", [{"weight_map": 3}, {"weight_map": {"a": 3}}, {"weight_map": {"a": None}}, {}])
+def test_an_index_without_names_of_files_is_refused(folder: Path, content: object) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text(json.dumps(content))
+    with pytest.raises(CorruptFile, match="no weight_map of file names"):
+        read_info(folder)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from skillviz.errors import BadLabelWord
-from skillviz.models.tokenizer import words_problem
+from skillviz.errors import BadLabelWord, CorruptFile
+from skillviz.models.tokenizer import vocabulary_size, words_problem
 from skillviz.tasks import registry
 from skillviz.tasks.task import LabelWords, Task
 from skillviz.tasks.template import parse
@@ -49,3 +50,17 @@ def test_a_readout_without_template_is_said_and_a_head_needs_none(task: Task, tm
 
 def test_it_needs_no_torch(tmp_path: Path) -> None:
     assert heavy_after("skillviz.models.tokenizer", "tokenizers") == {}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"model": 3}, {"model": {"vocab": 3}},
+        {"model": {"vocab": {"a": "b"}}}, {"model": {"vocab": {"a": 1, "b": "c"}}},
+        {"added_tokens": 3}, {"added_tokens": [3]}, {"added_tokens": [{}]}, {"added_tokens": [{"id": "x"}]},
+    ],
+)  # fmt: skip
+def test_a_strange_vocabulary_is_refused(tmp_path: Path, content: object) -> None:
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(CorruptFile, match="none of tokens and ids"):
+        vocabulary_size(tmp_path)

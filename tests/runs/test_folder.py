@@ -18,11 +18,11 @@ import pytest
 
 from skillviz import atomic
 from skillviz.core.region import Region
-from skillviz.errors import DiskFull, StoreError
+from skillviz.errors import BadInput, DiskFull, StoreError
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.record import Failure
-from skillviz.runs.record_failure import failure_of
-from skillviz.runs.run import Run
+from skillviz.runs.record_failure import failure_of, record_failure
+from skillviz.runs.run import Run, read_record
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.runs.tables import empty
@@ -293,3 +293,18 @@ def test_the_invented_run_is_complete_and_the_same_again(tmp_path: Path) -> None
     assert sorted(one.curve()["size"].unique()) == sorted(one.record.sizes)
     assert one.layers()["selected"].sum() == one.record.size == one.region().size
     assert one.cut(one.region().size) == one.region()
+
+
+def test_a_failure_on_its_way_out_leaves_a_resumed_run_alone(store: Store, spec: RunSpec) -> None:
+    folder = store.create(spec)
+    folder.start()
+    with pytest.raises(BadInput), record_failure(folder):
+        with pytest.raises(BadInput), record_failure(folder):
+            raise BadInput("once")
+        assert read_record(folder.path).error.message == "once"
+        RunFolder(folder.path).reopen()
+        raise BadInput("once")
+    assert (read_record(folder.path).status, read_record(folder.path).error) == ("queued", None)
+    folder.reopen()
+    folder.start()
+    assert folder.is_open
