@@ -124,10 +124,11 @@ def test_differences_are_paired_with_the_fine_tuned_model(made: Run) -> None:
     assert main[["value", "low", "high"]].to_numpy().tolist() == [[wanted.value, wanted.low, wanted.high]]
 
 
-def test_the_ends_of_other_tasks_are_scored_once(world: Path, session: Session, store: Store, others: Any) -> None:
-    first = session.other_ends(spec_of(world, others=others), None)
-    run = produce(spec_of(world, localizer="random", others=others), store, session=session)
-    assert session.other_ends(run.spec, None) is first
+def test_the_ends_of_other_tasks_are_scored_once(made: Run, session: Session, others: tuple[str, str]) -> None:
+    first = session.other_ends(made.spec, made.record.task)
+    spec = made.spec.model_copy(update={"localizer": "random", "interpolation": False})
+    run = produce(spec, Store(made.path.parent), session=session)
+    assert session.other_ends(run.spec, run.record.task) is first
     assert len(run.record.transfers) == 2 and len(run.interpolation()) == 0
 
 
