@@ -34,6 +34,7 @@ def write_file(path: Path, write: Callable[[Path], object]) -> None:
     temporary = _hidden(path)
     with disk_errors(path):
         try:
+            temporary.touch()  # the system's own error where it cannot be: safetensors puts it in words of its own
             write(temporary)
             _sync(temporary)
             os.replace(temporary, path)

@@ -55,9 +55,11 @@ def command_line() -> str:
 
 def writable(out: Path | None, overwrite: bool = True) -> None:
     """Nothing, where the file may be written or none is named; else raises BadInput, before the work is done."""
-    if out is not None and (not out.absolute().parent.is_dir() or (out.exists() and not out.is_file())):
+    if out is None:
+        return
+    if not out.absolute().parent.is_dir() or (out.exists() and not out.is_file()):
         raise BadInput(f"{out} cannot be written: name a file in a folder that exists.")
-    if out is not None and out.exists() and not overwrite:
+    if out.exists() and not overwrite:
         raise BadInput(f"{out} exists; name another file, or add --overwrite.")
 
 

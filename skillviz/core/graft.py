@@ -57,10 +57,7 @@ class Graft:
         return cls(region, values, heads, dict(header or {}))
 
     def save(self, path: Path | str) -> None:
-        """Write the graft file: `<name>.indices`, `<name>.values`, `head.<name>`, and the JSON header.
-
-        Raises OSError where it cannot be written.
-        """
+        """Write the graft file: `<name>.indices`, `<name>.values`, `head.<name>`, and the JSON header."""
         tensors: dict[str, Tensor] = {}
         for name, indices in self.region.indices.items():
             tensors[f"{name}.indices"] = torch.from_numpy(indices.copy())
@@ -74,7 +71,6 @@ class Graft:
             "d": self.region.d,
             "shapes": {n: list(s) for n, s in self.region.shapes.items()},
         }
-        Path(path).touch()  # raises the system's own error, which safetensors would put in words of its own
         save_file(tensors, path, {"skillviz": json.dumps(header)})
 
     @classmethod

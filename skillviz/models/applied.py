@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from pydantic import BaseModel, ValidationError
@@ -17,7 +17,7 @@ from skillviz.core.graft import Graft
 from skillviz.errors import BadInput, CorruptFile, RandomHead, WrongBase
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import resolve
-from skillviz.models.heads import is_linear
+from skillviz.models.heads import Readout, is_linear
 from skillviz.models.load import DTYPES, load_model, quiet
 from skillviz.models.tokenizer import has_tokenizer, load_tokenizer
 from skillviz.tasks.refusals import refused
@@ -42,7 +42,7 @@ class _Header(BaseModel):
     """What is read of a graft's header."""
 
     base: _Base | None = None
-    readout: Literal["prompt", "head", "causal"] | None = None
+    readout: Readout | None = None
     config: _Config | None = None
 
 

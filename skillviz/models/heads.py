@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from skillviz.errors import BadInput, RandomHead
 from skillviz.models.checkpoint import ModelInfo
 
-READOUTS = ("prompt", "head", "causal")
+Readout = Literal["prompt", "head", "causal"]
+READOUTS: tuple[str, ...] = get_args(Readout)
 CLASSES = {
     "head": r"For(Sequence|Token)Classification$",
     "prompt": r"For(MaskedLM|PreTraining)$",

@@ -6,8 +6,9 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -25,6 +26,7 @@ LAUNCH = "launch.json"
 LOCK = "process.lock"
 PLACE = ("boot", "space")  # in process.json: this start of the machine, this container's space of process numbers
 CLOCK = 2.0  # seconds by which two readings of one process's start time may differ
+NO_LOCK = (Timeout, OSError, NotImplementedError)  # another has it, or the file system has no locks
 SPIN = "GOMP_SPINCOUNT"
 LOOK = 1.0  # seconds that somebody who asks whether a lock is held may hold it
 GRACE = 0.8  # seconds that a step may take after the signal, before it is broken off
@@ -64,7 +66,7 @@ def _hold(work: Path) -> None:
     if work.resolve() in _locks:
         return
     lock = FileLock(work / LOCK, timeout=LOOK, thread_local=False)  # another thread may let go of it
-    with suppress(Timeout, OSError, NotImplementedError):  # some file systems have no locks
+    with suppress(*NO_LOCK):
         lock.acquire()
         _locks[work.resolve()] = lock
 
@@ -78,7 +80,7 @@ def _is_held(work: Path) -> bool:
     try:
         with FileLock(work / LOCK, blocking=False):
             return False
-    except (Timeout, OSError, NotImplementedError):
+    except NO_LOCK:
         return True
 
 
@@ -119,37 +121,55 @@ def is_alive(work: Path, besides: int = 0) -> bool:
     cannot be seen from here, on another machine or in another container, lives while it holds the folder's lock. The
     one of number `besides` here does not count.
     """
-    try:
-        owner = json_text.loads((work / PROCESS).read_text(encoding="utf-8"))
-        pid, started = int(owner["pid"]), float(owner["started"])
-        is_here, ticks = _is_here(owner), owner.get("ticks")
-    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+    owner = _owner(work)
+    if owner is None:
         return False
-    if pid < 1:
-        return False
-    if not is_here:
+    if not owner.is_here:
         return _is_held(work)
-    try:
-        process = psutil.Process(pid)
-        is_it = abs(process.create_time() - started) < CLOCK if ticks is None else ticks == _ticks(pid)
-        return pid != besides and is_it and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    process = owner.process()
+    return process is not None and process.pid != besides
 
 
 def process_of(work: Path) -> psutil.Process | None:
     """The living process that works on a folder, where it can be seen and signalled from here."""
-    with suppress(OSError, ValueError, KeyError, TypeError, psutil.Error):
-        owner = json_text.loads((work / PROCESS).read_text(encoding="utf-8"))
-        if _is_here(owner) and is_alive(work):
-            return psutil.Process(int(owner["pid"]))
+    owner = _owner(work)
+    with suppress(psutil.Error):
+        return owner.process() if owner is not None and owner.is_here else None
     return None
 
 
-def _is_here(owner: Mapping[str, Any]) -> bool:
-    """Whether the number of the process means here what it meant where it was noted."""
-    place = {name: owner[name] for name in PLACE if name in owner}
-    return place == _place() if place else bool(owner["host"] == os.uname().nodename)
+@dataclass(frozen=True)
+class _Owner:
+    """What process.json says: a number, when it began, and whether the number means the same process here."""
+
+    pid: int
+    started: float
+    ticks: int | None
+    is_here: bool
+
+    def process(self) -> psutil.Process | None:
+        """The process itself, None where it has ended; only for one that is here."""
+        try:
+            process = psutil.Process(self.pid)
+            if self.ticks is None:
+                is_it = abs(process.create_time() - self.started) < CLOCK
+            else:
+                is_it = self.ticks == _ticks(self.pid)
+            return process if is_it and process.status() != psutil.STATUS_ZOMBIE else None
+        except psutil.NoSuchProcess:
+            return None
+
+
+def _owner(work: Path) -> _Owner | None:
+    """Who is named in a folder; None where nobody is, or the note cannot be read."""
+    try:
+        note = json_text.loads((work / PROCESS).read_text(encoding="utf-8"))
+        place = {name: note[name] for name in PLACE if name in note}
+        is_here = place == _place() if place else note["host"] == os.uname().nodename
+        owner = _Owner(int(note["pid"]), float(note["started"]), note.get("ticks"), is_here)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        return None
+    return owner if owner.pid > 0 else None
 
 
 def environment() -> dict[str, str]:

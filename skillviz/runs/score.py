@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from skillviz import json_text
 from skillviz.atomic import folder_lock, sha256, whole_folder
 from skillviz.errors import BadInput, CorruptRun
+from skillviz.models.heads import Readout
 from skillviz.runs import tables
 from skillviz.runs.artifact import SCORE, UNKNOWN, Checker, Clock, Stored, Workshop, changes_of, pair_words
 from skillviz.runs.estimate import FORWARD, INTERVALS, OTHERS, example_seconds
@@ -25,7 +26,7 @@ from skillviz.runs.metrics import scores
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
 from skillviz.runs.record import Architecture, FileNote, Frozen, ModelNote, Scores, TaskNote, TransferNote
-from skillviz.runs.spec import Readout, RunSpec
+from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, written
 from skillviz.runs.transfer import refuse_unfit
 from skillviz.tasks.refusals import refused

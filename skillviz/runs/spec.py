@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
+from skillviz.models.heads import Readout
 from skillviz.tasks.refusals import DEVICE, refused
 
-Readout = Literal["prompt", "head", "causal"]
 Dtype = Literal["float32", "bfloat16"]
 
 WORDS = {"base", "finetuned", "task", "readout", "localizer", "sizes"}

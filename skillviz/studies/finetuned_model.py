@@ -15,7 +15,8 @@ from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput, UnknownTask
 from skillviz.models.finetune.recipes import RECIPES, SGD, recipe_row
 from skillviz.models.finetune.training_config import DataSettings, TrainingConfig, split_settings
-from skillviz.runs.spec import Readout, RunSpec
+from skillviz.models.heads import Readout
+from skillviz.runs.spec import RunSpec
 from skillviz.tasks.paper import TASKS
 from skillviz.tasks.project import FINETUNED_VARIABLE, finetuned_root, located
 from skillviz.tasks.refusals import refused
