@@ -144,9 +144,7 @@ def _verdict(metric: str, low: float, high: float) -> str:
         return "no interval"
     if not metric_row(metric).better:
         return "no difference" if low <= 0 <= high else "more" if low > 0 else "less"
-    words = {"undecided": "no clear difference"}
-    verdict = metric_row(metric).verdict(low, high)
-    return words.get(verdict, verdict)
+    return metric_row(metric).verdict(low, high)
 
 
 def changed(studies: Sequence[StudyFolder], runs: Sequence[Run], revision: str) -> pd.DataFrame:

@@ -25,6 +25,7 @@ from skillviz.core.intervals import Interval, seeds_interval, wilson
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.metrics import metric_row
 from skillviz.core.seeds_interval import mean_of_intervals
+from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.models.finetune.recipes import RETRAIN, SGD
 from skillviz.plots.methods import method_style
 from skillviz.show.table_words import RECIPE_WORDS
@@ -226,7 +227,7 @@ def _ece_less(row: Mapping[Any, Any], rival: str) -> str:
     if not np.isfinite(row[name]):
         return MISSING
     verdict = metric_row("ece").verdict(row[f"{name}_low"], row[f"{name}_high"])
-    return f"{estimate(row, name)}, {'open' if verdict == 'undecided' else verdict}"
+    return f"{estimate(row, name)}, {'open' if verdict == NO_DIFFERENCE else verdict}"
 
 
 def per_task(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:

@@ -11,6 +11,7 @@ from skillviz.show.glossary import about
 from skillviz.show.report.page import report
 from skillviz.ui import cards, page, run_list
 from skillviz.ui.chart import show, theme
+from skillviz.ui.chip import chip
 from skillviz.ui.pages.overview import provenance
 
 run = page.begin("overview")
@@ -19,6 +20,8 @@ scores = page.scores(run, split)
 history = measures.history_of(page.table(run, "history", needed=False), record.size)
 
 st.markdown(sentences.overview(record, scores), help=about("graft", "region", "recovered", "paired", "debiased"))
+if (difference := scores.differences.get("ece")) is not None:
+    chip(sentences.verdict("ece", difference), of="Calibration against the fine-tuned model", help=about("paired"))
 cards.state_cards(record, scores)
 st.caption(sentences.basis(scores, record, split))
 cards.evidence(record, scores)

@@ -19,7 +19,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-import pytest
+import pytest  # noqa: E402  (after the switch: what it imports is kept compiled)
 
 # A test's files need not outlive a power cut: what is written is written, without waiting for the disk.
 os.fsync = lambda handle: None

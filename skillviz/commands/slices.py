@@ -11,6 +11,7 @@ from skillviz.commands import options
 from skillviz.commands.output import note, print_json, print_rows, say, writable, write_table
 from skillviz.commands.runs import RunName
 from skillviz.core.metrics import metric_row
+from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.errors import BadData, BadInput, SkillvizError
 from skillviz.runs.library import open_run
 from skillviz.runs.texts import CLASS, example_columns
@@ -69,7 +70,7 @@ def slices(
         [
             shown.title(row["column"]), row["name"], f"{row['n']:,}", words.number(row["graft"]),
             words.number(row["finetuned"]), words.cell(row["value"], row["low"], row["high"]),
-            row["verdict"].replace("undecided", ""), "yes" if row["holds"] else "",
+            row["verdict"].replace(NO_DIFFERENCE, ""), "yes" if row["holds"] else "",
         ]
         for row in table.to_dict("records")
     ]  # fmt: skip

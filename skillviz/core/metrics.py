@@ -37,6 +37,7 @@ from skillviz.core.scores import (
     probabilities,
     squared_errors,
 )
+from skillviz.core.verdicts import NO_DIFFERENCE, DifferenceVerdict
 from skillviz.errors import BadInput
 
 Statistic = Callable[[Floats], Floats]
@@ -225,15 +226,15 @@ class Metric:
         center = "" if debiased is None or formats.missing(debiased) else f"debiased {number}, "
         return f"{self.change(value)} ({center}95{formats.SPACE}%: {self.ends(low, high)})"
 
-    def verdict(self, low: formats.Number, high: formats.Number) -> Literal["better", "worse", "undecided"]:
+    def verdict(self, low: formats.Number, high: formats.Number) -> DifferenceVerdict:
         """What the interval of a difference a - b says of a: decided only where it leaves out zero.
 
         An interval without width comes from too few examples to resample, and decides nothing.
         """
         if low is None or high is None or formats.missing(low) or formats.missing(high):
-            return "undecided"
+            return NO_DIFFERENCE
         if low <= 0 <= high or low == high:
-            return "undecided"
+            return NO_DIFFERENCE
         return "better" if (high < 0) == (self.better == "lower") else "worse"
 
 

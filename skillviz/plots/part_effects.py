@@ -7,6 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from skillviz.core.metrics import metric_row
+from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.plots.cells import diverging, printed
 from skillviz.plots.figure import blank, canvas, ordered, require
 from skillviz.plots.region import LAYER, SHORT, layer_name, layer_names, outlines
@@ -43,7 +44,7 @@ def effect_map(effects: pd.DataFrame, metric: str, *, theme: str = "light", heig
         place = layers.index(layer_name(row["layer"])), columns.index(name)
         value = words.scale * row["value"]
         text = _number(value, words.digits)
-        is_apart = words.verdict(row["low"], row["high"]) != "undecided"
+        is_apart = words.verdict(row["low"], row["high"]) != NO_DIFFERENCE
         z[place], texts[place] = better * value, f"<b>{text}</b>" if is_apart else text
         hover[place] = (
             f"<b>layer {layer_name(row['layer'])}, {_title(row)}</b><br>{words.change(row['value'])}<br>"

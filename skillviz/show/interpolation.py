@@ -9,6 +9,7 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.many_comparisons import simultaneous
 from skillviz.core.metrics import metric_row
+from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.plots.interpolation import path_style, trade_off
 from skillviz.plots.interpolation_paths import along_paths, confidence_at
 from skillviz.runs.points import DIFFERENCE
@@ -73,7 +74,7 @@ def _claim(metric: str, difference: Estimate | None, models: int, examples: int)
     counted = examples if metric_row(metric).interval == "wilson" and examples else None
     difference = _of_best(metric + DIFFERENCE, difference, models, counted)
     decided, change = verdict(metric, difference), metric_difference(metric, difference)
-    if decided == "undecided":
+    if decided == NO_DIFFERENCE:
         return f"The paired difference, {change}, does not leave out zero: **no gain can be told**. {picked}"
     return f"By the paired difference, {change}, it is **{decided}** than the fine-tuned model. {picked}"
 

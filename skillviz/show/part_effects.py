@@ -7,6 +7,7 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT
+from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.plots.forest import forest
 from skillviz.plots.part_effects import effect_map
 from skillviz.plots.region import layer_name
@@ -83,7 +84,8 @@ def part_map(effects: pd.DataFrame, condition: str, metric: str, grouping: str, 
 def strongest_parts(effects: pd.DataFrame, condition: str, metric: str, grouping: str, theme: str) -> Exhibit:
     """The parts that change most, with intervals, each beside its random control of equal size."""
     rows, words = strongest(effects, condition).head(MOST_ROWS), metric_row(metric)
-    beaten = [words.verdict(a, b) != "undecided" for a, b in zip(rows["excess_low"], rows["excess_high"], strict=True)]
+    excess = zip(rows["excess_low"], rows["excess_high"], strict=True)
+    beaten = [words.verdict(low, high) != NO_DIFFERENCE for low, high in excess]
     draws = int(rows["draws"].max()) if len(rows) else 0
     return Exhibit(
         name="strongest_parts",

@@ -11,6 +11,7 @@ from skillviz.core import formats
 from skillviz.core.localizers.table import is_rescaled, rest_of
 from skillviz.core.metrics import metric_row
 from skillviz.core.temperature import COLDEST, HOTTEST
+from skillviz.core.verdicts import NO_DIFFERENCE, DifferenceVerdict
 from skillviz.plots.theme import localizer_style, state_style
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.show import text
@@ -52,9 +53,9 @@ def metric_difference(metric: str, estimate: Estimate) -> str:
     return metric_row(metric).difference(estimate.value, estimate.low, estimate.high, estimate.debiased)
 
 
-def verdict(metric: str, difference: Estimate | None) -> str:
-    """`better`, `worse` or `undecided` for grafted - fine-tuned."""
-    return metric_row(metric).verdict(difference.low, difference.high) if difference is not None else "undecided"
+def verdict(metric: str, difference: Estimate | None) -> DifferenceVerdict:
+    """`better`, `worse` or `no clear difference` for grafted - fine-tuned."""
+    return metric_row(metric).verdict(difference.low, difference.high) if difference is not None else NO_DIFFERENCE
 
 
 def overview(record: RunRecord, scores: Scores) -> str:
@@ -140,7 +141,7 @@ def calibration(scores: Scores) -> str:
     pair = f"ECE {formats.percent(graft.value)} against {formats.percent(tuned.value)}"
     difference = scores.differences.get("ece")
     decided = verdict("ece", difference)
-    if difference is None or decided == "undecided":
+    if difference is None or decided == NO_DIFFERENCE:
         return f"No difference in calibration to the fine-tuned model can be told on {_n(scores)} ({pair})."
     change = metric_difference("ece", difference)
     return f"Its confidence is **{decided} calibrated** than the fine-tuned model's ({pair}; difference {change})."
@@ -158,7 +159,7 @@ def eces(values: dict[str, float], bins: int, equal_mass: bool, n: int) -> str:
 def against(difference: Estimate, rival: str) -> str:
     """What the paired difference in ECE allows to be said about the graft."""
     decided = verdict("ece", difference)
-    if decided == "undecided":
+    if decided == NO_DIFFERENCE:
         return f"The interval holds zero: no difference in calibration to {rival} can be told."
     return f"The graft is **{decided} calibrated** than {rival}: the interval leaves out zero."
 

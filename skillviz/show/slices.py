@@ -11,6 +11,7 @@ from skillviz.analysis.slices import class_column, slice_differences, worst_firs
 from skillviz.core import formats
 from skillviz.core.many_comparisons import compared, discoveries, p_values
 from skillviz.core.metrics import metric_row
+from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.plots.forest import forest
 from skillviz.runs.record import RunRecord
 from skillviz.show.comparisons import counted
@@ -45,7 +46,7 @@ def differences(graft: Answers, tuned: Answers, columns: pd.DataFrame, metric: s
     verdicts = [metric_row(metric).verdict(low, high) for low, high in zip(table["low"], table["high"], strict=True)]
     found = discoveries(p_values(table["value"], table["low"], table["high"]))
     return table.assign(
-        verdict=verdicts, holds=[bool(f) and v != "undecided" for f, v in zip(found, verdicts, strict=True)]
+        verdict=verdicts, holds=[bool(f) and v != NO_DIFFERENCE for f, v in zip(found, verdicts, strict=True)]
     )
 
 

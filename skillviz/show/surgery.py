@@ -13,6 +13,7 @@ from skillviz.analysis.size_curve import by_size
 from skillviz.core import formats, intervals
 from skillviz.core.metrics import metric_row, panels
 from skillviz.core.scores import probabilities
+from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.plots.examples import class_probabilities
 from skillviz.plots.overview import state_comparison
 from skillviz.plots.region import cells, density_map
@@ -102,7 +103,7 @@ def compared(graft: Grafted, task: TaskNote, metric: str) -> str:
     difference, words = graft.difference(metric, task), metric_row(metric).title
     decided = verdict(metric, difference)
     other = metric_value(metric, graft.scores[REGION][metric].value)
-    if decided == "undecided":
+    if decided == NO_DIFFERENCE:
         return f"No difference in {words} to this run's region ({other}) can be told."
     change = metric_difference(metric, difference)
     return f"In {words} it is **{decided}** than this run's region ({other}; difference {change})."

@@ -10,6 +10,7 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.many_comparisons import compared
 from skillviz.core.metrics import metric_row
+from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.plots.theme import state_style
 from skillviz.plots.transfer import graft_minus_finetuned, zero_shot
 from skillviz.runs.record import RunRecord, Scores, TransferNote
@@ -49,7 +50,7 @@ def _task_words(note: TransferNote, metric: str) -> str:
     if difference is None or difference.value is None:
         return f"on {name} there is nothing to compare"
     change, decided = metric_difference(metric, difference), verdict(metric, difference)
-    if decided == "undecided":
+    if decided == NO_DIFFERENCE:
         return f"on {name} {change}, **no difference can be told**"
     return f"on {name} {change}, the graft is **{decided}**"
 
@@ -59,8 +60,8 @@ def _verdict_counts(notes: Sequence[TransferNote], metric: str) -> list[str]:
     if not notes:
         return []
     verdicts = [verdict(metric, note.scores.differences.get(metric)) for note in notes]
-    counts = [f"{name} on {verdicts.count(name)}" for name in ("better", "worse", "undecided") if name in verdicts]
-    return [f"of {len(notes)} more the graft is {formats.listed(counts, 3)}"]
+    counts = [f"{name} on {verdicts.count(name)}" for name in ("better", "worse", NO_DIFFERENCE) if name in verdicts]
+    return [f"of {len(notes)} more: {formats.listed(counts, 3)}"]
 
 
 def counted(note: TransferNote, source: str) -> str:

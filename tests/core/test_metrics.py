@@ -11,6 +11,7 @@ from hypothesis import given
 from skillviz.core import metrics
 from skillviz.core.formats import SPACE
 from skillviz.core.metrics import METRICS, metric_row
+from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.errors import BadInput
 from tests.core.drawn_predictions import PROPERTY, predictions
 from tests.reference import calibration as slow
@@ -70,7 +71,7 @@ def test_values_are_shown_in_the_units_of_their_row() -> None:
 def test_a_difference_is_decided_only_where_its_interval_leaves_out_zero() -> None:
     verdict = METRICS["accuracy"].verdict
     assert [verdict(*ends) for ends in ((0.01, 0.02), (-0.02, -0.01), (-0.01, 0.01), (0.1, 0.1), (None, None))] == [
-        "better", "worse", "undecided", "undecided", "undecided"
+        "better", "worse", NO_DIFFERENCE, NO_DIFFERENCE, NO_DIFFERENCE
     ]  # fmt: skip
     assert METRICS["nll"].verdict(-0.02, -0.01) == "better" and METRICS["nll"].verdict(0.01, 0.02) == "worse"
 

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from skillviz.core.formats import SPACE
+from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.runs.record import Architecture, Estimate, RunRecord, Scores, TaskNote
 from skillviz.runs.spec import RunSpec
 from skillviz.show import sentences
@@ -79,10 +80,10 @@ def test_f1_tasks_speak_of_f1() -> None:
 @pytest.mark.parametrize(
     ("metric", "difference", "decided"),
     [
-        ("ece", BETTER, "better"), ("ece", WORSE, "worse"), ("ece", UNSURE, "undecided"),
+        ("ece", BETTER, "better"), ("ece", WORSE, "worse"), ("ece", UNSURE, NO_DIFFERENCE),
         ("accuracy", WORSE, "better"), ("accuracy", BETTER, "worse"), ("nll", BETTER, "better"),
-        ("ece", None, "undecided"), ("ece", estimate(-0.1), "undecided"),
-        ("ece", estimate(-0.02, -0.04, 0.0), "undecided"),
+        ("ece", None, NO_DIFFERENCE), ("ece", estimate(-0.1), NO_DIFFERENCE),
+        ("ece", estimate(-0.02, -0.04, 0.0), NO_DIFFERENCE),
     ],
 )  # fmt: skip
 def test_verdicts(metric: str, difference: Estimate | None, decided: str) -> None:
@@ -168,7 +169,7 @@ def test_a_region_chosen_in_one_step_says_so_and_names_a_loss_only_where_there_w
 
 
 def test_an_interval_without_width_decides_nothing() -> None:
-    assert sentences.verdict("ece", estimate(-0.3, -0.3, -0.3)) == "undecided"
+    assert sentences.verdict("ece", estimate(-0.3, -0.3, -0.3)) == NO_DIFFERENCE
 
 
 @pytest.mark.parametrize(("value", "ends"), [(0.02, True), (50.0, True), (1.37, False), (0.021, False)])

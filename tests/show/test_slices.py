@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.analysis.answers import Answers
+from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.show import text
 from skillviz.show.slices import by_slice, columns_of, differences, finding, title
 
@@ -29,7 +30,7 @@ def test_losses_are_named_and_chance_is_said() -> None:
     table = differences(graft, tuned, columns, "accuracy")
     assert len(table) == 6 and table.iloc[0]["name"] == "a*b" and table.iloc[0]["value"] == -0.5
     assert table.iloc[0]["verdict"] == "worse" and table.iloc[0]["holds"]
-    assert table.iloc[-1]["verdict"] == "undecided" and not table.iloc[-1]["holds"]  # no width
+    assert table.iloc[-1]["verdict"] == NO_DIFFERENCE and not table.iloc[-1]["holds"]  # no width
     said = finding(table, "accuracy", text.plain)
     assert "The graft is worse in accuracy on **true class" in said and r"a\*b" in said
     assert "better on 0 of 6 slices. Of 6 comparisons, 5 exclude zero; chance alone would give about 0.3." in said

@@ -25,7 +25,7 @@ def test_each_task_has_its_verdict() -> None:
 
 def test_many_tasks_are_counted() -> None:
     notes = [note(f"t{k}") for k in range(3)] + [note("a"), note("b"), note("c", 0.0, -0.1, 0.1)]
-    assert "of 3 more the graft is better on 2 and undecided on 1" in words.summary(notes, "accuracy")
+    assert "of 3 more: better on 2 and no clear difference on 1" in words.summary(notes, "accuracy")
     assert "t2" in words.summary(notes, "accuracy") and "on a " not in words.summary(notes, "accuracy")
 
 

@@ -13,6 +13,7 @@ from skillviz.analysis.differences import less_baseline
 from skillviz.core import formats
 from skillviz.core.metrics import metric_heading, metric_row
 from skillviz.core.region import Region
+from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.runs.metrics import positive
 from skillviz.runs.record import Estimate
 from skillviz.show import compare as exhibits
@@ -193,7 +194,7 @@ def _sentence(rows: pd.DataFrame, metric: str) -> str:
         debiased = None if pd.isna(row["debiased"]) else row["debiased"]
         difference = Estimate(value=row["value"], low=row["low"], high=row["high"], debiased=debiased)
         word = verdict(metric, difference)
-        if word == "undecided":
+        if word == NO_DIFFERENCE:
             open_ones.append(f"**{row['run']}**")
         else:
             decided.append(f"**{row['run']}** is {word}, {metric_difference(metric, difference)}")

@@ -12,6 +12,7 @@ import streamlit as st
 from skillviz.analysis.tables import empty
 from skillviz.core import formats
 from skillviz.core.metrics import metric_heading, metric_row
+from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.models.finetune.recipes import MODES
 from skillviz.plots.continual import order_of
 from skillviz.show import continual as exhibits
@@ -133,12 +134,12 @@ def _change(row: Mapping[Any, Any], metric: str) -> str:
 def _beside_one_task(rows: pd.DataFrame, metric: str) -> str:
     """On which tasks it ends worse or better than a model of that task alone, and on which that stays open."""
     words = metric_row(metric)
-    tasks: dict[str, list[str]] = {"worse": [], "better": [], "undecided": []}
+    tasks: dict[str, list[str]] = {"worse": [], "better": [], NO_DIFFERENCE: []}
     for row in rows.to_dict("records"):
         interval = f"95{formats.SPACE}%: {words.ends(row['low'], row['high'], row.get('debiased'))}"
         difference = f"{text.plain(row['task'])} ({words.change(row['value'])}, {interval})"
         tasks[words.verdict(row["low"], row["high"])].append(difference)
     phrases = [f"**{word}** on {formats.listed(tasks[word], 20)}" for word in ("worse", "better") if tasks[word]]
-    if tasks["undecided"]:
-        phrases.append(f"no difference is shown on {formats.listed(tasks['undecided'], 20)}")
+    if tasks[NO_DIFFERENCE]:
+        phrases.append(f"no difference is shown on {formats.listed(tasks[NO_DIFFERENCE], 20)}")
     return f"Beside a model trained on one task alone: {'; '.join(phrases)}." if phrases else ""

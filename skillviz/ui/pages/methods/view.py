@@ -16,6 +16,7 @@ from skillviz.core import formats
 from skillviz.core.localizers.table import RIVALS
 from skillviz.core.methods import METHODS
 from skillviz.core.metrics import metric_row
+from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.plots.theme import localizer_style
 from skillviz.show import methods as exhibits
 from skillviz.show import text
@@ -237,7 +238,7 @@ def _change(rows: pd.DataFrame, metric: str) -> str:
     row, (value, low, high, debiased) = metric_row(metric), numbers
     outcome = row.verdict(low, high)
     change = f"{row.change(value)}, 95{formats.SPACE}%: {row.ends(low, high, debiased)}"
-    if outcome == "undecided":
+    if outcome == NO_DIFFERENCE:
         return f"shows **no difference in {row.title}** ({change})"
     if metric == "ece":
         return f"is **{outcome} calibrated** ({row.title} {change})"

@@ -14,6 +14,7 @@ import streamlit as st
 
 from skillviz.core import formats
 from skillviz.core.intervals import metric_difference
+from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.plots.region import cells
 from skillviz.runs.metrics import estimate, metrics, positive
 from skillviz.runs.points import DIFFERENCE
@@ -129,7 +130,7 @@ def calibrated(scores: Scores) -> Question:
     if scaled is not None and scaled.value is not None:
         rival = sentences.RIVALS["temperature"]
         decided = sentences.verdict("ece", scaled)
-        than = f"it is {decided} calibrated" if decided != "undecided" else "no difference can be told"
+        than = f"it is {decided} calibrated" if decided != NO_DIFFERENCE else "no difference can be told"
         why += f" Against {rival}, a fairer rival, {than} ({sentences.metric_difference('ece', scaled)})."
     return Question(
         "Whose confidence is nearer to how often it is right (which has the lower ECE)?",
@@ -183,7 +184,7 @@ def _compared(
     if difference is None or difference.value is None:
         return f"{pair}."
     change = sentences.metric_difference(metric, difference)
-    untold = f" {HOLDS_ZERO}" if sentences.verdict(metric, difference) == "undecided" else ""
+    untold = f" {HOLDS_ZERO}" if sentences.verdict(metric, difference) == NO_DIFFERENCE else ""
     return f"{pair}; paired difference {change}.{untold}"
 
 

@@ -1,0 +1,13 @@
+"""The words of a verdict: what an interval says of a difference, and what a study says of a claim of the paper."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+DifferenceVerdict = Literal["better", "worse", "no clear difference"]
+ClaimVerdict = Literal["confirmed", "contradicted", "inconclusive"]
+
+NO_DIFFERENCE: Literal["no clear difference"] = "no clear difference"
+CONFIRMED: Literal["confirmed"] = "confirmed"
+CONTRADICTED: Literal["contradicted"] = "contradicted"
+INCONCLUSIVE: Literal["inconclusive"] = "inconclusive"
