@@ -20,11 +20,12 @@ sys.path.insert(0, str(PROJECT))
 from docs import results_claims as headline_claims
 from docs import results_tables
 from skillviz.core import formats
+from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE
 from skillviz.errors import BadInput
 from skillviz.runs.library import Library
 from skillviz.runs.store import Store
 from skillviz.show.comparisons import counted
-from skillviz.studies.paper.claims import AGREES, DISAGREES, UNDECIDED, Verdict, counted_comparisons
+from skillviz.studies.paper.claims import Verdict, counted_comparisons
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.experiments import verdicts as paper_verdicts
@@ -118,9 +119,9 @@ def opening(studies: Sequence[StudyFolder]) -> list[str]:
         "Written by `python docs/results.py` from the stored studies; no number is typed. Each study says the command "
         "that made it; the page Paper of the dashboard shows the same beside the published values.",
         "",
-        f"Stored: {formats.counted(len(studies), 'study')}. A claim **agrees** where at least half of its "
-        "comparisons support it and fewer speak against it, by their 95 % intervals; **does not agree** the other way "
-        "round; else it is **undecided**. The tables below hold the rows that the claims rest on; all of a "
+        f"Stored: {formats.counted(len(studies), 'study')}. A claim is **confirmed** where at least half of "
+        "its comparisons support it and fewer speak against it, by their 95 % intervals; **contradicted** the other "
+        "way round; else it is **inconclusive**. The tables below hold the rows that the claims rest on; all of a "
         "study's tables: `python -m skillviz study table NAME "
         "--name scores`.",
         "",
@@ -139,7 +140,7 @@ def summary(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterato
         yield from (f"- {one[:1].upper()}{one[1:]}." for one in headline_claims.brief(of_scale))
         verdicts = [(study, verdict) for study in of_scale for verdict in _verdicts(study)]
         if verdicts:
-            yield f"- Of the paper's {formats.counted(len(verdicts), 'claim')} that were asked {_outcomes(verdicts)}."
+            yield f"- Of the paper's {formats.counted(len(verdicts), 'claim')} tested here: {_outcomes(verdicts)}."
             several = counted_comparisons(verdict for _, verdict in verdicts)
             if several.n > 1:
                 yield f"- Comparisons behind these claims: {counted(several, paper_words.CLAIM_LIMIT)}"
@@ -152,14 +153,13 @@ def summary(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterato
 
 
 def _outcomes(verdicts: Sequence[tuple[StudyFolder, Verdict]]) -> str:
-    """`7 agree, 2 are undecided (where), 1 does not agree (where)`."""
+    """`7 are confirmed, 2 inconclusive (where), 1 contradicted (where)`."""
     parts = []
-    for outcome, one, several in ((AGREES, "agrees", "agree"), (UNDECIDED, "is undecided", "are undecided"),
-                                  (DISAGREES, "does not agree", "do not agree")):  # fmt: skip
+    for outcome in (CONFIRMED, INCONCLUSIVE, CONTRADICTED):
         those = [study for study, verdict in verdicts if verdict.outcome == outcome]
         where = dict.fromkeys(EXPERIMENTS[s.record.experiment or ""].title.partition(":")[0] for s in those)
-        names = f" ({', '.join(where)})" if where and outcome != AGREES else ""
-        parts += [f"{len(those)} {one if len(those) == 1 else several}{names}"] if those else []
+        names = f" ({', '.join(where)})" if where and outcome != CONFIRMED else ""
+        parts += [f"{len(those)} {outcome}{names}"] if those else []
     return ", ".join(parts)
 
 
@@ -178,7 +178,7 @@ def headlines(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Itera
 
 
 def overview(studies: Sequence[StudyFolder]) -> Iterator[str]:
-    """Every experiment in one line: how many of the paper's claims agree at each scale."""
+    """Every experiment in one line: how many of the paper's claims are confirmed at each scale."""
     yield from ("## All experiments", "")
     yield from formats.markdown_table(
         ("experiment", *(scale.title for scale in STORED_SCALES.values())),
@@ -191,11 +191,11 @@ def overview(studies: Sequence[StudyFolder]) -> Iterator[str]:
 
 
 def _agree(study: StudyFolder) -> str:
-    """`2 of 3 claims agree, 1 is undecided`."""
+    """`2 of 3 confirmed (1 inconclusive)`."""
     verdicts = _verdicts(study)
-    counts = {one: sum(v.outcome == one for v in verdicts) for one in (AGREES, UNDECIDED, DISAGREES)}
-    rest = [f"{counts[one]} {words}" for one, words in ((UNDECIDED, "undecided"), (DISAGREES, "not")) if counts[one]]
-    outcome = f"{counts[AGREES]} of {len(verdicts)} agree" + (f" ({', '.join(rest)})" if rest else "")
+    counts = {one: sum(v.outcome == one for v in verdicts) for one in (CONFIRMED, INCONCLUSIVE, CONTRADICTED)}
+    rest = [f"{counts[one]} {one}" for one in (INCONCLUSIVE, CONTRADICTED) if counts[one]]
+    outcome = f"{counts[CONFIRMED]} of {len(verdicts)} confirmed" + (f" ({', '.join(rest)})" if rest else "")
     return outcome if verdicts else "stored; the paper makes no claim"
 
 
@@ -242,10 +242,10 @@ def result(study: StudyFolder, row: Experiment | None, words: Mapping[str, Any])
         yield from (remark, "")
     elif (
         row
-        and any(verdict.outcome == DISAGREES for verdict in verdicts)
+        and any(verdict.outcome == CONTRADICTED for verdict in verdicts)
         and (reason := _get(words, "reasons", row.name))
     ):
-        yield from (f"Likely reason of what does not agree: {reason}", "")
+        yield from (f"Likely reason of what is contradicted: {reason}", "")
 
 
 def verdict_line(verdict: Verdict) -> str:

@@ -75,7 +75,7 @@ def test_a_study_tells_its_command_time_table_verdicts_and_notes(made: str) -> N
     for column in ("pre-trained | fine-tuned | graft, ", "its complement | agreement", "size needed | gain there, %"):
         assert column in part
     assert part.count("\n| film-sentiment | ") == 2 and "\n| film-sentiment to gadget-sentiment | 600 | " in part
-    assert "- **agrees**: The graft is better calibrated than the fine-tuned model. 4 support it" in part
+    assert "- **confirmed**: The graft is better calibrated than the fine-tuned model. 4 support it" in part
     assert "- Three mask seeds, one data seed." in part
     assert "Likely reason" not in part
     assert "Not stored: it has not been made yet" in part  # the failed one on real data
@@ -84,7 +84,7 @@ def test_a_study_tells_its_command_time_table_verdicts_and_notes(made: str) -> N
 def test_a_study_has_its_own_words_or_else_its_experiments(results: ModuleType, tmp_path: Path) -> None:
     fake_study(tmp_path, "figure7")
     words = {"reasons": {"figure7": "Other shifts."}}
-    said = "Likely reason of what does not agree: Other shifts."
+    said = "Likely reason of what is contradicted: Other shifts."
     assert said in results.page(list_studies(Store(tmp_path)), words)
     page = results.page(list_studies(Store(tmp_path)), {**words, "studies": {"figure7-demo": "What it says."}})
     assert "\nWhat it says.\n" in page and said not in page

@@ -1,4 +1,4 @@
-"""Published values beside those of a study here: filled marks are measured here, hollow ones are published."""
+"""Published values beside those of a study here, and the comparisons that a claim of the paper is judged by."""
 
 from __future__ import annotations
 
@@ -9,13 +9,72 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from skillviz.core.metrics import Metric, metric_row
-from skillviz.plots.figure import blank, canvas, error_bars, ordered, require, value_range
+from skillviz.plots.cells import shown as shortened
+from skillviz.plots.figure import blank, canvas, centers, error_bars, ordered, range_around_zero, require, value_range
 from skillviz.plots.methods import STYLES, method_style
+from skillviz.plots.theme import INK, SOFT_INK
 
 COLUMNS = ("task", "method", "source", "value", "low", "high")
 HERE, PUBLISHED = SOURCES = ("here", "published")
 NOTHING = "There is no value of this metric."
 LINE, HEAD, LEAST = 15, 110, 46  # pixels of a mark's line, of axes and legend, and of a task at least
+
+CLAIM_COLUMNS = ("where", "value", "debiased", "low", "high", "says")
+SAYS = {
+    "supports": "circle", "contradicts": "x", "leaves open": "circle-open", "mean here": "diamond",
+    "mean in the paper": "diamond-open",
+}  # fmt: skip
+"""What a row of a claim says, each with its mark."""
+AXES = {"points": (100, "difference, points"), "percent": (100, "share, %"), "times": (1, "times the average")}
+ROW, AROUND = 24, 110  # pixels of a comparison, and of axes and legend
+LONGEST = 40  # characters of a row's name
+
+
+def comparisons(
+    rows: pd.DataFrame, unit: str, limits: Sequence[float], *, theme: str = "light", height: int | None = None
+) -> go.Figure:
+    """One line a comparison of a claim with its interval, from the top, and a dotted line at each limit of the claim.
+
+    `rows` are where, value, low, high (shares 0..1, or times), debiased (of calibration errors what the interval is
+    about, else NaN) and says, one of SAYS; `unit` is one of AXES.
+    """
+    require(rows, CLAIM_COLUMNS, "rows")
+    scale, title = AXES[unit]
+    tall = height or AROUND + ROW * max(len(rows), 1)
+    if rows.empty:
+        return blank("The study has nothing to judge this claim by.", theme, tall, title, "comparison")
+    figure = canvas(theme, tall, title, "comparison")
+    places = pd.Series(-np.arange(len(rows), dtype=float), index=rows.index)
+    line = {"color": SOFT_INK[theme], "width": 1.5, "dash": "2px,3px"}
+    for limit in limits:
+        figure.add_vline(x=scale * limit, line=line, layer="below")
+    for says, symbol in SAYS.items():
+        side = rows[rows["says"] == says]
+        if side.empty:
+            continue
+        value = centers(side, scale)
+        low, high = (side[name].to_numpy(float) * scale for name in ("low", "high"))
+        known = np.isfinite(low) & np.isfinite(high)
+        figure.add_trace(
+            go.Scatter(
+                x=value, y=places[side.index], mode="markers", name=says, cliponaxis=False,
+                marker={"color": INK[theme], "symbol": symbol, "size": 10, "line": {"color": INK[theme], "width": 1.5}},
+                error_x=error_bars(value, np.where(known, low, value), np.where(known, high, value), 1.5, 3),
+                hovertext=[
+                    f"<b>{shortened(str(where), 80)}</b><br>{v:,.4g}" + (f" ({a:,.4g} to {b:,.4g})" if k else "")
+                    for where, v, a, b, k in zip(side["where"], value, low, high, known, strict=True)
+                ],
+                hovertemplate=f"%{{hovertext}}<br>{says}<extra></extra>",
+            )
+        )  # fmt: skip
+    figure.update_yaxes(
+        range=[float(places.min()) - 0.6, 0.6], tickmode="array", tickvals=places.tolist(), showgrid=False,
+        ticktext=[shortened(str(where), LONGEST) for where in rows["where"]],
+    )  # fmt: skip
+    ends = rows[["value", "low", "high"]].to_numpy(float).ravel() * scale
+    about = scale * float(limits[0])
+    figure.update_xaxes(showgrid=True, range=[about + end for end in range_around_zero(ends - about)])
+    return figure
 
 
 def beside(

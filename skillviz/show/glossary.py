@@ -102,9 +102,10 @@ GLOSSARY = {
     "standard deviation over five samples of the data; the paper does not say.",
     "study": "Fine-tunes and localizations that belong together, made from one file, with tables of means and "
     "intervals over seeds. What is finished is not made twice.",
-    "verdict": "A comparison supports a claim, or speaks against it, only where its whole 95 % interval does. A claim "
-    "agrees where at least half of its comparisons support it and fewer speak against it, and the other way round. The "
-    "limit of a claim is what the interval has to exclude: zero, another bound, or the margin of 'equally good'.",
+    "verdict": "A comparison supports a claim, or contradicts it, only where its whole 95 % interval does. A claim is "
+    "confirmed where at least half of its comparisons support it and fewer contradict it, contradicted the other way "
+    "round, and else inconclusive. The limit of a claim is what the interval has to exclude: zero, another bound, or "
+    "the margin of 'equally good'.",
     "debiased": "The plug-in calibration error adds up distances that noise alone makes, so on few examples it is too "
     "high. The debiased error is the error of all examples of this kind for which the plug-in seen here is what to "
     "expect. The 95 % interval and every verdict are about it; the plug-in value is kept because papers report it.",

@@ -1,4 +1,4 @@
-"""The paper page's exhibit: published values beside those measured here."""
+"""The paper page's exhibits: the comparisons behind a claim, and published values beside those measured here."""
 
 from __future__ import annotations
 
@@ -7,8 +7,45 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.plots.methods import method_style
-from skillviz.plots.paper import beside
+from skillviz.plots.paper import AXES, CLAIM_COLUMNS, beside
+from skillviz.plots.paper import comparisons as drawn_comparisons
 from skillviz.show.exhibit import Exhibit, drawn_once
+from skillviz.studies.paper.claims import Comparison, Verdict
+
+SAYS = {True: "supports", False: "contradicts", None: "leaves open"}
+
+
+def evidence(here: Verdict, paper: Verdict) -> pd.DataFrame:
+    """The comparisons of a claim as the figure takes them: the means of the paper and of ours first, where there are
+    several to take them of."""
+    rows = [(one, SAYS[one.supports]) for one in here.comparisons if not formats.missing(one.value)]
+    means = [(paper.mean, "mean in the paper"), (here.mean if len(rows) > 1 else None, "mean here")]
+    told = [*((one, says) for one, says in means if one is not None), *rows]
+    return pd.DataFrame([_row(one, says) for one, says in told], columns=list(CLAIM_COLUMNS))
+
+
+def _row(one: Comparison, says: str) -> tuple[str, float, float, float, float, str]:
+    where = {"mean in the paper": "the paper, ", "mean here": "here, "}.get(says, "") + one.where
+    return where, one.value, one.debiased, one.low, one.high, says
+
+
+@drawn_once
+def claim(here: Verdict, paper: Verdict, theme: str) -> Exhibit:
+    """What a claim is judged by: one row a comparison."""
+    rows = evidence(here, paper)
+    first = here.comparisons[0] if here.comparisons else None
+    unit, limits = (first.unit, first.limits) if first else ("points", (0.0,))
+    scale, axis = AXES[unit]
+    phrases = [f"{row['where']} {scale * row['value']:,.3g}, {row['says']}" for row in rows.to_dict("records")]
+    return Exhibit(
+        name="paper_claim",
+        title=here.claim.rstrip("."),
+        figure=drawn_comparisons(rows, unit, limits, theme=theme),
+        reads="one row per comparison with its 95 % interval; the dotted line is the claim's limit.",
+        alt=f"{here.claim} By comparison, {axis}: {'; '.join(phrases)}.",
+        table=rows,
+        words=("verdict", "paired"),
+    )
 
 
 @drawn_once

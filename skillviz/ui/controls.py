@@ -149,6 +149,11 @@ def forget(name: str) -> None:
     st.session_state.pop(_key(name), None)
 
 
+def current(name: str, options: Sequence[T], default: T, written: Callable[[T], str] = str) -> T:
+    """What a `select` or `segments` drawn further down the page will return."""
+    return cast("T", st.session_state[_seeded(name, options, default, written)])
+
+
 def _yes(value: bool) -> str:
     return "yes" if value else "no"
 

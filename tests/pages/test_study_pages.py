@@ -26,7 +26,7 @@ from tests.pages.test_pages import charts, opened, words
 from tests.studies.fake_study import fake_running, fake_study
 from tests.studies.fake_tables import TASKS
 
-CHARTS = {"methods": 6, "studies": 13, "paper": 1}
+CHARTS = {"methods": 6, "studies": 13, "paper": 2}
 NOBODY = 2**22 - 1  # the number of no process
 BROKEN = {"kind": "BadModel", "message": "the model members/x cannot be read.", "hint": ""}
 
@@ -38,7 +38,7 @@ def said(test: AppTest) -> str:
 @pytest.mark.parametrize("name", CHARTS)
 def test_a_page_opens_on_a_study_with_every_chart_explained(name: str, empty: Path) -> None:
     fake_study(empty, "table1")
-    test = opened(name)
+    test = opened(name, **({"item": "table1"} if name == "paper" else {}))
     assert not test.exception and not test.error and not test.warning
     assert [title.value for title in test.title] == [PAGES[name].question]
     figures = charts(test)
@@ -211,7 +211,8 @@ def test_a_stored_study_stands_until_the_one_begun_anew_has_tables(
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "shipped")
     fake_study(tmp_path / "shipped", "table2")
     fake_running(empty, NOBODY)
-    assert "Of the paper's 2 claims here" in opened("paper").markdown[0].value
+    assert "not tested" in opened("paper").markdown[0].value
+    assert opened("paper", item="table2").query_params["study"] == "table2-demo"
     test = opened("studies")
     assert "You began this study anew, and yours is **stopped**." in test.info[0].value
     assert list(test.dataframe[0].value["state"]) == ["finished"], "the list is of the one that ships"
@@ -288,12 +289,27 @@ def test_a_table_of_a_study_can_be_chosen_and_its_columns_are_explained(empty: P
     assert "the share of the fine-tuning gain that was to be recovered" in said(test)
 
 
+def test_the_paper_page_opens_on_the_scoreboard_alone(empty: Path) -> None:
+    fake_study(empty, "table2")
+    fake_study(empty, "table2", "small")
+    test = opened("paper")
+    assert not test.exception and not charts(test) and test.query_params["item"] == "none"
+    rows = test.dataframe[0].value
+    assert len(rows) == sum(len(row.claims) for row in EXPERIMENTS.values())
+    of_table2 = rows[rows["where"] == "Table 2"]
+    assert set(of_table2["world"]) == {"own base base"}, "that of the small scale, before the demo world"
+    assert of_table2["here"].str.contains("–| to ").all()
+    assert set(rows.loc[rows["where"] != "Table 2", "world"]) == {"no stored study"}
+    assert f"of {len(rows)} claims" in test.markdown[0].value and "not tested" in test.markdown[0].value
+
+
 def test_published_values_stand_beside_ours_and_the_claims_are_judged(empty: Path) -> None:
     fake_study(empty, "table2")
-    test = opened("paper")
+    claim = "The graft is better calibrated than the fine-tuned model."
+    test = opened("paper", item="table2", claim=claim)
     assert not test.exception and test.query_params["item"] == "table2"
-    assert "Of the paper's 2 claims here" in test.markdown[0].value
-    assert "The graft is better calibrated than the fine-tuned model. (4 of 4 comparisons support it)" in said(test)
+    assert test.selectbox(key="control.claim").value == claim
+    assert "confirmed] 4 of 4 comparisons support it" in said(test)
     table = [d.value for d in test.dataframe if "published (± sd)" in d.value.columns][-1]
     row = table[(table["task"] == "SST-2") & (table["method"] == "graft") & (table["metric"] == "ECE")].iloc[0]
     assert row["published (± sd)"] == "3.1 (0.4)" and row["measured on"] == "film-sentiment"
@@ -305,8 +321,8 @@ def test_tasks_of_ones_own_are_shown_and_explained(empty: Path) -> None:
     scores = fake_study(empty, "table2", tables=("scores", "differences")) / "scores.parquet"
     names = {"id_task": {"news-topic": "bakery"}, "task": {"news-topic": "bakery"}}
     pd.read_parquet(scores).replace(names).to_parquet(scores)
-    test = opened("paper")
-    assert not test.exception and "bakery" in charts(test)[0].proto.spec
+    test = opened("paper", item="table2")
+    assert not test.exception and any("bakery" in chart.proto.spec for chart in charts(test))
     assert "The paper prints no value here of bakery, nor of any other task" in said(test)
 
 
@@ -315,12 +331,12 @@ def test_a_fine_tuned_score_of_zero_stops_no_page(empty: Path) -> None:
     made = pd.read_parquet(scores)
     made.assign(mean=made["mean"].where(made["method"] != "ft", 0.0)).to_parquet(scores)
     for name in ("paper", "studies"):
-        assert not opened(name).exception
+        assert not opened(name, item="table2").exception
 
 
 def test_the_paper_page_shows_one_of_several_bases(empty: Path) -> None:
     of_bases(fake_study(empty, "table2", tables=("scores", "differences")), "my/one", "my/two")
-    test = opened("paper")
+    test = opened("paper", item="table2")
     assert not test.exception and test.selectbox(key="control.base").options == ["one", "two"]
 
 
@@ -329,14 +345,15 @@ def test_every_kind_of_item_opens_on_its_study(item: str, empty: Path) -> None:
     fake_study(empty, item)
     test = opened("paper", item=item)
     assert not test.exception and not test.error
-    assert len(charts(test)) == (1 if item.startswith("table") else 0)
+    has_claim = EXPERIMENTS[item].claims and "not tested" not in said(test).partition("## ")[2]
+    assert len(charts(test)) == item.startswith("table") + bool(has_claim)
 
 
 @pytest.mark.parametrize("item", ["table2", "figure9"])
 def test_without_a_study_the_published_stands_alone_with_the_command(item: str, empty: Path) -> None:
     test = opened("paper", item=item)
     assert not test.exception and f"reproduce {item} --scale demo" in test.code[0].value
-    assert "Nothing is stored here" in test.markdown[0].value
+    assert "No study of this is stored" in test.info[0].value
 
 
 @pytest.mark.parametrize("item", [name for name in WITHOUT if name not in EXPERIMENTS][:4])

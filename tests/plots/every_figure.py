@@ -148,6 +148,7 @@ FIGURES |= {
     "size_by_setting": (sensitivity.by_setting, study_frames.settings, {}),
     "accuracy_by_setting": (sensitivity.by_setting, study_frames.settings, {"metric": "accuracy"}),
     "published_beside": (paper.beside, study_frames.published, {}),
+    "claim_comparisons": (paper.comparisons, study_frames.claim, {"unit": "points", "limits": (0.0,)}),
 }
 NAMES = sorted(FIGURES)
 

@@ -34,6 +34,17 @@ def differences() -> pd.DataFrame:
     return pd.DataFrame(made)
 
 
+def claim() -> pd.DataFrame:
+    """The comparisons of a claim: one of each verdict and the means; the paper's has no interval."""
+    rows = [("supports", 0.05), ("contradicts", -0.04), ("leaves open", 0.01), ("mean here", 0.007)]
+    made = [
+        {"where": f"task {number}", "value": value, "low": value - 0.02, "high": value + 0.02, "says": says}
+        for number, (says, value) in enumerate(rows)
+    ]
+    made.append({"where": "the paper", "value": 0.06, "low": np.nan, "high": np.nan, "says": "mean in the paper"})
+    return pd.DataFrame(made).assign(debiased=np.nan)
+
+
 def published() -> pd.DataFrame:
     """Two methods on three tasks, published and here; the last task was not measured here, one bracket is missing."""
     made = []

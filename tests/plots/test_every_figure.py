@@ -16,6 +16,7 @@ from tests.plots.every_figure import FIGURES, NAMES, draw, draw_empty
 # A title says its unit after a comma, or what is counted or listed.
 UNIT = re.compile(r", (%|nats|points|count|index|number|L2)|^region size, %|layer \(first = 0\)|head \(first = 0\)")
 CATEGORIES = {
+    "comparison",
     "module kind",
     "state",
     "class",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from skillviz.plots.paper import beside
+import pytest
+
+from skillviz.plots.paper import SAYS, beside, comparisons
 from tests.plots import study_frames as frames
 
 
@@ -37,3 +39,24 @@ def test_a_published_bracket_is_told_as_a_deviation_and_its_absence_too() -> Non
 def test_the_axis_of_a_share_ends_where_shares_do() -> None:
     rows = frames.published().assign(low=0.0, high=1.0)
     assert beside(rows, ["SST-2"]).layout.xaxis.range == (0, 100)
+
+
+def test_what_a_comparison_says_is_told_by_its_mark_and_not_by_its_colour() -> None:
+    figure = comparisons(frames.claim(), "points", (0.0,))
+    assert {trace.name: trace.marker.symbol for trace in figure.data} == SAYS and len(set(SAYS.values())) == len(SAYS)
+    assert len({trace.marker.color for trace in figure.data}) == 1
+    assert list(figure.layout.yaxis.ticktext) == list(frames.claim()["where"])
+
+
+def test_the_limits_of_a_claim_are_lines_in_its_unit_and_in_sight() -> None:
+    figure = comparisons(frames.claim(), "percent", (0.95,))
+    (line,) = figure.layout.shapes
+    low, high = figure.layout.xaxis.range
+    assert line.x0 == pytest.approx(95) and low < 95 < high
+    assert len(comparisons(frames.claim(), "points", (-0.03, 0.03)).layout.shapes) == 2
+
+
+def test_the_mark_of_a_calibration_error_stands_within_its_interval() -> None:
+    rows = frames.claim().assign(debiased=[0.045, *[float("nan")] * 4])
+    supports = comparisons(rows, "points", (0.0,)).data[0]
+    assert supports.x[0] == pytest.approx(4.5) and supports.error_x.array[0] == pytest.approx(2.5)

@@ -1,22 +1,25 @@
 """Whether a study comes out as in the paper: claims of the paper, each judged from intervals in the study's tables.
 
 Torch-free. A comparison supports a claim, or speaks against it, only where its 95 % interval does so as a whole; a
-claim agrees where half of its comparisons or more support it and fewer speak against it, and the other way round.
+claim is confirmed where half of its comparisons or more support it and fewer speak against it, contradicted the other
+way round, and else inconclusive.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from skillviz.analysis.tables import task_metric
 from skillviz.core.many_comparisons import Comparisons, p_values, tallied
+from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE, ClaimVerdict
 from skillviz.studies.paper.scales import SCALES
 
-AGREES, DISAGREES, UNDECIDED, UNTESTED = "agrees", "does not agree", "undecided", "not tested here"
+UNTESTED: Literal["not tested"] = "not tested"
 LEAST_SHARE = 1e-12  # in place of 0, that of an empty region, which has no logarithm
 
 
@@ -53,10 +56,14 @@ class StudyTables:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper and the comparisons by which it is judged."""
+    """A sentence of the paper and the comparisons by which it is judged.
+
+    `stated` is the quantity of `published/figures.csv` that gives the paper's number, where no published table does.
+    """
 
     text: str
     compare: Callable[[StudyTables], list[Comparison]]
+    stated: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,14 +89,31 @@ class Verdict:
         return len(self.comparisons) - self.supporting - self.against
 
     @property
-    def outcome(self) -> str:
-        """agrees, does not agree, undecided, or not tested here."""
+    def outcome(self) -> ClaimVerdict | Literal["not tested"]:
+        """confirmed, contradicted, inconclusive, or not tested where there is no comparison."""
         if not self.comparisons:
             return UNTESTED
         half = len(self.comparisons) / 2
         if self.supporting >= half and self.supporting > self.against:
-            return AGREES
-        return DISAGREES if self.against >= half and self.against > self.supporting else UNDECIDED
+            return CONFIRMED
+        return CONTRADICTED if self.against >= half and self.against > self.supporting else INCONCLUSIVE
+
+    @property
+    def mean(self) -> Comparison | None:
+        """The mean of the comparisons' values, and of their ends; None without a comparison.
+
+        Half the width of the mean's interval is the mean of theirs, as if all erred alike, so it holds however they
+        depend on each other. Comparisons without an interval count only where none has one.
+        """
+        known = [one for one in self.comparisons if np.isfinite(one.value)]
+        known = [one for one in known if np.isfinite(one.low) and np.isfinite(one.high)] or known
+        if not known:
+            return None
+        values = {
+            name: float(np.mean([getattr(one, name) for one in known])) for name in ("value", "low", "high", "debiased")
+        }
+        where = known[0].where if len(known) == 1 else f"mean of {len(known)}"
+        return Comparison(where, supports=None, unit=known[0].unit, limits=known[0].limits, **values)
 
 
 def judge(claims: Sequence[Claim], tables: Mapping[str, pd.DataFrame], scale: str | None) -> list[Verdict]:

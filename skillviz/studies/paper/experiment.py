@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from skillviz.studies.paper.claims import Claim, Verdict, judge
+from skillviz.studies.paper.published_values import as_tables
 from skillviz.studies.paper.scales import Entry, Scale
 from skillviz.studies.paper.setting import SettingRow, setting
 
@@ -71,3 +72,7 @@ class Experiment:
     def verdicts(self, tables: Mapping[str, pd.DataFrame], scale: str | None) -> list[Verdict]:
         """What these tables of a study say of each of the paper's claims."""
         return judge(self.claims, tables, scale)
+
+    def in_paper(self) -> list[Verdict]:
+        """Each claim with the same comparisons of the published values; without any where only a figure shows them."""
+        return judge(self.claims, as_tables(self.published), "paper")

@@ -130,6 +130,54 @@ def beside(names: Sequence[str], tables: Mapping[str, pd.DataFrame]) -> pd.DataF
     return keyed.merge(named, how="left", on=["key_id", "key_task", "method", "metric"])[list(SHOWN)]
 
 
+@cache
+def as_tables(names: tuple[str, ...]) -> Mapping[str, pd.DataFrame]:
+    """The main setting of published tables as the tables of a study, so that a claim is computed from both alike.
+
+    `scores`, `differences` of every two methods of a task and size, `overlap` with the FISH mask and the `stages` of a
+    sequence; no value has an interval.
+    """
+    rows = [published(name) for name in names if name.startswith("table")]
+    table = pd.concat(rows, ignore_index=True) if rows else published("table2").head(0)
+    table = table[(table["kind"] == "row") & (table["setting"] == MAIN_SETTING)]
+    is_iou = table["metric"] == "overlap_iou"
+    sequence = table["id_task"].str.contains(">")
+    stage = [whole.split(">").index(task) if ">" in whole else 0
+             for whole, task in zip(table["id_task"], table["task"], strict=True)]  # fmt: skip
+    table = table.assign(
+        id_task=table["id_task"].where(~sequence, table["task"]), setting="all", readout="", localizer="",
+        search_variant="", split="test", mean=table["value"], low=np.nan, high=np.nan, debiased=np.nan, stage=stage,
+        mode="naive",
+    )  # fmt: skip
+    scores = table[~is_iou & (table["config"] == "")]
+    scores = scores.drop_duplicates(["id_task", "task", "method", "metric", "share"])  # printed in two tables
+    keys = ["id_task", "task", "metric", "setting", "readout", "localizer", "search_variant", "low", "high", "debiased"]
+    pairs = scores.merge(scores[[*keys, "method", "share", "value"]], on=keys, suffixes=("", "_b"))
+    of_region = pairs["method"].str.startswith("graft"), pairs["method_b"].str.startswith("graft")
+    alike = ~(of_region[0] & of_region[1]) | (pairs["share"] == pairs["share_b"])
+    pairs = pairs[(pairs["method"] < pairs["method_b"]) & alike]
+    share = pairs["share"].where(of_region[0], pairs["share_b"].where(of_region[1]))
+    differences = pairs.assign(a=pairs["method"], b=pairs["method_b"], value=pairs["value"] - pairs["value_b"])
+    iou = table[is_iou].assign(
+        kind="iou", row_task=table["task"], column_task=table["task"], row_localizer="learned",
+        column_localizer="fisher", size=np.nan,
+    )  # fmt: skip
+    return {
+        "scores": scores, "differences": differences.assign(share=share), "overlap": iou, "stages": table[sequence],
+    }  # fmt: skip
+
+
+def stated(quantity: str) -> str:
+    """A single published number in words, `at least 5 points`; raises BadInput for a quantity that is not printed."""
+    rows = _read(FIGURES)
+    rows = rows[rows["quantity"] == quantity]
+    if rows.empty:
+        raise BadInput(f"'{quantity}' is no quantity of {FIGURES}.csv.")
+    unit = rows["unit"].iloc[0].replace("percent", "%")
+    bound = quantity.partition(", ")[2]
+    return f"{bound} {rows['value'].iloc[0]}{'' if unit.startswith('%') else ' '}{unit}".strip()
+
+
 def _main_setting_first(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of the paper's main setting before any other; averages are left out."""
     rows = table[table["kind"] == "row"]

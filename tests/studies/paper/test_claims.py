@@ -6,10 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE
 from skillviz.studies.paper.claims import (
-    AGREES,
-    DISAGREES,
-    UNDECIDED,
     UNTESTED,
     Comparison,
     Verdict,
@@ -64,12 +62,12 @@ def test_alike_is_an_interval_inside_the_margin() -> None:
 @pytest.mark.parametrize(
     ("said", "wanted"),
     [
-        ((True, True, None), AGREES),
-        ((True, None), AGREES),
-        ((True, None, None), UNDECIDED),
-        ((True, False), UNDECIDED),
-        ((False, False, None), DISAGREES),
-        ((None, None), UNDECIDED),
+        ((True, True, None), CONFIRMED),
+        ((True, None), CONFIRMED),
+        ((True, None, None), INCONCLUSIVE),
+        ((True, False), INCONCLUSIVE),
+        ((False, False, None), CONTRADICTED),
+        ((None, None), INCONCLUSIVE),
         ((), UNTESTED),
     ],
 )
@@ -114,14 +112,14 @@ def test_comparisons_of_calibration_hold_the_debiased_difference() -> None:
 
 def test_the_sign_of_a_difference_decides() -> None:
     better, worse = outcome("table2", 1, row(metric="ece", value=-0.05)), outcome("table2", 1, row(metric="ece"))
-    assert (better.outcome, worse.outcome) == (AGREES, DISAGREES)
-    assert outcome("table2", 1, row(metric="ece", value=-0.01)).outcome == UNDECIDED
+    assert (better.outcome, worse.outcome) == (CONFIRMED, CONTRADICTED)
+    assert outcome("table2", 1, row(metric="ece", value=-0.01)).outcome == INCONCLUSIVE
 
 
 def test_a_row_the_other_way_round_is_turned() -> None:
     turned = outcome("table1", 0, row(a="graft", b="graft_retrain", value=-0.05))
     straight = outcome("table1", 0, row(a="graft_retrain", b="graft", value=0.05))
-    assert turned.comparisons == straight.comparisons and turned.outcome == AGREES
+    assert turned.comparisons == straight.comparisons and turned.outcome == CONFIRMED
 
 
 def test_f1_stands_for_a_task_that_has_it() -> None:
@@ -188,7 +186,7 @@ def test_a_large_shift_is_what_the_paper_calls_so() -> None:
 def test_only_tasks_that_something_was_learned_after_can_be_forgotten() -> None:
     tables = {name: FAKE_TABLES[name](TASKS, np.random.default_rng(0)) for name in ("stages", "differences")}
     naive = verdicts("table4", tables, "demo")[0]
-    assert [one.where for one in naive.comparisons] == list(TASKS[:2]) and naive.outcome == AGREES
+    assert [one.where for one in naive.comparisons] == list(TASKS[:2]) and naive.outcome == CONFIRMED
 
 
 def test_where_the_paper_claims_nothing_there_is_no_verdict() -> None:
@@ -209,7 +207,7 @@ def test_a_planted_result_turns_the_verdict() -> None:
     before, after = (
         verdicts("figure8", {**tables, "isolation": table}, "demo")[0] for table in (tables["isolation"], gap)
     )
-    assert (before.outcome, after.outcome) == (AGREES, DISAGREES)
+    assert (before.outcome, after.outcome) == (CONFIRMED, CONTRADICTED)
 
 
 def test_confidence_near_one_is_counted_from_the_histogram() -> None:
@@ -222,7 +220,7 @@ def test_confidence_near_one_is_counted_from_the_histogram() -> None:
         for (lo, hi), c in zip(edges, counts, strict=True)
     ]  # fmt: skip
     (found,) = verdicts("figure6", {"histogram": pd.DataFrame(rows)}, None)
-    assert found.comparisons[0].value == pytest.approx(500 / 600 - 200 / 600) and found.outcome == AGREES
+    assert found.comparisons[0].value == pytest.approx(500 / 600 - 200 / 600) and found.outcome == CONFIRMED
 
 
 def test_the_middle_and_kinds_are_measured_against_the_fair_share() -> None:
@@ -234,6 +232,28 @@ def test_the_middle_and_kinds_are_measured_against_the_fair_share() -> None:
         for layer in range(4)
     ]  # fmt: skip
     (middle,) = verdicts("figure9", {"composition": pd.DataFrame(rows)}, None)
-    assert middle.comparisons[0].value == pytest.approx(1.79, abs=0.02) and middle.outcome == AGREES
+    assert middle.comparisons[0].value == pytest.approx(1.79, abs=0.02) and middle.outcome == CONFIRMED
     value, feedforward, _ = verdicts("figure10", {"composition": pd.DataFrame(rows)}, None)
-    assert value.comparisons[0].value == pytest.approx(1) and AGREES not in (value.outcome, feedforward.outcome)
+    assert value.comparisons[0].value == pytest.approx(1) and CONFIRMED not in (value.outcome, feedforward.outcome)
+
+
+def test_the_mean_of_a_claim_has_the_mean_of_its_ends() -> None:
+    several = [Comparison(str(n), *ends, None) for n, ends in enumerate([(0.1, 0.0, 0.3), (0.2, 0.1, 0.3)])]
+    mean = Verdict("claim", (*several, Comparison("without", 9.0, NAN, NAN, None))).mean
+    assert mean is not None and mean.where == "mean of 2"
+    assert (mean.value, mean.low, mean.high) == pytest.approx((0.15, 0.05, 0.3))
+    assert Verdict("claim", ()).mean is None
+    (only,) = (Verdict("claim", (Comparison("only", 0.4, NAN, NAN, None),)).mean,)
+    assert only is not None and only.value == 0.4 and np.isnan(only.low)
+
+
+def test_the_mean_interval_covers_however_the_comparisons_depend() -> None:
+    """1,000 draws of four errors that are alike, and of four that are independent: it covers at least as often."""
+    random = np.random.default_rng(0)
+    for errors in (random.normal(size=(1000, 1)).repeat(4, axis=1), random.normal(size=(1000, 4))):
+        covered = [
+            mean.low <= 0 <= mean.high
+            for draw in errors
+            if (mean := Verdict("c", tuple(Comparison("", e, e - 1.96, e + 1.96, None) for e in draw)).mean)
+        ]
+        assert len(covered) == 1000 and np.mean(covered) > 0.93

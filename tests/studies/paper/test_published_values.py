@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from skillviz.errors import BadInput
+from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.published_values import (
     FOLDER,
     NAMES,
@@ -16,6 +18,7 @@ from skillviz.studies.paper.published_values import (
     published,
     slips,
     stands_for,
+    stated,
 )
 from skillviz.tasks.registry import TASKS
 
@@ -131,3 +134,34 @@ def test_numbers_of_text_and_captions_go_to_the_table_or_figure_that_they_are_ab
     assert set(numbers("figure15")["where"]) == {"figure 15"}
     assert len(numbers("figure1")) == 0 and len(numbers("table8")) == 2
     assert "figure 11" not in set(numbers("figure8")["where"])
+
+
+def test_a_claim_is_computed_from_the_published_values_as_from_ours() -> None:
+    """By hand from the printed rows: table 2's ECE, table 8's FISH grafts at 0.01 %, table 4's first two tasks."""
+    rows = published("table2").query("setting == '4096-shot' and kind == 'row' and metric == 'ece'")
+    wide = rows.pivot(index="task", columns="method", values="value")
+    calibrated = EXPERIMENTS["table2"].in_paper()[1]
+    assert len(calibrated.comparisons) == len(wide)
+    assert calibrated.mean is not None
+    assert calibrated.mean.value == pytest.approx((wide["graft"] - wide["ft"]).mean())
+    shared, fish, _ = EXPERIMENTS["table8"].in_paper()
+    assert fish.mean is not None and fish.mean.value == pytest.approx(0.128, abs=0.001)
+    assert len(shared.comparisons) == 12 and shared.comparisons[0].value == pytest.approx(0.092)
+    naive, _ = EXPERIMENTS["table4"].in_paper()
+    assert {one.where: round(one.value, 3) for one in naive.comparisons} == {"qnli": -0.205, "ag_news": -0.055}
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_no_published_comparison_stands_twice_and_none_has_an_interval(name: str) -> None:
+    for verdict in EXPERIMENTS[name].in_paper():
+        places = [one.where for one in verdict.comparisons]
+        assert len(places) == len(set(places))
+        assert all(np.isfinite(one.value) and np.isnan(one.low) for one in verdict.comparisons)
+
+
+def test_what_a_claim_quotes_is_printed() -> None:
+    quoted = [claim.stated for row in EXPERIMENTS.values() for claim in row.claims if claim.stated]
+    assert [stated(one) for one in quoted] == ["about 70%", "about 80%"]
+    assert stated("graft minus FT, at least") == "at least 5 points"
+    with pytest.raises(BadInput, match="is no quantity of"):
+        stated("nothing")

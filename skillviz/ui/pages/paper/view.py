@@ -21,8 +21,8 @@ from skillviz.studies.store import StudyFolder
 from skillviz.studies.subject import bases_of, rows_of_base
 from skillviz.ui import cache, controls, exports, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
+from skillviz.ui.pages.paper import scoreboard, words
 from skillviz.ui.pages.paper import table as paper_table
-from skillviz.ui.pages.paper import words
 from skillviz.ui.pages.paper.table import Selection
 
 SIZES = (
@@ -52,62 +52,65 @@ class PaperItem:
         return self.name in TABLES
 
 
-def choose() -> PaperItem:
-    """The boxes at the top of the page."""
-    titles = words.items()
+def claims() -> None:
+    """The scoreboard, with the count of the verdicts on top."""
+    with page.explained():
+        found = scoreboard.scores()
+    st.markdown(scoreboard.sentence(found), help=about("verdict", "discovery"))
+    titles = [scoreboard.NONE, *words.items()]
+    is_open = controls.current(scoreboard.ITEM, titles, scoreboard.NONE) != scoreboard.NONE
+    scoreboard.draw(found, is_open=is_open)
+
+
+def choose() -> PaperItem | None:
+    """The table or figure that is open, by a click in the scoreboard or by the box below it; None for none."""
+    titles = {scoreboard.NONE: "Select a claim above, or choose here", **words.items()}
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        default = _default(titles)
-        name = controls.select("item", "Table or figure", list(titles), default, shown=titles.get, width=460)
+        name = controls.select(
+            scoreboard.ITEM, "Table or figure", list(titles), scoreboard.NONE, shown=titles.get, width=460
+        )
         experiment = EXPERIMENTS.get(name)
         with page.explained():
             stored = study_choice.offered((name,)) if experiment else []
             study = study_choice.choose(stored, "Our study of it") if stored else None
             tables = {table: cache.study_table(study, table) for table in study.tables()} if study else {}
+    if name == scoreboard.NONE:
+        return None
     outcomes = tuple(verdicts(name, tables, study.record.scale if study else None))
     return PaperItem(name, experiment, study, tables, outcomes)
 
 
-def _default(titles: dict[str, str]) -> str:
-    """The first item with a stored study, else Table 2, the main result."""
-    stored = {study.record.experiment for study in cache.studies() if study.tables()}
-    return "table2" if "table2" in stored else next((name for name in titles if name in stored), "table2")
-
-
-def summary(item: PaperItem) -> str:
-    """The page's sentence."""
-    if item.study is None:
-        return f"Nothing is stored here for **{text.plain(words.items()[item.name])}**."
-    return words.verdict_counts(item.verdicts)
-
-
-def study(item: PaperItem) -> None:
-    """Which study stands beside the paper; where there is none, why, and the command that makes one."""
-    if item.study is not None:
-        st.caption(study_words.caption(item.study))
-        if study_words.is_demo(item.study):
-            st.caption(study_words.caution())
-        study_choice.links(item.study, "paper")
-    elif item.experiment is None:
+def experiment(item: PaperItem) -> None:
+    """What was asked, which study answers it, and the evidence for one of its claims."""
+    st.markdown(f"## {text.plain(words.items()[item.name])}")
+    if item.experiment is None:
         st.info(f"There is no experiment of this here. {words.WITHOUT[item.name][1]}")
-    else:
+        return
+    st.markdown(text.plain(f"{item.experiment.question} The paper: {item.experiment.finding}"))
+    if item.study is None:
         st.info(words.PUBLISHED_ONLY)
         st.code(study_words.commands((item.name,)), language="bash", wrap_lines=True)
-
-
-def claims(item: PaperItem) -> None:
-    """What the paper says, and what the study says of each claim."""
-    if item.experiment is None:
         return
-    with st.container(border=True):
-        st.markdown("### What the paper says, and what comes out here", help=about("verdict", "paired", "discovery"))
-        st.markdown(text.plain(item.experiment.finding))
-        if item.study is None:
-            return
-        st.markdown("\n".join(f"- {words.verdict_line(one)}" for one in item.verdicts))
-        rows = words.comparison_table(item.verdicts)
-        if len(rows):
-            with st.expander(f"The {formats.counted(len(rows), 'comparison')} behind this"):
-                st.dataframe(rows, hide_index=True, alt="Every comparison behind the verdicts")
+    if item.verdicts:
+        _claim(item, item.experiment, item.study)
+    if study_words.is_demo(item.study):
+        st.caption(study_words.caution())
+    study_choice.links(item.study, "paper")
+
+
+def _claim(item: PaperItem, experiment: Experiment, study: StudyFolder) -> None:
+    """One claim: its verdict, and each comparison in a figure."""
+    by_text = {one.claim: (one, paper) for one, paper in zip(item.verdicts, experiment.in_paper(), strict=True)}
+    claim = next(iter(by_text))
+    if len(by_text) > 1:
+        claim = controls.select(scoreboard.CLAIM, "Claim", list(by_text), claim)
+    here, paper = by_text[claim]
+    st.markdown(words.verdict_line(here), help=about("verdict", "paired"))
+    if here.comparisons:
+        show(exhibits.claim(here, paper, theme()), study.name)
+    if several := words.comparison_counts(item.verdicts):
+        title = study_words.experiment_title(item.name)
+        st.caption(f"All claims of {title}: {several}", help=about("discovery"))
 
 
 def values(item: PaperItem) -> None:
@@ -119,13 +122,12 @@ def values(item: PaperItem) -> None:
     metrics = list(dict.fromkeys(rows["metric"]))
     metric = controls.segments("metric", "Metric", metrics, metrics[0], shown=lambda one: metric_row(one).title)
     marks = paper_table.marks(rows, metric)
-    st.caption(words.CAUTION)
-    if note := words.unmatched(rows):
-        st.caption(note)
     table = paper_table.shown(rows)
     show(exhibits.values(marks, table[rows["metric"] == metric], metric, selection.setting, theme()), item.name)
-    with st.container(border=True):
-        st.markdown("### All values", help=about("published"))
+    with st.expander("All values"):
+        st.caption(words.CAUTION)
+        if note := words.unmatched(rows):
+            st.caption(note)
         st.dataframe(table, hide_index=True, alt="Published values, ours, and their difference")
         stem = exports.file_name("paper", item.name, item.study.name if item.study else "")
         make = partial(exports.csv, rows)
@@ -169,17 +171,17 @@ def _size(share: float) -> str:
 
 
 def further(item: PaperItem) -> None:
-    """Numbers of text and captions, differences in setting, and where the paper disagrees with itself."""
+    """Numbers of text and captions, differences in setting, and where the paper disagrees with itself; folded."""
     rows = numbers(item.name)
     if len(rows):
-        with st.container(border=True):
-            st.markdown("### Numbers that the paper states", help=about("published"))
-            shown = words.numbers(rows)
-            st.dataframe(shown, hide_index=True, alt="Single published numbers of text and captions")
-    if item.study is not None and (differences := cache.setting_differences(item.study)):
-        with st.container(border=True):
-            st.markdown("### Differences in the setting")
-            study_choice.setting_table(differences)
+        with st.expander(f"Numbers in the paper's text: {len(rows)}"):
+            st.dataframe(words.numbers(rows), hide_index=True, alt="Single published numbers of text and captions")
+    if item.study is not None:
+        if differences := cache.setting_differences(item.study):
+            with st.expander(f"Where our study differs from the paper: {formats.counted(len(differences), 'point')}"):
+                study_choice.setting_table(differences)
+        with st.expander("About this study"):
+            st.caption(study_words.caption(item.study))
     if slip := slips(item.name):
         with st.expander(f"Where the paper disagrees with itself: {formats.counted(len(slip), 'point')}"):
             st.markdown("\n".join(f"- {text.plain(sentence)}" for sentence in slip))

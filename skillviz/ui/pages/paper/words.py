@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from skillviz.core import formats
+from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE
 from skillviz.show import text
 from skillviz.show.comparisons import counted
-from skillviz.studies.paper.claims import (
-    AGREES,
-    DISAGREES,
-    UNDECIDED,
-    UNTESTED,
-    Comparison,
-    Verdict,
-    counted_comparisons,
-)
+from skillviz.studies.paper.claims import UNTESTED, Comparison, Verdict, counted_comparisons
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.published_values import TABLES
 from skillviz.studies.store import StudyFolder
+from skillviz.ui.chip import chip_text
 
 # what the paper shows and nothing here repeats: title, and why
 WITHOUT = {
@@ -55,18 +50,7 @@ WITHOUT = {
 }
 ORDER = (*TABLES, *(f"figure{number}" for number in range(1, 16)))
 """Of the paper; what is ours comes after it."""
-SIGNS = {
-    AGREES: ("green", ":material/check_circle:"),
-    DISAGREES: ("red", ":material/cancel:"),
-    UNDECIDED: ("gray", ":material/help:"),
-    UNTESTED: ("gray", ":material/remove:"),
-}
-VERBS = {
-    AGREES: ("agrees", "agree"),
-    DISAGREES: ("does not agree", "do not agree"),
-    UNDECIDED: ("stays undecided", "stay undecided"),
-}
-"""What one claim does, and what several do."""
+OUTCOMES = (CONFIRMED, CONTRADICTED, INCONCLUSIVE, UNTESTED)
 CAUTION = (
     "Published numbers are of RoBERTa-base (GPT-2 in Table 9), with other data and other seeds. A difference is no "
     "error, here or there: it says how far a number carries over."
@@ -93,58 +77,53 @@ def _place(name: str) -> tuple[int, str]:
 
 
 def verdict_counts(verdicts: Sequence[Verdict]) -> str:
-    """The page's sentence: how many of the paper's claims come out here."""
+    """`2 of 3 claims confirmed, 1 inconclusive`: how the paper's claims come out."""
     if not verdicts:
-        return "The paper makes no claim here that a study could be judged by."
-    counts = {outcome: sum(verdict.outcome == outcome for verdict in verdicts) for outcome in SIGNS}
-    parts = [f"**{counts[o]}** {VERBS[o][0 if counts[o] == 1 else 1]}" for o in VERBS if counts[o]]
-    rest = f" {counts[UNTESTED]} could not be asked of this study." if counts[UNTESTED] else ""
-    of = formats.counted(len(verdicts), "claim")
+        return "The paper makes no claim here."
+    counts = {outcome: sum(verdict.outcome == outcome for verdict in verdicts) for outcome in OUTCOMES}
+    first = f"**{counts[CONFIRMED]} of {formats.counted(len(verdicts), 'claim')}** {CONFIRMED}"
+    return ", ".join([first, *(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES[1:] if counts[outcome])])
+
+
+def comparison_counts(verdicts: Sequence[Verdict]) -> str:
+    """How many comparisons stand behind the verdicts, and how many would decide by chance; empty below two."""
     several = counted_comparisons(verdicts)
-    many = f" {counted(several, CLAIM_LIMIT)}" if several.n > 1 else ""
-    return f"Of the paper's {of} here, {formats.listed(parts, 3) if parts else 'none was tested'}.{rest}{many}"
+    return counted(several, CLAIM_LIMIT) if several.n > 1 else ""
 
 
 def verdict_line(verdict: Verdict) -> str:
-    """One claim with its outcome, in Markdown."""
-    colour, sign = SIGNS[verdict.outcome]
-    evidence = f" ({_evidence(verdict)})" if verdict.comparisons else " This study has no row for it."
-    return f":{colour}-badge[{sign} {verdict.outcome}] {text.plain(verdict.claim)}{evidence}"
-
-
-def _evidence(verdict: Verdict) -> str:
-    """`3 of 4 comparisons support it, 1 leaves it open`; a single comparison with its value."""
-    against, left_open = verdict.against, verdict.open
+    """The chip of a claim and what it rests on, in Markdown."""
+    outcome = verdict.outcome
+    if outcome == UNTESTED:
+        return f"{UNTESTED}: this study has no row for it."
     if len(verdict.comparisons) == 1:
         (only,) = verdict.comparisons
-        return f"{text.plain(only.where)}: {value_words(only)}"
+        return f"{chip_text(outcome)} {text.plain(only.where)}: {value_words(only)}"
     parts = [f"{verdict.supporting} of {len(verdict.comparisons)} comparisons support it"]
-    parts += [f"{against} {'speaks' if against == 1 else 'speak'} against it"] if against else []
-    parts += [f"{left_open} {'leaves' if left_open == 1 else 'leave'} it open"] if left_open else []
-    return ", ".join(parts)
+    parts += [f"{verdict.against} contradict it"] if verdict.against else []
+    parts += [f"{verdict.open} leave it open"] if verdict.open else []
+    return f"{chip_text(outcome)} {', '.join(parts)}"
 
 
 def value_words(comparison: Comparison) -> str:
     """The value with its interval in its unit: `−5.2 points, 95 %: −7.2 to −3.2`; of calibration `−5.2 points
     (debiased −4.8), ...`."""
-    value, low, high = comparison.value, comparison.low, comparison.high
-    if comparison.unit == "times":
-        return f"{formats.number(value, 2)} times, 95{formats.SPACE}%: {formats.interval(low, high, 2)}"
-    number = formats.points(value) if comparison.unit == "points" else formats.percent(value)
     debiased = formats.points(comparison.debiased).removesuffix(" points")
     center = f" (debiased {debiased})" if np.isfinite(comparison.debiased) else ""
-    return f"{number}{center}, 95{formats.SPACE}%: {formats.percent_interval(low, high, 1)}"
+    return f"{number(comparison)}{center}, 95{formats.SPACE}%: {ends(comparison)}"
 
 
-def comparison_table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
-    """Every comparison behind the verdicts."""
-    words = {True: "supports", False: "speaks against", None: "leaves open"}
-    rows = [
-        {"claim": one.claim, "where": c.where, "value (95 %)": value_words(c), "says": words[c.supports]}
-        for one in verdicts
-        for c in one.comparisons
-    ]
-    return pd.DataFrame(rows, columns=["claim", "where", "value (95 %)", "says"])
+def number(comparison: Comparison) -> str:
+    """Its value in its unit: `−5.2 points`, `97.6 %`, `2.81 times`."""
+    if comparison.unit == "times":
+        return f"{formats.number(comparison.value, 2)} times"
+    return formats.points(comparison.value) if comparison.unit == "points" else formats.percent(comparison.value)
+
+
+def ends(comparison: Comparison) -> str:
+    """Its interval, without the unit."""
+    write = partial(formats.interval, digits=2) if comparison.unit == "times" else formats.percent_interval
+    return write(comparison.low, comparison.high)
 
 
 def unmatched(rows: pd.DataFrame) -> str:

@@ -1,0 +1,130 @@
+"""The scoreboard: one row a claim of the paper, with its number, ours, the verdict, and a way to its experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+import streamlit as st
+
+from skillviz.core import formats
+from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE
+from skillviz.show.glossary import about
+from skillviz.studies.paper.claims import UNTESTED, Claim, Comparison, Verdict
+from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.published_values import stated
+from skillviz.studies.store import StudyFolder
+from skillviz.ui import cache, controls, study_choice, study_words
+from skillviz.ui.pages.paper import words
+
+KEY = "paper.scoreboard"
+ITEM, CLAIM, NONE = "item", "claim", "none"
+TALL, SHORT = 600, 320  # pixels; short where an experiment is open below
+COLORS = {CONFIRMED: "green", CONTRADICTED: "red", INCONCLUSIVE: "gray", UNTESTED: "gray"}
+COLUMNS = {
+    "where": st.column_config.TextColumn("in the paper", width=80),
+    "verdict": st.column_config.MultiselectColumn(
+        "verdict", options=list(COLORS), color=list(COLORS.values()), width=105, help=about("verdict")
+    ),
+    "claim": st.column_config.TextColumn("claim of the paper", width=375),
+    "paper": st.column_config.TextColumn(
+        "paper", width=95, help="Mean over the tasks of the published table. Most figures print no number."
+    ),
+    "here": st.column_config.TextColumn(
+        "here (95%)", width=180, help="Mean over the comparisons, with an interval that holds however they depend on "
+        "each other. The verdict counts the comparisons.",
+    ),
+    "world": st.column_config.TextColumn("measured on", width=95),
+    "counts": st.column_config.TextColumn(
+        "comparisons", width=170, help="How many support the claim, contradict it or leave it open, by their intervals."
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Score:
+    """A claim of an experiment, judged by its published values and by our study, None where none is stored."""
+
+    experiment: str
+    claim: Claim
+    paper: Verdict
+    here: Verdict
+    study: StudyFolder | None
+
+
+def scores() -> list[Score]:
+    """Every claim in the order of the paper, each by the best stored study: of real data before the demo world."""
+    found = []
+    for name, row in EXPERIMENTS.items():
+        study = next(iter(study_choice.offered((name,))), None)
+        tables = {table: cache.study_table(study, table) for table in study.tables()} if study else {}
+        here = row.verdicts(tables, study.record.scale if study else None)
+        found += [Score(name, *one, study) for one in zip(row.claims, row.in_paper(), here, strict=True)]
+    return found
+
+
+def sentence(found: Sequence[Score]) -> str:
+    """`19 of 36 claims confirmed, 2 contradicted, 15 inconclusive. Confirmed by data: ...`, in Markdown."""
+    total = words.verdict_counts([score.here for score in found])
+    studied = [(score.study, score.here) for score in found if score.study is not None]
+    worlds: dict[str, list[Verdict]] = {}
+    for study, here in sorted(studied, key=lambda one: study_choice.scale_place(one[0])):
+        worlds.setdefault(study_words.world(study), []).append(here)
+    parts = [f"{world} {sum(v.outcome == CONFIRMED for v in of)} of {len(of)}" for world, of in worlds.items()]
+    return f"{total}. Confirmed by data: {'; '.join(parts)}." if parts else f"{total}."
+
+
+def table(found: Sequence[Score]) -> pd.DataFrame:
+    """One row a claim, for the eye."""
+    rows = [
+        {
+            "where": study_words.experiment_title(score.experiment),
+            "verdict": [score.here.outcome],
+            "claim": score.claim.text,
+            "paper": _in_paper(score),
+            "here": _estimate(score.here.mean) if score.here.mean else "",
+            "world": study_words.world(score.study) if score.study else "no stored study",
+            "counts": _counts(score.here),
+        }
+        for score in found
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def draw(found: Sequence[Score], *, is_open: bool) -> None:
+    """The table; a click opens the claim's experiment below."""
+    st.dataframe(
+        table(found), key=KEY, hide_index=True, column_config=COLUMNS, height=SHORT if is_open else TALL,
+        on_select=lambda: _open(found), selection_mode=("single-row", "single-cell"),
+        alt="The claims of the paper, each with the paper's value, ours and the verdict",
+    )  # fmt: skip
+
+
+def _open(found: Sequence[Score]) -> None:
+    """Opens the experiment of the row that was chosen; called when the choice changes."""
+    selection = st.session_state[KEY]["selection"]
+    chosen = [*selection["rows"], *(row for row, _ in selection["cells"])]
+    if chosen:
+        score = found[chosen[-1]]
+        controls.assign(ITEM, score.experiment)
+        controls.assign(CLAIM, score.claim.text)
+    else:
+        controls.assign(ITEM, NONE)
+
+
+def _in_paper(score: Score) -> str:
+    if score.paper.mean is not None:
+        return words.number(score.paper.mean)
+    return stated(score.claim.stated) if score.claim.stated else "figure only"
+
+
+def _estimate(mean: Comparison) -> str:
+    """`−2.1 points (−3.0 to −1.2)`."""
+    return f"{words.number(mean)} ({words.ends(mean)})" if not formats.missing(mean.low) else words.number(mean)
+
+
+def _counts(verdict: Verdict) -> str:
+    """`9 support, 1 contradicts, 3 open`."""
+    parts = {"support": verdict.supporting, "contradict": verdict.against, "open": verdict.open}
+    return ", ".join(f"{count} {word}" for word, count in parts.items() if count)

@@ -1,0 +1,70 @@
+"""The scoreboard: one row a claim, counted on top; a click on a row opens its experiment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE
+from skillviz.studies.paper.claims import UNTESTED, Comparison, Verdict
+from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.ui.pages.paper import scoreboard
+from skillviz.ui.pages.paper.scoreboard import Score
+
+SAYS = {CONFIRMED: True, CONTRADICTED: False, INCONCLUSIVE: None}
+
+
+def score(outcome: str, name: str = "table2") -> Score:
+    row = EXPERIMENTS[name]
+    comparisons = () if outcome == UNTESTED else (Comparison("cr", -0.021, -0.03, -0.012, SAYS[outcome]),)
+    claim, paper = row.claims[0], row.in_paper()[0]
+    return Score(name, claim, paper, Verdict(claim.text, comparisons), None)
+
+
+def test_a_row_has_the_papers_number_ours_with_its_interval_and_the_verdict() -> None:
+    table = scoreboard.table([score(CONFIRMED), score(UNTESTED, "figure9")])
+    first, second = table.replace("\N{NO-BREAK SPACE}", " ", regex=True).to_dict("records")
+    assert first["where"] == "Table 2" and first["verdict"] == [CONFIRMED] and first["paper"] == "97.6 %"
+    assert first["here"] == "−2.1 points (−3.0 to −1.2)" and first["counts"] == "1 support"
+    assert second["verdict"] == [UNTESTED] and second["here"] == "" and second["paper"] == "figure only"
+    assert list(table) == list(scoreboard.COLUMNS) and list(scoreboard.table([])) == list(scoreboard.COLUMNS)
+
+
+def test_the_number_that_the_text_states_stands_where_no_table_prints_one() -> None:
+    row = EXPERIMENTS["figure8"]
+    union = replace(score(CONFIRMED, "figure8"), claim=row.claims[2], paper=row.in_paper()[2])
+    assert scoreboard.table([union])["paper"].tolist() == ["about 70%"]
+
+
+def test_the_count_is_on_top() -> None:
+    found = [score(CONFIRMED), score(CONFIRMED), score(CONTRADICTED), score(INCONCLUSIVE), score(UNTESTED)]
+    assert scoreboard.sentence(found) == "**2 of 5 claims** confirmed, 1 contradicted, 1 inconclusive, 1 not tested."
+
+
+@pytest.mark.parametrize(
+    ("selection", "item"),
+    [
+        ({"rows": [1], "cells": []}, "figure9"),
+        ({"rows": [], "cells": [(0, "claim")]}, "table2"),
+        ({"rows": [], "cells": []}, "none"),
+    ],
+)
+def test_a_click_opens_the_experiment_and_the_claim_of_its_row(selection: dict, item: str) -> None:
+    def script() -> None:
+        import streamlit as st
+
+        from skillviz.ui.pages.paper import scoreboard
+        from tests.ui.test_scoreboard import score
+
+        st.session_state[scoreboard.KEY] = {"selection": st.session_state["chosen"]}
+        scoreboard._open([score("confirmed"), score("confirmed", "figure9")])
+        st.write(st.session_state["control.item"])
+        st.write(st.session_state.get("control.claim", ""))
+
+    test = AppTest.from_function(script, default_timeout=60)
+    test.session_state["chosen"] = selection
+    test.run()
+    claim = EXPERIMENTS[item].claims[0].text if item in EXPERIMENTS else ""
+    assert [m.value for m in test.markdown] == [item, claim] and not test.exception
