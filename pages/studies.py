@@ -1,4 +1,4 @@
-"""Studies. The stored studies, what came out of each, and a form that starts one."""
+"""Studies. A list of the stored studies; a row opens one, and a form starts another."""
 
 import streamlit as st
 
@@ -8,8 +8,15 @@ from skillviz.ui.pages.studies import running, start, view
 
 page.begin_without_run("studies")
 studies = cache.studies()
-st.markdown(view.summary(studies), help=about("study", "localizer", "graft"))
-jobs_view.panel("study")
-view.listing(studies, running.states())
-view.details(view.choose(studies))
-start.draw()  # last: its estimate reads models and data
+sentence = st.empty()
+shown, study = view.choose(studies)
+
+sentence.markdown(view.summary(studies, shown, study), help=about("study", "verdict", "discovery"))
+if shown == view.ONE:
+    view.details(study)
+else:
+    jobs_view.panel("study")
+    if shown == view.LIST:
+        view.listing(studies, running.states())
+    else:
+        start.draw()

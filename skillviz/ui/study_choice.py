@@ -92,7 +92,8 @@ def explain_none(experiments: Sequence[str]) -> None:
     st.markdown(study_words.missing(experiments))
     if begun := without_tables(experiments):
         st.info(study_words.unfinished(begun), icon=":material/hourglass_empty:")
-    st.page_link(PAGES["studies"].link(), label="Start a study", icon=":material/play_arrow:")
+    query = {"view": "new", "new.experiment": experiments[0]}
+    st.page_link(PAGES["studies"].link(), label="Start a study", icon=":material/play_arrow:", query_params=query)
     st.code(study_words.commands(experiments), language="bash", wrap_lines=True)
 
 
@@ -131,7 +132,7 @@ def notes(studies: Sequence[StudyFolder]) -> None:
     lines = [text.plain(line) for study in studies for line in cache.study_table(study, "note").get("text", ())]
     if not lines:
         return
-    with st.expander("What the study says of itself" if len(studies) == 1 else "What the studies say of themselves"):
+    with st.expander("About this study" if len(studies) == 1 else "About these studies"):
         st.markdown("\n".join(f"- {line}" for line in dict.fromkeys(lines)))
 
 
@@ -144,7 +145,7 @@ def links(study: StudyFolder, shown_on: str) -> None:
             if target == shown_on or not (name or target == "studies"):
                 continue
             entry = PAGES[target]
-            query = {STUDY: study.name, **({"item": name} if target == "paper" else {})}
+            query = {STUDY: study.name, **{"paper": {"item": name}, "studies": {"view": "study"}}.get(target, {})}
             label = LABELS.get(target, f"On the page {entry.title}")
             st.page_link(entry.link(), label=label, icon=ICONS.get(target, ":material/bar_chart:"), query_params=query)
 

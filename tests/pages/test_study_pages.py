@@ -38,7 +38,7 @@ def said(test: AppTest) -> str:
 @pytest.mark.parametrize("name", CHARTS)
 def test_a_page_opens_on_a_study_with_every_chart_explained(name: str, empty: Path) -> None:
     fake_study(empty, "table1")
-    test = opened(name, **({"item": "table1"} if name == "paper" else {}))
+    test = opened(name, **{"paper": {"item": "table1"}, "studies": {"view": "study"}}.get(name, {}))
     assert not test.exception and not test.error and not test.warning
     assert [title.value for title in test.title] == [PAGES[name].question]
     figures = charts(test)
@@ -70,7 +70,8 @@ def test_the_pages_first_experiment_comes_first_then_real_data_and_the_address_c
     assert opened("methods").query_params["study"] == "table1-demo"
     assert opened("methods", study="table3-small").query_params["study"] == "table3-small"
     fake_study(empty, "table1", "small")
-    assert opened("methods").query_params["study"] == opened("studies").query_params["study"] == "table1-small"
+    assert opened("methods").query_params["study"] == "table1-small"
+    assert opened("studies", view="study").query_params["study"] == "table1-small"
 
 
 def test_a_study_that_the_page_does_not_show_is_explained(empty: Path) -> None:
@@ -146,11 +147,46 @@ def test_other_data_for_a_study_of_ones_own_are_asked_of_its_own_base(empty: Pat
     assert any("reproduce table3 --scale demo --base my/base" in line for line in told)
 
 
+def test_list_reader_and_form_are_views_of_their_own_in_the_address(empty: Path) -> None:
+    assert opened("studies").query_params["view"] == "new", "there is nothing to list"
+    fake_study(empty, "table1")
+    listed = opened("studies")
+    assert listed.query_params["view"] == "list" and len(listed.dataframe) == 1 and not charts(listed)
+    assert "study.start" not in [button.key for button in listed.button] and "study" not in listed.query_params
+    assert opened("studies", study="table1-demo").query_params["view"] == "study"
+    form = opened("studies", **{"new.experiment": "figure6"})
+    assert form.query_params["view"] == "new" and not charts(form) and form.button(key="study.start")
+    form.segmented_control(key="control.view").set_value("study").run()
+    assert form.query_params["view"] == "study" and len(charts(form)) == CHARTS["studies"]
+
+
+@pytest.mark.parametrize("selection", [{"rows": [1], "cells": []}, {"rows": [], "cells": [(1, "state")]}])
+def test_a_row_of_the_list_opens_its_study(selection: dict, empty: Path) -> None:
+    fake_study(empty, "table1")
+    fake_study(empty, "figure6")
+
+    def script() -> None:
+        import streamlit as st
+
+        from skillviz.ui import cache
+        from skillviz.ui.pages.studies import view
+
+        st.session_state[view.LISTING] = {"selection": st.session_state["chosen"]}
+        view._open(sorted(cache.studies(), key=view.paper_words.place_of))
+        st.write(st.session_state["control.study"], st.session_state["control.view"])
+
+    test = AppTest.from_function(script, default_timeout=60)
+    test.session_state["chosen"] = selection
+    test.run()
+    assert [m.value for m in test.markdown] == ["figure6-demo study"]
+
+
 def test_the_list_tells_scale_state_and_minutes(empty: Path) -> None:
     fake_study(empty, "table1")
     fake_study(empty, "figure2", "small", status="failed", tables=())
     table = opened("studies").dataframe[0].value
     assert list(table["study"]) == ["table1-demo", "figure2-small"]
+    assert list(table["experiment"]) == [EXPERIMENTS[name].title for name in ("table1", "figure2")]
     assert list(table["state"]) == ["finished", "failed"]
     assert list(table["taken, min"])[0] == 5.0 and table["estimated, min"].iloc[0] == pytest.approx(280 / 60)
 
@@ -159,7 +195,7 @@ def test_a_failed_study_names_its_steps_and_can_go_on(empty: Path) -> None:
     step = {"kind": "localize", "title": "localize news-topic", "state": "failed", "error": BROKEN}
     rest = {"kind": "table", "title": "make the tables", "state": "missing"}
     fake_study(empty, "table1", status="failed", tables=(), steps={"a": step, "table": rest})
-    test = opened("studies")
+    test = opened("studies", view="study")
     assert "1 step failed. 1 step could not be reached." in test.error[0].value
     assert "**localize news-topic**: the model members/x cannot be read." in said(test)
     assert [button.label for button in test.button if button.label == "Resume it"]
@@ -171,7 +207,7 @@ def test_a_study_under_way_tells_step_and_time_and_can_be_cancelled(
 ) -> None:
     _, _, study = study_of(ExperimentRequest("table2"), Store(empty))
     write_study(study, Store(fake_running(empty, sleeper.pid).parents[1]))
-    test = opened("studies")
+    test = opened("studies", view="new")
     assert not test.exception
     bars = test.get("progress")
     assert len(bars) == 2, "one on the card at the top, one where the button was that started it"
@@ -180,7 +216,7 @@ def test_a_study_under_way_tells_step_and_time_and_can_be_cancelled(
     assert "study.start" not in [button.key for button in test.button] and "[Log and cancel](#under-way)" in said(test)
     next(button for button in test.button if button.label == "Cancel").click().run()
     assert sleeper.wait(10) < 0 and not test.exception
-    assert list(test.dataframe[0].value["state"]) == ["stopped"] and not test.get("progress")
+    assert list(opened("studies").dataframe[0].value["state"]) == ["stopped"] and not test.get("progress")
     assert "It ended before a step was finished" in said(test) and "It was **stopped** before its end" in said(test)
     assert "study.start" in [button.key for button in test.button]
 
@@ -195,6 +231,7 @@ def test_a_cancelled_study_is_called_so(empty: Path) -> None:
     fake_study(empty, "table1", status="cancelled", tables=(), finished="2026-11-20T10:05:00+00:00")
     test = opened("studies")
     assert list(test.dataframe[0].value["state"]) == ["cancelled"]
+    test = opened("studies", view="study")
     assert "**cancelled** 20 Nov 2026, 10:05 UTC, no tables yet" in said(test)
     assert "made 20 Nov" not in said(test)
 
@@ -213,15 +250,15 @@ def test_a_stored_study_stands_until_the_one_begun_anew_has_tables(
     fake_running(empty, NOBODY)
     assert "not tested" in opened("paper").markdown[0].value
     assert opened("paper", item="table2").query_params["study"] == "table2-demo"
-    test = opened("studies")
+    assert list(opened("studies").dataframe[0].value["state"]) == ["finished"], "the list is of the one that ships"
+    test = opened("studies", view="study")
     assert "You began this study anew, and yours is **stopped**." in test.info[0].value
-    assert list(test.dataframe[0].value["state"]) == ["finished"], "the list is of the one that ships"
     assert [button.label for button in test.button if button.label == "Resume it"]
 
 
 def test_a_study_that_was_cancelled_can_go_on_in_a_later_session(empty: Path) -> None:
     fake_running(empty, NOBODY)
-    assert [button.label for button in opened("studies").button if button.label == "Resume it"]
+    assert [button.label for button in opened("studies", view="study").button if button.label == "Resume it"]
 
 
 def test_processes_side_by_side_shorten_the_estimate(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +285,7 @@ def test_the_form_tells_question_plan_and_minutes_before_the_start(
     monkeypatch.setattr("skillviz.ui.pages.studies.start.cores", lambda: 2)
     test = opened("studies")
     text = said(test)
-    assert "None is stored yet" in text and "Does a tiny region hold the fine-tuned skill" in text
+    assert "No study is stored yet" in text and "Does a tiny region hold the fine-tuned skill" in text
     assert "localizations, then the tables:" in text and "It will take **about" in text
     assert "python -m skillviz reproduce table2 --scale demo" in "\n".join(code.value for code in test.code)
     test.button(key="study.start").click().run()
@@ -283,7 +320,7 @@ def test_a_file_of_ones_own_is_read_and_its_fault_is_a_sentence(empty: Path, tmp
 
 def test_a_table_of_a_study_can_be_chosen_and_its_columns_are_explained(empty: Path) -> None:
     fake_study(empty, "table1")
-    test = opened("studies", table="recovered")
+    test = opened("studies", view="study", table="recovered")
     assert "gain_share" in list(next(d.value for d in test.dataframe if "gain_share" in d.value.columns).columns)
     assert "- **gain wanted, %** (`gain_share`)" in said(test)
     assert "the share of the fine-tuning gain that was to be recovered" in said(test)

@@ -180,7 +180,7 @@ def further(item: PaperItem) -> None:
         if differences := cache.setting_differences(item.study):
             with st.expander(f"Where our study differs from the paper: {formats.counted(len(differences), 'point')}"):
                 study_choice.setting_table(differences)
-        with st.expander("About this study"):
+        with st.expander("Reproduce"):
             st.caption(study_words.caption(item.study))
     if slip := slips(item.name):
         with st.expander(f"Where the paper disagrees with itself: {formats.counted(len(slip), 'point')}"):

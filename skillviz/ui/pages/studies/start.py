@@ -28,6 +28,7 @@ MOST_WORKERS = 8
 WORKERS, USUAL = "new.workers", "new.workers.usual"
 BASE, TASKS, ALSO, FINETUNED = "own.base", "own.tasks", "own.also", "own.finetuned"
 READOUT, SEEDS = "own.readout", "own.seeds"
+PREFIXES = ("new.", "own.")  # of the form's fields in the address
 FIELDS = (BASE, TASKS, ALSO, FINETUNED, READOUT, SEEDS)
 UNSET = (None, "", form.NONE)
 OF_SCALE = "scale"  # as readout: the one that the scale has
@@ -53,7 +54,6 @@ SEEDS_HELP = (
 
 def draw() -> None:
     """Draws the form, from the choice to the button that starts a process of its own."""
-    st.markdown("## Start a study", help=about("study"))
     with st.container(border=True):
         source = controls.segments("new.study", "What", tuple(SOURCES), "experiment", shown=SOURCES.get)
         try:

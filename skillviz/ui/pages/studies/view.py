@@ -16,47 +16,88 @@ from skillviz.plots.theme import localizer_style
 from skillviz.runs.artifact import LOCALIZE
 from skillviz.show import studies as exhibits
 from skillviz.show import table_words, text
-from skillviz.show.glossary import about
 from skillviz.studies.paper.experiments import EXPERIMENTS, verdicts
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import cache, controls, exports, page, study_choice, study_words
+from skillviz.ui import address, cache, controls, exports, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.paper import words as paper_words
 from skillviz.ui.pages.sparsity.view import figures as checkpoint_figures
-from skillviz.ui.pages.studies import running
+from skillviz.ui.pages.studies import running, start
 from skillviz.ui.pages.studies import table as study_table
 from skillviz.ui.run_bar import width_of
 
-LIST = {
+VIEW, LIST, ONE, NEW = "view", "list", "study", "new"
+VIEWS = {LIST: "All studies", ONE: "Open study", NEW: "Start a study"}
+LISTING = "studies.list"
+COLUMNS = {
     "runs": st.column_config.NumberColumn("runs", help="Localizations that the study's tables were made from."),
-    "estimated, min": st.column_config.NumberColumn("estimated, min", format="%.1f", help="Told before it started."),
+    "estimated, min": st.column_config.NumberColumn("estimated, min", format="%.1f", help="Before it started."),
     "taken, min": st.column_config.NumberColumn("taken, min", format="%.1f", help="In all attempts together."),
 }
 
-OPENING = (
-    "A **study** is a set of fine-tunes and localizations that belong together, with tables of means and intervals "
-    "over seeds. What is finished is never made twice: a study that was cut goes on where it stopped."
-)
 
-
-def summary(studies: Sequence[StudyFolder]) -> str:
-    """How many studies are stored, and of how many of the paper's experiments."""
+def summary(studies: Sequence[StudyFolder], shown: str, study: StudyFolder | None) -> str:
+    """What the view shows, in Markdown: how many studies there are, or what one says of the paper's claims."""
     if not studies:
-        return f"{OPENING} **None is stored yet.**"
-    whole = [study for study in studies if study.tables()]
-    experiments = {study.record.experiment for study in whole} & set(EXPERIMENTS)
-    of = f"{len(experiments)} of {len(EXPERIMENTS)} experiments"
-    ready = "all with tables" if len(whole) == len(studies) else f"{len(whole)} of them with tables"
-    return f"{OPENING} **{formats.counted(len(studies), 'study')}** stored here, {ready}; {of} have one."
+        return (
+            "No study is stored yet. A study runs fine-tunings and localizations that belong together."
+        )
+    if shown == NEW:
+        return "Choose an experiment of the paper, or a file of your own."
+    if shown == ONE and study is not None:
+        return _verdicts(study)
+    whole = [one for one in studies if one.tables()]
+    experiments = {one.record.experiment for one in whole} & set(EXPERIMENTS)
+    left = len(studies) - len(whole)
+    unfinished = f", {left} without tables yet" if left else ""
+    return (
+        f"**{formats.counted(len(studies), 'study')}**{unfinished}, of {len(experiments)} of the paper's "
+        f"{len(EXPERIMENTS)} experiments. Select a row to open one."
+    )
+
+
+def choose(studies: Sequence[StudyFolder]) -> tuple[str, StudyFolder | None]:
+    """Which of the three views is shown, and the study that is open in its own; draws the controls."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        shown = _choose_view(LIST if studies else NEW)
+        if shown != ONE or not studies:
+            return shown, None
+        with page.explained():
+            # those with tables first, real data before the demo world, then as in the paper
+            studies = sorted(studies, key=paper_words.place_of)
+            studies = sorted(studies, key=lambda study: (not study.tables(), study_choice.scale_place(study)))
+            return shown, study_choice.choose(studies)
+
+
+def _choose_view(default: str) -> str:
+    """An address that names a study or a field of the form, and no view, means theirs."""
+    if VIEW not in st.query_params:
+        linked = [name for name in st.query_params if address.linked(name) is not None]
+        if study_choice.STUDY in linked:
+            controls.assign(VIEW, ONE)
+        elif any(name.startswith(start.PREFIXES) for name in linked):
+            controls.assign(VIEW, NEW)
+    return controls.segments(VIEW, "Show", list(VIEWS), default, shown=VIEWS.get)
 
 
 def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> None:
-    """All studies as a table; nothing where there are none."""
+    """All studies as a table whose rows open them; nothing where there are none."""
     if not studies:
         return
-    table = list_table(sorted(studies, key=paper_words.place_of), states)
-    st.dataframe(table, hide_index=True, column_config=LIST, placeholder="", alt="The stored studies")
-    st.markdown("[Look at one](#a-study) · [Start a study](#start-a-study)")
+    studies = sorted(studies, key=paper_words.place_of)
+    st.dataframe(
+        list_table(studies, states), key=LISTING, hide_index=True, column_config=COLUMNS, placeholder="",
+        height="content", on_select=lambda: _open(studies), selection_mode=("single-row", "single-cell"),
+        alt="The stored studies; select a row to open it",
+    )  # fmt: skip
+
+
+def _open(studies: Sequence[StudyFolder]) -> None:
+    """Opens the study of the row that was chosen; called when the choice changes."""
+    selection = st.session_state[LISTING]["selection"]
+    if chosen := [*selection["rows"], *(row for row, _ in selection["cells"])]:
+        controls.assign(study_choice.STUDY, studies[chosen[-1]].name)
+        controls.assign(VIEW, ONE)
 
 
 def list_table(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> pd.DataFrame:
@@ -67,48 +108,42 @@ def list_table(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> pd.
         steps = list(record.steps.values())
         rows.append(
             {
-                "study": study.name,
-                "experiment": study_words.experiment_title(record.experiment),
-                "scale": study_words.world(study),
+                "experiment": _title(record.experiment),
+                "data": study_words.world(study),
                 "state": states.get(str(study.path.resolve()))
                 or states.get(study.path.name)
                 or study_words.state(study),
                 "runs": sum(step.kind == LOCALIZE for step in steps) or None,
                 "estimated, min": record.estimated / 60 if record.estimated is not None else None,
                 "taken, min": record.seconds / 60 if record.seconds else None,
-                "ended": formats.day(record.finished) if record.finished else "",
+                "ended": formats.day(record.finished).split(",")[0] if record.finished else "",
+                "study": study.name,
             }
         )
     return pd.DataFrame(rows)
 
 
-def choose(studies: Sequence[StudyFolder]) -> StudyFolder | None:
-    """The study that is looked at; None where there are none."""
-    if not studies:
-        return None
-    st.markdown("## A study", help=about("study"))
-    with page.explained():
-        # those with tables first, real data before the demo world, then as in the paper
-        studies = sorted(studies, key=paper_words.place_of)
-        studies = sorted(studies, key=lambda study: (not study.tables(), study_choice.scale_place(study)))
-        return study_choice.choose(studies)
+def _title(experiment: str | None) -> str:
+    row = EXPERIMENTS.get(experiment or "")
+    return row.title if row else study_words.experiment_title(experiment)
 
 
 def details(study: StudyFolder | None) -> None:
     """Everything about one study."""
     if study is None:
+        st.info("There is no study to open yet.")
+        st.code("python -m skillviz reproduce table2 --scale demo", language="bash")
         return
-    st.caption(study_words.caption(study))
-    if study_words.is_demo(study):
-        st.caption(study_words.caution())
     running.begun_anew(study)
     _problems(study)
     if not study.tables():
         st.info("It has no tables yet: they are made when its other steps have ended.", icon=":material/table:")
-    _verdicts(study)
     with page.explained():
         tables = {name: cache.study_table(study, name) for name in study.tables()}
     _pictures(study, tables)
+    study_choice.links(study, "studies")
+    if study_words.is_demo(study):
+        st.caption(study_words.caution())
     _tables(study, tables)
     _steps(study)
     study_choice.notes((study,))
@@ -127,15 +162,16 @@ def _problems(study: StudyFolder) -> None:
     running.resume_button(study.name)
 
 
-def _verdicts(study: StudyFolder) -> None:
-    """What it says of the paper's claims, and the pages that show it best."""
-    name = study.record.experiment
-    if not study.tables() or not name:
-        return
-    tables = {table: cache.study_table(study, table) for table in study.tables()}
-    if outcomes := verdicts(name, tables, study.record.scale):
-        st.markdown(paper_words.verdict_counts(outcomes), help=about("verdict", "discovery"))
-    study_choice.links(study, "studies")
+def _verdicts(study: StudyFolder) -> str:
+    """What it says of the paper's claims; of a study without any what it is."""
+    title = study_words.experiment_title(study.record.experiment)
+    if not study.tables():
+        return f"{title}, {study_words.world(study)}: **{study_words.state(study)}**."
+    with page.explained():
+        tables = {table: cache.study_table(study, table) for table in study.tables()}
+    outcomes = verdicts(study.record.experiment, tables, study.record.scale)
+    said = paper_words.verdict_counts(outcomes) if outcomes else formats.counted(len(tables), "table")
+    return f"{title}, {study_words.world(study)}: {said}."
 
 
 def _pictures(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
@@ -212,8 +248,7 @@ def _tables(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
     shown = [name for name in TABLES if name in tables and name != "note"]
     if not shown:
         return
-    with st.container(border=True):
-        st.markdown("### Tables")
+    with st.expander("Tables"):
         name = controls.segments("table", "Table", shown, shown[0], shown=table_words.title)
         table = tables[name]
         st.dataframe(
@@ -227,20 +262,17 @@ def _tables(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
                 icon=":material/download:", on_click="ignore",
             )  # fmt: skip
             st.caption(f"{formats.counted(len(table), 'row')}.{not_in_percent(table)}")
-        with st.expander("What the columns mean"):
+        with st.popover("What the columns mean"):
             st.markdown("\n".join([*study_table.columns_in_words(name), *study_table.methods(table)]))
 
 
 def _steps(study: StudyFolder) -> None:
-    """Its command, and every step with its seconds."""
-    whole = study.record.status == "finished"
-    st.caption(
-        "The command that made it; what is finished is not made twice:" if whole else "This command goes on with it:"
-    )
-    st.code(study_words.command(study), language="bash", wrap_lines=True)
-    table = steps_table(study)
-    if len(table):
-        with st.expander(f"Its {formats.counted(len(table), 'step')}"):
+    """When and where it was made, its command, and every step with its seconds; folded where it is finished."""
+    with st.expander("Reproduce" if study.record.status == "finished" else "Resume", expanded=not study.tables()):
+        st.caption(study_words.caption(study))
+        st.code(study_words.command(study), language="bash", wrap_lines=True)
+        table = steps_table(study)
+        if len(table):
             st.dataframe(table, hide_index=True, placeholder="", alt="The steps of the study")
 
 
