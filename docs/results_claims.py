@@ -216,8 +216,8 @@ def _calibration_brief(studies: Sequence[StudyFolder]) -> str:
     several = compared(both["value"], both["low"], both["high"], both["debiased"])
     return (
         f"{len(reached)} of {len(rows)} tasks have a graft with 95 % of the gain; its ECE is lower than the fine-tuned "
-        f"model's on {tuned.supporting}, higher on {tuned.against}, undecided on {tuned.open}, and lower than after "
-        f"temperature scaling on {scaled.supporting}, higher on {scaled.against}, undecided on {scaled.open} "
+        f"model's on {tuned.supporting}, higher on {tuned.against}, inconclusive on {tuned.open}, and lower than after "
+        f"temperature scaling on {scaled.supporting}, higher on {scaled.against}, inconclusive on {scaled.open} "
         f"({several.n} of {tuned.total + scaled.total} comparisons have an interval; chance alone would decide about "
         f"{several.by_chance:.1f})"
     )

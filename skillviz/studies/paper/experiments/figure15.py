@@ -101,7 +101,7 @@ FIGURE15 = Experiment(
     makes=("checkpoints", "scores", "differences", "note"),
     claims=(
         Claim("At the first checkpoint the graft is as accurate as the model (within 3 points).", follows_early),
-        Claim("From the first checkpoint to the last the model gains more than its graft.", levels_off),
+        Claim("From the first to the last checkpoint the model improves more than its graft.", levels_off),
     ),
     differs=differs,
     ships=True,

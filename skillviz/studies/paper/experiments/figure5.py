@@ -62,13 +62,15 @@ FIGURE5 = Experiment(
     name="figure5",
     title="Figure 5: SGD against AdamW",
     question="Does a model that was fine-tuned with AdamW localize, and with an l1 penalty on its movement?",
-    finding="AdamW localizes much worse; an l1 penalty of 0.001 brings localization back.",
+    finding="AdamW localizes much worse. An L1 penalty of 0.001 restores it.",
     entries=entries,
     tables=tables,
     makes=("scores", "differences", "note"),
     claims=(
-        Claim("Regions of models tuned with AdamW give back less of the gain.", recovers_less("adamw", SGD)),
-        Claim("An l1 penalty on the movement brings that back.", recovers_less("adamw", "adamw-l1")),
+        Claim("Grafts of models tuned with AdamW recover less of the gain.", recovers_less("adamw", SGD)),
+        Claim(
+            "With an L1 penalty on the movement, AdamW recovers more of the gain.", recovers_less("adamw", "adamw-l1")
+        ),
     ),
     differs=differs,
     shown="recipes",

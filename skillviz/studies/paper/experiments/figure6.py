@@ -50,7 +50,7 @@ FIGURE6 = Experiment(
     entries=entries,
     tables=tables,
     makes=("histogram", "scores", "note"),
-    claims=(Claim("More of the fine-tuned model's top probabilities are above 95 % than of the graft's.", piles_up),),
+    claims=(Claim("The fine-tuned model is more than 95% confident more often than the graft.", piles_up),),
     differs=differs,
     ships=True,
 )

@@ -91,9 +91,9 @@ FIGURE7 = Experiment(
     makes=("scores", "differences", "paths", "note"),
     published=("figures", "table7"),
     claims=(
-        Claim("For a small shift the graft gains nothing over the fine-tuned model (within 3 points).",
+        Claim("Under a small shift, graft and fine-tuned model are equally accurate (within 3 points).",
               alike("graft", "ft", keep=small_shift)),
-        Claim("For a large shift the graft is more accurate than the fine-tuned model.",
+        Claim("Under a large shift, the graft is more accurate than the fine-tuned model.",
               less("graft", "ft", keep=large_shift)),
     ),
     differs=differs,

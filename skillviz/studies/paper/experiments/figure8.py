@@ -209,14 +209,14 @@ FIGURE8 = Experiment(
     makes=("overlap", "gain", "isolation", "scores", "stability", "note"),
     claims=(
         Claim("Regions of related tasks overlap more than those of unrelated ones.", related_share_more),
-        Claim("A region gives its own task more than regions of unrelated tasks do.", helps_itself),
+        Claim("A region helps its own task more than the regions of unrelated tasks do.", helps_itself),
         Claim(
-            "The union of a group gives its tasks 70 % of the gain or more.",
+            "The union of a group's regions recovers at least 70% of each task's gain.",
             gains(0.7, True, False),
             "relative gain kept by the union, about",
         ),
         Claim(
-            "After purification that is 80 % or more.",
+            "After purification the union recovers at least 80%.",
             gains(0.8, True, True),
             "relative gain after purification, about",
         ),

@@ -53,9 +53,9 @@ FIGURE10 = Experiment(
     tables=tables,
     makes=("composition", "note"),
     claims=(
-        Claim("Value matrices hold more than their fair share.", denser(("value",))),
-        Claim("The first feed-forward layer holds more than its fair share.", denser(("MLP in",))),
-        Claim("LayerNorm holds more than its fair share.", denser(("LayerNorm",))),
+        Claim("Value matrices are denser than average.", denser(("value",))),
+        Claim("The first feed-forward layer is denser than average.", denser(("MLP in",))),
+        Claim("LayerNorm is denser than average.", denser(("LayerNorm",))),
     ),
     shown="kinds",
     ships=True,

@@ -48,7 +48,7 @@ TABLE1 = Experiment(
     published=("table1", "table6"),
     claims=(
         Claim("A re-trained region is more accurate than its graft.", less("graft_retrain", "graft")),
-        Claim("A re-trained region is better calibrated than the whole fine-tune.",
+        Claim("A re-trained region is better calibrated than the fine-tuned model.",
               less("graft_retrain", "ft", "ece", -1)),
         Claim("BitFit is more accurate than the graft.", less("bitfit", "graft")),
         Claim("BitFit is worse calibrated than the graft.", less("bitfit", "graft", "ece")),

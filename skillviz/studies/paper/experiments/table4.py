@@ -131,9 +131,9 @@ TABLE4 = Experiment(
     makes=("stages", "scores", "differences", "note"),
     published=("table4",),
     claims=(
-        Claim("Naive training in turn loses what was learned before.",
+        Claim("Naive training in sequence forgets the earlier tasks.",
               before_the_last(less("continual_naive", "independent", sign=-1))),
-        Claim("Training in regions keeps more than naive training does.",
+        Claim("Training within regions forgets less than naive training.",
               before_the_last(less("continual_graft", "continual_naive"))),
     ),
     differs=differs,

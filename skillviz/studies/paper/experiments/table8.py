@@ -84,9 +84,11 @@ TABLE8 = Experiment(
     makes=("scores", "overlap", "differences", "note"),
     published=("table8",),
     claims=(
-        Claim("Less than 10 % of the entries are shared with the FISH mask.", shares_little(0.10)),
-        Claim("The graft of the search is more accurate than that of the FISH mask.", less("graft", "graft_fish")),
-        Claim("The graft of the search is more accurate than a random one.", less("graft", "graft_random")),
+        Claim("The region shares less than 10% of its entries with the FISH mask.", shares_little(0.10)),
+        Claim("The graft of the searched region is more accurate than the FISH mask's.", less("graft", "graft_fish")),
+        Claim(
+            "The graft of the searched region is more accurate than a random region's.", less("graft", "graft_random")
+        ),
     ),
     differs=differs,
     methods=("pretrained", "ft", "graft", "graft_fish", "graft_random"),

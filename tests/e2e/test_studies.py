@@ -1,0 +1,53 @@
+"""The scoreboard of the paper and the list of studies in a browser: a click or the keyboard on a row opens it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillviz.studies.paper.experiments import EXPERIMENTS
+from tests.e2e.conftest import settle
+from tests.e2e.test_dashboard import expect
+from tests.studies.fake_study import fake_study
+
+pytestmark = pytest.mark.e2e
+Serve, Visit = Callable[[Path], str], Callable[..., Any]
+HEAD, ROW = 35, 35  # pixels of the table's head and of a row
+
+
+def click(page: Any, row: int) -> None:
+    """On the row of the page's first table, beside its box."""
+    table = page.get_by_test_id("stDataFrame").first
+    table.wait_for()
+    table.click(position={"x": 200, "y": HEAD + (row + 0.5) * ROW})
+    settle(page)
+
+
+def test_a_click_on_the_scoreboard_opens_the_experiment_with_its_figure(
+    serve: Serve, visit: Visit, tmp_path: Path
+) -> None:
+    fake_study(tmp_path / "runs", "table2")
+    page = visit(f"{serve(tmp_path / 'runs')}/paper")
+    before = [claim for row in EXPERIMENTS.values() for claim in row.claims].index(EXPERIMENTS["table2"].claims[1])
+    assert page.locator(".js-plotly-plot").count() == 0
+    click(page, before)
+    expect(page, item="table2", claim=EXPERIMENTS["table2"].claims[1].text)
+    page.get_by_role("heading", name=EXPERIMENTS["table2"].title).wait_for()
+    page.locator(".js-plotly-plot").first.wait_for()
+    page.keyboard.press("ArrowUp")
+    settle(page)
+    expect(page, item="table2", claim=EXPERIMENTS["table2"].claims[0].text)
+
+
+def test_a_row_of_the_list_opens_its_study(serve: Serve, visit: Visit, tmp_path: Path) -> None:
+    fake_study(tmp_path / "runs", "table2")
+    page = visit(f"{serve(tmp_path / 'runs')}/studies")
+    page.get_by_text("Select a row to open one").wait_for()
+    click(page, 0)
+    expect(page, view="study")
+    page.locator(".js-plotly-plot").first.wait_for()
+    page.get_by_role("radio", name="All studies").or_(page.get_by_role("button", name="All studies")).first.click()
+    expect(page, view="list")
