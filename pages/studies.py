@@ -9,11 +9,11 @@ from skillviz.ui.pages.studies import running, start, view
 page.begin_without_run("studies")
 studies = cache.studies()
 sentence = st.empty()
-shown, study = view.choose(studies)
+shown, study, row = view.choose(studies)
 
 sentence.markdown(view.summary(studies, shown, study), help=about("study", "verdict", "discovery"))
 if shown == view.ONE:
-    view.details(study)
+    view.details(study, row)
 else:
     jobs_view.panel("study")
     if shown == view.LIST:

@@ -22,7 +22,7 @@ from skillviz.ui.run_bar import width_of
 STUDY = "study"
 SCALE_ORDER = ("small", "demo")
 ICONS = {"paper": ":material/menu_book:", "studies": ":material/table_view:"}
-LABELS = {"paper": "Beside the paper", "studies": "Its tables and pictures"}
+LABELS = {"paper": "Beside the paper", "studies": "Open the study"}
 
 
 def offered(experiments: Sequence[str] | None, boards: bool = False) -> list[StudyFolder]:
@@ -68,7 +68,7 @@ def choose(studies: Sequence[StudyFolder], title: str = "Study") -> StudyFolder:
         list(by_name),
         next(iter(by_name)),
         shown=lambda one: labels.get(one, one),
-        help="Studies that hold what this page shows. A study is made once and stored; the page Studies makes more.",
+        help="Studies with the data of this page. Start more on the page Studies.",
         width=width_of([title, *labels.values()]),
     )
     if warning:

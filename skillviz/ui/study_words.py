@@ -125,9 +125,8 @@ def is_demo(study: StudyFolder) -> bool:
 def caution() -> str:
     """What a study of the demo world does not show."""
     return (
-        "**Demo world**: small models of our own making on tasks of our own making. It shows that the experiment runs "
-        "and how it is read; it is no evidence about the paper's models. What else it does not show: "
-        "docs/demo-world.md."
+        "**Demo world**: small models and tasks of our own making. It shows how to read the experiment and is "
+        "no evidence about the paper's models (docs/demo-world.md)."
     )
 
 

@@ -360,7 +360,7 @@ def test_tasks_of_ones_own_are_shown_and_explained(empty: Path) -> None:
     pd.read_parquet(scores).replace(names).to_parquet(scores)
     test = opened("paper", item="table2")
     assert not test.exception and any("bakery" in chart.proto.spec for chart in charts(test))
-    assert "The paper prints no value here of bakery, nor of any other task" in said(test)
+    assert "The paper has no value for bakery." in said(test)
 
 
 def test_a_fine_tuned_score_of_zero_stops_no_page(empty: Path) -> None:

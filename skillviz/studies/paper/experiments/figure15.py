@@ -94,8 +94,8 @@ def differs(scale: Scale) -> list[SettingRow]:
 FIGURE15 = Experiment(
     name="figure15",
     title="Figure 15: checkpoints along fine-tuning",
-    question="Where is the skill, and how large is it, while a model is being fine-tuned?",
-    finding="Core skills come first: the graft follows the model, then levels off earlier.",
+    question="Where is the skill during fine-tuning, and how large is it?",
+    finding="Core skills come first: the graft keeps up with the model, then levels off earlier.",
     entries=entries,
     tables=tables,
     makes=("checkpoints", "scores", "differences", "note"),

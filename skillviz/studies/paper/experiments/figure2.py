@@ -60,8 +60,8 @@ def differs(scale: Scale) -> list[SettingRow]:
 FIGURE2 = Experiment(
     name="figure2",
     title="Figure 2: searched, top movement and random regions by size",
-    question="How large must a region be to hold the skill, by how it is chosen?",
-    finding="The searched region is far better at small sizes; the curves meet as it grows.",
+    question="How large must a region be to hold the skill, depending on how it is chosen?",
+    finding="The searched region is far better at small sizes. At large sizes the methods are equal.",
     entries=entries,
     tables=tables,
     makes=("scores", "differences", "note"),

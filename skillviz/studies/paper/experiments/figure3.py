@@ -63,8 +63,8 @@ def differs(scale: Scale) -> list[SettingRow]:
 FIGURE3 = Experiment(
     name="figure3",
     title="Figure 3: prompt against classification-head fine-tuning",
-    question="Does fine-tuning with a classification head localize as well as with a prompt?",
-    finding="Both localize equally well.",
+    question="Is the skill as localized after fine-tuning with a classification head as with a prompt?",
+    finding="Yes, equally.",
     entries=entries,
     tables=tables,
     makes=("scores", "differences", "note"),

@@ -69,7 +69,7 @@ def differs(scale: Scale) -> list[SettingRow]:
 FIGURE4 = Experiment(
     name="figure4",
     title="Figure 4: biases alone, and zero instead of the base",
-    question="Can the region lie in the biases alone, and does it work with zeros in place of the base's values?",
+    question="Are the biases enough as a region? And does a region work when the rest is zero instead of the base?",
     finding="Biases alone do not hold the skill. Keeping a region and zeroing the rest fails up to 90%.",
     entries=entries,
     tables=tables,

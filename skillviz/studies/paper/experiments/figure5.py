@@ -61,8 +61,8 @@ def differs(scale: Scale) -> list[SettingRow]:
 FIGURE5 = Experiment(
     name="figure5",
     title="Figure 5: SGD against AdamW",
-    question="Does a model that was fine-tuned with AdamW localize, and with an l1 penalty on its movement?",
-    finding="AdamW localizes much worse. An L1 penalty of 0.001 restores it.",
+    question="Is the skill still localized after fine-tuning with AdamW, or with an L1 penalty on movement?",
+    finding="Much less after AdamW. An L1 penalty of 0.001 restores it.",
     entries=entries,
     tables=tables,
     makes=("scores", "differences", "note"),

@@ -45,8 +45,8 @@ def differs(scale: Scale) -> list[SettingRow]:
 FIGURE6 = Experiment(
     name="figure6",
     title="Figure 6: how sure the models are",
-    question="Why is the graft better calibrated: how sure is each model of its answers?",
-    finding="The fine-tuned model's top probabilities pile up near 1; the graft's are spread.",
+    question="Why is the graft better calibrated? How confident is each model?",
+    finding="The fine-tuned model's confidence piles up near 1. The graft's is spread out.",
     entries=entries,
     tables=tables,
     makes=("histogram", "scores", "note"),

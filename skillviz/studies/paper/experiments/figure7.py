@@ -84,8 +84,8 @@ def differs(scale: Scale) -> list[SettingRow]:
 FIGURE7 = Experiment(
     name="figure7",
     title="Figure 7: out of distribution, by size and on the ways between the models",
-    question="Does the graft carry over to other data better than the fine-tuned model, and what lies between them?",
-    finding="No gain for small shifts; for large ones the graft is 5 points better or more; WiSE on grafts competes.",
+    question="Does the graft transfer to other data better than the fine-tuned model? And the models between them?",
+    finding="No gain under small shifts, at least 5 points under large ones. WiSE on grafts is competitive.",
     entries=entries,
     tables=tables,
     makes=("scores", "differences", "paths", "note"),

@@ -199,7 +199,7 @@ def differs(scale: Scale) -> list[SettingRow]:
 FIGURE8 = Experiment(
     name="figure8",
     title="Figure 8: regions in one model of several tasks",
-    question="Do the regions of several tasks overlap, and what does one of them, or a union, give each task?",
+    question="Do the regions of several tasks overlap? How much does a region, or a union, give each task?",
     finding=(
         "Regions hardly overlap, those of related tasks more; a region helps its task and kin; a union most of "
         "all in it, the more after purification."

@@ -75,8 +75,8 @@ def differs(scale: Scale) -> list[SettingRow]:
 SENSITIVITY = Experiment(
     name="sensitivity",
     title="The constants of the searches",
-    question="How far do the published constants of the learned mask carry over, and those of the other searches?",
-    finding="Not in the paper, which tells one learning rate (1e7), one bias (10) and 100 steps.",
+    question="Do the published constants of the learned mask work elsewhere? And those of the other searches?",
+    finding="Not in the paper, which gives one learning rate (1e7), one bias (10) and 100 steps.",
     entries=entries,
     tables=tables,
     makes=("sensitivity", "note"),

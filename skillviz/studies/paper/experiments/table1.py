@@ -38,10 +38,10 @@ TABLE1 = Experiment(
     name="table1",
     title="Table 1: re-training a region, and BitFit",
     question=(
-        "Is a region, trained anew from the base, as good and as well calibrated as its graft, and are BitFit "
+        "Is a region that is re-trained from the base as accurate and as well calibrated as its graft? And BitFit "
         "and LoRA?"
     ),
-    finding="A re-trained region is a little better than its graft and still calibrated; BitFit is accurate but not.",
+    finding="A re-trained region is slightly better than its graft, and calibrated. BitFit is only accurate.",
     entries=entries,
     tables=tables,
     makes=("scores", "differences", "note"),

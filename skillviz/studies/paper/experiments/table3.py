@@ -38,8 +38,8 @@ def differs(scale: Scale) -> list[SettingRow]:
 TABLE3 = Experiment(
     name="table3",
     title="Table 3: other data, after re-training",
-    question="Does a graft carry over to other data better than a re-trained region or BitFit?",
-    finding="All alike for a small shift; from QNLI to MNLI and SNLI the graft is best, then re-training, then BitFit.",
+    question="Does a graft transfer to other data better than a re-trained region or BitFit?",
+    finding="Equal under a small shift. From QNLI to MNLI and SNLI, the graft is best, then re-training, then BitFit.",
     entries=entries,
     tables=tables,
     makes=("scores", "differences", "note"),

@@ -124,8 +124,8 @@ def differs(scale: Scale) -> list[SettingRow]:
 TABLE4 = Experiment(
     name="table4",
     title="Table 4: tasks learned one after the other",
-    question="Does a model that learns each task within its region forget the earlier ones less?",
-    finding="Naive training loses 20 points on the first of three tasks; within regions 1.5 against a model a task.",
+    question="Does a model forget less if it learns each task within its own region?",
+    finding="Naive training loses 20 points on the first of three tasks; training within regions loses 1.5.",
     entries=entries,
     tables=tables,
     makes=("stages", "scores", "differences", "note"),

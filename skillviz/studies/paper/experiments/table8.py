@@ -77,8 +77,8 @@ def differs(scale: Scale) -> list[SettingRow]:
 TABLE8 = Experiment(
     name="table8",
     title="Table 8: is it the Fisher mask?",
-    question="Is the searched region the FISH mask, or is a random one as good?",
-    finding="The two share about a tenth at most; FISH grafts are worse; random ones are at the pre-trained level.",
+    question="Is the searched region just the FISH mask? Is a random region as good?",
+    finding="They share about a tenth at most. FISH grafts are worse. Random ones stay at the pre-trained level.",
     entries=entries,
     tables=tables,
     makes=("scores", "overlap", "differences", "note"),

@@ -52,11 +52,11 @@ ORDER = (*TABLES, *(f"figure{number}" for number in range(1, 16)))
 """Of the paper; what is ours comes after it."""
 OUTCOMES = (CONFIRMED, CONTRADICTED, INCONCLUSIVE, UNTESTED)
 CAUTION = (
-    "Published numbers are of RoBERTa-base (GPT-2 in Table 9), with other data and other seeds. A difference is no "
-    "error, here or there: it says how far a number carries over."
+    "Published numbers are for RoBERTa-base (GPT-2 in Table 9), with other data and seeds. A difference is no error, "
+    "here or there."
 )
 CLAIM_LIMIT = "the claim's limit"
-PUBLISHED_ONLY = "No study of this is stored, so only the published values are shown. This makes one:"
+PUBLISHED_ONLY = "No study of this is stored, so only published values are shown. This command makes one:"
 
 
 def items() -> dict[str, str]:
@@ -132,10 +132,7 @@ def unmatched(rows: pd.DataFrame) -> str:
     if not tasks:
         return ""
     names = formats.listed([text.plain(task) for task in tasks], 5)
-    return (
-        f"The paper prints no value here of {names}, nor of any other task with a name that it does not have: ours "
-        "stand alone there. Its own rows stay empty where the study has no task that stands for theirs."
-    )
+    return f"The paper has no value for {names}. Rows without a counterpart in our study stay empty."
 
 
 def numbers(rows: pd.DataFrame) -> pd.DataFrame:

@@ -22,7 +22,7 @@ from skillviz.ui import address, cache, controls, form, jobs_view, study_choice,
 from skillviz.ui.pages.launch import models
 from skillviz.ui.pages.studies import running, study_file
 
-SOURCES = {"experiment": "An experiment of the paper", "file": "A study file of my own"}
+SOURCES = {"experiment": "An experiment of the paper", "file": "My own study file"}
 LONGEST = 400  # letters of a path
 MOST_WORKERS = 8
 WORKERS, USUAL = "new.workers", "new.workers.usual"
@@ -33,7 +33,7 @@ FIELDS = (BASE, TASKS, ALSO, FINETUNED, READOUT, SEEDS)
 UNSET = (None, "", form.NONE)
 OF_SCALE = "scale"  # as readout: the one that the scale has
 MOST_SEEDS = 20
-MODELS_TITLE = "Ask it of your own models or tasks"
+MODELS_TITLE = "Use your own models or tasks"
 TASKS_HELP = (
     "Tasks of the scale, or paths of task files of your own (YAML, docs/add-a-task.md); several may be given. Left "
     "empty, they are those that the experiment takes at this scale."
@@ -104,7 +104,7 @@ def _request(name: str, scale: str) -> ExperimentRequest:
             base = models.base_box(BASE, "Base model", placeholder=f"{usual.base}, or choose or type")
             tasks = form.any_of(TASKS, "Tasks", usual.every(), (), help=TASKS_HELP, names_files=True,
                                  placeholder="the experiment's, or choose or type")  # fmt: skip
-            also = form.any_of(ALSO, "Scored on too", scored_too, (), help=ALSO_HELP, names_files=True)
+            also = form.any_of(ALSO, "Also score on", scored_too, (), help=ALSO_HELP, names_files=True)
         with right:
             readout = _readout(usual)
             finetuned = models.finetuned_box(FINETUNED, "Fine-tuned model, of one task", base, help=FINETUNED_HELP,
@@ -160,13 +160,13 @@ def _plan_and_button(study: StudySpec, command: str) -> None:
     if workers != usual:
         with place, st.spinner("Reading models and data for the estimate."):
             preview = cache.study_preview(study, cache.user_store(), workers)
-    duration = f"It will take **{preview.minutes}**." if preview.left else "Nothing is left to do but to look at it."
+    duration = f"It will take **{preview.minutes}**." if preview.left else "Everything is done already."
     place.markdown(f"{_counted(preview.plan, preview.left)} {duration}")
-    with st.expander("The steps"):
+    with st.expander("Steps"):
         st.dataframe(preview.steps, hide_index=True, alt="The steps of the study, with their seconds")
     # the number of processes stands where machines differ in their usual one
     side = f" --workers {workers}" if max(workers, usual) > 1 else ""
-    with st.expander("The same as a command line"):
+    with st.expander("Command line"):
         st.code(f"{command}{jobs_view.runs_dir_option()}{side}", language="bash", wrap_lines=True)
     if running.in_place_of_button(study):
         return

@@ -7,6 +7,7 @@ from functools import partial
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.analysis.method_points import every_point, scored_metric
 from skillviz.analysis.readable_table import not_in_percent
@@ -39,9 +40,7 @@ COLUMNS = {
 def summary(studies: Sequence[StudyFolder], shown: str, study: StudyFolder | None) -> str:
     """What the view shows, in Markdown: how many studies there are, or what one says of the paper's claims."""
     if not studies:
-        return (
-            "No study is stored yet. A study runs fine-tunings and localizations that belong together."
-        )
+        return "No study is stored yet. A study runs fine-tunings and localizations that belong together."
     if shown == NEW:
         return "Choose an experiment of the paper, or a file of your own."
     if shown == ONE and study is not None:
@@ -56,17 +55,18 @@ def summary(studies: Sequence[StudyFolder], shown: str, study: StudyFolder | Non
     )
 
 
-def choose(studies: Sequence[StudyFolder]) -> tuple[str, StudyFolder | None]:
-    """Which of the three views is shown, and the study that is open in its own; draws the controls."""
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+def choose(studies: Sequence[StudyFolder]) -> tuple[str, StudyFolder | None, DeltaGenerator]:
+    """Which of the three views is shown, the study that is open in its own, and the row of their controls."""
+    row = st.container(horizontal=True, vertical_alignment="bottom")
+    with row:
         shown = _choose_view(LIST if studies else NEW)
         if shown != ONE or not studies:
-            return shown, None
+            return shown, None, row
         with page.explained():
             # those with tables first, real data before the demo world, then as in the paper
             studies = sorted(studies, key=paper_words.place_of)
             studies = sorted(studies, key=lambda study: (not study.tables(), study_choice.scale_place(study)))
-            return shown, study_choice.choose(studies)
+            return shown, study_choice.choose(studies), row
 
 
 def _choose_view(default: str) -> str:
@@ -128,8 +128,8 @@ def _title(experiment: str | None) -> str:
     return row.title if row else study_words.experiment_title(experiment)
 
 
-def details(study: StudyFolder | None) -> None:
-    """Everything about one study."""
+def details(study: StudyFolder | None, row: DeltaGenerator) -> None:
+    """Everything about one study; `row` takes the box of its tasks."""
     if study is None:
         st.info("There is no study to open yet.")
         st.code("python -m skillviz reproduce table2 --scale demo", language="bash")
@@ -140,7 +140,7 @@ def details(study: StudyFolder | None) -> None:
         st.info("It has no tables yet: they are made when its other steps have ended.", icon=":material/table:")
     with page.explained():
         tables = {name: cache.study_table(study, name) for name in study.tables()}
-    _pictures(study, tables)
+    _pictures(study, tables, row)
     study_choice.links(study, "studies")
     if study_words.is_demo(study):
         st.caption(study_words.caution())
@@ -174,11 +174,11 @@ def _verdicts(study: StudyFolder) -> str:
     return f"{title}, {study_words.world(study)}: {said}."
 
 
-def _pictures(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
+def _pictures(study: StudyFolder, tables: Mapping[str, pd.DataFrame], row: DeltaGenerator) -> None:
     """Pictures of those of its tables that have one whatever the experiment."""
     scores = tables.get("scores", pd.DataFrame())
     if len(scores):
-        _scores(study, scores)
+        _scores(study, scores, row)
     if len(tables.get("overlap", ())):
         kinds = [kind for kind in ("overlap", "iou") if (tables["overlap"]["kind"] == kind).any()]
         for place, kind in zip(st.columns(len(kinds)), kinds, strict=True):
@@ -225,15 +225,16 @@ def _composition(study: StudyFolder, table: pd.DataFrame) -> None:
         show(exhibits.composition_by_kind(table, *region, theme()), study.name)
 
 
-def _scores(study: StudyFolder, scores: pd.DataFrame) -> None:
+def _scores(study: StudyFolder, scores: pd.DataFrame, row: DeltaGenerator) -> None:
     pairs = list(dict.fromkeys(zip(scores["id_task"], scores["task"], strict=True)))
     names = {f"{a} to {b}" if a != b else a: (a, b) for a, b in pairs}
     titles = {name: f"{a}, scored on {b}" if a != b else a for name, (a, b) in names.items()}
     explained = study_words.task_titles(task for pair in pairs for task in pair)
-    name = controls.select(
-        "pair", "Task", list(names), next(iter(names)), shown=titles.get, width=width_of(["Task", *titles.values()]),
-        help=explained or None,
-    )  # fmt: skip
+    with row:
+        name = controls.select(
+            "pair", "Task", list(names), next(iter(names)), shown=titles.get,
+            width=width_of(["Task", *titles.values()]), help=explained or None,
+        )  # fmt: skip
     id_task, task = names[name]
     points = every_point(scores, id_task, task)
     left, right = st.columns(2)
