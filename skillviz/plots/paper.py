@@ -59,7 +59,7 @@ def comparisons(
             go.Scatter(
                 x=value, y=places[side.index], mode="markers", name=says, cliponaxis=False,
                 marker={"color": INK[theme], "symbol": symbol, "size": 10, "line": {"color": INK[theme], "width": 1.5}},
-                error_x=error_bars(value, np.where(known, low, value), np.where(known, high, value), 1.5, 3),
+                error_x=error_bars(value, low, high, 1.5, 3),
                 hovertext=[
                     f"<b>{shortened(str(where), 80)}</b><br>{v:,.4g}" + (f" ({a:,.4g} to {b:,.4g})" if k else "")
                     for where, v, a, b, k in zip(side["where"], value, low, high, known, strict=True)

@@ -42,6 +42,8 @@ from skillviz.show.entries import Entry, entry_of
 from skillviz.studies import subject as subjects
 from skillviz.studies.estimate import Preview, preview
 from skillviz.studies.paper import request
+from skillviz.studies.paper.claims import Verdict
+from skillviz.studies.paper.experiments import verdicts
 from skillviz.studies.paper.request import refuse_wrong
 from skillviz.studies.paper.setting import SettingRow
 from skillviz.studies.plan import plan
@@ -378,6 +380,13 @@ def study_table(study: StudyFolder, name: str) -> pd.DataFrame:
 @remembered(copied, lambda study, name: (str(study.path), study.record.finished, name), max_entries=TABLES)
 def _study_table(study: StudyFolder, name: str) -> pd.DataFrame:
     return study.table(name)
+
+
+@remembered(shared, lambda study: (str(study.path), study.record.finished), max_entries=64)
+def study_verdicts(study: StudyFolder) -> Sequence[Verdict]:
+    """What a study says of each of the paper's claims; none where its experiment has no claim."""
+    tables = {name: study_table(study, name) for name in study.tables()}
+    return tuple(verdicts(study.record.experiment, tables, study.record.scale))
 
 
 @remembered(shared, lambda study: (str(study.path), study.record.finished, len(library().list())), max_entries=16)

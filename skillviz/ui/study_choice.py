@@ -57,8 +57,8 @@ def beside(study: StudyFolder, experiments: Sequence[str], base: str) -> tuple[S
     return tuple(together)
 
 
-def choose(studies: Sequence[StudyFolder], title: str = "Study") -> StudyFolder:
-    """The study shown, one of `studies`; draws the box and writes the study's name to the address."""
+def choose(studies: Sequence[StudyFolder], title: str = "Study", widest: int = 640) -> StudyFolder:
+    """The study shown, one of `studies`; draws the box, at most `widest` pixels, and keeps its name in the address."""
     by_name = {study.name: study for study in studies}
     warning = unfitting(list(by_name))
     labels = {name: study_words.label(study) for name, study in by_name.items()}
@@ -69,7 +69,7 @@ def choose(studies: Sequence[StudyFolder], title: str = "Study") -> StudyFolder:
         next(iter(by_name)),
         shown=lambda one: labels.get(one, one),
         help="Studies with the data of this page. Start more on the page Studies.",
-        width=width_of([title, *labels.values()]),
+        width=min(widest, width_of([title, *labels.values()])),
     )
     if warning:
         st.warning(warning, icon=":material/search_off:")

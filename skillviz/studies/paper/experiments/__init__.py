@@ -6,6 +6,7 @@ Every `Experiment` in a module of this folder is one; a new one is a new file he
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
@@ -38,6 +39,12 @@ def experiment(name: str) -> Experiment:
     if name not in EXPERIMENTS:
         raise BadInput(f"'{name}' is not an experiment; known: {', '.join(EXPERIMENTS)}.")
     return EXPERIMENTS[name]
+
+
+@cache
+def published_verdicts(name: str) -> tuple[Verdict, ...]:
+    """The claims of an experiment with the same comparisons of the paper's own published values."""
+    return tuple(experiment(name).in_paper())
 
 
 def verdicts(name: str | None, tables: Mapping[str, pd.DataFrame], scale: str | None) -> list[Verdict]:

@@ -12,7 +12,7 @@ from skillviz.core import formats
 from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE
 from skillviz.show.glossary import about
 from skillviz.studies.paper.claims import UNTESTED, Claim, Comparison, Verdict
-from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.experiments import EXPERIMENTS, published_verdicts
 from skillviz.studies.paper.published_values import stated
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import cache, controls, study_choice, study_words
@@ -58,9 +58,8 @@ def scores() -> list[Score]:
     found = []
     for name, row in EXPERIMENTS.items():
         study = next(iter(study_choice.offered((name,))), None)
-        tables = {table: cache.study_table(study, table) for table in study.tables()} if study else {}
-        here = row.verdicts(tables, study.record.scale if study else None)
-        found += [Score(name, *one, study) for one in zip(row.claims, row.in_paper(), here, strict=True)]
+        here = cache.study_verdicts(study) if study else row.verdicts({}, None)
+        found += [Score(name, *one, study) for one in zip(row.claims, published_verdicts(name), here, strict=True)]
     return found
 
 

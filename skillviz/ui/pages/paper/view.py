@@ -15,7 +15,7 @@ from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.studies.paper.claims import Verdict, main_share
 from skillviz.studies.paper.experiment import Experiment
-from skillviz.studies.paper.experiments import EXPERIMENTS, verdicts
+from skillviz.studies.paper.experiments import EXPERIMENTS, published_verdicts
 from skillviz.studies.paper.published_values import TABLES, numbers, slips
 from skillviz.studies.store import StudyFolder
 from skillviz.studies.subject import bases_of, rows_of_base
@@ -76,8 +76,8 @@ def choose() -> PaperItem | None:
             tables = {table: cache.study_table(study, table) for table in study.tables()} if study else {}
     if name == scoreboard.NONE:
         return None
-    outcomes = tuple(verdicts(name, tables, study.record.scale if study else None))
-    return PaperItem(name, experiment, study, tables, outcomes)
+    outcomes = cache.study_verdicts(study) if study else ()
+    return PaperItem(name, experiment, study, tables, tuple(outcomes))
 
 
 def experiment(item: PaperItem) -> None:
@@ -92,15 +92,15 @@ def experiment(item: PaperItem) -> None:
         st.code(study_words.commands((item.name,)), language="bash", wrap_lines=True)
         return
     if item.verdicts:
-        _claim(item, item.experiment, item.study)
+        _claim(item, item.study)
     if study_words.is_demo(item.study):
         st.caption(study_words.caution())
     study_choice.links(item.study, "paper")
 
 
-def _claim(item: PaperItem, experiment: Experiment, study: StudyFolder) -> None:
+def _claim(item: PaperItem, study: StudyFolder) -> None:
     """One claim: its verdict, and each comparison in a figure."""
-    by_text = {one.claim: (one, paper) for one, paper in zip(item.verdicts, experiment.in_paper(), strict=True)}
+    by_text = {one.claim: (one, paper) for one, paper in zip(item.verdicts, published_verdicts(item.name), strict=True)}
     claim = next(iter(by_text))
     if len(by_text) > 1:
         claim = controls.select(scoreboard.CLAIM, "Claim", list(by_text), claim)

@@ -17,7 +17,7 @@ from skillviz.plots.theme import localizer_style
 from skillviz.runs.artifact import LOCALIZE
 from skillviz.show import studies as exhibits
 from skillviz.show import table_words, text
-from skillviz.studies.paper.experiments import EXPERIMENTS, verdicts
+from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import address, cache, controls, exports, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
@@ -30,6 +30,7 @@ from skillviz.ui.run_bar import width_of
 VIEW, LIST, ONE, NEW = "view", "list", "study", "new"
 VIEWS = {LIST: "All studies", ONE: "Open study", NEW: "Start a study"}
 LISTING = "studies.list"
+BOX = 330  # pixels of a box at most: two of them stand beside the views
 COLUMNS = {
     "runs": st.column_config.NumberColumn("runs", help="Localizations that the study's tables were made from."),
     "estimated, min": st.column_config.NumberColumn("estimated, min", format="%.1f", help="Before it started."),
@@ -66,7 +67,7 @@ def choose(studies: Sequence[StudyFolder]) -> tuple[str, StudyFolder | None, Del
             # those with tables first, real data before the demo world, then as in the paper
             studies = sorted(studies, key=paper_words.place_of)
             studies = sorted(studies, key=lambda study: (not study.tables(), study_choice.scale_place(study)))
-            return shown, study_choice.choose(studies), row
+            return shown, study_choice.choose(studies, widest=BOX), row
 
 
 def _choose_view(default: str) -> str:
@@ -168,9 +169,8 @@ def _verdicts(study: StudyFolder) -> str:
     if not study.tables():
         return f"{title}, {study_words.world(study)}: **{study_words.state(study)}**."
     with page.explained():
-        tables = {table: cache.study_table(study, table) for table in study.tables()}
-    outcomes = verdicts(study.record.experiment, tables, study.record.scale)
-    said = paper_words.verdict_counts(outcomes) if outcomes else formats.counted(len(tables), "table")
+        outcomes = cache.study_verdicts(study)
+    said = paper_words.verdict_counts(outcomes) if outcomes else formats.counted(len(study.tables()), "table")
     return f"{title}, {study_words.world(study)}: {said}."
 
 
@@ -233,7 +233,7 @@ def _scores(study: StudyFolder, scores: pd.DataFrame, row: DeltaGenerator) -> No
     with row:
         name = controls.select(
             "pair", "Task", list(names), next(iter(names)), shown=titles.get,
-            width=width_of(["Task", *titles.values()]), help=explained or None,
+            width=min(BOX, width_of(["Task", *titles.values()])), help=explained or None,
         )  # fmt: skip
     id_task, task = names[name]
     points = every_point(scores, id_task, task)
