@@ -201,8 +201,8 @@ FIGURE8 = Experiment(
     title="Figure 8: regions in one model of several tasks",
     question="Do the regions of several tasks overlap? How much does a region, or a union, give each task?",
     finding=(
-        "Regions hardly overlap, those of related tasks more; a region helps its task and kin; a union most of "
-        "all in it, the more after purification."
+        "Regions hardly overlap, though more for related tasks. A region helps its own task and related ones. A union "
+        "helps its members most, even more after purification."
     ),
     entries=entries,
     tables=tables,
