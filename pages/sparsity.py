@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from skillviz.analysis.necessity import RECOVERED
 from skillviz.core import formats
 from skillviz.core.metrics import HEADLINE, metric_heading
 from skillviz.show import measures
@@ -22,19 +23,26 @@ if curve.empty:
         "`python -m skillviz localize ... --size 0.1% --size 0.01% --size 1%`."
     )
     st.stop()
-metric = controls.select(
-    "metric",
-    "Metric",
-    measures.offered(curve, run.record),
-    run.record.task.metric,
-    shown=metric_heading,
-    help=about(*HEADLINE, "debiased", "agreement"),
-    width=320,
-)
-exhibit = exhibits.sizes(curve, run.record, split, metric, theme())
-
-st.markdown(exhibit.finding, help=about("localizer", "size", "seed"))
-show(exhibit, run.id)
+line = (own.localizer, measures.unusual_settings(entries)[entries.index(own)])
+st.markdown(exhibits.finding(curve, line), help=about("recovered", "localizer", "size", "seed"))
+places = st.columns([4, 3, 2], vertical_alignment="center")
+with places[2].popover("Metrics"):
+    metric = controls.select(
+        "metric",
+        "Metric",
+        measures.offered(curve, run.record),
+        run.record.metric,
+        shown=metric_heading,
+        help=about(*HEADLINE, "debiased", "agreement"),
+    )
+with places[0]:
+    axes = {"metric": metric_heading(metric), "gain": "Share of the gain"}
+    axis = controls.segments("axis", "Show", tuple(axes), "metric", shown=axes.get, help=about("recovered"))
+with places[1]:
+    lines = exhibits.line_count(curve)
+    every = lines > exhibits.MOST_LINES and controls.switch("every", f"All {lines} curves", False)
+shown = RECOVERED if axis == "gain" else metric
+show(exhibits.sizes(curve, run.record, split, shown, line, theme(), every), run.id)
 with st.expander(f"{formats.counted(len(entries), 'run')} of this pair and task in the figure"):
     st.dataframe(run_list.listing(entries), hide_index=True, column_config=run_list.COLUMNS, alt="The runs drawn above")
 

@@ -14,15 +14,16 @@ from skillviz.core.intervals import recovered_gain
 from skillviz.runs.run import Run
 
 RECOVERED = "recovered"
-HALF = 0.5
+HALF, MOST = 0.5, 0.95
+"""The shares of the gain whose sizes are named: sufficiency and necessity, and nearly all of it."""
 
 
 @dataclass(frozen=True)
-class HalfSize:
-    """The share of the graftable parameters (0..1) at which a curve crosses one half, with its 95 % interval.
+class GainSize:
+    """The share of the graftable parameters (0..1) at which a curve crosses a share of the gain.
 
-    Linear in the logarithm of the share between the sizes that were scored. The interval holds the shares at which the
-    curve's own 95 % interval, of that size alone, holds one half: 0 is below the smallest size scored, infinity above
+    Linear in the logarithm of the share between the sizes that were scored. From `low` to `high` the curve's own 95 %
+    interval, of each size alone, holds that share of the gain: 0 is below the smallest size scored, infinity above
     the largest.
     """
 
@@ -81,8 +82,8 @@ def restored_and_left(curve: pd.DataFrame, complement: pd.DataFrame) -> pd.DataF
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["state", "share", "value"])
 
 
-def half_size(points: pd.DataFrame, state: str) -> HalfSize | None:
-    """The smallest region whose graft brings back half of the gain (`grafted`), or whose removal costs half of it
+def gain_size(points: pd.DataFrame, state: str, level: float = HALF) -> GainSize | None:
+    """The smallest region whose graft brings back `level` of the gain (`grafted`), or whose removal costs that much
     (`complement`); `points` as of `restored_and_left`. None where fewer than two sizes were scored."""
     rows = points[points["state"] == state].sort_values("share") if len(points) else points
     if len(rows) < 2:
@@ -91,13 +92,13 @@ def half_size(points: pd.DataFrame, state: str) -> HalfSize | None:
     value, low, high = (rows[name].to_numpy(float) for name in ("value", "low", "high"))
     if state == "complement":  # what is lost rises with the size, as what is brought back does
         value, low, high = 1 - value, 1 - high, 1 - low
-    earliest, latest = _crossing(shares, high), _crossing(shares, low)
-    return HalfSize(_crossing(shares, value), earliest, latest, float(shares[0]), float(shares[-1]))
+    earliest, latest = _crossing(shares, high, level), _crossing(shares, low, level)
+    return GainSize(_crossing(shares, value, level), earliest, latest, float(shares[0]), float(shares[-1]))
 
 
-def _crossing(shares: np.ndarray, values: np.ndarray) -> float:
-    """The first share at which the values reach one half: 0 where the first already does, infinity where none does."""
-    reached = np.flatnonzero(values >= HALF)
+def _crossing(shares: np.ndarray, values: np.ndarray, level: float) -> float:
+    """The first share at which the values reach `level`: 0 where the first already does, infinity where none does."""
+    reached = np.flatnonzero(values >= level)
     if not len(reached):
         return inf
     at = int(reached[0])
@@ -106,5 +107,5 @@ def _crossing(shares: np.ndarray, values: np.ndarray) -> float:
     before, after = float(values[at - 1]), float(values[at])
     if not np.isfinite(before):
         return float(shares[at])
-    way = (HALF - before) / (after - before)
+    way = (level - before) / (after - before)
     return exp(log(shares[at - 1]) + way * (log(shares[at]) - log(shares[at - 1])))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
+from textwrap import wrap
 
 import numpy as np
 import pandas as pd
@@ -12,13 +13,17 @@ import plotly.graph_objects as go
 from skillviz.core import formats
 from skillviz.core.localizers.table import OUTCOME_SIZED
 from skillviz.core.metrics import Metric, metric_row
-from skillviz.plots.figure import blank, canvas, error_bars, ordered, require
+from skillviz.plots.figure import blank, canvas, error_bars, ordered, require, spread
 from skillviz.plots.references import add_references
-from skillviz.plots.theme import LOCALIZERS, Style, localizer_style
+from skillviz.plots.theme import GROUND, LOCALIZERS, SOFT_INK, Style, localizer_style
 
 COLUMNS = ("localizer", "settings", "size", "share", "value", "low", "high", "seeds", "over")
 SIZE_TITLE = "region size, % of graftable parameters"
 DODGE = 0.02  # decades between neighbouring localizers, so that their intervals can be told apart
+NAME_PIXELS = 15  # height of a line of a curve's name at size 11
+NAME_LETTERS = 14  # of a line, so that a name stays beside those of level lines on a phone
+AXIS_PIXELS = 100  # at most, of a figure without a legend, for the axis and the margins
+NAME_SHARE = 0.34  # of the plot's width, right of the largest size, where the names stand
 
 
 def metric_by_size(
@@ -28,6 +33,8 @@ def metric_by_size(
     references: Mapping[str, float] | None = None,
     per_run: Collection[str] = OUTCOME_SIZED,
     styles: Mapping[str, Style] | None = None,
+    direct: bool = False,
+    crossing: tuple[float, str] | None = None,
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
@@ -36,7 +43,9 @@ def metric_by_size(
     `points` are those of `analysis.size_curve`. `references` draws level lines with direct labels, values as in the
     frame (0..1); keys `finetuned`, `pretrained`, `temperature`, `chance`, `majority`, or any words. Localizers in
     `per_run` are shown as marks without a line. Neighbouring lines are set 0.02 decades apart; the hover has the true
-    size. `styles` are those of names in the column `localizer` that are no localizers, such as runs.
+    size. `styles` are those of names in the column `localizer` that are no localizers, such as runs. With `direct` each
+    line is named at its right end and there is no legend. `crossing` marks a share (0..1) with an upright line and
+    these words.
     """
     require(points, COLUMNS, "points")
     words = metric_row(metric)
@@ -57,8 +66,56 @@ def metric_by_size(
         figure.add_trace(_line(of_series, style, metric, shift, not is_line))
     levels = dict(references or {})
     _axes(figure, points, [v for v in levels.values() if not pd.isna(v)], metric)
+    if direct:
+        _name_ends(figure, theme)
     add_references(figure, levels, words, theme)
+    if crossing:
+        _mark(figure, *crossing, theme)
     return figure
+
+
+def _name_ends(figure: go.Figure, theme: str) -> None:
+    """Names each line at its right end instead of in a legend: a column of names, pushed apart where they meet."""
+    left, right = figure.layout.xaxis.range
+    bottom, top = figure.layout.yaxis.range
+    figure.update_xaxes(range=[left, right + (right - left) * NAME_SHARE / (1 - NAME_SHARE)])
+    ends = [int(np.argmax(trace.x)) for trace in figure.data]
+    plot = figure.layout.height - AXIS_PIXELS
+    pixels = [plot * (trace.y[end] - bottom) / (top - bottom) for trace, end in zip(figure.data, ends, strict=True)]
+    names = [wrap(trace.name, NAME_LETTERS) for trace in figure.data]
+    gap = NAME_PIXELS * max(map(len, names))
+    moved_to = spread(pixels, gap)
+    above = max(0.0, max(moved_to) + gap / 2 - plot)  # no name leaves the figure at its top
+    for trace, name, end, at, moved in zip(figure.data, names, ends, pixels, moved_to, strict=True):
+        figure.add_annotation(
+            name="curve",
+            text="<br>".join(name),
+            x=float(np.log10(trace.x[end])),
+            y=trace.y[end],
+            axref="x",
+            ax=right,
+            ay=at - moved + above,
+            xanchor="left",
+            arrowhead=0,
+            arrowwidth=1,
+            arrowcolor=trace.line.color,
+            standoff=6,
+            font={"size": 11},
+            bgcolor=GROUND[theme],
+            align="left",
+        )
+    figure.update_layout(showlegend=False)
+
+
+def _mark(figure: go.Figure, share: float, words: str, theme: str) -> None:
+    """An upright line at a share of the parameters, with words at its foot."""
+    figure.add_vline(x=100 * share, line={"color": SOFT_INK[theme], "width": 1.5, "dash": "4px,3px"}, layer="below")
+    x, (left, right) = float(np.log10(100 * share)), figure.layout.xaxis.range
+    side, shift = ("left", 4) if x < (left + right) / 2 else ("right", -4)
+    figure.add_annotation(
+        name="crossing", text=words, x=x, y=0, yref="paper", xanchor=side, yanchor="bottom", xshift=shift,
+        showarrow=False, font={"size": 11, "color": SOFT_INK[theme]}, align=side,
+    )  # fmt: skip
 
 
 def _line(points: pd.DataFrame, style: Style, metric: str, shift: float, alone: bool) -> go.Scatter:

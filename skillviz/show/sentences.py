@@ -12,7 +12,7 @@ from skillviz.core.localizers.table import is_rescaled, rest_of
 from skillviz.core.metrics import metric_row
 from skillviz.core.temperature import COLDEST, HOTTEST
 from skillviz.core.verdicts import NO_DIFFERENCE, DifferenceVerdict
-from skillviz.plots.theme import localizer_style, state_style
+from skillviz.plots.theme import state_style
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.show import text
 
@@ -218,24 +218,6 @@ def _span(layers: pd.DataFrame) -> str:
     return f"Of {len(shares)} layers, {where} {formats.percent(-share)} of it."
 
 
-def sparsity(points: pd.DataFrame, metric: str, finetuned: float | None) -> str:
-    """Which localizer does best at small, middle and large size; near ties are called so.
-
-    `points` has one row a localizer, settings and size (seeds put together): localizer, settings, size, share, value,
-    low, high.
-    """
-    if points.empty:
-        return "No run of this pair and task holds this metric."
-    lines = points["localizer"] + points["settings"]
-    shared = points[lines.groupby(points["size"]).transform("nunique") > 1]
-    shown = shared if len(shared) else points
-    groups = [rows for _, rows in shown.groupby("size", sort=True)]
-    ends = groups if len(groups) < 4 else [groups[0], groups[len(groups) // 2], groups[-1]]
-    leaders = "; ".join(f"at {formats.share(float(rows['share'].iloc[0]))} {_leader(rows, metric)}" for rows in ends)
-    tuned = f" The fine-tuned model has {metric_value(metric, finetuned)}." if finetuned is not None else ""
-    return f"Best {metric_row(metric).title}: {leaders}.{tuned}"
-
-
 def sparsity_reads(points: pd.DataFrame, metric: str) -> str:
     """How to read the sparsity figure of a metric, as far as it depends on what was drawn."""
     most = int(points["seeds"].max()) if len(points) else 1
@@ -252,21 +234,6 @@ def plug_in_marks(metric: str) -> str:
     if row.interval != "calibration":
         return ""
     return f"Marks are the plug-in {row.title}; bars stand around the debiased error and may lie below the mark. "
-
-
-def _leader(rows: pd.DataFrame, metric: str) -> str:
-    """The best localizer at one size with its value, and those whose intervals meet its own."""
-    sign = -1 if metric_row(metric).better == "lower" else 1
-    ordered = rows.assign(rank=sign * rows["value"]).sort_values("rank", ascending=False)
-    best = ordered.iloc[0]
-    leader = f"**{localizer_style(best['localizer'], best['settings']).title}** ({metric_value(metric, best['value'])})"
-    others = ordered[(ordered["localizer"] != best["localizer"]) | (ordered["settings"] != best["settings"])]
-    overlapping = others[(others["low"] <= best["high"]) & (others["high"] >= best["low"])]
-    if overlapping.empty:
-        return leader
-    pairs = dict.fromkeys(zip(overlapping["localizer"], overlapping["settings"], strict=True))
-    names = [localizer_style(name, settings).title for name, settings in pairs]
-    return f"{leader}, intervals overlapping with {formats.listed(names)}"
 
 
 def library(entries: int, pairs: int, failed: int) -> str:

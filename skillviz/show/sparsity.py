@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pandas as pd
 
-from skillviz.analysis.necessity import RECOVERED, HalfSize, half_size, restored_and_left
+from skillviz.analysis.necessity import MOST, RECOVERED, GainSize, gain_size, restored_and_left
 from skillviz.analysis.size_curve import by_size
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
@@ -17,20 +19,91 @@ from skillviz.show.exhibit import Exhibit, drawn_once
 HEIGHT = 520
 
 
+Line = tuple[str, str]
+"""A localizer, and those of its settings that are not the usual ones, in words."""
+MOST_LINES = 5
+
+
 @drawn_once
-def sizes(curve: pd.DataFrame, record: RunRecord, split: str, metric: str, theme: str) -> Exhibit:
-    """One line a localizer over all runs of a pair; `curve` as of `measures.pair_curve`."""
-    levels, points = measures.levels(record, split, metric), by_size(curve, metric)
+def sizes(
+    curve: pd.DataFrame, record: RunRecord, split: str, metric: str, own: Line, theme: str, every: bool = False
+) -> Exhibit:
+    """One line a localizer over all runs of a pair; `curve` as of `measures.pair_curve`.
+
+    `own` is the line of which the finding speaks. At most MOST_LINES are drawn, `own` among them, unless `every`.
+    """
+    points = by_size(curve.dropna(subset=["value"]), metric)
+    if len(points) and not every:
+        first = _first(points, own)
+        points = points[[line in first for line in _lines(points)]].reset_index(drop=True)
+    level = {"finetuned": 1.0, "pretrained": 0.0} if metric == RECOVERED else measures.levels(record, split, metric)
+    size, crossing = smallest(curve, own), None
+    if size and size.is_crossed:
+        crossing = (size.share, f"{formats.percent(MOST, 0)}<br>of the gain<br>at {formats.share(size.share)}")
     return Exhibit(
         name="sparsity",
         title=f"{metric_row(metric).heading} by region size",
-        figure=metric_by_size(points, metric, references=levels, theme=theme, height=HEIGHT),
+        figure=metric_by_size(
+            points, metric, references=level, direct=True, theme=theme, height=HEIGHT,
+            crossing=crossing,
+        ),
         reads=sentences.sparsity_reads(points, metric),
         alt=alt.sparsity(points, metric),
         table=points,
-        words=("seed", "chance"),
-        finding=sentences.sparsity(points, metric, levels.get("finetuned")),
+        words=("seed", "chance", "recovered"),
+        finding=finding(curve, own),
+    )  # fmt: skip
+
+
+def line_count(curve: pd.DataFrame) -> int:
+    """The number of lines that there are to draw."""
+    return len(curve[["localizer", "settings"]].drop_duplicates())
+
+
+def smallest(curve: pd.DataFrame, own: Line) -> GainSize | None:
+    """The smallest size of one line with MOST of the gain; None where fewer than two sizes were scored."""
+    rows = curve[(curve["localizer"] == own[0]) & (curve["settings"] == own[1])]
+    return gain_size(restored_and_left(rows, pd.DataFrame()), "grafted", MOST)
+
+
+def finding(curve: pd.DataFrame, own: Line) -> str:
+    """How small a region of one line can be to bring back MOST of the gain, with what the intervals allow."""
+    gain = f"{formats.percent(MOST, 0)} of the gain"
+    if not len(curve[curve["metric"] == RECOVERED].dropna(subset=["value"])):
+        return "Fine-tuning did not improve on the base model, so there is no gain to recover."
+    size, title = smallest(curve, own), localizer_style(*own).title
+    if size is None:
+        return f"Fewer than two sizes of {title} have a share of the gain. Start a run with several sizes to see it."
+    if size.share == 0:
+        return (
+            f"**{gain} needs at most {formats.share(size.smallest)} of the parameters**, the smallest size scored "
+            f"({title}; the intervals allow {_allowed(size)})."
+        )
+    if not size.is_crossed:
+        allowed = f"the intervals allow {_allowed(size)}" if size.low < inf else "no interval includes it"
+        return f"**No size up to {formats.share(size.largest)} reaches {gain}** ({title}; {allowed})."
+    return (
+        f"**{gain} needs about {formats.share(size.share)} of the parameters** ({title}; the intervals allow "
+        f"{_allowed(size)})."
     )
+
+
+def _allowed(size: GainSize) -> str:
+    """`0.4 % to 3 %`: the sizes whose intervals hold the gain, open where they pass the sizes that were scored."""
+    if size.low == 0 and size.high == 0:
+        return f"below {formats.share(size.smallest)}"
+    low = f"below {formats.share(size.smallest)}" if size.low == 0 else formats.share(size.low)
+    above = f"above {formats.share(size.largest)}"
+    return f"{low} to {formats.share(size.high) if size.high <= size.largest else above}"
+
+
+def _lines(points: pd.DataFrame) -> list[Line]:
+    return list(zip(points["localizer"], points["settings"], strict=True))
+
+
+def _first(points: pd.DataFrame, own: Line) -> list[Line]:
+    """`own`, then lines of usual settings in the order of the table, then the others; MOST_LINES of them."""
+    return sorted(dict.fromkeys(_lines(points)), key=lambda line: line != own)[:MOST_LINES]
 
 
 @drawn_once
@@ -46,17 +119,19 @@ def necessity(curve: pd.DataFrame, complement: pd.DataFrame, localizer: str, the
     return Exhibit(
         name="necessity",
         title=f"What the region restores, and what its removal costs ({title})",
-        figure=metric_by_size(drawn, RECOVERED, references={"half of the gain": 0.5}, styles=styles, theme=theme),
+        figure=metric_by_size(
+            drawn, RECOVERED, references={"half of the gain": 0.5}, styles=styles, direct=True, theme=theme
+        ),
         reads="the complement is the fine-tuned model with the region back at its pre-trained values. A region is "
         "sufficient where the graft is high, and necessary where the complement is low.",
         alt=_necessity_alt(points),
         table=points.drop(columns="settings", errors="ignore"),
         words=("complement", "recovered"),
-        finding=necessity_finding(half_size(points, "grafted"), half_size(points, "complement")),
+        finding=necessity_finding(gain_size(points, "grafted"), gain_size(points, "complement")),
     )
 
 
-def necessity_finding(restored: HalfSize | None, lost: HalfSize | None) -> str:
+def necessity_finding(restored: GainSize | None, lost: GainSize | None) -> str:
     """Half of the gain restored, half of it lost, and which of the two takes more parameters."""
     if restored is None and lost is None:
         return "One size is stored. Start a run with several sizes to see what removing the region costs at each."
@@ -79,16 +154,14 @@ def necessity_finding(restored: HalfSize | None, lost: HalfSize | None) -> str:
     return " ".join(parts)
 
 
-def _share(half: HalfSize) -> str:
+def _share(half: GainSize) -> str:
     """`**0.3%** (0.2% to 0.5%)`, or the end of the sizes that were scored."""
     smallest, largest = formats.share(half.smallest), formats.share(half.largest)
     if half.share == 0:
         return f"**at most {smallest}**"
     if not half.is_crossed:
         return f"**more than {largest}**"
-    low = f"below {smallest}" if half.low == 0 else formats.share(half.low)
-    high = formats.share(half.high) if half.high <= half.largest else f"above {largest}"
-    return f"**{formats.share(half.share)}** ({low} to {high})"
+    return f"**{formats.share(half.share)}** ({_allowed(half)})"
 
 
 def _necessity_alt(points: pd.DataFrame) -> str:

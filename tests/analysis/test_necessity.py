@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillviz.analysis.necessity import HALF, half_size, restored_and_left, without_region
+from skillviz.analysis.necessity import HALF, MOST, gain_size, restored_and_left, without_region
 from skillviz.core.intervals import recovered_gain
 from skillviz.runs.store import Store
 from skillviz.show.sparsity import necessity, necessity_finding
@@ -32,7 +32,7 @@ def curve(values: tuple[float, ...], half: float = 0.1, seed: int = 0, **more: o
 
 def test_the_sizes_of_a_curve_worked_by_hand() -> None:
     points = restored_and_left(curve((0.1, 0.4, 0.8, 1.0)), curve((1.0, 0.9, 0.7, 0.1)))
-    restored, lost = half_size(points, "grafted"), half_size(points, "complement")
+    restored, lost = gain_size(points, "grafted"), gain_size(points, "complement")
     assert restored is not None and lost is not None
     assert restored.share == pytest.approx(0.001 * 10**0.25)  # a quarter of the decade from 0.4 to 0.8
     assert (restored.low, restored.high) == (pytest.approx(0.001), pytest.approx(0.001 * 10**0.5))
@@ -44,17 +44,18 @@ def test_the_sizes_of_a_curve_worked_by_hand() -> None:
     assert "No clear difference" in necessity_finding(restored, restored)
 
 
+@pytest.mark.parametrize("level", [HALF, MOST])
 @given(st.lists(st.floats(-0.5, 1.5), min_size=4, max_size=4), st.floats(0, 0.4))
-def test_the_crossing_is_where_a_fine_grid_sees_it(values: list[float], half: float) -> None:
+def test_the_crossing_is_where_a_fine_grid_sees_it(level: float, values: list[float], half: float) -> None:
     points = restored_and_left(curve(tuple(values), half), pd.DataFrame())
-    found = half_size(points, "grafted")
+    found = gain_size(points, "grafted", level)
     assert found is not None
     grid = np.linspace(np.log(SHARES[0]), np.log(SHARES[-1]), 3001)
     for share, shift in ((found.share, 0.0), (found.low, half), (found.high, -half)):
-        reached = np.interp(grid, np.log(SHARES), np.array(values) + shift) >= HALF
+        reached = np.interp(grid, np.log(SHARES), np.array(values) + shift) >= level
         wanted = inf if not reached.any() else 0.0 if reached[0] else float(np.exp(grid[reached.argmax()]))
         if wanted in (0.0, inf) or share in (0.0, inf):
-            nearly = abs(np.max(np.array(values) + shift) - HALF) < 1e-6
+            nearly = abs(np.max(np.array(values) + shift) - level) < 1e-6
             assert share == wanted or nearly
         else:
             assert share == pytest.approx(wanted, rel=0.005)
@@ -62,12 +63,12 @@ def test_the_crossing_is_where_a_fine_grid_sees_it(values: list[float], half: fl
 
 
 def test_ends_that_are_not_crossed_are_said() -> None:
-    never = half_size(restored_and_left(curve((0.0, 0.1, 0.2, 0.3)), pd.DataFrame()), "grafted")
-    always = half_size(restored_and_left(curve((0.9, 0.9, 0.9, 0.9)), pd.DataFrame()), "grafted")
+    never = gain_size(restored_and_left(curve((0.0, 0.1, 0.2, 0.3)), pd.DataFrame()), "grafted")
+    always = gain_size(restored_and_left(curve((0.9, 0.9, 0.9, 0.9)), pd.DataFrame()), "grafted")
     assert never is not None and always is not None
     assert (never.share, always.share) == (inf, 0.0) and not never.is_crossed and not always.is_crossed
     assert "**more than 10" in necessity_finding(never, None) and "**at most 0.01" in necessity_finding(always, None)
-    assert half_size(restored_and_left(curve((0.1, 0.2, 0.3, 0.9))[:1], pd.DataFrame()), "grafted") is None
+    assert gain_size(restored_and_left(curve((0.1, 0.2, 0.3, 0.9))[:1], pd.DataFrame()), "grafted") is None
     assert "One size is stored" in necessity_finding(None, None)
 
 

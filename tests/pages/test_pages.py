@@ -221,7 +221,9 @@ def test_the_sparsity_page_puts_all_runs_of_a_pair_together(ids: dict[str, str])
     names = {trace["name"] for trace in drawn["data"]}
     assert {"stagewise", "top movement", "random"} <= names
     assert "4 runs of this pair and task" in test.expander[1].label
-    assert "Best NLL" in words(test)
+    assert "95\xa0% of the gain" in words(test) and not drawn["layout"]["showlegend"]
+    share = json.loads(charts(opened("sparsity", run=ids["stagewise0"], metric="nll", axis="gain"))[0].proto.spec)
+    assert "gain recovered" in share["layout"]["yaxis"]["title"]["text"] != drawn["layout"]["yaxis"]["title"]["text"]
 
 
 def test_the_region_page_shows_the_cell_of_the_address(ids: dict[str, str]) -> None:

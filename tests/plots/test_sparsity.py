@@ -13,7 +13,7 @@ import pytest
 from skillviz.analysis.size_curve import by_size
 from skillviz.core.metrics import metric_row
 from skillviz.plots.references import LABEL_PIXELS, LEAST_PLOT
-from skillviz.plots.sparsity import metric_by_size
+from skillviz.plots.sparsity import NAME_PIXELS, metric_by_size
 from skillviz.plots.theme import LOCALIZERS, STATES
 from tests.plots import frames
 from tests.plots.frames import rows
@@ -123,3 +123,35 @@ def test_nll_keeps_its_unit() -> None:
     figure = drawn(frames.curve(), "nll", references={"finetuned": 0.47})
     assert figure.layout.yaxis.title.text == "NLL, nats" == metric_row("nll").axis
     assert figure.layout.annotations[0].text == "fine-tuned<br>0.470"
+
+
+def test_each_line_is_named_once_at_its_right_end_without_a_legend() -> None:
+    figure = drawn(frames.curve(), references=frames.REFERENCES, direct=True)
+    names = [a for a in figure.layout.annotations if a.name == "curve"]
+    assert figure.layout.showlegend is False and [a.text.replace("<br>", " ") for a in names] == [
+        t.name for t in figure.data
+    ]
+    for name, trace in zip(names, figure.data, strict=True):
+        end = int(np.argmax(trace.x))
+        assert (10**name.x, name.y) == (pytest.approx(trace.x[end]), trace.y[end])
+    assert all(
+        max(np.log10(t.x)) < a.ax < figure.layout.xaxis.range[1] for a, t in zip(names, figure.data, strict=True)
+    )
+
+
+@pytest.mark.parametrize("plot", [420, 900])
+def test_names_of_lines_never_overlap(plot: float) -> None:
+    others = [rows([0.8]).assign(localizer=name) for name in LOCALIZERS]
+    figure = drawn(pd.concat(others, ignore_index=True), direct=True, height=520)
+    bottom, top = figure.layout.yaxis.range
+    places = sorted(plot * (a.y - bottom) / (top - bottom) - a.ay for a in figure.layout.annotations)
+    assert len(places) == len(LOCALIZERS) and all(b - a >= NAME_PIXELS - 1e-6 for a, b in pairwise(places))
+
+
+@pytest.mark.parametrize("share", [0.0002, 0.009])
+def test_the_crossing_is_marked_at_its_share(share: float) -> None:
+    figure = drawn(frames.curve(), direct=True, crossing=(share, "here"))
+    (line,) = figure.layout.shapes
+    (mark,) = (a for a in figure.layout.annotations if a.name == "crossing")
+    assert line.x0 == line.x1 == pytest.approx(100 * share) and 10**mark.x == pytest.approx(100 * share)
+    assert mark.text == "here" and not any(a.name == "crossing" for a in drawn(frames.curve()).layout.annotations)

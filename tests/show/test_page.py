@@ -71,7 +71,7 @@ def test_every_figure_has_alt_text_a_reading_line_a_table_and_both_themes(found:
 
 def test_sentences_numbers_provenance_checks_and_commands_are_there(found: Read, run: Run) -> None:
     said = found.text.replace("\N{NO-BREAK SPACE}", " ")
-    assert "of the graftable parameters" in said and "Best accuracy" in said
+    assert "of the graftable parameters" in said and "of the gain" in said
     assert "4 runs of this pair and task" in said and "Expected calibration error" in said
     assert "passed: " in said and "Fine-tuned model: sha256" in said
     assert "out of distribution (imdb)" in said and "Zero-shot accuracy on 1 other task" in said

@@ -129,26 +129,6 @@ def points(rows: list[tuple[str, int, float, float, float]]) -> pd.DataFrame:
     return frame.assign(settings="", share=frame["size"] / 1e6, seeds=3)
 
 
-def test_the_best_localizer_is_named_with_those_it_cannot_be_told_from() -> None:
-    frame = points([("a", 1000, 0.80, 0.78, 0.82), ("b", 1000, 0.79, 0.77, 0.81), ("c", 1000, 0.60, 0.58, 0.62)])
-    said = sentences.sparsity(frame, "accuracy", 0.864).replace(SPACE, " ")
-    assert "at 0.1 % **a** (80.0 %), intervals overlapping with b." in said
-    assert "c" not in said.split("overlapping with")[1].split(".")[0]
-    twice = pd.concat([frame, frame.assign(value=frame["value"] - 0.001)])
-    assert "overlapping with b." in sentences.sparsity(twice, "accuracy", None), "each once, the best not at all"
-    assert said.endswith("The fine-tuned model has 86.4 %.")
-
-
-def test_for_losses_lower_is_best() -> None:
-    frame = points([("a", 1000, 0.50, 0.49, 0.51), ("b", 1000, 0.40, 0.39, 0.41)])
-    assert "**b** (0.400)" in sentences.sparsity(frame, "nll", None)
-
-
-def test_sizes_that_only_one_localizer_has_are_not_a_contest() -> None:
-    frame = points([("a", 1000, 0.8, 0.7, 0.9), ("b", 1000, 0.7, 0.6, 0.8), ("learned", 1234, 0.99, 0.98, 1.0)])
-    assert "learned" not in sentences.sparsity(frame, "accuracy", None)
-
-
 def test_what_the_intervals_are_over_is_said() -> None:
     frame = points([("a", 1000, 0.8, 0.7, 0.9)])
     assert "up to 3 seeds" in sentences.sparsity_reads(frame, "accuracy")

@@ -144,9 +144,11 @@ def sparsity(run: Run, others: Sequence[Run]) -> Section:
     curve = measures.pair_curve(entries, [known[entry.id].curve() for entry in entries], split)
     if curve.empty:
         return Section("sparsity", title, (Words(NOTHING.format("curve")),))
+    settings = dict(zip((entry.id for entry in entries), measures.unusual_settings(entries), strict=True))
+    own = (run.spec.localizer, settings[run.id])
     offered = measures.offered(curve, run.record)
     metrics = [metric for metric in panels(offered[0]) if metric in offered]
-    makes = [partial(sparsity_exhibits.sizes, curve, run.record, split, metric) for metric in metrics]
+    makes = [partial(sparsity_exhibits.sizes, curve, run.record, split, metric, own) for metric in metrics]
     stands = f"{formats.counted(len(entries), 'run')} of this pair and task stand behind the figures."
     return Section(
         "sparsity",
