@@ -98,6 +98,7 @@ def test_the_interval_of_two_tasks_holds_the_luck_of_both() -> None:
     assert (one["low"], one["high"]) == pytest.approx((other["low"], other["high"])), "equal sizes, so symmetric"
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     """Regions whose seeds differ in how much of a common core they hold; a t-interval over means of pairs held the
     truth in 64 of a hundred studies of one task and in 88 of two."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from skillviz.runs.library import library
 from skillviz.runs.store import Store
 from skillviz.ui.page_table import PAGES, PROJECT
 from tests.fake_run import fake_run
@@ -93,24 +94,33 @@ def test_study_variants_are_offered_on_request_and_one_that_is_open_stays(empty:
     assert "0 · batch size 16" in seeds(shown) and "study variant" in words(shown)
 
 
-def toys(root: Path) -> list[str]:
-    """Two runs that look like the demo world's, and two that do not."""
+@pytest.fixture(scope="module")
+def some_are_toys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """A store, and its runs: two that look like the demo world's, and two that do not."""
+    root = tmp_path_factory.mktemp("toys")
     toy = {"base": "demo_world/base", "finetuned": "demo_world/pairs/film"}
     made = [fake_run(Store(root), seed=seed, sizes=("3%",), **given, **SMALL) for given in (toy, {}) for seed in (0, 1)]
-    return [run.id for run in made]
+    return root, [run.id for run in made]
+
+
+@pytest.fixture
+def toys(some_are_toys: tuple[Path, list[str]], empty: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """These runs, and no others, are the user's."""
+    monkeypatch.setenv("SKILLVIZ_RUNS", str(some_are_toys[0]))
+    return some_are_toys[1]
 
 
 @pytest.mark.parametrize("name", RUN_PAGES)
-def test_what_the_small_world_does_not_show_is_said_where_a_run_of_it_is(name: str, empty: Path) -> None:
-    toy, _, other, _ = toys(empty)
+def test_what_the_small_world_does_not_show_is_said_where_a_run_of_it_is(name: str, toys: list[str]) -> None:
+    toy, _, other, _ = toys
     told = next(m.proto.help for m in opened(name, run=toy).markdown if "Demo world" in m.proto.help)
-    d = Store(empty).open(toy).record.d
+    d = library().open(toy).record.d
     assert f"{d:,} graftable entries" in told and "3\N{NO-BREAK SPACE}%" in told and "docs/demo-world.md" in told
     assert "demo world" not in words(opened(name, run=other))
 
 
-def test_a_comparison_tells_which_runs_are_of_the_small_world(empty: Path) -> None:
-    one, two, *others = toys(empty)
+def test_a_comparison_tells_which_runs_are_of_the_small_world(toys: list[str]) -> None:
+    one, two, *others = toys
     assert "**A** and **C** of the **demo world**" in words(opened("compare", runs=f"{one},{others[0]},{two}"))
     alone = opened("compare", runs=",".join(others))
     assert len(charts(alone)) == FIGURES["compare"] and "demo world" not in words(alone)

@@ -23,7 +23,7 @@ from tests.runs.tiny_world import spec_of
     "changes",
     [
         {"sizes": ("5%",)},
-        {"sizes": ("5%", "1%", "20%"), "others": "both", "interpolation": True},
+        pytest.param({"sizes": ("5%", "1%", "20%"), "others": "both", "interpolation": True}, marks=pytest.mark.slow),
         {"sizes": ("5%", "1%"), "interpolation": True, "localizer": "stagewise", "steps": 2, "batch_size": 8},
         {"sizes": ("5%",), "others": "both", "max_test": 9},
     ],

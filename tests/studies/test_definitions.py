@@ -25,6 +25,7 @@ from skillviz.studies.task_unions import pair_key
 from skillviz.tasks import registry
 from skillviz.tasks.definition import definition
 from tests.studies.tiny_study import few, tasks, tiny_world
+from tests.tiers import first
 
 
 def change(path: Path, **fields: object) -> None:
@@ -58,6 +59,7 @@ def test_a_changed_task_makes_members_runs_and_scores_again(tmp_path: Path) -> N
     assert all("the definition of the task" in why and "has changed" in why for why in kinds.values()), kinds
 
 
+@pytest.mark.slow
 def test_runs_scores_and_kept_logits_know_the_definition(tmp_path: Path) -> None:
     tiny_world(tmp_path / "world")
     study, store = few(tmp_path / "world"), Store(tmp_path / "runs")
@@ -97,7 +99,7 @@ def test_a_graft_says_no_prompt_that_has_changed_since_its_run(tiny: Path) -> No
     assert fields == {} and "has changed since the run" in remark
 
 
-@pytest.mark.parametrize("is_older", [True, False])
+@pytest.mark.parametrize("is_older", first([True, False], bool))
 def test_records_of_before_stand(tmp_path: Path, is_older: bool) -> None:
     tiny_world(tmp_path / "world")
     study, store = few(tmp_path / "world"), Store(tmp_path / "runs")

@@ -202,6 +202,7 @@ def test_two_workers_come_to_the_same_tables(small: Small, store: Store, monkeyp
     assert only_study(store).record.workers == 2
 
 
+@pytest.mark.slow
 def test_members_are_made_anew_when_their_data_change(tmp_path: Path) -> None:
     from tests.studies.tiny_study import tiny_world
 

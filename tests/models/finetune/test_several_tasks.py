@@ -97,6 +97,7 @@ def answers(bare, folder, asked):
     return predict(pair, encode(asked, load(asked).test, pair.tokenizer, "head"), "finetuned")
 
 
+@pytest.mark.slow
 def test_folders_of_a_multi_task_model_share_the_body_exactly(bare, tasks, tmp_path):
     found = finetune_tasks(str(bare), tasks, out=tmp_path / "m", steps=40, lr=0.1, seed=2, **CPU)
     one, two = (weights(tmp_path / "m" / name) for name in ("one", "two"))
