@@ -64,9 +64,9 @@ _HOMES = {
     "calibration_error": "skillviz.core.calibration_error",
     "calibration_test": "skillviz.core.calibration_error",
     "Region": "skillviz.core.region",
-    "Run": "skillviz.runs.run",
+    "Run": "skillviz.show.notebook",
     "Task": "skillviz.tasks.task",
-    "open_run": "skillviz.runs.library",
+    "open_run": "skillviz.show.notebook",
     "task": "skillviz.tasks.registry",
 }
 """Names that need no torch; all others come from skillviz.api, which does."""

@@ -17,12 +17,11 @@ from skillviz.models.finetune.training import OnStep
 from skillviz.models.finetune.training_config import split_settings
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.runs.evaluation import Evaluation, evaluate
-from skillviz.runs.library import open_run
 from skillviz.runs.produce import produce
 from skillviz.runs.progress import Report
-from skillviz.runs.run import Run
 from skillviz.runs.spec import DEFAULT_SIZE, read_spec
 from skillviz.runs.store import Store, store_root
+from skillviz.show.notebook import Run, open_run
 from skillviz.tasks.registry import task
 from skillviz.tasks.task import Task
 
@@ -67,7 +66,7 @@ def localize(
     """
     given = {"sizes": size if isinstance(size, str | int | float) else tuple(size), "localizer": method, **settings}
     members = {"base": str(base), "finetuned": str(finetuned), "task": _task_name(task)}
-    return produce(read_spec({**members, **given}), Store(store_root(runs_dir)), progress)
+    return Run.of(produce(read_spec({**members, **given}), Store(store_root(runs_dir)), progress))
 
 
 def finetune(

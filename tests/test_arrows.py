@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "json_text": (),
     "demo_world": ("jobs", *STUDIES),
     "commands": ("show", "live", "jobs", "demo_world", *STUDIES),
-    "api": STUDIES,
+    "api": ("show", *STUDIES),
     "cli": ("commands", *STUDIES),
     "__main__": ("cli", "commands"),
 }

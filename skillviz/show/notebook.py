@@ -1,0 +1,139 @@
+"""A finished run in a notebook: its summary card, and the figures of its pages by name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from html import escape
+from pathlib import Path
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from skillviz.analysis.readable_table import as_stored, html
+from skillviz.errors import BadInput
+from skillviz.plots.theme import check_theme
+from skillviz.runs.library import library
+from skillviz.runs.library import open_run as open_stored
+from skillviz.runs.run import Run as StoredRun
+from skillviz.runs.store import Store
+from skillviz.show import sentences
+from skillviz.show.entries import entry_of, headline_scores, headline_split, run_labels
+from skillviz.show.exhibit import Exhibit
+from skillviz.show.report import sections
+from skillviz.show.report.page import inline
+from skillviz.show.report.parts import Charts, Section
+
+
+class Plots:
+    """The figures of one run, page by page.
+
+    Each method returns a plotly figure of its page: the first one, or the one of this `name`, as `names()` lists them.
+    `theme` is `light` or `dark`. Raises BadInput for another name, and where the run stored nothing to draw.
+    """
+
+    def __init__(self, run: StoredRun) -> None:
+        self._run = run
+
+    def overview(self, name: str = "", theme: str = "light") -> go.Figure:
+        """The models' scores, or the search's progress."""
+        return self._figure("overview", name, theme)
+
+    def region(self, name: str = "", theme: str = "light") -> go.Figure:
+        """Where the region is: by layer and module."""
+        return self._figure("region", name, theme)
+
+    def sparsity(self, name: str = "", theme: str = "light") -> go.Figure:
+        """Scores by region size, of all runs of the same pair, task and data."""
+        return self._figure("sparsity", name, theme)
+
+    def calibration(self, name: str = "", theme: str = "light") -> go.Figure:
+        """Confidence and reliability."""
+        return self._figure("calibration", name, theme)
+
+    def examples(self, name: str = "", theme: str = "light") -> go.Figure:
+        """Predictions of graft and fine-tuned model, example by example and class by class."""
+        return self._figure("examples", name, theme)
+
+    def interpolation(self, name: str = "", theme: str = "light") -> go.Figure:
+        """Scores along the paths from the base to the fine-tuned model and to the graft."""
+        return self._figure("interpolation", name, theme)
+
+    def transfer(self, name: str = "", theme: str = "light") -> go.Figure:
+        """Scores on other tasks."""
+        return self._figure("transfer", name, theme)
+
+    def names(self) -> pd.DataFrame:
+        """All figures of the run: the method, the name to pass to it, and the title."""
+        rows = [(page, name, one.title) for page in PAGES for name, one in self._exhibits(page, "light")]
+        return pd.DataFrame(rows, columns=["method", "name", "title"])
+
+    def _figure(self, page: str, name: str, theme: str) -> go.Figure:
+        check_theme(theme)
+        known = []
+        for one, exhibit in self._exhibits(page, theme):
+            if not name or one == name:
+                return go.Figure(exhibit.figure)  # an exhibit is shared, what a reader changes is not
+            known.append(one)
+        if not known:
+            raise BadInput(f"run {self._run.id} stored nothing that plot.{page} draws; plot.names() lists what it has.")
+        raise BadInput(f"'{name}' is not a figure of plot.{page}; known: {', '.join(known)}.")
+
+    def _exhibits(self, page: str, theme: str) -> Iterator[tuple[str, Exhibit]]:
+        """Each exhibit of a page with its name; a second one of a name is `name_2`."""
+        times: Counter[str] = Counter()
+        for section in self._sections(page):
+            for part in section.parts:
+                for make in part.makes if isinstance(part, Charts) else ():
+                    exhibit = make(theme)
+                    times[exhibit.name] += 1
+                    count = times[exhibit.name]
+                    yield exhibit.name if count == 1 else f"{exhibit.name}_{count}", exhibit
+
+    def _sections(self, page: str) -> Sequence[Section]:
+        if page == "sparsity":
+            return [sections.sparsity(self._run, [*library().list(), *Store(self._run.path.parent).list()])]
+        found = PAGES[page](self._run)
+        return [found] if isinstance(found, Section) else found
+
+
+PAGES: dict[str, Callable[..., Section | list[Section]]] = {
+    "overview": sections.overview,
+    "region": sections.region,
+    "sparsity": sections.sparsity,
+    "calibration": sections.calibration,
+    "examples": sections.by_example,
+    "interpolation": sections.interpolation,
+    "transfer": sections.transfer,
+}
+"""The sections of the report by the method that draws their figures."""
+
+
+class Run(StoredRun):
+    """A finished run that draws its pages' figures (`run.plot.region()`); its last line in a cell is its card."""
+
+    @classmethod
+    def of(cls, run: StoredRun) -> Run:
+        """The stored run, as a notebook shows it."""
+        return cls(run.path, run.record)
+
+    @property
+    def plot(self) -> Plots:
+        """Its figures."""
+        return Plots(self)
+
+    def _repr_html_(self) -> str:
+        """The summary card: what the run is, what it found, and the models' scores."""
+        entry, scores = entry_of(self, is_of_user=True), headline_scores(self.record)
+        name = f"<h4>{escape(run_labels([entry])[self.id])}</h4>"
+        if scores is None:
+            return f"<div>{name}<p>This run stored no scores.</p><code>{escape(self.id)}</code></div>"
+        finding = inline(sentences.overview(self.record, scores))
+        basis = inline(sentences.basis(scores, self.record, headline_split(self.record)))
+        table = html(as_stored(sections.scores_table(self.record, scores)), "Scores with their 95% intervals")
+        return f"<div>{name}<p>{finding}</p>{table}<p>{basis}</p><code>{escape(self.id)}</code></div>"
+
+
+def open_run(run: str, runs_dir: Path | None = None) -> Run:
+    """The finished run of an id, a unique prefix or a folder; raises RunNotFound or CorruptRun."""
+    return Run.of(open_stored(run, runs_dir))

@@ -1,0 +1,99 @@
+"""A run in a notebook: the pages' figures by name, and a card without a stranger's markup."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import skillviz
+from skillviz.errors import BadInput
+from skillviz.runs.run import RECORD, Run
+from skillviz.runs.store import Store
+from skillviz.show import region as region_exhibits
+from skillviz.show.notebook import PAGES, Plots
+from tests.fake_run import fake_run
+from tests.show.reading import read
+from tests.ui.shared_store import SMALL
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    store = Store(tmp_path_factory.mktemp("runs"))
+    fake_run(store, localizer="random", sizes=("1%", "10%"), **SMALL)
+    return fake_run(store, sizes=("1%", "10%"), interpolation=True, others=("imdb",), **SMALL)
+
+
+@pytest.fixture
+def run(stored: Run) -> skillviz.Run:
+    return skillviz.open_run(str(stored.path))
+
+
+def test_a_page_gives_the_figure_of_the_page(run: skillviz.Run) -> None:
+    layers = run.layers()
+    shown = [partial(region_exhibits.by_kind, layers), partial(region_exhibits.movement, layers)]
+    for theme in ("light", "dark"):
+        for make in shown:
+            exhibit = make(theme)
+            drawn = run.plot.region(exhibit.name, theme)
+            assert json.loads(drawn.to_json()) == json.loads(exhibit.figure.to_json())
+
+
+def test_every_name_that_is_listed_gives_a_figure(run: skillviz.Run) -> None:
+    names = run.plot.names()
+    assert set(names["method"]) == set(PAGES)
+    assert not names.duplicated(["method", "name"]).any()
+    for row in names.to_dict("records"):
+        assert len(getattr(run.plot, row["method"])(row["name"]).data)
+    for page, rows in names.groupby("method"):
+        first = getattr(run.plot, page)()
+        assert first.to_json() == getattr(run.plot, page)(rows["name"].iloc[0]).to_json()
+
+
+def test_the_methods_are_the_pages() -> None:
+    assert {name for name in vars(Plots) if not name.startswith("_")} - {"names"} == set(PAGES)
+
+
+def test_runs_of_the_pair_stand_beside_it(run: skillviz.Run) -> None:
+    names = " ".join(str(trace.name) for trace in run.plot.sparsity().data)
+    assert "random" in names and "stagewise" in names
+
+
+def test_a_changed_figure_leaves_the_next_one_alone(run: skillviz.Run) -> None:
+    run.plot.region().update_layout(title="mine")
+    assert run.plot.region().layout.title.text is None
+
+
+def test_a_name_that_is_not_there_is_a_sentence(run: skillviz.Run, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"'nothing' is not a figure of plot.region; known: .*by_kind"):
+        run.plot.region("nothing")
+    alone = skillviz.open_run(str(fake_run(Store(tmp_path), sizes=("1%",), **SMALL).path))
+    with pytest.raises(BadInput, match="stored nothing that plot.transfer draws"):
+        alone.plot.transfer()
+    with pytest.raises(ValueError, match="theme 'blue'"):
+        run.plot.region(theme="blue")
+
+
+def test_the_card_has_name_finding_and_scores(run: skillviz.Run) -> None:
+    card = read(run._repr_html_().encode())
+    assert run.id in card.text and "stagewise" in card.text and "of the graftable parameters" in card.text
+    assert "grafted" in card.text and "ECE" in card.text and "120 examples of the test set" in card.text
+
+
+def test_a_strangers_name_is_text(stored: Run, tmp_path: Path) -> None:
+    run = fake_run(Store(tmp_path), sizes=("1%",), **SMALL)
+    record = json.loads((run.path / RECORD).read_text())
+    record["task"]["name"] = "<img src=x onerror=alert(1)>"
+    (run.path / RECORD).write_text(json.dumps(record))
+    card = skillviz.open_run(str(run.path))._repr_html_()
+    assert "<img" not in card and "&lt;img" in card
+
+
+def test_a_run_without_scores_has_a_card_too(tmp_path: Path) -> None:
+    run = fake_run(Store(tmp_path), sizes=("1%",), **SMALL)
+    record = json.loads((run.path / RECORD).read_text())
+    record["metrics"] = {}
+    (run.path / RECORD).write_text(json.dumps(record))
+    assert "stored no scores" in skillviz.open_run(str(run.path))._repr_html_()
