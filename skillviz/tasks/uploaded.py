@@ -16,6 +16,7 @@ import yaml
 
 from skillviz.atomic import whole_folder
 from skillviz.errors import BadData, BadInput, SkillvizError
+from skillviz.tasks import upload_size
 from skillviz.tasks.reading import cells, from_file, quiet
 from skillviz.tasks.splits import Splits, load
 from skillviz.tasks.user_file import FORMATS, read_task
@@ -54,13 +55,14 @@ class Draft:
 
 
 def rows_of(upload: Upload) -> pd.DataFrame:
-    """The rows as the task's code will see them: cells of CSV and TSV as text. Raises BadData."""
+    """The rows as the task's code will see them: cells of CSV and TSV as text. Raises BadData, also for too many."""
     suffix = Path(upload.name).suffix.lower()
     if suffix not in FORMATS:
         raise BadData(f"{upload.name} cannot be read; readable are {', '.join(FORMATS)}.")
     with TemporaryDirectory(prefix="skillviz-", ignore_cleanup_errors=True) as folder, quiet():
         path = Path(folder) / f"upload{suffix}"
         path.write_bytes(upload.content)
+        upload_size.check(path, upload.name)
         try:
             dataset = from_file(path, str(Path(folder) / "copy"))
             columns = {name: cells(dataset, name, upload.name) for name in dataset.column_names}
@@ -138,6 +140,7 @@ def _write_data(draft: Draft, folder: Path) -> tuple[dict[str, str], str]:
     for split, upload in draft.files.items():
         names[split] = f"{split}{Path(upload.name).suffix.lower()}"
         (folder / names[split]).write_bytes(upload.content)
+        upload_size.check(folder / names[split], upload.name)
     if "test" in names:
         return names, f"uploaded ({sources})"
     rows = rows_of(draft.files["train"])

@@ -1,0 +1,85 @@
+"""Small files that become large are refused before the server reads them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from skillviz.errors import BadData
+from skillviz.tasks import upload_size
+from skillviz.tasks.uploaded import Upload, rows_of
+
+
+def _repeated(path: Path, length: int, rows: int) -> None:
+    """One text of `length` letters, `rows` times, which Parquet stores once."""
+    values = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * length]))
+    parquet.write_table(pa.table({"text": values}), path)
+
+
+def _wide_parquet(path: Path) -> None:
+    parquet.write_table(pa.table({f"c{i}": [i] for i in range(300)}), path)
+
+
+def _many_rows(path: Path) -> None:
+    parquet.write_table(pa.table({"label": pa.array([0] * 1_000_001, pa.int8())}), path)
+
+
+def _in_a_list(path: Path) -> None:
+    values = pa.DictionaryArray.from_arrays(pa.array([0, 0], pa.int32()), pa.array(["x" * 100]))
+    parquet.write_table(pa.table({"text": pa.ListArray.from_arrays(pa.array([0, 2]), values)}), path)
+
+
+BOMBS = {
+    "repeated.parquet": (lambda path: _repeated(path, 2**21, 1000), "more than 512 MiB"),
+    "one long.parquet": (lambda path: _repeated(path, 2**26, 100), "512 MiB|2 GiB of memory"),
+    "wide.parquet": (_wide_parquet, "more than 256 columns"),
+    "rows.parquet": (_many_rows, "more than 1,000,000 rows"),
+    "list.parquet": (_in_a_list, "size cannot be told"),
+    "wide.csv": (lambda path: path.write_text(",".join(f"c{i}" for i in range(2000)) + "\n"), "256 columns"),
+    "wide.tsv": (lambda path: path.write_text("\t".join(f"c{i}" for i in range(300)) + "\n"), "256 columns"),
+    "long.csv": (lambda path: path.write_text("text,label\n" + "a,b\n" * 1_000_001), "1,000,000 rows"),
+    "keys.jsonl": (
+        lambda path: path.write_text("\n".join(json.dumps({f"k{i}": i}) for i in range(400))),
+        "256 columns",
+    ),
+    "deep.json": (lambda path: path.write_text(json.dumps([{"a": {f"k{i}": i}} for i in range(400)])), "256 columns"),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_small_file_that_becomes_large_is_refused_by_its_name(tmp_path: Path, name: str) -> None:
+    make, reason = BOMBS[name]
+    make(tmp_path / name)
+    with pytest.raises(BadData, match=reason) as caught:
+        rows_of(Upload(name, (tmp_path / name).read_bytes()))
+    assert name in str(caught.value) and str(tmp_path) not in str(caught.value)
+
+
+def test_a_slow_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upload_size, "SECONDS", 0.01)
+    path = tmp_path / "rows.csv"
+    path.write_text("text,label\na,b\n")
+    with pytest.raises(BadData, match="seconds to read"):
+        upload_size.check(path, path.name)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("rows.csv", 'text,label\n"a, with commas' + "," * 300 + '",b\n'),
+        ("rows.tsv", "text\tlabel\na\tb\n"),
+        ("rows.jsonl", '{"text": "a", "label": "b"}\n{"text": "c", "label": "d"}'),
+        ("rows.json", '[{"text": "a", "label": "b"}]'),
+        ("broken.parquet", "no parquet"),
+        ("broken.jsonl", "{"),
+    ],
+)
+def test_others_go_on_to_their_reader(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    assert upload_size.excess(path) == ""
+    upload_size.check(path, name)
