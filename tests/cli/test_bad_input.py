@@ -22,6 +22,7 @@ from skillviz.commands.exit_codes import sentence_for
 from skillviz.errors import BadSize, DiskFull
 from skillviz.runs.store import Store
 from tests.cli.calls import Said, call, started
+from tests.tiers import first
 from tests.tiny import tiny_model, tiny_pair, tiny_task, tiny_tokenizer
 
 
@@ -222,7 +223,7 @@ def test_a_full_disk_at_export(localized, tmp_path, monkeypatch, error):
     assert not list(tmp_path.glob("*g.safetensors*"))
 
 
-@pytest.mark.parametrize("command", ["export", "report"])
+@pytest.mark.parametrize("command", first(["export", "report"], "export".__eq__))
 @pytest.mark.parametrize("place", ["a-folder", "a-pipe", "a-file/below", "no-folder/file", "/proc/no-place"])
 def test_no_file_is_written_where_none_can_be(localized, tmp_path, command, place):
     (tmp_path / "a-file").write_text("")

@@ -46,15 +46,11 @@ def charts(test: AppTest) -> list:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_opens_without_error_under_its_question(name: str, ids: dict[str, str]) -> None:
+def test_it_opens_under_its_question_and_every_chart_is_explained(name: str, ids: dict[str, str]) -> None:
+    """No error; each chart has its alt text, a reading line, a table and downloads."""
     test = opened(name)
     assert not test.exception and not test.error
     assert [title.value for title in test.title] == [PAGES[name].question]
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_every_chart_has_alt_text_a_reading_line_a_table_and_downloads(name: str, ids: dict[str, str]) -> None:
-    test = opened(name)
     figures = charts(test)
     assert len(figures) == FIGURES.get(name, len(figures))
     assert all(figure.proto.alt for figure in figures)

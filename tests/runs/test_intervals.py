@@ -151,7 +151,7 @@ def test_the_shipped_table_is_what_the_stored_predictions_give(tmp_path: Path) -
     pd.testing.assert_frame_equal(table(tmp_path), expected, rtol=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_whole_shipped_table_is_what_the_stored_predictions_give(tmp_path: Path) -> None:
     write(tmp_path, interval_table(shipped_root()))
     pd.testing.assert_frame_equal(table(tmp_path), table(shipped_root()), rtol=1e-9)

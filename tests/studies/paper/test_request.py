@@ -25,6 +25,7 @@ from skillviz.studies.paper.scales import SCALES, scale
 from skillviz.studies.plan import Plan, plan
 from skillviz.studies.spec import ExperimentRequest, StudySpec, read_study
 from skillviz.studies.step import name_of
+from tests.tiers import first
 
 LABELS = {"cafe": ("bad", "good"), "bakery": ("Bad", "Good"), "hotel": ("bad", "good"), "place": ("hot", "wet")}
 TWO = ("film-sentiment", "news-topic")
@@ -271,7 +272,7 @@ def test_it_may_be_asked_of_own_models_tasks_and_seeds(own: dict[str, Any], tmp_
     assert not is_as_requested(found.model_copy(update={"request": replace(found.request, experiment="figure6")}))
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("scale", first(SCALES, "demo".__eq__))
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_it_may_be_asked_of_several_fine_tuning_seeds(name: str, scale: str, tmp_path: Path) -> None:
     request = ExperimentRequest(name, scale, seeds=3)
