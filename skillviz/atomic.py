@@ -7,6 +7,8 @@ import os
 import re
 import secrets
 import shutil
+import stat
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,7 +37,9 @@ def write_file(path: Path, write: Callable[[Path], object]) -> None:
     with disk_errors(path):
         try:
             temporary.touch()  # the system's own error where it cannot be: safetensors puts it in words of its own
+            mode = stat.S_IMODE(temporary.stat().st_mode)
             write(temporary)
+            temporary.chmod(mode)  # safetensors makes files that no other user of the machine can read
             _sync(temporary)
             os.replace(temporary, path)
             _sync(path.parent)
@@ -64,7 +68,10 @@ def whole_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
         try:
             draft.mkdir(parents=True)
             yield draft
+            mode = stat.S_IMODE(draft.stat().st_mode) & 0o666
             for path in (*draft.rglob("*"), draft):
+                if path.is_file():
+                    path.chmod(mode)
                 _sync(path)
             if replace and target.is_dir():
                 old = _hidden(target, REPLACED)  # all that there is, were this process killed between the two lines
@@ -80,6 +87,21 @@ def whole_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
             _sync(target.parent)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextmanager
+def working_folder() -> Iterator[Path]:
+    """A folder of the system's temporary files, gone after the body; those that killed processes left go as well."""
+    target = Path(tempfile.gettempdir()) / "skillviz"
+    for left in _drafts(target):
+        if _is_abandoned(left):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = _hidden(target)
+    folder.mkdir(mode=0o700)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -40,6 +40,10 @@ NO_MEMORY = (  # in errors that have no class of their own
 )  # fmt: skip
 
 
+MOST_LETTERS = 2_000
+"""Of a refusal's sentence; the longest of our own, which list all names that are allowed, have some 900."""
+
+
 class SkillvizError(Exception):
     """One clear sentence: what was wrong, what is allowed, what to do.
 
@@ -49,6 +53,9 @@ class SkillvizError(Exception):
     title: ClassVar[str] = "Failed"
     hint: ClassVar[str] = ""
     page_hint: ClassVar[str] = "Look at the log below."
+
+    def __init__(self, sentence: str = "", *more: object) -> None:
+        super().__init__(_shortened(sentence), *more)
 
     def __str__(self) -> str:
         return f"{type(self).__name__}: {super().__str__()}"
@@ -202,6 +209,14 @@ def error_class(name: str) -> type[SkillvizError] | None:
 def advice(kind: str) -> End | type[SkillvizError]:
     """What has `title`, `hint` and `page_hint` for a failure as a record names it."""
     return ENDS.get(kind) or error_class(kind) or SkillvizError
+
+
+def _shortened(sentence: str) -> str:
+    """Its two ends where it is very long: what is refused may be a whole file."""
+    if len(sentence) <= MOST_LETTERS:
+        return sentence
+    end = MOST_LETTERS // 4
+    return f"{sentence[: MOST_LETTERS - end]} […] {sentence[-end:]}"
 
 
 def is_disk_full(error: BaseException) -> bool:

@@ -175,3 +175,36 @@ def test_a_file_replaces_no_pipe_and_no_folder(tmp_path: Path) -> None:
         with pytest.raises(BadInput, match="no file may replace"):
             atomic.write_text(tmp_path / name, "text")
     assert (tmp_path / "pipe").is_fifo() and sorted(path.name for path in tmp_path.iterdir()) == ["folder", "pipe"]
+
+
+def test_files_have_the_rights_of_any_new_file(tmp_path: Path) -> None:
+    """Also those that a library makes for its owner alone."""
+
+    def private(path: Path) -> None:
+        path.unlink(missing_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+
+    before = os.umask(0o027)
+    try:
+        atomic.write_file(tmp_path / "one", private)
+        with atomic.whole_folder(tmp_path / "many") as draft:
+            private(draft / "two")
+    finally:
+        os.umask(before)
+    assert {(tmp_path / name).stat().st_mode & 0o777 for name in ("one", "many/two")} == {0o640}
+
+
+def test_a_working_folder_goes_and_takes_those_of_killed_processes_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    killed = subprocess.run(
+        [sys.executable, "-c", "from skillviz import atomic; import os, signal\n"
+         "with atomic.working_folder() as f: (f / 'text').write_text('secret'); os.kill(os.getpid(), signal.SIGKILL)"],
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    assert killed.returncode == -signal.SIGKILL and len(list(tmp_path.iterdir())) == 1
+    with atomic.working_folder() as one, atomic.working_folder() as two:
+        (one / "text").write_text("")
+        assert {one, two} == set(tmp_path.iterdir()) and one.stat().st_mode & 0o777 == 0o700
+    assert not list(tmp_path.iterdir())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pandas as pd
 
@@ -14,6 +15,9 @@ LAYOUT = 5
 OVER = ("examples and seeds", "examples and seeds, unpaired", "")
 """What an interval of a difference is over: examples and seeds, paired; the same of each side by itself, joined, which
 is wider (sizes without predictions); empty where there is no interval."""
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet takes for the beginning of a formula."""
 
 TASKS = "tasks"
 """The dtype of a column of several task names: tuples of text, lists in Parquet."""
@@ -229,6 +233,26 @@ def without_tuples(table: pd.DataFrame) -> pd.DataFrame:
     """A copy with several tasks in one cell as `a + b`, for people and for CSV."""
     several = [n for n in table if table[n].dtype == object and table[n].map(lambda one: isinstance(one, tuple)).any()]
     return table.assign(**{str(name): table[name].map(" + ".join) for name in several})
+
+
+def csv_text(table: pd.DataFrame) -> str:
+    """The table as CSV at full precision; a text that a spreadsheet would run as a formula is quoted (`'=1+1`)."""
+    plain = without_tuples(table)
+    texts = {str(n): plain[n].map(_no_formula) for n in plain if not pd.api.types.is_numeric_dtype(plain[n])}
+    return plain.assign(**texts).rename(columns=_no_formula).to_csv(index=False)
+
+
+def _no_formula(cell: Any) -> Any:
+    if not isinstance(cell, str):
+        return cell
+    text = cell.replace("\r\n", "\n").replace("\r", "\n")  # which pandas leaves unquoted: it would end the row
+    if not cell.startswith(FORMULA):
+        return text
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{text}"
+    return cell
 
 
 def notes(*texts: str) -> pd.DataFrame:

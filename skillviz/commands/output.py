@@ -20,6 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from skillviz.analysis.readable_table import ReadableTable, html, latex, markdown, readable, tab_separated
+from skillviz.analysis.tables import csv_text
 from skillviz.atomic import write_text
 from skillviz.core.formats import MISSING
 from skillviz.core.metrics import Metric, metric_row, panels
@@ -71,7 +72,7 @@ def write_table(frame: pd.DataFrame, out: Path) -> None:
         ".html": lambda: html(readable(frame), out.stem),
         ".tex": lambda: latex(readable(frame), out.stem),
     }
-    write_text(out, texts.get(out.suffix.lower(), lambda: frame.to_csv(index=False))())
+    write_text(out, texts.get(out.suffix.lower(), lambda: csv_text(frame))())
 
 
 def print_json(value: Mapping[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from skillviz.atomic import working_folder
 from skillviz.core.graft import Graft
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch
@@ -87,9 +87,9 @@ def evaluate(
     source = expanded(str(base), "base")
     if finetuned is None:
         assert stored_graft is not None
-        with tempfile.TemporaryDirectory(prefix="skillviz-") as folder:
-            save_applied(applied(source, stored_graft, force=force), Path(folder) / "grafted")
-            pair = load_pair(source, Path(folder) / "grafted", is_graft=True, **loading)
+        with working_folder() as folder:
+            save_applied(applied(source, stored_graft, force=force), folder / "grafted")
+            pair = load_pair(source, folder / "grafted", is_graft=True, **loading)
             return _scored(pair, of_task, stored_graft.region, ("pretrained", "grafted"), sampling)
     pair = load_pair(source, expanded(str(finetuned), "finetuned"), **loading)
     if stored_graft is not None:

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from skillviz.atomic import working_folder
 from skillviz.errors import BadData
 from skillviz.tasks.reading import cells, from_file, from_hub, quiet
 from skillviz.tasks.task import SPLITS, Hub, Task
@@ -49,8 +49,8 @@ class Source:
 @contextmanager
 def opened(task: Task, splits: tuple[str, ...]) -> Iterator[dict[str, Source]]:
     """Split -> source, for those of `splits` that the task has. Copies of local files last as long as this."""
-    with TemporaryDirectory(prefix="skillviz-", ignore_cleanup_errors=True) as cache, quiet():
-        yield {split: _source(task, split, cache) for split in splits if getattr(task.data, split) is not None}
+    with working_folder() as cache, quiet():
+        yield {split: _source(task, split, str(cache)) for split in splits if getattr(task.data, split) is not None}
 
 
 def other_columns(task: Task, ids: Sequence[str]) -> pd.DataFrame:

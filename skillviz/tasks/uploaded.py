@@ -7,14 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import yaml
 
-from skillviz.atomic import whole_folder
+from skillviz.atomic import whole_folder, working_folder
 from skillviz.errors import BadData, BadInput, SkillvizError
 from skillviz.tasks import upload_size
 from skillviz.tasks.reading import cells, from_file, quiet
@@ -59,12 +58,12 @@ def rows_of(upload: Upload) -> pd.DataFrame:
     suffix = Path(upload.name).suffix.lower()
     if suffix not in FORMATS:
         raise BadData(f"{upload.name} cannot be read; readable are {', '.join(FORMATS)}.")
-    with TemporaryDirectory(prefix="skillviz-", ignore_cleanup_errors=True) as folder, quiet():
-        path = Path(folder) / f"upload{suffix}"
+    with working_folder() as folder, quiet():
+        path = folder / f"upload{suffix}"
         path.write_bytes(upload.content)
         upload_size.check(path, upload.name)
         try:
-            dataset = from_file(path, str(Path(folder) / "copy"))
+            dataset = from_file(path, str(folder / "copy"))
             columns = {name: cells(dataset, name, upload.name) for name in dataset.column_names}
         except BadData as error:
             raise BadData(str(error.args[0]).replace(str(path), upload.name)) from error

@@ -13,7 +13,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from skillviz.analysis.tables import without_tuples
+from skillviz.analysis.tables import csv_text
 
 NAME = "skillviz_pictures"
 HTML = """
@@ -35,7 +35,7 @@ _buttons = st.components.v2.component(
 
 def csv(table: pd.DataFrame) -> bytes:
     """The table as CSV in UTF-8, at full precision."""
-    return without_tuples(table).to_csv(index=False).encode("utf-8")
+    return csv_text(table).encode("utf-8")
 
 
 def html(figure: go.Figure, title: str) -> bytes:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from skillviz.atomic import working_folder
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.runs.library import library
 from skillviz.runs.store import Store
@@ -27,8 +27,8 @@ def typed(path: str) -> StudySpec:
 
 def uploaded(name: str, content: bytes) -> StudySpec:
     """The study of an uploaded file; what stands against it is told of the file's own name."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / Path(name).name
+    with working_folder() as folder:
+        path = folder / Path(name).name
         path.write_bytes(content)
         try:
             return _checked(read_study(path))

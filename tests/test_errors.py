@@ -1,0 +1,15 @@
+"""A refusal is a sentence, whatever was refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from skillviz.errors import MOST_LETTERS, BadInput, CorruptRun
+
+
+@pytest.mark.parametrize("kind", [BadInput, CorruptRun])
+def test_what_is_quoted_whole_is_shortened_and_its_advice_stays(kind: type[Exception]) -> None:
+    error = kind(f"'{'x' * 900_000}' is no size; give a share such as 1%.")
+    assert len(str(error)) < MOST_LETTERS + 50
+    assert "'xxx" in str(error) and str(error).endswith("is no size; give a share such as 1%.")
+    assert str(kind("short.").args[0]) == "short."
