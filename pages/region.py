@@ -1,4 +1,4 @@
-"""Where is the skill? Density by layer and kind, shares as in the paper's Figures 9 and 10, one tensor near."""
+"""Where is the skill? A map of layers and modules, one cell and its tensors near, and what each part does."""
 
 import streamlit as st
 
@@ -6,9 +6,10 @@ from skillviz.plots.region import cells
 from skillviz.show import measures, sentences
 from skillviz.show import region as exhibits
 from skillviz.show.glossary import about
-from skillviz.ui import controls, page
-from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.region import part_cards, tensor_cards
+from skillviz.ui import page
+from skillviz.ui.pages.region.cell_card import cell_card
+from skillviz.ui.pages.region.map_card import map_card
+from skillviz.ui.pages.region.part_cards import parts
 
 run = page.begin("region")
 layers = page.table(run, "layers")
@@ -18,16 +19,10 @@ st.markdown(
     sentences.region(measures.by_kind(table), measures.by_layer(table)), help=about("region", "enrichment", "graftable")
 )
 page.note_unknown_architecture(run)
-cell = tensor_cards.density_card(run, layers, table)
-tensor_cards.tensor_card(run, layers, table, cell)
-
-whole = controls.segments(
-    "within", "Shares by layer are of", tuple(exhibits.SHARES_OF), "region", shown=exhibits.SHARES_OF.get
-)
-left, right = st.columns(2)
+choices = {cell.key: cell for cell in exhibits.fullest_cells(table)}
+left, right = st.columns([2, 1], gap="medium")
 with left:
-    show(exhibits.by_layer(layers, whole, theme()), run.id)
+    map_card(run, layers, choices)
 with right:
-    show(exhibits.by_kind(layers, theme()), run.id)
-show(exhibits.movement(layers, theme()), run.id)
-part_cards.parts(run)
+    cell_card(run, layers, table, choices)
+parts(run)

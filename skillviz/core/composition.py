@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -55,3 +55,21 @@ def _part_shape(parameter: Parameter) -> tuple[int, int]:
         return 1, parameter.size // 3
     shape = [k // 3 if i == parameter.fused.axis else k for i, k in enumerate(parameter.shape)]
     return shape[0], shape[1]
+
+
+def shared_composition(pairs: Sequence[tuple[Region, Region]], table: ParameterTable) -> pd.DataFrame:
+    """One row a parameter and kind: what two regions share there, on average over pairs.
+
+    parameter, kind, and as mean numbers of entries `only_a`, `both` and `only_b`; `expected` is the mean that random
+    regions with as many entries in each such part have in common, a b / total. Raises BadInput for regions of two
+    architectures.
+    """
+    frames = []
+    for a, b in pairs:
+        first, second, both = (composition(region, table) for region in (a, b, a & b))
+        one, other, common = (frame["selected"].to_numpy(float) for frame in (first, second, both))
+        expected = one * other / first["total"].to_numpy(float).clip(1)
+        counts = {"only_a": one - common, "both": common, "only_b": other - common, "expected": expected}
+        frames.append(first[["parameter", "kind"]].assign(**counts))
+    keys = ["parameter", "kind"]
+    return pd.concat(frames).groupby(keys, sort=False).mean().reset_index()

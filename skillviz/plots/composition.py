@@ -1,19 +1,14 @@
-"""What the region is made of: shares by layer and by module kind (paper, Figs. 9 and 10), and movement.
-
-Frames as in `region.py`; `movement_by_layer` also wants movement_l2 (the Euclidean length of fine-tuned - base
-over the parameter's entries) and, where it is known, movement_l2_selected (over the selected entries only).
-"""
+"""What regions are made of: shares by layer and by module kind (paper, Figs. 9 and 10). Frames as in `region.py`."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
-from skillviz.plots.figure import blank, canvas, require
+from skillviz.plots.figure import blank, canvas
 from skillviz.plots.region import LAYER, NOTHING, SHORT, cells, kinds_of, layer_name, layer_names
-from skillviz.plots.theme import BAR, INK, Style, kind_style, template
+from skillviz.plots.theme import BAR, INK, Style, kind_style
 
 
 def shares_by_layer(
@@ -68,7 +63,7 @@ def shares_by_kind(layers: pd.DataFrame, *, theme: str = "light", height: int | 
     share, fair = (100 * sums[c] / sums[c].sum() for c in ("selected", "total"))
     words = [SHORT.get(k, k) for k in kinds]
     hover = [
-        f"{s:,} of {t:,} entries, {a / b:.2g} × its fair share"
+        f"{s:,} of {t:,} entries, {a / b:.2g} × the average density"
         for s, t, a, b in zip(sums["selected"], sums["total"], share, fair, strict=True)
     ]
     figure = canvas(theme, height or 130 + 28 * len(kinds), x, y)
@@ -96,40 +91,3 @@ def shares_by_kind(layers: pd.DataFrame, *, theme: str = "light", height: int | 
     figure.update_yaxes(autorange="reversed", showgrid=False, tickmode="linear", dtick=1, ticklabelstandoff=5)
     figure.update_xaxes(showgrid=True, rangemode="tozero")
     return figure
-
-
-def movement_by_layer(layers: pd.DataFrame, *, theme: str = "light", height: int = 380) -> go.Figure:
-    """How far each layer moved in fine-tuning and, where known, how much of that movement the region holds.
-
-    Above: length (L2) of the layer's movement. Below: share of its squared length inside the region.
-    """
-    require(layers, ("layer", "movement_l2"), "layers")
-    if layers.empty:
-        return blank(NOTHING, theme, height, LAYER, "movement, L2 norm")
-    known = [c for c in ("movement_l2", "movement_l2_selected") if c in layers]
-    names = layer_names(layers)
-    sums = (layers[known].astype(float) ** 2).groupby([layer_name(v) for v in layers["layer"]]).sum().reindex(names)
-    whole = sums["movement_l2"]
-    panels = [(np.sqrt(whole), "movement, L2 norm", "%{y:.3g}")]
-    if len(known) == 2:
-        inside = 100 * sums["movement_l2_selected"] / whole.where(whole > 0)
-        panels.append((inside, "held by region, %", "%{y:.1f} %"))
-    figure = make_subplots(rows=len(panels), cols=1, shared_xaxes=True, vertical_spacing=0.1)
-    figure.update_layout(template=template(theme), height=height if len(panels) == 2 else height // 2 + 30)
-    figure.update_layout(showlegend=False)
-    for row, (values, title, words) in enumerate(panels, start=1):
-        figure.add_trace(_layer_bars(names, values, title, words), row=row, col=1)
-        figure.update_yaxes(title_text=title, rangemode="tozero", row=row, col=1)
-    figure.update_xaxes(type="category")
-    figure.update_xaxes(title_text=LAYER, row=len(panels), col=1)
-    return figure
-
-
-def _layer_bars(names: list[str], values: pd.Series, title: str, words: str) -> go.Bar:
-    return go.Bar(
-        x=names,
-        y=values,
-        name=title,
-        marker={"color": BAR, "line": {"width": 0}},
-        hovertemplate=f"<b>layer %{{x}}</b><br>{title.split(',')[0]} {words}<extra></extra>",
-    )

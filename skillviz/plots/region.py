@@ -1,39 +1,91 @@
-"""Where the region lies: its density by layer and module kind, as a map whose cells can be selected.
+"""Where the region lies: a map of layers and modules whose cells can be selected, with bars at its sides.
 
-The frame is that of layers.parquet, one row a parameter and kind: layer (number from 0, or missing outside
-the blocks), kind, is_bias, selected, total.
+The frame is that of layers.parquet, one row a parameter and kind: layer (number from 0, or missing outside the blocks),
+kind, is_bias, selected, total; for the view of movement movement_l2 and movement_l2_selected too, for those of two
+regions the columns of `core.composition.shared_composition`.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from skillviz.core import formats
+from skillviz.plots.cells import AGAINST, FOR, Scale, diverging, numbers, shades
 from skillviz.plots.figure import blank, canvas, colour_bar, ordered, require
-from skillviz.plots.theme import DENSITY, GROUND, INK, MODULE_KINDS, SOFT_INK, kind_style
+from skillviz.plots.theme import BAR, GROUND, INK, MODULE_KINDS, SOFT_INK, kind_style
 
 COLUMNS = ("layer", "kind", "is_bias", "selected", "total")
+MOVED = ("movement_l2", "movement_l2_selected")
+SHARED = ("only_a", "both", "only_b", "expected")
 LAYER = "layer (first = 0)"
 SHORT = {"attention output": "attn out", "bias": "biases"}
 NOTHING = "This region has no entries yet."
+ENDS = 3
+"""Doublings from 1 x to either end of the scale of densities: 1/8 to 8."""
+CELL_FRACTION, SIDE = 0.86, 66  # of the width, for the map; pixels above it, for the bars
 
 
-def cells(layers: pd.DataFrame) -> pd.DataFrame:
-    """One row a layer and column of the map: layer, kind, selected, total, share, enrichment.
+@dataclass(frozen=True)
+class View:
+    """What the cells show: the title of their colours, and what the bars at the sides and the marks on them are."""
 
-    Biases of all kinds are one column, `bias`. `share` is of all selected entries (0..1, sums to 1);
-    `enrichment` is the cell's density over the density of the whole region (1 = its fair share, 0 = none).
+    title: str
+    bars: str
+    side: str
+    marks: str
+    columns: tuple[str, ...] = ()
+
+
+EVENLY = "if it were spread evenly"
+VIEWS = {
+    "density": View("density, × the region's average", "share of the region, %", "share, %", EVENLY),
+    "share": View("share of the region, %", "share of the region, %", "share, %", EVENLY),
+    "movement": View(
+        "movement held, % of the squared distance", "movement held, %", "held, %", "a random region", MOVED
+    ),
+    "stability": View("entries that two seeds share (IoU), %", "IoU, %", "IoU, %", "by chance", SHARED),
+    "overlap": View("entries that both have (IoU), %", "IoU, %", "IoU, %", "by chance", SHARED),
+}
+
+
+def cells(layers: pd.DataFrame, by: tuple[str, ...] = ("layer", "kind")) -> pd.DataFrame:
+    """One row a cell of the map, or a layer or kind: selected, total, share, even, enrichment, and what is known of
+    `held`, `iou` and `chance`.
+
+    Biases of all kinds are one column, `bias`. `share` is of all selected entries (0..1, sums to 1), `even` what it
+    would be if they were spread evenly; `enrichment` is the density over that of the whole region (1 = average, 0 =
+    none). `held` is the region's share of the squared movement. `iou` is the share of common entries among those that
+    either of two regions has, `chance` the same of the mean number that random regions with as many entries in each
+    tensor have in common.
     """
     require(layers, COLUMNS, "layers")
     kind = layers["kind"].where(~layers["is_bias"].astype(bool), "bias")
-    keyed = layers[["layer", "selected", "total"]].assign(kind=kind)
-    grouped = keyed.groupby(["layer", "kind"], dropna=False, sort=True)[["selected", "total"]].sum().reset_index()
+    sums = layers[["selected", "total"]].assign(layer=layers["layer"], kind=kind)
+    for name in MOVED:
+        if name in layers:
+            sums[name] = layers[name].astype(float) ** 2
+    shared = [name for name in SHARED if name in layers]
+    sums[shared] = layers[shared]
+    grouped = sums.groupby(list(by), dropna=False, sort=True)[
+        [name for name in sums if name not in ("layer", "kind")]
+    ].sum().reset_index()  # fmt: skip
     grouped = grouped[grouped["total"] > 0].reset_index(drop=True)
     selected, total = int(grouped["selected"].sum()), int(grouped["total"].sum())
     grouped["share"] = grouped["selected"] / max(selected, 1)
+    grouped["even"] = grouped["total"] / max(total, 1)
     grouped["enrichment"] = grouped["selected"] / grouped["total"] * (total / max(selected, 1))
-    return grouped
+    if set(MOVED) <= set(grouped):
+        grouped["held"] = grouped["movement_l2_selected"] / grouped["movement_l2"].where(grouped["movement_l2"] > 0)
+    if shared:
+        either = grouped["only_a"] + grouped["both"] + grouped["only_b"]
+        by_chance = either + grouped["both"] - grouped["expected"]
+        grouped["iou"] = grouped["both"] / either.where(either > 0)
+        grouped["chance"] = grouped["expected"] / by_chance.where(by_chance > 0)
+    return grouped.drop(columns=[name for name in MOVED if name in grouped])
 
 
 def kinds_of(table: pd.DataFrame) -> list[str]:
@@ -52,40 +104,41 @@ def layer_name(layer: float | None) -> str:
     return "none" if layer is None or pd.isna(layer) or layer < 0 else str(int(layer))
 
 
-def density_map(
+def region_map(
     layers: pd.DataFrame,
     *,
+    view: str = "density",
     chosen: tuple[int | None, str] | None = None,
+    names: tuple[str, str] = ("A", "B"),
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """Layer by module kind, coloured by log2 enrichment ("x its fair share"); cells can be selected.
+    """Layer by module kind, the value of each cell in it, and bars by layer and by kind at the sides.
 
-    A heatmap fills the cells at any width; the square markers on it are what a click selects, each with
-    `customdata = [layer, kind]` (layer -1 where there is none; kind `bias` for the biases). Cells without a
-    selected entry are empty outlines. `chosen`, in the words of customdata, draws a frame around it.
+    `view` is one of VIEWS. Densities have a scale of doublings about 1 x with fixed ends, 1/8 and 8: a cell beyond has
+    the end's colour and its own number, and the scale's end says how far cells go. Of two regions, called `names`, a
+    bar in each cell is divided into the entries of the first alone, of both, and of the second alone. Marks on the bars
+    at the sides say what chance gives. Cells are selected by invisible squares with `customdata = [layer, kind]`
+    (layer -1 where there is none; kind `bias` for the biases); `chosen`, in these words, has a frame.
     """
-    table = cells(layers)
+    if view not in VIEWS:
+        raise ValueError(f"view={view!r} is not known; it is one of {', '.join(VIEWS)}")
+    require(layers, (*COLUMNS, *VIEWS[view].columns), "layers")
+    table, words = cells(layers), VIEWS[view]
+    x = f"module<br>bars: {words.bars}<br>marks: {words.marks}"
     if table.empty:
-        return blank(NOTHING, theme, height or 320, "module kind", LAYER)
-    names, kinds = layer_names(table), kinds_of(table)
-    cell = 34 if len(names) <= 8 else 26 if len(names) <= 16 else 18
-    figure = canvas(theme, height or 150 + cell * len(names), "module kind", LAYER)
+        return blank(NOTHING, theme, height or 320, x, LAYER)
+    rows, kinds = layer_names(table), kinds_of(table)
+    cell = 34 if len(rows) <= 8 else 26 if len(rows) <= 16 else 20
+    tall = SIDE + 206 + cell * len(rows)
+    figure = canvas(theme, height or tall, x, LAYER)
     table = table.assign(
-        x=[kinds.index(k) for k in table["kind"]], y=[names.index(layer_name(v)) for v in table["layer"]]
+        x=[kinds.index(k) for k in table["kind"]], y=[rows.index(layer_name(v)) for v in table["layer"]]
     )
-    filled, empty = table[table["selected"] > 0], table[table["selected"] == 0]
-    density = np.full((len(names), len(kinds)), np.nan)
-    density[filled["y"], filled["x"]] = np.log2(filled["enrichment"])
-    figure.add_trace(go.Heatmap(z=density, coloraxis="coloraxis", xgap=2, ygap=2, hoverinfo="skip", name="density"))
-    size = min(22, cell - 6)
-    coloured = {"symbol": "square", "size": size, "color": np.log2(filled["enrichment"]), "coloraxis": "coloraxis"}
-    unseen = {"symbol": "square", "size": size, "color": "rgba(0,0,0,0)"}
-    figure.add_trace(_squares(filled, "cells with selected entries", coloured, theme))
-    figure.add_trace(_squares(empty, "cells without", unseen, theme))
-    figure.add_trace(outlines(empty, theme))
-    _map_axes(figure, names, kinds)
-    _colour_scale(figure, filled)
+    _cells(figure, table, view, (len(rows), len(kinds)), names, theme, 12 if cell > 20 else 10)
+    figure.add_trace(_squares(table, min(26, cell - 4), names))
+    _sides(figure, cells(layers, ("layer",)), cells(layers, ("kind",)), view, theme)
+    _map_axes(figure, rows, kinds, SIDE / (figure.layout.height - 146), words.side)
     if chosen is not None:
         _frame(figure, table, chosen, theme)
     return figure
@@ -105,38 +158,167 @@ def outlines(empty: pd.DataFrame, theme: str) -> go.Scatter:
     )
 
 
-def _squares(rows: pd.DataFrame, name: str, marker: dict, theme: str) -> go.Scatter:
-    """The marks that a click selects. An unselected one keeps its look, so that the map stays a map."""
+def _cells(
+    figure: go.Figure, table: pd.DataFrame, view: str, shape: tuple[int, int], names: tuple[str, str], theme: str,
+    size: int,
+) -> None:  # fmt: skip
+    """Colours, or the bars of two regions, and the numbers on them."""
+    values = {"density": "enrichment", "share": "share", "movement": "held"}.get(view, "iou")
+    value = np.full(shape, np.nan)
+    value[table["y"], table["x"]] = table[values].to_numpy(float)
+    texts = [[_ratio(v) if view == "density" else _percent(v) for v in row] for row in value]
+    if view == "overlap":
+        _divided(figure, table, names, theme)
+        places = [row - 0.16 for row in range(shape[0])]
+        figure.add_trace(numbers(np.full(shape, np.nan), texts, shades(theme), (0, 1), theme, rows=places, size=size))
+        return
+    z, scale, ends = _coloured(value, view, theme)
+    figure.add_trace(go.Heatmap(z=z, coloraxis="coloraxis", xgap=2, ygap=2, hoverinfo="skip", name=view))
+    figure.add_trace(outlines(table[table[values].fillna(0) == 0], theme))
+    bar = colour_bar(figure, VIEWS[view].title) | {"len": CELL_FRACTION} | _ticks(value, view, ends)
+    colours = {"colorscale": [list(stop) for stop in scale], "cmin": ends[0], "cmax": ends[1], "colorbar": bar}
+    figure.update_layout(coloraxis=colours)
+    figure.add_trace(numbers(z, texts, scale, ends, theme, size=size))
+
+
+def _coloured(value: np.ndarray, view: str, theme: str) -> tuple[np.ndarray, Scale, tuple[float, float]]:
+    """What is coloured, NaN for a cell with nothing, on which scale, and the scale's ends."""
+    z = np.where(value > 0, value, np.nan)
+    if view == "density":
+        return np.log2(z), diverging(theme), (-ENDS, ENDS)
+    most = 1.0 if view == "stability" or np.isnan(z).all() else float(np.nanmax(z))
+    return z, shades(theme), (0.0, most)
+
+
+def _ticks(value: np.ndarray, view: str, ends: tuple[float, float]) -> dict:
+    if view != "density":
+        return {"tickvals": [0, ends[1] / 2, ends[1]], "ticktext": [_percent(v) for v in (0, ends[1] / 2, ends[1])]}
+    known = value[value > 0]
+    low, high = f"1/{2**ENDS}", f"{2**ENDS}"
+    if len(known) and known.min() < 2.0**-ENDS:
+        low = f"{_ratio(known.min())}{formats.TO}{low}"
+    if len(known) and known.max() > 2.0**ENDS:
+        high = f"{high}{formats.TO}{_ratio(known.max())}"
+    return {"tickvals": [-ENDS, -1, 0, 1, ENDS], "ticktext": [f"{low}×", "1/2×", "1×", "2×", f"{high}×"]}
+
+
+def _divided(figure: go.Figure, table: pd.DataFrame, names: tuple[str, str], theme: str) -> None:
+    """In each cell a bar of the entries that either region has: of the first alone, of both, of the second alone."""
+    either = (table["only_a"] + table["both"] + table["only_b"]).to_numpy(float)
+    start = table["x"].to_numpy(float) - 0.42
+    parts = {"only_a": (f"only {names[0]}", AGAINST), "both": ("both", INK[theme]), "only_b": (f"only {names[1]}", FOR)}
+    for column, (name, colour) in parts.items():
+        length = np.divide(0.84 * table[column].to_numpy(float), either, out=np.zeros(len(table)), where=either > 0)
+        figure.add_trace(
+            go.Bar(
+                x=length,
+                y=table["y"] + 0.24,
+                base=start,
+                width=0.3,
+                orientation="h",
+                name=name,
+                marker={"color": colour, "line": {"width": 0}},
+                hoverinfo="skip",
+            )  # fmt: skip
+        )
+        start = start + length
+    figure.update_layout(barmode="overlay", margin_t=40)
+    figure.add_trace(outlines(table, theme))
+
+
+def _sides(figure: go.Figure, layers: pd.DataFrame, kinds: pd.DataFrame, view: str, theme: str) -> None:
+    """The bars by kind, above, and by layer, on the right, with a mark on each for what chance gives."""
+    names = [layer_name(v) for v in layers["layer"]]
+    order = layer_names(layers)
+    columns = kinds_of(kinds)
+    for table, places, is_above in (
+        (kinds, [columns.index(k) for k in kinds["kind"]], True), (layers, [order.index(n) for n in names], False),
+    ):  # fmt: skip
+        whole = table["selected"].sum() / max(table["total"].sum(), 1)
+        marks = {"movement": pd.Series(whole, index=table.index), "density": table["even"], "share": table["even"]}
+        value = 100 * table[{"movement": "held", "density": "share", "share": "share"}.get(view, "iou")]
+        even = 100 * marks.get(view, table.get("chance", 0))
+        labels = [kind_style(k).title for k in table["kind"]] if is_above else [f"layer {n}" for n in names]
+        hover = [
+            f"<b>{label}</b><br>{VIEWS[view].bars[:-3]}: {v:.1f}%<br>{VIEWS[view].marks}: {e:.1f}%"
+            for label, v, e in zip(labels, value, even, strict=True)
+        ]
+        axes = {"xaxis": "x", "yaxis": "y2"} if is_above else {"xaxis": "x2", "yaxis": "y"}
+        figure.add_trace(
+            go.Bar(
+                x=places if is_above else value, y=value if is_above else places,
+                orientation="v" if is_above else "h", marker={"color": BAR, "line": {"width": 0}}, width=0.7,
+                hovertext=hover, hovertemplate="%{hovertext}<extra></extra>", showlegend=False,
+                name="by module" if is_above else "by layer", **axes,
+            )
+        )  # fmt: skip
+        figure.add_trace(
+            go.Scatter(
+                x=places if is_above else even, y=even if is_above else places, mode="markers", hoverinfo="skip",
+                marker={"symbol": "line-ew" if is_above else "line-ns", "size": 16 if is_above else 14,
+                        "line": {"width": 2, "color": INK[theme]}},
+                showlegend=False, name=VIEWS[view].marks, **axes,
+            )
+        )  # fmt: skip
+
+
+def _squares(rows: pd.DataFrame, size: int, names: tuple[str, str]) -> go.Scatter:
+    """The marks that a click selects: a heatmap's cells cannot be selected."""
     return go.Scatter(
         x=rows["x"],
         y=rows["y"],
         mode="markers",
-        name=name,
+        name="cells",
         showlegend=False,
-        marker=marker,
-        selected={"marker": {"color": INK[theme]}},
+        marker={"symbol": "square", "size": size, "color": "rgba(0,0,0,0)", "line": {"width": 0}},
         unselected={"marker": {"opacity": 1}},
         customdata=[[-1 if pd.isna(v) else int(v), k] for v, k in zip(rows["layer"], rows["kind"], strict=True)],
-        hovertext=[_cell_words(row) for row in rows.to_dict("records")],
+        hovertext=[_cell_words(row, names) for row in rows.to_dict("records")],
         hovertemplate="%{hovertext}<extra></extra>",
     )
 
 
-def _cell_words(row: dict) -> str:
-    return (
-        f"<b>layer {layer_name(row['layer'])}, {kind_style(row['kind']).title}</b><br>"
-        f"{row['selected']:,} of {row['total']:,} entries<br>{row['enrichment']:.2g} × its fair share<br>"
-        f"{100 * row['share']:.1f} % of the region"
-    )
+def _cell_words(row: dict, names: tuple[str, str]) -> str:
+    lines = [
+        f"<b>layer {layer_name(row['layer'])}, {kind_style(row['kind']).title}</b>",
+        f"{row['selected']:,} of {row['total']:,} entries",
+        f"{_ratio(row['enrichment'])}× the average density",
+        f"{100 * row['share']:.1f}% of the region",
+    ]
+    if not pd.isna(row.get("held")):
+        lines.append(f"holds {100 * row['held']:.1f}% of the squared movement")
+    if not pd.isna(row.get("iou")):
+        counts = [f"{formats.number(row[name], 0)} {word}" for name, word in
+                  (("only_a", f"only {names[0]}"), ("both", "both"), ("only_b", f"only {names[1]}"))]  # fmt: skip
+        lines += [", ".join(counts), f"IoU {_percent(row['iou'])}% ({_percent(row['chance'])}% by chance)"]
+    return "<br>".join(lines)
 
 
-def _map_axes(figure: go.Figure, names: list[str], kinds: list[str]) -> None:
-    words = [SHORT.get(k, k) for k in kinds]
+def _ratio(value: float) -> str:
+    """`0.31`, `2.4` or `12`: a ratio in as few signs as a cell has room for; nothing where there is none."""
+    if np.isnan(value):
+        return ""
+    if 0 < value < 0.005:
+        return "<0.01"
+    return f"{value:,.0f}" if value >= 9.95 or value == 0 else f"{value:.1f}" if value >= 0.95 else f"{value:.2f}"
+
+
+def _percent(share: float) -> str:
+    """`0.3`, `12` or `<0.1`: a share in percent, likewise."""
+    if np.isnan(share):
+        return ""
+    value = 100 * share
+    return "0" if value == 0 else "<0.1" if value < 0.05 else f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
+
+
+def _map_axes(figure: go.Figure, names: list[str], kinds: list[str], above: float, title: str) -> None:
+    """The map's axes, and those of the bars above it and on its right; `above` is the part of the height for those."""
     step = 1 if len(names) <= 16 else 2 if len(names) <= 32 else 4
     figure.update_xaxes(
         tickvals=list(range(len(kinds))),
-        ticktext=words,
+        ticktext=[SHORT.get(k, k) for k in kinds],
         range=[-0.5, len(kinds) - 0.5],
+        domain=[0, CELL_FRACTION],
         showline=False,
         autotickangles=[0, 60, 90],
     )
@@ -144,23 +326,21 @@ def _map_axes(figure: go.Figure, names: list[str], kinds: list[str]) -> None:
         tickvals=list(range(0, len(names), step)),
         ticktext=names[::step],
         range=[len(names) - 0.5, -0.5],
+        domain=[0, 1 - above],
         showgrid=False,
     )
-    figure.update_layout(hoverdistance=-1)  # a click anywhere in a wide cell finds its mark
-
-
-def _colour_scale(figure: go.Figure, filled: pd.DataFrame) -> None:
-    """Cividis from the rarest to the densest cell, in whole doublings, with 1 x always on the scale."""
-    logs = np.log2(filled["enrichment"].to_numpy(float)) if len(filled) else np.zeros(1)
-    low, high = min(-1, int(np.floor(logs.min()))), max(1, int(np.ceil(logs.max())))
-    step = 1 if high - low <= 6 else 2 if high - low <= 12 else 4
-    ticks = [t for t in range(low, high + 1) if t % step == 0]
-    bar = colour_bar(figure, "density, × its fair share") | {"tickvals": ticks, "ticktext": [_times(t) for t in ticks]}
-    figure.update_layout(coloraxis={"colorscale": DENSITY, "cmin": low, "cmax": high, "colorbar": bar})
-
-
-def _times(doublings: int) -> str:
-    return f"{2**doublings:,}×" if doublings >= 0 else f"1/{2**-doublings:,}×"
+    side = {
+        "title": {"text": title, "font": {"size": 11}},
+        "nticks": 3,
+        "rangemode": "tozero",
+        "showline": False,
+        "fixedrange": True,
+    }
+    figure.update_layout(
+        xaxis2=side | {"domain": [CELL_FRACTION + 0.02, 1], "anchor": "y", "showgrid": True},
+        yaxis2=side | {"domain": [1 - above + 0.02, 1], "anchor": "x", "showgrid": True},
+        hoverdistance=-1,  # a click anywhere in a wide cell finds its mark
+    )
 
 
 def _frame(figure: go.Figure, table: pd.DataFrame, chosen: tuple[int | None, str], theme: str) -> None:

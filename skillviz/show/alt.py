@@ -9,6 +9,15 @@ from skillviz.core.metrics import HEADLINE, metric_row
 from skillviz.plots.theme import localizer_style, state_style
 from skillviz.show.sentences import metric_value, times
 
+REGION_VIEWS = {
+    "density": ("enrichment", "Density, times the region's average,", "densest"),
+    "share": ("share", "Share of the region", "largest"),
+    "movement": ("held", "Movement held by the region", "largest"),
+    "stability": ("iou", "Entries that two seeds' regions share", "most stable"),
+    "overlap": ("iou", "Entries that both regions have", "largest"),
+}
+"""Of each view of the region: its column, its title, and what its largest cells are."""
+
 
 def overview(states: pd.DataFrame) -> str:
     """The values of the comparison figure, read out."""
@@ -30,36 +39,15 @@ def history(history: pd.DataFrame) -> str:
     return f"Training loss over {len(history)} steps, {ends}; {on} entries were switched on, {off} off."
 
 
-def density(cells: pd.DataFrame) -> str:
-    """The three densest cells."""
-    best = cells.nlargest(3, "enrichment")
+def region_map(cells: pd.DataFrame, view: str) -> str:
+    """The three cells with the largest values of a view of the region."""
+    column, title, word = REGION_VIEWS[view]
+    best = cells[cells[column] > 0].nlargest(3, column)
     words = [
-        f"layer {layer_word(layer)} {kind} {times(value)}"
-        for layer, kind, value in zip(best["layer"], best["kind"], best["enrichment"], strict=True)
+        f"layer {layer_word(layer)} {kind} {times(value) if column == 'enrichment' else formats.percent(value)}"
+        for layer, kind, value in zip(best["layer"], best["kind"], best[column], strict=True)
     ]
-    return "Density by layer and module kind; densest: " + ", ".join(words) + " their fair share."
-
-
-def layers(layers: pd.DataFrame) -> str:
-    """Share of the region in each layer."""
-    words = [
-        f"layer {layer_word(n)} {formats.percent(s)}" for n, s in zip(layers["layer"], layers["share"], strict=True)
-    ]
-    return "Share of the region by layer: " + ", ".join(words) + "."
-
-
-def kinds(kinds: pd.DataFrame) -> str:
-    """Share of the region in each module kind."""
-    total = max(int(kinds["selected"].sum()), 1)
-    words = [f"{k} {formats.percent(n / total)}" for k, n in zip(kinds["kind"], kinds["selected"], strict=True)]
-    return "Share of the region by module kind: " + ", ".join(words) + "."
-
-
-def movement(layers: pd.DataFrame) -> str:
-    """The layer that moved most."""
-    length = (layers["movement_l2"] ** 2).groupby(layers["layer"]).sum() ** 0.5
-    most = f"; layer {layer_word(length.idxmax())} moved most" if len(length) else ""
-    return f"Length of the movement in fine-tuning by layer{most}."
+    return f"{title} by layer and module" + (f"; {word}: {', '.join(words)}." if words else ": nothing to show.")
 
 
 def reliability(bins: pd.DataFrame) -> str:

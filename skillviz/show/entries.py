@@ -154,6 +154,19 @@ def usual(entries: Sequence[Entry], shown: Collection[str]) -> list[Entry]:
     return [e for e in entries if role_of[e.id] != "variant" or (e.pair, e.localizer, e.settings) in kept]
 
 
+def other_seeds(entries: Sequence[Entry], like: Entry) -> list[Entry]:
+    """One run of each other seed of the same localizer, pair, size and settings, by seed.
+
+    A size that is an outcome of the search may differ.
+    """
+    by_seed: dict[int, Entry] = {}
+    for entry in sorted(entries, key=lambda e: (e.seed, e.id)):
+        same = (entry.pair, entry.localizer, entry.settings) == (like.pair, like.localizer, like.settings)
+        if same and entry.seed != like.seed and (entry.size == like.size or _has_outcome_size(like)):
+            by_seed.setdefault(entry.seed, entry)
+    return list(by_seed.values())
+
+
 def _main_pairs(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
     """The models that stand for one base and task."""
     usual = [entry for entry in entries if recipe_in(entry.finetuned) in ("", SGD)] or entries

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,20 +11,38 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.core.attention_heads import head_axis, head_count
+from skillviz.core.composition import shared_composition
+from skillviz.core.overlap import matched_chance
 from skillviz.core.parameters import Parameter
 from skillviz.core.region import Region
 from skillviz.core.region_parts import BIAS
-from skillviz.plots.composition import movement_by_layer, shares_by_kind, shares_by_layer
-from skillviz.plots.region import cells, density_map
+from skillviz.core.stability import stability
+from skillviz.plots import region as plots
+from skillviz.plots.region import cells
 from skillviz.plots.tensor import head_counts, tensor_map, top_lines
 from skillviz.plots.theme import kind_style
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import parameter_table
-from skillviz.show import alt, measures, sentences
+from skillviz.show import alt, sentences
 from skillviz.show.exhibit import Exhibit, drawn_once
 
 OUTSIDE = -1
-SHARES_OF = {"region": "the whole region", "kind": "each kind's own entries"}
+TITLES = {
+    "density": "Density by layer and module",
+    "share": "Share of the region by layer and module",
+    "movement": "Movement held by layer and module",
+    "stability": "Stability across seeds, by layer and module",
+    "overlap": "Shared entries by layer and module",
+}
+READS = {
+    "density": "1 is the average density of the region: 2 means twice as many entries as if they were spread evenly. "
+    "Biases of all modules are one column.",
+    "share": "all cells together are 100%. The paper's Figures 9 and 10 are the bars on top and at the right.",
+    "movement": "of the squared distance that fine-tuning moved the cell's parameters, the part inside the region.",
+    "stability": "of the entries that either of two seeds' regions has in the cell, the part that both have.",
+    "overlap": "the bar in a cell is divided into entries of this region alone, of both, and of the other alone; the "
+    "number is the part that both have.",
+}
 LINES = {"row": "Fullest rows", "column": "Fullest columns", "head": "Attention heads"}
 HEIGHT = 380
 
@@ -126,29 +145,64 @@ def _fused_part(whole: Parameter, flat: np.ndarray, kind: str) -> tuple[int, int
 
 
 @drawn_once
-def density(layers: pd.DataFrame, cell: Cell, theme: str) -> Exhibit:
-    """The map of layers and module kinds with a frame around the chosen cell."""
+def region_map(
+    layers: pd.DataFrame, view: str, cell: Cell | None, theme: str, names: tuple[str, str] = ("A", "B")
+) -> Exhibit:
+    """The map of layers and modules in one of `plots.region.VIEWS`, with a frame around the chosen cell.
+
+    `layers` has what the view needs; of two regions `names` are theirs.
+    """
     table = cells(layers)
     return Exhibit(
-        name="density",
-        title="Density by layer and module kind",
-        figure=density_map(layers, chosen=cell, theme=theme),
-        reads="light squares hold more of the region than their share, dark ones less, empty ones nothing. Biases "
-        "of all kinds are one column. A frame marks the cell that is shown from near.",
-        alt=alt.density(table),
+        name=view,
+        title=TITLES[view],
+        figure=plots.region_map(layers, view=view, chosen=cell, names=names, theme=theme),
+        reads=READS[view],
+        alt=alt.region_map(table, view),
         table=table,
-        words=("enrichment",),
+        words={"density": ("enrichment",), "movement": ("movement",), "stability": ("seed",)}.get(view, ()),
     )
 
 
+def views_of(layers: pd.DataFrame) -> list[str]:
+    """The views of a single region that its table has the columns for."""
+    has_moved = {"movement_l2", "movement_l2_selected"} <= set(layers) and layers["movement_l2_selected"].notna().any()
+    return ["density", "share", *(["movement"] if has_moved else [])]
+
+
+def shared_layers(layers: pd.DataFrame, pairs: Sequence[tuple[Region, Region]], record: RunRecord) -> pd.DataFrame:
+    """The run's table of layers with what the two regions of each pair share, on average over the pairs."""
+    shared = shared_composition(pairs, parameter_table(record, pairs[0][0]))
+    return layers.merge(shared, on=["parameter", "kind"], how="left", validate="1:1")
+
+
+def comparison(one: Region, other: Region) -> str:
+    """What two regions of one model share, beside chance."""
+    if not len(one) + len(other):
+        return "Both regions are empty."
+    both = len(one & other)
+    only = [formats.count(len(region) - both) for region in (one, other)]
+    chance = formats.by_chance(*matched_chance([(one, other)], "iou"))
+    counts = f"{only[0]} parameters only here, {formats.count(both)} in both, {only[1]} only there."
+    return f"**IoU {formats.percent(one.iou(other))}**; by chance {chance}. {counts}"
+
+
+def seeds_agreement(regions: Sequence[Region]) -> str:
+    """How far the regions of several mask seeds agree, beside chance."""
+    shared = stability(regions)
+    interval = "" if np.isnan(shared.low) else f" ({formats.percent_interval(shared.low, shared.high)})"
+    found = f"Mean IoU of **{shared.n} seeds**: **{formats.percent(shared.iou)}**{interval}"
+    return f"{found}; by chance {formats.by_chance(*shared.chance)}."
+
+
 def cell_title(cell: Cell, table: pd.DataFrame, whole: bool = True) -> str:
-    """`layer 3, value: 120 entries, 2.4 × its fair share`; in a box, where room is scarce, `layer 3, value (2.4 ×)`."""
+    """`layer 3, value: 120 entries, 2.4 × the average density`; in a box `layer 3, value (2.4 ×)`."""
     row = table[cell.in_layer(table) & (table["kind"] == cell.kind)].iloc[0]
     layer = "outside the blocks" if cell.layer is None else f"layer {cell.layer}"
     if not whole:
         return f"{layer}, {kind_style(cell.kind).title} ({sentences.times(row['enrichment'])})"
     density_words = (
-        f"{formats.counted(int(row['selected']), 'entry')}, {sentences.times(row['enrichment'])} its fair share"
+        f"{formats.counted(int(row['selected']), 'entry')}, {sentences.times(row['enrichment'])} the average density"
     )
     return f"{layer}, {kind_style(cell.kind).title}: {density_words}"
 
@@ -181,47 +235,4 @@ def lines(part: Part, by: str, theme: str) -> Exhibit:
         "module, a column an input (the other way round in GPT-2).",
         alt=f"{LINES[by]} of the tensor by number of selected entries.",
         table=line_counts(part, by),
-    )
-
-
-@drawn_once
-def by_layer(layers: pd.DataFrame, whole: str, theme: str) -> Exhibit:
-    """The region's share in each layer, of the whole region or of each kind's own entries."""
-    table = cells(layers)
-    return Exhibit(
-        name="by_layer",
-        title=f"By layer, of {SHARES_OF[whole]}",
-        figure=shares_by_layer(layers, share_of=whole, theme=theme),
-        reads="one line a module kind, and one for all kinds together. The paper's Figure 9.",
-        alt=alt.layers(measures.by_layer(table)),
-        table=table,
-    )
-
-
-@drawn_once
-def by_kind(layers: pd.DataFrame, theme: str) -> Exhibit:
-    """The region's share in each module kind."""
-    table = measures.by_kind(cells(layers))
-    return Exhibit(
-        name="by_kind",
-        title="By module kind",
-        figure=shares_by_kind(layers, theme=theme, height=360),
-        reads="the bar is the kind's share of the region, the tick the share it would have if the region were spread "
-        "evenly. The paper's Figure 10.",
-        alt=alt.kinds(table),
-        table=table,
-    )
-
-
-@drawn_once
-def movement(layers: pd.DataFrame, theme: str) -> Exhibit:
-    """How far each layer moved, and how much of that the region holds."""
-    return Exhibit(
-        name="movement",
-        title="How far fine-tuning moved each layer",
-        figure=movement_by_layer(layers, theme=theme),
-        reads="above, the length of each layer's movement; below, the share of its square inside the region.",
-        alt=alt.movement(layers),
-        table=layers,
-        words=("movement",),
     )

@@ -186,10 +186,9 @@ def region(kinds: pd.DataFrame, layers: pd.DataFrame) -> str:
         return "The region is empty: nothing was copied."
     dense = chosen.sort_values("enrichment", ascending=False, kind="stable").iloc[0]
     most = chosen.sort_values("selected", ascending=False, kind="stable").iloc[0]
-    total = int(chosen["selected"].sum())
-    first = f"Most entries lie in **{most['kind']}** ({formats.percent(most['selected'] / total)} of the region)"
-    second = f"the densest kind is **{dense['kind']}**, with {times(dense['enrichment'])} its fair share"
-    return f"{first}; {second}. {_span(layers)}"
+    share = formats.percent(most["selected"] / int(chosen["selected"].sum()), 0)
+    first = f"The module with the most is **{most['kind']}** ({share})"
+    return f"{_span(layers)}{first}; the densest is **{dense['kind']}** ({times(dense['enrichment'])})."
 
 
 def times(enrichment: float) -> str:
@@ -214,8 +213,8 @@ def _span(layers: pd.DataFrame) -> str:
         return ""
     spans = [(j - i, -shares[i : j + 1].sum(), i, j) for i in range(len(shares)) for j in range(i, len(shares))]
     _, share, i, j = min(s for s in spans if -s[1] >= 0.5 * shares.sum() - 1e-12)
-    where = f"layer **{numbers[i]}** alone holds" if i == j else f"layers **{numbers[i]} to {numbers[j]}** hold"
-    return f"Of {len(shares)} layers, {where} {formats.percent(-share)} of it."
+    where = f"**Layer {numbers[i]}** holds" if i == j else f"**Layers {numbers[i]}{formats.TO}{numbers[j]}** hold"
+    return f"{where} {formats.percent(-share, 0)} of the region. "
 
 
 def sparsity_reads(points: pd.DataFrame, metric: str) -> str:

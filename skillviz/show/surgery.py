@@ -16,12 +16,13 @@ from skillviz.core.scores import probabilities
 from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.plots.examples import class_probabilities
 from skillviz.plots.overview import state_comparison
-from skillviz.plots.region import cells, density_map
+from skillviz.plots.region import cells, region_map
 from skillviz.runs.metrics import estimate, metrics, positive
 from skillviz.runs.record import Estimate, RunRecord, TaskNote
 from skillviz.runs.tables import logit_columns
 from skillviz.show import alt, measures, text
 from skillviz.show.exhibit import Exhibit, drawn_once
+from skillviz.show.region import READS
 from skillviz.show.sentences import better_sides, metric_difference, metric_interval, metric_value, verdict
 
 REGION = "this run's region"
@@ -154,10 +155,9 @@ def layout(layers: pd.DataFrame, theme: str) -> Exhibit:
     return Exhibit(
         name="layout",
         title="Where it lies",
-        figure=density_map(layers, theme=theme),
-        reads="light squares hold more of the region than their share, dark ones less, empty ones nothing. Biases "
-        "of all kinds are one column.",
-        alt=alt.density(table) if layers["selected"].any() else "The map is empty: no entry is chosen.",
+        figure=region_map(layers, theme=theme),
+        reads=READS["density"],
+        alt=alt.region_map(table, "density") if layers["selected"].any() else "The map is empty: no entry is chosen.",
         table=table,
         words=("enrichment",),
     )

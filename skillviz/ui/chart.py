@@ -17,7 +17,7 @@ from skillviz.ui import exports, presenter
 # how a table's columns are shown; what is not here is shown as it is
 COLUMNS: dict[str, Any] = {
     "share": st.column_config.NumberColumn("share", format="%.3g"),
-    "enrichment": st.column_config.NumberColumn("× its fair share", format="%.3g"),
+    "enrichment": st.column_config.NumberColumn("density, × average", format="%.3g"),
     "selected": st.column_config.NumberColumn("selected entries", format="localized"),
     "total": st.column_config.NumberColumn("all entries", format="localized"),
     "size": st.column_config.NumberColumn("size (entries)", format="localized"),

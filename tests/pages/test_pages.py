@@ -21,7 +21,7 @@ from tests.visitor import confirmed
 
 RUN_PAGES = [name for name, entry in PAGES.items() if entry.group == "This run"]
 FIGURES = {  # of these runs; no study is stored here: test_study_pages.py
-    "overview": 2, "region": 6, "sparsity": 2, "calibration": 3, "interpolation": 2, "transfer": 2, "examples": 7,
+    "overview": 2, "region": 2, "sparsity": 2, "calibration": 3, "interpolation": 2, "transfer": 2, "examples": 7,
     "surgery": 1, "runs": 0, "launch": 0, "compare": 6, "tour": 0,
     "methods": 0, "tasks": 0, "continual": 0, "studies": 0, "paper": 0,
 }  # fmt: skip
@@ -234,8 +234,20 @@ def test_the_sparsity_page_puts_all_runs_of_a_pair_together(ids: dict[str, str])
 
 def test_the_region_page_shows_the_cell_of_the_address(ids: dict[str, str]) -> None:
     test = opened("region", run=ids["stagewise0"], cell="1 · MLP in")
-    assert "Layer 1, MLP in" in words(test)
-    assert "intermediate.dense.weight" in next(b for b in test.selectbox if b.label == "Tensor").value
+    assert str(next(b for b in test.selectbox if b.label == "Zoom in on").value) == "1 · MLP in"
+    assert "intermediate.dense.weight" in words(test)
+
+
+def test_the_region_page_compares_two_regions_and_several_seeds(ids: dict[str, str]) -> None:
+    alone = opened("region", run=ids["stagewise0"], view="movement")
+    assert "movement held, %" in charts(alone)[0].proto.spec and "IoU" not in words(alone)
+    one, other = (library().open(ids[name]).region() for name in ("stagewise0", "random"))
+    compared = words(opened("region", run=ids["stagewise0"], other=ids["random"]))
+    assert f"{len(one & other):,} in both, {len(other - one):,} only there" in compared
+    seeds = opened("region", run=ids["stagewise0"], view="stability")
+    assert "Mean IoU of **2 seeds**" in words(seeds) and not seeds.exception
+    lost = opened("region", run=ids["stagewise0"], other="nothing-of-this-name", view="depth", within="kind")
+    assert not lost.exception and "density" in charts(lost)[0].proto.spec
 
 
 def test_the_region_page_counts_heads_only_where_there_are_heads(ids: dict[str, str]) -> None:

@@ -86,6 +86,14 @@ def layers(count: int = 6, empty: bool = False) -> pd.DataFrame:
     return table.assign(movement_l2=movement, movement_l2_selected=np.minimum(held, movement))
 
 
+def shared_layers() -> pd.DataFrame:
+    """The same with what another region of as many entries shares with it."""
+    table = layers()
+    both = np.floor(0.3 * table["selected"]).astype(float)
+    rest = table["selected"] - both
+    return table.assign(only_a=rest, both=both, only_b=rest, expected=table["selected"] ** 2 / table["total"])
+
+
 def entries(count: int, rows: int = 384, cols: int = 384) -> pd.DataFrame:
     """Selected entries of one tensor, denser in a few rows, each once."""
     rng = np.random.default_rng(3)

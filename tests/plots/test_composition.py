@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.plots.composition import movement_by_layer, shares_by_kind, shares_by_layer
+from skillviz.plots.composition import shares_by_kind, shares_by_layer
 from tests.plots import frames
 from tests.plots.test_region import small
 
@@ -46,30 +46,9 @@ def test_bars_beside_the_even_spread() -> None:
     assert list(bars.x) == pytest.approx([60, 20, 20]) and sum(bars.x) == pytest.approx(100)
     assert list(even.x) == pytest.approx([40, 55, 5]) and sum(even.x) == pytest.approx(100)
     assert even.marker.symbol == "line-ns" and "uniform" in even.name
-    assert "1.5 × its fair share" in bars.hovertext[0]
+    assert "1.5 × the average density" in bars.hovertext[0]
 
 
 @pytest.mark.parametrize("draw", [shares_by_layer, shares_by_kind])
 def test_a_region_without_entries_says_so(draw) -> None:  # type: ignore[no-untyped-def]
     assert "no entries" in draw(frames.layers(empty=True)).layout.annotations[0].text
-
-
-def moved() -> pd.DataFrame:
-    table = pd.DataFrame({"layer": [0, 0, 1], "movement_l2": [3.0, 4.0, 2.0], "movement_l2_selected": [3.0, 0.0, 1.0]})
-    return table.astype({"layer": "Int64"})
-
-
-def test_movement_adds_up_in_squares() -> None:
-    length, held = movement_by_layer(moved()).data
-    assert list(length.y) == pytest.approx([5, 2]) and list(held.y) == pytest.approx([36, 25])
-    assert list(length.y) != pytest.approx([7, 2])  # lengths that were simply added would be caught
-
-
-def test_without_the_regions_movement_one_panel_is_left() -> None:
-    figure = movement_by_layer(moved().drop(columns="movement_l2_selected"))
-    assert len(figure.data) == 1 and figure.layout.xaxis.title.text == "layer (first = 0)"
-
-
-def test_a_layer_that_did_not_move_holds_nothing_to_share() -> None:
-    _, held = movement_by_layer(moved().assign(movement_l2=[0.0, 0, 2], movement_l2_selected=[0.0, 0, 1])).data
-    assert np.isnan(held.y[0]) and held.y[1] == pytest.approx(25)

@@ -97,9 +97,7 @@ def test_a_missing_column_is_named(name: str) -> None:
     function, make, arguments = FIGURES[name]
     frame = make()
     for column in ("value", "accuracy", "selected", "movement_l2", "row", "loss"):
-        if column in frame and not (name.startswith(("density", "shares")) and column == "movement_l2"):
-            if name == "movement_by_layer" and column == "selected":
-                continue
+        if column in frame and not (name != "region_map_movement" and column == "movement_l2"):
             with pytest.raises(ValueError, match=f"no column '{column}'"):
                 function(frame.drop(columns=column), **arguments)
 

@@ -98,7 +98,7 @@ def test_cut_and_covered_words_would_be_seen(page: Any) -> None:
 
 @pytest.mark.parametrize("place", [(0.5, 0.5), (0.1, 0.15), (0.9, 0.85)])
 def test_a_click_anywhere_in_a_cell_selects_it(page: Any, place: tuple[float, float]) -> None:
-    area = page.evaluate(CLICK, json.loads(draw("density_map").to_json()))
+    area = page.evaluate(CLICK, json.loads(draw("region_map").to_json()))
     columns, rows = 8, 6
     for column, row, cell in [(2, 3, [3, "value"]), (5, 0, [0, "MLP out"]), (7, 5, [5, "bias"])]:
         x = area["left"] + area["width"] * (column + place[0]) / columns

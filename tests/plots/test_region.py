@@ -1,4 +1,4 @@
-"""The map: enrichment by hand, cells that can be selected, empties as outlines, biases apart."""
+"""The map: values by hand and in every cell, a fixed scale with named ends, bars at the sides, cells to select."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.plots.region import cells, density_map
+from skillviz.plots.region import cells, region_map
 from skillviz.plots.theme import INK
 from tests.plots import frames
 
@@ -27,9 +27,16 @@ def small() -> pd.DataFrame:
     return table.astype({"layer": "Int64"})
 
 
-def squares(figure):  # type: ignore[no-untyped-def]
-    """The two traces that a click can select: filled cells and empty ones."""
-    return [t for t in figure.data if t.type == "scatter" and t.mode == "markers"]
+def trace(figure, name: str):  # type: ignore[no-untyped-def]
+    """The trace of this name."""
+    return next(t for t in figure.data if t.name == name)
+
+
+def shared() -> pd.DataFrame:
+    """The same with another region: 3 of the 8 entries of the queries' weights in both."""
+    counts = {"only_a": [2, 2, 0, 1, 2, 0], "both": [2.0, 0, 0, 1, 0, 0], "only_b": [4, 0, 5, 1, 0, 0]}
+    table = small().assign(**counts)
+    return table.assign(expected=(table["only_a"] + table["both"]) * (table["only_b"] + table["both"]) / 30)
 
 
 def test_enrichment_is_density_over_the_regions_density() -> None:
@@ -45,7 +52,7 @@ def test_biases_are_a_column_of_their_own_and_cells_without_entries_are_none() -
     assert sorted(zip(table["layer"], table["kind"], strict=True)) == [
         (0, "MLP in"), (0, "bias"), (0, "query"), (1, "MLP in"), (1, "query")
     ]  # fmt: skip
-    assert density_map(small()).layout.xaxis.ticktext == ("query", "MLP in", "biases")
+    assert region_map(small()).layout.xaxis.ticktext == ("query", "MLP in", "biases")
 
 
 def test_two_parameters_of_a_cell_are_summed() -> None:
@@ -53,80 +60,120 @@ def test_two_parameters_of_a_cell_are_summed() -> None:
     assert cells(twice)["selected"].sum() == 20 and len(cells(twice)) == len(cells(small()))
 
 
-def test_the_selectable_cells_are_square_markers_with_layer_and_kind() -> None:
-    filled, empty = squares(density_map(small()))
-    assert filled.marker.symbol == "square" and filled.type == "scatter"
-    assert sorted(map(tuple, filled.customdata)) == [(0, "bias"), (0, "query"), (1, "MLP in"), (1, "query")]
-    assert list(map(tuple, empty.customdata)) == [(0, "MLP in")]
-    assert "0 of 25 entries" in empty.hovertext[0]
+def test_each_cell_can_be_selected_and_says_its_layer_and_kind() -> None:
+    marks = trace(region_map(small()), "cells")
+    assert marks.marker.symbol == "square" and marks.unselected.marker.opacity == 1
+    assert sorted(map(tuple, marks.customdata)) == [
+        (0, "MLP in"), (0, "bias"), (0, "query"), (1, "MLP in"), (1, "query")
+    ]  # fmt: skip
+    words = dict(zip(map(tuple, marks.customdata), marks.hovertext, strict=True))
+    assert "0 of 25 entries" in words[0, "MLP in"] and "2.0× the average density" in words[0, "query"]
 
 
-def test_colours_are_doublings() -> None:
-    filled, _ = squares(density_map(small()))
-    by_cell = dict(zip(map(tuple, filled.customdata), filled.marker.color, strict=True))
-    assert by_cell[(0, "query")] == pytest.approx(1) and by_cell[(0, "bias")] == pytest.approx(2)
-    assert by_cell[(1, "query")] == pytest.approx(0)
+def test_colours_are_doublings_and_every_cell_has_its_number() -> None:
+    figure = region_map(small())
+    z = np.array(trace(figure, "density").z, float)
+    assert z[0, 0] == pytest.approx(1) and z[0, 2] == pytest.approx(2) and z[1, 0] == pytest.approx(0)
+    assert np.isnan(z[0, 1]) and np.isnan(z[1, 2])
+    assert list(trace(figure, "numbers").text) == ["2.0", "0", "4.0", "1.0", "0.67", ""]
+
+
+def test_the_scale_is_fixed_about_the_average_and_its_ends_name_what_is_cut() -> None:
+    figure = region_map(small())
+    axis = figure.layout.coloraxis
+    assert (axis.cmin, axis.cmax) == (-3, 3)
+    assert axis.colorbar.ticktext == ("1/8×", "1/2×", "1×", "2×", "8×")
+    far = pd.concat([small(), small().head(1).assign(layer=2, selected=20, total=20_000)]).astype({"layer": "Int64"})
+    ends = region_map(far).layout.coloraxis.colorbar.ticktext
+    assert ends[-1].startswith("8–") and ends[0] != ends[-1]
+    values = cells(far)["enrichment"]
+    assert values.max() > 8 and f"{values.max():,.0f}×" in ends[-1]
+
+
+@pytest.mark.parametrize(("selected", "words"), [(34, "0.03"), (1, "<0.01"), (994, "1.0"), (9_940, "9.9"), (0, "0")])
+def test_a_ratio_takes_few_signs(selected: int, words: str) -> None:
+    """Among a million of 999 million entries, of which 1 in 1,000 is selected."""
+    rows = [(0, "query", False, selected, 10**6), (0, "key", False, 999_000, 999 * 10**6)]
+    table = pd.DataFrame(rows, columns=["layer", "kind", "is_bias", "selected", "total"]).astype({"layer": "Int64"})
+    assert trace(region_map(table), "numbers").text[0] == words
 
 
 def test_no_cell_is_minus_infinite() -> None:
-    figure = density_map(frames.layers())
-    heat = next(t for t in figure.data if t.type == "heatmap")
+    heat = trace(region_map(frames.layers()), "density")
     assert not np.isinf(np.array(heat.z, float)).any() and np.isnan(np.array(heat.z, float)).any()
-    assert np.isfinite(np.array(squares(figure)[0].marker.color, float)).all()
-    assert np.isfinite([figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax]).all()
 
 
 def test_empty_cells_are_outlined_where_they_lie() -> None:
-    figure = density_map(small())
-    outline = next(t for t in figure.data if t.name == "no selected entry")
-    _, empty = squares(figure)
-    assert np.nanmean(outline.x[:4]) == pytest.approx(empty.x[0]) and np.nanmean(outline.y[:4]) == empty.y[0]
-    assert len(outline.x) == 6 * len(empty.x)
+    outline = trace(region_map(small()), "no selected entry")
+    assert np.nanmean(outline.x[:4]) == pytest.approx(1) and np.nanmean(outline.y[:4]) == pytest.approx(0)
+    assert len(outline.x) == 6
 
 
-def test_heatmap_and_marks_agree_and_share_one_scale() -> None:
-    figure = density_map(small())
-    heat, (filled, _) = next(t for t in figure.data if t.type == "heatmap"), squares(figure)
-    z = np.array(heat.z, float)
-    assert [z[y, x] for x, y in zip(filled.x, filled.y, strict=True)] == list(filled.marker.color)
-    assert heat.coloraxis == filled.marker.coloraxis == "coloraxis" and heat.hoverinfo == "skip"
+def test_bars_at_the_sides_are_shares_with_a_mark_for_an_even_spread() -> None:
+    figure = region_map(small())
+    above, beside = trace(figure, "by module"), trace(figure, "by layer")
+    assert dict(zip(above.x, above.y, strict=True)) == pytest.approx({0: 60, 1: 20, 2: 20})
+    assert list(beside.x) == pytest.approx([60, 40]) and (above.yaxis, beside.xaxis) == ("y2", "x2")
+    marks = [t for t in figure.data if t.name == "if it were spread evenly"]
+    assert list(marks[1].x) == pytest.approx([50, 50])
 
 
-def test_the_scale_names_the_fair_share() -> None:
-    bar = density_map(small()).layout.coloraxis.colorbar
-    assert dict(zip(bar.tickvals, bar.ticktext, strict=True))[0] == "1×" and "1/2×" in bar.ticktext
-    assert bar.orientation == "h"
-    assert [a.text for a in density_map(small()).layout.annotations] == ["density, × its fair share"]
-    cividis = density_map(small()).layout.coloraxis.colorscale
-    assert cividis[0][1] == "#00224e"
+def test_movement_adds_up_in_squares() -> None:
+    moved = small().head(4).assign(
+        movement_l2=[3.0, 1.0, 4.0, 2.0], movement_l2_selected=[3.0, 1.0, 0.0, 1.0]
+    ).astype({"layer": "Int64"})  # fmt: skip
+    held = cells(moved, ("layer",))["held"]
+    assert list(held) == pytest.approx([10 / 26, 1 / 4])
+    assert list(held) != pytest.approx([4 / 8, 1 / 2]), "lengths that were simply added would be caught"
+    still = cells(moved.assign(movement_l2=0.0, movement_l2_selected=0.0))["held"]
+    assert still.isna().all()
+    assert trace(region_map(moved, view="movement"), "numbers").text[0] == "100"
+
+
+def test_two_regions_are_compared_cell_by_cell() -> None:
+    table = cells(shared()).set_index(["layer", "kind"])
+    assert table.loc[(0, "query"), "iou"] == pytest.approx(2 / 8)
+    expected = 4 * 6 / 30
+    assert table.loc[(0, "query"), "chance"] == pytest.approx(expected / (4 + 6 - expected))
+    figure = region_map(shared(), view="overlap", names=("mine", "theirs"))
+    bars = [trace(figure, name) for name in ("only mine", "both", "only theirs")]
+    place = [tuple(c) for c in trace(figure, "cells").customdata].index((0, "query"))
+    lengths = [bar.x[place] for bar in bars]
+    assert lengths == pytest.approx([0.84 * n / 8 for n in (2, 2, 4)])
+    assert bars[1].base[place] == pytest.approx(bars[0].base[place] + lengths[0])
+    assert "2 only mine, 2 both, 4 only theirs" in trace(figure, "cells").hovertext[place]
+
+
+def test_an_unknown_view_is_named() -> None:
+    with pytest.raises(ValueError, match="view='depth' is not known; it is one of density, share"):
+        region_map(small(), view="depth")
+    with pytest.raises(ValueError, match="no column 'only_a'"):
+        region_map(small(), view="overlap")
 
 
 def test_the_first_layer_is_on_top() -> None:
-    axis = density_map(frames.layers(12)).layout.yaxis
+    axis = region_map(frames.layers(12)).layout.yaxis
     assert axis.ticktext[0] == "0" and axis.range == (11.5, -0.5)
 
 
 def test_many_layers_name_every_second_one() -> None:
-    assert density_map(frames.layers(24)).layout.yaxis.ticktext[:3] == ("0", "2", "4")
+    assert region_map(frames.layers(24)).layout.yaxis.ticktext[:3] == ("0", "2", "4")
 
 
 def test_entries_outside_any_layer_are_a_row_of_their_own() -> None:
     table = pd.concat([small(), small().head(1).assign(layer=pd.NA, kind="other")]).astype({"layer": "Int64"})
-    figure = density_map(table, chosen=(-1, "other"))
+    figure = region_map(table, chosen=(-1, "other"))
     assert figure.layout.yaxis.ticktext == ("0", "1", "none") and len(figure.layout.shapes) == 2
-    assert [-1, "other"] in [list(c) for c in squares(figure)[0].customdata]
+    assert [-1, "other"] in [list(c) for c in trace(figure, "cells").customdata]
 
 
 def test_the_chosen_cell_is_framed() -> None:
-    frame = density_map(small(), chosen=(1, "query")).layout.shapes[-1]
+    frame = region_map(small(), chosen=(1, "query")).layout.shapes[-1]
     assert (frame.x0, frame.x1, frame.y0, frame.y1) == (-0.5, 0.5, 0.5, 1.5) and frame.line.color == INK["light"]
-    assert not density_map(small(), chosen=(7, "query")).layout.shapes
-
-
-def test_a_selection_leaves_the_other_cells_as_they_are() -> None:
-    assert all(t.unselected.marker.opacity == 1 for t in squares(density_map(small())))
+    assert not region_map(small(), chosen=(7, "query")).layout.shapes
 
 
 def test_an_empty_region_is_all_outlines() -> None:
-    filled, empty = squares(density_map(frames.layers(empty=True)))
-    assert len(filled.x) == 0 and len(empty.x) == 6 * 8
+    figure = region_map(frames.layers(empty=True))
+    assert len(trace(figure, "no selected entry").x) == 6 * 8 * 6
+    assert set(trace(figure, "numbers").text) == {"0"}

@@ -22,24 +22,13 @@ def test_the_search_is_told_by_its_ends() -> None:
     assert "no steps" in alt.history(history.iloc[:0])
 
 
-def test_the_densest_cells_come_first() -> None:
+def test_the_largest_cells_of_a_view_come_first() -> None:
     cells = pd.DataFrame(
-        {"layer": [0, 1, pd.NA], "kind": ["value", "key", "other"], "enrichment": [0.5, 3.0, 2.0]}
+        {"layer": [0, 1, pd.NA], "kind": ["value", "key", "other"], "enrichment": [0.5, 3.0, 0.0], "held": [0.0, 0, 0]}
     ).astype({"layer": "Int64"})
-    said = alt.density(cells).replace(SPACE, " ")
-    assert "densest: layer 1 key 3.0 ×, layer none other 2.0 ×, layer 0 value 0.50 ×" in said
-
-
-def test_shares_by_layer_and_kind_are_read_out() -> None:
-    layers = pd.DataFrame({"layer": [0, 1], "share": [0.25, 0.75]})
-    assert "layer 1 75.0" in alt.layers(layers)
-    kinds = pd.DataFrame({"kind": ["value", "key"], "selected": [3, 1]})
-    assert "value 75.0" in alt.kinds(kinds)
-
-
-def test_the_layer_that_moved_most_is_named() -> None:
-    layers = pd.DataFrame({"layer": [0, 0, 1], "movement_l2": [3.0, 4.0, 4.9]})
-    assert "layer 0 moved most" in alt.movement(layers)
+    said = alt.region_map(cells, "density").replace(SPACE, " ")
+    assert said.endswith("densest: layer 1 key 3.0 ×, layer 0 value 0.50 ×.")
+    assert alt.region_map(cells, "movement").endswith("nothing to show.")
 
 
 def test_over_confidence_is_said_with_its_sign() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import skillviz
 from skillviz.errors import BadInput
+from skillviz.plots.region import cells
 from skillviz.runs.run import RECORD, Run
 from skillviz.runs.store import Store
 from skillviz.show import region as region_exhibits
@@ -33,7 +34,8 @@ def run(stored: Run) -> skillviz.Run:
 
 def test_a_page_gives_the_figure_of_the_page(run: skillviz.Run) -> None:
     layers = run.layers()
-    shown = [partial(region_exhibits.by_kind, layers), partial(region_exhibits.movement, layers)]
+    fullest = region_exhibits.fullest_cells(cells(layers))[0]
+    shown = [partial(region_exhibits.region_map, layers, view, fullest) for view in ("density", "movement")]
     for theme in ("light", "dark"):
         for make in shown:
             exhibit = make(theme)
@@ -67,7 +69,7 @@ def test_a_changed_figure_leaves_the_next_one_alone(run: skillviz.Run) -> None:
 
 
 def test_a_name_that_is_not_there_is_a_sentence(run: skillviz.Run, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"'nothing' is not a figure of plot.region; known: .*by_kind"):
+    with pytest.raises(BadInput, match=r"'nothing' is not a figure of plot.region; known: .*movement"):
         run.plot.region("nothing")
     alone = skillviz.open_run(str(fake_run(Store(tmp_path), sizes=("1%",), **SMALL).path))
     with pytest.raises(BadInput, match="stored nothing that plot.transfer draws"):

@@ -109,14 +109,14 @@ def kinds(selected: list[int], enrichment: list[float]) -> pd.DataFrame:
 def test_the_region_sentence_names_the_largest_and_the_densest_kind() -> None:
     layers = pd.DataFrame({"layer": [0, 1, 2, 3], "share": [0.1, 0.3, 0.4, 0.2]})
     said = sentences.region(kinds([30, 60, 10], [1.5, 0.8, 4.0]), layers).replace(SPACE, " ")
-    assert "Most entries lie in **MLP in** (60.0 % of the region)" in said
-    assert "densest kind is **LayerNorm**, with 4.0 × its fair share" in said
-    assert "layers **1 to 2** hold 70.0 %" in said
+    assert "The module with the most is **MLP in** (60 %);" in said
+    assert "the densest is **LayerNorm** (4.0 ×)." in said
+    assert "**Layers 1–2** hold 70 % of the region." in said
 
 
 def test_one_layer_that_holds_half_is_named_alone() -> None:
     layers = pd.DataFrame({"layer": [0, 1, 2], "share": [0.2, 0.6, 0.2]})
-    assert "layer **1** alone holds" in sentences.region(kinds([1], [1.0]), layers)
+    assert "**Layer 1** holds 60" in sentences.region(kinds([1], [1.0]), layers)
 
 
 def test_an_empty_region_says_so() -> None:

@@ -89,11 +89,10 @@ def region(run: Run, parts: Sequence[PartScores] = ()) -> Section:
         (
             Words(sentence, ("region", "enrichment", "graftable")),
             *([Words(unknown)] if unknown else []),
-            Charts((partial(region_exhibits.density, layers, cell),)),
-            Charts(
-                (partial(region_exhibits.by_layer, layers, "region"), partial(region_exhibits.by_layer, layers, "kind"))
+            *(
+                Charts((partial(region_exhibits.region_map, layers, view, cell),))
+                for view in region_exhibits.views_of(layers)
             ),
-            Charts((partial(region_exhibits.by_kind, layers), partial(region_exhibits.movement, layers))),
             *_close_up(run, layers, table, cell),
             *(part for scores in parts for part in _effects(run, scores)),
         ),

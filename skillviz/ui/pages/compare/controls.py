@@ -9,7 +9,7 @@ import streamlit as st
 
 from skillviz.core import formats
 from skillviz.plots.theme import LOCALIZERS, localizer_style
-from skillviz.show.entries import Entry, first_choice, roles, run_labels
+from skillviz.show.entries import Entry, first_choice, other_seeds, roles, run_labels
 from skillviz.show.glossary import about
 from skillviz.ui import address, cache, controls, page, page_table
 from skillviz.ui.pages.compare import view
@@ -73,12 +73,7 @@ def localizers_at(entries: Sequence[Entry], like: Entry) -> list[str]:
 
 def seeds_of(entries: Sequence[Entry], like: Entry) -> list[str]:
     """One run of each seed of the same localizer, pair, size and settings, `like` first."""
-    wanted = (like.pair, like.localizer, like.size, like.settings)
-    fitting = [e for e in entries if (e.pair, e.localizer, e.size, e.settings) == wanted and e.seed != like.seed]
-    best: dict[int, str] = {}
-    for entry in sorted(fitting, key=lambda e: (e.seed, e.id)):
-        best.setdefault(entry.seed, entry.id)
-    return [like.id, *best.values()][:MOST]
+    return [like.id, *(entry.id for entry in other_seeds(entries, like))][:MOST]
 
 
 def to_begin_with(entries: Sequence[Entry], like: Entry) -> list[str]:

@@ -1,0 +1,73 @@
+"""The map of the region: what it shows, with which region it is compared, and the cell that is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import combinations
+
+import pandas as pd
+import streamlit as st
+
+from skillviz.runs.run import Run
+from skillviz.show import region as exhibits
+from skillviz.show.entries import Entry, other_seeds, run_labels
+from skillviz.show.glossary import about
+from skillviz.show.region import Cell
+from skillviz.ui import cache, controls, page
+from skillviz.ui.chart import below, selectable, theme
+from skillviz.ui.run_bar import offered
+
+VIEW, OTHER, CELL = "view", "other", "cell"
+ALONE = ""  # no other region
+MAP = "chart.map"
+VIEWS = {"density": "Density", "share": "Share", "movement": "Movement", "stability": "Stability"}
+MOST_SEEDS = 5
+HERE, THERE = "this region", "the other"
+
+
+def map_card(run: Run, layers: pd.DataFrame, choices: dict[str, Cell]) -> None:
+    """Draws the map; a click on a cell, or the box beside it, chooses the cell that has the frame."""
+    with page.explained():
+        entries = cache.entries()
+        this = next(entry for entry in entries if entry.id == run.id)
+        others, seeds = _others(entries, this), other_seeds(entries, this)[: MOST_SEEDS - 1]
+    cell = choices[controls.current(CELL, list(choices), next(iter(choices)))]
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        views = [*exhibits.views_of(layers), *(["stability"] if seeds else [])]
+        view = controls.segments(VIEW, "Show", views, views[0], shown=VIEWS.get, help=about("enrichment", "movement"))
+        names = run_labels(entries)
+        other = controls.select(
+            OTHER, "Compare with", [ALONE, *others], ALONE,
+            shown=lambda run_id: names[run_id] if run_id else "no other region", width=240,
+        )  # fmt: skip
+    with page.explained():
+        region = cache.region(run)
+        if other:
+            second = cache.region(cache.run(other))
+            view, layers = "overlap", exhibits.shared_layers(layers, [(region, second)], run.record)
+            st.markdown(exhibits.comparison(region, second))
+        elif view == "stability":
+            regions = [region, *(cache.region(cache.run(entry.id)) for entry in seeds)]
+            layers = exhibits.shared_layers(layers, list(combinations(regions, 2)), run.record)
+            st.markdown(exhibits.seeds_agreement(regions))
+    shown = exhibits.region_map(layers, view, cell, theme(), (HERE, THERE))
+    selectable(shown.figure, name="map", run_id=run.id, alt=shown.alt, on_select=lambda: _clicked(choices))
+    reads = f"{shown.reads} Click a cell to zoom in, or choose it in the box beside the map."
+    below(shown.figure, name="map", title=shown.title, reads=reads, table=shown.table, run_id=run.id)
+
+
+def _others(entries: Sequence[Entry], this: Entry) -> list[str]:
+    """The runs whose regions can be laid over this one's: of the same base model, those of the same task first."""
+    fitting = [e for e in offered(entries, (this.id,)) if (e.base, e.d) == (this.base, this.d) and e.id != this.id]
+    order = sorted(fitting, key=lambda e: (e.pair != this.pair, e.task, e.size != this.size, e.localizer, e.seed))
+    return [entry.id for entry in order]
+
+
+def _clicked(choices: Collection[str]) -> None:
+    """Takes a click on the map over into the box."""
+    points = st.session_state[MAP]["selection"]["points"]
+    if points:
+        layer, kind = points[0]["customdata"]
+        key = Cell(None if layer == exhibits.OUTSIDE else layer, kind).key
+        if key in choices:
+            controls.assign(CELL, key)
