@@ -10,6 +10,7 @@ from skillviz.ui import page
 from skillviz.ui.pages.region.cell_card import cell_card
 from skillviz.ui.pages.region.map_card import map_card
 from skillviz.ui.pages.region.part_cards import parts
+from skillviz.ui.pages.region.tensor_table import tensor_table
 
 run = page.begin("region")
 layers = page.table(run, "layers")
@@ -25,4 +26,5 @@ with left:
     map_card(run, layers, choices)
 with right:
     cell_card(run, layers, table, choices)
+tensor_table(run, layers)
 parts(run)

@@ -51,6 +51,9 @@ VIEWS = {
     "overlap": View("entries that both have (IoU), %", "IoU, %", "IoU, %", "by chance", SHARED),
 }
 
+_VALUES = {"density": "enrichment", "share": "share", "movement": "held", "stability": "iou", "overlap": "iou"}
+_MARKS = {"stability": "chance", "overlap": "chance"}
+
 
 def cells(layers: pd.DataFrame, by: tuple[str, ...] = ("layer", "kind")) -> pd.DataFrame:
     """One row a cell of the map, or a layer or kind: selected, total, share, even, enrichment, and what is known of
@@ -163,7 +166,7 @@ def _cells(
     size: int,
 ) -> None:  # fmt: skip
     """Colours, or the bars of two regions, and the numbers on them."""
-    values = {"density": "enrichment", "share": "share", "movement": "held"}.get(view, "iou")
+    values = _VALUES[view]
     value = np.full(shape, np.nan)
     value[table["y"], table["x"]] = table[values].to_numpy(float)
     texts = [[_ratio(v) if view == "density" else _percent(v) for v in row] for row in value]
@@ -235,9 +238,9 @@ def _sides(figure: go.Figure, layers: pd.DataFrame, kinds: pd.DataFrame, view: s
         (kinds, [columns.index(k) for k in kinds["kind"]], True), (layers, [order.index(n) for n in names], False),
     ):  # fmt: skip
         whole = table["selected"].sum() / max(table["total"].sum(), 1)
-        marks = {"movement": pd.Series(whole, index=table.index), "density": table["even"], "share": table["even"]}
-        value = 100 * table[{"movement": "held", "density": "share", "share": "share"}.get(view, "iou")]
-        even = 100 * marks.get(view, table.get("chance", 0))
+        by_chance = {"movement": np.full(len(table), whole)}.get(view, table[_MARKS.get(view, "even")])
+        value = 100 * table[_VALUES["share" if view == "density" else view]]
+        even = 100 * by_chance
         labels = [kind_style(k).title for k in table["kind"]] if is_above else [f"layer {n}" for n in names]
         hover = [
             f"<b>{label}</b><br>{VIEWS[view].bars[:-3]}: {v:.1f}%<br>{VIEWS[view].marks}: {e:.1f}%"

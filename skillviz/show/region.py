@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -91,6 +91,29 @@ def cell_tensors(layers: pd.DataFrame, cell: Cell) -> pd.DataFrame:
     """The rows of layers.parquet that make up a cell, most selected entries first."""
     fits = layers["is_bias"] if cell.kind == BIAS else (layers["kind"] == cell.kind) & ~layers["is_bias"]
     return layers[cell.in_layer(layers) & fits].sort_values("selected", ascending=False, kind="stable")
+
+
+def tensor_table(layers: pd.DataFrame) -> pd.DataFrame:
+    """One row a tensor, or a part of a fused one, most selected entries first.
+
+    parameter, layer, kind, selected, total, share (of the region), enrichment, and where it is known held (of the
+    tensor's squared movement).
+    """
+    selected, total = layers["selected"].sum(), layers["total"].sum()
+    table = layers[["parameter", "layer", "kind", "selected", "total"]].assign(
+        share=layers["selected"] / max(selected, 1),
+        enrichment=layers["selected"] / layers["total"].clip(lower=1) * (total / max(selected, 1)),
+    )
+    if "movement" in views_of(layers):
+        table["held"] = layers["movement_l2_selected"] ** 2 / (layers["movement_l2"] ** 2).where(
+            layers["movement_l2"] > 0
+        )
+    return table.sort_values("selected", ascending=False, kind="stable", ignore_index=True)
+
+
+def tensor_expression(run_id: str, row: pd.Series) -> dict[str, Any]:
+    """The region expression of the run's entries in one row of `tensor_table`."""
+    return {"intersection": [{"run": run_id}, {"parameters": [row["parameter"]], "kinds": [row["kind"]]}]}
 
 
 def tensor_names(rows: pd.DataFrame) -> list[str]:

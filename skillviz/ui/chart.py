@@ -18,6 +18,7 @@ from skillviz.ui import exports, presenter
 COLUMNS: dict[str, Any] = {
     "share": st.column_config.NumberColumn("share", format="%.3g"),
     "enrichment": st.column_config.NumberColumn("density, × average", format="%.3g"),
+    "held": st.column_config.NumberColumn("movement held", format="%.3g"),
     "selected": st.column_config.NumberColumn("selected entries", format="localized"),
     "total": st.column_config.NumberColumn("all entries", format="localized"),
     "size": st.column_config.NumberColumn("size (entries)", format="localized"),

@@ -8,12 +8,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from skillviz.runs.library import library
 from skillviz.runs.store import Store
+from skillviz.show.region import tensor_table
 from skillviz.ui.page_table import PAGES, PROJECT
 from tests.fake_run import fake_run
 from tests.ui.shared_store import SMALL
@@ -305,3 +307,13 @@ def test_a_run_without_a_table_says_what_is_missing_and_how_to_make_it(
     test = opened(name, run=ids_of_copy["movement"])
     assert not test.exception and f"stored no {table}" in test.info[0].value
     assert "--method movement" in test.code[0].value
+
+
+def test_the_table_of_tensors_leads_to_surgery(ids: dict[str, str]) -> None:
+    test = opened("region", run=ids["stagewise0"])
+    table = tensor_table(library().open(ids["stagewise0"]).layers())
+    link = next(one for one in test.get("page_link") if "in Surgery" in one.proto.label)
+    query = parse_qs(link.proto.query_string)
+    surgery = opened("surgery", run=query["run"][0], recipe=query["recipe"][0])
+    assert not surgery.exception
+    assert f"{int(table.loc[0, 'selected']):,}" in {metric.value for metric in surgery.metric}

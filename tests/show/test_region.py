@@ -7,9 +7,11 @@ import pandas as pd
 import pytest
 
 from skillviz.core.region import Region
+from skillviz.core.region_expression import checked, region_of
 from skillviz.plots.region import cells
 from skillviz.runs.library import library
 from skillviz.runs.record import Architecture, RunRecord
+from skillviz.runs.run import parameter_table
 from skillviz.runs.spec import RunSpec
 from skillviz.show import region as tensors
 
@@ -104,3 +106,15 @@ def test_every_cell_of_a_run_has_its_tensors_and_their_counts_agree(ids: dict[st
 
 def test_a_cell_in_the_address() -> None:
     assert tensors.Cell(3, "value").key == "3 · value" and tensors.Cell(None, "other").key == "-1 · other"
+
+
+def test_the_table_of_tensors_adds_up_and_each_row_is_a_region(ids: dict[str, str]) -> None:
+    run = library().open(ids["stagewise0"])
+    region, table = run.region(), tensors.tensor_table(run.layers())
+    assert table["selected"].sum() == region.size and table["share"].sum() == pytest.approx(1)
+    assert table["selected"].is_monotonic_decreasing and table["held"].dropna().between(0, 1).all()
+    parameters = parameter_table(run.record, region)
+    for _, row in table.iterrows():
+        expression = checked(tensors.tensor_expression(run.id, row))
+        cut = region_of(expression, parameters, lambda run_id, size: region)
+        assert cut.size == row["selected"] and set(cut.indices) <= {row["parameter"]}
