@@ -9,6 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.show import table_words
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import about
@@ -93,13 +94,14 @@ def selectable(
 
 
 def below(figure: go.Figure, *, name: str, title: str, reads: str, table: pd.DataFrame, run_id: str = "") -> None:
-    """What stands under a figure: how to read it, its table (folded) and the download menu."""
-    st.caption(f"How to read this: {reads}")
+    """What stands under a figure: its table (folded), the download menu and, behind a button, how to read it."""
     with st.container(horizontal=True, vertical_alignment="top"):
         with st.expander("Table"):
             words = table_words.worded(table)
             st.dataframe(words, hide_index=True, column_config=COLUMNS, placeholder="", alt=f"The numbers of: {title}")
         downloads(figure, name=name, title=title, table=table, run_id=run_id)
+        with st.popover("Help", icon=":material/help:", help="How to read this figure"):
+            st.caption(f"How to read this: {formats.capital(reads)}")
 
 
 def downloads(figure: go.Figure, *, name: str, title: str, table: pd.DataFrame, run_id: str = "") -> None:

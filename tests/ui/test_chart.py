@@ -30,9 +30,16 @@ def opened() -> AppTest:
 
 def test_a_chart_has_title_reading_line_table_and_alt() -> None:
     test = opened()
-    assert "Two lines" in test.markdown[0].value and "up is more." in test.caption[0].value
+    assert "Two lines" in test.markdown[0].value
     assert test.dataframe[0].value["value"].tolist() == [0.25]
     assert test.get("plotly_chart")[0].proto.alt == "It rises from 1 to 2."
+
+
+def test_how_to_read_it_is_behind_a_button_with_a_name() -> None:
+    test = opened()
+    (reading,) = [box for box in test.get("popover") if any("How to read this" in c.value for c in box.caption)]
+    assert "Up is more." in reading.caption[0].value and reading.proto.popover.label == "Help"
+    assert len(test.caption) == 1
 
 
 def test_streamlits_own_template_is_kept_out() -> None:
