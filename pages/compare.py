@@ -12,7 +12,7 @@ sides, baseline = controls.choose(entries)
 compared = view.compare(sides, baseline)
 
 sentence.markdown(view.summary(compared), help=about("paired", "debiased", "discovery", "graft", "localizer"))
-view.who_is_who(compared)
+view.not_compared(compared)
 view.scores(compared)
 view.curves(compared)
 view.shared(compared)

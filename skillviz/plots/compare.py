@@ -1,6 +1,6 @@
 """Several runs beside each other: their values, and their differences from one of them, with intervals.
 
-A run goes by a short key (`A`, `B`, ...), which names its row; its style has the long name for the legend.
+A run's name stands beside its row, so there is no legend.
 """
 
 from __future__ import annotations
@@ -13,27 +13,30 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from skillviz.core.metrics import HEADLINE, Metric, metric_row
-from skillviz.plots.figure import blank, centers, error_bars, require
+from skillviz.plots.cells import shown as shown_name
+from skillviz.plots.figure import blank, centers, error_bars, require, wrapped
 from skillviz.plots.theme import INK, LOCALIZERS, Style, localizer_style, spare_style, template
 
 COLUMNS = ("run", "metric", "value", "low", "high")
 NOTHING = "No run has been scored yet."
-ROW, PANEL, HEAD = 26, 92, 48  # pixels of a run's row, of a panel's axis, of one legend
+ROW, PANEL, HEAD = 34, 92, 24  # pixels of a run's row, of a panel's axis, above the first panel
+LINE = 16  # pixels of a line of a run's name
+NAME = 18  # letters of a run's name in one line
 
 
-def run_styles(runs: Sequence[tuple[str, str, str]]) -> dict[str, Style]:
-    """The style of each run, given as (key, localizer, name): its localizer's colour, and marks of its base.
+def run_styles(runs: Sequence[tuple[str, str]]) -> dict[str, Style]:
+    """The style of each run, given as (name, localizer): its localizer's colour and, of the first one, its marks.
 
     The first run of a localizer has the localizer's marker and dash, the next ones those of localizers that are not
     there, so that no two runs are told apart by colour alone.
     """
-    first = {localizer: key for key, localizer, _ in reversed(runs)}
+    first = {localizer: name for name, localizer in reversed(runs)}
     absent = (style for name, style in LOCALIZERS.items() if name not in first)
     styles = {}
-    for key, localizer, name in runs:
+    for name, localizer in runs:
         base = localizer_style(localizer)
-        marks = base if first[localizer] == key else next(absent, spare_style(key))
-        styles[key] = Style(name, base.color, marks.symbol, marks.dash)
+        marks = base if first[localizer] == name else next(absent, spare_style(name))
+        styles[name] = Style(name, base.color, marks.symbol, marks.dash)
     return styles
 
 
@@ -79,28 +82,30 @@ def _panels(
     keys = [key for key in styles if (scores["run"] == key).any()]
     if not shown or not keys:
         return blank(NOTHING, theme, height or 300, _axis(metric_row(metrics[0]), baseline), "run")
-    tall = height or HEAD + HEAD * len(keys) // 2 + (PANEL + ROW * len(keys)) * len(shown)
+    names = [wrapped(shown_name(key, 60), NAME) for key in keys]
+    rows = sum(max(ROW, LINE * (1 + name.count("<br>"))) for name in names)
+    tall = height or HEAD + (PANEL + rows) * len(shown)
     figure = make_subplots(rows=len(shown), cols=1, vertical_spacing=min(84 / tall, 0.8 / len(shown)))
-    figure.update_layout(template=template(theme), height=tall)
+    figure.update_layout(template=template(theme), height=tall, showlegend=False, margin={"t": HEAD})
     for row, metric in enumerate(shown, start=1):
         words = metric_row(metric)
         for key in keys:
             hit = scores[(scores["metric"] == metric) & (scores["run"] == key)]
-            figure.add_trace(_dot(key, styles[key], hit, words, baseline, row == 1), row=row, col=1)
+            figure.add_trace(_dot(key, styles[key], hit, words, baseline), row=row, col=1)
         title = _axis(words, baseline)
         figure.update_xaxes(title_text=title, showgrid=True, range=_range(scores, metric, baseline), row=row, col=1)
-        order = {"type": "category", "categoryorder": "array", "categoryarray": keys[::-1], "dtick": 1}
-        figure.update_yaxes(title_text="run", showgrid=False, row=row, col=1, **order)
+        order = {"type": "category", "categoryorder": "array", "categoryarray": keys[::-1]}
+        figure.update_yaxes(title_text="run", showgrid=False, row=row, col=1, tickvals=keys, ticktext=names, **order)
     if baseline:
         line = {"color": INK[theme], "width": 1.5, "dash": "2px,3px"}
-        name = f"{styles[baseline].title} (baseline)"
-        figure.add_trace(go.Scatter(x=[None], y=[None], mode="lines", line=line, name=name), row=1, col=1)
         figure.add_vline(x=0, line=line, layer="below", row="all", col=1)
     return figure
 
 
 def _axis(words: Metric, baseline: str) -> str:
-    return f"{words.title}: run − {baseline}, {words.difference_unit}" if baseline else words.axis
+    if not baseline:
+        return words.axis
+    return wrapped(f"{words.title} − {shown_name(baseline, 60)}, {words.difference_unit}", 60)
 
 
 def _range(scores: pd.DataFrame, metric: str, baseline: str) -> list[float]:
@@ -113,7 +118,7 @@ def _range(scores: pd.DataFrame, metric: str, baseline: str) -> list[float]:
     return [low - air, high + air]
 
 
-def _dot(key: str, style: Style, rows: pd.DataFrame, words: Metric, baseline: str, is_named: bool) -> go.Scatter:
+def _dot(key: str, style: Style, rows: pd.DataFrame, words: Metric, baseline: str) -> go.Scatter:
     value, low, high = (rows[c].to_numpy(float) * words.scale for c in ("value", "low", "high"))
     center = centers(rows, words.scale)
     return go.Scatter(
@@ -122,7 +127,6 @@ def _dot(key: str, style: Style, rows: pd.DataFrame, words: Metric, baseline: st
         mode="markers",
         name=style.title,
         legendgroup=key,
-        showlegend=is_named,
         marker=style.marker(11),
         error_x=error_bars(center, low, high, 2, 4),
         hovertext=[_hover(*ends, words, baseline) for ends in zip(value, low, high, center, strict=True)],

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from skillviz.core import formats
 from skillviz.plots.cells import CIVIDIS, broken, matrix, numbers
-from skillviz.plots.figure import blank, canvas, colour_bar, ordered, require
+from skillviz.plots.figure import blank, canvas, colour_bar, require, wrapped
 from skillviz.plots.theme import DENSITY
 
 CHANCE = ("chance", "chance_low", "chance_high")
@@ -16,6 +16,7 @@ COLUMNS = ("row", "column", "value", *CHANCE)
 CELL, LOW_CELL, FRAME = 62, 34, 110
 FEW = 6  # regions up to which a cell has room for what chance would give on average
 FEWER = 3  # and up to which for the range of it, on a narrow screen too
+NAME = 18  # letters of a name in one line
 OFF = 5  # pixels between a row's name and its cells
 NOTHING = "There are no two regions to compare."
 KINDS = {
@@ -37,7 +38,8 @@ def overlap_map(
 
     Of more than FEWER regions, or where the range is missing, the mean by chance stands for it and the range is in the
     hover; of more than FEW both are there alone.
-    `shares`: row, column (keys of runs), value, chance, chance_low and chance_high (0..1; NaN where a region is empty).
+    `shares`: row, column (names, in their order), value, chance, chance_low and chance_high (0..1; NaN where a region
+    is empty).
     `kind` is `iou`, which is symmetric, or `overlap`: of the column's region, the share that lies in the row's too. The
     keys name an `of`; where rows and columns are of different kinds, `axes` are the titles of x and y.
     """
@@ -46,7 +48,7 @@ def overlap_map(
     require(shares, COLUMNS, "shares")
     title, y, x = (words.format(of) for words in KINDS[kind])
     x, y = axes or (x, y)
-    names, columns = ordered(shares["row"], ()), ordered(shares["column"], ())
+    names, columns = list(dict.fromkeys(shares["row"])), list(dict.fromkeys(shares["column"]))
     columns = names if set(names) == set(columns) else columns
     if not names:
         return blank(NOTHING, theme, height or 300, x, y)
@@ -77,10 +79,16 @@ def overlap_map(
     for axis, labels in ((figure.layout.xaxis, columns), (figure.layout.yaxis, names)):
         order = {"type": "category", "categoryorder": "array", "categoryarray": labels}
         axis.update(**order, showgrid=False, dtick=1, tickvals=labels)
-        axis.ticktext = [broken(name) if len(labels) > 3 else name for name in labels]
+        axis.ticktext = [_tick(name, len(labels)) for name in labels]
     figure.update_xaxes(showline=False)
     figure.update_yaxes(autorange="reversed", ticklabelstandoff=OFF)
     return figure
+
+
+def _tick(name: str, labels: int) -> str:
+    """A region's name in short lines; among many labels it is broken behind hyphens too."""
+    lines = wrapped(name, NAME).split("<br>")
+    return "<br>".join(broken(line) if labels > 3 else line for line in lines)
 
 
 def _cell(value: float, chance: np.ndarray) -> str:

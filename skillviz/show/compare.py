@@ -24,14 +24,14 @@ STATES = {"grafted": "grafts", "finetuned": "fine-tuned models"}
 @drawn_once
 def values(table: pd.DataFrame, marks: Mapping[str, Style], metrics: Sequence[str], state: str, theme: str) -> Exhibit:
     """What each run's model does, alone."""
-    beside = " and, as round marks, of the fine-tuned models" if state == "grafted" else ""
+    beside = "; the round mark is the fine-tuned model" if state == "grafted" else ""
     return Exhibit(
         name="compare_values",
-        title="Values",
+        title="Scores",
         figure=plots.values(table, marks, metrics, theme=theme),
-        reads=f"one mark a run: the values of the {STATES[state]}{beside}, with 95 % intervals over examples. "
-        f"{better_sides(metrics)} Where intervals overlap, only the differences can decide.",
-        alt=_alt_words("Values", table, marks),
+        reads=f"one mark per run: the {STATES[state]}, with 95% intervals over examples{beside}. "
+        f"{better_sides(metrics)} Where intervals overlap, look at the differences.",
+        alt=_alt_words("Scores", table),
         table=table,
         words=tuple(metrics),
     )
@@ -39,25 +39,30 @@ def values(table: pd.DataFrame, marks: Mapping[str, Style], metrics: Sequence[st
 
 @drawn_once
 def differences(
-    table: pd.DataFrame, marks: Mapping[str, Style], baseline: str, metrics: Sequence[str], theme: str
+    table: pd.DataFrame,
+    marks: Mapping[str, Style],
+    baseline: str,
+    metrics: Sequence[str],
+    theme: str,
+    height: int | None = None,
 ) -> Exhibit:
     """What each run's model does less the baseline's, on the same examples."""
     return Exhibit(
         name="compare_differences",
-        title=f"Differences from {baseline}",
-        figure=plots.differences(table, marks, baseline, metrics, theme=theme),
-        reads="the upright line is the baseline. A run whose interval leaves the line out differs; one whose interval "
-        "crosses it may not. Intervals are paired over the shared examples, one comparison at a time: of "
-        "twenty comparisons of equal models, about one leaves the line out by luck.",
-        alt=_alt_words(f"Differences from {baseline}", table, marks),
+        title=f"Difference from {baseline}",
+        figure=plots.differences(table, marks, baseline, metrics, theme=theme, height=height),
+        reads=f"the dotted line is {baseline}. Where an interval crosses it, there is no clear difference. "
+        f"{better_sides(metrics)} Intervals are 95%, paired over the shared examples, and not adjusted for their "
+        "number: of 20 comparisons of equal models, about one misses the line by chance.",
+        alt=_alt_words(f"Difference from {baseline}", table),
         table=table,
         words=("paired",),
     )
 
 
-def _alt_words(title: str, table: pd.DataFrame, marks: Mapping[str, Style]) -> str:
+def _alt_words(title: str, table: pd.DataFrame) -> str:
     words = [
-        f"{marks[str(run)].title} {metric_row(str(metric)).title} {metric_value(str(metric), value)}"
+        f"{run} {metric_row(str(metric)).title} {metric_value(str(metric), value)}"
         for run, metric, value in zip(table["run"], table["metric"], table["value"], strict=True)
     ]
     return f"{title}. " + "; ".join(words) + "."
@@ -72,10 +77,12 @@ def sizes(
     return Exhibit(
         name="compare_sizes",
         title=f"{metric_row(metric).heading} by region size",
-        figure=metric_by_size(points, metric, references=levels, per_run=(), styles=marks, theme=theme, height=HEIGHT),
-        reads="one line a run, at the sizes that it was evaluated at; a run of one size is a single mark. Vertical "
-        f"lines are 95 % intervals over examples. {plug_in_marks(metric)}".rstrip(),
-        alt=alt.sparsity(points.assign(localizer=points["localizer"].map(lambda key: marks[key].title)), metric),
+        figure=metric_by_size(
+            points, metric, references=levels, per_run=(), styles=marks, direct=True, theme=theme, height=HEIGHT
+        ),
+        reads="one line per run, at the sizes it was scored at; a run with one size is a single mark. Vertical lines "
+        f"are 95% intervals over examples. {plug_in_marks(metric)}".rstrip(),
+        alt=alt.sparsity(points, metric),
         table=points,
         words=("size", "chance"),
     )
@@ -83,7 +90,7 @@ def sizes(
 
 def reliability(bins: pd.DataFrame, marks: Mapping[str, Style], state: str, theme: str) -> Exhibit:
     """Accuracy against confidence of every run's model, in bins of equal width."""
-    title = f"Reliability of the {STATES[state]}, in {BINS} bins of equal width"
+    title = f"Reliability of the {STATES[state]} ({BINS} bins)"
     return calibration.reliability(bins, theme, "compare_reliability", title, marks)
 
 

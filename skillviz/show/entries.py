@@ -326,7 +326,7 @@ def level_labels(choices: Sequence[Entry], level: str) -> list[str]:
         return [f"{formats.share(entry.share)} ({formats.count(entry.size)})" for entry in choices]
     # `0`; where settings differ `0 · batch size 1024`; repetitions of one run by number
     names = list(differing([dict(entry.settings) for entry in choices]))
-    labels = [" · ".join([str(e.seed), *_setting_labels(e, names)]) for e in choices]
+    labels = [" · ".join([str(e.seed), *setting_labels(e, names)]) for e in choices]
     times: Counter[str] = Counter()
     for place, label in enumerate(labels):
         times[label] += 1
@@ -341,13 +341,13 @@ def run_labels(entries: Sequence[Entry]) -> dict[str, str]:
     for entry in entries:
         words = [pairs[entry.pair], localizer_style(entry.localizer).title, formats.share(entry.share)]
         names = [name for name, value in entry.settings if value != DEFAULTS[name]]
-        label = " · ".join([*words, f"seed {entry.seed}", *_setting_labels(entry, names)])
+        label = " · ".join([*words, f"seed {entry.seed}", *setting_labels(entry, names)])
         times[label] += 1
         labels[entry.id] = f"{label} · #{times[label]}" if times[label] > 1 else label
     return labels
 
 
-def _setting_labels(entry: Entry, names: Sequence[str]) -> list[str]:
+def setting_labels(entry: Entry, names: Sequence[str]) -> list[str]:
     """These settings as far as each fits into a box: the expression of a region by hand may be long."""
     settings = dict(entry.settings)
     labels = [setting_words(name, settings[name]) for name in names if settings[name] not in ("null", "{}")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skillviz.core import formats
+from skillviz.show import text
 from skillviz.tasks.demo_world import PREFIX
 
 PAPER_D, PAPER_SHARE = 85_054_464, 0.0001  # PAPER.md, section 2
@@ -19,26 +20,25 @@ def caution(base: str, d: int | None, share: float | None) -> str:
     if not is_toy(base):
         return ""
     return (
-        f"**Demo world**: a toy with {formats.count(d)} graftable entries, of which the region takes "
-        f"{formats.share(share)}. "
-        f"{papers()} What else it does not show: {PAGE}."
+        f"**Demo world**: a toy with {formats.count(d)} graftable parameters; the region is {formats.share(share)} of "
+        f"them. {papers()} Limits: {PAGE}."
     )
 
 
-def comparison_caution(names: list[str]) -> str:
-    """Beside a comparison; `names` are the runs of the demo world among those compared, none for an empty text."""
+def comparison_caution(names: list[str], compared: int) -> str:
+    """Under a comparison of so many runs; `names` are those of the demo world, none for an empty text."""
     if not names:
         return ""
-    listed = formats.listed([f"**{name}**" for name in names], len(names))
+    which = "" if len(names) == compared else f" ({formats.listed([text.plain(name) for name in names], len(names))})"
     return (
-        f"{listed} of the **demo world**, a toy with under a million graftable entries, which needs a larger share of "
-        f"them. {papers()} What else it does not show: {PAGE}."
+        f"**Demo world**{which}: a toy with under a million graftable parameters, so the skill needs a larger share of "
+        f"them. {papers()} Limits: {PAGE}."
     )
 
 
 def papers() -> str:
     """What the share is in the models of the paper."""
     return (
-        f"The paper's models have about {PAPER_D / 1e6:.0f} million, and about {formats.share(PAPER_SHARE)} of them is "
-        "enough for most of its tasks."
+        f"The paper's models have about {PAPER_D / 1e6:.0f} million, and about {formats.share(PAPER_SHARE)} is enough "
+        "for most tasks."
     )

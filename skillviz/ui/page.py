@@ -79,10 +79,14 @@ def begin_studies(name: str) -> StudyFolder:
             st.title(PAGES[name].question, anchor=False)
             study_choice.explain_none(experiments)
             st.stop()
-        study = study_choice.choose(choices)
-    st.caption(study_words.caption(study))
-    if study_words.is_demo(study):
-        st.caption(study_words.caution())
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            study = study_choice.choose(choices)
+            with st.popover("Details", icon=":material/info:"):
+                st.caption(study_words.caption(study))
+            if study_words.is_demo(study):
+                st.badge("demo world", color="gray", help=study_words.caution())
+    if study.record.status != "finished":
+        st.caption(study_words.how_far(study))
     st.title(PAGES[name].question, anchor=False)
     return study
 

@@ -65,13 +65,13 @@ def world(study: StudyFolder) -> str:
 def caption(study: StudyFolder) -> str:
     """One line that names the study in full: what made it, when, how long it took, and on what."""
     record = study.record
-    parts = [f"`{study.name}`", _how_far(study)]
+    parts = [f"`{study.name}`", how_far(study)]
     parts += [f"in {formats.seconds(record.seconds)}"] if record.seconds else []
     parts += [f"on {text.plain(record.device)}"] if record.device else []
     return " · ".join([*parts, f"`{command(study)}`"])
 
 
-def _how_far(study: StudyFolder) -> str:
+def how_far(study: StudyFolder) -> str:
     """`made 22 Nov 2026, 11:31 UTC`; of one that is not whole how it ended and what is there."""
     record = study.record
     when = f" {formats.day(record.finished)}" if record.finished else ""
@@ -125,8 +125,8 @@ def is_demo(study: StudyFolder) -> bool:
 def caution() -> str:
     """What a study of the demo world does not show."""
     return (
-        "**Demo world**: small models and tasks of our own making. It shows how to read the experiment and is "
-        "no evidence about the paper's models (docs/demo-world.md)."
+        "**Demo world**: small models and tasks of our own. It shows how to read the experiment and is no evidence about "
+        "the paper's models (docs/demo-world.md)."
     )
 
 
@@ -135,9 +135,8 @@ def missing(experiments: Sequence[str]) -> str:
     titles = [experiment_title(name) for name in experiments]
     which = f"the experiment **{titles[0]}**" if len(titles) == 1 else f"one of **{formats.listed(titles, 20)}**"
     return (
-        f"**No study of this is stored yet.** This page shows {which}. A study is a set of fine-tunes and "
-        "localizations whose numbers are put together with intervals over seeds. Start it on the page Studies, which "
-        "says first how long it takes, or in a terminal:"
+        f"**No such study is stored yet.** This page shows {which}. A study is a set of fine-tuned models and "
+        "regions, with intervals over seeds. Start it on the page Studies, which estimates the time, or in a terminal:"
     )
 
 
@@ -149,14 +148,14 @@ def commands(experiments: Sequence[str], scale: str = "demo") -> str:
 def other_page(study: StudyFolder) -> str:
     """That the address names a study which another page shows."""
     title = experiment_title(study.record.experiment)
-    return f"This address names `{study.name}`, a study of {title}, which this page does not show."
+    return f"This link names `{study.name}`, a study of {title}. This page does not show it."
 
 
 def unknown(name: str) -> str:
     """That the address names a study that is not here."""
     return (
-        f"This address names the study {text.plain(name)}, which cannot be found here: deleted, or kept in another "
-        "folder of runs (`SKILLVIZ_RUNS`)."
+        f"This link names the study {text.plain(name)}, which is not here. It may be deleted, or in another runs folder "
+        "(`SKILLVIZ_RUNS`)."
     )
 
 

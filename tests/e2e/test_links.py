@@ -32,7 +32,7 @@ def links(ids: dict[str, str]) -> dict[str, tuple[dict[str, str], str]]:
             {**run, "split": "validation", "bins": "7", "kind": "mass", "scaled": "no", "pretrained": "yes"},
             "with 7 bins of equal mass on 60 examples",
         ),
-        "compare": ({"runs": runs, "baseline": ids["movement"], "metric": "ece"}, "Differences from B"),
+        "compare": ({"runs": runs, "baseline": ids["movement"], "metric": "ece"}, "Difference from top movement"),
         "runs": (
             {"search": "sst2", "localizers": "movement,random", "from": "you", "chosen": ids["random"]},
             "Chosen run",
@@ -55,11 +55,12 @@ def test_links_with_choices_open_the_same_view_on_a_fresh_server(made: Made, ser
 def test_what_is_chosen_in_one_browser_is_seen_in_another(made: Made, address: str, visit: Visit) -> None:
     ids = made[1]
     page = visit(f"{address}/compare?run={ids['stagewise0']}")
+    page.get_by_role("button", name="Quick sets").click()
     page.get_by_role("button", name="All seeds of stagewise").click()
     expect(page, runs=f"{ids['stagewise0']},{ids['stagewise1']}")
     settle(page)
     copy = visit(page.url)
-    copy.get_by_text("A stagewise, seed 0").first.wait_for()
+    copy.get_by_text("stagewise, seed 0").first.wait_for()
     expect(copy, **query(page))
 
 

@@ -24,7 +24,7 @@ from tests.visitor import confirmed
 RUN_PAGES = [name for name, entry in PAGES.items() if entry.group == "This run"]
 FIGURES = {  # of these runs; no study is stored here: test_study_pages.py
     "overview": 2, "region": 2, "sparsity": 2, "calibration": 3, "interpolation": 2, "transfer": 2, "examples": 7,
-    "surgery": 1, "runs": 0, "launch": 0, "compare": 6, "tour": 0,
+    "surgery": 1, "runs": 0, "launch": 0, "compare": 5, "tour": 0,
     "methods": 0, "tasks": 0, "continual": 0, "studies": 0, "paper": 0,
 }  # fmt: skip
 
@@ -113,13 +113,15 @@ def test_what_the_small_world_does_not_show_is_said_where_a_run_of_it_is(name: s
     toy, _, other, _ = toys
     told = next(m.proto.help for m in opened(name, run=toy).markdown if "Demo world" in m.proto.help)
     d = library().open(toy).record.d
-    assert f"{d:,} graftable entries" in told and "3\N{NO-BREAK SPACE}%" in told and "docs/demo-world.md" in told
+    assert f"{d:,} graftable parameters" in told and "3\N{NO-BREAK SPACE}%" in told and "docs/demo-world.md" in told
     assert "demo world" not in words(opened(name, run=other))
 
 
 def test_a_comparison_tells_which_runs_are_of_the_small_world(toys: list[str]) -> None:
     one, two, *others = toys
-    assert "**A** and **C** of the **demo world**" in words(opened("compare", runs=f"{one},{others[0]},{two}"))
+    mixed = words(opened("compare", runs=f"{one},{others[0]},{two}")).replace("\\", "")
+    assert "**Demo world** (" in mixed and "Demo world**: a toy" not in mixed
+    assert "**Demo world**: a toy" in words(opened("compare", runs=f"{one},{two}"))
     alone = opened("compare", runs=",".join(others))
     assert len(charts(alone)) == FIGURES["compare"] and "demo world" not in words(alone)
 

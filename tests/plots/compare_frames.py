@@ -10,12 +10,12 @@ from skillviz.plots.overlap import COLUMNS
 from tests.plots import frames
 
 RUNS = (
-    ("A", "stagewise", "A stagewise, seed 0"),
-    ("B", "stagewise", "B stagewise, seed 1"),
-    ("C", "stagewise", "C stagewise, seed 2"),
-    ("D", "frank-wolfe", "D Frank-Wolfe, seed 0"),
-    ("E", "movement", "E top movement, seed 0"),
-    ("F", "random", "F random, seed 0"),
+    ("stagewise, seed 0", "stagewise"),
+    ("stagewise, seed 1", "stagewise"),
+    ("stagewise, seed 2", "stagewise"),
+    ("Frank-Wolfe, seed 0", "frank-wolfe"),
+    ("top movement, seed 0", "movement"),
+    ("random, seed 0", "random"),
 )
 STYLES = run_styles(RUNS)
 KEYS = tuple(STYLES)
@@ -34,17 +34,17 @@ def scores() -> pd.DataFrame:
 
 
 def differences() -> pd.DataFrame:
-    """Differences of five runs from A."""
+    """Differences of five runs from the first."""
     table = scores()
-    first = table[table["run"] == "A"].set_index("metric")["value"]
+    first = table[table["run"] == KEYS[0]].set_index("metric")["value"]
     centre = table["metric"].map(first)
-    return table.assign(**{c: table[c] - centre for c in ("value", "low", "high")})[table["run"] != "A"]
+    return table.assign(**{c: table[c] - centre for c in ("value", "low", "high")})[table["run"] != KEYS[0]]
 
 
 def curve() -> pd.DataFrame:
     """Curves of the six runs, under their keys."""
     table = frames.curve(seeds=1)
-    return pd.concat([table[table["localizer"] == name].assign(localizer=key) for key, name, _ in RUNS])
+    return pd.concat([table[table["localizer"] == name].assign(localizer=key) for key, name in RUNS])
 
 
 def reliability() -> pd.DataFrame:

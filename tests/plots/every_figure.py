@@ -68,7 +68,11 @@ FIGURES: dict[str, tuple[Draw, Callable[[], pd.DataFrame], dict[str, Any]]] = {
         {"styles": several.STYLES},
     ),
     "run_values": (compare.values, several.scores, {"styles": several.STYLES}),
-    "run_differences": (compare.differences, several.differences, {"styles": several.STYLES, "baseline": "A"}),
+    "run_differences": (
+        compare.differences,
+        several.differences,
+        {"styles": several.STYLES, "baseline": several.KEYS[0]},
+    ),
     "runs_reliability": (calibration.reliability_diagram, several.reliability, {"styles": several.STYLES}),
     "overlap_iou": (overlap.overlap_map, several.shares, {}),
     "overlap_asymmetric": (overlap.overlap_map, several.shares, {"kind": "overlap"}),

@@ -47,7 +47,7 @@ def test_the_first_run_is_at_the_top_left_and_the_scale_is_whole() -> None:
 
 def test_an_empty_region_has_empty_cells() -> None:
     frame = several.shares()
-    frame.loc[frame["column"] == "B", "value"] = np.nan
+    frame.loc[frame["column"] == several.KEYS[1], "value"] = np.nan
     assert overlap_map(frame).data[1].text[1] == "" == heat(frame).hovertext[0][1]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pandas as pd
 
 from skillviz.show.entries import Entry, run_labels
@@ -32,6 +34,11 @@ def three_sides(**changed) -> list:
     return list(sides(entries, [FakeRun()] * 3))
 
 
+def chips(line: str) -> str:
+    """The line without the signs and colours of its chips."""
+    return re.sub(r":\w+-badge\[:material/\w+: ([^]]+)\]", r"\1", line)
+
+
 def test_better_and_worse_only_where_the_interval_leaves_out_zero() -> None:
     rows = table(
         ("B", "accuracy", 0.03, 0.01, 0.05, 100, 0.002, 9, 1),
@@ -40,10 +47,22 @@ def test_better_and_worse_only_where_the_interval_leaves_out_zero() -> None:
         ("C", "ece", -0.03, -0.05, -0.01, 100, None, None, None),
     )
     summary = view.summary_words(rows, three_sides()[0], ("accuracy", "ece", "nll"), "grafts")
-    *_, accuracy, ece, _, many = summary.split("\n")
-    assert "Of 4 comparisons, 3 exclude zero; chance alone would give about 0.2. 3 hold" in many
-    assert "**B** is better, +3.0 points" in accuracy and "**C** cannot be told from it" in accuracy
-    assert "**B** is worse" in ece and "**C** is better" in ece
+    accuracy, ece = chips(summary).split("  \n")
+    assert "**B** better +3.0 points (1.0–5.0)" in accuracy and "**C** no clear difference" in accuracy
+    assert "**B** worse" in ece and "**C** better" in ece
+
+
+def test_the_only_other_run_has_its_interval_whatever_the_verdict() -> None:
+    rows = table(("B", "accuracy", 0.03, -0.01, 0.05, 100, 0.3, 5, 2))
+    assert "**B** no clear difference +3.0 points (−1.0 to 5.0)" in chips(
+        view.summary_words(rows, three_sides()[0], ("accuracy", "ece", "nll"), "grafts")
+    )
+
+
+def test_names_of_runs_are_never_read_as_markdown() -> None:
+    rows = table(("![x](http://x)", "accuracy", 0.03, 0.01, 0.05, 100, 0.002, 9, 1))
+    assert "![x](" not in view.summary_words(rows, three_sides()[0], ("accuracy",), "grafts")
+    assert "![x](" not in "".join(view.mcnemar(rows, "![x](http://x)"))
 
 
 def test_without_a_shared_example_nothing_is_claimed() -> None:
@@ -53,7 +72,7 @@ def test_without_a_shared_example_nothing_is_claimed() -> None:
 def test_mcnemar_in_words() -> None:
     rows = table(("B", "accuracy", 0.03, 0.01, 0.05, 1821, 0.0000001, 90, 10))
     (line,) = view.mcnemar(rows, "A")
-    assert all(number in line for number in ("**B**", "below 0.001", "1,821", "90 only B", "10 only A"))
+    assert all(number in line for number in ("**B**", "below 0.001", "1,821", "right on 90", "A on 10"))
     assert view.mcnemar(table(("B", "f1", 0.0, 0.0, 0.0, 9, None, None, None)), "A") == []
 
 

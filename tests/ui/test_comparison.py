@@ -20,7 +20,10 @@ from skillviz.show.entries import entry_of
 from skillviz.ui.pages.compare import comparison
 from skillviz.ui.pages.compare.comparison import Side, spec_differences
 from tests.fake_run import fake_run
+from tests.show.test_entries import entry
 from tests.ui.shared_store import SMALL
+
+FIRST, SECOND, THIRD = "stagewise, seed 0", "stagewise, seed 1", "top movement, seed 0"
 
 
 def sides_of(*runs: Run) -> tuple[Side, ...]:
@@ -47,23 +50,28 @@ def elsewhere(store: Store) -> Run:
 
 
 def test_names_say_what_differs_and_nothing_else(store: Store, three: tuple[Side, ...]) -> None:
-    assert [side.name for side in three] == ["A stagewise, seed 0", "B stagewise, seed 1", "C top movement, seed 0"]
+    assert [side.name for side in three] == [FIRST, SECOND, THIRD]
     runs = (three[0].run, few(store, sizes=("10%",)))
     assert [side.name for side in sides_of(*runs)] == [
-        "A stagewise, 0.99\N{NO-BREAK SPACE}%",
-        "B stagewise, 10.0\N{NO-BREAK SPACE}%",
+        "stagewise, 0.99\N{NO-BREAK SPACE}%",
+        "stagewise, 10.0\N{NO-BREAK SPACE}%",
     ]
 
 
-def test_repetitions_are_told_apart_by_the_end_of_their_ids(store: Store, three: tuple[Side, ...]) -> None:
-    first, again = sides_of(three[0].run, few(store))
-    assert first.name != again.name and again.name.endswith(again.run.id[-6:])
+def test_repetitions_have_a_number(store: Store, three: tuple[Side, ...]) -> None:
+    assert [side.name for side in sides_of(three[0].run, few(store))] == ["stagewise", "stagewise, #2"]
+
+
+def test_settings_that_differ_are_in_the_name() -> None:
+    plain = entry(id="one")
+    settings = tuple((name, "7" if name == "steps" else value) for name, value in plain.settings)
+    assert comparison.short_names([plain, entry(id="two", settings=settings)]) == ["stagewise", "stagewise, steps 7"]
 
 
 def test_other_pairs_are_named(three: tuple[Side, ...], elsewhere: Run) -> None:
     assert [side.name for side in sides_of(three[0].run, elsewhere)] == [
-        "A stagewise, tiny-sst2 · sst2",
-        "B stagewise, tiny-mrpc · mrpc",
+        "stagewise, sst2 · tiny-base",
+        "stagewise, mrpc · tiny-base",
     ]
 
 
@@ -72,52 +80,52 @@ def test_runs_of_other_data_are_not_paired_and_the_reason_is_said(three: tuple[S
     assert comparison.unlike(three[1], three[0]) == ""
     assert comparison.unlike(other, baseline) == "it was scored on another task (mrpc, not sst2)"
     note = baseline.record.task.model_copy(update={"fingerprint": "d" * 64})
-    changed = Side("B", "B", baseline.entry, Run(baseline.run.path, baseline.record.model_copy(update={"task": note})))
+    changed = Side("other", baseline.entry, Run(baseline.run.path, baseline.record.model_copy(update={"task": note})))
     assert "sha256" in comparison.unlike(changed, baseline)
-    unscored = Side("B", "B", baseline.entry, Run(baseline.run.path, baseline.record.model_copy(update={"task": None})))
+    unscored = Side("other", baseline.entry, Run(baseline.run.path, baseline.record.model_copy(update={"task": None})))
     assert "does not say" in comparison.unlike(unscored, baseline)
 
 
 def test_values_are_the_stored_ones_and_a_shared_finetuned_model_is_one_row(three: tuple[Side, ...]) -> None:
     table = comparison.values(three, "grafted", ("accuracy", "ece"))
-    assert list(dict.fromkeys(table["run"])) == ["A", "B", "C", "tuned"]
+    assert list(dict.fromkeys(table["run"])) == [FIRST, SECOND, THIRD, "fine-tuned"]
     stored = three[1].record.metrics["test"].states["grafted"]["ece"]
-    row = table[(table["run"] == "B") & (table["metric"] == "ece")].iloc[0]
+    row = table[(table["run"] == SECOND) & (table["metric"] == "ece")].iloc[0]
     assert (row["value"], row["low"], row["high"]) == (stored.value, stored.low, stored.high)
-    assert "tuned" not in set(comparison.values(three, "finetuned", ("accuracy",))["run"])
+    assert "fine-tuned" not in set(comparison.values(three, "finetuned", ("accuracy",))["run"])
 
 
 def test_finetuned_models_of_several_pairs_are_named_by_their_runs(three: tuple[Side, ...], elsewhere: Run) -> None:
     sides = sides_of(three[0].run, elsewhere, three[1].run)
-    assert list(comparison.tuned(sides)) == ["tuned A, C", "tuned B"]
+    assert list(comparison.finetuned(sides)) == ["fine-tuned, sst2 · tiny-base", "fine-tuned, mrpc · tiny-base"]
 
 
 def answers_of(sides: tuple[Side, ...], state: str = "grafted") -> dict[str, Answers]:
-    return {side.key: comparison.answers(side.run, side.run.predictions(), state) for side in sides}
+    return {side.name: comparison.answers(side.run, side.run.predictions(), state) for side in sides}
 
 
 def test_differences_are_those_of_each_pair(three: tuple[Side, ...]) -> None:
     answers = answers_of(three)
-    table = less_baseline(answers, "A", ("accuracy", "nll"), 1).set_index(["run", "metric"])
-    for key in "BC":
+    table = less_baseline(answers, FIRST, ("accuracy", "nll"), 1).set_index(["run", "metric"])
+    for key in (SECOND, THIRD):
         for metric in ("accuracy", "nll"):
-            wanted = metric_difference(answers[key].logits, answers["A"].logits, answers["A"].labels, metric)
+            wanted = metric_difference(answers[key].logits, answers[FIRST].logits, answers[FIRST].labels, metric)
             row = table.loc[(key, metric)]
             assert (row["value"], row["low"], row["high"]) == pytest.approx(wanted[:3], rel=1e-9, abs=1e-12)
-        test = mcnemar(answers[key].logits, answers["A"].logits, answers["A"].labels)
+        test = mcnemar(answers[key].logits, answers[FIRST].logits, answers[FIRST].labels)
         row = table.loc[(key, "accuracy")]
         assert (row["p"], row["only_run_right"], row["only_baseline_right"]) == (test.p, test.n10, test.n01)
         assert pd.isna(table.loc[(key, "nll")]["p"]) and row["n"] == 120
-    assert "A" not in table.index.get_level_values("run")
+    assert FIRST not in table.index.get_level_values("run")
 
 
 def test_only_shared_examples_count_whatever_their_order(three: tuple[Side, ...]) -> None:
     answers = answers_of(three)
     even = np.arange(0, 120, 2)
-    one = answers["B"]
+    one = answers[SECOND]
     part = Answers(one.ids[even], one.labels[even], one.logits[even])
-    table = less_baseline({"A": answers["A"], "B": part}, "A", ("accuracy",), 1)
-    base = answers["A"]
+    table = less_baseline({"A": answers[FIRST], "B": part}, "A", ("accuracy",), 1)
+    base = answers[FIRST]
     wanted = metric_difference(part.logits, base.logits[even], part.labels, "accuracy")
     assert (table["n"].item(), table["value"].item()) == (60, pytest.approx(wanted.value))
     apart = Answers(np.array(["elsewhere-1"]), one.labels[:1], one.logits[:1])
@@ -126,14 +134,14 @@ def test_only_shared_examples_count_whatever_their_order(three: tuple[Side, ...]
 
 
 def test_the_finetuned_model_of_one_pair_does_not_differ_from_itself(three: tuple[Side, ...]) -> None:
-    table = less_baseline(answers_of(three, "finetuned"), "A", ("accuracy", "ece"), 1)
+    table = less_baseline(answers_of(three, "finetuned"), FIRST, ("accuracy", "ece"), 1)
     assert (table[["value", "low", "high"]] == 0).all(axis=None)
 
 
-def test_curves_and_bins_go_under_the_letters(three: tuple[Side, ...]) -> None:
-    tables = {side.key: side.run.curve() for side in three}
+def test_curves_and_bins_go_under_the_names(three: tuple[Side, ...]) -> None:
+    tables = {side.name: side.run.curve() for side in three}
     curve = comparison.curves(three, tables, "test")
-    assert set(curve["localizer"]) == {"A", "B", "C"} and set(curve["split"]) == {"test"}
+    assert set(curve["localizer"]) == {FIRST, SECOND, THIRD} and set(curve["split"]) == {"test"}
     bins = comparison.bins(answers_of(three))
     assert bins.groupby("state")["count"].sum().tolist() == [120] * 3
 
@@ -151,17 +159,18 @@ def test_shares_have_their_chance_beside_them() -> None:
 
 def with_spec(side: Side, **changed) -> Side:
     spec = RunSpec(**{**side.run.spec.model_dump(), **changed})
-    return Side(side.key, side.name, side.entry, Run(Path("x"), side.record.model_copy(update={"spec": spec})))
+    return Side(side.name, side.entry, Run(Path("x"), side.record.model_copy(update={"spec": spec})))
 
 
 def test_specs_show_only_what_differs_with_defaults_named(three: tuple[Side, ...]) -> None:
     other = with_spec(three[1], steps=50, options={"lr": 0.1})
     table = spec_differences((three[0], other), three[0]).set_index("field")
-    assert list(table.index) == ["seed", "steps", "option lr"]
+    assert list(table.index) == ["run", "seed", "steps", "option lr"]
+    assert table.loc["run"].tolist() == [three[0].run.id, three[1].run.id]
     assert table.loc["seed"].tolist() == ["0 (default)", "≠ 1"]
     assert table.loc["steps"].tolist() == ["not given (default)", "≠ 50"]
     assert table.loc["option lr"].tolist() == ["not given (default)", "≠ 0.1"]
-    assert spec_differences((three[0], with_spec(three[0])), three[0]).empty
+    assert spec_differences((three[0], with_spec(three[0])), three[0])["field"].tolist() == ["run"]
 
 
 def test_a_switch_and_an_empty_list_are_words(three: tuple[Side, ...]) -> None:
@@ -174,4 +183,4 @@ def test_a_switch_and_an_empty_list_are_words(three: tuple[Side, ...]) -> None:
 
 def test_a_base_that_is_called_like_no_default_is_not_a_default(three: tuple[Side, ...]) -> None:
     table = spec_differences((three[0], with_spec(three[1], base="-", seed=0)), three[0])
-    assert table["B"].tolist() == ["≠ -"]
+    assert table.set_index("field").loc["base", SECOND] == "≠ -"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,20 +24,18 @@ from skillviz.plots.theme import Style, localizer_style, state_style
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
-from skillviz.show import text
-from skillviz.show.entries import Entry, headline_split
+from skillviz.show.entries import Entry, headline_split, pair_labels, setting_labels
 
-LETTERS = "ABCDEF"
-FEWEST, MOST = 2, len(LETTERS)
+FEWEST, MOST = 2, 6
 UNSET, DEFAULT, DIFFERS = "not given", " (default)", "≠ "
+RUN, FINETUNED = "run", "fine-tuned"
 WITHOUT_DEFAULT = ("base", "finetuned", "task")
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of the runs; `key` is its letter, `name` the letter with what tells it from the others."""
+    """One of the runs; `name` is its localizer with what tells it from the others, and is its key in every table."""
 
-    key: str
     name: str
     entry: Entry
     run: Run
@@ -48,30 +47,30 @@ class Side:
 
 
 def sides(entries: Sequence[Entry], runs: Sequence[Run]) -> tuple[Side, ...]:
-    """The runs under letters, in their order."""
-    rows = zip(LETTERS, short_names(entries), entries, runs, strict=False)
-    return tuple(Side(key, f"{key} {name}", entry, run) for key, name, entry, run in rows)
+    """The runs with their names, in their order."""
+    return tuple(map(Side, short_names(entries), entries, runs))
 
 
 def short_names(entries: Sequence[Entry]) -> list[str]:
-    """`stagewise`, and of pair, size, seed and settings what differs among the entries; ids where nothing does."""
+    """`stagewise`, and of pair, size, seed and settings what differs among the entries; repetitions have a number."""
+    pairs, times, names = pair_labels(entries), Counter[str](), []
     parts = [
-        {
-            "pair": f"{text.last_part(e.finetuned)} · {e.task}",
-            "base": text.last_part(e.base),
-            "share": formats.share(e.share),
-            "seed": f"seed {e.seed}",
-        }
-        for e in entries
+        {"pair": pairs[entry.pair], "share": formats.share(entry.share), "seed": f"seed {entry.seed}"}
+        for entry in entries
     ]
-    columns = [[localizer_style(e.localizer).title for e in entries], *differing(parts).values()]
-    names = [", ".join(words) for words in zip(*columns, strict=True)]
-    return [f"{n}, {e.id[-6:]}" if names.count(n) > 1 else n for n, e in zip(names, entries, strict=True)]
+    fields = differing(parts)
+    settings = list(differing([dict(entry.settings) for entry in entries]))
+    for place, entry in enumerate(entries):
+        words = [localizer_style(entry.localizer).title, *(values[place] for values in fields.values())]
+        name = ", ".join([*words, *setting_labels(entry, settings)])
+        times[name] += 1
+        names.append(f"{name}, #{times[name]}" if times[name] > 1 else name)
+    return names
 
 
 def unlike(side: Side, baseline: Side) -> str:
     """Why no paired difference to the baseline can be taken: a clause, or nothing where it can."""
-    if side.key == baseline.key:
+    if side.name == baseline.name:
         return ""
     one, other = side.record.task, baseline.record.task
     if one is None or other is None:
@@ -93,40 +92,42 @@ def metrics_of(baseline: Side) -> tuple[str, ...]:
 def values(runs: Sequence[Side], state: str, metrics: Sequence[str]) -> pd.DataFrame:
     """run, metric, value, debiased, low, high of one state, as the runs stored them; beside grafts, fine-tuned too.
 
-    A fine-tuned model that several runs share is one row, under `tuned` and their letters.
+    A fine-tuned model that several runs share is one row.
     """
-    rows = [row for side in runs for row in _rows(side.key, side, state, metrics)]
+    rows = [row for side in runs for row in _rows(side.name, side, state, metrics)]
     if state == "grafted":
-        rows += [row for key, side in tuned(runs).items() for row in _rows(key, side, "finetuned", metrics)]
+        rows += [row for name, side in finetuned(runs).items() for row in _rows(name, side, "finetuned", metrics)]
     frame = pd.DataFrame(rows, columns=["run", "metric", "value", "debiased", "low", "high"])
     return frame.astype({name: "float64" for name in ("value", "debiased", "low", "high")})
 
 
-def tuned(runs: Sequence[Side]) -> dict[str, Side]:
-    """One run for each fine-tuned model and data set, by `tuned` or, where there are several, `tuned A, C`."""
-    groups: dict[tuple[str, ...], list[Side]] = {}
+def finetuned(runs: Sequence[Side]) -> dict[str, Side]:
+    """One run for each fine-tuned model and data set, by `fine-tuned` or, where there are several, `fine-tuned cr`."""
+    first: dict[tuple[str, ...], Side] = {}
     for side in runs:
-        groups.setdefault(side.entry.pair, []).append(side)
-    names = ["tuned" if len(groups) == 1 else f"tuned {', '.join(s.key for s in group)}" for group in groups.values()]
-    return {name: group[0] for name, group in zip(names, groups.values(), strict=True)}
+        first.setdefault(side.entry.pair, side)
+    if len(first) == 1:
+        return {FINETUNED: runs[0]}
+    pairs = pair_labels([side.entry for side in runs])
+    return {f"{FINETUNED}, {pairs[pair]}": side for pair, side in first.items()}
 
 
-def _rows(key: str, side: Side, state: str, metrics: Sequence[str]) -> list[dict[str, Any]]:
+def _rows(name: str, side: Side, state: str, metrics: Sequence[str]) -> list[dict[str, Any]]:
     scores = side.record.metrics.get(headline_split(side.record))
     estimates = scores.states.get(state, {}) if scores else {}
-    return [{"run": key, "metric": m, **estimates[m].columns()} for m in metrics if m in estimates]
+    return [{"run": name, "metric": m, **estimates[m].columns()} for m in metrics if m in estimates]
 
 
 def styles(sides: Sequence[Side], finetuned: Sequence[str] = ()) -> dict[str, Style]:
     """Colour and marks of each run, and of the fine-tuned models under these names."""
     style = state_style("finetuned")
-    others = {key: Style(f"fine-{key}", style.color, style.symbol, style.dash) for key in finetuned}
-    return run_styles([(side.key, side.entry.localizer, side.name) for side in sides]) | others
+    others = {name: Style(name, style.color, style.symbol, style.dash) for name in finetuned}
+    return run_styles([(side.name, side.entry.localizer) for side in sides]) | others
 
 
 def curves(runs: Sequence[Side], tables: Mapping[str, pd.DataFrame], split: str) -> pd.DataFrame:
-    """The runs' curves as one, each under its letter in the column `localizer`."""
-    parts = [tables[side.key].assign(localizer=side.key, dataset="") for side in runs]
+    """The runs' curves as one, each under its name in the column `localizer`."""
+    parts = [tables[side.name].assign(localizer=side.name, dataset="") for side in runs]
     whole = pd.concat(parts, ignore_index=True)
     return whole[whole["split"] == split]
 
@@ -147,28 +148,31 @@ def answers(run: Run, predictions: pd.DataFrame, state: str) -> Answers:
 
 
 def bins(answers_by_run: Mapping[str, Answers]) -> pd.DataFrame:
-    """The reliability tables of the runs, each under its letter in the column `state`."""
+    """The reliability tables of the runs, each under its name in the column `state`."""
     parts = [
-        reliability(one.logits, one.labels, BINS).assign(state=key)
-        for key, one in answers_by_run.items()
+        reliability(one.logits, one.labels, BINS).assign(state=name)
+        for name, one in answers_by_run.items()
         if len(one.ids)
     ]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(COLUMNS))
 
 
 def spec_differences(runs: Sequence[Side], baseline: Side) -> pd.DataFrame:
-    """One row a field in which the specs differ, one column a run; what differs from the baseline begins with ≠."""
+    """The runs' ids and, one row each, the fields in which their specs differ; a column a run.
+
+    What differs from the baseline begins with ≠.
+    """
     defaults = _fields(RunSpec(base="-", finetuned="-", task="-"))
-    rows = []
+    rows: list[dict[str, str]] = [{"field": RUN, **{side.name: side.run.id for side in runs}}]
     for field, texts in differing([_fields(side.run.spec) for side in runs]).items():
-        by_run = {side.key: value for side, value in zip(runs, texts, strict=True)}
+        by_run = {side.name: value for side, value in zip(runs, texts, strict=True)}
         cells = {
-            key: f"{DIFFERS if value != by_run[baseline.key] else ''}{UNSET if value is None else value}"
+            name: f"{DIFFERS if value != by_run[baseline.name] else ''}{UNSET if value is None else value}"
             f"{DEFAULT if value == defaults.get(field) and field not in WITHOUT_DEFAULT else ''}"
-            for key, value in by_run.items()
+            for name, value in by_run.items()
         }
         rows.append({"field": field, **cells})
-    return pd.DataFrame(rows, columns=["field", *(side.key for side in runs)])
+    return pd.DataFrame(rows, columns=["field", *(side.name for side in runs)])
 
 
 def _fields(spec: RunSpec) -> dict[str, str | None]:

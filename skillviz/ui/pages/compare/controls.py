@@ -24,25 +24,24 @@ NONE = "none"  # in the address: the reader chose no run
 def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side]:
     """The chosen runs and the baseline among them; explains and stops where there are fewer than two."""
     if not entries:
-        st.info(
-            "No run is finished yet, so there is nothing to compare. How far each is, and what failed, stands here:"
-        )
+        st.info("No run is finished yet, so there is nothing to compare. *Runs* shows the progress of each.")
         st.page_link(page_table.PAGES["runs"].link(), label="Show all runs")
         st.stop()
     by_id, names = {entry.id: entry for entry in entries}, run_labels(entries)
     _fill_box(entries, by_id)
-    ids = st.multiselect(
-        f"Runs to compare, {FEWEST} to {MOST}",
-        [entry.id for entry in offered(entries, st.session_state[KEY])],
-        key=KEY,
-        format_func=lambda run_id: names.get(run_id, run_id),
-        max_selections=MOST,
-        placeholder="choose runs",
-        help="Type a part of a name. Runs are lettered in the order in which they stand here.",
-    )
-    address.keep(RUNS, ",".join(ids) or NONE)
-    left, right = st.columns([3, 2], vertical_alignment="bottom")
+    left, middle, right = st.columns([5, 2, 1.4], vertical_alignment="bottom")
     with left:
+        ids = st.multiselect(
+            f"Runs ({FEWEST} to {MOST})",
+            [entry.id for entry in offered(entries, st.session_state[KEY])],
+            key=KEY,
+            format_func=lambda run_id: names.get(run_id, run_id),
+            max_selections=MOST,
+            placeholder="Choose runs",
+            help="Type part of a name to search.",
+        )
+    address.keep(RUNS, ",".join(ids) or NONE)
+    with right.popover("Quick sets", icon=":material/bolt:", width="stretch"):
         _buttons(entries, by_id[_starting_run(ids, entries)])
         variants_switch(entries)
     if len(ids) < FEWEST:
@@ -51,8 +50,8 @@ def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side]:
     with page.explained():
         chosen_sides = sides([by_id[run_id] for run_id in ids], cache.runs(ids))
     titles = {side.run.id: side.name for side in chosen_sides}
-    with right:
-        help_text = "Differences are taken from this run."
+    with middle:
+        help_text = "The run that the others are compared with."
         chosen = controls.select(BASELINE, "Baseline", ids, ids[0], shown=titles.get, help=help_text)
     return chosen_sides, next(side for side in chosen_sides if side.run.id == chosen)
 
@@ -131,20 +130,19 @@ def _starting_run(ids: Sequence[str], entries: Sequence[Entry]) -> str:
 def _buttons(entries: Sequence[Entry], like: Entry) -> None:
     title = localizer_style(like.localizer).title
     sets = {
-        f"All localizers of this pair at {formats.share(like.share)}": localizers_at(entries, like),
+        f"All localizers at {formats.share(like.share)}": localizers_at(entries, like),
         f"All seeds of {title}": seeds_of(entries, like),
     }
-    with st.container(horizontal=True, vertical_alignment="center"):
-        for number, (label, ids) in enumerate(sets.items()):
-            is_alone = len(ids) < FEWEST
-            st.button(
-                label,
-                key=f"compare.set.{number}",
-                on_click=_take,
-                args=(ids,),
-                disabled=is_alone,
-                help="There is one such run only." if is_alone else about("localizer" if number == 0 else "seed"),
-            )
+    for number, (label, ids) in enumerate(sets.items()):
+        is_alone = len(ids) < FEWEST
+        st.button(
+            label,
+            key=f"compare.set.{number}",
+            on_click=_take,
+            args=(ids,),
+            disabled=is_alone,
+            help="There is only one such run." if is_alone else about("localizer" if number == 0 else "seed"),
+        )
 
 
 def _take(ids: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""The compare page's parts: who is who, what the tables of its figures are, and what cannot be compared."""
+"""The compare page's parts: the verdicts, what the tables of its figures are, and what cannot be compared."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ from skillviz.show import measures, small_world, text
 from skillviz.show.comparisons import counted_rows
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
-from skillviz.show.sentences import metric_difference, verdict
+from skillviz.show.sentences import verdict
 from skillviz.ui import cache, controls, page
 from skillviz.ui.chart import show, theme
+from skillviz.ui.chip import chip_text
 from skillviz.ui.pages.compare import comparison
 from skillviz.ui.pages.compare.comparison import DIFFERS, FEWEST, MOST, Side, spec_differences, unlike
 
 SMALL_P = 0.001
+SHARED = {"iou": "of both (IoU)", "overlap": "of one region"}
 
 
 @dataclass(frozen=True)
@@ -56,13 +58,14 @@ def compare(sides: tuple[Side, ...], baseline: Side) -> Comparison:
     """Reads predictions and regions and takes the differences; explains and stops where a file cannot be read."""
     state = _state(sides)
     with page.explained():
-        answers = {s.key: comparison.answers(s.run, cache.table(s.run, "predictions"), state) for s in sides}
-        regions = {side.key: cache.region(side.run) for side in sides}
-    like = [side.key for side in sides if not unlike(side, baseline)]
+        answers = {s.name: comparison.answers(s.run, cache.table(s.run, "predictions"), state) for s in sides}
+        regions = {side.name: cache.region(side.run) for side in sides}
+    like = [side.name for side in sides if not unlike(side, baseline)]
     task = baseline.record.task
     metrics, of_f1 = comparison.metrics_of(baseline), 1 if task is None else positive(task)
-    table = less_baseline({key: answers[key] for key in like}, baseline.key, metrics, of_f1)
-    fitting = {key: region for key, region in regions.items() if region.shapes == regions[baseline.key].shapes}
+    table = less_baseline({name: answers[name] for name in like}, baseline.name, metrics, of_f1)
+    shapes = regions[baseline.name].shapes
+    fitting = {name: region for name, region in regions.items() if region.shapes == shapes}
     return Comparison(sides, baseline, state, answers, table, fitting)
 
 
@@ -74,18 +77,12 @@ def _state(sides: Sequence[Side]) -> str:
     return controls.segments("state", "Compare the", tuple(shown), "grafted", shown=shown.get, help=about("graft"))
 
 
-def who_is_who(compared: Comparison) -> None:
-    """The letters, each with its run's id, and what cannot be compared."""
-    with st.expander("Who is who", expanded=False):
-        for side in compared.sides:
-            pinned = " (baseline)" if side is compared.baseline else ""
-            st.markdown(f"**{side.key}**{side.name[1:]}{pinned}: `{side.run.id}`")
-    if toys := small_world.comparison_caution([s.key for s in compared.sides if small_world.is_toy(s.entry.base)]):
-        st.caption(toys)
+def not_compared(compared: Comparison) -> None:
+    """What cannot be compared, each with its reason."""
     tested = {str(row["run"]): int(row["n"]) for row in compared.differences.to_dict("records")}
-    whole = len(compared.answers[compared.baseline.key].ids)
-    for sentence in limits(compared.sides, compared.baseline, tested, list(compared.regions), whole):
-        st.info(sentence, icon=":material/info:")
+    whole = len(compared.answers[compared.baseline.name].ids)
+    if sentences := limits(compared.sides, compared.baseline, tested, list(compared.regions), whole):
+        st.info("\n\n".join(sentences), icon=":material/info:")
 
 
 def summary(compared: Comparison) -> str:
@@ -97,25 +94,31 @@ def summary(compared: Comparison) -> str:
 def scores(compared: Comparison) -> None:
     """Values beside differences, and McNemar's test."""
     table = comparison.values(compared.sides, compared.state, compared.metrics)
-    finetuned = [key for key in comparison.tuned(compared.sides) if key in set(table["run"])]
+    finetuned = [name for name in comparison.finetuned(compared.sides) if name in set(table["run"])]
     marks = comparison.styles(compared.sides, finetuned)
+    values = exhibits.values(table, marks, compared.metrics, compared.state, theme())
+    if compared.differences.empty:
+        show(values, compared.baseline.run.id)
+        return
     left, right = st.columns(2)
     with left:
-        show(exhibits.values(table, marks, compared.metrics, compared.state, theme()), compared.baseline.run.id)
+        _differences(compared, values.figure.layout.height)
     with right:
-        _differences(compared)
+        show(values, compared.baseline.run.id)
 
 
-def _differences(compared: Comparison) -> None:
-    if compared.differences.empty:
-        st.info("There is no difference to show: no other run was scored on the baseline's examples.")
-        return
+def _differences(compared: Comparison, height: int) -> None:
     marks = comparison.styles(compared.sides)
-    key = compared.baseline.key
-    show(exhibits.differences(compared.differences, marks, key, compared.metrics, theme()), compared.baseline.run.id)
-    lines = mcnemar(compared.differences, key)
+    name = compared.baseline.name
+    show(
+        exhibits.differences(compared.differences, marks, name, compared.metrics, theme(), height),
+        compared.baseline.run.id,
+    )
+    if several := counted_rows(compared.differences[compared.differences["metric"].isin(compared.metrics[:2])]):
+        st.caption(several)
+    lines = mcnemar(compared.differences, name)
     if lines:
-        with st.expander("McNemar's exact test of equal accuracy"):
+        with st.expander("McNemar's test"):
             st.markdown("\n".join(f"- {line}" for line in lines), help=about("mcnemar"))
 
 
@@ -124,10 +127,10 @@ def curves(compared: Comparison) -> None:
     record, marks = compared.baseline.record, comparison.styles(compared.sides)
     split = headline_split(record)
     with page.explained():
-        tables = {side.key: cache.table(side.run, "curve") for side in compared.alike}
+        tables = {side.name: cache.table(side.run, "curve") for side in compared.alike}
     curve = comparison.curves(compared.alike, tables, split)
     offered = measures.offered(curve, record)
-    metric = controls.select("metric", "Metric by size", offered, offered[0], shown=metric_heading, width=320)
+    metric = controls.select("metric", "Metric", offered, offered[0], shown=metric_heading, width=320)
     is_one_pair = len({side.entry.pair for side in compared.alike}) == 1
     levels = measures.levels(record, split, metric) if is_one_pair else measures.guesses(record, split, metric)
     left, right = st.columns(2)
@@ -141,16 +144,11 @@ def curves(compared: Comparison) -> None:
 
 
 def shared(compared: Comparison) -> None:
-    """How much the regions have in common, both ways."""
+    """How much the regions have in common; nothing where no other model has the baseline's parameters."""
     if len(compared.regions) < FEWEST:
-        st.info("No other region lies in a model of the baseline's parameters, so none can be laid over its region.")
         return
-    for place, kind in zip(st.columns(2), ("iou", "overlap"), strict=True):
-        with place:
-            show(
-                exhibits.shared(comparison.shares(compared.regions, kind), kind, theme()),
-                compared.baseline.run.id,
-            )
+    kind = controls.segments("shared", "Shared entries", tuple(SHARED), "iou", shown=SHARED.get, help=about("iou"))
+    show(exhibits.shared(comparison.shares(compared.regions, kind), kind, theme()), compared.baseline.run.id)
 
 
 def _highlighted(value: object) -> str:
@@ -159,33 +157,31 @@ def _highlighted(value: object) -> str:
 
 
 def specs(compared: Comparison) -> None:
-    """What was asked for differently."""
+    """The settings that differ, and the demo world's caution."""
     table = spec_differences(compared.sides, compared.baseline)
-    with st.container(border=True):
-        st.markdown("### What was asked for differently")
-        if table.empty:
-            st.caption("Nothing: these runs had the same spec, so they are repetitions of one another.")
-            return
-        st.dataframe(table.style.map(_highlighted), hide_index=True, alt="Fields in which the specs of the runs differ")
-        st.caption(
-            f"≠ marks what differs from {compared.baseline.key}, the baseline. Fields that are the same everywhere are "
-            "left out; a default is named as one."
-        )
+    with st.expander("Settings that differ"):
+        st.dataframe(table.style.map(_highlighted), hide_index=True, alt="Settings in which the runs differ")
+        if len(table) == 1:
+            st.caption("The settings are equal: these runs repeat each other.")
+        else:
+            st.caption(f"≠ differs from {text.plain(compared.baseline.name)}, the baseline.")
+    toys = [side.name for side in compared.sides if small_world.is_toy(side.entry.base)]
+    if caution := small_world.comparison_caution(toys, len(compared.sides)):
+        st.caption(caution)
 
 
 def summary_words(differences: pd.DataFrame, baseline: Side, metrics: Sequence[str], what: str) -> str:
-    """For the task's metric and ECE: who is better or worse than the baseline, and for whom nothing can be said."""
+    """For the task's metric and ECE the verdict on each run, against the baseline."""
+    name = text.plain(baseline.name)
     if differences.empty:
-        return f"No other run here was scored on the examples of **{text.plain(baseline.name)}**."
+        return f"No other run was scored on the examples of **{name}**."
     phrases = [_sentence(differences[differences["metric"] == metric], metric) for metric in metrics[:2]]
-    lines = [f"- {sentence}." for sentence in phrases if sentence]
-    if several := counted_rows(differences[differences["metric"].isin(metrics[:2])]):
-        lines += ["", several]
-    return "\n".join([f"The {what}, against **{text.plain(baseline.name)}**:\n", *lines])
+    lines = "  \n".join(filter(None, phrases))
+    return f"{what.capitalize()} vs **{name}** (95% intervals). {lines}"
 
 
 def _sentence(rows: pd.DataFrame, metric: str) -> str:
-    """`In accuracy **B** is better, +1.2 points (95 %: 0.1–2.0); C and D cannot be told from it`."""
+    """`Accuracy: **random** worse −1.2 points (−2.0 to −0.1); **biases** no clear difference`, verdicts as chips."""
     rows = rows.dropna(subset=["value"])
     if rows.empty:
         return ""
@@ -193,13 +189,16 @@ def _sentence(rows: pd.DataFrame, metric: str) -> str:
     for row in rows.to_dict("records"):
         debiased = None if pd.isna(row["debiased"]) else row["debiased"]
         difference = Estimate(value=row["value"], low=row["low"], high=row["high"], debiased=debiased)
-        word = verdict(metric, difference)
-        if word == NO_DIFFERENCE:
-            open_ones.append(f"**{row['run']}**")
-        else:
-            decided.append(f"**{row['run']}** is {word}, {metric_difference(metric, difference)}")
-    parts = [*decided, *([f"{formats.listed(open_ones, len(open_ones))} cannot be told from it"] if open_ones else [])]
-    return f"In {metric_row(metric).title} {'; '.join(parts)}"
+        word, name = verdict(metric, difference), f"**{text.plain(row['run'])}**"
+        if word == NO_DIFFERENCE and len(rows) > 1:
+            open_ones.append(name)
+            continue
+        metric_words = metric_row(metric)
+        ends = metric_words.ends(difference.low, difference.high, difference.debiased)
+        decided.append(f"{name} {chip_text(word)} {metric_words.change(difference.value)} ({ends})")
+    if open_ones:
+        decided.append(f"{formats.listed(open_ones, len(open_ones))} {chip_text(NO_DIFFERENCE)}")
+    return f"{metric_row(metric).heading}: {'; '.join(decided)}"
 
 
 def mcnemar(differences: pd.DataFrame, baseline: str) -> list[str]:
@@ -208,9 +207,9 @@ def mcnemar(differences: pd.DataFrame, baseline: str) -> list[str]:
     for row in differences[(differences["metric"] == "accuracy") & differences["p"].notna()].to_dict("records"):
         p = f"below {SMALL_P}" if row["p"] < SMALL_P else f"= {row['p']:.3f}"
         lines.append(
-            f"**{row['run']}**: p {p}; of {formats.counted(int(row['n']), 'example')}, "
-            f"{int(row['only_run_right'])} only {row['run']} gets right, "
-            f"{int(row['only_baseline_right'])} only {baseline}."
+            f"**{text.plain(row['run'])}**: p {p} (n = {formats.count(int(row['n']))}). Only this run is right on "
+            f"{formats.count(int(row['only_run_right']))}, only {text.plain(baseline)} on "
+            f"{formats.count(int(row['only_baseline_right']))}."
         )
     return lines
 
@@ -220,30 +219,28 @@ def limits(
 ) -> list[str]:
     """One sentence for each thing that cannot be compared, and why.
 
-    `tested` are the examples shared with the baseline's `n` by run, `fitting` the runs whose regions can be laid over
-    the baseline's.
+    `tested` are the examples shared with the baseline's `n` by run, `fitting` the runs whose regions can be compared
+    with the baseline's.
     """
-    sentences = []
+    sentences, other = [], text.plain(baseline.name)
     for side in sides:
-        if side.key == baseline.key:
+        if side.name == baseline.name:
             continue
+        name = f"**{text.plain(side.name)}**"
         reason = unlike(side, baseline)
         if reason:
+            sentences.append(f"{name} has scores, but no difference and no curve: {text.plain(reason)}.")
+        elif not tested.get(side.name):
+            sentences.append(f"{name} has no difference: it shares no example with {other}.")
+        elif tested[side.name] < n:
             sentences.append(
-                f"**{side.key}** has values of its own but no difference from {baseline.key}, and no curve beside it: "
-                f"{text.plain(reason)}."
+                f"{name} is compared with {other} on the {formats.count(tested[side.name])} of "
+                f"{formats.counted(n, 'example')} that both were scored on."
             )
-        elif not tested.get(side.key):
+        if side.name not in fitting:
             sentences.append(
-                f"**{side.key}** has no difference from {baseline.key}: they were scored on no common example."
-            )
-        elif tested[side.key] < n:
-            shared = f"{formats.count(tested[side.key])} of {baseline.key}'s {formats.counted(n, 'example')}"
-            sentences.append(f"**{side.key}** is compared on the {shared} that it was scored on too.")
-        if side.key not in fitting:
-            sentences.append(
-                f"**{side.key}**'s region cannot be laid over {baseline.key}'s: the models' parameters differ "
-                f"({formats.count(side.entry.d)} and {formats.count(baseline.entry.d)} graftable entries)."
+                f"The regions of {name} and {other} cannot be compared: the models have other parameters "
+                f"({formats.count(side.entry.d)} and {formats.count(baseline.entry.d)} graftable)."
             )
     return sentences
 
@@ -252,20 +249,17 @@ def unknown(names: Sequence[str]) -> str:
     """That the address names runs that are not here."""
     listed = ", ".join(text.plain(name) for name in names)
     return (
-        f"This address names {formats.counted(len(names), 'run')} that cannot be found here: {listed}. "
-        "Deleted, or kept in another folder of runs (`SKILLVIZ_RUNS`); the others are shown."
+        f"This link names {formats.counted(len(names), 'run')} not found here: {listed}. They may be deleted, or in "
+        "another runs folder (`SKILLVIZ_RUNS`). The other runs are shown."
     )
 
 
 def too_many(count: int) -> str:
     """That more runs were asked for than can be told apart."""
-    return f"This address names {count} runs; the first {MOST} are shown, as more cannot be told apart."
+    return f"This link names {count} runs. The first {MOST} are shown; more cannot be compared at once."
 
 
 def too_few(count: int) -> str:
     """What to do with fewer than two runs."""
     have = "One run is chosen" if count else "No run is chosen"
-    return (
-        f"{have}. A comparison needs two to {MOST}: choose more above, or press one of the two buttons. The first "
-        "takes every localizer of a pair at one region size, the second every seed of one localizer."
-    )
+    return f"{have}. Choose {FEWEST} to {MOST} above, or use *Quick sets*."
