@@ -11,8 +11,7 @@ tables = view.read(study)
 sentence = st.empty()
 metric = view.metric_of(tables)
 
-sentence.markdown(
-    view.summary(tables.stages, tables.differences, metric), help=about("continual", "paired", "discovery")
-)
+sentence.markdown(view.summary(tables.stages, metric), help=about("continual", "paired"))
 view.stages(tables, metric)
+view.beside_one_task(tables, metric)
 view.notes(tables)

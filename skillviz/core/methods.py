@@ -15,14 +15,13 @@ from types import MappingProxyType
 class Method:
     """One row: the value of the columns `method`, `a` and `b`, and how it is named and drawn.
 
-    `title` stands in legends and cells, `phrase` explains it, `subject` begins a sentence where the title cannot.
+    `title` stands in legends and cells, `phrase` explains it.
     `state` names the model state that it is drawn as; `color`, `marker` and `dash` are plotly's.
     """
 
     name: str
     title: str
     phrase: str
-    subject: str = ""
     state: str = ""
     color: str = ""
     marker: str = ""
@@ -35,22 +34,21 @@ METHODS: Mapping[str, Method] = MappingProxyType({
         Method("pretrained", "pre-trained", "pre-trained", state="pretrained"),
         Method("graft", "graft", "graft of a searched region", state="grafted"),
         Method(
-            "graft_retrain", "region re-trained", "region re-trained from the base", "Re-training the region",
+            "graft_retrain", "region re-trained", "region re-trained from the base",
             color="#1D5FD1", marker="square", dash="longdash",
         ),
         Method("bitfit", "BitFit", "BitFit", color="#8B3FD9", marker="triangle-up", dash="dot"),
         Method("lora", "LoRA", "LoRA", color="#D6247F", marker="pentagon", dash="dashdot"),
-        Method("ft", "fine-tuned", "fine-tuned (SGD)", "Fine-tuning everything", state="finetuned"),
+        Method("ft", "fine-tuned", "fine-tuned (SGD)", state="finetuned"),
         Method(
-            "ft_scaled", "temperature-scaled", "fine-tuned, temperature fitted on validation",
-            "Fine-tuning everything, temperature-scaled,", state="temperature",
+            "ft_scaled", "temperature-scaled", "fine-tuned, temperature fitted on validation", state="temperature",
         ),
         Method(
-            "adamw", "AdamW", "fine-tuned with AdamW", "Fine-tuning everything with AdamW",
+            "adamw", "AdamW", "fine-tuned with AdamW",
             color="#7A7D00", marker="hexagon", dash="longdashdot",
         ),
         Method(
-            "adamw_l1", "AdamW + L1", "fine-tuned with AdamW and L1 on movement", "AdamW with L1 on the movement",
+            "adamw_l1", "AdamW + L1", "fine-tuned with AdamW and L1 on movement",
             color="#C8143F", marker="octagon", dash="5px,2px",
         ),
         Method(
@@ -71,27 +69,23 @@ METHODS: Mapping[str, Method] = MappingProxyType({
         ),
         Method("complement", "complement", "everything fine-tuned but the region", state="complement"),
         Method(
-            "graft_movement", "graft, top movement", "graft of the top movement", "A graft of the top movement",
+            "graft_movement", "graft, top movement", "graft of the top movement",
         ),
-        Method("graft_random", "graft, random", "graft of a random region", "A random region"),
-        Method("graft_fish", "graft, FISH mask", "graft of the FISH mask", "The FISH mask"),
+        Method("graft_random", "graft, random", "graft of a random region"),
+        Method("graft_fish", "graft, FISH mask", "graft of the FISH mask"),
         Method(
             "graft_matched", "graft, random matched", "graft of a random region, as many a tensor",
-            "A random region in the same tensors",
         ),
         Method(
             "graft_magnitude", "graft, weight magnitude", "graft of the largest fine-tuned weights",
-            "A graft of the largest weights",
         ),
         Method(
             "graft_tall_mask", "graft, task-vector threshold", "graft of the largest relative movement",
-            "The task-vector threshold",
         ),
         Method(
             "graft_stitch", "graft, Localize-and-Stitch", "graft of the mask of Localize-and-Stitch",
-            "The mask of Localize-and-Stitch",
         ),
-        Method("graft_l0", "graft, L0 gates", "graft of the gates of diff pruning", "The mask of L0 gates"),
+        Method("graft_l0", "graft, L0 gates", "graft of the gates of diff pruning"),
         Method("graft_dare", "DARE", "random entries with their movement rescaled"),
         Method("graft_biases", "graft, biases", "graft of all biases"),
         Method("graft_lottery", "rest set to zero", "region kept, all other graftable entries zero"),

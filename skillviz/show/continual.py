@@ -25,12 +25,12 @@ def stages(table: pd.DataFrame, metric: str, start: Mapping[str, float], theme: 
     ]
     return Exhibit(
         name=f"continual_{metric}",
-        title=f"{metric_row(metric).heading} after every stage",
+        title=f"{metric_row(metric).heading} after each stage",
         figure=by_stage(table, metric, start=start, theme=theme),
-        reads="one panel a task, in the order of learning; it begins with the task's own stage, and what follows is "
-        "the training of later tasks. The dotted line is a model that learned this task alone, the thinly dotted one "
-        "the pre-trained model. Upright lines are 95 % intervals over test examples; changes are judged by paired "
-        "ones, which are narrower.",
+        reads="one panel per task, in the order of learning. The first mark is the task's own stage; later ones show "
+        "what training on other tasks did to it. Level lines: a model trained on this task alone, and the pre-trained "
+        "model. Vertical lines are 95% intervals over test examples; verdicts use paired intervals, "
+        "which are narrower.",
         alt=f"{metric_row(metric).heading} by stage. {'; '.join(phrases)}.",
         table=rows,
         words=("continual", "graft"),

@@ -25,10 +25,9 @@ def by_touched(
         name=f"methods_{name}_{metric}",
         title=f"{metric_row(metric).heading} on {task}",
         figure=against_touched(points, metric, references=levels, recipes=RECIPE_WORDS, theme=theme),
-        reads=f"further left touches fewer of the graftable parameters, {better} is better; "
-        "a line is one method at several sizes. "
-        "Vertical lines are 95 % intervals over test examples and seeds; ECE has none at sizes without "
-        "predictions. Methods that touch equally many stand side by side. Level lines need no parameters.",
+        reads=f"left is fewer parameters touched, {better} is better. A line is one method at several sizes. Vertical "
+        "lines are 95% intervals over test examples and seeds; ECE has none at sizes without predictions. Methods that "
+        "touch the same number are drawn side by side.",
         alt=f"{metric_row(metric).title} on {task} by parameters touched: {touched_words(shown, metric)}.",
         table=shown.reset_index(drop=True),
         words=("touched", "bitfit", "lora", "retrain"),
@@ -44,15 +43,15 @@ def against_graft(
         f"{method_style(row['method']).title} {formats.points(row['value'])}"
         for row in differences[differences["metric"] == metric].to_dict("records")
     ]
-    side = "left" if metric_row(metric).better == "lower" else "right"
+    side = "Left" if metric_row(metric).better == "lower" else "Right"
     return Exhibit(
         name=f"methods_{name}_{metric}",
-        title=f"{metric_row(metric).heading} less that of the graft",
+        title=f"{metric_row(metric).heading} − graft",
         figure=rivals(differences, metric, theme=theme),
-        reads=f"each method less the graft of {formats.share(share)}, on the same test examples of {task}; to the "
-        f"{side} of the upright line the method is better. An interval that crosses the line leaves "
-        "open which is better. Of LoRA and the like, the one is shown that trains nearest to as many.",
-        alt=f"{metric_row(metric).title} on {task} less that of the graft: {'; '.join(words)}.",
+        reads=f"each method minus the graft of {formats.share(share)}, on the same test examples of {task}. {side} of "
+        "the dotted line, the method is better; where its 95% interval crosses the line, there is no clear difference. "
+        "Of a method with several sizes, the one nearest to the graft's is shown.",
+        alt=f"{metric_row(metric).title} on {task}, method minus graft: {'; '.join(words)}.",
         table=differences,
         words=("paired", "ece", "debiased"),
     )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import streamlit as st
 
-from skillviz.core.verdicts import ClaimVerdict, DifferenceVerdict
+from skillviz.core import formats
+from skillviz.core.metrics import metric_row
+from skillviz.core.verdicts import NO_DIFFERENCE, ClaimVerdict, DifferenceVerdict
+from skillviz.show import text
 
 Verdict = DifferenceVerdict | ClaimVerdict
 
@@ -27,3 +31,24 @@ def chip_text(verdict: Verdict) -> str:
     """The chip in Markdown, for a line with more in it; raises KeyError for anything but a verdict."""
     colour, icon = SIGNS[verdict]
     return f":{colour}-badge[{icon} {verdict}]"
+
+
+def verdict_line(differences: pd.DataFrame, metric: str) -> str:
+    """`Accuracy: **random** worse −1.2 points (−2.0 to −0.1); **biases** no clear difference`, verdicts as chips.
+
+    `differences`: name, metric, value, low, high, debiased. An interval stands beside each verdict that claims
+    something, and beside the only one. Empty where nothing was compared.
+    """
+    words = metric_row(metric)
+    rows = differences[(differences["metric"] == metric) & differences["value"].notna()]
+    claims, others = [], []
+    for row in rows.to_dict("records"):
+        verdict, name = words.verdict(row["low"], row["high"]), f"**{text.plain(row['name'])}**"
+        if verdict == NO_DIFFERENCE and len(rows) > 1:
+            others.append(name)
+        else:
+            ends = words.ends(row["low"], row["high"], row["debiased"])
+            claims.append(f"{name} {chip_text(verdict)} {words.change(row['value'])} ({ends})")
+    if others:
+        claims.append(f"{formats.listed(others, len(others))} {chip_text(NO_DIFFERENCE)}")
+    return f"{words.heading}: {'; '.join(claims)}" if claims else ""

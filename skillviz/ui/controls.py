@@ -25,10 +25,14 @@ def select(
     written: Callable[[T], str] = str,
     help: str | None = None,
     width: int | Literal["stretch"] = "stretch",
+    shows_label: bool = True,
 ) -> T:
-    """The option chosen in a box; `written` is its form in the address."""
+    """The option chosen in a box; `written` is its form in the address. A label that is not shown is still read out."""
     key = _seeded(name, options, default, written)
-    value = st.selectbox(label, options, key=key, format_func=shown, help=help, width=width)
+    visibility: Literal["visible", "collapsed"] = "visible" if shows_label else "collapsed"
+    value = st.selectbox(
+        label, options, key=key, format_func=shown, help=help, width=width, label_visibility=visibility
+    )
     return _keep_choice(name, value, default, written)
 
 

@@ -79,7 +79,7 @@ def begin_studies(name: str) -> StudyFolder:
             st.title(PAGES[name].question, anchor=False)
             study_choice.explain_none(experiments)
             st.stop()
-        with st.container(horizontal=True, vertical_alignment="bottom"):
+        with st.container(horizontal=True, vertical_alignment="center"):
             study = study_choice.choose(choices)
             with st.popover("Details", icon=":material/info:"):
                 st.caption(study_words.caption(study))

@@ -57,19 +57,23 @@ def beside(study: StudyFolder, experiments: Sequence[str], base: str) -> tuple[S
     return tuple(together)
 
 
-def choose(studies: Sequence[StudyFolder], title: str = "Study", widest: int = 640) -> StudyFolder:
-    """The study shown, one of `studies`; draws the box, at most `widest` pixels, and keeps its name in the address."""
+def choose(studies: Sequence[StudyFolder], title: str = "", widest: int = 640) -> StudyFolder:
+    """The study shown, one of `studies`; draws the box, at most `widest` pixels, and keeps its name in the address.
+
+    Without a `title` the box is as low as a run bar.
+    """
     by_name = {study.name: study for study in studies}
     warning = unfitting(list(by_name))
     labels = {name: study_words.label(study) for name, study in by_name.items()}
     name = controls.select(
         STUDY,
-        title,
+        title or "Study",
         list(by_name),
         next(iter(by_name)),
         shown=lambda one: labels.get(one, one),
         help="Studies with the data of this page. Start more on the page Studies.",
         width=min(widest, width_of([title, *labels.values()])),
+        shows_label=bool(title),
     )
     if warning:
         st.warning(warning, icon=":material/search_off:")

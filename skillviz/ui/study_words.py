@@ -125,8 +125,8 @@ def is_demo(study: StudyFolder) -> bool:
 def caution() -> str:
     """What a study of the demo world does not show."""
     return (
-        "**Demo world**: small models and tasks of our own. It shows how to read the experiment and is no evidence about "
-        "the paper's models (docs/demo-world.md)."
+        "**Demo world**: small models and tasks of our own. It shows how to read the experiment and is no evidence "
+        "about the paper's models (docs/demo-world.md)."
     )
 
 
@@ -154,8 +154,8 @@ def other_page(study: StudyFolder) -> str:
 def unknown(name: str) -> str:
     """That the address names a study that is not here."""
     return (
-        f"This link names the study {text.plain(name)}, which is not here. It may be deleted, or in another runs folder "
-        "(`SKILLVIZ_RUNS`)."
+        f"This link names the study {text.plain(name)}, which is not here. It may be deleted, or in another runs "
+        "folder (`SKILLVIZ_RUNS`)."
     )
 
 

@@ -46,13 +46,14 @@ def test_a_page_opens_on_a_study_with_every_chart_explained(name: str, empty: Pa
     assert len([c for c in test.caption if c.value.startswith("How to read this:")]) == len(figures)
     assert len([e for e in test.get("popover") if e.proto.popover.label == "Download"]) == len(figures)
     assert test.query_params["study"] == "table1-demo"
-    assert "no evidence about the paper's models" in said(test)
+    helps = "".join(m.proto.help for m in test.markdown)
+    assert "no evidence about the paper's models" in said(test) + helps
 
 
 def test_without_a_study_a_page_says_what_it_needs_and_how_to_make_it(empty: Path) -> None:
     test = opened("methods")
     assert not test.exception and not charts(test)
-    assert "No study of this is stored yet" in said(test)
+    assert "No such study is stored yet" in said(test)
     assert "python -m skillviz reproduce table1 --scale demo" in test.code[0].value
 
 
@@ -78,19 +79,21 @@ def test_a_study_that_the_page_does_not_show_is_explained(empty: Path) -> None:
     fake_study(empty, "table1")
     fake_study(empty, "figure9")
     other = opened("methods", study="figure9-demo")
-    assert "which this page does not show" in other.warning[0].value and len(charts(other)) == CHARTS["methods"]
-    assert "cannot be found here" in opened("methods", study="gone").warning[0].value
+    assert "This page does not show it" in other.warning[0].value and len(charts(other)) == CHARTS["methods"]
+    assert "is not here" in opened("methods", study="gone").warning[0].value
 
 
 def test_methods_are_compared_with_the_graft_by_paired_differences(empty: Path) -> None:
     fake_study(empty, "table1")
     test = opened("methods", task="film-sentiment", size="0.01")
-    sentence = test.markdown[0].value
-    assert sentence.startswith("On **film-sentiment**, against a graft of **1\N{NO-BREAK SPACE}%**")
-    assert "re-training the region" in sentence and "BitFit" in sentence and "LoRA" in sentence
+    sentence = next(m.value for m in test.markdown if m.value.startswith("**film-sentiment**"))
+    assert "each method vs a graft of **1\N{NO-BREAK SPACE}%**" in sentence
+    assert "region re-trained" in sentence and "BitFit" in sentence and "LoRA" in sentence
     test.selectbox(key="control.task").select("news-topic").run()
-    assert "On **news-topic**" in test.markdown[0].value and test.query_params["task"] == "news-topic"
-    assert "has scored models of news-topic on other data" in said(test)
+    assert (
+        any(m.value.startswith("**news-topic**") for m in test.markdown) and test.query_params["task"] == "news-topic"
+    )
+    assert "scores models of news-topic on other data" in said(test)
 
 
 def of_bases(folder: Path, *bases: str) -> None:
@@ -107,7 +110,7 @@ def test_studies_of_one_base_and_scale_are_put_together(empty: Path) -> None:
     fake_study(empty, "table3", tables=("scores", "differences", "note"), seed=1)
     fake_study(empty, "figure5", "small", tables=("scores",))
     test = opened("methods", study="table1-demo")
-    assert "Put together from 2 studies of one scale, base and readout: `table1-demo` and `table3-demo`" in said(test)
+    assert "Data: 2 studies of one scale, base and readout: `table1-demo` and `table3-demo`" in said(test)
 
 
 def test_a_study_of_another_base_stands_alone(empty: Path) -> None:
@@ -115,9 +118,9 @@ def test_a_study_of_another_base_stands_alone(empty: Path) -> None:
     own = fake_study(empty, "table3", name="table3-demo-own", tables=("scores", "differences"), tasks=TASKS[:2])
     of_bases(own, "my/base")
     test = opened("methods", study="table3-demo-own")
-    assert not test.exception and "All rows are of the study `table3-demo-own`." in said(test)
+    assert not test.exception and "Data: the study `table3-demo-own`." in said(test)
     assert test.selectbox(key="control.task").options == list(TASKS[:2])
-    assert "All rows are of the study `table1-demo`." in said(opened("methods", study="table1-demo"))
+    assert "Data: the study `table1-demo`." in said(opened("methods", study="table1-demo"))
 
 
 @pytest.mark.parametrize("page", ["methods", "paper", "studies"])

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import get_args
 
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from skillviz.core.verdicts import ClaimVerdict, DifferenceVerdict
-from skillviz.ui.chip import SIGNS, chip_text
+from skillviz.ui.chip import SIGNS, chip_text, verdict_line
+
+
+def chips(line: str) -> str:
+    """The line without the signs and colours of its chips."""
+    return re.sub(r":\w+-badge\[:material/\w+: ([^]]+)\]", r"\1", line)
 
 
 def test_every_verdict_has_a_chip_with_its_words() -> None:
@@ -37,3 +44,21 @@ def test_it_stands_behind_what_it_is_about() -> None:
 
     test = AppTest.from_function(script, default_timeout=60).run()
     assert [m.value for m in test.markdown] == [f"Calibration {chip_text('better')}", chip_text("inconclusive")]
+
+
+def compared(*rows: tuple) -> str:
+    frame = pd.DataFrame(rows, columns=["name", "metric", "value", "low", "high", "debiased"])
+    return chips(verdict_line(frame, "ece"))
+
+
+def test_a_line_has_the_interval_of_every_claim_and_names_the_others() -> None:
+    rows = [("a", "ece", -0.05, -0.06, -0.01, -0.04), ("b", "ece", 0.02, -0.01, 0.05, 0.02)]
+    assert compared(*rows, ("c", "ece", 0.01, -0.01, 0.05, 0.02), ("d", "accuracy", 0.3, 0.2, 0.4, None)) == (
+        "ECE: **a** better −5.0 points (−6.0 to −1.0, debiased −4.0); **b** and **c** no clear difference"
+    )
+    assert compared(*rows[1:]) == "ECE: **b** no clear difference +2.0 points (−1.0 to 5.0, debiased 2.0)"
+    assert compared(("a", "ece", float("nan"), None, None, None)) == ""
+
+
+def test_a_difference_without_an_interval_claims_nothing() -> None:
+    assert "better" not in compared(("a", "ece", -0.5, float("nan"), float("nan"), float("nan")))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pandas as pd
 
 from skillviz.show.entries import Entry, run_labels
@@ -11,6 +9,7 @@ from skillviz.ui.pages.compare import view
 from skillviz.ui.pages.compare.comparison import MOST, sides
 from skillviz.ui.pages.compare.controls import localizers_at, seeds_of, to_begin_with
 from tests.show import test_entries
+from tests.ui.test_chip import chips
 
 
 def entry(run_id: str, **fields) -> Entry:
@@ -32,11 +31,6 @@ class FakeRun:
 def three_sides(**changed) -> list:
     entries = [entry(f"r{i}", **changed) for i in range(3)]
     return list(sides(entries, [FakeRun()] * 3))
-
-
-def chips(line: str) -> str:
-    """The line without the signs and colours of its chips."""
-    return re.sub(r":\w+-badge\[:material/\w+: ([^]]+)\]", r"\1", line)
 
 
 def test_better_and_worse_only_where_the_interval_leaves_out_zero() -> None:

@@ -11,20 +11,17 @@ import streamlit as st
 from skillviz.analysis.answers import Answers
 from skillviz.analysis.differences import less_baseline
 from skillviz.core import formats
-from skillviz.core.metrics import metric_heading, metric_row
+from skillviz.core.metrics import metric_heading
 from skillviz.core.region import Region
-from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.runs.metrics import positive
-from skillviz.runs.record import Estimate
 from skillviz.show import compare as exhibits
 from skillviz.show import measures, small_world, text
 from skillviz.show.comparisons import counted_rows
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
-from skillviz.show.sentences import verdict
 from skillviz.ui import cache, controls, page
 from skillviz.ui.chart import show, theme
-from skillviz.ui.chip import chip_text
+from skillviz.ui.chip import verdict_line
 from skillviz.ui.pages.compare import comparison
 from skillviz.ui.pages.compare.comparison import DIFFERS, FEWEST, MOST, Side, spec_differences, unlike
 
@@ -175,30 +172,9 @@ def summary_words(differences: pd.DataFrame, baseline: Side, metrics: Sequence[s
     name = text.plain(baseline.name)
     if differences.empty:
         return f"No other run was scored on the examples of **{name}**."
-    phrases = [_sentence(differences[differences["metric"] == metric], metric) for metric in metrics[:2]]
-    lines = "  \n".join(filter(None, phrases))
+    named = differences.rename(columns={"run": "name"})
+    lines = "  \n".join(filter(None, (verdict_line(named, metric) for metric in metrics[:2])))
     return f"{what.capitalize()} vs **{name}** (95% intervals). {lines}"
-
-
-def _sentence(rows: pd.DataFrame, metric: str) -> str:
-    """`Accuracy: **random** worse −1.2 points (−2.0 to −0.1); **biases** no clear difference`, verdicts as chips."""
-    rows = rows.dropna(subset=["value"])
-    if rows.empty:
-        return ""
-    decided, open_ones = [], []
-    for row in rows.to_dict("records"):
-        debiased = None if pd.isna(row["debiased"]) else row["debiased"]
-        difference = Estimate(value=row["value"], low=row["low"], high=row["high"], debiased=debiased)
-        word, name = verdict(metric, difference), f"**{text.plain(row['run'])}**"
-        if word == NO_DIFFERENCE and len(rows) > 1:
-            open_ones.append(name)
-            continue
-        metric_words = metric_row(metric)
-        ends = metric_words.ends(difference.low, difference.high, difference.debiased)
-        decided.append(f"{name} {chip_text(word)} {metric_words.change(difference.value)} ({ends})")
-    if open_ones:
-        decided.append(f"{formats.listed(open_ones, len(open_ones))} {chip_text(NO_DIFFERENCE)}")
-    return f"{metric_row(metric).heading}: {'; '.join(decided)}"
 
 
 def mcnemar(differences: pd.DataFrame, baseline: str) -> list[str]:

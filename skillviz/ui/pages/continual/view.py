@@ -23,9 +23,11 @@ from skillviz.show.sentences import metric_value
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import cache, controls, page, study_words
 from skillviz.ui.chart import show, theme
+from skillviz.ui.chip import verdict_line
 
 TABLES = ("stages", "scores", "differences", "note")
 ESTIMATE = ("value", "debiased", "low", "high")
+EXACTLY = "prediction by prediction"
 NAMES = {"naive": "naive training", "grafting": "training within regions"}
 
 
@@ -45,7 +47,7 @@ def read(study: StudyFolder) -> ContinualTables:
     with page.explained():
         tables = {n: cache.study_table(study, n) if n in study.tables() else empty(n) for n in TABLES}
     if tables["stages"].empty:
-        st.info("No stage of this study is finished, so nothing can be shown. Its command goes on where it stopped:")
+        st.info("No stage of this study is finished yet. Its command resumes where it stopped:")
         st.code(study_words.command(study), language="bash", wrap_lines=True)
         st.stop()
     return ContinualTables(study, **tables)
@@ -56,7 +58,7 @@ def metric_of(tables: ContinualTables) -> str:
     offered = list(dict.fromkeys(tables.stages["metric"]))
     offered.sort(key=lambda metric: metric == "ece")
     return controls.segments(
-        "metric", "Chart shows", offered, offered[0], shown=metric_heading, help=about("ece", "debiased")
+        "metric", "Metric", offered, offered[0], shown=metric_heading, help=about("ece", "debiased")
     )
 
 
@@ -66,35 +68,52 @@ def stages(tables: ContinualTables, metric: str) -> None:
     start = {str(row["task"]): float(row["mean"]) for row in rows.to_dict("records")}
     show(exhibits.stages(tables.stages, metric, start, theme()), tables.study.name)
     if titles := study_words.task_titles(tables.stages["task"]):
-        with st.expander("What the tasks are"):
+        with st.expander("The tasks"):
             st.markdown(titles)
 
 
 def notes(tables: ContinualTables) -> None:
     """What the study says of itself."""
     if len(tables.note):
-        with st.expander("What this study says of itself"):
+        with st.expander("About this study"):
             st.markdown("\n".join(f"- {text.with_code(note)}" for note in tables.note["text"]))
 
 
-def summary(stages: pd.DataFrame, differences: pd.DataFrame, metric: str) -> str:
-    """One line a mode: what later training did to the earlier tasks, then the distance to a model a task."""
+def summary(stages: pd.DataFrame, metric: str) -> str:
+    """One line a mode: what later training did to the earlier tasks."""
     rows = stages[stages["metric"] == metric]
     order = order_of(rows)
     if len(order) < 2:
-        return "Fewer than two stages are finished: nothing can have been forgotten yet."
-    lines: list[str] = []
-    compared: list[pd.DataFrame] = []
+        return "Fewer than two stages are finished, so nothing can be forgotten yet."
+    lines = [
+        f"- **{formats.capital(NAMES[mode])}**: {_changes(_since_learned(rows[rows['mode'] == mode], order), metric)}."
+        for mode in NAMES
+        if (rows["mode"] == mode).any()
+    ]
+    title = metric_row(metric).title
+    head = f"Change in {title} after {len(order)} tasks, since each was learned (95% intervals):"
+    return "\n".join([head, "", *lines])
+
+
+def beside_one_task(tables: ContinualTables, metric: str) -> None:
+    """The verdict on each mode beside a model that learned one task alone, and how many comparisons hold."""
+    if lines := beside_words(tables.stages, tables.differences, metric):
+        st.markdown(lines, help=about("paired", "debiased", "discovery"))
+
+
+def beside_words(stages: pd.DataFrame, differences: pd.DataFrame, metric: str) -> str:
+    """The same as Markdown; empty where nothing was compared."""
+    rows, of_metric = stages[stages["metric"] == metric], differences[differences["metric"] == metric]
+    order, lines, compared = order_of(rows), [], []
     for mode in [mode for mode in NAMES if (rows["mode"] == mode).any()]:
-        changes = _since_learned(rows[rows["mode"] == mode], order)
-        beside = differences[(differences["a"] == MODES[mode]) & (differences["b"] == "independent")]
-        beside = beside[beside["metric"] == metric].drop_duplicates("task")
-        lines.append(_mode_words(changes, beside, metric, mode))
-        compared += [changes, beside]
-    head = f"After {len(order)} tasks, in {metric_row(metric).title}; changes are since a task was learned:\n"
+        beside = of_metric[(of_metric["a"] == MODES[mode]) & (of_metric["b"] == "independent")].drop_duplicates("task")
+        beside = beside.reindex(columns=["task", "metric", *ESTIMATE]).rename(columns={"task": "name"})
+        if line := verdict_line(beside, metric):
+            lines.append(f"- **{formats.capital(NAMES[mode])}** vs one model per task. {line}")
+        compared += [_since_learned(rows[rows["mode"] == mode], order), beside] if len(order) > 1 else []
     known = [frame for one in compared if len(frame := one.reindex(columns=list(ESTIMATE)).dropna(subset=["value"]))]
     several = counted_rows(pd.concat(known)) if known else ""
-    return "\n".join([head, *lines, *(["", several] if several else [])])
+    return "\n".join([*lines, *(["", several] if several else [])])
 
 
 def _since_learned(of_mode: pd.DataFrame, order: list[str]) -> pd.DataFrame:
@@ -106,12 +125,17 @@ def _since_learned(of_mode: pd.DataFrame, order: list[str]) -> pd.DataFrame:
     return changes.sort_values("task", key=lambda tasks: tasks.map(order.index))
 
 
-def _mode_words(changes: pd.DataFrame, beside: pd.DataFrame, metric: str, mode: str) -> str:
-    """`- **Naive training** lost 5.2 points on qnli (95 %: ...) ...`."""
-    words = [_change(row, metric) for row in changes.to_dict("records")]
-    line = f"- **{formats.capital(NAMES[mode])}**: {'; '.join(words)}"
-    rivals = _beside_one_task(beside, metric)
-    return f"{line}. {rivals}" if rivals else f"{line}."
+def _changes(changes: pd.DataFrame, metric: str) -> str:
+    """`qnli **lost** 5.2 points (4.0–6.3); cr is unchanged, prediction by prediction`."""
+    same = [text.plain(row["task"]) for row in changes.to_dict("records") if _is_same(row)]
+    words = [_change(row, metric) for row in changes.to_dict("records") if not _is_same(row)]
+    if same:
+        words.append(f"{formats.listed(same, 20)} {'is' if len(same) == 1 else 'are'} unchanged, {EXACTLY}")
+    return "; ".join(words)
+
+
+def _is_same(row: Mapping[Any, Any]) -> bool:
+    return bool(row["value"] == row["low"] == row["high"] == 0)
 
 
 def _change(row: Mapping[Any, Any], metric: str) -> str:
@@ -120,26 +144,10 @@ def _change(row: Mapping[Any, Any], metric: str) -> str:
     change, low, high = row["value"], row["low"], row["high"]
     if formats.missing(change):
         return f"{name} ends at {metric_value(metric, row['at_end'])}"
-    if change == low == high == 0:
-        return f"{name} is answered as before, example by example"
-    interval = words.difference(change, low, high, row.get("debiased"))
+    ends = words.ends(low, high, row.get("debiased"))
     if low <= 0 <= high:
-        return f"{name} changed by {interval}, which may be none"
+        return f"{name} {words.change(change)} ({ends}), {NO_DIFFERENCE}"
     if words.better == "lower":
-        return f"{name} {'**rose**' if change > 0 else '**fell**'} by {interval}"
+        return f"{name} {'**rose**' if change > 0 else '**fell**'} by {words.amount(change)} ({ends})"
     ends = words.ends(*sorted((abs(low), abs(high))))
-    return f"{name} **{'lost' if change < 0 else 'gained'}** {words.amount(change)} (95{formats.SPACE}%: {ends})"
-
-
-def _beside_one_task(rows: pd.DataFrame, metric: str) -> str:
-    """On which tasks it ends worse or better than a model of that task alone, and on which that stays open."""
-    words = metric_row(metric)
-    tasks: dict[str, list[str]] = {"worse": [], "better": [], NO_DIFFERENCE: []}
-    for row in rows.to_dict("records"):
-        interval = f"95{formats.SPACE}%: {words.ends(row['low'], row['high'], row.get('debiased'))}"
-        difference = f"{text.plain(row['task'])} ({words.change(row['value'])}, {interval})"
-        tasks[words.verdict(row["low"], row["high"])].append(difference)
-    phrases = [f"**{word}** on {formats.listed(tasks[word], 20)}" for word in ("worse", "better") if tasks[word]]
-    if tasks[NO_DIFFERENCE]:
-        phrases.append(f"no difference is shown on {formats.listed(tasks[NO_DIFFERENCE], 20)}")
-    return f"Beside a model trained on one task alone: {'; '.join(phrases)}." if phrases else ""
+    return f"{name} **{'lost' if change < 0 else 'gained'}** {words.amount(change)} ({ends})"

@@ -15,8 +15,6 @@ from skillviz.analysis.tables import label
 from skillviz.core import formats
 from skillviz.core.localizers.table import RIVALS
 from skillviz.core.methods import METHODS
-from skillviz.core.metrics import metric_row
-from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.plots.theme import localizer_style
 from skillviz.show import methods as exhibits
 from skillviz.show import text
@@ -28,14 +26,14 @@ from skillviz.studies.store import StudyFolder
 from skillviz.studies.subject import Subject, bases_of, place, rows_of_base
 from skillviz.ui import cache, controls, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
+from skillviz.ui.chip import verdict_line
 from skillviz.ui.page_table import PAGES
 
 OTHER_DATA, OTHER = "table3", "OTHER.yaml"
 GRAFTS = RIVALS  # other choices of a region: no other method
 NOTHING_ELSE = (
-    "this stays open here: no stored study of this base and readout compares {graft} with re-training the region, "
-    "BitFit, LoRA or fine-tuning everything on the same examples. The experiment Table 1 does: the page Studies starts "
-    "it."
+    "No stored study of this base and readout compares the graft with re-training, BitFit, LoRA or full fine-tuning. "
+    "The experiment Table 1 does: start it on the page Studies."
 )
 
 
@@ -64,7 +62,7 @@ def choose(study: StudyFolder) -> MethodRows:
     with page.explained():
         bases = bases_of(cache.study_table(study, "scores"))
     if not bases:
-        st.info("The study has no scores yet: no step of it has ended that a table could be made from.")
+        st.info("This study has no scores yet: no scored step has finished.")
         st.stop()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         base = study_choice.choose_base(bases)
@@ -79,9 +77,9 @@ def choose(study: StudyFolder) -> MethodRows:
                 "size", "Region size", sizes, first, shown=formats.share, width=160, help=about("size")
             )
         further = method_points.has_further(scores, selection) and controls.switch(
-            "further", "Other optimizers and regions too", study.record.experiment not in ("table1", "table3"),
-            help="Models fine-tuned with AdamW (and L1 on the movement), their grafts, and regions chosen in other "
-            "ways: top movement, random draws, other masks.",
+            "further", "Other optimizers and regions", study.record.experiment not in ("table1", "table3"),
+            help="Models fine-tuned with AdamW (and with L1 on the movement), their grafts, and other regions: top "
+            "movement, random, other masks.",
         )  # fmt: skip
     return MethodRows(studies, base, scores, differences, selection, share, further)
 
@@ -110,16 +108,19 @@ def summary(shown: MethodRows) -> str:
 
 
 def on_own_task(shown: MethodRows) -> None:
-    """The task's metric and ECE by parameters touched, and every method less the graft."""
-    for draw in (_by_touched, _rivals):
+    """The task's metric and ECE of every method less the graft, and by parameters touched."""
+    for draw in (_rivals, _by_touched):
         for column, metric in zip(st.columns(2), (shown.metric, "ece"), strict=True):
             with column:
                 draw(shown, shown.selection.task, metric)
+    rows = _less_graft(shown, shown.selection.task)
+    if several := counted_rows(rows[rows["method"].isin(OTHERS) & rows["metric"].isin([shown.metric, "ece"])]):
+        st.caption(several)
 
 
 def on_other_data(shown: MethodRows) -> None:
     """The same on a task that nothing was trained on; where there is none, what makes one."""
-    st.markdown("## On other data, without training on them", help=about("ood"))
+    st.markdown("## On other data (zero-shot)", help=about("ood"))
     tasks = method_points.other_tasks(shown.scores, shown.selection)
     if not tasks:
         study = shown.studies[0]
@@ -135,9 +136,9 @@ def on_other_data(shown: MethodRows) -> None:
     )
     left, right = st.columns(2)
     with left:
-        _by_touched(shown, task, shown.metric, "other")
-    with right:
         _rivals(shown, task, shown.metric, "other_rivals")
+    with right:
+        _by_touched(shown, task, shown.metric, "other")
 
 
 def notes(shown: MethodRows) -> None:
@@ -186,83 +187,48 @@ def _by_touched(shown: MethodRows, task: str, metric: str, name: str = "touched"
 def _rivals(shown: MethodRows, task: str, metric: str, name: str = "rivals") -> None:
     share, rows = shown.share, _less_graft(shown, task)
     if rows.empty:
-        st.info("No method was compared with a graft on the same examples here, so there is no difference to show.")
+        st.info("No method was compared with a graft on the same examples.")
         return
     show(exhibits.against_graft(rows, metric, task, float(share or 0), theme(), name), shown.studies[0].name)
 
 
 def comparison(differences: pd.DataFrame, selection: Selection, share: float, metric: str) -> str:
-    """Each method less the graft of this size, in the task's metric and in ECE; in Markdown."""
-    name = text.plain(selection.task)
+    """The verdict on each method against the graft of this size, in the task's metric and in ECE; in Markdown."""
     methods = [method for method in OTHERS if (differences["method"] == method).any()]
-    graft = f"a graft of **{formats.share(share)}** of the parameters"
-    if all(method in GRAFTS for method in methods):
-        lines = [
-            f"- {_method_sentence(differences[differences['method'] == m], m, metric)}, against the graft."
-            for m in methods
-        ]
-        return "\n".join([f"On **{name}**, {NOTHING_ELSE.format(graft=graft)}", "", *lines])
-    first, *others = [_method_sentence(differences[differences["method"] == m], m, metric) for m in methods]
-    begin = first if not METHODS[methods[0]].subject else f"{first[:1].lower()}{first[1:]}"
-    head = f"On **{name}**, against {graft}, {begin}."
-    lines = [head, "", *(f"- {formats.capital(line)}." for line in others)]
-    several = counted_rows(
-        differences[differences["method"].isin(methods) & differences["metric"].isin([metric, "ece"])]
-    )
-    return "\n".join([*lines, "", several] if several else lines)
+    name, graft = text.plain(selection.task), f"a graft of **{formats.share(share)}** of the parameters"
+    named = differences[differences["method"].isin(methods)]
+    named = named.assign(name=named["method"].map(lambda method: METHODS[method].title))
+    lines = [verdict_line(named, metric), verdict_line(named, "ece")]
+    lines += [NOTHING_ELSE] if all(method in GRAFTS for method in methods) else []
+    verdicts = "  \n".join(filter(None, lines))
+    return f"**{name}**, each method vs {graft} (95% intervals). {verdicts}"
 
 
 def no_rival(task: str, several_bases: bool = False) -> str:
     """What stands where no graft was compared with anything."""
     why = (
-        "the study is of several bases, and its paired differences do not tell them apart"
+        "the study has several bases, and its paired differences do not tell them apart"
         if several_bases
-        else "no stored study of this base and readout compares any method with a graft on the same examples"
+        else "no stored study of this base and readout compares a method with a graft on the same examples"
     )
-    name = text.plain(task)
-    return f"On **{name}**, this stays open here: {why}. The values of each stand below, with intervals of their own."
-
-
-def _method_sentence(rows: pd.DataFrame, method: str, metric: str) -> str:
-    """`re-training the region gains 2.0 points (...) of accuracy over the graft; no difference in ECE is shown`."""
-    parts = [_change(rows, name) for name in (metric, "ece")]
-    name = METHODS[method].subject or METHODS[method].title
-    return f"{name} {'; '.join(part for part in parts if part)}"
-
-
-def _change(rows: pd.DataFrame, metric: str) -> str:
-    rows = rows[(rows["metric"] == metric) & rows["value"].notna()]
-    if rows.empty:
-        return ""
-    numbers = rows.iloc[0][["value", "low", "high", "debiased"]].astype(float)
-    row, (value, low, high, debiased) = metric_row(metric), numbers
-    outcome = row.verdict(low, high)
-    change = f"{row.change(value)}, 95{formats.SPACE}%: {row.ends(low, high, debiased)}"
-    if outcome == NO_DIFFERENCE:
-        return f"shows **no difference in {row.title}** ({change})"
-    if metric == "ece":
-        return f"is **{outcome} calibrated** ({row.title} {change})"
-    return f"**{'gains' if value > 0 else 'loses'}** in {row.title} ({change})"
+    return f"**{text.plain(task)}**: no paired comparison, because {why}. Each method's scores are below."
 
 
 def sources(studies: Sequence[StudyFolder]) -> str:
     """Which studies the page's rows come from."""
     if len(studies) == 1:
-        return f"All rows are of the study `{studies[0].name}`."
+        return f"Data: the study `{studies[0].name}`."
     names = formats.listed([f"`{study.name}`" for study in studies], 8)
-    return f"Put together from {len(studies)} studies of one scale, base and readout: {names}."
+    return f"Data: {len(studies)} studies of one scale, base and readout: {names}."
 
 
 def no_transfer(task: str, is_whole: bool) -> str:
     """That nothing was scored on other data, and what makes it; `is_whole` where the command alone does."""
     name = text.plain(task)
-    why = f"No stored study of this base and readout has scored models of {name} on other data without training."
+    why = f"No stored study of this base and readout scores models of {name} on other data."
     if is_whole:
-        return f"{why} This makes one:"
-    return (
-        f"{why} Nothing here stands for other data of this task: name one with the same labels in place of "
-        f"`{OTHER}`, and this makes a study of it:"
-    )
+        return f"{why} To make one:"
+    return f"{why} Put a task with the same labels in place of `{OTHER}` to make one:"
 
 
 def transfer_command(scale: Scale, about: Subject, base: str, task: str) -> tuple[str, bool]:
