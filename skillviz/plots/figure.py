@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from math import ceil, floor
 
@@ -93,9 +94,9 @@ def colour_bar(figure: go.Figure, title: str) -> dict:
 
 
 def wrapped(text: str, width: int = 34) -> str:
-    """The text broken into lines of at most `width` characters, so that it fits a narrow card."""
+    """The text broken into lines of at most `width` characters, to fit a narrow card; never at a fixed space."""
     lines = [""]
-    for word in text.split():
+    for word in re.split(r"[ \t\n]+", text.strip()):
         if lines[-1] and len(lines[-1]) + len(word) >= width:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".strip()
