@@ -321,6 +321,7 @@ def _map_axes(figure: go.Figure, names: list[str], kinds: list[str], above: floa
         tickvals=list(range(len(kinds))),
         ticktext=[SHORT.get(k, k) for k in kinds],
         range=[-0.5, len(kinds) - 0.5],
+        fixedrange=True,
         domain=[0, CELL_FRACTION],
         showline=False,
         autotickangles=[0, 60, 90],
@@ -329,6 +330,7 @@ def _map_axes(figure: go.Figure, names: list[str], kinds: list[str], above: floa
         tickvals=list(range(0, len(names), step)),
         ticktext=names[::step],
         range=[len(names) - 0.5, -0.5],
+        fixedrange=True,
         domain=[0, 1 - above],
         showgrid=False,
     )

@@ -11,6 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.colors import sample_colorscale
 
+from skillviz.plots.cells import printed, shades
 from skillviz.plots.figure import blank, canvas, colour_bar, require
 from skillviz.plots.theme import BAR, DENSITY, INK
 
@@ -122,29 +123,47 @@ def top_lines(
     return _bars([f"{i:,}" for i in best], counts[best], len(entries) / length, f"{axis}, index", theme, height)
 
 
-def head_counts(
-    entries: pd.DataFrame,
-    rows: int,
-    cols: int,
-    heads: int,
-    *,
-    axis: str = "row",
-    theme: str = "light",
-    height: int | None = None,
+def head_map(
+    heads: pd.DataFrame, *, chosen: int | None = None, theme: str = "light", height: int | None = None
 ) -> go.Figure:
-    """Selected entries by attention head, as bars; the line marks the mean over heads.
+    """Selected entries by layer and attention head, the count in every cell that has room; `chosen` layer framed.
 
-    Heads are equal, consecutive parts of `axis`: rows of query, key and value, columns of the attention output
-    (the other way round in models that store weights transposed). Raises ValueError where they do not divide it.
+    `heads`: layer, head (int, from 0), selected; one row each.
     """
-    _check(entries, rows, cols)
-    length, name = _along(axis, rows, cols)
-    if heads < 1 or length % heads:
-        raise ValueError(f"{heads} heads do not divide the tensor's {length} {axis}s")
-    if entries.empty:
-        return blank(NOTHING, theme, height or 240, "selected entries, count", "head (first = 0)")
-    counts = np.bincount(entries[name].to_numpy() // (length // heads), minlength=heads)
-    return _bars([str(h) for h in range(heads)], counts, len(entries) / heads, "head (first = 0)", theme, height)
+    require(heads, ("layer", "head", "selected"), "heads")
+    x, y = "head (first = 0)", "layer (first = 0)"
+    if heads.empty or not heads["selected"].any():
+        return blank(NOTHING, theme, height or 240, x, y)
+    layers, columns = sorted(heads["layer"].unique()), sorted(heads["head"].unique())
+    figure = canvas(theme, height or 110 + 24 * len(layers), x, y)
+    z = (
+        heads.pivot(index="layer", columns="head", values="selected")
+        .reindex(index=layers, columns=columns)
+        .to_numpy(float)
+    )
+    most = float(np.nanmax(z))
+    is_roomy = len(columns) <= 12 and most < 1000
+    words = [[f"{v:.0f}" if is_roomy and not np.isnan(v) else "" for v in row] for row in z]
+    hover = [
+        [
+            f"layer {layer}, head {head}: {0 if np.isnan(v) else v:,.0f} entries"
+            for head, v in zip(columns, row, strict=True)
+        ]
+        for layer, row in zip(layers, z, strict=True)
+    ]
+    printed(figure, z, words, shades(theme), 0.0, most, size=9, hover=hover)
+    figure.update_xaxes(tickvals=list(range(len(columns))), ticktext=[str(c) for c in columns], showline=False)
+    figure.update_yaxes(
+        tickvals=list(range(len(layers))),
+        ticktext=[str(n) for n in layers],
+        range=[len(layers) - 0.5, -0.5],
+        showgrid=False,
+    )
+    if chosen in layers:
+        place = layers.index(chosen)
+        edges = {"x0": -0.5, "x1": len(columns) - 0.5, "y0": place - 0.5, "y1": place + 0.5}
+        figure.add_shape(type="rect", **edges, line={"color": INK[theme], "width": 2})
+    return figure
 
 
 def _bars(names: list[str], counts: np.ndarray, mean: float, y: str, theme: str, height: int | None) -> go.Figure:

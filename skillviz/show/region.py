@@ -10,16 +10,16 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core import formats
-from skillviz.core.attention_heads import head_axis, head_count
+from skillviz.core.attention_heads import head_axis, head_count, head_numbers
 from skillviz.core.composition import shared_composition
 from skillviz.core.overlap import matched_chance
-from skillviz.core.parameters import Parameter
+from skillviz.core.parameters import Parameter, ParameterTable
 from skillviz.core.region import Region
 from skillviz.core.region_parts import BIAS
 from skillviz.core.stability import stability
 from skillviz.plots import region as plots
 from skillviz.plots.region import cells
-from skillviz.plots.tensor import head_counts, tensor_map, top_lines
+from skillviz.plots.tensor import head_map, tensor_map, top_lines
 from skillviz.plots.theme import kind_style
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import parameter_table
@@ -43,7 +43,7 @@ READS = {
     "overlap": "the bar in a cell is divided into entries of this region alone, of both, and of the other alone; the "
     "number is the part that both have.",
 }
-LINES = {"row": "Fullest rows", "column": "Fullest columns", "head": "Attention heads"}
+LINES = {"row": "Fullest rows", "column": "Fullest columns"}
 HEIGHT = 380
 
 
@@ -51,7 +51,7 @@ HEIGHT = 380
 class Part:
     """A tensor's entries of one kind: selected `entries` (row, col) among `rows` x `cols`.
 
-    `heads` attention heads lie along `axis` in equal consecutive parts; 0 where the tensor has none.
+    `heads` is the number of attention heads in it; 0 where the tensor has none.
     """
 
     parameter: str
@@ -60,7 +60,6 @@ class Part:
     rows: int
     cols: int
     heads: int = 0
-    axis: str = "row"
 
 
 class Cell(NamedTuple):
@@ -134,7 +133,7 @@ def part(region: Region, record: RunRecord, parameter: str, kind: str) -> Part:
     axis = head_axis(table.model_type, kind)
     heads = head_count(table, rows if axis == "row" else cols) if axis and not whole.is_bias else 0
     entries = pd.DataFrame({"row": row.astype(np.int64), "col": col.astype(np.int64)})
-    return Part(parameter, kind, entries, rows, cols, heads, axis or "row")
+    return Part(parameter, kind, entries, rows, cols, heads)
 
 
 def line_kinds(part: Part) -> list[str]:
@@ -143,12 +142,27 @@ def line_kinds(part: Part) -> list[str]:
 
 
 def line_counts(part: Part, by: str) -> pd.DataFrame:
-    """Selected entries by `row`, `column` or `head`, most first; lines without any are left out."""
-    numbers = part.entries["col" if (part.axis if by == "head" else by) == "column" else "row"]
-    if by == "head":
-        numbers = numbers // ((part.rows if part.axis == "row" else part.cols) // part.heads)
-    counts = numbers.value_counts().rename_axis(by).reset_index(name="selected")
+    """Selected entries by `row` or `column`, most first; lines without any are left out."""
+    counts = (
+        part.entries["col" if by == "column" else "row"].value_counts().rename_axis(by).reset_index(name="selected")
+    )
     return counts.sort_values(["selected", by], ascending=[False, True], ignore_index=True)
+
+
+def head_table(region: Region, table: ParameterTable, kind: str) -> pd.DataFrame:
+    """Selected entries of this kind's weights by layer and attention head: layer, head, selected."""
+    none = np.empty(0, dtype=np.int64)
+    rows = []
+    for parameter in table.parameters:
+        if kind not in parameter.kinds or parameter.is_bias:
+            continue
+        flat = region.indices.get(parameter.name, none)
+        of_kind = flat[parameter.kind_numbers(flat) == parameter.kinds.index(kind)]
+        number = int(head_numbers(table, parameter, np.array([parameter.size - 1]))[0]) + 1
+        if number:
+            counts = np.bincount(head_numbers(table, parameter, of_kind), minlength=number)
+            rows += [(parameter.layer, head, int(count)) for head, count in enumerate(counts)]
+    return pd.DataFrame(rows, columns=["layer", "head", "selected"])
 
 
 def _fused_part(whole: Parameter, flat: np.ndarray, kind: str) -> tuple[int, int, np.ndarray, np.ndarray]:
@@ -245,11 +259,8 @@ def tensor(part: Part, theme: str) -> Exhibit:
 
 @drawn_once
 def lines(part: Part, by: str, theme: str) -> Exhibit:
-    """The rows or columns of a tensor with most selected entries, or all its attention heads."""
-    if by == "head":
-        figure = head_counts(part.entries, part.rows, part.cols, part.heads, axis=part.axis, theme=theme, height=HEIGHT)
-    else:
-        figure = top_lines(part.entries, part.rows, part.cols, axis=by, theme=theme, height=HEIGHT)
+    """The rows or columns of a tensor with most selected entries."""
+    figure = top_lines(part.entries, part.rows, part.cols, axis=by, theme=theme, height=HEIGHT)
     return Exhibit(
         name="lines",
         title=LINES[by],
@@ -258,4 +269,26 @@ def lines(part: Part, by: str, theme: str) -> Exhibit:
         "module, a column an input (the other way round in GPT-2).",
         alt=f"{LINES[by]} of the tensor by number of selected entries.",
         table=line_counts(part, by),
+    )
+
+
+def close_up(region: Region, record: RunRecord, part: Part, layer: int | None, by: str, theme: str) -> Exhibit:
+    """The part's lines of one kind of `line_kinds`; of heads, those of all layers."""
+    if by != "head":
+        return lines(part, by, theme)
+    return heads(head_table(region, parameter_table(record, region), part.kind), layer, part.kind, theme)
+
+
+@drawn_once
+def heads(table: pd.DataFrame, layer: int | None, kind: str, theme: str) -> Exhibit:
+    """A module's selected entries by layer and attention head, the chosen layer framed."""
+    best = table.nlargest(3, "selected")
+    words = [f"layer {n} head {h} {formats.count(int(s))}" for n, h, s in best.itertuples(index=False)]
+    return Exhibit(
+        name="heads",
+        title="Attention heads",
+        figure=head_map(table, chosen=layer, theme=theme),
+        reads=f"selected entries of each head's part of the {kind_style(kind).title} weights, in all layers.",
+        alt=f"Selected entries by layer and attention head; most: {', '.join(words)}.",
+        table=table,
     )

@@ -93,7 +93,7 @@ FIGURES: dict[str, tuple[Draw, Callable[[], pd.DataFrame], dict[str, Any]]] = {
     "tensor_vector": (tensor.tensor_map, lambda: frames.entries(60, 1, 384), {"rows": 1, "cols": 384}),
     "top_rows": (tensor.top_lines, lambda: frames.entries(400), {"rows": 384, "cols": 384}),
     "top_columns": (tensor.top_lines, lambda: frames.entries(400), {"rows": 384, "cols": 384, "axis": "column"}),
-    "head_counts": (tensor.head_counts, lambda: frames.entries(400), {"rows": 384, "cols": 384, "heads": 12}),
+    "head_map": (tensor.head_map, frames.heads, {"chosen": 1}),
     "search_history": (history.search_history, frames.history, {}),
     "confidence_scatter": (examples.confidence_scatter, single.examples, {"chosen": "test-1"}),
     "margin_scatter": (examples.confidence_scatter, single.examples, {"measure": "margin"}),

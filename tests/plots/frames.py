@@ -86,6 +86,12 @@ def layers(count: int = 6, empty: bool = False) -> pd.DataFrame:
     return table.assign(movement_l2=movement, movement_l2_selected=np.minimum(held, movement))
 
 
+def heads(layers: int = 6, count: int = 12) -> pd.DataFrame:
+    """Selected entries by layer and attention head."""
+    index = pd.MultiIndex.from_product([range(layers), range(count)], names=["layer", "head"])
+    return index.to_frame(index=False).assign(selected=np.random.default_rng(4).integers(0, 250, layers * count))
+
+
 def shared_layers() -> pd.DataFrame:
     """The same with what another region of as many entries shares with it."""
     table = layers()

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.plots.tensor import MOST_BLOCKS, block_counts, head_counts, tensor_map, top_lines
+from skillviz.plots.tensor import MOST_BLOCKS, block_counts, head_map, tensor_map, top_lines
 from tests.plots import frames
 
 
@@ -73,21 +73,17 @@ def test_the_first_bar_is_on_top() -> None:
     assert top_lines(few(), 4, 6).layout.yaxis.categoryarray == ("1", "0", "3", "2")
 
 
-def test_heads_are_equal_parts_in_order() -> None:
-    bars = head_counts(few(), 4, 6, 2).data[0]
-    assert list(bars.y) == ["0", "1"] and list(bars.x) == [2, 4]
-    assert list(head_counts(few(), 4, 6, 3, axis="column").data[0].x) == [4, 1, 1]
-
-
-@pytest.mark.parametrize("heads", [0, 3])
-def test_heads_that_do_not_divide_are_refused(heads: int) -> None:
-    with pytest.raises(ValueError, match=f"{heads} heads do not divide the tensor's 4 rows"):
-        head_counts(few(), 4, 6, heads)
+def test_heads_stand_in_their_layer_and_the_chosen_layer_has_a_frame() -> None:
+    table = pd.DataFrame({"layer": [1, 1, 2, 2], "head": [0, 1, 0, 1], "selected": [5, 0, 2, 7]})
+    figure = head_map(table, chosen=2)
+    heat, words = figure.data
+    assert heat.z.tolist() == [[5, 0], [2, 7]] and list(words.text) == ["5", "0", "2", "7"]
+    assert heat.customdata[1][0] == "layer 2, head 0: 2 entries"
+    assert (figure.layout.shapes[0].y0, figure.layout.shapes[0].y1) == (0.5, 1.5)
+    assert not head_map(table, chosen=7).layout.shapes
 
 
 @pytest.mark.parametrize("axis", ["rows", "col"])
 def test_an_unknown_axis_is_named(axis: str) -> None:
     with pytest.raises(ValueError, match="it is 'row' or 'column'"):
         top_lines(few(), 4, 6, axis=axis)
-    with pytest.raises(ValueError, match="it is 'row' or 'column'"):
-        head_counts(few(), 4, 6, 2, axis=axis)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skillviz.core.parameters import graftable
 from skillviz.core.region import Region
 from skillviz.core.region_expression import checked, region_of
 from skillviz.plots.region import cells
@@ -31,7 +32,7 @@ def test_entries_of_a_matrix_stand_at_their_row_and_column() -> None:
     region = Region({name: np.array([0, 5, 15])}, {name: (4, 4)})
     part = tensors.part(region, record("bert", 2), name, "query")
     assert places(part) == [(0, 0), (1, 1), (3, 3)]
-    assert (part.rows, part.cols, part.heads, part.axis) == (4, 4, 2, "row")
+    assert (part.rows, part.cols, part.heads) == (4, 4, 2)
 
 
 def test_a_bias_is_one_row_without_heads() -> None:
@@ -44,7 +45,9 @@ def test_heads_of_the_attention_output_lie_along_its_columns() -> None:
     query, out = (f"bert.encoder.layer.0.attention.{x}.weight" for x in ("self.query", "output.dense"))
     region = Region({out: np.array([1])}, {query: (4, 4), out: (4, 4)})
     part = tensors.part(region, record("bert", 2), out, "attention output")
-    assert (part.axis, part.heads) == ("column", 2)
+    assert part.heads == 2
+    heads = tensors.head_table(region, graftable("bert", region.shapes, {"num_attention_heads": 2}), "attention output")
+    assert heads.values.tolist() == [[0, 0, 1], [0, 1, 0]], "column 1 is of the first head, whatever its row"
 
 
 def test_gpt2_holds_three_kinds_in_one_transposed_tensor() -> None:
@@ -55,7 +58,7 @@ def test_gpt2_holds_three_kinds_in_one_transposed_tensor() -> None:
     assert {kind: places(part) for kind, part in found.items()} == {
         "query": [(0, 1)], "key": [(0, 0), (1, 1)], "value": [(0, 0)],
     }  # fmt: skip
-    assert all((p.rows, p.cols, p.axis) == (2, 2, "column") for p in found.values())
+    assert all((p.rows, p.cols) == (2, 2) for p in found.values())
 
 
 def test_a_fused_bias_is_taken_apart_too() -> None:
@@ -71,6 +74,9 @@ def test_grouped_queries_give_key_and_value_fewer_heads() -> None:
     region = Region({key: np.array([0])}, shapes)
     assert tensors.part(region, record("llama", 4), query, "query").heads == 4
     assert tensors.part(region, record("llama", 4), key, "key").heads == 2
+    table = graftable("llama", shapes, {"num_attention_heads": 4})
+    assert tensors.head_table(region, table, "key").values.tolist() == [[0, 0, 1], [0, 1, 0]]
+    assert tensors.head_table(region, table, "query")["selected"].tolist() == [0, 0, 0, 0]
 
 
 def test_unknown_families_have_no_heads() -> None:
@@ -79,12 +85,20 @@ def test_unknown_families_have_no_heads() -> None:
     assert part.heads == 0 and places(part) == [(0, 1)]
 
 
+def test_heads_of_three_kinds_in_one_tensor_are_counted_apart() -> None:
+    name = "transformer.h.0.attn.c_attn.weight"
+    # 2 x 12: columns 0-3 query, 4-7 key, 8-11 value; of each the first two are head 0
+    region = Region({name: np.array([0, 3, 5, 15 + 4, 11])}, {name: (2, 12)})
+    table = graftable("gpt2", region.shapes, {"n_head": 2})
+    counts = {kind: tensors.head_table(region, table, kind)["selected"].tolist() for kind in ("query", "key", "value")}
+    assert counts == {"query": [1, 1], "key": [1, 1], "value": [0, 1]}
+
+
 def test_line_counts() -> None:
     entries = pd.DataFrame({"row": [0, 0, 3], "col": [1, 2, 2]})
-    part = tensors.Part("p", "query", entries, 4, 4, heads=2, axis="row")
+    part = tensors.Part("p", "query", entries, 4, 4, heads=2)
     assert tensors.line_counts(part, "row").values.tolist() == [[0, 2], [3, 1]]
     assert tensors.line_counts(part, "column").values.tolist() == [[2, 2], [1, 1]]
-    assert tensors.line_counts(part, "head").values.tolist() == [[0, 2], [1, 1]]
 
 
 def test_every_cell_of_a_run_has_its_tensors_and_their_counts_agree(ids: dict[str, str]) -> None:

@@ -102,7 +102,10 @@ def region(run: Run, parts: Sequence[PartScores] = ()) -> Section:
 def _close_up(run: Run, layers: pd.DataFrame, table: pd.DataFrame, cell: region_exhibits.Cell) -> list[Part]:
     row = region_exhibits.cell_tensors(layers, cell).iloc[0]
     part = region_exhibits.part(run.region(), run.record, row["parameter"], row["kind"])
-    lines = [partial(region_exhibits.lines, part, by) for by in region_exhibits.line_kinds(part)]
+    lines = [
+        partial(region_exhibits.close_up, run.region(), run.record, part, cell.layer, by)
+        for by in region_exhibits.line_kinds(part)
+    ]
     return [
         Heading(f"From near: {region_exhibits.cell_title(cell, table)}"),
         Words(f"{text.plain(row['parameter'])}: {sentences.tensor(row, part.rows, part.cols)}"),

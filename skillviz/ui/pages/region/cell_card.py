@@ -40,4 +40,7 @@ def cell_card(run: Run, layers: pd.DataFrame, table: pd.DataFrame, choices: dict
         shown=lambda by: COUNTED[by],
     )  # fmt: skip
     st.markdown(sentences.tensor(row, part.rows, part.cols))
-    show(exhibits.tensor(part, theme()) if by == ENTRIES else exhibits.lines(part, by, theme()), run.id)
+    if by == ENTRIES:
+        show(exhibits.tensor(part, theme()), run.id)
+    else:
+        show(exhibits.close_up(region, run.record, part, choices[key].layer, by, theme()), run.id)
