@@ -9,15 +9,14 @@ from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.calibration import calibration_controls
 
 run = page.begin("calibration")
-choice = calibration_controls.controls_of(run)
+finding, settings = st.columns([6, 1])
+with settings.popover("Settings"):
+    choice = calibration_controls.controls_of(run)
 logits, labels = measures.state_logits(page.table(run, "predictions"), run.record, choice.split, choice.states)
 bins = measures.reliability_bins(logits, labels, choice.bins, choice.equal_mass)
 even = measures.reliability_bins(logits, labels, choice.bins, equal_mass=False)  # equal mass would be flat
 
-calibration_controls.verdicts(run, choice, logits, labels)
-left, right = st.columns(2)
-with left:
-    show(exhibits.confidence(even, theme()), run.id)
-with right:
-    show(exhibits.reliability(bins, theme()), run.id)
-show(exhibits.counts(even, theme()), run.id)
+with finding:
+    calibration_controls.verdicts(choice, logits, labels)
+show(exhibits.confidence(even, theme()), run.id)
+show(exhibits.reliability(bins, theme()), run.id)

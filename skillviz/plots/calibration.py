@@ -1,4 +1,4 @@
-"""How sure is it, and rightly so: confidence histograms and reliability diagrams (paper, Fig. 6 and Eq. 6).
+"""Confidence and whether it is right: histograms and reliability diagrams (paper, Fig. 6 and Eq. 6), a panel a model.
 
 Every function takes the reliability frame of `core.calibration.reliability` with a column `state` added, one
 block of rows a state: state, bin, lower, upper, count, confidence, accuracy, low, high. Edges, confidence,
@@ -9,170 +9,201 @@ accuracy and its Wilson interval are 0..1; empty bins have count 0 and NaN. Stat
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import ceil
+from textwrap import wrap
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
-from skillviz.plots.figure import blank, canvas, ordered, require
-from skillviz.plots.theme import SOFT_INK, STATES, Style, state_style
+from skillviz.core import formats
+from skillviz.plots.figure import blank, error_bars, ordered, require
+from skillviz.plots.theme import INK, SOFT_INK, STATES, Style, check_theme, state_style, template
 
 COLUMNS = ("state", "bin", "lower", "upper", "count", "confidence", "accuracy", "low", "high")
 CONFIDENCE = "confidence, %"
 NOTHING = "No predictions to bin yet."
+PANEL_COLUMNS = 3  # at most, so that axis titles fit on a phone
+PANEL_HEIGHT = 280
+TITLE_LETTERS = 14  # of a line, on a phone
+MOST_COUNTS = 15
+"""Filled bins of a panel whose counts are still legible side by side on a phone."""
+
+Panels = list[tuple[str, pd.DataFrame]]
 
 
-def _states(bins: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+def confidence_histogram(
+    bins: pd.DataFrame, *, least: float | None = None, theme: str = "light", height: int | None = None
+) -> go.Figure:
+    """Share of examples by confidence, filled bars, one panel a state; the wrong part is hatched, from the axis up.
+
+    The wrong part needs the column `accuracy`; bins where it is NaN have none. `least`: an upright line stands at this
+    confidence, 0..1.
+    """
+    panels = _panels(bins)
+    if not panels:
+        return blank(NOTHING, check_theme(theme), height or PANEL_HEIGHT, CONFIDENCE, "share of examples, %")
+    titles = []
+    for name, rows in panels:
+        wrong = rows["count"] * (1 - rows["accuracy"])
+        known = wrong.notna().any()
+        under = f"{formats.percent(float(wrong.sum()) / float(rows['count'].sum()))} wrong" if known else ""
+        titles.append(_title(state_style(name), under))
+    figure = _grid(titles, "share of examples, %", _first_edge(panels), theme, height)
+    for place, (name, rows) in enumerate(panels):
+        for trace in _parts(state_style(name), rows):
+            figure.add_trace(trace, **_cell(place, len(panels)))
+    if least is not None:
+        figure.add_vline(x=100 * least, line={"color": SOFT_INK[theme], "width": 1.5})
+    figure.update_yaxes(rangemode="tozero")
+    return figure
+
+
+def reliability_diagram(
+    bins: pd.DataFrame, *, styles: Mapping[str, Style] = STATES, theme: str = "light", height: int | None = None
+) -> go.Figure:
+    """Accuracy of each bin as a bar with its Wilson interval and its count, one panel a state.
+
+    A hatched bar from accuracy to mean confidence is the gap that ECE averages; the panel's title has the ECE.
+    `styles` where the column `state` holds other names, such as runs.
+    """
+    panels = _panels(bins)
+    if not panels:
+        return blank(NOTHING, check_theme(theme), height or PANEL_HEIGHT, CONFIDENCE, "accuracy, %")
+    looks = [styles.get(name) or state_style(name) for name, _ in panels]
+    errors = [float(((r["accuracy"] - r["confidence"]).abs() * r["count"]).sum() / r["count"].sum()) for _, r in panels]
+    titles = [_title(style, f"ECE {formats.percent(error)}") for style, error in zip(looks, errors, strict=True)]
+    start = _first_edge(panels)
+    figure = _grid(titles, "accuracy, %", start, theme, height)
+    for place, (style, (_, rows)) in enumerate(zip(looks, panels, strict=True)):
+        filled = rows[rows["count"] > 0]
+        figure.add_trace(_gaps(style, filled), **_cell(place, len(panels)))
+        figure.add_trace(_accuracies(style, filled), **_cell(place, len(panels)))
+        if len(filled) <= MOST_COUNTS:
+            figure.add_trace(_counts(style, filled, theme), **_cell(place, len(panels)))
+        line = {"color": SOFT_INK[theme], "width": 1.5, "dash": "2px,3px"}
+        diagonal = go.Scatter(
+            x=[start, 100], y=[start, 100], mode="lines", line=line, name="accuracy = confidence", hoverinfo="skip"
+        )
+        figure.add_trace(diagonal, **_cell(place, len(panels)))
+    figure.update_yaxes(range=[0, 101])
+    return figure
+
+
+def _panels(bins: pd.DataFrame) -> Panels:
     """The frame's states in table order, each with its rows from low to high confidence."""
     require(bins, COLUMNS, "reliability bins")
     names = ordered(bins.loc[bins["count"] > 0, "state"], STATES)
     return [(name, bins[bins["state"] == name].sort_values("lower")) for name in names]
 
 
-def _first_edge(states: list[tuple[str, pd.DataFrame]]) -> float:
+def _first_edge(panels: Panels) -> float:
     """Lower edge of the lowest bin that any state fills, in percent."""
-    return 100 * min(float(rows.loc[rows["count"] > 0, "lower"].min()) for _, rows in states)
+    return 100 * min(float(rows.loc[rows["count"] > 0, "lower"].min()) for _, rows in panels)
 
 
-def confidence_histogram(
-    bins: pd.DataFrame, *, least: float | None = None, theme: str = "light", height: int = 320
-) -> go.Figure:
-    """Share of examples by confidence, one step outline a state, so that none hides another.
+def _title(style: Style, under: str) -> str:
+    return "<br>".join([*wrap(style.title, TITLE_LETTERS), *([under] if under else [])])
 
-    `least`: an upright line stands at this confidence, 0..1.
-    """
-    figure = _outlines(bins, "share of examples, %", True, theme, height)
-    if least is not None and figure.data:
-        figure.add_vline(x=100 * least, line={"color": SOFT_INK[theme], "width": 1.5})
+
+def _grid(titles: list[str], y: str, start: float, theme: str, height: int | None) -> go.Figure:
+    """Empty panels with these titles, in rows of equal length, all with the same axes."""
+    rows, columns = _shape(len(titles))
+    tall = height or PANEL_HEIGHT * rows
+    figure = make_subplots(
+        rows=rows, cols=columns, shared_yaxes="all", subplot_titles=titles, horizontal_spacing=0.08 / columns,
+        vertical_spacing=min(124 / tall, 0.8 / rows),
+    )  # fmt: skip
+    figure.update_annotations(font={"size": 12}, yshift=2)
+    head = 12 + 16 * max(title.count("<br>") + 1 for title in titles)
+    figure.update_layout(
+        template=template(theme), height=tall, margin_t=head, showlegend=False, barmode="overlay", bargap=0
+    )
+    figure.update_xaxes(range=[start - 1, 101], title_text=CONFIDENCE, nticks=5)
+    figure.update_yaxes(title_text=y, col=1)
     return figure
 
 
-def bin_counts(bins: pd.DataFrame, *, theme: str = "light", height: int = 240) -> go.Figure:
-    """Number of examples in each bin, one step outline a state."""
-    return _outlines(bins, "examples, count", False, theme, height)
+def _shape(panels: int) -> tuple[int, int]:
+    """Rows and columns."""
+    rows = ceil(panels / PANEL_COLUMNS)
+    return rows, ceil(panels / rows)
 
 
-def _outlines(bins: pd.DataFrame, y: str, as_share: bool, theme: str, height: int) -> go.Figure:
-    states = _states(bins)
-    if not states:
-        return blank(NOTHING, theme, height, CONFIDENCE, y)
-    figure = canvas(theme, height, CONFIDENCE, y)
-    for name, rows in states:
-        total = int(rows["count"].sum())
-        values = rows["count"].to_numpy(float) * (100 / total if as_share else 1)
-        figure.add_trace(_outline(name, rows, values, total))
-        figure.add_trace(_key(name))
-    figure.update_xaxes(range=[_first_edge(states) - 1, 101])
-    figure.update_yaxes(rangemode="tozero")
-    return figure
+def _cell(place: int, panels: int) -> dict[str, int]:
+    _, columns = _shape(panels)
+    return {"row": place // columns + 1, "col": place % columns + 1}
 
 
-def _outline(name: str, rows: pd.DataFrame, values: np.ndarray, total: int) -> go.Scatter:
-    """One state's outline: edge, middle and edge of every bin; only the middles carry a mark."""
-    style, bins = state_style(name), len(rows)
+def _hatched(style: Style) -> dict:
+    """`marker` of bars that are told from filled ones by their lines, not by their colour."""
+    pattern = {"shape": "/", "fgcolor": style.color, "bgcolor": "rgba(0,0,0,0)", "size": 6, "solidity": 0.45}
+    return {"color": style.color, "pattern": pattern, "line": {"color": style.color, "width": 1}}
+
+
+def _filled(style: Style) -> dict:
+    return {"color": style.faint(0.28), "line": {"color": style.color, "width": 1}}
+
+
+def _edges(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Middle and width of each bin, in percent."""
     lower, upper = rows["lower"].to_numpy(float) * 100, rows["upper"].to_numpy(float) * 100
-    x = np.column_stack([lower, (lower + upper) / 2, upper]).ravel()
+    return (lower + upper) / 2, upper - lower
+
+
+def _parts(style: Style, rows: pd.DataFrame) -> list[go.Bar]:
+    """All examples of each bin, and over them those that are wrong."""
+    counts, total = rows["count"].to_numpy(float), float(rows["count"].sum())
+    wrong = np.nan_to_num(counts * (1 - rows["accuracy"].to_numpy(float)))
+    middle, width = _edges(rows)
+    is_known = bool(rows["accuracy"].notna().any())
     hover = [
-        f"{count:,} of {total:,} examples ({100 * count / total:.1f} %)<br>confidence above {a:.1f} to {b:.1f} %"
-        for count, a, b in zip(rows["count"], lower, upper, strict=True)
+        f"{count:,.0f} of {total:,.0f} examples ({100 * count / total:.1f} %)"
+        + (f"<br>{bad:,.0f} of them wrong" if is_known else "")
+        + f"<br>confidence above {100 * a:.1f} to {100 * b:.1f} %"
+        for count, bad, a, b in zip(counts, wrong, rows["lower"], rows["upper"], strict=True)
     ]
-    return go.Scatter(
-        x=[x[0], *x, x[-1]],
-        y=[0, *np.repeat(values, 3), 0],
-        mode="lines+markers",
-        name=style.title,
-        legendgroup=name,
-        showlegend=False,
-        line=style.line(),
-        marker={**style.marker(), "size": [0, *([0, 7, 0] * bins), 0], "opacity": 1},
-        hovertext=["", *np.repeat(hover, 3), ""],
-        hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
-    )
+    words = {"hovertext": hover, "hovertemplate": f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>"}
+    every = go.Bar(x=middle, y=100 * counts / total, width=width, name=style.title, marker=_filled(style), **words)
+    if not is_known:
+        return [every]
+    name = f"{style.title}: wrong"
+    return [every, go.Bar(x=middle, y=100 * wrong / total, width=width, name=name, marker=_hatched(style), **words)]
 
 
-def _key(name: str) -> go.Scatter:
-    """The legend's entry for an outline: a trace without points, whose mark has its full size."""
-    style = state_style(name)
-    empty: list[None] = [None]
-    return go.Scatter(
-        x=empty,
-        y=empty,
-        mode="lines+markers",
-        name=style.title,
-        legendgroup=name,
-        line=style.line(),
-        marker=style.marker(),
-    )
-
-
-def reliability_diagram(
-    bins: pd.DataFrame, *, styles: Mapping[str, Style] = STATES, theme: str = "light", height: int = 400
-) -> go.Figure:
-    """Accuracy against mean confidence of each bin, with Wilson intervals and the gap to the diagonal.
-
-    A mark's area grows with the bin's examples (never below a legible size); a thin line from mark to diagonal
-    is the gap that ECE averages. `styles` where the column `state` holds other names, such as runs.
-    """
-    states = _states(bins)
-    if not states:
-        return blank(NOTHING, theme, height, CONFIDENCE, "accuracy, %")
-    figure = canvas(theme, height, CONFIDENCE, "accuracy, %")
-    _diagonal(figure, _first_edge(states), theme)
-    for name, rows in states:
-        filled, style = rows[rows["count"] > 0], styles.get(name) or state_style(name)
-        figure.add_trace(_gaps(name, style, filled))
-        figure.add_trace(_marks(name, style, filled, max(int(r["count"].max()) for _, r in states)))
-    figure.update_xaxes(range=[_first_edge(states) - 1, 102])
-    lowest = min(float(rows[["low", "accuracy"]].min().min()) for _, rows in states)
-    figure.update_yaxes(range=[100 * min(lowest, _first_edge(states) / 100) - 2, 109])
-    return figure
-
-
-def _diagonal(figure: go.Figure, start: float, theme: str) -> None:
-    line = {"color": SOFT_INK[theme], "width": 1.5, "dash": "2px,3px"}
-    ends, name = [start, 100], "perfectly calibrated"
-    figure.add_trace(go.Scatter(x=ends, y=ends, mode="lines", line=line, name=name, showlegend=False, hoverinfo="skip"))
-    # Above 100 %, where no accuracy and no interval can be.
-    soft = {"size": 11, "color": SOFT_INK[theme]}
-    figure.add_annotation(text=name, x=100, y=101, xanchor="right", yanchor="bottom", showarrow=False, font=soft)
-
-
-def _gaps(name: str, style: Style, rows: pd.DataFrame) -> go.Scatter:
-    """Vertical lines from the diagonal to each mark, as one broken trace."""
+def _gaps(style: Style, rows: pd.DataFrame) -> go.Bar:
+    """Bars from accuracy to mean confidence."""
     confidence, accuracy = rows["confidence"].to_numpy(float) * 100, rows["accuracy"].to_numpy(float) * 100
-    nothing = np.full(len(rows), np.nan)
-    return go.Scatter(
-        x=np.column_stack([confidence, confidence, nothing]).ravel(),
-        y=np.column_stack([confidence, accuracy, nothing]).ravel(),
-        mode="lines",
-        line={"color": style.color, "width": 3},
-        opacity=0.35,
-        legendgroup=name,
-        showlegend=False,
-        hoverinfo="skip",
-        name=f"{style.title}: gap",
-    )
+    middle, width = _edges(rows)
+    return go.Bar(
+        x=middle, y=confidence - accuracy, base=accuracy, width=width, name=f"{style.title}: gap",
+        marker=_hatched(style), hoverinfo="skip",
+    )  # fmt: skip
 
 
-def _marks(name: str, style: Style, rows: pd.DataFrame, most: int) -> go.Scatter:
+def _accuracies(style: Style, rows: pd.DataFrame) -> go.Bar:
     accuracy, confidence, low, high = (rows[c].to_numpy(float) * 100 for c in ("accuracy", "confidence", "low", "high"))
-    counts = rows["count"].to_numpy(float)
-    gap = accuracy - confidence
+    counts, gap = rows["count"].to_numpy(float), accuracy - confidence
     hover = [
         f"accuracy {a:.1f} % (95 %: {lo:.1f} to {hi:.1f})<br>confidence {c:.1f} %<br>"
         f"{abs(g):.1f} points {'under' if g > 0 else 'over'}-confident<br>n = {int(n):,}"
         for a, lo, hi, c, g, n in zip(accuracy, low, high, confidence, gap, counts, strict=True)
     ]
-    error = {"type": "data", "symmetric": False, "array": high - accuracy, "arrayminus": accuracy - low}
-    return go.Scatter(
-        x=confidence,
-        y=accuracy,
-        mode="lines+markers",
-        name=style.title,
-        legendgroup=name,
-        line=style.line(1.5),
-        marker={**style.marker(), "size": np.maximum(5, 18 * np.sqrt(counts / most)), "opacity": 1},
-        error_y={**error, "thickness": 1.5, "width": 3},
-        hovertext=hover,
-        hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
-    )
+    middle, width = _edges(rows)
+    return go.Bar(
+        x=middle, y=accuracy, width=width, name=style.title, marker=_filled(style),
+        error_y={**error_bars(accuracy, low, high, 1.5, 3), "color": style.color},
+        hovertext=hover, hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
+    )  # fmt: skip
+
+
+def _counts(style: Style, rows: pd.DataFrame, theme: str) -> go.Bar:
+    """Each bin's number of examples, written upward from the axis; the bar itself is unseen."""
+    middle, width = _edges(rows)
+    return go.Bar(
+        x=middle, y=[100] * len(rows), width=width, name=f"{style.title}: examples", hoverinfo="skip",
+        marker={"color": "rgba(0,0,0,0)", "line": {"width": 0}}, text=[f"{int(n):,}" for n in rows["count"]],
+        textposition="inside", insidetextanchor="start", textangle=-90, constraintext="none",
+        textfont={"size": 10, "color": INK[theme]},
+    )  # fmt: skip

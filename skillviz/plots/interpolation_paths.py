@@ -14,7 +14,7 @@ from skillviz.core.metrics import Metric, metric_row
 from skillviz.plots.figure import blank, ordered, require
 from skillviz.plots.interpolation import COLUMNS, NOTHING, PATHS, datasets_of, numbers, on, path_style
 from skillviz.plots.references import reference_style
-from skillviz.plots.theme import SOFT_INK, Style, template
+from skillviz.plots.theme import SOFT_INK, template
 
 WAY = "way from the pre-trained model, %"
 CONFIDENCE = "confidence, %"
@@ -112,7 +112,7 @@ def _band(path: str, rows: pd.DataFrame, words: Metric, is_first: bool) -> list[
         y=np.concatenate([high, low[::-1]]),
         mode="lines",
         fill="toself",
-        fillcolor=_faint(style, 0.13),
+        fillcolor=style.faint(0.13),
         line={"width": 0},
         name=f"{style.title}: interval",
         legendgroup=path,
@@ -181,7 +181,7 @@ def _outline(path: str, rows: pd.DataFrame, is_first: bool) -> list[go.Scatter]:
         y=[0, *np.repeat(wrong, 2), 0],
         mode="lines",
         fill="tozeroy",
-        fillcolor=_faint(style, 0.3),
+        fillcolor=style.faint(0.3),
         line={"color": style.color, "width": 0.5, "dash": style.dash},
         name=f"{style.title}: wrong",
         legendgroup=path,
@@ -189,9 +189,3 @@ def _outline(path: str, rows: pd.DataFrame, is_first: bool) -> list[go.Scatter]:
         hoverinfo="skip",
     )
     return [part, outline]
-
-
-def _faint(style: Style, opacity: float) -> str:
-    """The style's colour, seen through."""
-    red, green, blue = (int(style.color[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{opacity})"

@@ -38,6 +38,11 @@ class Style:
         """`line` of a plotly trace."""
         return {"color": self.color, "dash": self.dash, "width": width}
 
+    def faint(self, opacity: float) -> str:
+        """The colour, seen through."""
+        red, green, blue = (int(self.color[i : i + 2], 16) for i in (1, 3, 5))
+        return f"rgba({red},{green},{blue},{opacity})"
+
     def marker(self, size: float = 8) -> dict:
         """`marker` of a plotly trace."""
         return {"color": self.color, "symbol": self.symbol, "size": size, "line": {"color": self.color, "width": 1.5}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -147,29 +147,16 @@ def calibration(scores: Scores) -> str:
     return f"Its confidence is **{decided} calibrated** than the fine-tuned model's ({pair}; difference {change})."
 
 
-def eces(values: dict[str, float], bins: int, equal_mass: bool, n: int) -> str:
-    """The calibration errors of the models at the chosen bins."""
-    names = {"finetuned": "the fine-tuned model", "temperature": "the same at the fitted temperature"}
-    names |= {"pretrained": "the pre-trained model", "grafted": "the graft"}
-    errors = ", ".join(f"**{formats.percent(value)}** for {names[state]}" for state, value in values.items())
+def ece_basis(bins: int, equal_mass: bool, n: int) -> str:
+    """What calibration errors stand on."""
     kind = "equal mass" if equal_mass else "equal width"
-    return f"Expected calibration error (ECE) with {bins} bins of {kind} on {formats.counted(n, 'example')}: {errors}."
+    return f"Expected calibration error (ECE) with {bins} bins of {kind} on {formats.counted(n, 'example')}."
 
 
-def against(difference: Estimate, rival: str) -> str:
-    """What the paired difference in ECE allows to be said about the graft."""
-    decided = verdict("ece", difference)
-    if decided == NO_DIFFERENCE:
-        return f"The interval holds zero: no difference in calibration to {rival} can be told."
-    return f"The graft is **{decided} calibrated** than {rival}: the interval leaves out zero."
-
-
-def ece_verdict(rival: str, difference: Estimate) -> str:
-    """The paired difference in ECE to a rival of the graft (RIVALS), with what it allows to be said."""
-    difference_words = (
-        f"ECE of the graft less that of {RIVALS[rival]}: **{metric_difference('ece', difference)}**, paired."
-    )
-    return f"{difference_words} {against(difference, RIVALS[rival])}"
+def ece_against(rival: str, values: Mapping[str, float], difference: Estimate) -> str:
+    """The calibration errors of the graft and of a rival (RIVALS), and their paired difference."""
+    graft, other = (formats.percent(values[state]) for state in ("grafted", rival))
+    return f"ECE **{graft}** for the graft, **{other}** for {RIVALS[rival]}: {metric_difference('ece', difference)}."
 
 
 def _n(scores: Scores) -> str:

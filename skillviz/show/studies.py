@@ -87,7 +87,11 @@ def histogram(table: pd.DataFrame, task: str, theme: str) -> Exhibit:
     rows = table[table["task"] == task].reset_index(drop=True)
     rows = rows.assign(state=[label_of_state(row) for row in rows.to_dict("records")])
     bins = rows.rename(columns={"low_edge": "lower", "high_edge": "upper"}).assign(
-        bin=rows.groupby("state").cumcount(), confidence=np.nan, accuracy=np.nan, low=np.nan, high=np.nan
+        bin=rows.groupby("state").cumcount(),
+        accuracy=rows["correct"] / rows["count"],
+        confidence=np.nan,
+        low=np.nan,
+        high=np.nan,
     )
     phrases = []
     for state, of_state in rows.groupby("state", sort=False):
@@ -96,9 +100,9 @@ def histogram(table: pd.DataFrame, task: str, theme: str) -> Exhibit:
     return Exhibit(
         name="study_histogram",
         title=f"How sure the models are, on {task}",
-        figure=confidence_histogram(bins, theme=theme, height=380),
-        reads="share of test examples by the probability of the predicted class. A model that piles up at the right is "
-        "sure of nearly everything. Counts are means over mask seeds.",
+        figure=confidence_histogram(bins, theme=theme),
+        reads="bars are test examples by confidence; the hatched part of each is wrong. "
+        "Counts are means over mask seeds.",
         alt=f"Confidence on {task}: {'; '.join(phrases)}.",
         table=rows,
         words=("confidence",),

@@ -79,8 +79,8 @@ def sureness(bins: pd.DataFrame, least: float, theme: str) -> Exhibit:
         name="tour_sure",
         title="How sure they are",
         figure=confidence_histogram(bins, least=least, theme=theme, height=HEIGHT),
-        reads="how many answers are given with which confidence; the slider keeps those right of the upright line. "
-        "Piled up at the right: always sure.",
+        reads="bars are answers by confidence; the hatched part of each is wrong. The slider keeps those right of the "
+        "upright line.",
         alt=alt.histogram(bins),
         table=bins,
         words=("confidence",),

@@ -103,6 +103,7 @@ def test_picking_changes_the_address_and_a_copied_link_shows_the_same(made: Made
     page.locator(".st-key-run-bar button").first.click()
     pick(page, "^Localizer", "random")
     expect(page, run=ids["random"])
+    page.get_by_role("button", name="Settings").click()
     page.get_by_role("radio", name="equal mass").or_(page.get_by_text("equal mass", exact=True)).first.click()
     page.get_by_text("bins of equal mass").wait_for()
     settle(page)

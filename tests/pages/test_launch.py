@@ -152,7 +152,7 @@ def test_the_choices_come_back_from_the_address(small: Path) -> None:
 def test_a_hundredth_is_said_in_numbers(small: Path) -> None:
     test = opened(**chosen(small))
     assert "--max-train" not in test.code[0].value
-    box(test, "Quick try").set_value(True).run()
+    box(test, "Try it").set_value(True).run()
     assert "Uses 64 of 64 train, 32 of 32 validation and 32 of 32 test examples" in said(test)
     assert "--max-train 128 --max-validation 100 --max-test 100" in test.code[0].value
 
@@ -220,32 +220,6 @@ def test_start_queues_a_job_for_each_seed_and_once_only(small: Path, paper: list
     assert not button(test, "Start").disabled
 
 
-def test_an_equal_stored_run_is_offered_instead_of_made_again(small: Path, user_runs: Path, paper: list[str]) -> None:
-    query = {**chosen(small), "interpolation": "no"}
-    models = small / "models"
-    stored = fake_run(
-        Store(user_runs), base=str(models / "base"), finetuned=str(models / "finetuned"),
-        task=str(small / "task" / "task.yaml"), sizes=("5%",), nested=False, interpolation=False,
-    )  # fmt: skip
-    spec = stored.spec.model_copy(update={"device": "cpu"})
-    path = stored.path / "run.json"
-    path.write_text(path.read_text().replace(stored.record.key, spec.key()))
-    test = opened(**query)
-    assert button(test, "Start").disabled and "1 run with these settings is stored already" in said(test)
-    (link,) = [link.proto for link in test.get("page_link") if link.proto.label == "Open the stored run"]
-    assert stored.id in link.query_string
-    box(test, "Seeds").input("0,1").run()
-    button(test, "Start").click().run()
-    assert [job.spec.seed for job in jobs.list(Store(user_runs))] == [1], "only what is missing is made"
-
-
-def test_paths_and_the_nearest_other_data_are_scored_unless_switched_off(small: Path, world: None) -> None:
-    command = opened(**chosen(small)).code[0].value
-    assert "--interpolation" in command
-    assert "--interpolation" not in opened(**{**chosen(small), "interpolation": "no"}).code[0].value
-    assert box(opened(), "Score on other tasks").value == []
-
-
 def test_an_error_at_the_start_keeps_what_was_chosen(
     small: Path, paper: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,7 +246,7 @@ def test_a_model_of_the_hub_is_fetched_only_when_asked(small: Path, monkeypatch:
 def test_data_of_the_hub_are_read_only_when_asked(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     test = opened(**chosen(small, source="known", known="sst2"))
     assert "come from the hub" in said(test) and not button(test, "Start").disabled
-    box(test, "Quick try").set_value(True).run()
+    box(test, "Try it").set_value(True).run()
     assert "at most 128 train, 100 validation and 100 test examples" in said(test)
     button(test, "Read the data now").click().run()
     assert "could not be had from the Hugging Face hub" in said(test) and button(test, "Start").disabled

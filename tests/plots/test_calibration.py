@@ -1,12 +1,21 @@
-"""Outlines hold the shares, marks stand at confidence and accuracy, the gap is theirs to the diagonal."""
+"""A panel a model: bars hold the shares, with the wrong part; accuracy with its interval, gap, count and ECE."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
-from skillviz.plots.calibration import bin_counts, confidence_histogram, reliability_diagram
+from skillviz.core import formats
+from skillviz.core.calibration import reliability
+from skillviz.core.metrics import ece
+from skillviz.plots.calibration import MOST_COUNTS, confidence_histogram, reliability_diagram
 from skillviz.plots.theme import STATES
 from tests.plots import frames
 
@@ -21,85 +30,109 @@ def two_bins() -> pd.DataFrame:
     return table.assign(state="grafted")
 
 
-def drawn(figure, name: str):  # type: ignore[no-untyped-def]
-    """The trace of a state that carries its points."""
-    return next(t for t in figure.data if t.name == name and len(t.x) > 1)
+def drawn(figure: go.Figure, name: str) -> go.Bar:
+    """The one trace of this name."""
+    (trace,) = [t for t in figure.data if t.name == name]
+    return trace
 
 
-def test_the_outline_is_the_share_of_examples_and_closes_at_zero() -> None:
-    trace = drawn(confidence_histogram(two_bins()), "grafted")
-    assert list(trace.x) == [0, 0, 25, 50, 50, 62.5, 75, 75, 87.5, 100, 100]
-    assert list(trace.y) == [0, 0, 0, 0, 75, 75, 75, 25, 25, 25, 0]
-    assert list(trace.marker.size) == [0, 0, 7, 0, 0, 7, 0, 0, 7, 0, 0]
+def titles(figure: go.Figure) -> list[str]:
+    return [note.text.replace("\N{NO-BREAK SPACE}", " ") for note in figure.layout.annotations]
 
 
-def test_counts_are_counts() -> None:
-    assert max(drawn(bin_counts(two_bins()), "grafted").y) == 30
-    assert "30 of 40 examples (75.0 %)" in drawn(bin_counts(two_bins()), "grafted").hovertext[5]
+def test_bars_are_shares_of_the_examples_and_the_hatched_part_is_wrong() -> None:
+    figure = confidence_histogram(two_bins())
+    every, wrong = drawn(figure, "grafted"), drawn(figure, "grafted: wrong")
+    assert list(every.x) == [25, 62.5, 87.5] and list(every.width) == [50, 25, 25]
+    assert list(every.y) == [0, 75, 25] and list(wrong.y) == pytest.approx([0, 45, 0])
+    assert wrong.marker.pattern.shape == "/" and not every.marker.pattern.shape
+    assert figure.layout.barmode == "overlay"  # stacked, the two would add up to more than all
+    assert titles(figure) == ["grafted<br>45.0 % wrong"]
+    assert "30 of 40 examples (75.0 %)<br>18 of them wrong" in every.hovertext[1]
 
 
-def test_outlines_are_lines_of_three_states_not_bars() -> None:
-    figure = confidence_histogram(frames.reliability())
-    assert {t.type for t in figure.data} == {"scatter"} and not any(t.fill for t in figure.data)
-    shown = [(t.name, t.line.color, t.line.dash, t.marker.symbol) for t in figure.data if t.showlegend is not False]
-    wanted = [STATES[n] for n in ("grafted", "finetuned", "temperature")]
-    assert shown == [(s.title, s.color, s.dash, s.symbol) for s in wanted]
+def test_without_accuracies_nothing_is_called_wrong() -> None:
+    figure = confidence_histogram(two_bins().assign(accuracy=float("nan")))
+    assert [t.name for t in figure.data] == ["grafted"] and titles(figure) == ["grafted"]
+    assert "wrong" not in "".join(figure.data[0].hovertext)
+
+
+@pytest.mark.parametrize("make", [confidence_histogram, reliability_diagram])
+def test_each_model_has_a_panel_of_its_own_with_the_same_axes(make: Callable[..., go.Figure]) -> None:
+    figure = make(frames.reliability())
+    assert ["".join(title.split("<br>")[:-1]) for title in titles(figure)] == [
+        STATES[n].title for n in ("grafted", "finetuned", "temperature")
+    ]
+    assert [drawn(figure, STATES[n].title).xaxis for n in ("grafted", "finetuned", "temperature")] == ["x", "x2", "x3"]
+    assert len({tuple(axis.range) for axis in figure.select_xaxes()}) == 1
+    assert [axis.matches for axis in figure.select_yaxes()] == [None, "y", "y"]
+
+
+def test_more_models_than_a_row_holds_go_on_below() -> None:
+    bins = pd.concat([two_bins().assign(state=f"run {i}") for i in range(4)])
+    figure = reliability_diagram(bins)
+    lefts = [axis.domain[0] for axis in figure.select_xaxes()]
+    assert lefts[0] == lefts[2] == 0 and lefts[1] == lefts[3] > 0.5  # two rows of two, not three and one
+    assert figure.layout.height == 2 * reliability_diagram(two_bins()).layout.height
 
 
 @pytest.mark.parametrize("state", ["grafted", "finetuned", "temperature"])
 def test_shares_of_each_state_sum_to_all(state: str) -> None:
     trace = drawn(confidence_histogram(frames.reliability()), STATES[state].title)
-    assert np.array(trace.y)[np.array(trace.marker.size) > 0].sum() == pytest.approx(100)
+    assert np.sum(trace.y) == pytest.approx(100)
 
 
 def test_the_axis_begins_at_the_lowest_filled_bin() -> None:
     assert confidence_histogram(two_bins()).layout.xaxis.range[0] == 49
 
 
-def test_marks_stand_at_confidence_and_accuracy_with_their_wilson_interval() -> None:
+def test_an_upright_line_stands_at_the_least_confidence_in_every_panel() -> None:
+    lines = confidence_histogram(frames.reliability(), least=0.8).layout.shapes
+    assert [(line.x0, line.xref) for line in lines] == [(80, "x"), (80, "x2"), (80, "x3")]
+
+
+def test_accuracy_stands_with_its_wilson_interval_and_its_count() -> None:
     figure = reliability_diagram(two_bins())
-    marks = next(t for t in figure.data if t.name == "grafted")
-    assert list(marks.x) == pytest.approx([60, 90]) and list(marks.y) == pytest.approx([40, 100])
-    assert list(marks.error_y.array) == pytest.approx([18, 0]) and list(marks.error_y.arrayminus) == pytest.approx(
-        [15, 28]
-    )
+    bars = drawn(figure, "grafted")
+    assert list(bars.x) == [62.5, 87.5] and list(bars.y) == pytest.approx([40, 100])
+    assert list(bars.error_y.array) == pytest.approx([18, 0])
+    assert list(bars.error_y.arrayminus) == pytest.approx([15, 28])
+    assert list(drawn(figure, "grafted: examples").text) == ["30", "10"]
 
 
-def test_the_area_of_a_mark_is_its_count() -> None:
-    marks = next(t for t in reliability_diagram(two_bins()).data if t.name == "grafted")
-    large, small = marks.marker.size
-    assert (large / small) ** 2 == pytest.approx(30 / 10)
-    assert large / small != pytest.approx(30 / 10)  # a radius that grows with the count would be caught
+def test_the_gap_runs_from_accuracy_to_confidence() -> None:
+    gap = drawn(reliability_diagram(two_bins()), "grafted: gap")
+    assert list(gap.base) == pytest.approx([40, 100]) and list(gap.y) == pytest.approx([20, -10])
+    assert gap.marker.pattern.shape == "/"
 
 
-def test_the_gap_runs_from_the_diagonal_to_the_mark() -> None:
-    gap = next(t for t in reliability_diagram(two_bins()).data if t.name == "grafted: gap")
-    assert list(gap.y)[:2] == [60, 40] and list(gap.y)[3:5] == [90, 100]
-    assert np.isnan(gap.y[2]) and list(gap.x)[:2] == [60, 60]
+@given(
+    logits=arrays(np.float64, (40, 3), elements=st.floats(-4, 4)),
+    labels=arrays(np.int64, 40, elements=st.integers(0, 2)),
+    bins=st.integers(2, 20), equal_mass=st.booleans(),
+)  # fmt: skip
+@settings(max_examples=20, deadline=None)
+def test_the_title_has_the_ece_of_the_bins(logits: np.ndarray, labels: np.ndarray, bins: int, equal_mass: bool) -> None:
+    rows = reliability(logits, labels, bins, equal_mass).assign(state="grafted")
+    figure = reliability_diagram(rows)
+    said = formats.percent(ece(logits, labels, bins, equal_mass))
+    assert figure.layout.annotations[0].text == f"grafted<br>ECE {said}"
+    assert len(figure.data) == (4 if (rows["count"] > 0).sum() <= MOST_COUNTS else 3)
 
 
 def test_the_hover_says_which_way_it_errs() -> None:
-    marks = next(t for t in reliability_diagram(two_bins()).data if t.name == "grafted")
-    assert "20.0 points over-confident" in marks.hovertext[0] and "10.0 points under-confident" in marks.hovertext[1]
-    assert "n = 30" in marks.hovertext[0] and "(95 %: 25.0 to 58.0)" in marks.hovertext[0]
+    bars = drawn(reliability_diagram(two_bins()), "grafted")
+    assert "20.0 points over-confident" in bars.hovertext[0] and "10.0 points under-confident" in bars.hovertext[1]
+    assert "n = 30" in bars.hovertext[0] and "(95 %: 25.0 to 58.0)" in bars.hovertext[0]
 
 
-def test_the_diagonal_is_named() -> None:
-    figure = reliability_diagram(two_bins())
-    diagonal = next(t for t in figure.data if t.name == "perfectly calibrated")
+def test_the_diagonal_is_where_accuracy_is_confidence() -> None:
+    diagonal = drawn(reliability_diagram(two_bins()), "accuracy = confidence")
     assert list(diagonal.x) == list(diagonal.y) == [50, 100]
-    (label,) = figure.layout.annotations
-    assert label.text == "perfectly calibrated" and label.y > 100  # above what any accuracy can reach
-    assert figure.layout.yaxis.range[1] > label.y
 
 
-def test_every_interval_is_inside_the_axis() -> None:
-    low, high = reliability_diagram(two_bins()).layout.yaxis.range
-    assert low < 25 and high > 100
-
-
-def test_empty_bins_make_no_mark() -> None:
-    assert all(len(t.x) == 2 for t in reliability_diagram(two_bins()).data if t.name == "grafted")
+def test_empty_bins_make_no_bar() -> None:
+    assert len(drawn(reliability_diagram(two_bins()), "grafted").x) == 2
     nothing = two_bins().assign(count=0)
     assert len(reliability_diagram(nothing).data) == 0 and reliability_diagram(nothing).layout.annotations
 

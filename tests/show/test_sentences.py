@@ -90,15 +90,10 @@ def test_verdicts(metric: str, difference: Estimate | None, decided: str) -> Non
     assert sentences.verdict(metric, difference) == decided
 
 
-def test_against_a_rival() -> None:
-    assert "**better calibrated** than the rival" in sentences.against(BETTER, "the rival")
-    assert "holds zero" in sentences.against(UNSURE, "the rival")
-
-
-def test_calibration_errors_are_listed_with_the_bins_they_stand_on() -> None:
-    said = sentences.eces({"grafted": 0.054, "finetuned": 0.083}, 20, True, 1821).replace(SPACE, " ")
-    assert "20 bins of equal mass on 1,821 examples" in said
-    assert "**5.4 %** for the graft, **8.3 %** for the fine-tuned model" in said
+def test_calibration_errors_stand_with_their_bins_and_the_paired_difference() -> None:
+    assert "20 bins of equal mass on 1,821 examples" in sentences.ece_basis(20, True, 1821)
+    said = sentences.ece_against("finetuned", {"grafted": 0.054, "finetuned": 0.083}, BETTER).replace(SPACE, " ")
+    assert said.startswith("ECE **5.4 %** for the graft, **8.3 %** for the fine-tuned model: −")
 
 
 def kinds(selected: list[int], enrichment: list[float]) -> pd.DataFrame:

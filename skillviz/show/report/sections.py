@@ -168,20 +168,21 @@ def calibration(run: Run) -> Section:
     states = ("grafted", "finetuned") + ((measures.TEMPERATURE,) if run.record.temperature is not None else ())
     logits, labels = measures.state_logits(predictions, run.record, split, states)
     parts: list[Part] = []
-    # with equal mass the other two would show that every bin holds as much
-    for equal_mass, others in ((False, (calibration_exhibits.confidence, calibration_exhibits.counts)), (True, ())):
+    for equal_mass in (False, True):
         bins = measures.reliability_bins(logits, labels, BINS, equal_mass)
         values = {name: ece(z, labels, BINS, equal_mass) for name, z in logits.items()}
-        differences = {
-            rival: measures.ece_difference(logits["grafted"], logits[rival], labels, BINS, equal_mass)
-            for rival in sentences.RIVALS
-            if rival in logits
-        }
+        points = []
+        for rival in (name for name in sentences.RIVALS if name in logits):
+            difference = measures.ece_difference(logits["grafted"], logits[rival], labels, BINS, equal_mass)
+            said = sentences.ece_against(rival, values, difference)
+            points.append(f"**{sentences.verdict('ece', difference).capitalize()}**: {said}")
+        # with equal mass a histogram would show that every bin holds as much
+        makes = (calibration_exhibits.reliability, *(() if equal_mass else (calibration_exhibits.confidence,)))
         parts += [
             Heading(f"Bins of equal {'mass' if equal_mass else 'width'}"),
-            Words(sentences.eces(values, BINS, equal_mass, len(labels)), ("ece", "paired", "equal_mass")),
-            Points(tuple(sentences.ece_verdict(rival, logits) for rival, logits in differences.items())),
-            Charts(tuple(partial(make, bins) for make in (calibration_exhibits.reliability, *others))),
+            Words(sentences.ece_basis(BINS, equal_mass, len(labels)), ("ece", "paired", "equal_mass")),
+            Points(tuple(points)),
+            Charts(tuple(partial(make, bins) for make in makes)),
         ]
     return Section("calibration", title, tuple(parts))
 

@@ -70,7 +70,7 @@ def begin() -> Choices:
 def pair(choices: Choices) -> None:
     """Base and fine-tuned model, and whether they fit."""
     with st.container(border=True):
-        st.markdown("### 1 · Pair", help=about("pretrained", "graftable"))
+        st.markdown("### 1 · Two models", help=about("pretrained", "graftable"))
         where = "own"
         if choices.world is not None and choices.world.pairs:
             where = controls.segments(
