@@ -38,7 +38,7 @@ def map_card(run: Run, layers: pd.DataFrame, choices: dict[str, Cell]) -> None:
         names = run_labels(entries)
         other = controls.select(
             OTHER, "Compare with", [ALONE, *others], ALONE,
-            shown=lambda run_id: names[run_id] if run_id else "no other region", width=240,
+            shown=lambda run_id: names[run_id] if run_id else "no other region", width=200,
         )  # fmt: skip
     with page.explained():
         region = cache.region(run)
