@@ -42,22 +42,27 @@ CANCELS: dict[Kind, str] = {
 }
 
 
-def panel(kind: Kind, requested: Sequence[str] = ()) -> None:
+def panel(kind: Kind, requested: Sequence[str] = (), heading: str = "") -> None:
     """This session's jobs of a kind, those `requested`, and every open one; drawn each second while one is open."""
     names = _followed(kind, requested)
     shown = _now(kind, names)
     _show_problem()
     if not shown:
         return
-    st.markdown(HEADINGS[kind], help=about("checkpoint") if kind == "run" else None)
+    st.markdown(heading or HEADINGS[kind], help=about("checkpoint") if kind == "run" else None)
     st.fragment(_live, run_every=EVERY if _open(shown) else None)(kind, names, _open(shown))
 
 
 def follow(run_id: str) -> None:
     """One run's job alone, for the page that started it; drawn again each second while it is open."""
-    shown = _now("run", [run_id])
-    if shown and run_id not in _hidden("run"):
-        st.fragment(_alone, run_every=EVERY if shown[0].is_open else None)(run_id, shown[0].is_open)
+    if run_id not in _hidden("run"):
+        card(run_id, "run")
+
+
+def card(name: str, kind: Kind) -> None:
+    """The card of one job, also of a hidden one; drawn again each second while it is open."""
+    if shown := _now(kind, [name]):
+        st.fragment(_alone, run_every=EVERY if shown[0].is_open else None)(name, kind, shown[0].is_open)
 
 
 def start_following(job: Job) -> None:
@@ -76,9 +81,9 @@ def resume_button(job_name: str, label: str = "Resume") -> None:
     st.button(label, key=f"jobs.resume.listed.{job_name}", on_click=_act, args=(job_name, jobs.resume))
 
 
-def _alone(run_id: str, was_open: bool) -> None:
+def _alone(name: str, kind: Kind, was_open: bool) -> None:
     """Its card; the whole page is run again once where it started or ended since."""
-    shown = _now("run", [run_id])
+    shown = _now(kind, [name])
     if not shown or shown[0].is_open != was_open:
         st.rerun()
     _show_problem()

@@ -6,6 +6,7 @@ without dashboard.py. So the table lives here, and a page that finds no navigati
 
 from __future__ import annotations
 
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Literal
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
+from skillviz.errors import SkillvizError
+from skillviz.runs.folder import OPEN
 from skillviz.show.entries import demo_choice
 from skillviz.tasks.project import PROJECT
 from skillviz.ui import address, cache
@@ -45,9 +48,9 @@ class PageEntry:
         """Its script."""
         return PROJECT / "pages" / f"{self.name}.py"
 
-    def link(self) -> StreamlitPage:
-        """The page as Streamlit's navigation, links and switches want it."""
-        return st.Page(self.path, title=self.title, icon=f":material/{self.icon}:", url_path=self.name)
+    def link(self, badge: str = "") -> StreamlitPage:
+        """The page as Streamlit's navigation, links and switches want it; `badge` stands behind its title."""
+        return st.Page(self.path, title=f"{self.title}{badge}", icon=f":material/{self.icon}:", url_path=self.name)
 
 
 PAGES = {
@@ -56,6 +59,7 @@ PAGES = {
         PageEntry("tour", "school", "Tour", "Start", "How much of the model is the skill?"),
         PageEntry("runs", "inventory_2", "Runs", "Start", "Runs"),
         PageEntry("launch", "play_circle", "Launch", "Start", "Find a skill in your model"),
+        PageEntry("jobs", "pending_actions", "Jobs", "Start", "Jobs"),
         PageEntry("overview", "dashboard", "Overview", "This run", "How much of the skill is in this region?"),
         PageEntry("region", "grid_on", "Region", "This run", "Where is the skill?"),
         PageEntry("sparsity", "show_chart", "Sparsity", "This run", "How small can the region be?"),
@@ -82,13 +86,23 @@ def navigation() -> StreamlitPage:
     installed.set(True)
     address.catch_up()  # before there is a menu to go on with
     groups: dict[str, list[StreamlitPage]] = {
-        group: [entry.link() for entry in PAGES.values() if entry.group == group] for group in GROUPS
+        group: [entry.link(_badge(entry.name)) for entry in PAGES.values() if entry.group == group] for group in GROUPS
     }
     landing = st.Page(_landing, title="skillviz", default=True, visibility="hidden")
     # not 'region' -> '' but its own address for every page, so that a copied link names what it shows
     shown = {group: links for group, links in groups.items() if links}
     place: Literal["hidden", "sidebar"] = "hidden" if is_presented() else "sidebar"
     return st.navigation({**shown, "": [landing]}, position=place, expanded=True)
+
+
+def _badge(name: str) -> str:
+    """How many jobs run or wait, behind the title of their page; nothing for other pages, or where there is none."""
+    if name != "jobs":
+        return ""
+    with suppress(SkillvizError):  # a store that cannot be read is explained by the pages
+        if count := sum(run.record.status in OPEN for run in cache.others()[0]):
+            return f" ({count})"
+    return ""
 
 
 def is_presented() -> bool:

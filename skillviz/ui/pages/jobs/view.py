@@ -1,0 +1,53 @@
+"""Ended jobs in a table; the chosen one opens as its card, with its log and what can be done next."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from skillviz import jobs
+from skillviz.jobs.job import Job
+from skillviz.ui import cache, job_words, jobs_view, page
+from skillviz.ui.page_table import PAGES
+
+OPENING = "Jobs keep running when you close this page. Time left is measured on this machine."
+RUNS, STUDIES = "## Localizations", "## Studies"
+MOST = 200  # rows of the table
+
+
+def ended() -> None:
+    """The table of jobs that are finished, cancelled or failed and that no card above shows, and the chosen one."""
+    with page.explained():
+        every = jobs.list(cache.user_store(), finished=True)
+    if not every:
+        st.info("There are no jobs yet.", icon=":material/info:")
+        st.page_link(PAGES["launch"].link(), label="Start a localization", icon=":material/play_circle:")
+        return
+    listed = [job for job in every if not job.is_open and not jobs_view.is_followed(job)]
+    if not listed:
+        return
+    st.markdown("## Ended")
+    rows = pd.DataFrame([row(job) for job in listed[:MOST]])
+    chosen = st.dataframe(
+        rows, hide_index=True, on_select="rerun", selection_mode="single-row", key="jobs.ended",
+        alt="Jobs that ended, with status and end",
+    )  # fmt: skip
+    if len(listed) > MOST:
+        st.caption(f"The newest {MOST} of {len(listed):,} jobs.")
+    places = [place for place in chosen["selection"]["rows"] if place < len(rows)]
+    if not places:
+        st.caption("Select a row to see the log, open the result or resume the job.")
+        return
+    jobs_view.card(listed[places[0]].name, listed[places[0]].kind)
+
+
+def row(job: Job) -> dict[str, str]:
+    """One line of the table: status, what it made or was to make, when it ended (UTC), name."""
+    is_run = job.kind == "run"
+    finished = (job.run.finished or "") if is_run else ""
+    return {
+        "Status": job.status,
+        "Job": job_words.what(job).replace("\\", "") if is_run else "study",
+        "Ended (UTC)": finished[:16].replace("T", " "),
+        "Name": job.name,
+    }

@@ -1,0 +1,63 @@
+"""The page of jobs: open ones are counted in the menu, ended ones are kept, and the chosen one says what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from skillviz import jobs
+from skillviz.jobs.backend import LocalBackend
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import Store
+from skillviz.ui import page_table
+from skillviz.ui.page_table import PAGES
+from skillviz.ui.pages.jobs.view import row
+from tests.fake_run import fake_run
+from tests.tiny import tiny_pair, tiny_task
+
+
+@pytest.fixture
+def store(empty: Path, user_runs: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """The user's own store; no process is started."""
+    monkeypatch.setattr(LocalBackend, "start", lambda self, folder, words, cwd: None)
+    return Store(user_runs)
+
+
+def queued(store: Store, tmp_path: Path) -> str:
+    """The id of a job that waits."""
+    tiny_pair(tmp_path)
+    tiny_task(tmp_path)
+    models = {"base": str(tmp_path / "base"), "finetuned": str(tmp_path / "finetuned")}
+    return jobs.start(RunSpec(**models, task=str(tmp_path / "task.yaml"), sizes=("5%",), device="cpu"), store).run_id
+
+
+def opened() -> AppTest:
+    test = AppTest.from_file(str(PAGES["jobs"].path), default_timeout=60).run()
+    assert not test.exception
+    return test
+
+
+def test_without_jobs_the_way_to_start_one(store: Store) -> None:
+    test = opened()
+    assert "no jobs yet" in test.info[0].value
+    assert "Start a localization" in [link.proto.label for link in test.get("page_link")]
+
+
+def test_an_open_job_has_a_card_and_is_counted_and_a_cancelled_one_is_kept(store: Store, tmp_path: Path) -> None:
+    done, waiting = fake_run(store), queued(store, tmp_path)
+    assert page_table._badge("jobs") == " (1)" and page_table._badge("runs") == ""
+    test = opened()
+    assert [table.value["Name"].tolist() for table in test.dataframe] == [[done.id]]
+    assert any(f"`{waiting}`" in text.value for text in test.markdown)
+    jobs.cancel(store, waiting)
+    names = opened().dataframe[0].value
+    assert dict(zip(names["Name"], names["Status"], strict=True)) == {waiting: "cancelled", done.id: "finished"}
+
+
+def test_a_row_says_what_the_job_made_and_when(store: Store) -> None:
+    run = fake_run(store)
+    line = row(jobs.status(store, run.id))
+    assert line["Status"] == "finished" and line["Name"] == run.id and "sst2" in line["Job"]
+    assert line["Ended (UTC)"] == (run.record.finished or "")[:16].replace("T", " ") != ""
