@@ -11,8 +11,8 @@ from skillviz.ui.pages.interpolation import view
 run = page.begin("interpolation")
 sentence = st.empty()
 known = view.grid_of(run)
-choice = view.controls_of(run, known)
-grid = view.traced(run, choice, known)
+asked, grid = view.traced(run, view.controls_of(run), known)
+choice = view.placed(run, asked, grid)
 points = view.shown(run, choice, grid)
 levels = view.levels(run, choice.metric)
 

@@ -38,7 +38,7 @@ def best(grid: Grid, dataset: str, metric: str, d: int | None, is_outside: bool)
     """
     name, words, top = text.plain(dataset), metric_row(metric).title, grid.best(dataset, metric)
     if top is None:
-        return f"What the models do on {name} is not stored; switch on exact values below to ask them."
+        return f"What the models do on {name} is not stored; switch on *Compute any point* to ask them."
     path, size, alpha = top
     point = grid.at("points", dataset, path, size, alpha)
     value, tuned = estimate(point, metric), estimate(grid.at("points", dataset, FINETUNED, None, 1.0), metric)

@@ -119,6 +119,15 @@ def switch(name: str, label: str, default: bool, *, help: str | None = None) -> 
     return _keep_choice(name, st.toggle(label, key=key, help=help), default, _yes)
 
 
+def press(name: str, label: str, *, icon: str | None = None, help: str | None = None) -> bool:
+    """Whether a button was pressed, which stays so and goes into the address; until then it draws the button."""
+    key = _seeded(name, (True, False), False, _yes)
+    is_pressed = bool(st.session_state[key])
+    if not is_pressed:
+        st.button(label, key=f"press.{name}", on_click=assign, args=(name, True), type="primary", icon=icon, help=help)
+    return _keep_choice(name, is_pressed, False, _yes)
+
+
 def any_of(
     name: str,
     label: str,

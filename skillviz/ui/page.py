@@ -17,10 +17,9 @@ from skillviz.show.entries import Entry, first_choice
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import address, cache, study_choice, study_words
 from skillviz.ui.chart import theme
-from skillviz.ui.page_table import PAGES, install
+from skillviz.ui.page_table import BRAND, PAGES, install
 from skillviz.ui.run_bar import run_bar
 
-BRAND = Path(__file__).with_name("brand")
 STYLE = Path(__file__).with_name("frame.css")
 FIRST_RUN = """\
 python -m skillviz finetune --base BASE --task TASK --out models/finetuned

@@ -25,6 +25,7 @@ GROUPS = ("Start", "This run", "Many runs", "Reference")
 MENU = "pages.menu"  # in a session that has been through `install`
 PRESENT, YES = "present", "yes"  # in the address, and only there: with it the menu is hidden
 installed: ContextVar[bool] = ContextVar("installed", default=False)
+BRAND = Path(__file__).with_name("brand")
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ PAGES = {
 def navigation() -> StreamlitPage:
     """The page that the address asks for, which is caught up with first; draws the menu. Call once a script run."""
     installed.set(True)
+    # before the menu: where there is no icon yet, Streamlit fetches that of the menu's entry from a public host
+    st.set_page_config(page_icon=BRAND / "mark.svg")
     address.catch_up()  # before there is a menu to go on with
     groups: dict[str, list[StreamlitPage]] = {
         group: [entry.link(_badge(entry.name)) for entry in PAGES.values() if entry.group == group] for group in GROUPS

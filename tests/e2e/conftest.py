@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -45,13 +46,21 @@ def served(root: Path, logs: Path, project: Path = PROJECT) -> Iterator[str]:
         yield address
 
 
+def off_the_machine(url: str) -> list[str]:
+    """The address where another machine is asked for it; else nothing."""
+    at = urlsplit(url)
+    is_away = at.scheme in ("http", "https", "ws", "wss") and at.hostname not in ("127.0.0.1", "localhost")
+    return [f"a request left the machine: {url}"] if is_away else []
+
+
 @pytest.fixture
 def visit(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Opens an address in a context of its own; every error that the page raises fails the test."""
+    """Opens an address in a context of its own; an error that the page raises, or a request off the machine, fails."""
     contexts, problems = [], []
 
     def open_page(url: str, **settings: Any) -> Any:
         context = browser.new_context(viewport={"width": 1280, "height": 900}, **settings)
+        context.on("request", lambda request: problems.extend(off_the_machine(request.url)))
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(PATIENCE)

@@ -33,7 +33,7 @@ def test_the_numbers_follow_the_slider_from_the_stored_grid(ids: dict[str, str])
     before, titles = numbers(test), [s.split(":")[0] for s in sources(test)]
     a_dataset = 2 * len(panels("accuracy"))  # both paths
     assert len(before) == 2 * a_dataset and titles == ["Stored"] * 4
-    test.slider[0].set_value(10).run()
+    test.select_slider(key="control.alpha").set_value(10).run()
     assert numbers(test) != before and test.query_params["alpha"] == "10"
     grid = Store(Path(os.environ["SKILLVIZ_RUNS"])).open(ids["stagewise0"]).interpolation()
     is_at = (grid["path"] == "wise-ft") & (grid["alpha"] == 0.1) & (grid["metric"] == "accuracy")
@@ -42,31 +42,37 @@ def test_the_numbers_follow_the_slider_from_the_stored_grid(ids: dict[str, str])
     assert shown[0] == f"{100 * wanted['sst2']:.1f} %" and shown[a_dataset] == f"{100 * wanted['imdb']:.1f} %"
 
 
-def test_between_two_stored_points_the_nearest_is_shown_and_named(ids: dict[str, str]) -> None:
+def test_the_slider_stops_at_stored_points_alone(ids: dict[str, str]) -> None:
     test = opened("interpolation", run=ids["stagewise0"], alpha="33", cut="656", metric="ece")
     assert not test.exception and len(test.warning) == 0
-    assert sources(test)[0] == "Nearest stored point: at 30 % of the way on WiSE-FT."
-    assert sources(test)[1].startswith("Nearest stored point: at 30 % of the way on WiSE-Graft (region of")
+    assert test.select_slider(key="control.alpha").options == [str(percent) for percent in range(0, 101, 10)]
+    assert test.query_params["alpha"] == "50", "33 is no stored point"
+    assert sources(test)[0] == "Stored: at 50 % of the way on WiSE-FT."
+    assert sources(test)[1].startswith("Stored: at 50 % of the way on WiSE-Graft (region of")
     assert json.loads(charts(test)[2].proto.spec)["layout"]["yaxis"]["title"]["text"].startswith("ECE on<br>sst2")
     again = opened("interpolation", **{key: value[0] if isinstance(value, list) else value
                                        for key, value in test.query_params.items()})  # fmt: skip
     assert numbers(again) == numbers(test), "a copied link shows the same"
 
 
-def test_without_weights_the_exact_point_is_explained_once_and_the_nearest_stays(ids: dict[str, str]) -> None:
+def test_without_weights_an_exact_point_is_explained_once_and_has_no_number(ids: dict[str, str]) -> None:
     test = opened("interpolation", run=ids["stagewise0"], alpha="33", exact="yes")
     assert not test.exception and len(test.warning) == 1 and len(charts(test)) == 3
     assert "demo/tiny-base" in test.warning[0].value
-    assert {s.split(":")[0] for s in sources(test)} == {"Nearest stored point"}
+    assert not sources(test) and not numbers(test)
+    assert sum(c.value.startswith("Not known at this point") for c in test.caption) == 4
     on_grid = opened("interpolation", run=ids["stagewise0"], alpha="30", exact="yes")
     assert not on_grid.warning and {s.split(":")[0] for s in sources(on_grid)} == {"Stored"}, "nothing had to be asked"
 
 
-def test_a_run_without_a_grid_shows_its_ends_and_the_command(ids: dict[str, str]) -> None:
+def test_a_run_without_a_path_has_one_card_with_one_button_and_no_number(ids: dict[str, str]) -> None:
     test = opened("interpolation", run=ids["paraphrase"], alpha="100")
-    assert "Nothing between the models is stored on mrpc" in test.info[0].value and len(charts(test)) == 2
+    assert not test.exception and "No scores between the models are stored on mrpc" in words(test)
+    assert not charts(test) and not numbers(test) and not test.slider and not test.select_slider
     assert any("--interpolation --also TASK" in code.value for code in test.code)
-    assert {s.split(":")[0] for s in sources(test)} == {"Stored"}
+    next(b for b in test.button if b.label == "Score the paths").click().run()
+    assert len(test.warning) == 1 and "demo/tiny-base" in test.warning[0].value and not numbers(test)
+    assert test.query_params["trace"] == "yes"
 
 
 @pytest.mark.slow
@@ -82,7 +88,6 @@ def test_exact_points_are_asked_of_the_models(scored: str, scored_world: Path) -
     live = asked("interpolation", run=scored, alpha="35", cut="222", exact="yes", ood="far")
     assert not live.exception and not live.warning and len(sources(live)) == 4
     assert numbers(live)[:6] == exact[:6], "in distribution it is the same point"
-    assert "is stored on far" in live.info[0].value
     traced = asked("interpolation", run=scored, alpha="40", ood="far", trace="yes")
     assert not traced.exception and not traced.warning and len(sources(traced)) == 4
     assert [s.split(":")[0] for s in sources(traced)] == ["Stored"] * 2 + ["Traced on 40 examples"] * 2

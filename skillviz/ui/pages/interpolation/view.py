@@ -1,14 +1,15 @@
-"""The interpolation page's controls: where on the way, how large a region, which other task, which metric."""
+"""The interpolation page: where on the way, how large a region, which other task, which metric."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.core import formats
 from skillviz.core.interpolate import PATHS
@@ -18,7 +19,7 @@ from skillviz.runs.run import RANKING, Run
 from skillviz.show import interpolation as words
 from skillviz.show import text
 from skillviz.show.glossary import about
-from skillviz.show.interpolation import EXACT, NEAREST, STORED
+from skillviz.show.interpolation import EXACT, STORED
 from skillviz.show.interpolation_grid import GRAFT, Grid, estimate, of_run, point_of, with_edges
 from skillviz.ui import cache, cards, controls, live, page
 from skillviz.ui.other_tasks import offered
@@ -32,17 +33,16 @@ Point = tuple[pd.DataFrame, pd.DataFrame]
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What the reader chose. `inside` and `outside` are data sets, the latter None where there is none; `task` is the
-    name or file by which the worker knows it."""
+class Asked:
+    """What the reader chose but for the place. `inside` and `outside` are data sets, the latter None where there is
+    none; `task` is the name or file by which the worker knows it."""
 
-    alpha: float
-    size: int
     metric: str
     inside: str
     outside: str | None
     task: str | None
     exact: bool
+    place: DeltaGenerator
 
     @property
     def datasets(self) -> list[str]:
@@ -55,27 +55,53 @@ class Choice:
         return self.outside or self.inside
 
 
-def controls_of(run: Run, grid: Grid) -> Choice:
-    """Draws the controls and returns what they say."""
-    left, middle, right = st.columns(3, vertical_alignment="bottom")
+@dataclass(frozen=True)
+class Choice(Asked):
+    """The same with the place: a share of the way, and the entries of WiSE-Graft's region."""
+
+    alpha: float
+    size: int
+
+
+def controls_of(run: Run) -> Asked:
+    """Draws the controls but for the place on the way, which stands first and depends on what is known."""
+    place = st.container()
+    left, middle, right = st.columns([2, 1, 1], vertical_alignment="bottom")
     with left:
-        alpha = controls.whole("alpha", "Way from the pre-trained model, %", 0, 100, 50, help=about("wise"))
+        outside, task = _outside(run)
     with middle:
-        size = _size(run, grid)
+        metric = controls.segments("metric", "Charts show", metrics(run), metrics(run)[0], shown=metric_heading)
     with right:
         exact = controls.switch(
             "exact",
-            "Exact values at this point",
+            "Compute any point",
             False,
-            help="Off, the nearest stored point is shown at once. On, the models are asked for the very point that "
-            "is chosen, which needs their weights on this machine.",
+            help="Off, the sliders stop at points that are stored. On, they stop anywhere and the models are asked, "
+            "which needs their weights on this machine.",
         )
-    left, right = st.columns([2, 1], vertical_alignment="bottom")
+    return Asked(metric, run.datasets[0], outside, task, exact, place)
+
+
+def placed(run: Run, asked: Asked, grid: Grid) -> Choice:
+    """Draws the sliders: at known points alone, or anywhere where the models are asked."""
+    with asked.place:
+        left, right = st.columns(2, vertical_alignment="bottom")
     with left:
-        outside, task = _outside(run)
+        alpha = _alpha(asked, grid)
     with right:
-        metric = controls.segments("metric", "Charts show", metrics(run), metrics(run)[0], shown=metric_heading)
-    return Choice(alpha / 100, size, metric, run.datasets[0], outside, task, exact)
+        size = _size(run, asked, grid)
+    return Choice(**{each.name: getattr(asked, each.name) for each in fields(asked)}, alpha=alpha, size=size)
+
+
+def _alpha(asked: Asked, grid: Grid) -> float:
+    """The share of the way chosen."""
+    label, help_ = "Way from the pre-trained model, %", about("wise")
+    if asked.exact:
+        return controls.whole("alpha", label, 0, 100, 50, help=help_) / 100
+    known = set.intersection(*(set(grid.points.loc[grid.points["dataset"] == n, "alpha"]) for n in asked.datasets))
+    percents = {int(p) if p == int(p) else p: alpha for alpha in sorted(known) for p in [round(100 * alpha, 6)]}
+    middle = min(percents, key=lambda percent: (abs(percent - 50), percent))
+    return percents[controls.steps("alpha", label, list(percents), middle, help=help_)]
 
 
 def metrics(run: Run) -> list[str]:
@@ -94,21 +120,30 @@ def _outside(run: Run) -> tuple[str | None, str | None]:
     return None if chosen == NONE else chosen, stored.get(chosen) or (live[chosen].named if chosen in live else None)
 
 
-def _size(run: Run, grid: Grid) -> int:
-    """The region size chosen: one of those stored, or a cut of the ranking."""
+def _size(run: Run, asked: Asked, grid: Grid) -> int:
+    """The region size chosen: one of those known, or a cut of the ranking where the models are asked."""
     main = run.record.size or 1
-    stored = grid.sizes() or [main]
+    rows = grid.points[grid.points["dataset"].isin(asked.datasets)]
+    stored = sorted({int(size) for size in rows["size"].dropna()}) or [main]
     most = max(*run.record.sizes, main)
     cuts = np.geomspace(max(1, min(stored) / 10), most, CUTS).round() if RANKING in run.files else np.empty(0)
-    options, d = sorted({*stored, main, *map(int, cuts)}), run.record.d or 1
+    options, d = sorted({*stored, main, *map(int, cuts)} if asked.exact else set(stored)), run.record.d or 1
     if len(options) == 1:
         st.caption(
-            f"Region: {formats.count(main)} entries ({formats.share(run.record.share)}), the only size of this run."
+            f"Region: {formats.count(options[0])} entries ({formats.share(options[0] / d)}), the only size known."
         )
-        return main
-    titles = {size: f"{formats.share(size / d)}{', stored' if size in stored else ''}" for size in options}
+        return options[0]
+    titles = {
+        size: f"{formats.share(size / d)}{', stored' if size in stored and asked.exact else ''}" for size in options
+    }
+    start = main if main in options else options[-1]
     return controls.steps(
-        "cut", "Region size of WiSE-Graft", options, main, shown=titles.__getitem__, help=about("size")
+        "cut",
+        "Region size of WiSE-Graft",
+        options,
+        start,
+        shown=titles.__getitem__,
+        help=about("size"),
     )
 
 
@@ -135,49 +170,52 @@ def grid_of(run: Run) -> Grid:
         return of_run(run, stored, bins, partial(cache.predictions, run))
 
 
-def traced(run: Run, choice: Choice, grid: Grid) -> Grid:
-    """The grid; with both ways traced by the models where nothing between the ends is stored and the reader asks."""
-    lacking = [name for name in choice.datasets if name not in grid.between]
+def traced(run: Run, asked: Asked, grid: Grid) -> tuple[Asked, Grid]:
+    """What can be shown: the grid, both ways traced by the models where the reader presses for it, and the choice
+    without a data set of which nothing between the models is known. Stops where that is the run's own."""
+    lacking = [] if asked.exact else [name for name in asked.datasets if name not in grid.between]
     if not lacking:
-        return grid
-    st.info(
-        f"Nothing between the models is stored on {formats.listed([text.plain(name) for name in lacking])}: only what "
-        "the run knows of the ends is drawn. The last box of this page has the command that stores it; or ask the "
-        "models, for one point by the switch above, for both ways by this one.",
-        icon=":material/timeline:",
-    )
-    if controls.switch("trace", f"Trace both ways with the models, on up to {TRACED} examples", False):
-        for name in lacking:
-            arguments: dict[str, Any] = {"task": choice.task} if name == choice.outside else {}
-            answer = live.ask(run, "wise_grid", topic=f"trace.{name}", sample=TRACED, **arguments)
-            if answer is None:
-                return grid
-            grid = grid.traced(answer)
-    return grid
+        return asked, grid
+    with st.container(border=True):
+        st.markdown(f"**No scores between the models are stored on {formats.listed(list(map(text.plain, lacking)))}.**")
+        st.markdown(
+            f"The models can score both ways now, on up to {TRACED} examples, if their weights are on this machine."
+        )
+        if controls.press("trace", "Score the paths", icon=":material/timeline:"):
+            for name in lacking:
+                arguments: dict[str, Any] = {"task": asked.task} if name == asked.outside else {}
+                answer = live.ask(run, "wise_grid", topic=f"trace.{name}", sample=TRACED, **arguments)
+                if answer is None:
+                    break
+                grid = grid.traced(answer)
+                examples = formats.counted(grid.traced_on[name], "example")
+                st.caption(f"Scored just now on {examples} of {text.plain(name)}; this is not stored.")
+    if asked.inside not in grid.between:
+        command(run)
+        st.stop()
+    return (asked if asked.headline in grid.between else replace(asked, outside=None, task=None)), grid
 
 
 def shown(run: Run, choice: Choice, grid: Grid) -> ShownPoints:
-    """The lines, and the chosen point of each path on each data set: stored, asked of the models, or the nearest."""
-    points, bins, sources, asks = [], [], {}, choice.exact
+    """The lines of what is known, and the chosen point of each path on each data set, known or asked of the models."""
+    points, bins, sources, asks = [grid.points.iloc[:0].assign(current=False)], [grid.bins.iloc[:0]], {}, choice.exact
     for dataset in choice.datasets:
         for path in PATHS:
-            nearest = grid.nearest(dataset, path, choice.size, choice.alpha)
-            wanted = (choice.size if path == GRAFT else None, choice.alpha)
-            is_known = nearest is not None and nearest[0] == wanted[0] and abs(nearest[1] - wanted[1]) < 1e-9
-            is_exact, on = is_known and dataset not in grid.traced_on, grid.traced_on.get(dataset)
-            live_rows = _live_point(run, choice, dataset, path) if asks and not is_exact else None
-            asks = asks and (is_exact or live_rows is not None)  # what stands in the way is said once
-            kind, place = (EXACT, wanted) if live_rows else (STORED if is_known else NEAREST, nearest)
-            if nearest is not None:
-                points.append(grid.at("points", dataset, path, nearest[0]).assign(current=False))
-                live_rows = live_rows or (
-                    grid.at("points", dataset, path, *nearest),
-                    grid.at("bins", dataset, path, *nearest),
-                )
-            if live_rows is not None and place is not None:
-                points.append(live_rows[0].assign(current=True))
-                bins.append(live_rows[1])
-                sources[dataset, path] = words.source(kind, path, *place, run.record.d, on)
+            size = choice.size if path == GRAFT else None
+            rows, counts = (grid.at(table, dataset, path, size, choice.alpha) for table in ("points", "bins"))
+            is_known, on = len(rows) > 0, grid.traced_on.get(dataset)
+            if dataset in grid.between:
+                points.append(grid.at("points", dataset, path, size).assign(current=False))
+            if asks and (not is_known or on is not None):
+                answer = _live_point(run, choice, dataset, path)
+                asks = answer is not None  # what stands in the way is said once
+                if answer is not None:
+                    (rows, counts), is_known, on = answer, True, None
+                    sources[dataset, path] = words.source(EXACT, path, size, choice.alpha, run.record.d)
+            if is_known:
+                points.append(rows.assign(current=True))
+                bins.append(counts)
+                sources.setdefault((dataset, path), words.source(STORED, path, size, choice.alpha, run.record.d, on))
     return ShownPoints(pd.concat(points, ignore_index=True), with_edges(pd.concat(bins, ignore_index=True)), sources)
 
 
@@ -212,16 +250,21 @@ def paper(run: Run, choice: Choice, grid: Grid) -> None:
         st.markdown(words.PAPER)
         st.markdown("\n".join(f"- {line}" for line in words.deviations(run.record)))
     if choice.outside not in run.datasets or not run.spec.interpolation:
-        with st.expander("The command that stores the points between the models"):
-            st.markdown("`--also` takes any task with the same labels, by name or file, and may be repeated.")
-            st.code(words.missing(run.record), language="bash", wrap_lines=True)
+        command(run)
+
+
+def command(run: Run) -> None:
+    """How to store what the page lacks."""
+    with st.expander("The command that stores the points between the models"):
+        st.markdown("`--also` takes any task with the same labels, by name or file, and may be repeated.")
+        st.code(words.missing(run.record), language="bash", wrap_lines=True)
 
 
 def _point_numbers(run: Run, dataset: str, path: str, points: ShownPoints) -> None:
     rows = points.point(dataset, path)
     st.markdown(HEADINGS[path])
     if rows.empty:
-        st.caption(f"{path_style(path).title} is not stored here. Switch on exact values to ask the models.")
+        st.caption(f"Not known at this point of {path_style(path).title}.")
         return
     with st.container(horizontal=True, gap="small"):
         for metric in metrics(run):
