@@ -313,18 +313,28 @@ def html(table: ReadableTable, caption: str) -> str:
 TEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
     | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+    | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}", "…": r"\ldots{}"}
+    | {"[": "{[}", "*": "{*}"}  # behind the \\ of the row before they would be its arguments
+    | {"×": r"$\times$", "·": r"$\cdot$", "±": r"$\pm$", "≠": r"$\neq$", "→": r"$\rightarrow$", "α": r"$\alpha$"}
     | {formats.MINUS: "$-$", formats.TO: "--", formats.SPACE: "~"}
 )
 
 
 def latex(table: ReadableTable, caption: str) -> str:
-    """A LaTeX table for the package booktabs."""
-    lines = [" & ".join(cell.translate(TEX) for cell in row) + r" \\" for row in (table.headings, *table.rows)]
+    """A LaTeX table for the packages booktabs and fontenc (T1); what all its rows share is part of the caption."""
+    caption = f"{caption}. {table.shared}" if table.shared else caption
+    lines = [" & ".join(map(_tex, row)) + r" \\" for row in (table.headings, *table.rows)]
     columns = "".join("r" if is_number else "l" for is_number in table.is_number)
     return "\n".join([
-        r"\begin{table}", rf"\caption{{{caption.translate(TEX)}}}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule",
-        lines[0], r"\midrule", *lines[1:], r"\bottomrule", r"\end{tabular}", r"\end{table}", "",
+        r"% needs \usepackage{booktabs} and \usepackage[T1]{fontenc}",
+        r"\begin{table}", r"\centering", rf"\caption{{{_tex(caption)}}}", rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule", r"\end{tabular}", r"\end{table}", "",
     ])  # fmt: skip
+
+
+def _tex(text: str) -> str:
+    """The text in one line, with LaTeX's own signs escaped."""
+    return formats.one_line(text).translate(TEX)
 
 
 def tab_separated(frame: pd.DataFrame) -> list[str]:

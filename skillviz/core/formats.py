@@ -171,5 +171,12 @@ def day(stamp: str | None) -> str:
 
 def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Lines of a Markdown table; one line where there are no rows."""
-    lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
-    return [f"| {' | '.join(headings)} |", "| --- " * len(headings) + "|", *lines] if lines else ["No row."]
+    heading, *lines = [
+        f"| {' | '.join(one_line(cell).replace('|', chr(92) + '|') for cell in row)} |" for row in (headings, *rows)
+    ]
+    return [heading, "| --- " * len(headings) + "|", *lines] if lines else ["No row."]
+
+
+def one_line(text: str) -> str:
+    """The text with its line breaks and tabs as spaces."""
+    return " ".join(text.replace("\t", " ").splitlines())

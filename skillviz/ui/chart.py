@@ -108,9 +108,8 @@ def downloads(figure: go.Figure, *, name: str, title: str, table: pd.DataFrame, 
     """The download menu. Files are made when asked for, not at every redraw."""
     stem = exports.file_name(run_id, name)
     with st.popover("Download", icon=":material/download:"):
-        st.download_button(
-            "Table (CSV)", partial(exports.csv, table), f"{stem}.csv", "text/csv", key=f"csv.{name}", on_click="ignore"
-        )
+        caption = f"{title} ({run_id})" if run_id else title
+        exports.table_buttons(table, file=stem, key=name, caption=caption)
         st.download_button(
             "Chart (HTML, works offline)",
             partial(exports.html, figure, title),

@@ -1,4 +1,4 @@
-"""What can be downloaded: a chart's table as CSV, the chart as one HTML file, a region or a run's own files.
+"""What can be downloaded: a table as CSV, Markdown or LaTeX, a chart as one HTML file.
 
 Pictures (PNG, SVG) are made in the browser: see `ui.pictures`.
 """
@@ -6,6 +6,7 @@ Pictures (PNG, SVG) are made in the browser: see `ui.pictures`.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from skillviz.analysis.readable_table import ReadableTable, as_stored, latex, markdown
 from skillviz.analysis.tables import csv_text
+from skillviz.show.table_words import worded
 
 NAME = "skillviz_pictures"
 HTML = """
@@ -36,6 +39,36 @@ _buttons = st.components.v2.component(
 def csv(table: pd.DataFrame) -> bytes:
     """The table as CSV in UTF-8, at full precision."""
     return csv_text(table).encode("utf-8")
+
+
+def table_buttons(
+    table: pd.DataFrame,
+    *,
+    file: str,
+    key: str,
+    caption: str,
+    label: str = "Table",
+    words: Callable[[pd.DataFrame], ReadableTable] = lambda table: as_stored(worded(table)),
+) -> None:
+    """Draws three buttons that save the table: as CSV at full precision, and for a text as Markdown and LaTeX.
+
+    `file` is the name without its ending, `words` gives the cells as the text has them.
+    """
+    kinds: tuple[tuple[str, str, str, Callable[[], bytes]], ...] = (
+        ("CSV", "csv", "text/csv", lambda: csv(table)),
+        ("Markdown", "md", "text/markdown", lambda: markdown(words(table)).encode("utf-8")),
+        ("LaTeX", "tex", "application/x-tex", lambda: latex(words(table), caption).encode("utf-8")),
+    )
+    for kind, ending, mime, make in kinds:
+        st.download_button(
+            f"{label} ({kind})",
+            make,
+            f"{file}.{ending}",
+            mime,
+            key=f"{ending}.{key}",
+            on_click="ignore",
+            icon=":material/download:",
+        )
 
 
 def html(figure: go.Figure, title: str) -> bytes:

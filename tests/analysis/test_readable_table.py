@@ -9,6 +9,8 @@ from contextlib import redirect_stdout
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from skillviz.analysis.readable_table import as_stored, html, latex, markdown, readable, tab_separated
@@ -144,6 +146,35 @@ def test_the_emitters_write_the_same_cells() -> None:
     assert written.count("<tr>") == 3 and "<td>82.5 (79.0–90.0)</td>" in written
     lines = latex(table, "100%").splitlines()
     assert r"a\_b & 82.5 (79.0--90.0) \\" in lines and r"\caption{100\%}" in lines and r"\begin{tabular}{lr}" in lines
+
+
+def test_latex_says_what_all_rows_share() -> None:
+    table = readable(scores())
+    assert table.shared and latex(table, "T").splitlines()[3].startswith(r"\caption{T. All rows: ")
+
+
+@pytest.mark.parametrize(
+    ("cell", "tex"),
+    [
+        ("[2pt] x", "{[}2pt] x"),  # bare, the row break before it would read it as a length
+        ("* x", "{*} x"),
+        ("a\\b", r"a\textbackslash{}b"),
+        ("\\input{/etc/passwd}", r"\textbackslash{}input\{/etc/passwd\}"),
+        ("1 × α ± 2", r"1 $\times$ $\alpha$ $\pm$ 2"),
+        ("two\nlines\tand & more", r"two lines and \& more"),
+        ('<a> | "q"', r"\textless{}a\textgreater{} \textbar{} \textquotedbl{}q\textquotedbl{}"),
+    ],
+)
+def test_a_cell_is_text_in_latex(cell: str, tex: str) -> None:
+    assert rf"{tex} & 1 \\" in latex(as_stored(pd.DataFrame({"text": [cell], "n": [1]})), "T").splitlines()
+
+
+@given(st.text(max_size=40))
+def test_a_cell_stays_one_row(cell: str) -> None:
+    table = as_stored(pd.DataFrame({"text": [cell], "n": [1]}))
+    assert len(latex(table, "T").splitlines()) == 12
+    heading, rule, row, end = markdown(table).split("\n")
+    assert end == "" and len(row.replace("\\|", "").split("|")) == len(heading.split("|")) == 4
 
 
 def test_numbers_of_a_frame_stay_as_they_are() -> None:

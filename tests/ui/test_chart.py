@@ -54,7 +54,7 @@ def test_the_camera_saves_a_png_under_the_charts_name() -> None:
 def test_downloads_are_table_page_and_pictures() -> None:
     test = opened()
     labels = [button.proto.label for button in test.get("download_button")]
-    assert labels == ["Table (CSV)", "Chart (HTML, works offline)"]
+    assert labels == ["Table (CSV)", "Table (Markdown)", "Table (LaTeX)", "Chart (HTML, works offline)"]
     (pictures,) = test.get("bidi_component")
     assert {"PNG", "SVG"} <= set(re.findall("[A-Z]{3}", pictures.proto.html_content))
     settings = json.loads(pictures.proto.json)

@@ -214,14 +214,14 @@ def _table(listed: pd.DataFrame, chosen: str | None, run_id: str) -> None:
     st.caption(
         f"Probabilities of the true class in percent, their difference in points. Mark a row to look closer.{more}"
     )
-    st.download_button(
-        f"All {formats.counted(len(every), 'row')} (CSV)",
-        partial(exports.csv, every),
-        f"{exports.file_name(run_id, 'examples')}.csv",
-        "text/csv",
-        on_click="ignore",
-        icon=":material/download:",
-    )
+    with st.container(horizontal=True):
+        exports.table_buttons(
+            every,
+            file=exports.file_name(run_id, "examples"),
+            key="examples",
+            caption=f"Examples ({run_id})",
+            label=f"All {formats.counted(len(every), 'row')}",
+        )
 
 
 def _chosen_in_sight(listed: pd.DataFrame, chosen: str | None) -> tuple[pd.DataFrame, bool]:

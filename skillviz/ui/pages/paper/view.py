@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import pandas as pd
 import streamlit as st
 
+from skillviz.analysis.readable_table import as_stored
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.show import paper as exhibits
@@ -130,16 +130,14 @@ def values(item: PaperItem) -> None:
             st.caption(note)
         st.dataframe(table, hide_index=True, alt="Published values, ours, and their difference")
         stem = exports.file_name("paper", item.name, item.study.name if item.study else "")
-        make = partial(exports.csv, rows)
-        st.download_button(
-            "Table (CSV)",
-            make,
-            f"{stem}.csv",
-            "text/csv",
-            key="paper.csv",
-            icon=":material/download:",
-            on_click="ignore",
-        )
+        with st.container(horizontal=True):
+            exports.table_buttons(
+                rows,
+                file=stem,
+                key="paper",
+                caption=f"{item.name}: published values and ours",
+                words=lambda rows: as_stored(paper_table.shown(rows)),
+            )
 
 
 def _select(item: PaperItem) -> Selection:

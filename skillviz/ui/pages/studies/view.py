@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.analysis.method_points import every_point, scored_metric
-from skillviz.analysis.readable_table import not_in_percent
+from skillviz.analysis.readable_table import not_in_percent, readable
 from skillviz.analysis.tables import TABLES, label, task_metric
 from skillviz.core import formats
 from skillviz.plots.theme import localizer_style
@@ -257,11 +257,13 @@ def _tables(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
             column_config=study_table.config(name), placeholder="", alt=f"Of the study: {table_words.title(name)}",
         )  # fmt: skip
         with st.container(horizontal=True, vertical_alignment="center"):
-            stem = exports.file_name(study.name, name)
-            st.download_button(
-                "Table (CSV)", partial(exports.csv, table), f"{stem}.csv", "text/csv", key="study.csv",
-                icon=":material/download:", on_click="ignore",
-            )  # fmt: skip
+            exports.table_buttons(
+                table,
+                file=exports.file_name(study.name, name),
+                key="study",
+                caption=f"{study.name}: {table_words.title(name)}",
+                words=partial(readable, table=name),
+            )
             st.caption(f"{formats.counted(len(table), 'row')}.{not_in_percent(table)}")
         with st.popover("What the columns mean"):
             st.markdown("\n".join([*study_table.columns_in_words(name), *study_table.methods(table)]))
