@@ -18,6 +18,20 @@ from skillviz.tasks.task import Hub, Task
 NO_ROWS = ("corresponds to no data", "BatchSize must be greater than 0")
 
 
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+"""Of the cells of CSV and TSV files, as a sentence names them."""
+
+
+def separator_of(first: str, suffix: str) -> str:
+    """What parts this first line of a CSV or TSV file into the most columns; of several the one its ending stands for.
+
+    Raises csv.Error.
+    """
+    usual = "\t" if suffix == ".tsv" else ","
+    columns = {sign: len(next(csv.reader([first], delimiter=sign), [])) for sign in SEPARATORS}
+    return max(columns, key=lambda sign: (columns[sign], sign == usual))
+
+
 def from_file(path: Path, cache: str) -> Any:
     """The file as a dataset whose copy lies in `cache`, never beside the user's data."""
     from datasets import Dataset  # heavy: not before it is needed
@@ -31,7 +45,7 @@ def from_file(path: Path, cache: str) -> Any:
             return Dataset.from_json(str(path), **options)
         if suffix == ".parquet":
             return Dataset.from_parquet(str(path), **options)
-        return Dataset.from_csv(str(path), **options, **_csv_options(path, "\t" if suffix == ".tsv" else ","))
+        return Dataset.from_csv(str(path), **options, **_csv_options(path))
     except BadData:
         raise
     except Exception as error:  # pyarrow, pandas and datasets each have errors of their own
@@ -51,12 +65,14 @@ def cells(dataset: Any, column: str, shown: str) -> list[Any]:
         raise BadData(f"{shown} is not UTF-8 text (column '{column}': {error.reason}).") from error
 
 
-def _csv_options(path: Path, separator: str) -> Mapping[str, Any]:
+def _csv_options(path: Path) -> Mapping[str, Any]:
     """Every column as text, so that `007`, `NA` and `None` stay what they are."""
     from datasets import Features, Value  # heavy: not before it is needed
 
     csv.field_size_limit(2**31 - 1)  # the module's own limit, 131,072 characters, is less than a long document
     with path.open(encoding="utf-8-sig", newline="") as lines:
+        separator = separator_of(lines.readline(), path.suffix.lower())
+        lines.seek(0)
         rows = csv.reader(lines, delimiter=separator)
         # pandas writes its index under no name, and reads it so
         names = [name or f"Unnamed: {place}" for place, name in enumerate(next(rows, []))]
@@ -66,8 +82,8 @@ def _csv_options(path: Path, separator: str) -> Mapping[str, Any]:
         for number, row in enumerate((row for row in rows if row), start=1):
             if len(row) != len(names):
                 raise BadData(
-                    f"{path} has {len(row)} cells in row {number} and {len(names)} columns; "
-                    "put texts that contain the separator in double quotes."
+                    f"{path} has {len(row)} cells in row {number} and {len(names)} columns, separated by "
+                    f"{SEPARATORS[separator]}; put texts that contain the separator in double quotes."
                 )
     text = Features({name: Value("string") for name in names})
     return {"features": text, "sep": separator, "na_filter": False, "encoding": "utf-8-sig"}

@@ -17,6 +17,7 @@ from typing import Any
 
 from skillviz import json_text
 from skillviz.errors import BadData
+from skillviz.tasks.reading import separator_of
 
 MOST_ROWS = 1_000_000
 MOST_COLUMNS = 256
@@ -108,11 +109,11 @@ def _keys(value: Any, above: tuple[str, ...]) -> set[tuple[str, ...]]:
 
 
 def _excess_of_text(path: Path) -> str:
-    """Columns of the first line, at the separator that makes the most of it, and lines."""
+    """Columns of the first line, and lines."""
     csv.field_size_limit(2**31 - 1)
     with path.open(encoding="utf-8-sig", newline="") as lines:
         first = lines.readline()
-        columns = max(len(next(csv.reader([first], delimiter=separator), [])) for separator in ",;\t")
+        columns = len(next(csv.reader([first], delimiter=separator_of(first, path.suffix)), []))
         return _excess_of_shape(sum(1 for _ in lines), columns)
 
 

@@ -16,7 +16,7 @@ import yaml
 from skillviz.atomic import whole_folder, working_folder
 from skillviz.errors import BadData, BadInput, SkillvizError
 from skillviz.tasks import upload_size
-from skillviz.tasks.reading import cells, from_file, quiet
+from skillviz.tasks.reading import SEPARATORS, cells, from_file, quiet, separator_of
 from skillviz.tasks.splits import Splits, load
 from skillviz.tasks.user_file import FORMATS, read_task
 
@@ -68,6 +68,14 @@ def rows_of(upload: Upload) -> pd.DataFrame:
         except BadData as error:
             raise BadData(str(error.args[0]).replace(str(path), upload.name)) from error
     return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
+
+
+def separated_by(upload: Upload) -> str:
+    """What separates the cells of a CSV or TSV file, in words (`semicolons`); empty for other formats."""
+    suffix = Path(upload.name).suffix.lower()
+    if suffix not in (".csv", ".tsv"):
+        return ""
+    return SEPARATORS[separator_of(upload.content.partition(b"\n")[0].decode("utf-8-sig", "replace"), suffix)]
 
 
 def guessed(rows: pd.DataFrame) -> tuple[tuple[str, ...], str]:

@@ -141,9 +141,12 @@ def test_unreadable_files_and_missing_columns(tmp_path: Path, content: str, says
     [
         ("text,label\n", "has no rows"),
         ("text,text\na,0\n", "must name the columns, each once"),
-        ("text,label\nb,1\na, too,0\n", "has 3 cells in row 2 and 2 columns; put texts .* in double quotes"),
+        (
+            "text,label\nb,1\na, too,0\n",
+            "has 3 cells in row 2 and 2 columns, separated by commas; put texts .* in double quotes",
+        ),
         ("text,label\nb\n", "has 1 cells in row 1 and 2 columns"),
-        ("text;label\na;0\n", "has no column 'text', which task 'made' names; its columns: text;label"),
+        ("text|label\na|0\n", "has no column 'text', which task 'made' names; its columns: text\\|label"),
     ],
 )
 def test_csv_that_would_be_misread(tmp_path: Path, content: str, says: str) -> None:

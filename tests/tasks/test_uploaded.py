@@ -14,7 +14,18 @@ import pytest
 from skillviz.errors import BadData, BadInput
 from skillviz.tasks import registry
 from skillviz.tasks.splits import load
-from skillviz.tasks.uploaded import Draft, Upload, are_indices, classes_of, guessed, rows_of, save, saved, set_aside
+from skillviz.tasks.uploaded import (
+    Draft,
+    Upload,
+    are_indices,
+    classes_of,
+    guessed,
+    rows_of,
+    save,
+    saved,
+    separated_by,
+    set_aside,
+)
 
 ROWS = [{"id": f"{n:03}", "review": f"a rather long text number {n}, so", "label": n % 2} for n in range(20)]
 
@@ -52,9 +63,24 @@ def test_rows_are_read_in_every_format(name: str, make: Callable[[], bytes]) -> 
     assert rows["id"][3] == "003", "a cell stays as it was written"
 
 
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "CSV"])
+@pytest.mark.parametrize(("sign", "by"), [(",", "commas"), (";", "semicolons"), ("\t", "tabs")])
+def test_cells_may_be_separated_by_commas_semicolons_or_tabs(sign: str, by: str, suffix: str) -> None:
+    lines = [("review", "label"), ('"good, very; good\tindeed"', "1"), ("bad", "0")]
+    upload = Upload(f"a.{suffix}", "\n".join(sign.join(line) for line in lines).encode("utf-8-sig"))
+    rows = rows_of(upload)
+    assert list(rows) == ["review", "label"] and rows["review"][0] == "good, very; good\tindeed"
+    assert separated_by(upload) == by and separated_by(Upload("a.jsonl", b"{}")) == ""
+
+
+def test_one_column_is_separated_by_what_the_ending_stands_for() -> None:
+    assert [separated_by(Upload(name, b"text\na\n")) for name in ("a.csv", "a.tsv")] == ["commas", "tabs"]
+
+
 @pytest.mark.parametrize(
     ("upload", "said"),
     [
+        (Upload("a.csv", b"x;y\n1;2\n1;2;3\n"), "3 cells in row 2 and 2 columns, separated by semicolons"),
         (Upload("a.xlsx", b"x"), "a.xlsx cannot be read; readable are .jsonl"),
         (Upload("a.csv", b""), "a.csv is empty"),
         (Upload("a.csv", b"x,y\n"), "a.csv has no rows"),

@@ -250,7 +250,9 @@ def _preview(rows: pd.DataFrame, draft: Draft) -> None:
     """The first rows as they are, and the first one as a model reads it."""
     shown = [name for name in (*draft.text, draft.label) if name in rows]
     st.dataframe(rows[shown].head(SHOWN), hide_index=True, alt=f"The first {SHOWN} rows of the training data")
-    st.caption(f"The first {min(SHOWN, len(rows))} of {len(rows):,} rows.")
+    by = uploaded.separated_by(draft.files["train"])
+    columns = f", with columns separated by {by}" if by else ""
+    st.caption(f"The first {min(SHOWN, len(rows))} of {len(rows):,} rows{columns}.")
     if not draft.text:
         st.warning("Choose a text column: a task needs one, beside the label's.", icon=":material/error:")
         return
