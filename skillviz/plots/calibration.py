@@ -27,8 +27,8 @@ NOTHING = "No predictions to bin yet."
 PANEL_COLUMNS = 3  # at most, so that axis titles fit on a phone
 PANEL_HEIGHT = 280
 TITLE_LETTERS = 14  # of a line, on a phone
-MOST_COUNTS = 15
-"""Filled bins of a panel whose counts are still legible side by side on a phone."""
+MOST_COUNTS = 22
+"""Bins that a row of panels may span for their counts to be legible side by side on a phone."""
 
 Panels = list[tuple[str, pd.DataFrame]]
 
@@ -80,7 +80,8 @@ def reliability_diagram(
         filled = rows[rows["count"] > 0]
         figure.add_trace(_gaps(style, filled), **_cell(place, len(panels)))
         figure.add_trace(_accuracies(style, filled), **_cell(place, len(panels)))
-        if len(filled) <= MOST_COUNTS:
+        spanned = (100 - start) / (100 * float((filled["upper"] - filled["lower"]).min()))
+        if spanned * _shape(len(panels))[1] <= MOST_COUNTS:
             figure.add_trace(_counts(style, filled, theme), **_cell(place, len(panels)))
         line = {"color": SOFT_INK[theme], "width": 1.5, "dash": "2px,3px"}
         diagonal = go.Scatter(
@@ -120,7 +121,7 @@ def _grid(titles: list[str], y: str, start: float, theme: str, height: int | Non
     figure.update_layout(
         template=template(theme), height=tall, margin_t=head, showlegend=False, barmode="overlay", bargap=0
     )
-    figure.update_xaxes(range=[start - 1, 101], title_text=CONFIDENCE, nticks=5)
+    figure.update_xaxes(range=[start - 1, 101], title={"text": CONFIDENCE, "font": {"size": 10}}, nticks=5)
     figure.update_yaxes(title_text=y, col=1)
     return figure
 

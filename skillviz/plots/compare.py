@@ -22,6 +22,7 @@ NOTHING = "No run has been scored yet."
 ROW, PANEL, HEAD = 34, 92, 24  # pixels of a run's row, of a panel's axis, above the first panel
 LINE = 16  # pixels of a line of a run's name
 NAME = 18  # letters of a run's name in one line
+TITLE = 24  # letters of an axis title in one line, on a phone
 
 
 def run_styles(runs: Sequence[tuple[str, str]]) -> dict[str, Style]:
@@ -92,7 +93,7 @@ def _panels(
         for key in keys:
             hit = scores[(scores["metric"] == metric) & (scores["run"] == key)]
             figure.add_trace(_dot(key, styles[key], hit, words, baseline), row=row, col=1)
-        title = _axis(words, baseline)
+        title = wrapped(_axis(words, baseline), TITLE)
         figure.update_xaxes(title_text=title, showgrid=True, range=_range(scores, metric, baseline), row=row, col=1)
         order = {"type": "category", "categoryorder": "array", "categoryarray": keys[::-1]}
         figure.update_yaxes(title_text="run", showgrid=False, row=row, col=1, tickvals=keys, ticktext=names, **order)

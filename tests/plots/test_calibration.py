@@ -117,7 +117,9 @@ def test_the_title_has_the_ece_of_the_bins(logits: np.ndarray, labels: np.ndarra
     figure = reliability_diagram(rows)
     said = formats.percent(ece(logits, labels, bins, equal_mass))
     assert figure.layout.annotations[0].text == f"grafted<br>ECE {said}"
-    assert len(figure.data) == (4 if (rows["count"] > 0).sum() <= MOST_COUNTS else 3)
+    filled = rows[rows["count"] > 0]
+    spanned = (1 - filled["lower"].min()) / (filled["upper"] - filled["lower"]).min()
+    assert len(figure.data) == (4 if spanned <= MOST_COUNTS else 3)
 
 
 def test_the_hover_says_which_way_it_errs() -> None:

@@ -43,8 +43,8 @@ def test_values_have_a_panel_a_metric_and_a_row_a_run() -> None:
 def test_differences_stand_against_an_upright_line_at_the_baseline() -> None:
     figure = differences(several.differences(), several.STYLES, several.KEYS[0])
     assert [a.title.text for a in figure.select_xaxes()][:2] == [
-        "accuracy − stagewise, seed 0, points",
-        "ECE − stagewise, seed 0, points",
+        "accuracy − stagewise,<br>seed 0, points",
+        "ECE − stagewise, seed 0,<br>points",
     ]
     assert [(s.x0, s.x1) for s in figure.layout.shapes] == [(0, 0)] * 3
     assert several.KEYS[0] not in figure.layout.yaxis.categoryarray

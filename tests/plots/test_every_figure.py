@@ -45,7 +45,7 @@ def axes(figure: go.Figure) -> list:
 
 
 def titled(title: str | None) -> bool:
-    return bool(title) and (title in CATEGORIES or bool(UNIT.search(title)))
+    return bool(title) and (title in CATEGORIES or bool(UNIT.search(title.replace("<br>", " "))))
 
 
 @pytest.mark.parametrize("theme", first(["light", "dark"], "light".__eq__))
