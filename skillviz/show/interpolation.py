@@ -37,8 +37,8 @@ def best(grid: Grid, dataset: str, metric: str, d: int | None, is_outside: bool)
     Both intervals hold for all known points at once, so for the one that was picked as the best of them.
     """
     name, words, top = text.plain(dataset), metric_row(metric).title, grid.best(dataset, metric)
-    if top is None:
-        return f"What the models do on {name} is not stored; switch on *Compute any point* to ask them."
+    if top is None or dataset not in grid.between:
+        return f"Nothing between the models is stored on {name}: each point is asked of the models."
     path, size, alpha = top
     point = grid.at("points", dataset, path, size, alpha)
     value, tuned = estimate(point, metric), estimate(grid.at("points", dataset, FINETUNED, None, 1.0), metric)

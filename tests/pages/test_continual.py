@@ -22,7 +22,7 @@ def test_stages_and_what_was_lost(study: Path) -> None:
     assert not test.exception and not test.error and len(charts(test)) == 1
     said = words(test)
     assert "film-sentiment **lost** 16.0 points" in said
-    assert "film-sentiment is answered as before, example by example" in said
+    assert "unchanged, prediction by prediction" in said and "film-sentiment" in said
     assert charts(test)[0].proto.alt.startswith("Accuracy by stage.")
 
 
