@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import BaseModel, Field, ValidationError
 
 from skillviz import json_text
@@ -29,9 +30,12 @@ BITS = {
     **dict.fromkeys(("U64", "I64", "F64"), 64),
 }
 FLOATS = ("F16", "BF16", "F32", "F64")
+HALF = "F16"
+NUMPY = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
+"""The floats that numpy has too, which are those that can be rounded to float16 without torch."""
 LONGEST_HEADER = 100_000_000
 CHUNK = 1 << 22
-_known: dict[tuple[tuple[str, int, int], ...], str] = {}
+_known: dict[tuple[tuple[str, int, int, bool], ...], str] = {}
 
 
 class _Config(BaseModel):
@@ -46,13 +50,35 @@ class _Config(BaseModel):
 
 @dataclass(frozen=True)
 class Stored:
-    """One tensor of a file: shape, dtype as the format names it, and its bytes [start, end) in the file."""
+    """One tensor of a file: shape, dtype as the format names it, and its bytes [start, end) in the file.
+
+    `rounded` is set where its values are read as float16 whatever the file has.
+    """
 
     shape: tuple[int, ...]
     dtype: str
     file: Path
     start: int
     end: int
+    rounded: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The dtype that its values are read as."""
+        return HALF if self.rounded else self.dtype
+
+    def parts(self) -> Iterator[bytes]:
+        """The bytes of its values, piece by piece."""
+        with self.file.open("rb") as file:
+            file.seek(self.start)
+            left = self.end - self.start
+            while left > 0 and (part := file.read(min(CHUNK, left))):
+                yield (
+                    part
+                    if not self.rounded or self.dtype == HALF
+                    else np.frombuffer(part, NUMPY[self.dtype]).astype("<f2").tobytes()
+                )
+                left -= len(part)
 
 
 @dataclass(frozen=True)
@@ -95,7 +121,7 @@ class ModelInfo:
     @cached_property
     def dtypes(self) -> frozenset[str]:
         """The dtypes of the tensors, as safetensors names them: F32, F16, BF16, ..."""
-        return frozenset(stored.dtype for stored in self.tensors.values())
+        return frozenset(stored.kind for stored in self.tensors.values())
 
     @property
     def dtype(self) -> str:
@@ -111,6 +137,25 @@ class ModelInfo:
         """Rows of the token embedding, as configured."""
         size = self.config.get("vocab_size")
         return None if size is None else int(size)
+
+    @property
+    def rounded(self) -> bool:
+        """Whether its values are read as float16, see `read_as_float16`."""
+        return any(stored.rounded for stored in self.tensors.values())
+
+    def read_as_float16(self) -> ModelInfo:
+        """The same model with every value rounded to float16, and without what is no float (positions in old files).
+
+        Its fingerprint is then that of the rounded values: copies in other dtypes have the same one. Raises
+        BadModel where a tensor is of a float that numpy has not.
+        """
+        floats = {name: stored for name, stored in self.tensors.items() if stored.dtype in FLOATS}
+        if other := sorted({stored.dtype for stored in floats.values()} - NUMPY.keys()):
+            raise BadModel(
+                f"'{self.id}' is stored as {other[0]}, which cannot be rounded to float16; take it as "
+                f"{' or '.join(NUMPY)}."
+            )
+        return replace(self, tensors={name: replace(stored, rounded=True) for name, stored in floats.items()})
 
     @cached_property
     def fingerprint(self) -> str:
@@ -219,7 +264,7 @@ def fingerprint(tensors: Mapping[str, Stored]) -> str:
     Neither the folder's name nor the cut into shards changes it. Streamed; kept in memory as long as
     path, size and time of the files stay the same.
     """
-    key = tuple(_state(path) for path in sorted({s.file for s in tensors.values()}))
+    key = tuple(sorted({(*_state(s.file), s.rounded) for s in tensors.values()}))
     if key not in _known:
         _known[key] = _hash(tensors)
     return _known[key]
@@ -234,13 +279,9 @@ def _hash(tensors: Mapping[str, Stored]) -> str:
     digest = hashlib.sha256()
     for name in sorted(tensors):
         stored = tensors[name]
-        digest.update(json.dumps([name, stored.dtype, list(stored.shape)]).encode())
-        with stored.file.open("rb") as file:
-            file.seek(stored.start)
-            left = stored.end - stored.start
-            while left > 0 and (part := file.read(min(CHUNK, left))):
-                digest.update(part)
-                left -= len(part)
+        digest.update(json.dumps([name, stored.kind, list(stored.shape)]).encode())
+        for part in stored.parts():
+            digest.update(part)
     return digest.hexdigest()
 
 

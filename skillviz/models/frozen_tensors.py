@@ -2,7 +2,9 @@
 
 Fine-tuning by the paper's recipe freezes embeddings and language-model head, so that most of a small model's file
 is a copy of the base. A stripped folder has its other tensors, and says in config.json which are missing and by
-the fingerprint of which base they are to be filled. Names and headers need no torch.
+the fingerprint of which base they are to be filled. With `dtype` float16 there, both models are those with every
+value rounded to it, so that a base stored in another dtype serves as well; `hub` names where that base is published.
+Names and headers need no torch.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     import torch
 
 KEY = "skillviz_frozen"
+FLOAT16 = "float16"
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,18 @@ def left_out(info: ModelInfo) -> dict[str, str]:
     """Name in the fine-tuned model -> name in the base's files, of the tensors it was stored without."""
     record = info.config.get(KEY) or {}
     return {str(name): str(other) for name, other in (record.get("tensors") or {}).items()}
+
+
+def published_base(info: ModelInfo) -> str | None:
+    """Where the base is published, as `org/name` or `org/name@revision`; None where the folder does not say."""
+    hub = (info.config.get(KEY) or {}).get("hub")
+    return str(hub) if hub else None
+
+
+def base_as_read(info: ModelInfo, base: ModelInfo) -> ModelInfo:
+    """The base as this fine-tuned model is to be filled from: rounded to float16 where its folder says so."""
+    is_half = (info.config.get(KEY) or {}).get("dtype") == FLOAT16
+    return base.read_as_float16() if is_half else base
 
 
 def wrong_base(info: ModelInfo, base: ModelInfo) -> BadModel | None:
@@ -86,24 +101,37 @@ def state_dict(info: ModelInfo) -> dict[str, torch.Tensor]:
     for name, other in left_out(info).items():
         file = info.tensors[name].file
         of_base.setdefault(file, load_file(file))
-        tensors.setdefault(name, of_base[file][other])
+        value = of_base[file][other]
+        tensors.setdefault(name, value.half() if info.tensors[name].rounded else value)
     return tensors
 
 
-def strip(folder: Path | str, base: str | Path) -> Stripped:
-    """Leaves out of a fine-tuned folder every tensor whose bytes equal the base's; raises BadInput where none does."""
+def strip(folder: Path | str, base: str | Path, dtype: str | None = None, hub: str | None = None) -> Stripped:
+    """Leaves out of a fine-tuned folder every tensor whose bytes equal the base's; raises BadInput where none does.
+
+    With `dtype` float16 every value of both is rounded first: the folder's model is then the rounded one. `hub` is
+    where the base is published.
+    """
     from safetensors.torch import load_file, save_file  # torch
 
-    folder, first = Path(folder), read_info(resolve(base))
-    info = read_info(folder)
+    if dtype not in (None, FLOAT16):
+        raise BadInput(f"'{dtype}' is not a dtype that a difference can be stored in; allowed: {FLOAT16}.")
+    folder, first, info = Path(folder), read_info(resolve(base)), read_info(Path(folder))
     _check_single(info)
+    tensors = load_file(folder / SINGLE)
+    if dtype:
+        first, info = first.read_as_float16(), info.read_as_float16()
+        tensors = {name: tensors[name].half() for name in info.tensors}
+        if lost := next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), None):
+            raise BadInput(f"'{lost}' of '{info.id}' has values beyond float16; store the whole model instead.")
     same = _same(info, first)
     if not same:
         raise BadInput(f"no tensor of '{info.id}' equals one of '{first.id}', so there is nothing to leave out.")
-    rest = {name: tensor for name, tensor in load_file(folder / SINGLE).items() if name not in same}
-    frozen = {**first.identity(), "tensors": same}
+    rest = {name: tensor for name, tensor in tensors.items() if name not in same}
+    said = {name: value for name, value in {"dtype": dtype, "hub": hub}.items() if value}
+    frozen = {**first.identity(), "tensors": same, **said}
     _rewritten(folder, {**info.config, KEY: frozen}, lambda path: save_file(rest, path, metadata={"format": "pt"}))
-    return Stripped(tuple(same), sum(info.tensors[name].end - info.tensors[name].start for name in same))
+    return Stripped(tuple(same), sum(_size(info.tensors[name]) for name in same))
 
 
 def fill(folder: Path | str, base: str | Path) -> None:
@@ -111,7 +139,8 @@ def fill(folder: Path | str, base: str | Path) -> None:
     from safetensors.torch import save_file  # torch
 
     folder = Path(folder)
-    info = filled(read_info(folder), read_info(resolve(base)))
+    stripped = read_info(folder)
+    info = filled(stripped, base_as_read(stripped, read_info(resolve(base))))
     whole = state_dict(info)
     config = {name: value for name, value in info.config.items() if name != KEY}
     _rewritten(folder, config, lambda path: save_file(whole, path, metadata={"format": "pt"}))
@@ -138,13 +167,12 @@ def _same(info: ModelInfo, base: ModelInfo) -> dict[str, str]:
 
 
 def _equal(one: Stored, other: Stored) -> bool:
-    return (one.dtype, one.shape) == (other.dtype, other.shape) and _bytes(one) == _bytes(other)
+    same_kind = (one.kind, one.shape) == (other.kind, other.shape)
+    return same_kind and b"".join(one.parts()) == b"".join(other.parts())
 
 
-def _bytes(stored: Stored) -> bytes:
-    with stored.file.open("rb") as file:
-        file.seek(stored.start)
-        return file.read(stored.end - stored.start)
+def _size(stored: Stored) -> int:
+    return stored.end - stored.start
 
 
 def _rewritten(folder: Path, config: Mapping[str, Any], save: Any) -> None:

@@ -281,7 +281,10 @@ def _load_finetuned(check: Preflight, dtype: torch.dtype) -> Any:
 def _load_base(check: Preflight, tuned: Any, dtype: torch.dtype) -> dict[str, Tensor]:
     """Every parameter of the base by the name it has in the fine-tuned model, but for the head."""
     labels = {"num_labels": tuned.config.num_labels}
-    loaded = load_model(check.base.folder, check.readout, dtype, labels, check.linear)
+    rounded = check.base.rounded
+    loaded = load_model(check.base.folder, check.readout, torch.float32 if rounded else dtype, labels, check.linear)
+    if rounded:
+        loaded.model.half().to(dtype)
     heads = set(_head_names(check.readout, check.base.model_type, loaded.model.state_dict()))
     _check_base(check, loaded, heads)
     values = {name: t for name, t in loaded.model.state_dict().items() if name not in heads}

@@ -14,7 +14,7 @@ from skillviz.errors import BadInput, BadModel, ModelNotFound, PairMismatch, Ran
 from skillviz.models import frozen_tensors as frozen
 from skillviz.models import lora
 from skillviz.models.checkpoint import FLOATS, ModelInfo, read_info
-from skillviz.models.fetch import resolve
+from skillviz.models.fetch import is_local, resolve
 from skillviz.models.heads import (
     HEADS,
     LINEAR_FAMILIES,
@@ -101,7 +101,8 @@ def preflight(
     Raises ModelNotFound, UnsafeWeights or CorruptFile where a model's files cannot be read at all;
     everything else is in `errors` and `notes`.
     """
-    first, second = read_info(resolve(base)), read_info(resolve(finetuned))
+    second = read_info(resolve(finetuned))
+    first = frozen.base_as_read(second, read_info(_base_folder(base, second)))
     if first.adapter is not None:
         raise BadModel(f"the base '{first.id}' is a LoRA adapter; give the model that it was trained on.")
     if (error := frozen.wrong_base(second, first)) is not None:
@@ -117,6 +118,17 @@ def preflight(
     notes = tuple(_notes(first, second, readout_name, task, table))
     d, layers = (table.d, table.layers) if table else (None, None)
     return Preflight(first, second, readout_name, d, layers, labels, tuple(errors), notes, table)
+
+
+def _base_folder(base: str | Path, finetuned: ModelInfo) -> Path:
+    """The base's folder; where it is not here, that of the published base which the fine-tuned model names."""
+    try:
+        return resolve(base)
+    except ModelNotFound:
+        published = frozen.published_base(finetuned)
+        if published is None or not is_local(published):
+            raise
+        return resolve(published)
 
 
 def _choose_readout(base: ModelInfo, finetuned: ModelInfo, readout: str | None, errors: list[SkillvizError]) -> str:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
-from skillviz.errors import BadInput, PairMismatch, WrongBase
+from skillviz.errors import BadInput, BadModel, ModelNotFound, PairMismatch, WrongBase
 from skillviz.models.checkpoint import read_info
 from skillviz.models.frozen_tensors import KEY, fill, filled, left_out, strip
 from skillviz.models.pair import load_pair
 from skillviz.models.preflight import preflight
 from tests.tiny import tiny_pair
 
+preflight_module = importlib.import_module("skillviz.models.preflight")
 CASES = [("roberta", "prompt"), ("bert", "head"), ("gpt2", "causal"), ("distilbert", "head"), ("llama", "causal")]
 
 
@@ -107,3 +110,82 @@ def test_headers_of_a_stripped_member_need_no_torch(tmp_path: Path) -> None:
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def in_dtype(folder: Path, copy: Path, dtype: torch.dtype) -> Path:
+    """A copy of a model's folder with its floats in another dtype, and positions as old checkpoints store them."""
+    shutil.copytree(folder, copy)
+    tensors = {name: tensor.to(dtype) for name, tensor in load_file(folder / "model.safetensors").items()}
+    tensors["embeddings.position_ids"] = torch.arange(8)[None]
+    save_file(tensors, copy / "model.safetensors", metadata={"format": "pt"})
+    return copy
+
+
+@pytest.mark.parametrize(("family", "readout"), CASES)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_difference_in_float16_is_one_model_beside_its_base_in_any_dtype(
+    tmp_path: Path, family: str, readout: str, dtype: str
+) -> None:
+    base, tuned = tiny_pair(tmp_path, family, readout)
+    whole = load_pair(base, tuned, readout=readout)
+    single, half = tuned / "model.safetensors", in_dtype(base, tmp_path / "half", torch.float16)
+    double = in_dtype(base, tmp_path / "double", torch.float64)
+    stripped = strip(tuned, base, dtype="float16")
+    assert stripped.names and {t.dtype for t in load_file(single).values()} == {torch.float16}
+    pairs = [load_pair(folder, tuned, readout=readout, dtype=dtype) for folder in (base, half, double)]
+    for pair in pairs:
+        assert torch.equal(pair.base, whole.base.half().to(pair.base.dtype))
+        assert torch.equal(pair.finetuned, whole.finetuned.half().to(pair.base.dtype))
+        assert not pair.outside
+        assert all(torch.equal(a, b) for a, b in zip(pair.model.parameters(), pairs[0].model.parameters(), strict=True))
+    for infos in ([pair.base_info for pair in pairs], [pair.finetuned_info for pair in pairs]):
+        assert len({info.fingerprint for info in infos}) == 1
+        assert {info.dtype for info in infos} == {"float16"}
+    other, _ = tiny_pair(tmp_path / "other", family, readout, seed=7)
+    with pytest.raises(WrongBase, match="fingerprint"):
+        load_pair(other, tuned, readout=readout)
+
+
+def test_fill_writes_the_rounded_model(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path, "bert", "head")
+    before = load_file(tuned / "model.safetensors")
+    strip(tuned, base, dtype="float16")
+    fill(tuned, base)
+    after = load_file(tuned / "model.safetensors")
+    assert after.keys() == before.keys() and all(torch.equal(after[name], before[name].half()) for name in before)
+
+
+def test_values_beyond_float16_are_refused(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path, "bert", "head")
+    file = tuned / "model.safetensors"
+    tensors = load_file(file)
+    tensors[max(tensors)].view(-1)[0] = 1e6
+    save_file(tensors, file, metadata={"format": "pt"})
+    with pytest.raises(BadInput, match="beyond float16"):
+        strip(tuned, base, dtype="float16")
+    with pytest.raises(BadInput, match="allowed: float16"):
+        strip(tuned, base, dtype="int8")
+    assert load_file(file)[max(tensors)].view(-1)[0] == 1e6
+
+
+def test_a_base_that_numpy_cannot_read_is_refused(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path, "bert", "head")
+    other = in_dtype(base, tmp_path / "brain", torch.bfloat16)
+    strip(tuned, base, dtype="float16")
+    with pytest.raises(BadModel, match="BF16"):
+        preflight(other, tuned)
+
+
+def test_where_the_base_is_not_here_the_published_one_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base, tuned = tiny_pair(tmp_path, "bert", "head")
+    strip(tuned, base, dtype="float16", hub="some/encoder")
+    whole = load_pair(base, tuned)
+    monkeypatch.setattr(preflight_module, "is_local", {"some/encoder": False}.__getitem__)
+    with pytest.raises(ModelNotFound):
+        preflight(tmp_path / "gone", tuned)
+    monkeypatch.setattr(preflight_module, "is_local", {"some/encoder": True}.__getitem__)
+    found = {"some/encoder": in_dtype(base, tmp_path / "cached", torch.float32)}
+    resolve = preflight_module.resolve
+    monkeypatch.setattr(preflight_module, "resolve", lambda source: found.get(source) or resolve(source))
+    pair = load_pair(tmp_path / "gone", tuned)
+    assert torch.equal(pair.base, whole.base) and pair.base_info.fingerprint == whole.base_info.fingerprint
