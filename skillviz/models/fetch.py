@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from skillviz import json_text
 from skillviz.errors import ModelNotFound, UnsafeWeights
@@ -30,8 +32,13 @@ NESTED = "*/*"
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".pkl")
 
 
-def resolve(source: str | Path) -> Path:
+OnBytes = Callable[[int, int], None]
+
+
+def resolve(source: str | Path, on_bytes: OnBytes | None = None) -> Path:
     """The local folder of a model: a folder, `org/name` or `org/name@revision` of the Hugging Face hub.
+
+    While it is downloaded `on_bytes` is told, from any thread, how many bytes are here and how many there are.
 
     Environment variables in a folder's name are filled in, so that a stored run names no machine; a relative
     name is looked for in the working folder and then in the project's.
@@ -40,7 +47,7 @@ def resolve(source: str | Path) -> Path:
     text = expanded(str(source))
     folder = located(text)
     if not text or not folder.is_dir():
-        folder = _from_hub(text)
+        folder = _from_hub(text, on_bytes)
     _check_weights(folder, text)
     return folder
 
@@ -51,10 +58,8 @@ def is_local(source: str) -> bool:
     name, _, revision = text.partition("@")
     if (text and located(text).is_dir()) or not may_be_hub_id(name):
         return True
-    from huggingface_hub import snapshot_download  # heavy; a folder needs no hub
-
     try:
-        return has_weights(Path(snapshot_download(name, revision=revision or None, local_files_only=True)))
+        return has_weights(_snapshot(name, revision, local_files_only=True))
     except Exception:  # whatever the client raises: it is not there
         return False
 
@@ -99,19 +104,40 @@ def has_weights(folder: Path) -> bool:
     return any((folder / name).is_file() for name in names)
 
 
-def _from_hub(source: str) -> Path:
+def _from_hub(source: str, on_bytes: OnBytes | None) -> Path:
     name, _, revision = source.partition("@")
     if not may_be_hub_id(name):
         raise ModelNotFound(no_folder(source))
-    from huggingface_hub import snapshot_download  # heavy; a folder needs no hub
-
-    patterns = list(ALLOWED)
     try:
-        folder = snapshot_download(name, revision=revision or None, allow_patterns=patterns, ignore_patterns=[NESTED])
+        return _snapshot(name, revision, tqdm_class=None if on_bytes is None else _bar(on_bytes))
     # the hub's client raises from four libraries (its own, http, json, os): whatever it is, the model is not here
     except Exception as error:
         raise ModelNotFound(_hub_sentence(source, error)) from error
-    return Path(folder)
+
+
+def _snapshot(name: str, revision: str, **more: Any) -> Path:
+    from huggingface_hub import snapshot_download  # heavy; a folder needs no hub
+
+    # the same files in every call: the client says that a snapshot is incomplete where one that is asked for lacks
+    wanted: Any = {"allow_patterns": list(ALLOWED), "ignore_patterns": [NESTED], **more}
+    return Path(snapshot_download(name, revision=revision or None, **wanted))
+
+
+def _bar(on_bytes: OnBytes) -> Any:
+    """A bar that draws nothing, and tells the bytes: the one way in which the hub's client reports them."""
+    from tqdm import tqdm  # type: ignore[import-untyped]  # comes with the hub's client
+
+    class Bar(tqdm):
+        def display(self, msg: str | None = None, pos: int | None = None) -> None:
+            del msg, pos
+
+        def update(self, n: float | None = 1) -> bool | None:
+            self.n += n or 0
+            if self.unit == "B":  # the others count files
+                on_bytes(int(self.n), int(self.total or 0))
+            return None
+
+    return Bar
 
 
 def _hub_sentence(source: str, error: Exception) -> str:

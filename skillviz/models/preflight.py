@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from skillviz.errors import BadInput, BadModel, ModelNotFound, PairMismatch, Ran
 from skillviz.models import frozen_tensors as frozen
 from skillviz.models import lora
 from skillviz.models.checkpoint import FLOATS, ModelInfo, read_info
-from skillviz.models.fetch import is_local, resolve
+from skillviz.models.fetch import is_local, refuse_absent, resolve
 from skillviz.models.heads import (
     HEADS,
     LINEAR_FAMILIES,
@@ -93,16 +94,30 @@ class Preflight:
             raise self.errors[0]
 
 
+def published_base(base: str | Path, finetuned: str | Path) -> str | None:
+    """Where a base that is not here is published, by the folder of the fine-tuned model, which is; else None."""
+    try:
+        refuse_absent(str(base))
+    except ModelNotFound:
+        with suppress(SkillvizError):
+            refuse_absent(str(finetuned))
+            return frozen.published_base(read_info(resolve(finetuned)))
+    return None
+
+
 def preflight(
     base: str | Path, finetuned: str | Path, task: Task | None = None, readout: str | None = None
 ) -> Preflight:
     """What fits and what does not, without reading weights.
 
-    Raises ModelNotFound, UnsafeWeights or CorruptFile where a model's files cannot be read at all;
-    everything else is in `errors` and `notes`.
+    For a base that is not here its published copy is taken where the hub's local cache has it. Raises ModelNotFound,
+    UnsafeWeights or CorruptFile where a model's files cannot be read at all; everything else is in `errors` and
+    `notes`.
     """
     second = read_info(resolve(finetuned))
-    first = frozen.base_as_read(second, read_info(_base_folder(base, second)))
+    published = published_base(base, finetuned)
+    folder = resolve(published if published and is_local(published) else base)
+    first = frozen.base_as_read(second, read_info(folder))
     if first.adapter is not None:
         raise BadModel(f"the base '{first.id}' is a LoRA adapter; give the model that it was trained on.")
     if (error := frozen.wrong_base(second, first)) is not None:
@@ -118,17 +133,6 @@ def preflight(
     notes = tuple(_notes(first, second, readout_name, task, table))
     d, layers = (table.d, table.layers) if table else (None, None)
     return Preflight(first, second, readout_name, d, layers, labels, tuple(errors), notes, table)
-
-
-def _base_folder(base: str | Path, finetuned: ModelInfo) -> Path:
-    """The base's folder; where it is not here, that of the published base which the fine-tuned model names."""
-    try:
-        return resolve(base)
-    except ModelNotFound:
-        published = frozen.published_base(finetuned)
-        if published is None or not is_local(published):
-            raise
-        return resolve(published)
 
 
 def _choose_readout(base: ModelInfo, finetuned: ModelInfo, readout: str | None, errors: list[SkillvizError]) -> str:

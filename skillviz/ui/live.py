@@ -14,9 +14,11 @@ from skillviz.errors import BadModel, LiveError, ModelNotFound, SkillvizError, S
 from skillviz.live.client import Client
 from skillviz.live.protocol import ANSWERS
 from skillviz.models.fetch import refuse_absent
+from skillviz.models.preflight import published_base
+from skillviz.runs.record import ModelNote
 from skillviz.runs.run import Run
 from skillviz.show import text
-from skillviz.ui import cache
+from skillviz.ui import cache, fetching
 
 CLIENT = "live.client"
 WAITING = "Asking the models; the first question loads them."
@@ -51,6 +53,8 @@ def explain(run: Run, error: SkillvizError, topic: str) -> None:
             "project's. Or open a run whose weights are here.",
             icon=":material/deployed_code_alert:",
         )
+        if (published := published_base(run.spec.base, run.spec.finetuned)) is not None:
+            fetching.button(published)
         return
     icon = ":material/deployed_code_alert:" if isinstance(error, BadModel) else ":material/error:"
     st.warning(text.with_code(str(error.args[0])), icon=icon)
@@ -72,8 +76,14 @@ def _absent(run: Run) -> dict[str, str]:
 def _pair(run: Run) -> dict[str, tuple[str, bool]]:
     """Pre-trained and fine-tuned model as the run names them, and whether each was a folder and none of the hub."""
     spec, record = run.spec, run.record
-    notes = (("Pre-trained", spec.base, record.base), ("Fine-tuned", spec.finetuned, record.finetuned))
-    return {f"{role}, `{source}`": (source, note is not None and note.revision is None) for role, source, note in notes}
+    published = published_base(spec.base, spec.finetuned)
+    base = (published, False) if published else (spec.base, _was_folder(record.base))
+    finetuned = (spec.finetuned, _was_folder(record.finetuned))
+    return {f"{role}, `{one[0]}`": one for role, one in (("Pre-trained", base), ("Fine-tuned", finetuned))}
+
+
+def _was_folder(note: ModelNote | None) -> bool:
+    return note is not None and note.revision is None
 
 
 def client() -> Client:

@@ -133,7 +133,7 @@ def test_what_is_at_hand_needs_no_hub(tmp_path: Path, monkeypatch: pytest.Monkey
     """A name that is no model's counts too: it is refused without asking anybody."""
     cached = snapshot(tmp_path, "model.safetensors")
 
-    def local_only(name: str, *, revision: str | None, local_files_only: bool) -> str:
+    def local_only(name: str, *, revision: str | None, local_files_only: bool, **_: object) -> str:
         assert local_files_only
         if name != "org/name":
             raise LocalEntryNotFoundError("not here")

@@ -180,8 +180,7 @@ def test_where_the_base_is_not_here_the_published_one_is_taken(tmp_path: Path, m
     base, tuned = tiny_pair(tmp_path, "bert", "head")
     strip(tuned, base, dtype="float16", hub="some/encoder")
     whole = load_pair(base, tuned)
-    monkeypatch.setattr(preflight_module, "is_local", {"some/encoder": False}.__getitem__)
-    with pytest.raises(ModelNotFound):
+    with pytest.raises(ModelNotFound, match="gone"):
         preflight(tmp_path / "gone", tuned)
     monkeypatch.setattr(preflight_module, "is_local", {"some/encoder": True}.__getitem__)
     found = {"some/encoder": in_dtype(base, tmp_path / "cached", torch.float32)}

@@ -236,10 +236,10 @@ def test_an_error_at_the_start_keeps_what_was_chosen(
 def test_a_model_of_the_hub_is_fetched_only_when_asked(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     real = fetch.resolve
-    monkeypatch.setattr(fetch, "resolve", lambda source: asked.append(source) or real(source))
+    monkeypatch.setattr(fetch, "resolve", lambda source, told=None: asked.append(source) or real(source, told))
     test = opened(**chosen(small, base="org/name"))
     assert "the hub's local cache does not hold it" in said(test) and asked == []
-    button(test, "Fetch org/name").click().run()
+    button(test, "Download org/name").click().run()
     assert asked == ["org/name"] and "could be downloaded from the Hugging Face Hub" in said(test)
 
 

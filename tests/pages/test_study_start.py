@@ -147,10 +147,10 @@ def test_a_variable_of_the_project_may_stand_in_a_path(
 def test_a_model_of_the_hub_is_fetched_only_when_asked(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     real = fetch.resolve
-    monkeypatch.setattr(fetch, "resolve", lambda source: asked.append(source) or real(source))
+    monkeypatch.setattr(fetch, "resolve", lambda source, told=None: asked.append(source) or real(source, told))
     test = asking(base="org/name")
     assert "the hub's local cache does not hold it" in said(test) and asked == []
-    next(b for b in test.button if b.label == "Fetch org/name from the hub").click().run()
+    next(b for b in test.button if b.label == "Download org/name from the Hugging Face Hub").click().run()
     assert asked == ["org/name"] and "could be downloaded from the Hugging Face Hub" in said(test)
 
 

@@ -16,7 +16,7 @@ from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.tasks.demo_world import PairEntry, World
 from skillviz.tasks.task import Task
-from skillviz.ui import cache, controls, form, visitor
+from skillviz.ui import cache, controls, fetching, form, visitor
 
 WHERE = {"demo": "demo world", "own": "this machine or the hub"}
 BASE_HELP = (
@@ -123,7 +123,7 @@ def _fit(choices: Choices) -> None:
         return
     for source, why in absent.items():
         choices.refuse(why)
-        fetch_button(source)
+        fetching.button(source)
     if absent:
         return
     try:
@@ -170,19 +170,6 @@ def absent_models(source: str) -> str:
     if fetch.is_local(source):
         return ""
     return f"'{source}' is no folder here, and the hub's local cache does not hold it."
-
-
-def fetch_button(source: str) -> None:
-    """Fetches a model from the hub, only when it is asked for."""
-    if not st.button(f"Fetch {source} from the hub", key=f"fetch.{source}", icon=":material/cloud_download:"):
-        return
-    try:
-        with st.spinner(f"Fetching {source}: its weights may be large."):
-            fetch.resolve(source)
-    except SkillvizError as error:
-        st.error(text.plain(str(error.args[0])))
-        return
-    st.rerun()
 
 
 def _shown(source: str) -> str:

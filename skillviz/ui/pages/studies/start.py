@@ -18,7 +18,7 @@ from skillviz.studies.paper.scales import SCALES, STORED_SCALES, Scale
 from skillviz.studies.plan import Plan
 from skillviz.studies.spec import ExperimentRequest, StudySpec
 from skillviz.studies.store import FILE, study_path
-from skillviz.ui import address, cache, controls, form, jobs_view, study_choice, study_words, visitor
+from skillviz.ui import address, cache, controls, fetching, form, jobs_view, study_choice, study_words, visitor
 from skillviz.ui.pages.launch import models
 from skillviz.ui.pages.studies import running, study_file
 
@@ -114,7 +114,7 @@ def _request(name: str, scale: str) -> ExperimentRequest:
             visitor.checked(text)
         for source in filter(None, (base, finetuned)):
             if why := models.absent_models(source):
-                models.fetch_button(source)
+                fetching.button(source)
                 raise ModelNotFound(why)
     count = int(seeds) if seeds else None
     return ExperimentRequest(name, scale, base or None, None, tasks, count, readout, finetuned or None, also)

@@ -1,0 +1,48 @@
+"""The button that downloads a model: the one way in which a page asks another machine for anything."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import streamlit as st
+
+from skillviz.core import formats
+from skillviz.errors import SkillvizError
+from skillviz.models import fetch
+from skillviz.show import text
+
+LOOKS = 0.2  # seconds between two looks at how far it is
+
+
+def button(source: str) -> None:
+    """Downloads a model of the hub when it is clicked, with a bar of its bytes; the page is then drawn again."""
+    if not st.button(f"Download {source} from the Hugging Face Hub", key=f"fetch.{source}", icon=":material/download:"):
+        return
+    try:
+        _download(source)
+    except SkillvizError as error:
+        st.error(text.plain(str(error.args[0])))
+        return
+    st.rerun()
+
+
+def _download(source: str) -> None:
+    seen = (0, 0)
+
+    def tell(done: int, total: int) -> None:
+        nonlocal seen
+        seen = max(seen, (done, total))
+
+    waiting = f"Downloading {text.plain(source)}"
+    bar = st.progress(0.0, waiting)
+    # the hub's client tells of bytes from threads of its own, which may not draw
+    with ThreadPoolExecutor(1) as pool:
+        download = pool.submit(fetch.resolve, source, tell)
+        while not download.done():
+            done, total = seen
+            if total:
+                words = f"{waiting}: {formats.byte_size(done)} of {formats.byte_size(total)}"
+                bar.progress(min(1.0, done / total), words)
+            time.sleep(LOOKS)
+        download.result()
