@@ -238,9 +238,9 @@ def test_a_model_of_the_hub_is_fetched_only_when_asked(small: Path, monkeypatch:
     real = fetch.resolve
     monkeypatch.setattr(fetch, "resolve", lambda source, told=None: asked.append(source) or real(source, told))
     test = opened(**chosen(small, base="org/name"))
-    assert "the hub's local cache does not hold it" in said(test) and asked == []
+    assert "the hub's local cache does not hold it" in said(test) and "org/name" not in asked
     button(test, "Download org/name").click().run()
-    assert asked == ["org/name"] and "could be downloaded from the Hugging Face Hub" in said(test)
+    assert asked.count("org/name") == 1 and "could be downloaded from the Hugging Face Hub" in said(test)
 
 
 def test_data_of_the_hub_are_read_only_when_asked(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
