@@ -24,6 +24,7 @@ NAMED = {
     "runs delete": "runs-dir yes",
     "export": "out",
     "apply": "base graft out force",
+    "difference": "base finetuned out hub license overwrite json",
     "preflight": "base finetuned task",
     "dashboard": "runs-dir port",
     "study run": "runs-dir workers dry-run partial json",

@@ -1,0 +1,95 @@
+"""A fine-tuned model as what differs from its published base: a folder small enough to hand on.
+
+The values are rounded to float16, tensors equal to the base's are left out (`frozen_tensors`), and the card names
+the base, its licence and its fingerprint.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from skillviz.atomic import whole_folder
+from skillviz.core.formats import byte_size, counted
+from skillviz.models.checkpoint import SINGLE, read_info
+from skillviz.models.fetch import resolve
+from skillviz.models.frozen_tensors import FLOAT16, strip
+from skillviz.models.preflight import preflight
+
+CARD = "README.md"
+KEPT = ("config.json", SINGLE, CARD, "finetune.json")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What was written: tensors that are in the folder, tensors left out, bytes of the weights."""
+
+    kept: int
+    left_out: int
+    bytes: int
+
+
+def write_difference(
+    base: str, finetuned: str, out: Path, *, hub: str | None = None, licence: str | None = None, replace: bool = False
+) -> Difference:
+    """Writes the fine-tuned model as a float16 difference from its base.
+
+    `hub` is where the base is published (`org/name`), for whoever has no copy; `licence` is the base's, by its SPDX
+    name. Raises the errors of `preflight`, and BadInput where nothing equals the base or a value is beyond float16.
+    """
+    check = preflight(base, finetuned)
+    check.raise_first()
+    source = resolve(finetuned)
+    with whole_folder(out, replace=replace) as draft:
+        for name in KEPT:
+            if (source / name).is_file():
+                shutil.copyfile(source / name, draft / name)
+        stripped = strip(draft, base, FLOAT16, hub)
+        info = read_info(draft)
+        size = (draft / SINGLE).stat().st_size
+        done = Difference(len(info.tensors), len(stripped.names), size)
+        fingerprint = check.base.read_as_float16().fingerprint
+        own = (draft / CARD).read_text(encoding="utf-8") if (draft / CARD).is_file() else ""
+        card = _card(out.name, hub or check.base.id, licence, fingerprint, done, own)
+        (draft / CARD).write_text(card, encoding="utf-8")
+    return done
+
+
+def _card(name: str, base: str, licence: str | None, fingerprint: str, done: Difference, own: str) -> str:
+    header = {"base_model": base, "base_model_relation": "finetune", "tags": ["skillviz"]}
+    if licence:
+        header["license"] = licence.lower()
+    licensed = f" Both are under the base's licence, {licence}." if licence else ""
+    lines = [
+        "---",
+        *(f"{key}: {json.dumps(value)}" for key, value in header.items()),
+        "---",
+        "",
+        f"# {name}: what fine-tuning changed in {base}",
+        "",
+        f"This folder holds {counted(done.kept, 'tensor')} of the fine-tuned model as {FLOAT16} "
+        f"({byte_size(done.bytes)}). The {counted(done.left_out, 'other tensor')} equal those of `{base}`, rounded to "
+        f"{FLOAT16}, and are taken from there.{licensed}",
+        "",
+        "The rounded values are the model: results stored for this pair were made from them.",
+        "",
+        f"Fingerprint of the base (sha256 of its values as {FLOAT16}): `{fingerprint}`. Any other base is refused.",
+        "",
+        "Open it with skillviz:",
+        "",
+        "```",
+        f"python -m skillviz preflight --base {base} --finetuned {name}",
+        "```",
+        "",
+    ]
+    if own:
+        body = own.split("---", 2)[-1].strip() if own.startswith("---") else own.strip()
+        lines += [
+            "What follows is the card of the model before rounding; its scores are those of the unrounded values.",
+            "",
+            body.replace("# ", "## ", 1) if body.startswith("# ") else body,
+            "",
+        ]
+    return "\n".join(lines)
