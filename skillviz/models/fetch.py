@@ -125,15 +125,16 @@ def _snapshot(name: str, revision: str, **more: Any) -> Path:
 
 def _bar(on_bytes: OnBytes) -> Any:
     """A bar that draws nothing, and tells the bytes: the one way in which the hub's client reports them."""
-    from tqdm import tqdm  # type: ignore[import-untyped]  # comes with the hub's client
+    from huggingface_hub.utils import tqdm  # heavy; a folder needs no hub
 
     class Bar(tqdm):
-        def display(self, msg: str | None = None, pos: int | None = None) -> None:
-            del msg, pos
+        def __init__(self, *args: Any, **settings: Any) -> None:
+            super().__init__(*args, **{**settings, "disable": True})
+            self.counts_bytes = settings.get("unit") == "B"  # the others count files
 
         def update(self, n: float | None = 1) -> bool | None:
             self.n += n or 0
-            if self.unit == "B":  # the others count files
+            if self.counts_bytes:
                 on_bytes(int(self.n), int(self.total or 0))
             return None
 
