@@ -183,7 +183,12 @@ def _fused_part(whole: Parameter, flat: np.ndarray, kind: str) -> tuple[int, int
 
 @drawn_once
 def region_map(
-    layers: pd.DataFrame, view: str, cell: Cell | None, theme: str, names: tuple[str, str] = ("A", "B")
+    layers: pd.DataFrame,
+    view: str,
+    cell: Cell | None,
+    theme: str,
+    names: tuple[str, str] = ("A", "B"),
+    height: int | None = None,
 ) -> Exhibit:
     """The map of layers and modules in one of `plots.region.VIEWS`, with a frame around the chosen cell.
 
@@ -193,7 +198,7 @@ def region_map(
     return Exhibit(
         name=view,
         title=TITLES[view],
-        figure=plots.region_map(layers, view=view, chosen=cell, names=names, theme=theme),
+        figure=plots.region_map(layers, view=view, chosen=cell, names=names, theme=theme, height=height),
         reads=READS[view],
         alt=alt.region_map(table, view),
         table=table,

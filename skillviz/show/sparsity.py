@@ -26,17 +26,28 @@ MOST_LINES = 5
 
 @drawn_once
 def sizes(
-    curve: pd.DataFrame, record: RunRecord, split: str, metric: str, own: Line, theme: str, every: bool = False
+    curve: pd.DataFrame,
+    record: RunRecord,
+    split: str,
+    metric: str,
+    own: Line,
+    theme: str,
+    every: bool = False,
+    height: int = HEIGHT,
+    with_guesses: bool = True,
 ) -> Exhibit:
     """One line a localizer over all runs of a pair; `curve` as of `measures.pair_curve`.
 
     `own` is the line of which the finding speaks. At most MOST_LINES are drawn, `own` among them, unless `every`.
+    The levels of guessing are left out unless `with_guesses`.
     """
     points = by_size(curve.dropna(subset=["value"]), metric)
     if len(points) and not every:
         first = _first(points, own)
         points = points[[line in first for line in _lines(points)]].reset_index(drop=True)
     level = {"finetuned": 1.0, "pretrained": 0.0} if metric == RECOVERED else measures.levels(record, split, metric)
+    if not with_guesses:
+        level = {name: value for name, value in level.items() if name in ("finetuned", "pretrained")}
     size, crossing = smallest(curve, own), None
     if size and size.is_crossed:
         crossing = (size.share, f"{formats.percent(MOST, 0)}<br>of the gain<br>at {formats.share(size.share)}")
@@ -44,7 +55,7 @@ def sizes(
         name="sparsity",
         title=f"{metric_row(metric).heading} by region size",
         figure=metric_by_size(
-            points, metric, references=level, direct=True, theme=theme, height=HEIGHT,
+            points, metric, references=level, direct=True, theme=theme, height=height,
             crossing=crossing,
         ),
         reads=sentences.sparsity_reads(points, metric),

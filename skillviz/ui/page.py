@@ -29,7 +29,7 @@ streamlit run dashboard.py"""
 
 def begin(name: str) -> Run:
     """The run that the page shows, under run bar and title; explains and stops where there is none."""
-    _frame(name)
+    frame(name)
     with explained():
         entries = cache.entries()
         if not entries:
@@ -46,7 +46,7 @@ def begin(name: str) -> Run:
 
 def begin_library(name: str) -> tuple[Entry, ...]:
     """All runs, for a page about none in particular, under its title; explains and stops where there are none."""
-    _frame(name)
+    frame(name)
     st.title(PAGES[name].question, anchor=False)
     with explained():
         entries = cache.entries()
@@ -62,14 +62,14 @@ def begin_library(name: str) -> tuple[Entry, ...]:
 
 def begin_without_run(name: str) -> None:
     """The title of a page that needs no run; the run of the address stays in it for the pages that do."""
-    _frame(name)
+    frame(name)
     st.title(PAGES[name].question, anchor=False)
     _keep_run()
 
 
 def begin_studies(name: str) -> StudyFolder:
     """The stored study that the page shows, under its picker and title; explains and stops where there is none."""
-    _frame(name)
+    frame(name)
     _keep_run()
     experiments = PAGES[name].experiments
     with explained():
@@ -156,7 +156,8 @@ def explain_empty() -> None:
     )
 
 
-def _frame(name: str) -> None:
+def frame(name: str) -> None:
+    """The tab's title and icon, the logo, our styles, and the menu. First of all on every page."""
     entry = PAGES[name]
     st.set_page_config(page_title=f"{entry.title} · skillviz", page_icon=BRAND / "mark.svg", layout="wide")
     st.logo(BRAND / f"logo-{theme()}.svg", icon_image=BRAND / "mark.svg", size="large")

@@ -17,11 +17,11 @@ from streamlit.navigation.page import StreamlitPage
 
 from skillviz.errors import SkillvizError
 from skillviz.runs.folder import OPEN
-from skillviz.show.entries import demo_choice
 from skillviz.tasks.project import PROJECT
 from skillviz.ui import address, cache
 
 GROUPS = ("Start", "This run", "Many runs", "Reference")
+HOME = "home"  # the page of the address without a name
 MENU = "pages.menu"  # in a session that has been through `install`
 PRESENT, YES = "present", "yes"  # in the address, and only there: with it the menu is hidden
 installed: ContextVar[bool] = ContextVar("installed", default=False)
@@ -51,12 +51,16 @@ class PageEntry:
 
     def link(self, badge: str = "") -> StreamlitPage:
         """The page as Streamlit's navigation, links and switches want it; `badge` stands behind its title."""
-        return st.Page(self.path, title=f"{self.title}{badge}", icon=f":material/{self.icon}:", url_path=self.name)
+        return st.Page(
+            self.path, title=f"{self.title}{badge}", icon=f":material/{self.icon}:", url_path=self.name,
+            default=self.name == HOME,
+        )  # fmt: skip
 
 
 PAGES = {
     entry.name: entry
     for entry in (
+        PageEntry(HOME, "home", "Home", "Start", "A tiny region carries the skill"),
         PageEntry("tour", "school", "Tour", "Start", "How much of the model is the skill?"),
         PageEntry("runs", "inventory_2", "Runs", "Start", "Runs"),
         PageEntry("launch", "play_circle", "Launch", "Start", "Find a skill in your model"),
@@ -91,11 +95,9 @@ def navigation() -> StreamlitPage:
     groups: dict[str, list[StreamlitPage]] = {
         group: [entry.link(_badge(entry.name)) for entry in PAGES.values() if entry.group == group] for group in GROUPS
     }
-    landing = st.Page(_landing, title="skillviz", default=True, visibility="hidden")
-    # not 'region' -> '' but its own address for every page, so that a copied link names what it shows
     shown = {group: links for group, links in groups.items() if links}
     place: Literal["hidden", "sidebar"] = "hidden" if is_presented() else "sidebar"
-    return st.navigation({**shown, "": [landing]}, position=place, expanded=True)
+    return st.navigation(shown, position=place, expanded=True)
 
 
 def _badge(name: str) -> str:
@@ -126,12 +128,3 @@ def install() -> None:
         navigation()
         st.rerun()
     address.catch_up()
-
-
-def _landing() -> None:
-    """The address without a page: the run that it names, else the tour, else what there is."""
-    entries = cache.entries()
-    name = "overview" if entries else "runs"
-    if address.RUN not in st.query_params and demo_choice(entries) is not None:
-        name = "tour"
-    st.switch_page(PAGES[name].link(), query_params=st.query_params.to_dict())

@@ -1,0 +1,5 @@
+"""A tiny region carries the skill: one real run as three numbers, its curve and its map, and three ways on."""
+
+from skillviz.ui.pages.home import view
+
+view.draw()

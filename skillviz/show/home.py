@@ -1,0 +1,91 @@
+"""The opening: one run as three numbers and two small figures."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pandas as pd
+
+from skillviz.core import formats
+from skillviz.core.metrics import metric_row
+from skillviz.core.verdicts import DifferenceVerdict
+from skillviz.runs.record import RunRecord, Scores
+from skillviz.show import region, sentences, sparsity, text
+from skillviz.show.exhibit import Exhibit
+from skillviz.show.sentences import metric_value
+
+HEIGHT = 360
+
+
+class Number(NamedTuple):
+    """A number of the finding, with what it stands on under it; `verdict` where it is a comparison."""
+
+    title: str
+    value: str
+    basis: str
+    words: tuple[str, ...] = ()
+    verdict: DifferenceVerdict | None = None
+
+
+def sentence(record: RunRecord, scores: Scores) -> str:
+    """What a graft is, and what the numbers were measured on."""
+    base = text.plain(text.last_part(record.spec.base))
+    return (
+        "A *graft* is a pre-trained model with the fine-tuned values of a few parameters. This one: "
+        f"{text.plain(record.task_name)} on {base}, {formats.counted(scores.n, 'test example')}."
+    )
+
+
+def numbers(record: RunRecord, scores: Scores) -> list[Number]:
+    """How little is copied, what it brings back, and the calibration error of the fine-tuned model and of the graft."""
+    copied = Number(
+        "Parameters copied",
+        formats.share(record.share),
+        f"{formats.count(record.size)} of {formats.count(record.d)}",
+        ("size", "graftable"),
+    )
+    return [copied, *_gain(record, scores), *_calibration(scores)]
+
+
+def _gain(record: RunRecord, scores: Scores) -> list[Number]:
+    recovered, row = scores.recovered, metric_row(record.metric)
+    if recovered is None or recovered.value is None:
+        return []
+    ends = [scores.states.get(state, {}).get(record.metric) for state in ("pretrained", "grafted", "finetuned")]
+    before, graft, after = (metric_value(record.metric, end.value if end else None) for end in ends)
+    interval = formats.percent_interval(recovered.low, recovered.high, 0)
+    return [
+        Number(
+            f"{row.heading} gain brought back",
+            formats.percent(recovered.value, 0),
+            f"95{formats.SPACE}%: {interval}; {before} → {graft}, fine-tuned {after}",
+            ("recovered",),
+        )
+    ]
+
+
+def _calibration(scores: Scores) -> list[Number]:
+    graft, tuned = (scores.states.get(state, {}).get("ece") for state in ("grafted", "finetuned"))
+    difference = scores.differences.get("ece")
+    if graft is None or tuned is None or difference is None:
+        return []
+    return [
+        Number(
+            "Calibration error, fine-tuned → graft",
+            f"{metric_value('ece', tuned.value)} → {metric_value('ece', graft.value)}",
+            sentences.metric_difference("ece", difference),
+            ("ece", "paired", "debiased"),
+            sentences.verdict("ece", difference),
+        )
+    ]
+
+
+def curve(points: pd.DataFrame, record: RunRecord, split: str, own: sparsity.Line, theme: str) -> Exhibit:
+    """The task's metric by region size, of this run's localizer alone; `points` as of `measures.pair_curve`."""
+    alone = points[(points["localizer"] == own[0]) & (points["settings"] == own[1])].reset_index(drop=True)
+    return sparsity.sizes(alone, record, split, record.metric, own, theme, height=HEIGHT, with_guesses=False)
+
+
+def where(layers: pd.DataFrame, theme: str) -> Exhibit:
+    """The map of the region, of the height of the curve beside it."""
+    return region.region_map(layers, "density", None, theme, height=HEIGHT)

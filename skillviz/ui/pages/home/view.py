@@ -1,0 +1,63 @@
+"""The opening of the dashboard: the run that tells most, as numbers, curve and map, and where to go from here."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from skillviz.show import home, measures
+from skillviz.show.entries import first_choice, headline_split, hero
+from skillviz.show.glossary import about
+from skillviz.ui import address, cache, page, run_list
+from skillviz.ui.chart import show, theme
+from skillviz.ui.chip import chip
+from skillviz.ui.page_table import HOME, PAGES
+
+
+def draw() -> None:
+    """Title and doors, numbers, figures; an address that names a run goes on to that run."""
+    page.frame(HOME)
+    if address.RUN in st.query_params:
+        st.switch_page(PAGES["overview"].link(), query_params=st.query_params.to_dict())
+    top = st.container(key="home-top", horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
+    top.title(PAGES[HOME].question, anchor=False, width="content")
+    with page.explained():
+        entries = cache.entries()
+        if not entries:
+            page.explain_empty()
+            st.stop()
+        shown = hero(entries) or first_choice(entries)
+        run = cache.run(shown.id)
+    with top.container(horizontal=True, width="content"):
+        _door("tour", "Take the tour", "primary")
+        _door("overview", "Explore this run", "secondary", run.id)
+        _door("launch", "Localize your own", "secondary")
+    record, split = run.record, headline_split(run.record)
+    scores = page.scores(run, split)
+    st.markdown(home.sentence(record, scores), help=about("graft", "region"))
+    _numbers(home.numbers(record, scores))
+    alike = run_list.pair_entries(run)
+    own = (shown.localizer, measures.unusual_settings(alike)[[entry.id for entry in alike].index(run.id)])
+    points = run_list.pair_curve(alike, split)
+    left, right = st.columns(2)
+    with left:
+        if not points.empty:
+            show(home.curve(points, record, split, own, theme()), run.id)
+    with right:
+        show(home.where(page.table(run, "layers"), theme()), run.id)
+
+
+def _numbers(numbers: list[home.Number]) -> None:
+    for place, number in zip(st.columns(len(numbers)), numbers, strict=True):
+        with place.container(border=True, height="stretch", gap="xxsmall"):
+            st.markdown(number.title, help=about(*number.words))
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                st.markdown(f"## {number.value}", width="content")
+                if number.verdict is not None:
+                    chip(number.verdict)
+            st.caption(number.basis)
+
+
+def _door(name: str, label: str, kind: str, run_id: str = "") -> None:
+    entry = PAGES[name]
+    if st.button(label, type=kind, icon=f":material/{entry.icon}:", key=f"home.{name}"):  # type: ignore[arg-type]
+        st.switch_page(entry.link(), query_params={address.RUN: run_id} if run_id else None)
