@@ -19,13 +19,10 @@ record, split = run.record, headline_split(run.record)
 scores = page.scores(run, split)
 history = measures.history_of(page.table(run, "history", needed=False), record.size)
 
-st.markdown(sentences.overview(record, scores), help=about("graft", "region", "recovered", "paired", "debiased"))
-if (difference := scores.differences.get("ece")) is not None:
-    chip(sentences.verdict("ece", difference), of="Calibration against the fine-tuned model", help=about("paired"))
-cards.state_cards(record, scores)
-st.caption(sentences.basis(scores, record, split))
-cards.evidence(record, scores)
-
+st.markdown(sentences.restored(record, scores), help=about("graft", "region", "recovered", "paired", "debiased"))
+if (line := sentences.calibration_line(scores)) is not None:
+    verdict, words = line
+    chip(verdict, of=words, help=about("paired"))
 left, right = st.columns(2)
 with left:
     show(exhibits.states(record, scores, split, theme()), run.id)
@@ -34,4 +31,7 @@ with right:
         cards.one_step(record, measures.last_loss(history))
     else:
         show(exhibits.history(history, theme()), run.id)
+cards.state_cards(record, scores)
+cards.evidence(record, scores)
+st.caption(sentences.basis(scores, record, split))
 provenance.details(run, partial(report, run, run_list.runs_of(run_list.pair_entries(run))))

@@ -60,6 +60,13 @@ def verdict(metric: str, difference: Estimate | None) -> DifferenceVerdict:
 
 def overview(record: RunRecord, scores: Scores) -> str:
     """What was localized, in Markdown: how little was copied, what it brings back, and how sure the graft is."""
+    if rest_of(record.spec.localizer) == "zero":
+        return restored(record, scores)
+    return f"{restored(record, scores)} {calibration(scores)}"
+
+
+def restored(record: RunRecord, scores: Scores) -> str:
+    """How little was copied and what it brings back."""
     size = f"**{formats.share(record.share)}** of the graftable parameters"
     if rest_of(record.spec.localizer) == "zero":
         return _control(record, scores, size)
@@ -69,7 +76,7 @@ def overview(record: RunRecord, scores: Scores) -> str:
         done = f"A control, no graft: adding the movement of {counted}, {factor}, to the pre-trained model"
     else:
         done = f"Copying the fine-tuned values of {counted} into the pre-trained model"
-    return f"{done} {_recovery(record, scores)} {calibration(scores)}"
+    return f"{done} {_recovery(record, scores)}"
 
 
 def _control(record: RunRecord, scores: Scores, size: str) -> str:
@@ -145,6 +152,16 @@ def calibration(scores: Scores) -> str:
         return f"No difference in calibration to the fine-tuned model can be told on {_n(scores)} ({pair})."
     change = metric_difference("ece", difference)
     return f"Its confidence is **{decided} calibrated** than the fine-tuned model's ({pair}; difference {change})."
+
+
+def calibration_line(scores: Scores) -> tuple[DifferenceVerdict, str] | None:
+    """The verdict on the graft's calibration beside the fine-tuned model's, and both errors; None without a pair."""
+    graft, tuned = (scores.states.get(state, {}).get("ece") for state in ("grafted", "finetuned"))
+    difference = scores.differences.get("ece")
+    if graft is None or tuned is None or difference is None:
+        return None
+    pair = f"{metric_value('ece', tuned.value)} → {metric_value('ece', graft.value)}"
+    return verdict("ece", difference), f"Calibration error {pair}, {metric_difference('ece', difference)}"
 
 
 def ece_basis(bins: int, equal_mass: bool, n: int) -> str:

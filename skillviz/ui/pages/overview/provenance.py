@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import RANKING, REGION, Run
 from skillviz.show import text
@@ -19,16 +20,13 @@ def details(run: Run, report: Callable[[], bytes]) -> None:
     `report` makes the run's report as HTML, when somebody asks for it.
     """
     left, right = st.columns(2)
-    with left.container(border=True, height="stretch"):
-        st.markdown("### Self-checks")
+    with left.expander(_checked(run.record), icon=":material/fact_check:"):
         checks(run.record)
         st.markdown("### Notes and deviations from the paper")
         notes(run.record)
-    with right.container(border=True, height="stretch"):
-        st.markdown("### Make this run again")
+    with right.expander("Make this run again, or take it along", icon=":material/replay:"):
         reproduce(run)
         files(run)
-        st.markdown("### Take it along")
         st.download_button(
             "Whole run as one HTML report",
             report,
@@ -37,15 +35,20 @@ def details(run: Run, report: Callable[[], bytes]) -> None:
             key="file.report",
             on_click="ignore",
             icon=":material/article:",
-        )
-        st.caption(
-            "Every figure, table and word explained in one file of some 5 MB that needs no network. "
-            "The same in a terminal:"
+            help="Every figure, table and explanation in one file of about 5 MB that needs no network.",
         )
         st.code(f"python -m skillviz report {run.id} -o report.html", language="bash", wrap_lines=True)
-    with st.container(border=True):
-        st.markdown("### Where the numbers come from")
+    with st.expander("Where the numbers come from", icon=":material/source:"):
         st.table(text.plain_cells(sources(run.record)), border="horizontal", hide_header=True, hide_index=True)
+
+
+def _checked(record: RunRecord) -> str:
+    """How many self-checks passed, and that there are notes."""
+    failed = sum(not check.passed for check in record.checks)
+    words = f"{failed} of {len(record.checks)} self-checks failed" if failed else (
+        f"All {len(record.checks)} self-checks passed" if record.checks else "No self-checks stored"
+    )  # fmt: skip
+    return f"{words}; {formats.counted(len(record.notes), 'note')}"
 
 
 def checks(record: RunRecord) -> None:
