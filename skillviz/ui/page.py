@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.errors import SkillvizError, StoreError
 from skillviz.runs.record import Scores
@@ -29,7 +30,7 @@ streamlit run dashboard.py"""
 
 def begin(name: str) -> Run:
     """The run that the page shows, under run bar and title; explains and stops where there is none."""
-    frame(name)
+    _frame(name)
     with explained():
         entries = cache.entries()
         if not entries:
@@ -46,7 +47,7 @@ def begin(name: str) -> Run:
 
 def begin_library(name: str) -> tuple[Entry, ...]:
     """All runs, for a page about none in particular, under its title; explains and stops where there are none."""
-    frame(name)
+    _frame(name)
     st.title(PAGES[name].question, anchor=False)
     with explained():
         entries = cache.entries()
@@ -60,16 +61,29 @@ def begin_library(name: str) -> tuple[Entry, ...]:
     return entries
 
 
+def begin_home(name: str) -> tuple[DeltaGenerator, tuple[Entry, ...]]:
+    """The line of the title, with room beside it, and all runs; explains and stops where there are none."""
+    _frame(name)
+    top = st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
+    top.title(PAGES[name].question, anchor=False, width="content")
+    with explained():
+        entries = cache.entries()
+    if not entries:
+        explain_empty()
+        st.stop()
+    return top, entries
+
+
 def begin_without_run(name: str) -> None:
     """The title of a page that needs no run; the run of the address stays in it for the pages that do."""
-    frame(name)
+    _frame(name)
     st.title(PAGES[name].question, anchor=False)
     _keep_run()
 
 
 def begin_studies(name: str) -> StudyFolder:
     """The stored study that the page shows, under its picker and title; explains and stops where there is none."""
-    frame(name)
+    _frame(name)
     _keep_run()
     experiments = PAGES[name].experiments
     with explained():
@@ -156,8 +170,7 @@ def explain_empty() -> None:
     )
 
 
-def frame(name: str) -> None:
-    """The tab's title and icon, the logo, our styles, and the menu. First of all on every page."""
+def _frame(name: str) -> None:
     entry = PAGES[name]
     st.set_page_config(page_title=f"{entry.title} · skillviz", page_icon=BRAND / "mark.svg", layout="wide")
     st.logo(BRAND / f"logo-{theme()}.svg", icon_image=BRAND / "mark.svg", size="large")

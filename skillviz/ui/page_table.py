@@ -87,7 +87,10 @@ PAGES = {
 
 
 def navigation() -> StreamlitPage:
-    """The page that the address asks for, which is caught up with first; draws the menu. Call once a script run."""
+    """The page that the address asks for, which is caught up with first; draws the menu. Call once a script run.
+
+    An address of no page that names a run is that run's.
+    """
     installed.set(True)
     # before the menu: where there is no icon yet, Streamlit fetches that of the menu's entry from a public host
     st.set_page_config(page_icon=BRAND / "mark.svg")
@@ -97,7 +100,10 @@ def navigation() -> StreamlitPage:
     }
     shown = {group: links for group, links in groups.items() if links}
     place: Literal["hidden", "sidebar"] = "hidden" if is_presented() else "sidebar"
-    return st.navigation(shown, position=place, expanded=True)
+    chosen = st.navigation(shown, position=place, expanded=True)
+    if chosen.url_path == PAGES[HOME].link().url_path and address.RUN in st.query_params:
+        st.switch_page(PAGES["overview"].link(), query_params=st.query_params.to_dict())
+    return chosen
 
 
 def _badge(name: str) -> str:

@@ -52,7 +52,7 @@ def run_id() -> str:
 
 
 def test_tour_launch_watch_open_then_cancel_and_resume(address: str, store: Store, visit: Visit) -> None:
-    page = visit(address)
+    page = visit(f"{address}/tour")
     page.locator("h1", has_text=PAGES["tour"].question).wait_for()
     sentence = page.get_by_role("textbox", name=re.compile("^Sentence"))
     sentence.fill(TYPED)

@@ -11,7 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, shipped_root
+from skillviz.show.entries import entry_of, hero
 from skillviz.ui.page_table import PAGES, PROJECT
 from tests.demo_world.miniature import SKILLED
 from tests.e2e.conftest import served, settle
@@ -82,7 +83,7 @@ def test_the_menu_opens_pages_after_a_deep_link(
         expect(page, f"/{entry.name}", run=ids["movement"])
 
 
-def test_the_bare_address_leads_to_the_tour_and_one_with_a_run_to_it(
+def test_the_bare_address_opens_on_a_result_with_three_doors_and_one_with_a_run_on_it(
     made: Made, serve: Serve, visit: Visit, tmp_path: Path
 ) -> None:
     root, ids = tmp_path / "library", made[1]
@@ -90,8 +91,19 @@ def test_the_bare_address_leads_to_the_tour_and_one_with_a_run_to_it(
     fake_run(Store(root), **SKILLED)
     address = serve(root)
     page = visit(address)
-    page.locator("h1", has_text=PAGES["tour"].question).wait_for()
-    expect(page, "/tour", step="1")
+    page.locator("h1", has_text=PAGES["home"].question).wait_for()
+    page.locator(".js-plotly-plot").nth(1).wait_for()
+    chosen = hero([entry_of(run, is_of_user=False) for run in Store(shipped_root()).list()])
+    assert chosen is not None
+    for door, name, query in (
+        ("Take the tour", "tour", {"step": "1"}), ("Explore this run", "overview", {"run": chosen.id}),
+        ("Localize your own", "launch", {}),
+    ):  # fmt: skip
+        page.get_by_role("button", name=door).click()
+        page.locator("h1", has_text=PAGES[name].question).wait_for()
+        settle(page)
+        expect(page, f"/{name}", **query)
+        go(page, "Home")
     linked = visit(f"{address}/?run={ids['random']}")
     linked.locator("h1", has_text=PAGES["overview"].question).wait_for()
     expect(linked, "/overview", run=ids["random"])

@@ -53,7 +53,7 @@ def heading(page: Any, number: int) -> None:
 
 
 def test_the_first_step_a_copied_link_and_presenter_mode(tour: str, visit: Visit) -> None:
-    page = visit(tour)
+    page = visit(f"{tour}/tour")
     page.locator("h1", has_text=PAGES["tour"].question).wait_for()
     heading(page, 1)
     expect(page, "/tour", step="1")

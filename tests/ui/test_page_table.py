@@ -18,7 +18,7 @@ def test_the_table_and_the_folder_agree() -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_begins_by_its_own_name_and_explains_itself(name: str) -> None:
     source = PAGES[name].path.read_text()
-    begins = re.findall(r'page\.begin(?:_library|_without_run|_studies)?\("(\w+)"', source)
+    begins = re.findall(r'page\.begin(?:_home|_library|_without_run|_studies)?\("(\w+)"', source)
     assert begins == [name]
     assert source.startswith('"""') and PAGES[name].group in GROUPS
 

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.show import home, measures
-from skillviz.show.entries import first_choice, headline_split, hero
+from skillviz.show.entries import Entry, first_choice, headline_split, hero
 from skillviz.show.glossary import about
 from skillviz.ui import address, cache, page, run_list
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip
-from skillviz.ui.page_table import HOME, PAGES
+from skillviz.ui.page_table import PAGES
 
 
-def draw() -> None:
-    """Title and doors, numbers, figures; an address that names a run goes on to that run."""
-    page.frame(HOME)
-    if address.RUN in st.query_params:
-        st.switch_page(PAGES["overview"].link(), query_params=st.query_params.to_dict())
-    top = st.container(key="home-top", horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
-    top.title(PAGES[HOME].question, anchor=False, width="content")
+def draw(top: DeltaGenerator, entries: tuple[Entry, ...]) -> None:
+    """Doors beside the title in `top`, then numbers and figures."""
+    shown = hero(entries) or first_choice(entries)
     with page.explained():
-        entries = cache.entries()
-        if not entries:
-            page.explain_empty()
-            st.stop()
-        shown = hero(entries) or first_choice(entries)
         run = cache.run(shown.id)
     with top.container(horizontal=True, width="content"):
         _door("tour", "Take the tour", "primary")
