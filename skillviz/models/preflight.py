@@ -114,9 +114,9 @@ def preflight(
     UnsafeWeights or CorruptFile where a model's files cannot be read at all; everything else is in `errors` and
     `notes`.
     """
-    second = read_info(resolve(finetuned))
     published = published_base(base, finetuned)
     folder = resolve(published if published and is_local(published) else base)
+    second = read_info(resolve(finetuned))
     first = frozen.base_as_read(second, read_info(folder))
     if first.adapter is not None:
         raise BadModel(f"the base '{first.id}' is a LoRA adapter; give the model that it was trained on.")
