@@ -23,7 +23,8 @@ ALLOWED = (
 )
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 DEMO = "demo_world"
-FOLDERS = ("models", DEMO)
+REAL_PAIRS = "real_pairs"
+FOLDERS = ("models", DEMO, REAL_PAIRS)
 """What the project's own folders of models begin with: never an organisation of the hub."""
 VARIABLE = re.compile(r"\$\{?(\w+)\}?/?")
 COMMANDS = Path("benchmarks", "models.json")

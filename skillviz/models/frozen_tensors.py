@@ -14,13 +14,15 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from skillviz import json_text
 from skillviz.atomic import whole_folder
 from skillviz.errors import BadInput, BadModel, CorruptFile, WrongBase
 from skillviz.models.checkpoint import SINGLE, ModelInfo, Stored, read_info
-from skillviz.models.fetch import resolve
+from skillviz.models.fetch import REAL_PAIRS, resolve
 from skillviz.models.heads import HEADS
+from skillviz.tasks.project import project_root
 
 if TYPE_CHECKING:
     import torch
@@ -47,6 +49,25 @@ def published_base(info: ModelInfo) -> str | None:
     """Where the base is published, as `org/name` or `org/name@revision`; None where the folder does not say."""
     hub = (info.config.get(KEY) or {}).get("hub")
     return str(hub) if hub else None
+
+
+class ShippedPair(NamedTuple):
+    """A fine-tuned model that ships as its difference from a published base: its folder, task and where the base is."""
+
+    name: str
+    finetuned: str
+    base: str
+    task: str
+
+
+def shipped_pairs() -> list[ShippedPair]:
+    """The real pairs that ship with the project, by name."""
+    found = []
+    for folder in sorted((project_root() / REAL_PAIRS).glob("*")):
+        info = read_info(folder)
+        task = json_text.loads((folder / "finetune.json").read_text(encoding="utf-8"))["task"]
+        found.append(ShippedPair(folder.name, f"{REAL_PAIRS}/{folder.name}", published_base(info) or "", str(task)))
+    return found
 
 
 def base_as_read(info: ModelInfo, base: ModelInfo) -> ModelInfo:

@@ -30,11 +30,11 @@ _LINKED = "visitor.linked"  # in the session: field -> what an address named the
 def roots() -> tuple[Path, ...]:
     """The folders that a visitor's files may lie in.
 
-    Everywhere those of $SKILLVIZ_ROOTS and $SKILLVIZ_MODELS, the demo world and the store of runs. On a loopback
+    Everywhere those of $SKILLVIZ_ROOTS and $SKILLVIZ_MODELS, the models that ship and the store of runs. On a loopback
     address also the home, the working folder, the project's, the hub's cache, and what other SKILLVIZ_ variables name.
     """
     names = [ROOTS, local_models.ENVIRONMENT]
-    places = [project_root() / fetch.DEMO, cache.user_store().root]
+    places = [project_root() / fetch.DEMO, project_root() / fetch.REAL_PAIRS, cache.user_store().root]
     if _is_loopback():
         names += [*HUB_CACHES, *(name for name in os.environ if name.startswith(OURS))]
         places += [Path.home(), Path.cwd(), project_root()]

@@ -99,6 +99,13 @@ def test_nothing_is_chosen_at_first_and_the_button_says_so(small: Path) -> None:
     assert "base (bert," in box(test, "Pre-trained").options[0]
 
 
+def test_the_real_pair_offers_to_download_its_base_and_takes_its_own_task() -> None:
+    test = opened(**{"from": "real"})
+    name = "sentence-transformers/all-MiniLM-L6-v2"
+    assert f"'{name}' is no folder here" in said(test) and button(test, f"Download {name}")
+    assert [field.value for field in fields(test) if field.label == "Task"] == ["ag_news"]
+
+
 def test_a_pair_that_fits_shows_time_memory_and_the_command(small: Path) -> None:
     test = opened(**chosen(small, seeds="3"))
     text = said(test)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +11,7 @@ import streamlit as st
 from skillviz.core import formats
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.models import fetch
+from skillviz.models.frozen_tensors import ShippedPair, shipped_pairs
 from skillviz.models.local_models import ENVIRONMENT, LocalModel, roots
 from skillviz.models.preflight import Preflight
 from skillviz.show import text
@@ -18,7 +20,7 @@ from skillviz.tasks.demo_world import PairEntry, World
 from skillviz.tasks.task import Task
 from skillviz.ui import cache, controls, fetching, form, visitor
 
-WHERE = {"demo": "demo world", "own": "this machine or the hub"}
+WHERE = {"demo": "demo world", "real": "a real pair", "own": "this machine or the hub"}
 BASE_HELP = (
     "The model before fine-tuning: a folder found here, or type a folder, a hub id such as `org/name`, or "
     "`org/name@revision`. Only safetensors weights are read."
@@ -44,6 +46,7 @@ class Choices:
     readout: str = ""
     world: World | None = None
     demo: PairEntry | None = None
+    known: str = ""  # the task of the registry that comes with the pair
     is_trial: bool = False
     trial_note: Any = None  # where the trial says what it uses
 
@@ -71,14 +74,18 @@ def pair(choices: Choices) -> None:
     """Base and fine-tuned model, and whether they fit."""
     with st.container(border=True):
         st.markdown("### 1 · Two models", help=about("pretrained", "graftable"))
-        where = "own"
-        if choices.world is not None and choices.world.pairs:
-            where = controls.segments(
-                "new.from", "Models from", list(WHERE), "demo", shown=WHERE.__getitem__,
-                help="The demo world has small pairs that ship with skillviz and need no network; or name your own.",
-            )  # fmt: skip
+        real = {pair.name: pair for pair in shipped_pairs()}
+        has_demo = choices.world is not None and bool(choices.world.pairs)
+        there = [key for key in WHERE if {"demo": has_demo, "real": bool(real)}.get(key, True)]
+        where = controls.segments(
+            "new.from", "Models from", there, "demo" if has_demo else "own", shown=WHERE.__getitem__,
+            help="The demo world has small pairs that ship with skillviz and need no network. A real pair is an encoder "
+            "whose fine-tuned half ships; its base is downloaded by one click. Or name your own.",
+        )  # fmt: skip
         if where == "demo":
             _demo_pair(choices)
+        elif where == "real":
+            _real_pair(choices, real)
         else:
             base = base_box("new.base", "Pre-trained model")
             choices.values |= {"base": base, "finetuned": finetuned_box("new.finetuned", "Fine-tuned model", base)}
@@ -111,6 +118,16 @@ def _demo_pair(choices: Choices) -> None:
             f"Accuracy on its own task: {sentences[0]} before, {sentences[1]} after fine-tuning, "
             f"{ends[0].n:,} examples."  # type: ignore[union-attr]
         )
+
+
+def _real_pair(choices: Choices, by_name: Mapping[str, ShippedPair]) -> None:
+    name = controls.select(
+        "new.real", "Pair", list(by_name), next(iter(by_name)),
+        help="What fine-tuning changed ships as float16; the rest of the model is its published base.",
+    )  # fmt: skip
+    chosen = by_name[name]
+    choices.values |= {"base": chosen.base, "finetuned": chosen.finetuned}
+    choices.known = chosen.task
 
 
 def _fit(choices: Choices) -> None:

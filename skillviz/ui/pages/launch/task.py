@@ -77,7 +77,7 @@ def _demo_task(choices: Choices) -> str:
 def _known_task(choices: Choices) -> str:
     titles = {name: task.title or name for name, task in registry.TASKS.items()}
     name = controls.select(
-        "new.known", "Task", list(titles), "sst2", shown=titles.__getitem__,
+        "new.known", "Task", list(titles), choices.known or "sst2", shown=titles.__getitem__,
         help="The tasks of the paper. Their data come from the Hugging Face hub, or from its local cache.",
     )  # fmt: skip
     data = registry.TASKS[name].data
