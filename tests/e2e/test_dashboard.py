@@ -13,7 +13,7 @@ import pytest
 
 from skillviz.runs.store import Store, shipped_root
 from skillviz.show.entries import entry_of, hero
-from skillviz.ui.page_table import PAGES, PROJECT
+from skillviz.ui.page_table import HOME, PAGES, PROJECT
 from tests.demo_world.miniature import SKILLED
 from tests.e2e.conftest import served, settle
 from tests.fake_run import fake_run
@@ -62,7 +62,14 @@ def pick(page: Any, label: str, option: str) -> None:
     settle(page)
 
 
-@pytest.mark.parametrize("name", PAGES)
+# one of each way in which a page begins; the others every night, and by one server in test_acceptance.py
+OF_A_RUN = [name for name in PAGES if name != HOME]  # the bare address takes no run along
+EACH_KIND = ("region", "runs", "launch", "tasks", "studies")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in EACH_KIND else pytest.mark.nightly) for name in OF_A_RUN]
+)
 def test_a_deep_link_on_a_fresh_server(name: str, made: Made, serve: Serve, visit: Visit) -> None:
     """The trap of a folder called pages/: a first visit runs the page's file without dashboard.py."""
     root, ids = made
@@ -72,15 +79,14 @@ def test_a_deep_link_on_a_fresh_server(name: str, made: Made, serve: Serve, visi
     expect(page, f"/{name}", run=ids["movement"])
 
 
-@pytest.mark.parametrize(("first", "pages"), [("runs", list(PAGES)), ("region", list(PAGES)[:3])])
-def test_the_menu_opens_pages_after_a_deep_link(
-    first: str, pages: list[str], made: Made, serve: Serve, visit: Visit
-) -> None:
+def test_the_menu_opens_pages_after_a_deep_link(made: Made, serve: Serve, visit: Visit) -> None:
     root, ids = made
-    page = visit(f"{serve(root)}/{first}?run={ids['movement']}")
-    for entry in map(PAGES.__getitem__, pages):
-        go(page, entry.title)
-        expect(page, f"/{entry.name}", run=ids["movement"])
+    page = visit(f"{serve(root)}/runs?run={ids['movement']}")
+    go(page, PAGES[HOME].title)
+    expect(page, "/")
+    for name in ("region", "runs", "launch", "tasks", "studies", "calibration"):
+        go(page, PAGES[name].title)
+        expect(page, f"/{name}", run=ids["movement"])
 
 
 def test_the_bare_address_opens_on_a_result_with_three_doors_and_one_with_a_run_on_it(
@@ -133,8 +139,8 @@ def test_going_back_shows_the_run_before(made: Made, address: str, visit: Visit)
     page.locator(".st-key-run-bar button").first.click()
     pick(page, "^Localizer", "random")
     page.go_back()
-    page.get_by_text(ids["stagewise0"]).first.wait_for()
     expect(page, run=ids["stagewise0"])
+    page.locator(".st-key-run-bar", has_text="stagewise").wait_for()
 
 
 def test_a_click_on_the_map_chooses_the_cell(made: Made, address: str, visit: Visit) -> None:
@@ -198,7 +204,7 @@ def test_an_empty_store_says_what_to_do(visit: Visit, tmp_path: Path) -> None:
     with served(tmp_path / "nothing", tmp_path, tmp_path) as address:
         page = visit(address)
         page.get_by_text("There is no run yet").wait_for()
-        assert heading(page) == PAGES["runs"].question
+        assert heading(page) == PAGES[HOME].question
         go(page, "Region")
         page.get_by_text("There is no run yet").wait_for()
 

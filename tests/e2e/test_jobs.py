@@ -105,7 +105,7 @@ def test_launched_watched_reloaded_and_opened(small: Path, store: Store, serve_o
     page.locator(f".st-key-job-{run_id}").wait_for()
     page.get_by_role("link", name="Open the run").click(timeout=LONG)
     page.locator("h1", has_text="How much of the skill").wait_for()
-    page.get_by_text(run_id).first.wait_for()
+    page.wait_for_url(lambda url: run_id in url)
     assert jobs.status(store, run_id).status == "finished" and store.verify(run_id) == []
     page.locator("[data-testid='stSidebarNav'] a", has_text="Runs").click()
     page.get_by_text(re.compile(r"1 run of 1 pair|\d+ runs of")).first.wait_for()
