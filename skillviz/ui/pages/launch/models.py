@@ -79,8 +79,8 @@ def pair(choices: Choices) -> None:
         there = [key for key in WHERE if {"demo": has_demo, "real": bool(real)}.get(key, True)]
         where = controls.segments(
             "new.from", "Models from", there, "demo" if has_demo else "own", shown=WHERE.__getitem__,
-            help="The demo world has small pairs that ship with skillviz and need no network. A real pair is an encoder "
-            "whose fine-tuned half ships; its base is downloaded by one click. Or name your own.",
+            help="The demo world has small pairs that ship with skillviz and need no network. A real pair is an "
+            "encoder whose fine-tuned half ships; its base is downloaded by one click. Or name your own.",
         )  # fmt: skip
         if where == "demo":
             _demo_pair(choices)
