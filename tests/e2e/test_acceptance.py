@@ -118,6 +118,7 @@ def test_the_slider_moves_the_numbers_and_the_link_keeps_them(address: str, run_
     assert copy.locator("[data-testid='stMetricValue']").all_inner_texts() == moved
 
 
+@pytest.mark.nightly
 def test_a_typed_sentence_is_scored_and_explained(address: str, run_id: str, visit: Visit) -> None:
     page = visit(f"{address}/examples?{urlencode({'run': run_id, 'look': 'typed'})}")
     field = page.get_by_role("textbox", name="Sentence")
@@ -134,6 +135,7 @@ def test_a_typed_sentence_is_scored_and_explained(address: str, run_id: str, vis
     assert copy.get_by_text(said).all_inner_texts() == page.get_by_text(said).all_inner_texts()
 
 
+@pytest.mark.nightly
 def test_every_page_opens_by_its_own_url(address: str, run_id: str, visit: Visit) -> None:
     page = visit(f"{address}/region?run={run_id}")
     for name, entry in PAGES.items():

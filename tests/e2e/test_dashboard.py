@@ -62,7 +62,7 @@ def pick(page: Any, label: str, option: str) -> None:
     settle(page)
 
 
-# one of each way in which a page begins; the others every night, and by one server in test_acceptance.py
+# one of each way in which a page begins; the others every night
 OF_A_RUN = [name for name in PAGES if name != HOME]  # the bare address takes no run along
 EACH_KIND = ("region", "runs", "launch", "tasks", "studies")
 

@@ -89,6 +89,7 @@ def process_of(store: Store, run_id: str) -> psutil.Process:
     return psutil.Process(json.loads(until(lambda: path.is_file() and path.read_text()))["pid"])
 
 
+@pytest.mark.nightly
 def test_launched_watched_reloaded_and_opened(small: Path, store: Store, serve_own: Start, visit: Visit) -> None:
     _, address = serve_own()
     page = visit(form(address, small, 1500))
@@ -112,6 +113,7 @@ def test_launched_watched_reloaded_and_opened(small: Path, store: Store, serve_o
     page.get_by_text(run_id).first.wait_for()
 
 
+@pytest.mark.nightly
 def test_cancelled_killed_and_resumed_across_servers(small: Path, store: Store, serve_own: Start, visit: Visit) -> None:
     """kill -9 of the job, of the server, and of both: nothing is lost, and each is shown as what it is."""
     server, address = serve_own()

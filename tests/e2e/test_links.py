@@ -40,6 +40,7 @@ def links(ids: dict[str, str]) -> dict[str, tuple[dict[str, str], str]]:
     }
 
 
+@pytest.mark.nightly
 def test_links_with_choices_open_the_same_view_on_a_fresh_server(made: Made, serve: Serve, visit: Visit) -> None:
     root, ids = made
     address = serve(root)

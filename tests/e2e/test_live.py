@@ -135,6 +135,7 @@ def test_a_worker_that_is_killed_is_replaced_by_the_next_move(dashboard: Dashboa
     assert dashboard.client.ask("ping")["pid"] != pid
 
 
+@pytest.mark.nightly
 def test_the_web_process_does_not_grow_with_use(dashboard: Dashboard, visit: Visit) -> None:
     """As many answers as are kept, then twice as many again: the process is no larger."""
     page = visit(dashboard.page(51))

@@ -194,7 +194,7 @@ def test_a_request_nobody_waits_for_is_not_begun(echo: MakeClient) -> None:
     client = echo()
     pid = client.ask("echo")["pid"]
     until_attended(pid, 0)
-    busy, first = in_background(lambda: client.ask("echo", sleep=3))
+    busy, first = in_background(lambda: client.ask("echo", sleep=6))
     until_attended(pid, 1)
     with pytest.raises(LiveError, match="too long"):
         client.ask("die", timeout=0.3)

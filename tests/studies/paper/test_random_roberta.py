@@ -18,6 +18,7 @@ from tests.scripts import script
 
 TASK = "demo_world/tasks/{}.yaml"
 WORDS = ("terrible", "great")
+LONGEST = "sensitivity"  # half a minute of the second step: every night
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,9 @@ def asked(name: str, base: Path, stored: Path) -> list[object]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.nightly if name == LONGEST else ()) for name in EXPERIMENTS]
+)
 def test_an_experiment_of_the_paper_from_end_to_end(
     name: str, base: Path, stored: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
