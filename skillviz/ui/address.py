@@ -1,13 +1,15 @@
-"""The address bar as the state of a view: every choice is always written there, so a copied link shows the same.
+"""The address bar as the state of a view: what is not the default stands there, so a copied link shows the same.
 
 A choice lives in the session too, because Streamlit empties the address on a page switch. What the address says
-wins when somebody typed it or went back; what the session says wins otherwise.
+wins when somebody typed it or went back, also what it no longer says; what the session says wins otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import streamlit as st
 
@@ -18,12 +20,28 @@ _LAST_USED = "address.last_used"
 _PAST = "address.past"
 _DRAWN = "address.drawn"
 _AT_LAST_RUN = "address.at_last_run"
+_PAGE = "address.page"
+_HISTORY = "skillviz_history"
+
+_mount = st.components.v2.component(
+    _HISTORY, html="<span></span>", js=Path(__file__).with_name("history.js").read_text(encoding="utf-8")
+)
+
+
+def keep_history() -> None:
+    """Sees to it that only what a reader does makes an entry in the browser's history; once a script run."""
+    with st.container(key="address-history"):
+        _mount(key=_HISTORY, height=1)
+
+
+def is_asked(name: str) -> bool:
+    """Whether the address says another value than we wrote there, or none where we wrote one."""
+    return st.query_params.get(name) != _memory(_WRITTEN).get(name)
 
 
 def linked(name: str) -> str | None:
     """The value that the address asks for, when it is not what we wrote there ourselves."""
-    value = st.query_params.get(name)
-    return value if value is not None and value != _memory(_WRITTEN).get(name) else None
+    return st.query_params.get(name) if is_asked(name) else None
 
 
 def last_used(name: str) -> str | None:
@@ -32,17 +50,18 @@ def last_used(name: str) -> str | None:
 
 
 def current(name: str) -> str | None:
-    """What the address asks for, else what the session used last."""
-    return linked(name) or last_used(name)
+    """What the address asks for, which is None where it asks for the default; else what the session used last."""
+    return st.query_params.get(name) if is_asked(name) else last_used(name)
 
 
-def keep(name: str, value: str) -> None:
-    """Writes the value to the address and to the session's memory."""
+def keep(name: str, value: str, *, is_default: bool = False) -> None:
+    """Writes the value to the session's memory, and to the address where it is not the default."""
     _memory(_LAST_USED)[name] = value
-    if _memory(_WRITTEN).get(name) != value:
+    text = None if is_default else value
+    if _memory(_WRITTEN).get(name) != text:
         _put_away(name)
-    _memory(_WRITTEN)[name] = value
-    _write(name, value)
+    _memory(_WRITTEN)[name] = text
+    _write(name, text)
 
 
 def remember(name: str, value: str) -> None:
@@ -69,8 +88,11 @@ def catch_up() -> None:
     The run that somebody asked for is taken into the session at once: whoever goes on to another page before this one
     has read its runs takes it along. Whoever chooses faster than the browser hears of the last address sends an older
     one along, which must not undo the choice before; how far it is behind does not matter, and an older one can come
-    after a newer one where runs are cut short. Going back sends an older one too, but without a choice.
+    after a newer one where runs are cut short. Going back sends an older one too, but without a choice. An empty
+    address on another page than before is the menu's, and says nothing.
     """
+    if _is_of_another_page() and not st.query_params:
+        _memory(_WRITTEN).clear()
     if _has_moved():
         for name, values in _memory(_PAST).items():
             if st.query_params.get(name) in values:
@@ -87,6 +109,14 @@ def choice(name: str, options: Sequence[T], default: T, written: Callable[[T], s
     return by_text.get(value, default) if value is not None else default
 
 
+def _is_of_another_page() -> bool:
+    """Whether the browser shows another page than at the last script run; unknown without a browser."""
+    page = urlsplit(st.context.url or "").path
+    before = st.session_state.get(_PAGE)
+    st.session_state[_PAGE] = page
+    return not page or page != before
+
+
 def _has_moved() -> bool:
     """Whether a widget holds something else than when it was last drawn, or than at the last run, cut short or not."""
     drawn, at_last_run = _memory(_DRAWN), _memory(_AT_LAST_RUN)
@@ -98,17 +128,21 @@ def _has_moved() -> bool:
 
 def _write(name: str, value: str | None) -> None:
     """Puts the value into the address, None for none, where it does not stand there already."""
-    if value is None and name in st.query_params:
+    before = st.query_params.get(name)
+    if before == value:
+        return
+    _memory(_PAST).setdefault(name, set()).add(before)
+    if value is None:
         del st.query_params[name]
-    elif value is not None and st.query_params.get(name) != value:
+    else:
         st.query_params[name] = value
 
 
 def _put_away(name: str) -> None:
     """Notes that what was written is no longer what stands in the address."""
-    before = _memory(_WRITTEN).pop(name, None)
-    if before is not None:
-        _memory(_PAST).setdefault(name, set()).add(before)
+    written = _memory(_WRITTEN)
+    if name in written:
+        _memory(_PAST).setdefault(name, set()).add(written.pop(name))
 
 
 def _memory(place: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The widgets of the pages. Each choice is written to the address at once, so a copied link shows the same view."""
+"""The widgets of the pages. A choice is written to the address at once, so a copied link shows the same view."""
 
 from __future__ import annotations
 
@@ -26,14 +26,18 @@ def select(
     help: str | None = None,
     width: int | Literal["stretch"] = "stretch",
     shows_label: bool = True,
+    writes_default: bool = False,
 ) -> T:
-    """The option chosen in a box; `written` is its form in the address. A label that is not shown is still read out."""
+    """The option chosen in a box; `written` is its form in the address. A label that is not shown is still read out.
+
+    `writes_default` is for a default that depends on what is stored: the address names it too.
+    """
     key = _seeded(name, options, default, written)
     visibility: Literal["visible", "collapsed"] = "visible" if shows_label else "collapsed"
     value = st.selectbox(
         label, options, key=key, format_func=shown, help=help, width=width, label_visibility=visibility
     )
-    return _keep_choice(name, value, default, written)
+    return _keep_choice(name, value, default, written, writes_default)
 
 
 def segments(
@@ -77,11 +81,12 @@ def steps(
 def span(name: str, label: str, low: int, high: int, *, help: str | None = None) -> tuple[int, int]:
     """The first and the last whole number of a stretch of low..high, both inclusive; all of it by default."""
     key = _key(name)
-    if not _is_span(st.session_state.get(key), low, high) or address.linked(name) is not None:
+    if not _is_span(st.session_state.get(key), low, high) or address.is_asked(name):
         st.session_state[key] = _read_span(address.current(name), low, high)
     first, last = cast("tuple[int, int]", st.slider(label, low, high, key=key, help=help))
     address.drew(key, (first, last))
-    address.keep(name, WHOLE if (first, last) == (low, high) else f"{first}-{last}")
+    is_whole = (first, last) == (low, high)
+    address.keep(name, WHOLE if is_whole else f"{first}-{last}", is_default=is_whole)
     return first, last
 
 
@@ -99,7 +104,7 @@ def typed(
     One of up to `linked` characters stands in the address; a longer one stays in the session.
     """
     key = _key(name)
-    if key not in st.session_state or address.linked(name) is not None:
+    if key not in st.session_state or address.is_asked(name):
         st.session_state[key] = (address.current(name) or "")[:most]
     value = st.text_input(label, key=key, max_chars=most, placeholder=placeholder, help=help)
     address.drew(key, value)
@@ -140,14 +145,14 @@ def any_of(
     """The options that are on, in their order; none may be. In the address they are joined by `~`."""
     key = _key(name)
     stored = st.session_state.get(key)
-    if stored is None or any(value not in options for value in stored) or address.linked(name) is not None:
+    if stored is None or any(value not in options for value in stored) or address.is_asked(name):
         linked = address.current(name)
         wanted = default if linked is None else linked.split(BETWEEN)
         st.session_state[key] = [option for option in options if option in wanted]
     chosen = st.pills(label, options, selection_mode="multi", key=key, format_func=shown, help=help)
     address.drew(key, chosen)
     valid = tuple(option for option in options if option in chosen)
-    address.keep(name, BETWEEN.join(valid) or NONE)
+    address.keep(name, BETWEEN.join(valid) or NONE, is_default=set(valid) == set(default))
     return valid
 
 
@@ -179,7 +184,7 @@ def _seeded(name: str, options: Sequence[T], default: T, written: Callable[[T], 
     """The widget's key, its state set from address or memory where the widget does not know better."""
     key = _key(name)
     is_new = key not in st.session_state or st.session_state[key] not in options
-    if is_new or address.linked(name) is not None:
+    if is_new or address.is_asked(name):
         st.session_state[key] = address.choice(name, options, default, written)
     return key
 
@@ -195,8 +200,10 @@ def _read_span(text: str | None, low: int, high: int) -> tuple[int, int]:
     return ends if ends is not None and _is_span(ends, low, high) else (low, high)
 
 
-def _keep_choice(name: str, value: T | None, default: T, written: Callable[[T], str]) -> T:
+def _keep_choice(
+    name: str, value: T | None, default: T, written: Callable[[T], str], writes_default: bool = False
+) -> T:
     chosen = default if value is None else value
     address.drew(_key(name), value)
-    address.keep(name, written(chosen))
+    address.keep(name, written(chosen), is_default=chosen == default and not writes_default)
     return chosen

@@ -33,7 +33,7 @@ def box(
     key = _key(name)
     if names_files and (linked := address.linked(name)) is not None:
         visitor.note_linked(name, (linked,))
-    if key not in st.session_state or address.linked(name) is not None:
+    if key not in st.session_state or address.is_asked(name):
         st.session_state[key] = _linked_text(address.current(name), default) or None
     value = st.session_state[key]
     offered = [*options, *([value] if value and value not in options else [])]
@@ -41,7 +41,7 @@ def box(
         label, offered, key=key, format_func=shown, help=help, placeholder=placeholder, accept_new_options=True
     )
     address.drew(key, chosen)
-    value = _keep_text(name, (chosen or "").strip())
+    value = _keep_text(name, (chosen or "").strip(), default)
     return value if not names_files or visitor.is_chosen(name, (value,), options) else ""
 
 
@@ -64,7 +64,7 @@ def any_of(
     key = _key(name)
     if names_files and (linked := address.linked(name)) is not None:
         visitor.note_linked(name, linked.split(","))
-    if key not in st.session_state or address.linked(name) is not None:
+    if key not in st.session_state or address.is_asked(name):
         linked = address.current(name)
         st.session_state[key] = list(default) if linked is None else [] if linked == NONE else linked.split(",")
     if not takes_typed:
@@ -75,7 +75,7 @@ def any_of(
     )
     address.drew(key, list(chosen))
     words = tuple(dict.fromkeys(part.strip() for word in chosen for part in word.split(",") if part.strip()))
-    address.keep(name, ",".join(words) or NONE)
+    address.keep(name, ",".join(words) or NONE, is_default=words == tuple(default))
     if names_files and not visitor.is_chosen(name, words, options):
         return tuple(word for word in words if word in options)
     return words
@@ -94,7 +94,7 @@ def number(
 ) -> float | None:
     """The number typed, low <= number <= high; None where the field is empty."""
     key = _key(name)
-    if key not in st.session_state or address.linked(name) is not None:
+    if key not in st.session_state or address.is_asked(name):
         st.session_state[key] = _linked_number(address.current(name), default, low, high, is_whole)
     cast = int if is_whole else float
     value = st.number_input(
@@ -102,18 +102,18 @@ def number(
         step=1 if is_whole else None, format=None if is_whole else "%g",
     )  # fmt: skip
     address.drew(key, value)
-    address.keep(name, NONE if value is None else f"{value:.12g}")
+    address.keep(name, NONE if value is None else f"{value:.12g}", is_default=value == default)
     return value
 
 
 def words(name: str, label: str, default: str, *, help: str | None = None, placeholder: str = "") -> str:
     """The text typed, without spaces at its ends."""
     key = _key(name)
-    if key not in st.session_state or address.linked(name) is not None:
+    if key not in st.session_state or address.is_asked(name):
         st.session_state[key] = _linked_text(address.current(name), default)
     value = st.text_input(label, key=key, max_chars=LONGEST, help=help, placeholder=placeholder)
     address.drew(key, value)
-    return _keep_text(name, value.strip())
+    return _keep_text(name, value.strip(), default)
 
 
 def one_of(
@@ -174,6 +174,6 @@ def _linked_number(
     return value if value is None else int(value) if is_whole else float(value)
 
 
-def _keep_text(name: str, value: str) -> str:
-    address.keep(name, value or NONE)
+def _keep_text(name: str, value: str, default: str) -> str:
+    address.keep(name, value or NONE, is_default=value == default)
     return value

@@ -16,7 +16,7 @@ from skillviz.runs.run import Run
 from skillviz.show import sentences, text
 from skillviz.show.entries import Entry, first_choice
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import address, cache, study_choice, study_words
+from skillviz.ui import address, cache, presenter, study_choice, study_words
 from skillviz.ui.chart import theme
 from skillviz.ui.page_table import BRAND, PAGES, install
 from skillviz.ui.run_bar import run_bar
@@ -177,12 +177,13 @@ def _frame(name: str) -> None:
     st.html(STYLE)
     st.html(f"<style>:root {{ --ground: {st.get_option(f'theme.{theme()}.backgroundColor')} }}</style>")
     install()
+    address.keep_history()
+    presenter.begin()
 
 
 def _chosen(name: str, entries: tuple[Entry, ...]) -> Entry:
     """The run of the address or the session; where the address names none, the first choice."""
-    linked = address.linked(address.RUN)
-    wanted = linked or address.last_used(address.RUN)
+    linked, wanted = address.linked(address.RUN), address.current(address.RUN)
     by_id = {entry.id: entry for entry in entries}
     if wanted in by_id:
         return by_id[wanted]

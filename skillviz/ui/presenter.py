@@ -17,10 +17,12 @@ STYLE = Path(__file__).with_suffix(".css")
 FACTOR = 1.5
 
 
-def enlarge() -> None:
-    """Large type for all that is drawn, in presenter mode."""
+def begin() -> None:
+    """In presenter mode: large type for all that is drawn, and the way out in a corner of every page."""
     if page_table.is_presented():
         st.html(STYLE)
+        with st.container(key="presenter-leave"):
+            st.button("Leave presenter mode", on_click=_leave, icon=":material/close_fullscreen:", shortcut="Esc")
 
 
 def figure(drawn: go.Figure) -> go.Figure:
@@ -28,12 +30,12 @@ def figure(drawn: go.Figure) -> go.Figure:
     return enlarged(drawn, FACTOR) if page_table.is_presented() else drawn
 
 
-def button() -> None:
-    """Enters or leaves the mode."""
-    if page_table.is_presented():
-        st.button("Leave presenter mode", on_click=_leave, icon=":material/close_fullscreen:")
-    else:
-        st.button("Present", on_click=_enter, icon=":material/present_to_all:", help="Large type, no menu.")
+def enter() -> None:
+    """The button that enters the mode; nothing within it."""
+    if not page_table.is_presented():
+        st.button(
+            "Present", on_click=_enter, type="tertiary", icon=":material/present_to_all:", help="Large type, no menu."
+        )
 
 
 def _enter() -> None:

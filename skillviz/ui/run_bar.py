@@ -9,7 +9,7 @@ import streamlit as st
 from skillviz.core import formats
 from skillviz.show import small_world, text
 from skillviz.show.entries import LEVELS, Entry, level_labels, level_value, options, roles, run_labels, switched, usual
-from skillviz.ui import address, controls
+from skillviz.ui import address, controls, presenter
 
 TITLES = {"pair": "Task and model", "size": "Region size", "localizer": "Localizer", "seed": "Seed"}
 HELP = {
@@ -37,6 +37,8 @@ def run_bar(entries: Sequence[Entry], chosen: Entry) -> None:
             st.badge("demo world", color="gray", help=toy)
         if roles(entries)[chosen.id] == "variant":
             st.badge("study variant", color="gray", help="A run of a study with other settings than the usual ones.")
+        st.space("stretch")
+        presenter.enter()
 
 
 def offered(entries: Sequence[Entry], shown: Collection[str]) -> list[Entry]:

@@ -74,6 +74,7 @@ def choose(studies: Sequence[StudyFolder], title: str = "", widest: int = 640) -
         help="Studies with the data of this page. Start more on the page Studies.",
         width=min(widest, width_of([title, *labels.values()])),
         shows_label=bool(title),
+        writes_default=True,
     )
     if warning:
         st.warning(warning, icon=":material/search_off:")

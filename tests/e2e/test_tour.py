@@ -65,7 +65,7 @@ def test_the_first_step_a_copied_link_and_presenter_mode(tour: str, visit: Visit
     page.get_by_text("does not know “zyzzyva”").wait_for()
     said = page.get_by_text("Pre-trained").first.inner_text()
     page.get_by_text("it cannot be told").click()
-    page.get_by_role("button", name="Check").click()
+    page.get_by_role("button", name="Reveal").click()
     page.get_by_text("Right.", exact=True).wait_for()
     page.get_by_text("Step 1 of 7 · 1 of 1 answer right").wait_for()
 

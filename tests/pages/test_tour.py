@@ -48,7 +48,7 @@ def button(test: AppTest, label: str):
 def answered(test: AppTest, choice: str) -> AppTest:
     """The page after a choice was checked."""
     test.radio[0].set_value(choice).run()
-    return button(test, "Check").click().run()
+    return button(test, "Reveal").click().run()
 
 
 def told(test: AppTest) -> str:
@@ -76,7 +76,7 @@ def test_every_step_has_a_short_text_a_control_a_figure_and_a_question(step: int
     assert len(charts(test)) == (0 if step in (1, 7) else 1), "the stand-in has no texts to begin with"
     assert all(chart.proto.alt for chart in charts(test))
     assert len([c for c in test.caption if c.value.startswith("How to read this:")]) == len(charts(test))
-    assert len(test.radio) == 1 and test.radio[0].value is None and button(test, "Check").disabled
+    assert len(test.radio) == 1 and test.radio[0].value is None and "answer:" not in said(test)
     assert asked(test, "step") == str(step)
     assert (CONTROL[step] in test.query_params) or step in (1, 7), "empty, and without a world, they name nothing"
 

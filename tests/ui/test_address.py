@@ -1,4 +1,4 @@
-"""The address as the state: always written, followed when typed, remembered over a page switch."""
+"""The address as the state: what is not the default, followed when typed, remembered over a page switch."""
 
 from __future__ import annotations
 
@@ -30,14 +30,35 @@ def opened(**query: str) -> AppTest:
 
 
 def params(test: AppTest) -> dict[str, str]:
-    return {name: test.query_params[name] for name in ("metric", "bins", "kind", "scaled")}
+    """What the address says of each control, with the default where it says nothing."""
+    return {name: test.query_params.get(name, DEFAULTS[name]) for name in DEFAULTS}
 
 
 DEFAULTS = {"metric": "accuracy", "bins": "15", "kind": "width", "scaled": "yes"}
 
 
-def test_defaults_are_written_too_so_that_a_link_keeps_its_meaning() -> None:
-    assert params(opened()) == DEFAULTS
+def test_defaults_are_left_out_also_where_a_link_names_them() -> None:
+    assert not opened().query_params and not opened(**DEFAULTS).query_params
+    test = opened()
+    test.selectbox[0].select("nll").run()
+    assert dict(test.query_params) == {"metric": "nll"}
+    test.selectbox[0].select("accuracy").run()
+    assert not test.query_params
+
+
+def test_going_back_to_an_address_without_a_choice_takes_it_back() -> None:
+    test = opened(bins="7")
+    test.selectbox[0].select("nll").run()
+    del test.query_params["metric"]
+    assert test.run().markdown[0].value == "accuracy 7 width True" and dict(test.query_params) == {"bins": "7"}
+
+
+def test_a_browser_that_has_not_heard_of_a_choice_does_not_take_it_back() -> None:
+    test = opened()
+    test.selectbox[0].select("nll").run()
+    del test.query_params["metric"]
+    test.slider[0].set_value(16).run()
+    assert dict(test.query_params) == {"metric": "nll", "bins": "16"}
 
 
 def test_a_link_opens_the_same_view() -> None:
@@ -121,7 +142,7 @@ def test_going_back_is_no_browser_that_is_behind() -> None:
     for back in (16, 15):
         test.query_params["bins"] = str(back)
         test.run()
-        assert test.slider[0].value == back and test.query_params["bins"] == str(back), "also twice in a row"
+        assert test.slider[0].value == back and params(test)["bins"] == str(back), "also twice in a row"
     test.query_params["metric"] = "accuracy"  # typed, though another control is moved at the same time
     test.slider[0].set_value(3).run()
     assert params(test) == {**DEFAULTS, "bins": "3"}

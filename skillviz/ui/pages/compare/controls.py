@@ -90,8 +90,7 @@ def to_begin_with(entries: Sequence[Entry], like: Entry) -> list[str]:
 
 def _fill_box(entries: Sequence[Entry], by_id: dict[str, Entry]) -> None:
     """Sets the box from the address or from memory where it does not know better, and says what cannot be shown."""
-    linked = address.linked(RUNS)
-    if KEY in st.session_state and linked is None:
+    if KEY in st.session_state and not address.is_asked(RUNS):
         st.session_state[KEY] = [run_id for run_id in st.session_state[KEY] if run_id in by_id]
         return
     written = address.current(RUNS)

@@ -332,7 +332,7 @@ def choices_of_run(run: Run) -> RegionChoices:
 def current(run: Run) -> RegionChoices:
     """What the address asks for, else what this session has built for the run, else the run's own region."""
     linked = address.linked(IN_ADDRESS)
-    if linked is None and st.session_state.get(OF_RUN) == run.id:
+    if not address.is_asked(IN_ADDRESS) and st.session_state.get(OF_RUN) == run.id:
         return st.session_state[CURRENT]
     if st.session_state.get(OF_RUN) != run.id:
         st.session_state[OF_RUN], st.session_state[PAST] = run.id, []
@@ -354,7 +354,8 @@ def remember(choices: RegionChoices, written: str) -> None:
     if not past or past[-1] != written:
         st.session_state[PAST] = [*past, written][-MOST:]
     if is_linked(written):
-        address.keep(IN_ADDRESS, written)
+        own = canonical(expression_of(RegionChoices(runs=(st.session_state[OF_RUN],))))
+        address.keep(IN_ADDRESS, written, is_default=written == own)
     else:
         address.remember(IN_ADDRESS, written)
 

@@ -30,6 +30,7 @@ MOST_LAYERS = 6
 FEWEST = 3  # points of a way: its ends, and one between
 ANSWERS = "tour.answers"  # in the session: what was answered to each question, and whether it was right
 WIDGET = "tour.choice."
+NOT_CHOSEN = ""  # the answer of a reader who had it revealed without a choice
 
 Answers = dict[str, tuple[str, bool | None]]
 
@@ -189,19 +190,23 @@ def _compared(
 
 
 def ask_question(name: str, question: Question) -> None:
-    """The question's card: choices, a button that checks, and after it what is right and why."""
+    """The question's card: choices, the button that reveals the answer, and after it what is right and why.
+
+    A class may also be shown the answer without a choice.
+    """
     checked, key, names = answers(), f"{WIDGET}{name}", list(question.choices)
     if st.session_state.get(key) not in names:
         st.session_state[key] = checked[name][0] if name in checked and checked[name][0] in names else None
     with st.container(border=True, key="tour-question"):
         label = f"**{question.asks}**"
         chosen = st.radio(label, names, key=key, format_func=lambda c: question.choices[c], horizontal=True)
-        if st.button("Check", disabled=chosen is None, key=f"tour.check.{name}", icon=":material/task_alt:"):
-            checked[name] = (str(chosen), None)
-        if name in checked and chosen == checked[name][0]:
-            is_right = None if question.answer is None else chosen == question.answer
-            checked[name] = (chosen, is_right)
-            _show_verdict(question, chosen)
+        answer = chosen or NOT_CHOSEN
+        if st.button("Reveal", key=f"tour.reveal.{name}", icon=":material/visibility:"):
+            checked[name] = (answer, None)
+        if name in checked and answer == checked[name][0]:
+            counts = question.answer is not None and answer != NOT_CHOSEN
+            checked[name] = (answer, answer == question.answer if counts else None)
+            _show_verdict(question, answer)
 
 
 def answers() -> Answers:
@@ -225,10 +230,12 @@ def forget_answers() -> None:
 
 def _show_verdict(question: Question, answer: str) -> None:
     """Whether it is right, in words and by a sign, and the numbers that say so."""
+    right = question.choices.get(question.answer or "", "")
     if question.answer is None:
         st.info(f"Your guess is kept. {question.why}", icon=":material/hourglass_empty:")
+    elif answer == NOT_CHOSEN:
+        st.info(f"**The answer:** {right}. {question.why}", icon=":material/visibility:")
     elif answer == question.answer:
         st.success(f"**Right.** {question.why}", icon=":material/check_circle:")
     else:
-        right = question.choices[question.answer]
         st.warning(f"**Not so:** {right}. {question.why}", icon=":material/cancel:")

@@ -153,7 +153,7 @@ def draw_wise_graft(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) 
 
 def _alpha_slider(name: str, label: str) -> float:
     """The point of the way, 0..1."""
-    return controls.steps(name, label, GRID, 50, shown=lambda a: f"{a} %") / 100
+    return controls.steps(name, label, GRID, 0, shown=lambda a: f"{a} %") / 100
 
 
 def _chosen_point(
@@ -238,13 +238,12 @@ def options(stored: list[int], has_ranking: bool) -> list[int]:
 
 
 def _size(demo: DemoRun, stored: list[int]) -> int:
-    """The size chosen; the run's main one to begin with."""
+    """The size chosen; the smallest to begin with."""
     offered, d = options(stored, RANKING in demo.run.files), demo.record.d or 1
-    main = demo.record.size or stored[0]
     if len(offered) < 2:
         return offered[0]
     return controls.steps(
-        SIZE, "Region size, of all graftable entries", offered, main if main in offered else offered[-1],
+        SIZE, "Region size, of all graftable entries", offered, offered[0],
         shown=lambda s: formats.share(s / d) + (", stored" if s in stored else ""), help=about("size"),
     )  # fmt: skip
 

@@ -51,14 +51,13 @@ CONTROLS = (
 
 def demo_run() -> DemoRun:
     """The run that the tour shows; explains and stops where there is none."""
-    presenter.enlarge()
     return shown_run()
 
 
 def current() -> int:
     """The number of the step that address or session name, 1 for the first; written to the address."""
     number = address.choice(STEP, range(1, len(STEPS) + 1), 1)
-    address.keep(STEP, str(number))
+    _go(number)
     return number
 
 
@@ -87,14 +86,14 @@ def draw(number: int, demo: DemoRun) -> None:
 def buttons(number: int) -> None:
     """Back and next, presenter mode, and the reset."""
     with st.container(horizontal=True, key="tour-buttons"):
-        st.button("Back", on_click=_go, args=(number - 1,), disabled=number == 1, icon=":material/arrow_back:")
+        st.button("Back", on_click=_go, args=(number - 1,), disabled=number == 1, shortcut="Left")
         last = number == len(STEPS)
         st.button(
             "Next", on_click=_go, args=(number + 1,), disabled=last, type="secondary" if last else "primary",
-            icon=":material/arrow_forward:", icon_position="right",
+            shortcut="Right",
         )  # fmt: skip
         st.space("stretch")
-        presenter.button()
+        presenter.enter()
         st.button("Begin anew", on_click=reset, icon=":material/restart_alt:", help="Forgets answers and choices.")
     scroll_up_when_changed(str(number))
 
@@ -107,7 +106,7 @@ def reset() -> None:
 
 
 def _go(number: int) -> None:
-    address.keep(STEP, str(number))
+    address.keep(STEP, str(number), is_default=number == 1)
 
 
 def scroll_up_when_changed(content: str) -> None:
