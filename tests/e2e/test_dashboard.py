@@ -38,11 +38,12 @@ def query(page: Any) -> dict[str, str]:
     return {name: values[-1] for name, values in parse_qs(urlsplit(page.url).query).items()}
 
 
-def expect(page: Any, path: str | None = None, **wanted: str) -> None:
-    """Waits until the address has this path and these values; fails with what it has instead."""
+def expect(page: Any, path: str | None = None, **wanted: str | None) -> None:
+    """Waits until the address has this path and these values, None for none; fails with what it has instead."""
     for _ in range(240):
         at = urlsplit(page.url).path
-        if (path is None or at == path) and wanted.items() <= query(page).items():
+        has = query(page)
+        if (path is None or at == path) and all(has.get(name) == value for name, value in wanted.items()):
             return
         page.wait_for_timeout(250)
     raise AssertionError(f"wanted {path} {wanted}, the address is {page.url}")
@@ -102,7 +103,7 @@ def test_the_bare_address_opens_on_a_result_with_three_doors_and_one_with_a_run_
     chosen = hero([entry_of(run, is_of_user=False) for run in Store(shipped_root()).list()])
     assert chosen is not None
     for door, name, query in (
-        ("Take the tour", "tour", {"step": "1"}), ("Explore this run", "overview", {"run": chosen.id}),
+        ("Take the tour", "tour", {"step": None}), ("Explore this run", "overview", {"run": chosen.id}),
         ("Localize your own", "launch", {}),
     ):  # fmt: skip
         page.get_by_role("button", name=door).click()
@@ -141,6 +142,39 @@ def test_going_back_shows_the_run_before(made: Made, address: str, visit: Visit)
     page.go_back()
     expect(page, run=ids["stagewise0"])
     page.locator(".st-key-run-bar", has_text="stagewise").wait_for()
+
+
+def test_one_step_back_is_one_act_of_the_reader(made: Made, address: str, visit: Visit) -> None:
+    """Opening a page makes one entry, however much the page adds to its address; so does each choice on it."""
+    ids = made[1]
+    page = visit(f"{address}/overview?run={ids['stagewise0']}")
+    entries = page.evaluate("history.length")
+    go(page, "Calibration")
+    page.wait_for_timeout(1000)
+    assert page.evaluate("history.length") == entries + 1
+    page.get_by_role("button", name="Settings").click()
+    page.get_by_role("radio", name="equal mass").or_(page.get_by_text("equal mass", exact=True)).first.click()
+    expect(page, "/calibration", kind="mass", run=ids["stagewise0"], bins=None)
+    settle(page)
+    assert page.evaluate("history.length") == entries + 2
+    page.go_back()
+    expect(page, "/calibration", kind=None)
+    page.go_back()
+    expect(page, "/overview")
+    page.locator("h1", has_text=PAGES["overview"].question).wait_for()
+
+
+def test_presenter_mode_is_entered_and_left_on_a_page_of_a_run(made: Made, address: str, visit: Visit) -> None:
+    page = visit(f"{address}/calibration?run={made[1]['stagewise0']}")
+    menu, small = page.locator(MENU).first, page.locator("h1").bounding_box()["height"]
+    page.get_by_role("button", name="Present", exact=True).click()
+    menu.wait_for(state="hidden")
+    settle(page)
+    expect(page, "/calibration", present="yes")
+    assert page.locator("h1").bounding_box()["height"] > 1.1 * small
+    page.keyboard.press("Escape")
+    menu.wait_for()
+    expect(page, "/calibration", present=None, run=made[1]["stagewise0"])
 
 
 def test_a_click_on_the_map_chooses_the_cell(made: Made, address: str, visit: Visit) -> None:

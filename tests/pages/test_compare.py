@@ -38,7 +38,9 @@ def test_without_an_address_the_localizers_beside_the_last_run_are_compared(ids:
     test = opened("compare", run=ids["stagewise0"])
     assert test.query_params["runs"].split(",")[0] == ids["stagewise0"]
     assert set(test.query_params["runs"].split(",")) == {ids[name] for name in ("stagewise0", "movement", "random")}
-    assert test.query_params["baseline"] == ids["stagewise0"]
+    assert "baseline" not in test.query_params
+    shown = drawn(test, "Difference from stagewise")
+    assert {trace["name"] for trace in shown["data"]} == {"top movement", "random"}
 
 
 def test_runs_of_one_localizer_are_told_apart_by_more_than_colour(ids: dict[str, str]) -> None:

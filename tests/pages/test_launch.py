@@ -348,7 +348,7 @@ def test_an_upload_becomes_a_task_and_is_chosen(uploading: AppTest, user_runs: P
     button(test, "Check and keep").click().run()
     path = user_runs / "tasks" / "my-reviews" / "task.yaml"
     assert path.is_file() and f"is kept in {path}: 9 train, 1 validation and 2 test examples" in said(test)
-    assert test.query_params["new.file"] == str(path) and test.query_params["new.source"] == "file"
+    assert box(test, "Task file").value == str(path) and test.query_params["new.source"] == "file"
     assert "Classes: bad and good." in said(test) and not button(test, "Start").disabled
     assert box(test, "Task file").options == ["my-reviews"]
 

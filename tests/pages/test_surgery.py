@@ -47,7 +47,9 @@ def joined(test: AppTest, how: str) -> None:
 
 
 def expression(test: AppTest) -> object:
-    return json.loads(test.query_params["recipe"])
+    """The region that the address names; the run's own where it names none."""
+    text = test.query_params.get("recipe")
+    return {"run": test.query_params["run"]} if text is None else json.loads(text)
 
 
 def words_of(test: AppTest) -> str:
