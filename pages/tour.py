@@ -2,7 +2,6 @@
 
 import streamlit as st
 
-from skillviz.show.glossary import about
 from skillviz.ui import page
 from skillviz.ui.pages.tour import view
 
@@ -12,6 +11,5 @@ step, place = view.current(), st.container()
 
 view.draw(step, demo)
 with place:  # the last to be filled: it counts the answers
-    view.progress(step)
-view.buttons(step)
-st.caption("A difference is claimed only where its 95 % interval leaves out zero.", help=about("paired"))
+    view.bar(step)
+view.scroll_up_when_changed(str(step))

@@ -103,7 +103,7 @@ def place(path: str, size: int | None, alpha: float, d: int | None) -> str:
 def source(kind: str, path: str, size: int | None, alpha: float, d: int | None, traced_on: int | None = None) -> str:
     """Where the numbers of a point come from; `traced_on` where its line was traced, on so many examples."""
     where = place(path, size, alpha, d)
-    origins = {STORED: "Stored", NEAREST: "Nearest stored point", EXACT: "Asked of the models"}
+    origins = {STORED: "Stored", NEAREST: "Nearest stored point", EXACT: "Computed live"}
     if traced_on is not None:
         on = formats.counted(traced_on, "example")
         origins |= {STORED: f"Traced on {on}", NEAREST: f"Nearest point traced on {on}"}
@@ -153,14 +153,19 @@ def trade(
 
 @drawn_once
 def paths(
-    points: pd.DataFrame, datasets: Sequence[str], metric: str, levels: Mapping[str, float], theme: str
+    points: pd.DataFrame,
+    datasets: Sequence[str],
+    metric: str,
+    levels: Mapping[str, float],
+    theme: str,
+    height: int | None = None,
 ) -> Exhibit:
-    """The metric along both paths, a panel a data set."""
+    """The metric along both paths, a panel a data set, of so many pixels; None for the usual height."""
     shown = points[(points["metric"] == metric) & points["dataset"].isin(datasets)]
     return Exhibit(
         name="along",
         title=f"{metric_row(metric).heading} along the way",
-        figure=along_paths(points, datasets, metric, references=levels, theme=theme),
+        figure=along_paths(points, datasets, metric, references=levels, theme=theme, height=height),
         reads="0 % is the pre-trained model, 100 % the fine-tuned one (WiSE-FT) or the graft (WiSE-Graft). Bands are "
         "95 % intervals over examples, the upright line is the chosen point.",
         alt=paths_alt(shown, metric),

@@ -149,13 +149,13 @@ def predicted(table: pd.DataFrame, labels: Sequence[str]) -> str:
 
 
 @drawn_once
-def layout(layers: pd.DataFrame, theme: str) -> Exhibit:
-    """The map of layers and module kinds."""
+def layout(layers: pd.DataFrame, theme: str, height: int | None = None) -> Exhibit:
+    """The map of layers and module kinds, of so many pixels; None for as many as its rows need."""
     table = cells(layers)
     return Exhibit(
         name="layout",
         title="Where it lies",
-        figure=region_map(layers, theme=theme),
+        figure=region_map(layers, theme=theme, height=height),
         reads=READS["density"],
         alt=alt.region_map(table, "density") if layers["selected"].any() else "The map is empty: no entry is chosen.",
         table=table,

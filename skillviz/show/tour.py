@@ -18,7 +18,6 @@ from skillviz.runs.record import Estimate, RunRecord
 from skillviz.show import alt, measures, surgery
 from skillviz.show.exhibit import Exhibit, drawn_once
 
-HEIGHT = 420
 CHOSEN = "chosen"
 MARK = replace(STATES["grafted"], title="chosen size")
 
@@ -28,10 +27,10 @@ def sentence_answers(probabilities: pd.DataFrame, labels: Sequence[str], true: i
     """What each model gives every class of one sentence; `probabilities` as of `grafted.typed`."""
     return Exhibit(
         name="said",
-        title="What the two models say",
+        title="Predictions of the two models",
         figure=class_probabilities(probabilities, labels, true=true, theme=theme, height=260),
-        reads="one line a class, one mark a model: further right is surer. A model's answer is the class where its "
-        "mark is furthest right.",
+        reads="one line per class, one marker per model; further right is more confident. A model predicts the class "
+        "where its marker is furthest right.",
         alt=f"{surgery.predicted(probabilities, labels).replace('**', '')}.",
         table=probabilities.assign(**{"class": [labels[int(number)] for number in probabilities["class"]]}),
         words=("confidence",),
@@ -40,7 +39,13 @@ def sentence_answers(probabilities: pd.DataFrame, labels: Sequence[str], true: i
 
 @drawn_once
 def sizes(
-    curve: pd.DataFrame, record: RunRecord, split: str, size: int, row: Mapping[str, Estimate] | None, theme: str
+    curve: pd.DataFrame,
+    record: RunRecord,
+    split: str,
+    size: int,
+    row: Mapping[str, Estimate] | None,
+    theme: str,
+    height: int,
 ) -> Exhibit:
     """The graft by region size, beside random regions where there are some; `row` are the chosen size's metrics."""
     assert record.task is not None
@@ -62,10 +67,10 @@ def sizes(
             per_run=(CHOSEN,),
             styles={CHOSEN: MARK},
             theme=theme,
-            height=HEIGHT,
+            height=height,
         ),
-        reads=f"further left is a smaller region. The marks of {stored} are stored; the green one is the size of the "
-        "slider. Vertical lines are 95 % intervals over sentences.",
+        reads=f"further left is a smaller region. The markers of {stored} are stored scores; the green one is the "
+        "slider's size. Vertical lines are 95 % intervals over sentences.",
         alt=f"At {formats.share(size / (record.d or 1))}: {value}. {alt.sparsity(points, metric)}",
         table=points,
         words=("size", "chance"),
@@ -73,14 +78,14 @@ def sizes(
 
 
 @drawn_once
-def sureness(bins: pd.DataFrame, least: float, theme: str) -> Exhibit:
+def sureness(bins: pd.DataFrame, least: float, theme: str, height: int) -> Exhibit:
     """The histogram of confidence, with a line where the slider stands."""
     return Exhibit(
         name="tour_sure",
-        title="How sure they are",
-        figure=confidence_histogram(bins, least=least, theme=theme, height=HEIGHT),
-        reads="bars are answers by confidence; the hatched part of each is wrong. The slider keeps those right of the "
-        "upright line.",
+        title="Confidence",
+        figure=confidence_histogram(bins, least=least, theme=theme, height=height),
+        reads="bars count answers by confidence; the hatched part is wrong. The slider keeps the answers to the right "
+        "of the vertical line.",
         alt=alt.histogram(bins),
         table=bins,
         words=("confidence",),

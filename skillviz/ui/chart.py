@@ -14,6 +14,7 @@ from skillviz.show import table_words
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import about
 from skillviz.ui import exports, presenter
+from skillviz.ui.page_table import is_presented
 
 # how a table's columns are shown; what is not here is shown as it is
 COLUMNS: dict[str, Any] = {
@@ -94,7 +95,12 @@ def selectable(
 
 
 def below(figure: go.Figure, *, name: str, title: str, reads: str, table: pd.DataFrame, run_id: str = "") -> None:
-    """What stands under a figure: its table (folded), the download menu and, behind a button, how to read it."""
+    """What stands under a figure: its table (folded), the download menu and, behind a button, how to read it.
+
+    A room sees the figure alone.
+    """
+    if is_presented():
+        return
     with st.container(horizontal=True, vertical_alignment="top"):
         with st.expander("Table"):
             words = table_words.worded(table)

@@ -30,6 +30,11 @@ def figure(drawn: go.Figure) -> go.Figure:
     return enlarged(drawn, FACTOR) if page_table.is_presented() else drawn
 
 
+def unenlarged(height: int) -> int:
+    """The height to draw a figure in that shall have `height` pixels as it is shown, in either mode."""
+    return round(height / FACTOR) if page_table.is_presented() else height
+
+
 def enter() -> None:
     """The button that enters the mode; nothing within it."""
     if not page_table.is_presented():

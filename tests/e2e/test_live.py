@@ -90,7 +90,7 @@ def slider(page: Any) -> Any:
 
 def numbers(page: Any) -> list[str]:
     """The numbers of the chosen points, once all of them are the models' answers."""
-    page.get_by_text("Asked of the models").nth(3).wait_for(timeout=LONG)
+    page.get_by_text("Computed live").nth(3).wait_for(timeout=LONG)
     settle(page)
     return page.locator("[data-testid='stMetricValue']").all_inner_texts()
 

@@ -52,25 +52,37 @@ def heading(page: Any, number: int) -> None:
     settle(page)
 
 
+def test_each_step_fits_a_small_projector_whole(tour: str, visit: Visit) -> None:
+    page = visit(f"{tour}/tour")
+    page.set_viewport_size({"width": 1280, "height": 720})
+    for number in range(1, len(STEPS) + 1):
+        page.goto(f"{tour}/tour?step={number}")
+        heading(page, number)
+        page.get_by_role("button", name="Reveal").wait_for()
+        hidden = page.evaluate("(() => { const main = document.querySelector('[data-testid=stMain]');"
+                               " return main.scrollHeight - main.clientHeight; })()")  # fmt: skip
+        assert hidden <= 0, (number, hidden)
+
+
 def test_the_first_step_a_copied_link_and_presenter_mode(tour: str, visit: Visit) -> None:
     page = visit(f"{tour}/tour")
     page.locator("h1", has_text=PAGES["tour"].question).wait_for()
     heading(page, 1)
     expect(page, "/tour", step=None)
-    page.get_by_text("Scores as stored").wait_for()
+    page.get_by_text("Stored scores").wait_for()
 
     page.get_by_role("textbox").first.fill("the zyzzyva was fine")
     page.keyboard.press("Enter")
-    page.get_by_text("Asked of the models.").wait_for(timeout=LONG)
-    page.get_by_text("does not know “zyzzyva”").wait_for()
+    page.get_by_text("Computed live.").wait_for(timeout=LONG)
+    page.get_by_text("Not in the vocabulary: “zyzzyva”").wait_for()
     said = page.get_by_text("Pre-trained").first.inner_text()
-    page.get_by_text("it cannot be told").click()
+    page.get_by_text("no clear difference").click()
     page.get_by_role("button", name="Reveal").click()
     page.get_by_text("Right.", exact=True).wait_for()
     page.get_by_text("Step 1 of 7 · 1 of 1 answer right").wait_for()
 
     copy = visit(page.url)
-    copy.get_by_text("Asked of the models.").wait_for()
+    copy.get_by_text("Computed live.").wait_for()
     assert copy.get_by_text("Pre-trained").first.inner_text() == said
     assert copy.get_by_text("Right.", exact=True).count() == 0, "answers are the reader's own"
 

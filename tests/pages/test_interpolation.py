@@ -23,7 +23,7 @@ def numbers(test: AppTest) -> list[str]:
 
 def sources(test: AppTest) -> list[str]:
     """Where the chosen points' numbers come from."""
-    starts = ("Stored", "Nearest", "Asked", "Traced")
+    starts = ("Stored", "Nearest", "Computed", "Traced")
     return [c.value.replace("\N{NO-BREAK SPACE}", " ") for c in test.caption if c.value.startswith(starts)]
 
 
@@ -81,7 +81,7 @@ def test_exact_points_are_asked_of_the_models(scored: str, scored_world: Path) -
     """A point off the grid, at a size between, on both data sets; then another task that the run has not stored."""
     test = asked("interpolation", run=scored, alpha="35", cut="222", exact="yes")
     assert not test.exception and not test.warning, [w.value for w in test.warning]
-    assert {s.split(":")[0] for s in sources(test)} == {"Asked of the models"} and len(sources(test)) == 4
+    assert {s.split(":")[0] for s in sources(test)} == {"Computed live"} and len(sources(test)) == 4
     exact = numbers(test)
     test.slider[0].set_value(40).run()
     assert {s.split(":")[0] for s in sources(test)} == {"Stored"} and numbers(test) != exact
@@ -92,4 +92,4 @@ def test_exact_points_are_asked_of_the_models(scored: str, scored_world: Path) -
     assert not traced.exception and not traced.warning and len(sources(traced)) == 4
     assert [s.split(":")[0] for s in sources(traced)] == ["Stored"] * 2 + ["Traced on 40 examples"] * 2
     whole = asked("interpolation", run=scored, alpha="40", ood="far", trace="yes", exact="yes")
-    assert [s.split(":")[0] for s in sources(whole)] == ["Stored"] * 2 + ["Asked of the models"] * 2, "on all of them"
+    assert [s.split(":")[0] for s in sources(whole)] == ["Stored"] * 2 + ["Computed live"] * 2, "on all of them"

@@ -89,7 +89,7 @@ def test_one_choice_is_right_and_every_choice_is_explained(step: int, skilled: R
     for number in range(len(choices)):
         answered(test, _names(test)[number])
         verdicts.append("**Right.**" in said(test))
-        assert verdicts[-1] != ("**Not so:**" in said(test)) and not test.exception
+        assert verdicts[-1] != ("**Not quite:**" in said(test)) and not test.exception
     assert sum(verdicts) == 1
     if step in RIGHT:
         assert _names(test)[verdicts.index(True)] == RIGHT[step]
@@ -125,7 +125,7 @@ def test_a_skill_that_is_not_there_cannot_be_told(demo: Run) -> None:
     test = opened(step=1)
     assert not test.exception and "24 test sentences" in test.radio[0].label
     answered(test, "finetuned")
-    assert "**Not so:** it cannot be told" in said(test) and "The interval holds zero" in said(test)
+    assert "**Not quite:** no clear difference" in said(test) and "The interval includes zero" in said(test)
     answered(test, "untold")
     assert "**Right.**" in said(test) and told(test).endswith("1 of 1 answer right")
 
@@ -172,9 +172,9 @@ def test_the_numbers_follow_the_slider(skilled: Run) -> None:
     assert metrics(test) != few and "600 of 600 answers" in said(test) and asked(test, "tour.sure") == "50"
 
 
-def test_begin_anew_forgets_answers_choices_and_step(skilled: Run) -> None:
+def test_start_over_clears_answers_choices_and_step(skilled: Run) -> None:
     test = answered(opened(step=5, tour__sure=75, present="yes"), "grafted")
-    button(test, "Begin anew").click().run()
+    button(test, "Start over").click().run()
     assert told(test) == "Step 1 of 7" and test.radio[0].value is None and "tour.sure" not in test.query_params
     assert asked(test, "present") == "yes", "the next class sees it as large"
     test.query_params["step"] = "5"
@@ -186,7 +186,7 @@ def styles(test: AppTest) -> str:
 
 
 def test_presenter_mode_is_large_and_can_be_left(skilled: Run) -> None:
-    small, test = opened(step=3), opened(step=3, present="yes")
+    small, test = opened(step=4), opened(step=4, present="yes")
     assert "clamp(" in styles(test) and "clamp(" not in styles(small)
     heights = [float(re.search(r'"height":([\d.]+)', charts(t)[0].proto.spec)[1]) for t in (small, test)]
     assert heights[1] == 1.5 * heights[0]
@@ -249,29 +249,29 @@ def test_a_worker_that_dies_is_told_of_and_the_tour_goes_on(demo: Run, monkeypat
 def test_every_live_control_asks_the_models(demo: Run) -> None:
     """One session through the steps that ask: a typed sentence, points off the grid, a size between, a part."""
     test = opened()
-    assert not test.exception and len(charts(test)) == 1 and "Scores as stored" in said(test)
+    assert not test.exception and len(charts(test)) == 1 and "Stored scores" in said(test)
     first = test.text_input[0].value
     button(test, "Another example").click().run()
-    assert test.text_input[0].value != first and "Scores as stored" in said(test)
+    assert test.text_input[0].value != first and "Stored scores" in said(test)
     test.text_input[0].input("the film was a zyzzyva").run()
-    assert not test.warning and "“zyzzyva”" in said(test) and "Asked of the models." in said(test)
+    assert not test.warning and "“zyzzyva”" in said(test) and "Computed live." in said(test)
     assert re.search(r"Pre-trained \*\*\w+\*\* \([\d.]+ %\); fine-tuned \*\*\w+\*\*", said(test))
     button(test, "Next").click().run()
     for step, choose in ((2, "slider"), (6, "slider")):
         test.query_params["step"] = str(step)
         test.run()
         getattr(test, f"select_{choose}")[0].set_value(35).run()
-        assert not test.warning and "Asked of the models: at 35 % of the way" in said(test), said(test)
+        assert not test.warning and "Computed live: at 35 % of the way" in said(test), said(test)
     test.query_params["step"] = "3"
     test.run()
     sizes = test.select_slider[0].options
     between = next(i for i, size in enumerate(sizes) if "stored" not in size)
     test.select_slider[0].set_value(_sizes(demo)[between]).run()
-    assert not test.warning and "Asked of the models; 24 sentences" in said(test)
+    assert not test.warning and "Computed live; 24 sentences" in said(test)
     test.query_params["step"] = "4"
     test.run()
     test.selectbox[0].select("attention").run()
-    assert not test.warning and not test.exception and "Asked of the models" in said(test)
+    assert not test.warning and not test.exception and "Computed live" in said(test)
     assert re.search(r"Kept: [\d,]+ of [\d,]+ entries", said(test))
 
 
@@ -302,7 +302,7 @@ def test_the_last_step_starts_a_job_and_checks_the_guess_by_its_run(demo: Run, s
     job = ended(store, name)
     assert job.status == "finished" and job.spec.base == "demo_world/base", job.error
     test.run()
-    assert re.search(r"\*\*(Right|Not so)", said(test)) and told(test).count("1 answer right") == 1
+    assert re.search(r"\*\*(Right|Not quite)", said(test)) and told(test).count("1 answer right") == 1
     assert not button(test, "Find its region").disabled
     links = [link.proto.page for link in test.get("page_link")]
     assert "overview" in links and len(links) >= 6

@@ -79,7 +79,9 @@ def test_what_is_not_known_is_said() -> None:
 )
 def test_a_place_is_named_by_its_model_or_its_share_of_the_way(path: str, alpha: float, said: str) -> None:
     assert plain(words.place(path, 40 if path == GRAFT else None, alpha, 4000)) == said
-    assert plain(words.source(words.EXACT, path, 40 if path == GRAFT else None, alpha, 4000)).startswith("Asked of the")
+    assert plain(words.source(words.EXACT, path, 40 if path == GRAFT else None, alpha, 4000)).startswith(
+        "Computed live: "
+    )
 
 
 def record(**changes: object) -> RunRecord:

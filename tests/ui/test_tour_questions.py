@@ -113,7 +113,7 @@ def test_the_smallest_size_that_is_enough(recovered: tuple[float | None, ...], a
 
 
 def test_an_interval_around_95_percent_is_told_of() -> None:
-    assert "another size might come first" in smallest(curve(0.2, 0.96), 10_000).why
+    assert "other test sentences might give another size" in smallest(curve(0.2, 0.96), 10_000).why
     assert "another size" not in smallest(curve(0.2, 1.2), 10_000).why
 
 
@@ -160,7 +160,7 @@ def test_a_guess_is_checked_by_the_run(value: float | None, answer: str, skilled
 
 
 def test_before_the_run_there_is_nothing_to_check() -> None:
-    assert share_recovered(None).answer is None and "finished" in share_recovered(None).why
+    assert share_recovered(None).answer is None and "finishes" in share_recovered(None).why
 
 
 def test_of_a_real_run_the_answers_agree_with_its_predictions(skilled: Run) -> None:

@@ -36,11 +36,11 @@ def draw(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question
             name = controls.select(PAIR, "Pair", names, first, shown=partial(pair_title, demo.world))
             _button(spec_of(demo.world, demo.world.pair(name)), job)
         else:
-            st.info("The demo world's index is not here, so that no pair can be offered.")
+            st.info("The demo world's index is missing, so there is no pair to offer.")
     with right:
         if job is None:
             with st.container(border=True):
-                st.caption("Nothing was started yet: the search will be drawn here, step by step.")
+                st.caption("No search has started yet. Its progress appears here.")
         else:
             jobs_view.follow(job.run_id)
     return questions.share_recovered(job.run if job is not None and job.status == "finished" else None)
@@ -64,8 +64,8 @@ def _button(spec: RunSpec, job: Job | None) -> None:
     if st.button("Find its region", type="primary", icon=":material/play_arrow:", disabled=is_open, key="tour.start"):
         _start(spec)
     if is_open:
-        st.caption("One at a time here; the launch page takes more.")
-    with st.expander("The same as a command"):
+        st.caption("One search at a time here. Launch accepts more.")
+    with st.expander("Show as a command"):
         st.code(spec.command(), language="bash", wrap_lines=True)
 
 
@@ -97,7 +97,7 @@ def _started() -> Job | None:
 
 def further(demo: DemoRun) -> None:
     """Where to go from here: other pages, on the run of this tour."""
-    st.markdown("**Go on with the run of this tour:**")
+    st.markdown("**Continue with this run:**")
     with st.container(horizontal=True):
         for name in FURTHER:
             entry = pages.PAGES[name]

@@ -23,7 +23,8 @@ from skillviz.show import measures, sentences
 from skillviz.show.interpolation_grid import estimate as point
 
 UNTOLD = "untold"
-HOLDS_ZERO = "The interval holds zero, so it cannot be told from these sentences."
+CLAIMED = f"A difference counts only if its 95{formats.SPACE}% interval excludes zero."
+HOLDS_ZERO = "The interval includes zero, so these sentences show no clear difference."
 ENOUGH, HALF = 0.95, 0.5
 PARTS = {"early": (0.0, 0.35), "middle": (0.35, 0.65), "late": (0.65, 1.01)}
 MOST_LAYERS = 6
@@ -53,7 +54,7 @@ def more_often(before: np.ndarray, after: np.ndarray, labels: np.ndarray, task: 
     difference = estimate(metric_difference(after, before, labels, metric, positive(task)))
     return Question(
         f"Over all {len(labels):,} test sentences: which model is right more often?",
-        {"pretrained": "the pre-trained one", "finetuned": "the fine-tuned one", UNTOLD: "it cannot be told"},
+        {"pretrained": "the pre-trained one", "finetuned": "the fine-tuned one", UNTOLD: NO_DIFFERENCE},
         _winner(metric, difference, "finetuned", "pretrained"),
         _compared(metric, ("Pre-trained", values[0]), ("fine-tuned", values[1]), difference),
     )
@@ -69,10 +70,10 @@ def half_way(line: pd.DataFrame, metric: str) -> Question | None:
     if rows["alpha"].nunique() < FEWEST or gained is None or gained.value is None:
         return None
     choices = {
-        "early": "in its first third", "middle": "around its middle", "late": "in its last third",
-        UNTOLD: "it cannot be told: fine-tuning gained nothing",
+        "early": "in the first third", "middle": "in the middle", "late": "in the last third",
+        UNTOLD: "fine-tuning gained nothing",
     }  # fmt: skip
-    asks = "On which part of the way does the model first have half of what fine-tuning gains?"
+    asks = "Where along the path does the model first reach half of the gain of fine-tuning?"
     if sentences.verdict(metric, gained) != "worse":
         change = sentences.metric_difference(metric, gained)
         return Question(asks, choices, UNTOLD, f"Pre-trained less fine-tuned ({change}): no gain can be told.")
@@ -92,19 +93,21 @@ def smallest(curve: pd.DataFrame, d: int) -> Question:
     """The smallest of the stored sizes that gives back 95 % of the gain; `curve` is one localizer's, on one split."""
     rows = curve[curve["metric"] == "recovered"].dropna(subset=["value"]).sort_values("size")
     sizes = sorted(int(size) for size in curve["size"].unique())
-    choices = {str(size): formats.share(size / d) for size in sizes} | {"none": "none of them"}
-    asks = "Which is the smallest of the marked sizes that gives back at least 95 % of the gain?"
+    choices = {str(size): formats.share(size / d) for size in sizes} | {"none": "none of these"}
+    asks = "What is the smallest stored size that recovers at least 95 % of the gain?"
     if rows.empty:
-        choices[UNTOLD] = "it cannot be told"
-        return Question(asks, choices, UNTOLD, "Fine-tuning gained nothing here that a share could be told of.")
+        choices[UNTOLD] = "fine-tuning gained nothing"
+        return Question(
+            asks, choices, UNTOLD, "Fine-tuning did not improve on the base model, so there is no gain to recover."
+        )
     enough = rows[rows["value"] >= ENOUGH]
     shown = (rows if enough.empty else enough).iloc[-1 if enough.empty else 0]
     answer = "none" if enough.empty else str(int(shown["size"]))
     interval = f"95{formats.SPACE}%: {formats.percent_interval(shown['low'], shown['high'], 0)}"
-    only = "Even the largest, " if enough.empty else ""
-    why = f"{only}{formats.share(shown['size'] / d)} gives back {formats.percent(shown['value'], 0)} ({interval})."
+    only, comma = ("Even the largest, ", ",") if enough.empty else ("", "")
+    why = f"{only}{formats.share(shown['size'] / d)}{comma} recovers {formats.percent(shown['value'], 0)} ({interval})."
     if shown["low"] < ENOUGH <= shown["high"]:
-        why += " The interval holds 95 %: with other test sentences another size might come first."
+        why += " The interval includes 95 %, so other test sentences might give another size."
     return Question(asks, choices, answer, why)
 
 
@@ -116,27 +119,29 @@ def fullest_layer(layers: pd.DataFrame) -> Question:
     best = [layer for layer, share in counts.items() if share == most]
     even = list(np.linspace(0, len(counts) - 1, min(MOST_LAYERS, len(counts))).round().astype(int))
     offered = sorted({list(counts)[i] for i in even} | set(best[:1])) if counts else []
-    choices = {str(layer): f"layer {layer}" for layer in offered} | {UNTOLD: "no single one: they are equal"}
+    choices = {str(layer): f"layer {layer}" for layer in offered} | {UNTOLD: "they are equal"}
     shares = ", ".join(f"{formats.percent(counts[layer])} in layer {layer}" for layer in offered)
     even_share = formats.percent(1 / max(len(counts), 1))
-    why = f"Of the region's entries lie {shares}; spread evenly over all layers it would be {even_share} in each."
-    asks = "In which layer do most of the region's entries lie? (The table under the map counts them.)"
-    return Question(asks, choices, str(best[0]) if len(best) == 1 else UNTOLD, why if counts else "It has no layers.")
+    why = f"The region's entries: {shares}. An even spread would put {even_share} in each layer."
+    asks = "Which layer holds most of the region? (See the bars beside the map.)"
+    return Question(
+        asks, choices, str(best[0]) if len(best) == 1 else UNTOLD, why if counts else "The model has no layers."
+    )
 
 
 def calibrated(scores: Scores) -> Question:
     """Whose confidence is nearer to the truth, by the paired interval of the difference in ECE."""
-    why = sentences.calibration(scores)
-    scaled = scores.scaled_differences.get("ece")
+    values = [scores.states[state]["ece"].value for state in ("grafted", "finetuned")]
+    difference, scaled = scores.differences.get("ece"), scores.scaled_differences.get("ece")
+    why = _compared("ece", ("Graft", values[0]), ("fine-tuned", values[1]), difference)
     if scaled is not None and scaled.value is not None:
-        rival = sentences.RIVALS["temperature"]
         decided = sentences.verdict("ece", scaled)
-        than = f"it is {decided} calibrated" if decided != NO_DIFFERENCE else "no difference can be told"
-        why += f" Against {rival}, a fairer rival, {than} ({sentences.metric_difference('ece', scaled)})."
+        change = sentences.metric_difference("ece", scaled)
+        why += f" Against the temperature-scaled fine-tuned model, a fairer rival: {decided} ({change})."
     return Question(
-        "Whose confidence is nearer to how often it is right (which has the lower ECE)?",
-        {"grafted": "the graft's", "finetuned": "the fine-tuned model's", UNTOLD: "it cannot be told"},
-        _winner("ece", scores.differences.get("ece"), "grafted", "finetuned"),
+        "Which model's confidence is closer to its accuracy (lower ECE)?",
+        {"grafted": "the graft's", "finetuned": "the fine-tuned model's", UNTOLD: NO_DIFFERENCE},
+        _winner("ece", difference, "grafted", "finetuned"),
         why,
     )
 
@@ -147,8 +152,8 @@ def elsewhere(scores: Scores, metric: str, where: str) -> Question:
     values = [estimate.value if estimate else None for estimate in estimates]
     difference = scores.differences.get(metric)
     return Question(
-        f"On the other sentences ({where}): which is right more often?",
-        {"grafted": "the graft", "finetuned": "the fine-tuned model", UNTOLD: "it cannot be told"},
+        f"Which model is more accurate on the other domain ({where})?",
+        {"grafted": "the graft", "finetuned": "the fine-tuned model", UNTOLD: NO_DIFFERENCE},
         _winner(metric, difference, "grafted", "finetuned"),
         _compared(metric, ("Graft", values[0]), ("fine-tuned", values[1]), difference),
     )
@@ -156,20 +161,22 @@ def elsewhere(scores: Scores, metric: str, where: str) -> Question:
 
 def share_recovered(record: RunRecord | None) -> Question:
     """How much of the gain a region gives back; of a run that is not made yet, nothing can be said."""
-    asks = "Guess: how much of what fine-tuning gained will your region give back?"
+    asks = "Guess: how much of the gain will your region recover?"
     bounds = {"less": (-np.inf, HALF), "much": (HALF, ENOUGH), "all": (ENOUGH, np.inf)}
     choices = {
-        "less": "less than half", "much": "half to 95 %", "all": "95 % or more", UNTOLD: "it cannot be told: no gain",
+        "less": "less than half", "much": "half to 95 %", "all": "95 % or more", UNTOLD: "there is no gain to recover",
     }  # fmt: skip
     if record is None:
-        return Question(asks, choices, None, "It is checked when your run is finished.")
+        return Question(asks, choices, None, "It is checked when your run finishes.")
     scores = next((record.metrics[split] for split in ("test", "validation") if split in record.metrics), None)
     estimate = scores.recovered if scores else None
     if estimate is None or estimate.value is None:
-        return Question(asks, choices, UNTOLD, "Fine-tuning gained nothing here that a share could be told of.")
+        return Question(
+            asks, choices, UNTOLD, "Fine-tuning did not improve on the base model, so there is no gain to recover."
+        )
     answer = next(name for name, (low, high) in bounds.items() if low <= estimate.value < high)
     interval = f"95{formats.SPACE}%: {formats.percent_interval(estimate.low, estimate.high, 0)}"
-    return Question(asks, choices, answer, f"It gives back {formats.percent(estimate.value, 0)} ({interval}).")
+    return Question(asks, choices, answer, f"It recovers {formats.percent(estimate.value, 0)} ({interval}).")
 
 
 def _winner(metric: str, difference: Estimate | None, first: str, second: str) -> str:
@@ -198,10 +205,14 @@ def ask_question(name: str, question: Question) -> None:
     if st.session_state.get(key) not in names:
         st.session_state[key] = checked[name][0] if name in checked and checked[name][0] in names else None
     with st.container(border=True, key="tour-question"):
-        label = f"**{question.asks}**"
-        chosen = st.radio(label, names, key=key, format_func=lambda c: question.choices[c], horizontal=True)
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            chosen = st.radio(
+                f"**{question.asks}**", names, key=key, format_func=lambda c: question.choices[c], horizontal=True,
+                help=CLAIMED, width="stretch",
+            )  # fmt: skip
+            is_revealed = st.button("Reveal", key=f"tour.reveal.{name}", icon=":material/visibility:")
         answer = chosen or NOT_CHOSEN
-        if st.button("Reveal", key=f"tour.reveal.{name}", icon=":material/visibility:"):
+        if is_revealed:
             checked[name] = (answer, None)
         if name in checked and answer == checked[name][0]:
             counts = question.answer is not None and answer != NOT_CHOSEN
@@ -238,4 +249,4 @@ def _show_verdict(question: Question, answer: str) -> None:
     elif answer == question.answer:
         st.success(f"**Right.** {question.why}", icon=":material/check_circle:")
     else:
-        st.warning(f"**Not so:** {right}. {question.why}", icon=":material/cancel:")
+        st.warning(f"**Not quite:** {right}. {question.why}", icon=":material/cancel:")

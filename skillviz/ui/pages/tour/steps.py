@@ -18,6 +18,7 @@ from streamlit.delta_generator import DeltaGenerator
 from skillviz.core import formats
 from skillviz.core.bins import BINS
 from skillviz.core.intervals import recovered_gain, wilson
+from skillviz.core.metrics import metric_row
 from skillviz.core.scores import confidence, correct, probabilities
 from skillviz.runs.metrics import estimate as as_estimate
 from skillviz.runs.metrics import positive
@@ -28,7 +29,7 @@ from skillviz.show.glossary import about
 from skillviz.show.interpolation import EXACT, NEAREST, STORED
 from skillviz.show.interpolation_grid import FINETUNED, GRAFT, Grid, estimate, point_of
 from skillviz.show.surgery import Grafted
-from skillviz.ui import address, cache, cards, controls, live, page
+from skillviz.ui import address, cache, cards, controls, live, page, presenter
 from skillviz.ui.cards import STATES as MARKS
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.interpolation.view import grid_of, levels
@@ -45,7 +46,8 @@ WORD = re.compile(r"\w+")
 WAY, SHIFT = "tour.way", "tour.shift"
 GRID = range(0, 101, 5)  # percent of the way
 TITLES = {"pretrained": "Pre-trained", "grafted": "Graft", "finetuned": "Fine-tuned"}
-NUMBER = 104  # pixels
+HEIGHT = 340  # pixels of a figure: with it a step fits a window of 1280 by 720
+MAP_HEIGHT = 380  # larger still in presenter mode, as its cells hold numbers
 SIZE = "tour.size"
 BETWEEN = 2  # sizes offered between two stored ones, where the models are asked
 KEEP = "tour.keep"
@@ -84,7 +86,7 @@ def _sentence_box(examples: Sequence[Sample]) -> str:
     """The control: an example of the task to begin with, which can be changed or typed over."""
     if examples and address.current(SENTENCE) is None:
         address.remember(SENTENCE, examples[0].text)
-    words = controls.typed(SENTENCE, "Sentence (change it, then press Enter)", most=LONGEST, placeholder="Type one")
+    words = controls.typed(SENTENCE, "Sentence (edit it, then press Enter)", most=LONGEST, placeholder="Type one")
     if examples:
         texts = [one.text for one in examples]
         following = texts[(texts.index(words) + 1) % len(texts) if words in texts else 0]
@@ -108,7 +110,7 @@ def _show_answers(demo: DemoRun, words: str, sample: Sample | None, logits: dict
     """Both answers in words, what the label says, and which words the world does not know."""
     st.markdown(f"{surgery.predicted(surgery.typed_probabilities(logits, ENDS), demo.run.labels)}.")
     label = text.plain(demo.run.labels[sample.label]) if sample else ""
-    st.caption(f"A test sentence; its label says: {label}. Scores as stored." if sample else "Asked of the models.")
+    st.caption(f"A test sentence, labeled {label}. Stored scores." if sample else "Computed live.")
     known = cache.vocabulary(demo.run.spec.base)
     strange = [word for word in WORD.findall(words) if known and word.lower() not in known]
     if note := unknown_words(list(dict.fromkeys(strange))):
@@ -119,9 +121,11 @@ def draw_wise_ft(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> 
     """WiSE-FT on the task's own examples; None where the run has stored nothing of the way."""
     grid, task = grid_of(demo.run), demo.task.name
     with left:
-        alpha = _alpha_slider(WAY, "Way from the pre-trained to the fine-tuned model")
+        alpha = _alpha_slider(WAY, "Mixing weight, from the pre-trained to the fine-tuned model")
         points = _chosen_point(demo, grid, {task: None}, FINETUNED, alpha, WAY)
-    exhibit = interpolation.paths(points, [task], demo.task.metric, levels(demo.run, demo.task.metric), theme())
+    exhibit = interpolation.paths(
+        points, [task], demo.task.metric, levels(demo.run, demo.task.metric), theme(), presenter.unenlarged(HEIGHT)
+    )
     reads = "0 % is the pre-trained model, 100 % the fine-tuned one. The band is the 95 % interval over sentences."
     with right:
         show(replace(exhibit, reads=reads), demo.run.id)
@@ -134,7 +138,7 @@ def draw_wise_graft(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) 
         return None
     grid, task, other = grid_of(demo.run), demo.task.name, demo.other.name
     with left:
-        alpha = _alpha_slider(SHIFT, "Way from the pre-trained model to the graft")
+        alpha = _alpha_slider(SHIFT, "Mixing weight, from the pre-trained model to the graft")
         points = _chosen_point(demo, grid, {task: None, other: demo.other.named}, GRAFT, alpha, SHIFT)
         st.caption(small_shift(demo))
     size = demo.record.size or 1
@@ -145,7 +149,14 @@ def draw_wise_graft(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) 
     shown = pd.concat(lines, ignore_index=True)
     with right:
         show(
-            interpolation.paths(shown, [task, other], demo.task.metric, levels(demo.run, demo.task.metric), theme()),
+            interpolation.paths(
+                shown,
+                [task, other],
+                demo.task.metric,
+                levels(demo.run, demo.task.metric),
+                theme(),
+                HEIGHT,
+            ),
             demo.run.id,
         )
     return questions.elsewhere(demo.other.scores, demo.task.metric, demo.title(other))
@@ -177,7 +188,7 @@ def _chosen_point(
         parts += [line.assign(current=False), rows.assign(current=True)]
         with place:
             st.markdown(f"**{demo.title(dataset)}**")
-            cards.estimate(metric, estimate(rows, metric))
+            cards.estimate(metric, estimate(rows, metric), title=metric_row(metric).heading)
             st.caption(interpolation.source(kind, path, nearest[0], at, demo.record.d))
     return pd.concat(parts, ignore_index=True)
 
@@ -207,7 +218,7 @@ def show_between_ends(demo: DemoRun, graft: Mapping[str, Estimate]) -> None:
     with st.container(horizontal=True):
         for state, title in TITLES.items():
             estimates = graft if state == "grafted" else demo.scores.states.get(state, {})
-            with st.container(width=NUMBER, gap=None):
+            with st.container(width="content", gap=None):
                 cards.estimate(metric, estimates.get(metric), title=title, helps=state == "pretrained")
 
 
@@ -220,12 +231,12 @@ def draw_region(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Q
         size = _size(demo, sizes)
         is_stored = size in sizes
         row = _stored_estimates(stored, size) if is_stored else _live_estimates(demo, size)
-        _recovered(demo, size, row, "Stored" if is_stored else "Asked of the models")
+        _recovered(demo, size, row, "Stored" if is_stored else "Computed live")
         st.caption(larger_share(demo))
     with right:
         by_chance = _random_curve(demo)
         lines = pd.concat([stored, by_chance], ignore_index=True) if len(by_chance) else stored
-        show(tour.sizes(lines, demo.record, demo.split, size, row, theme()), demo.run.id)
+        show(tour.sizes(lines, demo.record, demo.split, size, row, theme(), presenter.unenlarged(HEIGHT)), demo.run.id)
     return questions.smallest(stored, demo.record.d or 1)
 
 
@@ -243,7 +254,7 @@ def _size(demo: DemoRun, stored: list[int]) -> int:
     if len(offered) < 2:
         return offered[0]
     return controls.steps(
-        SIZE, "Region size, of all graftable entries", offered, offered[0],
+        SIZE, "Region size, share of the graftable parameters", offered, offered[0],
         shown=lambda s: formats.share(s / d) + (", stored" if s in stored else ""), help=about("size"),
     )  # fmt: skip
 
@@ -271,7 +282,7 @@ def _live_estimates(demo: DemoRun, size: int) -> dict[str, Estimate] | None:
 def _recovered(demo: DemoRun, size: int, row: Mapping[str, Estimate] | None, source: str) -> None:
     """The graft between the two ends, and how much of the gain it gives back."""
     if row is None:
-        st.caption("The marked sizes are stored; choose one of them.")
+        st.caption("Choose one of the stored sizes.")
         return
     show_between_ends(demo, row)
     gain = row.get("recovered")
@@ -279,7 +290,7 @@ def _recovered(demo: DemoRun, size: int, row: Mapping[str, Estimate] | None, sou
     if gain is not None and gain.value is not None:
         interval = f"95{formats.SPACE}%: {formats.percent_interval(gain.low, gain.high, 0)}"
         st.markdown(
-            f"{formats.counted(size, 'entry')}, {formats.share(size / d)}, give back "
+            f"{formats.counted(size, 'entry')}, {formats.share(size / d)}, recover "
             f"**{formats.percent(gain.value, 0)}** "
             f"({interval}) of the gain.",
             help=about("recovered"),
@@ -299,7 +310,7 @@ def draw_place(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Qu
     """A part of the region, grafted alone: counted at once, scored by the models."""
     with left:
         by_name = parts(demo.layers)
-        chosen = controls.select(KEEP, "Part of the region to keep", [WHOLE, *by_name], WHOLE, shown=part_title)
+        chosen = controls.select(KEEP, "Keep only this part of the region", [WHOLE, *by_name], WHOLE, shown=part_title)
         part = by_name.get(chosen)
         with page.explained():
             table = hand_region.table_of(demo.run)
@@ -308,7 +319,7 @@ def draw_place(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Qu
             region = hand_region.hand_region_of(demo.run, expression, table)
         _part_numbers(demo, expression, region.size)
     with right:
-        show(surgery.layout(region.layers, theme()), demo.run.id)
+        show(surgery.layout(region.layers, theme(), MAP_HEIGHT), demo.run.id)
     return questions.fullest_layer(demo.layers)
 
 
@@ -334,7 +345,7 @@ def _part_numbers(demo: DemoRun, expression: Mapping[str, Any], size: int) -> No
     if size in (0, whole):
         show_between_ends(demo, demo.scores.states.get("grafted" if size else "pretrained", {}))
         st.caption(
-            "The whole region, as stored." if size else "Nothing of the region lies there: the graft is the base."
+            "The whole region, as stored." if size else "No part of the region is there: the graft is the base model."
         )
         return
     st.caption(f"Kept: {formats.count(size)} of {formats.counted(whole, 'entry')} ({formats.percent(size / whole)}).")
@@ -344,7 +355,7 @@ def _part_numbers(demo: DemoRun, expression: Mapping[str, Any], size: int) -> No
     show_between_ends(demo, scores.scores["grafted"])
     if surgery.REGION in scores.logits:
         st.markdown(surgery.compared(scores, demo.task, demo.task.metric), help=about("paired"))
-    st.caption(f"Asked of the models; {formats.counted(scores.n, 'sentence')} of the {demo.split} set.")
+    st.caption(f"Computed live; {formats.counted(scores.n, 'sentence')} of the {demo.split} set.")
 
 
 def draw_confidence(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question:
@@ -353,11 +364,11 @@ def draw_confidence(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) 
     bins = measures.reliability_bins(logits, labels, BINS, False)
     with left:
         lowest = round(100 / max(len(demo.run.labels), 1))
-        least = controls.whole(SURE, "At least so sure, %", lowest, MOST, 90, help=about("confidence")) / 100
+        least = controls.whole(SURE, "Minimum confidence, %", lowest, MOST, 90, help=about("confidence")) / 100
         table = sure_answers(logits, labels, least)
         _show_claims(table, len(labels))
     with right:
-        show(tour.sureness(bins, least, theme()), demo.run.id)
+        show(tour.sureness(bins, least, theme(), presenter.unenlarged(HEIGHT)), demo.run.id)
     return questions.calibrated(demo.scores)
 
 
@@ -396,66 +407,64 @@ def text_two_models(demo: DemoRun) -> str:
     entry = demo.entry(demo.task.name)
     task = f"*{text.plain(entry.asks)}*" if entry else demo.title(demo.task.name)
     return (
-        "The **pre-trained** model has read many sentences and learned to guess missing words. **Fine-tuning** showed "
-        f"a copy of it {demo.task.counts.get('train', 0):,} sentences with their answers, for one task: {task} "
-        "The two models differ in nothing but the values of their parameters. Change the sentence and see what each "
-        "says."
+        "The **pre-trained** model learned to guess missing words. **Fine-tuning** trained a copy of it on "
+        f"{demo.task.counts.get('train', 0):,} labeled sentences of one task: {task} "
+        "The two models differ only in the values of their parameters. Edit the sentence and compare their answers."
     )
 
 
 def text_path(demo: DemoRun) -> str:
     """Step 2."""
     return (
-        f"Fine-tuning moved the parameters, by {demo.moved:.2g} on average. The slider walks that way: at 0 % "
-        "all of them have their pre-trained values, at 100 % their fine-tuned ones. Every point between is a "
-        "model too, made without any training (**WiSE-FT**). Look for where the skill appears."
+        f"Fine-tuning changed each parameter by {demo.moved:.2g} on average. At 0 % all parameters have their "
+        "pre-trained values, at 100 % their fine-tuned values. Every point in between is a model too, without any "
+        "training (**WiSE-FT**). Move the slider: where does the skill appear?"
     )
 
 
 def text_region(demo: DemoRun) -> str:
     """Step 3."""
     return (
-        "Now we copy the fine-tuned values of *some* parameters into the pre-trained model and leave all others alone. "
-        "That model is a **graft**, the copied entries are its **region**, and nothing is trained. "
-        "The slider sets how many entries are copied, chosen by a search. How few are enough?"
+        "Copy the fine-tuned values of only *some* parameters onto the pre-trained model. The result is a **graft**, "
+        "and the copied parameters are its **region**. Nothing is trained. A search chose which parameters to copy; "
+        "the slider sets how many. How few are enough?"
     )
 
 
 def text_place(demo: DemoRun) -> str:
     """Step 4."""
     return (
-        f"The map shows where the region's {formats.count(demo.record.size)} entries lie. "
-        "Keep only those in one part of the model, and graft nothing else. The numbers show what that part can do. "
-        "Does one part carry the skill alone?"
+        f"The map shows where the region's {formats.count(demo.record.size)} entries are. "
+        "Keep only one part of the region and graft nothing else. The scores show what that part does. "
+        "Is one part enough?"
     )
 
 
 def text_confidence(demo: DemoRun) -> str:
     """Step 5."""
     return (
-        "A model also says how sure it is. It is **calibrated** when, of all answers that it is 90 % sure of, 90 % are "
-        "right. The slider keeps only the answers that are at least so sure. Compare how sure they claim to be with "
-        "how often they are right."
+        "Every answer comes with a confidence. A model is **calibrated** if 90 % of the answers it gives with 90 % "
+        "confidence are right. The slider keeps only the answers with at least that confidence. Compare the claimed "
+        "confidence with the share that is right."
     )
 
 
 def text_shift(demo: DemoRun) -> str:
     """Step 6."""
     if demo.other is None:
-        return "This run was scored on its own task alone, so there is nothing to show of another domain."
+        return "This run has scores on its own task only, so there is no other domain to show."
     return (
-        f"The models learned from *{demo.title(demo.task.name)}*. Now they read "
-        f"*{demo.title(demo.other.name)}*, on which they were never trained. The slider goes from the "
-        "pre-trained model to the graft: only the region's entries move (**WiSE-Graft**). "
-        "Does what helps at home help abroad?"
+        f"The model was fine-tuned on *{demo.title(demo.task.name)}*. Here it is tested on "
+        f"*{demo.title(demo.other.name)}*, which it never saw. The slider goes from the pre-trained model to the "
+        "graft: only the region's parameters change (**WiSE-Graft**). Does the skill help there too?"
     )
 
 
 def text_yourself(demo: DemoRun) -> str:
     """Step 7."""
     return (
-        "Choose one of the small pairs and let a search find the region of its skill, on this machine. "
-        "It is a job of its own: you may close this tab, and it goes on. Make your guess while it runs."
+        "Choose a small pair and let a search find the region of its skill on this machine. "
+        "You can close this tab; the job keeps running. Make your guess while it runs."
     )
 
 
@@ -465,16 +474,16 @@ def toy_caption(demo: DemoRun) -> str:
     if world is not None and world.vocabulary and "base" in world.parameters:
         size = f"{world.parameters['base'] / 1e6:.1f} million parameters, {formats.count(world.vocabulary)} words, "
     return (
-        f"A toy: {size}sentences written by a grammar, some labelled wrongly on purpose. It shows how grafting works, "
-        "not how good a language model is."
+        f"A toy: {size}sentences from a grammar, some with wrong labels on purpose. It shows how grafting works, "
+        "not how good language models are."
     )
 
 
 def larger_share(demo: DemoRun) -> str:
     """Why its region sizes say nothing about large models."""
     return (
-        f"Not to be carried over: this small model has {formats.count(demo.record.d)} graftable entries and needs a "
-        f"larger share of them. {small_world.papers()}"
+        f"Large models need a smaller share: this one has only {formats.count(demo.record.d)} graftable parameters. "
+        f"{small_world.papers()}"
     )
 
 
@@ -483,12 +492,12 @@ def unknown_words(words: list[str]) -> str:
     if not words:
         return ""
     listed = formats.listed([f"“{text.plain(word)}”" for word in words], 5)
-    return f"The small world does not know {listed}: the models read {'it' if len(words) == 1 else 'them'} as a blank."
+    return f"Not in the vocabulary: {listed}. The models read {'it' if len(words) == 1 else 'them'} as unknown."
 
 
 def small_shift(demo: DemoRun) -> str:
     """What the other domain of the demo world is, and is not."""
     return (
-        "Both domains come from one grammar, with other words and without one misleading cue: a mild shift. Real ones "
-        "may behave differently."
+        "Both domains come from the same grammar, with different words and without one misleading cue. This shift is "
+        "mild; real ones may behave differently."
     )

@@ -18,6 +18,7 @@ from skillviz.ui.pages.tour.questions import Question
 
 STEP = "step"
 NAME = "skillviz_to_top"
+STYLE = Path(__file__).with_name("tour.css")
 
 _mount = st.components.v2.component(
     NAME, html="<span></span>", js=Path(__file__).with_name("to_top.js").read_text(encoding="utf-8")
@@ -35,11 +36,11 @@ class Step:
 
 
 STEPS = (
-    Step("Two models, one difference", ("pretrained",), steps.text_two_models, steps.draw_sentence),
-    Step("The way from one to the other", ("wise", "movement"), steps.text_path, steps.draw_wise_ft),
-    Step("How small a region carries the skill?", ("region", "graft"), steps.text_region, steps.draw_region),
-    Step("Where the region lies", ("region", "enrichment"), steps.text_place, steps.draw_place),
-    Step("Is it rightly sure?", ("ece", "confidence"), steps.text_confidence, steps.draw_confidence),
+    Step("What fine-tuning changed", ("pretrained",), steps.text_two_models, steps.draw_sentence),
+    Step("Between the base and the fine-tuned model", ("wise", "movement"), steps.text_path, steps.draw_wise_ft),
+    Step("How small can the region be?", ("region", "graft"), steps.text_region, steps.draw_region),
+    Step("Where is the skill?", ("region", "enrichment"), steps.text_place, steps.draw_place),
+    Step("Is the model's confidence justified?", ("ece", "confidence"), steps.text_confidence, steps.draw_confidence),
     Step("In another domain", ("ood", "wise"), steps.text_shift, steps.draw_wise_graft),
     Step("Do it yourself", ("localizer", "seed"), steps.text_yourself, job.draw),
 )
@@ -61,17 +62,29 @@ def current() -> int:
     return number
 
 
-def progress(number: int) -> None:
-    """How far the reader has come, and how many answers were right."""
-    words = f"Step {number} of {len(STEPS)}"
-    st.progress(number / len(STEPS), " · ".join(filter(None, [words, questions.score()])))
+def bar(number: int) -> None:
+    """How far the reader has come, how many answers were right, and the buttons: back, next, present, begin anew."""
+    words, last = f"Step {number} of {len(STEPS)}", number == len(STEPS)
+    with st.container(horizontal=True, vertical_alignment="center", key="tour-bar"):
+        st.button("Back", on_click=_go, args=(number - 1,), disabled=number == 1, shortcut="Left")
+        st.progress(number / len(STEPS), " · ".join(filter(None, [words, questions.score()])))
+        st.button(
+            "Next", on_click=_go, args=(number + 1,), disabled=last, type="secondary" if last else "primary",
+            shortcut="Right",
+        )  # fmt: skip
+        presenter.enter()
+        st.button(
+            "Start over", on_click=reset, type="tertiary", icon=":material/restart_alt:",
+            help="Clears answers and choices.",
+        )  # fmt: skip
 
 
 def draw(number: int, demo: DemoRun) -> None:
-    """The step: heading and text, control and what follows it, question."""
+    """The step: heading and text, control and what follows it, question; all of it fits a window 720 pixels high."""
     step = STEPS[number - 1]
+    st.html(STYLE)
     st.markdown(f"## {step.title}", help=about(*step.words))
-    left, right = st.columns([2, 3], gap="medium")
+    left, right = st.columns(2, gap="medium")
     with left:
         st.markdown(step.says(demo))
     question = step.draw(demo, left, right)
@@ -81,21 +94,6 @@ def draw(number: int, demo: DemoRun) -> None:
         st.caption(steps.toy_caption(demo))
     if number == len(STEPS):
         job.further(demo)
-
-
-def buttons(number: int) -> None:
-    """Back and next, presenter mode, and the reset."""
-    with st.container(horizontal=True, key="tour-buttons"):
-        st.button("Back", on_click=_go, args=(number - 1,), disabled=number == 1, shortcut="Left")
-        last = number == len(STEPS)
-        st.button(
-            "Next", on_click=_go, args=(number + 1,), disabled=last, type="secondary" if last else "primary",
-            shortcut="Right",
-        )  # fmt: skip
-        st.space("stretch")
-        presenter.enter()
-        st.button("Begin anew", on_click=reset, icon=":material/restart_alt:", help="Forgets answers and choices.")
-    scroll_up_when_changed(str(number))
 
 
 def reset() -> None:
