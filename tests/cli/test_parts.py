@@ -12,6 +12,8 @@ from skillviz.runs.store import PARTS, Store
 from tests.cli.calls import call
 from tests.tiers import first
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def store(localized: tuple[Path, object], user_runs: Path) -> tuple[Path, str]:

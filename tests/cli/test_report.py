@@ -14,6 +14,8 @@ from tests.fake_run import fake_run
 from tests.show.reading import read
 from tests.ui.shared_store import SMALL
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def run(user_runs: Path) -> Run:

@@ -17,6 +17,8 @@ from skillviz.tasks import registry
 from skillviz.tasks.splits import load
 from tests.demo_world import naive
 
+pytestmark = pytest.mark.slow
+
 OWN = [task for task in TASKS if not task.shifted]
 NAMES = [task.name for task in TASKS]
 

@@ -24,6 +24,8 @@ from skillviz.live.client import Client
 from skillviz.live.protocol import WorkerBug
 from tests.live.conftest import MakeClient
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 60.0
 
 
@@ -152,7 +154,6 @@ def test_it_ends_when_nobody_asks(echo: MakeClient) -> None:
     assert again["x"] == 1 and again["pid"] != process.pid
 
 
-@pytest.mark.slow
 def test_asking_while_it_ends_is_answered_all_the_same(echo: MakeClient) -> None:
     """Pauses about as long as the worker waits: whether it is there, ending or gone, every answer comes."""
     client = echo(idle_seconds=0.3)

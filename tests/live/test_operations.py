@@ -31,6 +31,8 @@ from skillviz.tasks.splits import load
 from skillviz.tasks.task import Task
 from tests.tiny import tiny_task
 
+pytestmark = pytest.mark.slow
+
 TEXT = "the film was good and funny"
 
 

@@ -26,6 +26,8 @@ from skillviz.runs.store import PARTS, Store
 from skillviz.runs.tables import logit_columns
 from tests.core.problems import table_of
 
+pytestmark = pytest.mark.slow
+
 SAMPLE = 12
 
 

@@ -23,6 +23,8 @@ from skillviz.models.pair import ModelPair
 from tests.models.examples import FITTING, examples, open_pair, some_region
 from tests.reference import attribution as twin
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(("family", "readout"), FITTING)
 def test_attributions_add_up(tmp_path: Path, family: str, readout: str) -> None:
@@ -80,7 +82,6 @@ def test_integrated_gradients_equal_the_slow_twin(tmp_path: Path) -> None:
     assert np.abs(found.values + values.numpy()).max() > 1e-2  # a dropped sign would show
 
 
-@pytest.mark.slow
 def test_conductance_equals_the_slow_twin_and_captum(tmp_path: Path) -> None:
     from captum.attr import LayerConductance
 

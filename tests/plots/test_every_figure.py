@@ -14,6 +14,8 @@ from skillviz import plots
 from tests.plots.every_figure import FIGURES, NAMES, draw, draw_empty
 from tests.tiers import first
 
+pytestmark = pytest.mark.slow
+
 # A title says its unit after a comma, or what is counted or listed.
 UNIT = re.compile(r", (%|nats|points|count|index|number|L2)|^region size, %|layer \(first = 0\)|head \(first = 0\)")
 CATEGORIES = {

@@ -29,6 +29,8 @@ from tests.show.reading import Read, read
 from tests.test_arrows import PROJECT
 from tests.ui.shared_store import SMALL
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = '"><script>window.caught=1</script><img src=x onerror="window.caught=1">[a](javascript:window.caught=1)`'
 ASKED = ("overview", "region", "sparsity", "calibration", "examples", "interpolation", "transfer")
 SECTIONS = (*ASKED, "origin", "glossary")
@@ -136,7 +138,6 @@ def test_a_run_without_tables_says_what_is_missing(run: Run) -> None:
         assert f"This run stored no {words}" in found.text
 
 
-@pytest.mark.slow
 def test_two_classes_or_fourteen_and_a_tiny_test_set(tmp_path: Path) -> None:
     labels = tuple(f"class {n}" for n in range(14))
     few = {**SMALL, "n": {"validation": 15, "test": 16}}

@@ -32,6 +32,8 @@ from skillviz.studies.store import StudyFolder, list_studies
 from skillviz.tasks.project import finetuned_root
 from tests.studies.tiny_study import REGION, every_kind, few, study_of, tasks
 
+pytestmark = pytest.mark.slow
+
 Whole = tuple[StudySpec, Store, Path, Outcome]
 Small = tuple[StudySpec, Store]
 
@@ -147,7 +149,6 @@ def crashing(study: StudySpec, store: Store, draw: random.Random) -> bool:
     return True
 
 
-@pytest.mark.slow
 def test_a_study_that_ends_at_random_points_comes_to_the_same_tables(small: Small, tmp_path: Path) -> None:
     study, store, draw, attempts = small[0], Store(tmp_path / "again"), random.Random(4), 1
     while not crashing(study, store, draw):
@@ -158,7 +159,6 @@ def test_a_study_that_ends_at_random_points_comes_to_the_same_tables(small: Smal
     assert len(store.list()) == len(plan(study).runs) and not store.unreadable()
 
 
-@pytest.mark.slow
 def test_a_study_that_is_killed_comes_to_the_same_tables(small: Small, tmp_path: Path) -> None:
     (study, two), one = small, Store(tmp_path / "one")
     file = tmp_path / "study.yaml"
@@ -184,7 +184,6 @@ def test_a_study_that_is_killed_comes_to_the_same_tables(small: Small, tmp_path:
     same_tables(one, two)
 
 
-@pytest.mark.slow
 def test_two_workers_come_to_the_same_tables(small: Small, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     study, told = small[0], list[tuple[str, str]]()
     stranger = ModuleType("__main__")  # as a page's script leaves behind: a worker must not import it
@@ -202,7 +201,6 @@ def test_two_workers_come_to_the_same_tables(small: Small, store: Store, monkeyp
     assert only_study(store).record.workers == 2
 
 
-@pytest.mark.slow
 def test_members_are_made_anew_when_their_data_change(tmp_path: Path) -> None:
     from tests.studies.tiny_study import tiny_world
 

@@ -22,6 +22,8 @@ from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.step import Step
 from tests.tiny import tiny_pair, tiny_task
 
+pytestmark = pytest.mark.slow
+
 FILE = """
 name: small
 defaults:

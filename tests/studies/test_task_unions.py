@@ -23,6 +23,8 @@ from skillviz.studies import task_unions
 from skillviz.studies.paper.experiments import figure8
 from skillviz.studies.task_unions import TaskScores, TaskUnion, mean_relative_gain, passes, unions
 
+pytestmark = pytest.mark.slow
+
 ONE, TWO = "film-sentiment", "gadget-sentiment"
 
 

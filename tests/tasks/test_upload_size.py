@@ -13,6 +13,8 @@ from skillviz.errors import BadData
 from skillviz.tasks import upload_size
 from skillviz.tasks.uploaded import Upload, rows_of
 
+pytestmark = pytest.mark.slow
+
 
 def _repeated(path: Path, length: int, rows: int) -> None:
     """One text of `length` letters, `rows` times, which Parquet stores once."""

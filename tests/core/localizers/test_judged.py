@@ -20,6 +20,8 @@ from tests.core.problems import examples, learnable_problem, model_of, problem_o
 from tests.reference.searches import slow_candidates, slow_judged, slow_nested
 from tests.tiers import first
 
+pytestmark = pytest.mark.slow
+
 OPTIONS = JudgedOptions(steps=6, batch_size=4, start_share=0.2, grow_share=0.5, judged=3, examples=3)
 
 

@@ -17,6 +17,8 @@ from skillviz.core.problem import Problem
 from tests.core.problems import examples, tiny_problem
 from tests.tiers import first
 
+pytestmark = pytest.mark.slow
+
 OPTIONS: dict[str, dict[str, Any]] = {
     "stagewise": {"steps": 9, "batch_size": 5},
     "stagewise-judged": {"steps": 9, "batch_size": 3, "judged": 4},
