@@ -278,7 +278,8 @@ def test_the_causal_readout_has_no_mask_baseline_and_an_answer(
     run = live_store(readouts["causal"], tmp_path, use)
     test = asked("examples", run=run.id, look="typed", sentence="the film was good", baseline="mask")
     assert not test.exception and not test.warning
-    assert link(test)["baseline"] == "zero" and "the mask token" not in box(test, "Against").options
+    assert "baseline" not in link(test), "a readout without a mask has no baseline of it: the default is drawn"
+    assert box(test, "Against").value == "zero" and "the mask token" not in box(test, "Against").options
     layers = asked("examples", **{**link(test), "method": "layer-conductance"})
     assert not layers.exception and "(answer)" in json.dumps(drawn(layers))
 
