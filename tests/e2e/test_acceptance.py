@@ -16,6 +16,7 @@ from skillviz.runs.store import Store
 from skillviz.show.entries import demo_choice, entry_of
 from skillviz.tasks.demo_world import read_world
 from skillviz.ui.page_table import HOME, PAGES, PROJECT
+from skillviz.ui.pages.tour.view import STEPS
 from tests.e2e.conftest import settle
 
 pytestmark = pytest.mark.e2e
@@ -61,7 +62,7 @@ def test_tour_launch_watch_open_then_cancel_and_resume(address: str, store: Stor
     settle(page)
     page.get_by_role("radio").first.or_(page.locator("[data-testid='stRadio'] label").first).first.click()
     page.get_by_role("button", name="Next").click()
-    page.locator("h2", has_text="The way from one to the other").wait_for()
+    page.locator("h2", has_text=STEPS[1].title).wait_for()
     assert "step=2" in page.url
 
     page.goto(f"{address}/launch")
