@@ -113,7 +113,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def skillviz(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version and stop.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     for name, value in QUIET.items():

@@ -64,8 +64,8 @@ class SkillvizError(Exception):
 class BadInput(SkillvizError):
     """A value that was typed or given."""
 
-    title = "A value that cannot be used"
-    hint = "Change the value that the sentence names and start the run again."
+    title = "Invalid value"
+    hint = "Change that value and start the run again."
     page_hint = "Change it in the form and start again."
 
 
@@ -95,9 +95,9 @@ class BadLabelWord(BadInput):
 class BadModel(SkillvizError):
     """A model that cannot be used."""
 
-    title = "A model that cannot be used"
+    title = "This model cannot be used"
     hint = "Check both models with `python -m skillviz preflight --base ... --finetuned ...`."
-    page_hint = "Bring the model back, or choose another in the form."
+    page_hint = "Restore the model, or choose another in the form."
 
 
 class ModelNotFound(BadModel):
@@ -135,7 +135,7 @@ class NoDevice(SkillvizError):
 class LiveError(SkillvizError):
     """The worker behind the live pages could not be started, was ended, or took too long."""
 
-    hint = "Ask again; a worker that has ended is started again."
+    hint = "Try again; a stopped worker is restarted."
 
 
 class Superseded(LiveError):
@@ -184,8 +184,8 @@ class End:
 ENDS = {
     BUG: End(
         "A bug in skillviz",
-        "This is an error in skillviz, not in your input; please report it with the log of the run.",
-        "Your input is not at fault. Please report it with the log below.",
+        "This is a bug in skillviz, not in your input; please report it with the run's log.",
+        "This is a bug in skillviz, not in your input. Please report it with the log below.",
     ),
     OUT_OF_MEMORY: End(
         "Out of memory",
@@ -194,8 +194,8 @@ ENDS = {
     ),
     KILLED: End(
         "Killed",
-        "Resume it; it was ended from outside, or the machine ran out of memory or of disk.",
-        "It was ended from outside, or the machine ran out of memory or of disk. It can go on where it stopped.",
+        "Resume it: it was killed, or the machine ran out of memory or disk space.",
+        "It was killed, or the machine ran out of memory or disk space. It can resume where it stopped.",
     ),
 }
 

@@ -13,6 +13,6 @@ def loads(text: str | bytes, **options: Any) -> Any:
     except json.JSONDecodeError:
         raise
     except RecursionError:
-        raise json.JSONDecodeError("its lists or objects lie too deep in each other", "", 0) from None
+        raise json.JSONDecodeError("its lists or objects are nested too deeply", "", 0) from None
     except ValueError as error:
         raise json.JSONDecodeError(str(error), "", 0) from error

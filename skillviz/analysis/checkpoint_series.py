@@ -153,7 +153,7 @@ def _scores(shown: Sequence[Sequence[Observation]], drawn: Resampled) -> Iterato
 
 
 def _leads(shown: Sequence[Sequence[Observation]], drawn: Resampled) -> Iterator[dict[str, Any]]:
-    """The task's metric of each search's graft less that of top movement, on the same examples."""
+    """The task's metric of each search's graft minus that of top movement, on the same examples."""
     of_movement = [side for side in shown if side[0].localizer == MOVEMENT]
     for side in shown:
         if side[0].localizer not in ("", MOVEMENT) and of_movement:

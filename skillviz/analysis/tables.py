@@ -84,7 +84,7 @@ TABLES = {
             LOCALIZER, SEARCH_VARIANT, SIZE, SHARE,
             Column("a", "str", "", "a row of the table of methods"),
             Column("b", "str", "", "a row of the table of methods"), METRIC,
-            Column("value", "float64", "the metric's", "mean of a less mean of b", True), *OVER_SEEDS,
+            Column("value", "float64", "the metric's", "mean of a minus mean of b", True), *OVER_SEEDS,
             Column("over", "str", "", "what the interval is over: one of OVER"), N, SEEDS,
         )),
         Table("recovered", (
@@ -98,8 +98,8 @@ TABLES = {
             *_with_ends("accuracy", "test accuracy of the graft"), *_with_ends("ece", "test ECE of the graft"),
             *_with_ends("ece_ft", "test ECE of the fine-tuned model"),
             *_with_ends("ece_ft_scaled", "test ECE of the fine-tuned model, temperature fitted on validation"),
-            *_with_ends("ece_less_ft", "ECE of the graft less that of the fine-tuned model"),
-            *_with_ends("ece_less_scaled", "ECE of the graft less that of the temperature-scaled model"),
+            *_with_ends("ece_less_ft", "ECE of the graft minus that of the fine-tuned model"),
+            *_with_ends("ece_less_scaled", "ECE of the graft minus that of the temperature-scaled model"),
             *_with_ends("agreement", "share of test examples both models answer alike"),
             Column("over", "str", "", "what the ends of the two differences are over: one of OVER"), SEEDS, N,
         )),
@@ -129,7 +129,7 @@ TABLES = {
             Column("mode", "str", "", "naive, grafting or independent"),
             Column("stage", "int64", "", "tasks trained so far, from 1"),
             Column("stage_task", "str", "", "the task trained last"), TASK, METRIC, *SCORED,
-            Column("change", "float64", "the metric's", "value less that right after the task's own stage", True),
+            Column("change", "float64", "the metric's", "value minus the value right after the task's own stage", True),
             Column("change_debiased", "float64", "the metric's", "of a calibration error: debiased", True),
             Column("change_low", "float64", "the metric's", "lower end, paired by example", True),
             Column("change_high", "float64", "the metric's", "upper end", True), N,
@@ -175,7 +175,7 @@ TABLES = {
         Table("checkpoints", (
             ID_TASK, Column("step", "int64", "steps", "fine-tuning steps so far; of these the best check is kept"),
             Column("what", "str", "", "pretrained, finetuned or grafted: its score; needed: share of the parameters "
-                   "that recovers the gain; lead: graft less that of top movement; shared: of the last region"),
+                   "that recovers the gain; lead: graft minus that of top movement; shared: of the last region"),
             LOCALIZER, SIZE, SHARE, METRIC, *SCORED, *CHANCE,
             Column("seeds", "int64", "", "mask seeds"), N,
         )),

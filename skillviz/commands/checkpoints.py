@@ -138,7 +138,7 @@ def steps_of(folders: list[str]) -> dict[int, str]:
     numbers = [re.search(r"(\d+)$", folder.rstrip("/")) for folder in named]
     steps = [int(number[1]) if number else place for place, number in enumerate(numbers, start=1)]
     if len(set(steps)) < len(steps):
-        raise BadInput(f"two checkpoints are of one step: {', '.join(named)}; name each step's folder once.")
+        raise BadInput(f"two checkpoints have the same step: {', '.join(named)}; name each step's folder once.")
     if len(named) == 1:
         raise BadInput(
             f"'{named[0]}' holds no checkpoint-<step> folders; give the folder above them, or two or more checkpoints."
@@ -160,7 +160,7 @@ def _localized(specs: dict[int, RunSpec], store: Store) -> dict[int, Run]:
     for step, spec in specs.items():
         run = known.get(spec.key())
         if run is not None and not RunArtifact(spec).changes(run, store, session):
-            note(f"step {step:,}: run {run.id} is there already.")
+            note(f"step {step:,}: run {run.id} already exists.")
         else:
             with progress_bar(f"step {step:,}") as advance, gently(reporter(advance)) as progress:
                 run = produce(spec, store, progress, session)

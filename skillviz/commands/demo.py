@@ -37,10 +37,10 @@ def demo() -> None:
 def build(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The world's folder.")] = Path("demo_world"),
     runs_dir: Annotated[
-        Path, typer.Option("--runs-dir", metavar="DIR", help="The folder of the runs that belong to it.")
+        Path, typer.Option("--runs-dir", metavar="DIR", help="The folder of its runs.")
     ] = Path("cached_runs"),
-    seed: Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="Seed of everything that is drawn.")] = 0,
-    only: Annotated[Stage | None, typer.Option("--only", help="Make this stage anew, and no other.")] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="Seed of every random draw.")] = 0,
+    only: Annotated[Stage | None, typer.Option("--only", help="Rebuild only this stage.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Make the demo world from nothing; started again, it goes on with the first stage that is not finished.

@@ -37,7 +37,7 @@ def evaluate(
     dtype: options.Dtype = options.DtypeName.float32,
     force: Annotated[
         bool,
-        typer.Option("--force", rich_help_panel=options.WHERE, help="Take a base that the graft was not made for."),
+        typer.Option("--force", rich_help_panel=options.WHERE, help="Accept a base that the graft was not made for."),
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:

@@ -44,9 +44,9 @@ def sentence_for(error: BaseException) -> str | None:
         return f"OutOfMemory: the device's memory ran out. {ENDS[OUT_OF_MEMORY].hint}"
     if is_disk_full(error):
         where = getattr(error, "filename", None) or "the result"
-        return f"DiskFull: no space is left to write {where}; free some and repeat."
+        return f"DiskFull: no space is left to write {where}; free some and try again."
     if isinstance(error, OSError) and error.errno in UNUSABLE and error.filename:
         return (
-            f"BadInput: {error.filename} cannot be used ({error.strerror}); name another place that you can write to."
+            f"BadInput: {error.filename} cannot be used ({error.strerror}); name a place that you can write to."
         )
     return None

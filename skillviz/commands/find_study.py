@@ -87,7 +87,7 @@ def place(at: Snapshot, runs_dir: Path | None) -> str:
     """Sentences on where the study is and which tables it has there."""
     folder = at.folder
     if folder is None:
-        return f"It was not begun in {at.store.root}."
+        return f"It was not started in {at.store.root}."
     whence = "It ships with skillviz" if ships(at.store, runs_dir) else "It is"
     tables = f"with the tables {', '.join(folder.tables())}" if folder.tables() else "without tables yet"
     sentence = f"{whence} in {folder.path}, {tables}."
@@ -112,7 +112,7 @@ def table(study: StudySpec, store: Store, name: str | None, is_paired: bool) -> 
     if folder is None or not folder.tables():
         raise BadInput(f"the study '{study.name}' has no tables in {store.root} yet; make them with `study run`.")
     if folder.record.key != plan(study).key:
-        note(f"The tables of '{study.name}' are of the file as it was before; `study run` makes them anew.")
+        note(f"The tables of '{study.name}' are of the file as it was before; `study run` rebuilds them.")
     if is_paired or name:
         return folder.table(name or DIFFERENCES)
     return folder.table(SCORES if SCORES in folder.tables() else folder.tables()[0])  # the main one is made first
@@ -156,9 +156,9 @@ def _unknown(given: str, stores: Sequence[Store]) -> str:
     """What to tell of a text that is neither a file nor a name."""
     names = ", ".join(known(stores)) or "none"
     if given.lower().endswith(SUFFIXES) or "/" in given:
-        return f"there is no study file {given}; name a YAML file that is there, or a stored study: {names}."
+        return f"there is no study file {given}; name an existing YAML file, or a stored study: {names}."
     return (
-        f"'{given}' is neither a stored study nor a study file; stored: {names}. A YAML file of your own will do too."
+        f"'{given}' is neither a stored study nor a study file; stored: {names}. You can also give your own YAML file."
     )
 
 

@@ -78,7 +78,7 @@ Mode = Annotated[
         "--mode",
         metavar="|".join(MODES),
         rich_help_panel=options.SEARCH,
-        help="Of continual: everything moves at every stage, or each stage only what --regions gives it.",
+        help="For continual: train everything at every stage, or only the stage's region (--regions).",
     ),
 ]
 Regions = Annotated[
@@ -87,7 +87,7 @@ Regions = Annotated[
         "--regions",
         metavar="RUN|FILE",
         rich_help_panel=options.SEARCH,
-        help="Of continual: one a task, in their order.",
+        help="For continual: one per task, in order.",
     ),
 ]
 Optimizer = Annotated[
@@ -96,7 +96,7 @@ Optimizer = Annotated[
         "--optimizer",
         metavar="|".join(OPTIMIZERS),
         rich_help_panel=options.SEARCH,
-        help="Of multi-task and continual. Default: sgd.",
+        help="For multi-task and continual. Default: sgd.",
     ),
 ]
 GridName = Annotated[
@@ -137,7 +137,7 @@ def finetune(
         typer.Option(
             "--readout",
             rich_help_panel=options.MODELS,
-            help="What is trained to answer: the classification head (head), the label words at the mask (prompt), "
+            help="What is trained: the classification head (head), the label words at the mask (prompt), "
             "or the answers after the prompt (causal).",
         ),
     ] = options.ReadoutName.head,
@@ -166,7 +166,7 @@ def finetune(
             "--lr",
             metavar="X",
             rich_help_panel=options.SEARCH,
-            help=f"Learning rate. Default: {default_rates()}; small models want larger ones.",
+            help=f"Learning rate. Default: {default_rates()}; small models need larger ones.",
         ),
     ] = None,
     seed: Annotated[
@@ -213,7 +213,7 @@ def finetune(
     ] = False,
     force: Annotated[
         bool,
-        typer.Option("--force", rich_help_panel=options.SEARCH, help="Take a region that was found on another base."),
+        typer.Option("--force", rich_help_panel=options.SEARCH, help="Accept a region that was found on another base."),
     ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", rich_help_panel=options.WHERE, help="Replace a folder that is not empty.")

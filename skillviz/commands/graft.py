@@ -16,7 +16,7 @@ from skillviz.tasks.project import expanded
 
 ModelNow = Annotated[
     str | None,
-    typer.Option(metavar="MODEL", help="Where the model is now, if not where the run found it.", show_default=False),
+    typer.Option(metavar="MODEL", help="Where the model is now, if it has moved.", show_default=False),
 ]
 
 
@@ -28,7 +28,7 @@ def export(
     base: ModelNow = None,
     finetuned: ModelNow = None,
     runs_dir: options.RunsDir = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Write a run's region with its fine-tuned values as one small file, which turns the base into the skilled model.
@@ -70,7 +70,7 @@ def apply(
     ],
     force: Annotated[
         bool,
-        typer.Option("--force", rich_help_panel=options.WHERE, help="Take a base that the graft was not made for."),
+        typer.Option("--force", rich_help_panel=options.WHERE, help="Accept a base that the graft was not made for."),
     ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", rich_help_panel=options.WHERE, help="Replace a folder that is not empty.")

@@ -15,7 +15,7 @@ from skillviz.jobs.job import Job, JobProgress
 from skillviz.runs.store import Store, store_root
 
 app = typer.Typer(
-    help="List, watch, cancel and resume localizations and studies that run on their own.", no_args_is_help=True
+    help="List, watch, cancel and resume localizations and studies that run in the background.", no_args_is_help=True
 )
 JobName = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's id, or the beginning of one; or the name of a study.")
@@ -36,7 +36,7 @@ def list_jobs(
     rows = [_row(job, progress[job.name]) for job in shown]
     print_rows("", ["run", "status", "where", "how far", "left", "why"], rows)
     if not rows:
-        say(f"Nothing waits or runs in {store.root}; `python -m skillviz localize --detach ...` starts a job.")
+        say(f"No job is queued or running in {store.root}; `python -m skillviz localize --detach ...` starts a job.")
     if as_json:
         lists = {"jobs": "run", "studies": "study"}
         print_json(
@@ -81,7 +81,7 @@ def resume(run: JobName, runs_dir: options.RunsDir = None) -> None:
 def log(
     run: JobName,
     runs_dir: options.RunsDir = None,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, metavar="N", help="How many, from the end.")] = 50,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, metavar="N", help="How many lines, counted from the end.")] = 50,
 ) -> None:
     """Print the end of a run's or study's log."""
     say(jobs.log_tail(Store(store_root(runs_dir)), run, lines))

@@ -137,7 +137,7 @@ def localize(
         typer.Option(
             "--detach",
             rich_help_panel=options.WHERE,
-            help="Start it as a job of its own, print the run's id and return; `jobs watch RUN` follows it.",
+            help="Start it as a background job, print the run's id and return; `jobs watch RUN` follows it.",
         ),
     ] = False,
     as_json: options.AsJson = False,
@@ -183,7 +183,7 @@ def localize(
 def start_job(spec: RunSpec, store: Store, as_json: bool) -> None:
     """Starts the run as a job and prints its id, alone on the last line."""
     job = jobs.start(spec, store)
-    note(f"Follow it with `python -m skillviz jobs watch {job.run_id}`; it goes on without this terminal.")
+    note(f"Follow it with `python -m skillviz jobs watch {job.run_id}`; it keeps running without this terminal.")
     if as_json:
         print_json({"run_id": job.run_id, "status": job.status, "path": str(job.path)})
     else:
@@ -196,7 +196,7 @@ def read_options(pairs: list[str]) -> dict[str, Any]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not (name and equals):
-            raise BadInput(f"'{pair}' is not an option; write --option NAME=VALUE, as --option examples=512.")
+            raise BadInput(f"'{pair}' is not an option; write --option NAME=VALUE, such as --option examples=512.")
         try:
             values[name.replace("-", "_")] = json_text.loads(value)
         except ValueError:

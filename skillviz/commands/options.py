@@ -98,12 +98,12 @@ Device = Annotated[
         rich_help_panel=WHERE,
         metavar="auto|cpu|cuda|cuda:N",
         callback=device_name,
-        help="auto takes a CUDA device where there is one.",
+        help="auto uses a CUDA device if there is one.",
     ),
 ]
 Dtype = Annotated[
     DtypeName,
-    typer.Option("--dtype", rich_help_panel=WHERE, help="Hold weights in this dtype; float32 is exact, bfloat16 lean."),
+    typer.Option("--dtype", rich_help_panel=WHERE, help="Data type of the weights: float32 is exact, bfloat16 takes half the memory."),
 ]
 RunsDir = Annotated[
     Path | None,
@@ -116,7 +116,7 @@ RunsDir = Annotated[
 ]
 CsvFile = Annotated[
     Path | None,
-    typer.Option("--out", "-o", metavar="FILE", rich_help_panel=WHERE, help="Write the table here too, as CSV."),
+    typer.Option("--out", "-o", metavar="FILE", rich_help_panel=WHERE, help="Also write the table to this CSV file."),
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", rich_help_panel=WHERE, help="Print one JSON object as the last line of stdout.")

@@ -50,7 +50,7 @@ def parts(
         int, typer.Option("--draws", min=0, max=100, metavar="K", help="Random controls of each part.")
     ] = DRAWS,
     seed: Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="Seed of the random controls.")] = 0,
-    again: Annotated[bool, typer.Option("--again", help="Score anew what is stored already.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Score again what is already stored.")] = False,
     runs_dir: options.RunsDir = None,
     out: options.CsvFile = None,
     as_json: options.AsJson = False,

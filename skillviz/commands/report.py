@@ -24,7 +24,7 @@ def report(
         "report.html"
     ),
     runs_dir: options.RunsDir = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", "--force", help="Replace a file that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", "--force", help="Replace an existing file.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Write the whole run as one HTML file that needs no network to be read: every figure, table and word explained.

@@ -26,7 +26,7 @@ RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beg
 @app.command("list")
 def list_runs(
     runs_dir: options.RunsDir = None,
-    every: Annotated[bool, typer.Option("--all", help="Also queued, running, failed and cancelled ones.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Include queued, running, failed and cancelled runs.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """List the finished runs, newest first: yours, then those that ship."""
@@ -62,7 +62,7 @@ def show(run: RunName, runs_dir: options.RunsDir = None, as_json: options.AsJson
         say(f"- {remark}")
     for check in record.checks:
         say(f"{'passed' if check.passed else 'FAILED'}: {check.name} {check.detail}".rstrip())
-    say(f"Made again by: {record.spec.command()}")
+    say(f"Reproduce: {record.spec.command()}")
     if as_json:
         print_json(stored.headline())
 
@@ -79,7 +79,7 @@ def verify(
     if run is None:
         problems |= {str(broken.path): [broken.reason] for broken in stored.unreadable()}
     for name, sentences in problems.items():
-        say(f"{name}: {'as it was written' if not sentences else ' '.join(sentences)}")
+        say(f"{name}: {'unchanged' if not sentences else ' '.join(sentences)}")
     broken = [name for name, sentences in problems.items() if sentences]
     if broken:
         raise CorruptRun(f"{len(broken)} of {len(problems)} runs differ from what run.json vouches for: {broken[0]}.")

@@ -31,7 +31,7 @@ def slices(
         ),
     ] = None,
     metric: Annotated[
-        str, typer.Option("--metric", metavar="|".join(METRICS), help="What the models are compared by.")
+        str, typer.Option("--metric", metavar="|".join(METRICS), help="The metric to compare the models by.")
     ] = METRICS[0],
     runs_dir: options.RunsDir = None,
     out: options.CsvFile = None,

@@ -60,7 +60,7 @@ def run(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print steps and minutes only; write nothing.")] = False,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Make the tables even where steps failed, of what there is.")
+        bool, typer.Option("--partial", help="Make the tables from what is finished, even if steps failed.")
     ] = False,
     runs_dir: options.RunsDir = None,
     as_json: options.AsJson = False,
@@ -94,9 +94,9 @@ def run_here(study: StudySpec, store: Store, workers: int = 1, partial: bool = F
 
         def waits(slot: str) -> None:
             if slot not in announced:
-                note(f"Waiting for {slot}, which a job has; Ctrl-C ends the waiting.")
+                note(f"Waiting for {slot}, which a job is using; Ctrl-C stops waiting.")
             announced.add(slot)
-            progress(Progress("queue", text=f"waiting for {slot}, which a job has"))
+            progress(Progress("queue", text=f"waiting for {slot}, which a job is using"))
 
         with devices_for_study(store.root, sorted(slots), waits):
             return run_study(
@@ -145,7 +145,7 @@ def status(
             "--workers",
             min=1,
             metavar="N",
-            help="Tell the time left for N processes side by side. Default: as many as it was begun with; before, as "
+            help="Tell the time left for N processes in parallel. Default: as many as it was begun with; before, as "
             "many as `study run` takes.",
         ),
     ] = None,
@@ -185,7 +185,7 @@ def table(
     ] = None,
     runs_dir: options.RunsDir = None,
     paired: Annotated[
-        bool, typer.Option("--differences", help="Each localizer against each other at equal size, paired.")
+        bool, typer.Option("--differences", help="Compare every two localizers at equal size, paired.")
     ] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Also write it as CSV.")] = None,
     as_json: options.AsJson = False,

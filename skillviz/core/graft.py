@@ -104,7 +104,7 @@ class Graft:
             values = {n: tensors[f"{n}.values"] for n in names}
             claimed = int(header["size"])
         except (BadInput, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CorruptFile(f"{path} is not a sound graft file ({error}); export it again.") from error
+            raise CorruptFile(f"{path} is not a valid graft file ({error}); export it again.") from error
         # values lie in the order of the indices, so indices that Region had to sort would misplace them
         sound = all(
             np.array_equal(region.indices.get(n, NONE), tensors[f"{n}.indices"].numpy())

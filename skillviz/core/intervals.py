@@ -401,5 +401,5 @@ def jackknife_half(without: Sequence[Floats], level: float = LEVEL) -> float:
 
 def _checked_level(level: float) -> float:
     if not 0 < level < 1:
-        raise BadInput(f"the level of an interval must lie between 0 and 1, as 0.95; got {level}.")
+        raise BadInput(f"the level of an interval must lie between 0 and 1, such as 0.95; got {level}.")
     return level

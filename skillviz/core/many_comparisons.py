@@ -65,7 +65,7 @@ def discoveries(p: ArrayLike, rate: float = RATE) -> np.ndarray:
     The k smallest, k the largest number whose k-th smallest p is at most rate * k / n; n counts those that are not NaN.
     """
     if not 0 < rate < 1:
-        raise BadInput(f"the false discovery rate must lie between 0 and 1, as 0.05; got {rate}.")
+        raise BadInput(f"the false discovery rate must lie between 0 and 1, such as 0.05; got {rate}.")
     values = np.asarray(p, dtype=np.float64)
     known = np.sort(values[~np.isnan(values)])
     below = np.flatnonzero(known <= rate * np.arange(1, len(known) + 1) / max(len(known), 1))

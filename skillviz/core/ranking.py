@@ -28,7 +28,7 @@ def top(scores: Tensor, k: int) -> Tensor:
     score is NaN: it would come from a gradient that is no number, and any order would be made up.
     """
     if not 0 <= k <= len(scores):
-        raise BadSize(f"{k:,} entries were asked for; between 0 and {len(scores):,} can be chosen.")
+        raise BadSize(f"{k:,} entries were requested; between 0 and {len(scores):,} can be chosen.")
     if k == 0:
         return torch.empty(0, dtype=torch.long, device=scores.device)
     cut = _cut(scores, k)

@@ -193,7 +193,7 @@ class Region:
             region = cls(indices, shapes)
             claimed = int(header["size"])
         except (BadInput, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CorruptFile(f"{path} is not a sound region file ({error}); make it again.") from error
+            raise CorruptFile(f"{path} is not a valid region file ({error}); make it again.") from error
         if region.size != claimed:
             raise CorruptFile(f"{path} holds {region.size:,} entries and claims {claimed:,}; make it again.")
         return region

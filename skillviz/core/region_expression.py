@@ -76,7 +76,7 @@ def checked(expression: RegionExpression, depth: int = 0) -> dict[str, Any]:
     strange = [key for key in expression if key not in allowed]
     if strange:
         beside = f"'{heads[0]}'" if heads else "conditions without a run"
-        raise BadInput(f"'{strange[0]}' cannot stand beside {beside} in one expression; use an intersection of two.")
+        raise BadInput(f"'{strange[0]}' cannot be combined with {beside} in one expression; use an intersection of two.")
     if not heads:
         return {key: _CHECKS[key](expression[key]) for key in CONDITIONS if key in expression}
     if heads[0] == "run":
@@ -176,7 +176,7 @@ def _refuse_unknown(expression: RegionExpression, table: ParameterTable) -> None
 
 def _stored(run: str, size: int | None, table: ParameterTable, stored: Stored | None) -> Region:
     if stored is None:
-        raise BadInput(f"the expression names the run '{run}', and no stored runs are at hand here.")
+        raise BadInput(f"the expression names the run '{run}', and no stored runs are available here.")
     region = stored(run, size)
     if dict(region.shapes) != table.shapes:
         raise BadInput(f"the region of run '{run}' belongs to another architecture; use a run of this one.")

@@ -87,7 +87,7 @@ def _checked(values: ArrayLike) -> Floats:
 def _quantile(freedom: float, level: float) -> float:
     """Student's t quantile of a two-sided interval; the normal one for infinite degrees of freedom."""
     if not 0 < level < 1:
-        raise BadInput(f"the level of an interval must lie between 0 and 1, as 0.95; got {level}.")
+        raise BadInput(f"the level of an interval must lie between 0 and 1, such as 0.95; got {level}.")
     from scipy.special import ndtri, stdtrit  # a fifth of a second, which `import skillviz` need not wait for
 
     share = 0.5 + level / 2

@@ -19,7 +19,7 @@ def parse_size(text: str, d: int) -> int:
     """
     typed = str(text).strip()
     if len(typed) > LONGEST:
-        raise BadSize(f"'{typed[:20]}…' is no region size: its {len(typed):,} characters are over {LONGEST}.")
+        raise BadSize(f"'{typed[:20]}…' is not a region size: its {len(typed):,} characters are over {LONGEST}.")
     number = re.fullmatch(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*(%?)", typed, re.ASCII)
     if number is None:
         raise BadSize(

@@ -72,9 +72,9 @@ class Client:
                 raise_error(answer)
             value = answer.get("value")
             if answer.get("id") != message["id"] or not isinstance(value, dict):
-                raise LiveError("the worker's answer belongs to another request; ask again.")
+                raise LiveError("the worker's answer belongs to another request; try again.")
             return value
-        raise LiveError(f"the worker ends again and again before it takes a request; its log is {self.address.log}.")
+        raise LiveError(f"the worker keeps stopping before it takes a request; its log is {self.address.log}.")
 
     def is_running(self) -> bool:
         """Whether a worker listens."""
@@ -95,7 +95,7 @@ class Client:
                 # another may have started it while this one waited for the lock
                 return _connection(self.address, end) or self._started(end)
         except Timeout as error:
-            raise LiveError("another process has been starting the worker for too long; ask again.") from error
+            raise LiveError("another process has been starting the worker for too long; try again.") from error
         except OSError as error:
             raise LiveError(
                 f"the worker cannot be started in {self.address.folder} ({error.strerror or error}); name another "
@@ -122,7 +122,7 @@ class Client:
                 reason = printed.splitlines()[-1] if printed else "it ended without a word."
                 raise LiveError(f"the worker could not be started: {reason}")
             time.sleep(POLL_SECONDS)
-        raise LiveError(f"the worker is still starting; ask again. Its log is {self.address.log}.")
+        raise LiveError(f"the worker is still starting; try again. Its log is {self.address.log}.")
 
     def _make_store(self) -> None:
         """Makes the folder of runs where it is not there: a worker ends when it is gone. Raises LiveError."""
@@ -154,7 +154,7 @@ def _connection(address: Address, end: float) -> Connection | None:
     except BlockingIOError as error:
         raise LiveError(TOO_LONG) from error
     except AuthenticationError as error:
-        raise LiveError(f"the worker at {address.folder} refuses this user's token; end it and ask again.") from error
+        raise LiveError(f"the worker at {address.folder} refuses this user's token; stop it and try again.") from error
     except OSError as error:
         raise LiveError(f"the worker's socket {address.socket} cannot be used ({error}).") from error
 
@@ -179,6 +179,6 @@ def _answer(connection: Connection, message: Message, end: float) -> Message | N
         pass
     if accepted:
         raise LiveError(
-            "the worker ended while it was answering (killed, or out of memory); the next request starts a new one."
+            "the worker stopped while it was answering (killed, or out of memory); the next request starts a new one."
         )
     return None

@@ -134,7 +134,7 @@ def _frame_of(request: PairRequest, texts: Sequence[Text]) -> pd.DataFrame:
         raise BadInput(f"{len(texts):,} texts were given; 1 to {MOST_TEXTS:,} are scored at a time.")
     rows = [list(text) if isinstance(text, list | tuple) else [text] for text in texts]
     if any(len(row) != n or not all(isinstance(part, str) for part in row) for row in rows):
-        raise BadInput(f"an example of the task '{request.task.name}' has {n} text{'s' * (n - 1)}; give it so many.")
+        raise BadInput(f"an example of the task '{request.task.name}' has {n} text{'s' * (n - 1)}; give that many.")
     columns = dict(zip(("text_a", "text_b"), zip(*rows, strict=True), strict=False))
     ids = [f"typed-{number}" for number in range(len(rows))]
     return pd.DataFrame({"example_id": ids, **columns, "label": 0})

@@ -91,7 +91,7 @@ def receive(connection: Connection, longest: int = LONGEST) -> Message | None:
     except OSError as error:
         if error.args != ("bad message length",):
             raise
-        raise LiveError(f"a message of more than {longest:,} bytes was refused; ask for less at once.") from error
+        raise LiveError(f"a message of more than {longest:,} bytes was refused; request less at once.") from error
     return decoded(data)
 
 
@@ -107,7 +107,7 @@ def decoded(data: bytes) -> Message:
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise LiveError(f"a message could not be read ({error}); is something else on this socket?") from error
     if not isinstance(message, dict):
-        raise LiveError("a message was no JSON object; is something else on this socket?")
+        raise LiveError("a message was not a JSON object; is something else on this socket?")
     return message
 
 

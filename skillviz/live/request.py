@@ -45,7 +45,7 @@ class PairRequest:
 
     def __init__(self, worker: Worker, pair: Any) -> None:
         if not isinstance(pair, Mapping):
-            raise BadInput("say which pair is meant: {'run': <run id>}, or {'base', 'finetuned', 'task'}.")
+            raise BadInput("name the pair: {'run': <run id>}, or {'base', 'finetuned', 'task'}.")
         self.worker = worker
         self.run: Run | None = None
         if "run" in pair:
@@ -70,7 +70,7 @@ class PairRequest:
                 if note is not None and note.fingerprint and note.fingerprint != info.fingerprint:
                     raise PairMismatch(
                         f"the weights of '{source}' are not those that run {self.run.id} was made with, so its region "
-                        "would be put on another model; bring the old weights back, or localize again."
+                        "would be put on another model; restore the old weights, or localize again."
                     )
         return loaded
 
@@ -123,7 +123,7 @@ class PairRequest:
         if not same_definition(note.definition, definition(self.task, self.run.record.readout)):
             raise BadData(
                 f"the definition of the task '{note.name}' (template, label words, metric or lengths) is not the one "
-                f"that run {self.run.id} was made with; bring the old one back, or localize again."
+                f"that run {self.run.id} was made with; restore the old one, or localize again."
             )
 
     def key(self, operation: str, arguments: Mapping[str, Any]) -> str | None:

@@ -88,7 +88,7 @@ class Server:
     def _turn_away(self) -> None:
         """Tells the clients that still wait that the worker ends, and lets the last answers go out."""
         while (request := self.waiting.next(0)) is not None:
-            request.finish(error_message(LiveError("the worker was told to end; ask again."), ""))
+            request.finish(error_message(LiveError("the worker was told to stop; try again."), ""))
         for thread in list(self._attending):
             thread.join(LAST_SECONDS)
 
@@ -97,7 +97,7 @@ class Server:
             return {"status": "ok", "value": self.answer(request.operation, request.arguments)}
         except Exception as error:
             if is_out_of_memory(error):
-                error = LiveError("the memory ran out; choose fewer examples, a smaller model, or another device.")
+                error = LiveError("out of memory; choose fewer examples, a smaller model, or another device.")
             if not isinstance(error, SkillvizError):
                 traceback.print_exc(file=sys.stderr)  # the log is where a bug is looked for
             return error_message(error, traceback.format_exc())
@@ -122,7 +122,7 @@ class Server:
                     return
                 if message.get("version") != VERSION:
                     raise LiveError(
-                        f"the worker speaks version {VERSION}, not {message.get('version')}; end it and ask again."
+                        f"the worker speaks version {VERSION}, not {message.get('version')}; stop it and try again."
                     )
                 request = Request.of(message)
                 if self.waiting.add(request):  # closed: the client sees no `accepted` and starts another worker

@@ -30,7 +30,7 @@ class Request:
         wanted = {"id": str, "operation": str, "arguments": dict, "session": str}
         for name, kind in wanted.items():
             if not isinstance(message.get(name), kind):
-                raise LiveError(f"the request has no '{name}'; client and worker may be of two versions.")
+                raise LiveError(f"the request has no '{name}'; client and worker may have different versions.")
         topic = message.get("topic")
         return cls(topic=None if topic is None else str(topic), **{name: message[name] for name in wanted})
 
@@ -68,7 +68,7 @@ class Waiting:
                 return False
             for older in [r for r in self._line if request.place is not None and r.place == request.place]:
                 self._line.remove(older)
-                older.finish(error_message(Superseded("a newer request took this one's place."), ""))
+                older.finish(error_message(Superseded("a newer request replaced this one."), ""))
             self._line.append(request)
             self._changed.notify()
             return True

@@ -251,11 +251,11 @@ def _check_sizes(path: Path, tensors: dict[str, Stored], offset: int, size: int)
             raise _corrupt(path, "its tensors do not lie one after the other")
         end = stored.end
     if end != size:
-        raise _corrupt(path, f"it has {size:,} bytes and its header speaks of {end:,}")
+        raise _corrupt(path, f"it has {size:,} bytes and its header says {end:,}")
 
 
 def _corrupt(path: Path, why: str) -> CorruptFile:
-    return CorruptFile(f"{path} is not a whole safetensors file: {why}; fetch or save it again.")
+    return CorruptFile(f"{path} is not a complete safetensors file: {why}; fetch or save it again.")
 
 
 def fingerprint(tensors: Mapping[str, Stored]) -> str:

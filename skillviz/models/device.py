@@ -20,9 +20,9 @@ def pick(name: str = "auto") -> torch.device:
     if kind == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if kind == "cuda" and not torch.cuda.is_available():
-        raise NoDevice("this machine has no CUDA device that torch can use; say --device cpu (or auto).")
+        raise NoDevice("this machine has no CUDA device that torch can use; choose --device cpu (or auto).")
     if number and int(number) >= torch.cuda.device_count():
-        raise NoDevice(f"'{name}' is not here: torch sees {torch.cuda.device_count()} CUDA device(s), from cuda:0.")
+        raise NoDevice(f"'{name}' does not exist: torch sees {torch.cuda.device_count()} CUDA device(s), from cuda:0.")
     return torch.device(name)
 
 

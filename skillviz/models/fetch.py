@@ -148,11 +148,11 @@ def _hub_sentence(source: str, error: Exception) -> str:
     if kind in ("LocalEntryNotFoundError", "IncompleteSnapshotError", "OfflineModeIsEnabled"):
         return f"{start}: it is not in the local cache and the hub cannot be reached (offline)."
     if kind == "GatedRepoError":
-        return f"{start}: its owner asks for consent; accept on its page, then `hf auth login`."
+        return f"{start}: it is gated; accept its terms on its page, then `hf auth login`."
     if kind == "RevisionNotFoundError":
         return f"{start}: the model exists, but not that revision."
     if kind == "RepositoryNotFoundError":
-        return f"{start}: the hub has no such model, or not for you."
+        return f"{start}: the hub has no such model, or you have no access to it."
     return f"{start} ({kind}: {str(error).splitlines()[0] if str(error) else 'no message'})."
 
 

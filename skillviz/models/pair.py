@@ -232,7 +232,7 @@ def load_pair(
 def _resting_at(rest: str, pair: ModelPair) -> ModelPair:
     """The pair with this rest: its own base, or zero in every graftable entry."""
     if rest not in RESTS:
-        raise BadInput(f"'{rest}' is nothing that the rest of a graft can be; allowed: {', '.join(RESTS)}.")
+        raise BadInput(f"'{rest}' is not a valid rest of a graft; allowed: {', '.join(RESTS)}.")
     pair.rest = rest
     if rest == "zero":
         pair.base.zero_()

@@ -78,7 +78,7 @@ class Checkpoint:
             if header["version"] not in (UNHASHED, VERSION):
                 raise ValueError(f"version {header['version']}")
             if header["version"] != UNHASHED and metadata["sha256"] != _sha256(metadata["checkpoint"], tensors):
-                raise ValueError("its content is not what was written")
+                raise ValueError("its content has changed since it was written")
             orders: dict[int, np.ndarray] = {size: tensors[f"order.{size}"].numpy() for size in header["sizes"]}
             searched = Searched(orders, header["history"], header["notes"])
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
@@ -124,7 +124,7 @@ class Checkpoints:
         if dict(checkpoint.computed_on) != dict(self.computed_on):
             was, now = (", ".join(place.values()) for place in (checkpoint.computed_on, self.computed_on))
             checkpoint.searched.notes.append(
-                f"Begun on {was}, resumed on {now}: equal to an uninterrupted run up to rounding."
+                f"Started on {was}, resumed on {now}: equal to an uninterrupted run up to rounding."
             )
         return checkpoint
 

@@ -27,7 +27,7 @@ def options_of(
     values = dict(spec.options)
     for name in values:
         if name in known and "instead" in known[name].metadata:
-            raise BadInput(f"'{name}' is not an option to be given; {known[name].metadata['instead']}.")
+            raise BadInput(f"'{name}' cannot be set; {known[name].metadata['instead']}.")
     common = {"steps": spec.steps, "batch_size": spec.batch_size}
     common = {name: value for name, value in common.items() if value is not None}
     values |= {name: value for name, value in common.items() if name in known}

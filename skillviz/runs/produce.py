@@ -108,7 +108,7 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
     sizes = (resolved.size,) if resolved else tuple(parse_size(size, check.d or 0) for size in spec.sizes)
     notes += resolved.notes if resolved else ()
     if not row.budgeted and not resolved:
-        notes += (f"The localizer {row.name} has a size of its own; the size given is not used.",)
+        notes += (f"The localizer {row.name} sets its own size; the size you gave is not used.",)
     splits = session.splits(spec)
     session.others(spec)
     return Plan(spec, row, options, sizes, base_region, task_note(task, splits), (*splits.notes, *notes), resolved)
@@ -190,7 +190,7 @@ class _Production:
             return None
         self.searched = checkpoint.searched
         self.folder.event(phase="resume", steps=len(checkpoint.searched.history), seconds=checkpoint.seconds)
-        self.folder.log(f"going on after {len(checkpoint.searched.history):,} steps of an earlier search")
+        self.folder.log(f"resuming after {len(checkpoint.searched.history):,} steps of an earlier search")
         return checkpoint.state
 
     def on_step(self, searching: SearchStep) -> None:

@@ -26,7 +26,7 @@ NOTES = ".notes"
 PARTS = "parts"  # scores of the parts of runs' regions, a folder a run
 KILLED = Failure(
     kind="killed",
-    message="The process that made this run is gone.",
+    message="The process of this run has stopped.",
     hint="It was ended from outside, ran out of memory, or found the disk too full to say so; "
     "`python -m skillviz jobs resume` goes on where it stopped.",
 )
@@ -275,7 +275,7 @@ def _problems(run: Run) -> Iterator[str]:
         if not path.is_file():
             yield f"{name} is missing."
         elif path.stat().st_size != note.size:
-            yield f"{name} has {path.stat().st_size:,} bytes; run.json vouches for {note.size:,}."
+            yield f"{name} has {path.stat().st_size:,} bytes; run.json says {note.size:,}."
         elif sha256(path) != note.sha256:
             yield f"{name} was changed: its sha256 is not the one in run.json."
     for path in artifacts(run.path):

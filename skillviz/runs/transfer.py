@@ -92,7 +92,7 @@ def refuse_unfit(source: Task, others: Mapping[str, Task]) -> None:
             label_mapping(source, other)
         except BadInput as error:
             reason = str(error.args[0]).partition("; ")[0]
-            raise BadInput(f"{reason}; only tasks with the same labels can be scored beside it.") from error
+            raise BadInput(f"{reason}; only tasks with the same labels can be scored with it.") from error
         names.append(other.name)
 
 
@@ -144,7 +144,7 @@ def in_its_words(source: Task, other: Task, mapping: LabelMap, readout: str) -> 
         return Task(**plain), ()
     template, words = getattr(other.template, kind), _words(source, other, mapping, kind)
     if template is None or words is None:
-        note = f"'{other.name}' has no words of its own for the {readout} readout: asked in those of '{source.name}'."
+        note = f"'{other.name}' has no words of its own for the {readout} readout: scored with those of '{source.name}'."
         return source.model_copy(update={"name": other.name}), (note,)
     return Task(**plain, template=Template(**{kind: template}), label_words=LabelWords(**{kind: words})), ()
 

@@ -79,7 +79,7 @@ class Estimates:
             corrected = f", corrected by {counted(self.compared, 'finished step')} here"
             return took + (corrected if self.compared else " where it was made")
         if not self.measured:
-            return "rough: nothing was measured here yet"
+            return "rough: nothing has been measured here yet"
         return f"measured on {counted(self.measured, 'finished step')}"
 
 
@@ -122,11 +122,11 @@ def preview(study: StudySpec, store: Store, workers: int = 1) -> Preview:
 
 
 def time_left(at: Snapshot, workers: int) -> str:
-    """`4 of 6 steps left, about 3 min (...)`, with so many processes side by side."""
+    """`4 of 6 steps left, about 3 min (...)`, with so many processes in parallel."""
     left = [step for step in at.plan.steps if not at.is_there(step)]
     if not left:
         return "nothing is left"
-    side = f", with {workers} processes side by side" if workers > 1 else ""
+    side = f", with {workers} processes in parallel" if workers > 1 else ""
     return f"{len(left)} of {len(at.plan.steps)} steps left, {estimates(at).words(left, workers)}{side}"
 
 

@@ -55,7 +55,7 @@ class Journal:
             lock.acquire(blocking=False)
         except Timeout as error:
             raise BadInput(
-                f"the study '{self.plan.study.name}' is being made by another process in {self.path.parent.parent}; "
+                f"the study '{self.plan.study.name}' is running in another process in {self.path.parent.parent}; "
                 "wait for it, or cancel it."
             ) from error
         try:

@@ -176,7 +176,7 @@ class _Entry:
             raise BadInput(f"'{strange[0]}' is not a field of a run; known: {', '.join(known)}.")
         if "finetuned" in values and any(values.get(name) is not None for name in ("recipe", "finetune")):
             raise BadInput(
-                "give `finetuned` (a model that is there) or `recipe` with `finetune` (one to make), not both."
+                "give `finetuned` (an existing model) or `recipe` with `finetune` (one to make), not both."
             )
         for name in ("finetune", "region"):
             _fields(values.get(name, {}), name)

@@ -30,7 +30,7 @@ from skillviz.studies.step import Step
 PATIENCE = 5.0  # seconds that a worker has to leave a checkpoint
 NO_PROCESS = Failure(
     kind="killed",
-    message="The process that did this step is gone.",
+    message="The process of this step has stopped.",
     hint="It was ended from outside or ran out of memory; start the study again with fewer workers.",
 )
 

@@ -50,7 +50,7 @@ def from_file(path: Path, cache: str) -> Any:
         raise
     except Exception as error:  # pyarrow, pandas and datasets each have errors of their own
         if is_disk_full(error):
-            raise DiskFull(f"no space is left in {cache} for a copy of {path}; free some and repeat.") from error
+            raise DiskFull(f"no space is left in {cache} for a copy of {path}; free some and try again.") from error
         if any(words in _first_cause(error) for words in NO_ROWS):
             raise BadData(f"{path} has no rows.") from error
         why = (_bad_line(path) if suffix == ".jsonl" else None) or _first_cause(error)
@@ -99,7 +99,7 @@ def from_hub(data: Hub, split: str, task: Task) -> Any:
         offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
         why = "HF_HUB_OFFLINE is set and it is not in the local cache" if offline else _first_cause(error)
         raise BadData(
-            f"task '{task.name}': {data.title} could not be had from the Hugging Face hub: {why}; "
+            f"task '{task.name}': {data.title} could not be downloaded from the Hugging Face Hub: {why}; "
             "or put the data in files of your own and write a task file (docs/add-a-task.md)."
         ) from error
 

@@ -67,7 +67,7 @@ def _excess_of_parquet(path: Path) -> str:
         if why := _excess_of_shape(file.metadata.num_rows, file.metadata.num_columns):
             return why
         if any("dictionary" in str(kind) and not types.is_dictionary(kind) for kind in file.schema_arrow.types):
-            return "has values within values of a kind whose size cannot be told"
+            return "has values within values of a kind whose size cannot be determined"
         size = 0
         for batch in file.iter_batches(batch_size=BATCH):
             size += sum(_size(column) for column in batch.columns)

@@ -57,7 +57,7 @@ def rows_of(upload: Upload) -> pd.DataFrame:
     """The rows as the task's code will see them: cells of CSV and TSV as text. Raises BadData, also for too many."""
     suffix = Path(upload.name).suffix.lower()
     if suffix not in FORMATS:
-        raise BadData(f"{upload.name} cannot be read; readable are {', '.join(FORMATS)}.")
+        raise BadData(f"{upload.name} cannot be read; allowed: {', '.join(FORMATS)}.")
     with working_folder() as folder, quiet():
         path = folder / f"upload{suffix}"
         path.write_bytes(upload.content)
@@ -115,7 +115,7 @@ def save(draft: Draft, root: Path) -> tuple[Path, Splits]:
         raise BadInput(f"'{draft.name}' cannot name a task; use letters, digits, '-', '_' and '.', at most 60.")
     folder = root / draft.name
     if folder.exists():
-        raise BadInput(f"there is a task '{draft.name}' in {root} already, which is never overwritten; name it anew.")
+        raise BadInput(f"there is a task '{draft.name}' in {root} already, which is never overwritten; choose another name.")
     try:
         with whole_folder(folder) as part:
             data, source = _write_data(draft, part)

@@ -98,7 +98,7 @@ def data_files(task: Task) -> dict[str, Path]:
         if written is not None:
             path = folder / expanded(written, f"data.{split} of task '{task.name}'")
             if path.suffix.lower() not in FORMATS:
-                raise BadData(f"task '{task.name}': data.{split} is {path.name}; readable are {', '.join(FORMATS)}.")
+                raise BadData(f"task '{task.name}': data.{split} is {path.name}; allowed: {', '.join(FORMATS)}.")
             if not path.is_file():
                 raise BadData(
                     f"task '{task.name}': there is no file {path} (data.{split}); correct the path in the task file."

@@ -35,7 +35,7 @@ def read_yaml(path: Path, name: str, loader: type[yaml.SafeLoader] = yaml.SafeLo
     except RecursionError:
         reason = "it is nested too deeply"
     except ValueError as error:  # of a scalar with a tag: `!!int x`, `2026-99-99`; and of `parsed`
-        reason = str(error) if isinstance(error, _TooMuch) else "a value is not what its tag says"
+        reason = str(error) if isinstance(error, _TooMuch) else "a value does not match its tag"
     raise BadInput(f"{name} cannot be read as YAML: {reason}.") from None
 
 
@@ -57,7 +57,7 @@ class _TooMuch(ValueError):
 
 
 def _refuse_unfolding(root: yaml.Node) -> None:
-    """Raises _TooMuch where merges unfold to more than MOST_PAIRS: thirty nested ones are a thousand million."""
+    """Raises _TooMuch where merges expand to more than MOST_PAIRS: thirty nested ones are a thousand million."""
     pairs: dict[int, int] = {}
 
     def unfolded(node: yaml.Node, above: frozenset[int]) -> int:
@@ -83,7 +83,7 @@ def _refuse_unfolding(root: yaml.Node) -> None:
         if isinstance(node, yaml.MappingNode):
             total += unfolded(node, frozenset())
             if total > MOST_PAIRS:
-                raise _TooMuch(f"its merges (<<) unfold to more than {MOST_PAIRS:,} values")
+                raise _TooMuch(f"its merges (<<) expand to more than {MOST_PAIRS:,} values")
             children = [part for pair in node.value for part in pair]
         else:
             children = node.value

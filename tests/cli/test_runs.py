@@ -44,7 +44,7 @@ def test_a_run_is_named_by_id_prefix_or_folder(store, way):
     assert open_run(name).id == store[1]
     said = call("runs", "show", name, "--json")
     assert said.json["run_id"] == store[1]
-    assert "Made again by: python -m skillviz localize" in said.out
+    assert "Reproduce: python -m skillviz localize" in said.out
 
 
 def test_verify_finds_a_flipped_bit(store, monkeypatch, tmp_path):

@@ -163,7 +163,7 @@ def test_processes_side_by_side_are_those_it_was_begun_with(shipped: Path, made:
     path = own / "studies" / "tiny-one" / "study.json"
     path.write_text(path.read_text().replace('"workers": 1', '"workers": 4'))
     said = call("study", "status", "tiny-one", "--json")
-    assert said.json["workers"] == 4 and said.json["left"].endswith("with 4 processes side by side")
+    assert said.json["workers"] == 4 and said.json["left"].endswith("with 4 processes in parallel")
     alone = call("study", "status", "tiny-one", "--workers", "1", "--json")
     assert "side by side" not in alone.json["left"]
 

@@ -102,7 +102,7 @@ def test_the_false_discovery_rate_is_held(share: float) -> None:
 
 def test_a_rate_that_is_none() -> None:
     assert expected_by_chance(40) == pytest.approx(2)
-    with pytest.raises(BadInput, match=r"the false discovery rate must lie between 0 and 1, as 0.05; got 5"):
+    with pytest.raises(BadInput, match=r"the false discovery rate must lie between 0 and 1, such as 0.05; got 5"):
         discoveries([0.1], 5)
 
 

@@ -81,7 +81,7 @@ def test_one_column_is_separated_by_what_the_ending_stands_for() -> None:
     ("upload", "said"),
     [
         (Upload("a.csv", b"x;y\n1;2\n1;2;3\n"), "3 cells in row 2 and 2 columns, separated by semicolons"),
-        (Upload("a.xlsx", b"x"), "a.xlsx cannot be read; readable are .jsonl"),
+        (Upload("a.xlsx", b"x"), "a.xlsx cannot be read; allowed: .jsonl"),
         (Upload("a.csv", b""), "a.csv is empty"),
         (Upload("a.csv", b"x,y\n"), "a.csv has no rows"),
         (Upload("a.csv", b"x,x\n1,2\n"), "a.csv: the first line must name the columns"),

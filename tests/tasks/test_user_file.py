@@ -157,7 +157,7 @@ def test_a_missing_data_file_is_named(tmp_path: Path) -> None:
 
 def test_only_known_formats_are_read(tmp_path: Path) -> None:
     (tmp_path / "test.pkl").write_bytes(b"")
-    with pytest.raises(BadData, match=r"data\.test is test\.pkl; readable are \.jsonl, \.json, \.csv, \.tsv"):
+    with pytest.raises(BadData, match=r"data\.test is test\.pkl; allowed: \.jsonl, \.json, \.csv, \.tsv"):
         task(write_task(tmp_path, data={"train": "train.jsonl", "test": "test.pkl"}))
 
 

@@ -71,7 +71,7 @@ def test_with_other_data_in_the_place_of_the_word_the_command_takes_them(tmp_pat
     line, _ = command("film-subjectivity", base="my/base", task="demo_world/tasks/film-subjectivity.yaml", **MADE)
     news, _ = command("news-topic", base="my/base", task=NEWS["task"], **MADE)
     assert OTHER not in line and OTHER in news
-    with pytest.raises(BadInput, match="which no task asked for can be scored on"):
+    with pytest.raises(BadInput, match="which no requested task can be scored on"):
         study_of(_request(news.replace(OTHER, FILM["task"])), Store(tmp_path))
     other = tmp_path / "other.yaml"
     other.write_text(located(NEWS["task"]).read_text().replace("name: news-topic", "name: other-news"))

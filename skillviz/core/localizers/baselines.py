@@ -33,7 +33,7 @@ def random_matched(
         given = np.asarray(options.reference_indices, dtype=np.int64)
         if size > len(given):
             raise BadSize(
-                f"{size:,} entries were asked for, but the region to match has {len(given):,}; choose at most that."
+                f"{size:,} entries were requested, but the region to match has {len(given):,}; choose at most that."
             )
         reference = np.random.default_rng(seed).permutation(given)[:size]
     offsets = np.asarray(problem.table.offsets)

@@ -246,7 +246,7 @@ def check_use(
     )
     if sentence is None and extra_trained and name not in OPTIMIZERS:
         sentence = (
-            f"the recipe {name} says itself what is trained; --train-embeddings and --train-head go with "
+            f"the recipe {name} decides what is trained; --train-embeddings and --train-head go with "
             f"{', '.join(OPTIMIZERS)}."
         )
     if sentence is not None:

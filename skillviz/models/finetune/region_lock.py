@@ -78,7 +78,7 @@ class RegionLock:
     def check(self, when: str = "") -> None:
         """Raises MovedOutside where anything outside the region moved."""
         if count := self.moved():
-            raise MovedOutside(f"{count:,} entries outside the region moved{when}; they had to stay as they were.")
+            raise MovedOutside(f"{count:,} entries outside the region moved{when}; they must not change.")
 
 
 def check_region(table: ParameterTable, region: Region) -> None:

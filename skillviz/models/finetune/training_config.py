@@ -108,7 +108,7 @@ class TrainingConfig:
         if not 0 <= self.seed <= LARGEST_SEED:
             raise BadInput(f"the seed is {self.seed}; give a whole number from 0 to {LARGEST_SEED:,}.")
         if not 0 < lr < float("inf"):
-            raise BadInput(f"the learning rate is {lr}; give a number above 0, as 0.005.")
+            raise BadInput(f"the learning rate is {lr}; give a number above 0, such as 0.005.")
         if self.head not in HEADS:
             raise BadInput(f"'{self.head}' is not a kind of head; known: {', '.join(HEADS)}.")
         if self.head == "linear" and self.readout != "head":

@@ -43,7 +43,7 @@ REAL = "${SKILLVIZ_REAL}/data"
 VARIABLE = "SKILLVIZ_REAL"
 TASKS, TASK_FILE = "tasks", "task.yaml"
 NO_FILES: Mapping[str, str] = {}
-EDITED = SettingRow("Study file", "", "changed by hand: its entries are not those that were asked for")
+EDITED = SettingRow("Study file", "", "changed by hand: its entries are not those that were requested")
 
 
 def study_of(request: ExperimentRequest, store: Store) -> tuple[Experiment, Scale, StudySpec]:
@@ -273,7 +273,7 @@ def with_others(scale: Scale, also: Sequence[str]) -> Scale:
             other = read[name]
             labels = dict.fromkeys(f"{read[task].name}: {', '.join(read[task].labels)}" for task in tasks)
             raise BadInput(
-                f"--also names {other.name} ({', '.join(other.labels)}), which no task asked for can be scored on; it "
+                f"--also names {other.name} ({', '.join(other.labels)}), which no requested task can be scored on; it "
                 f"takes tasks of another name with the same labels and number of texts ({'; '.join(labels)})."
             )
     return replace(scale, shifts=shifts)

@@ -251,7 +251,7 @@ class Scale:
             if seeds < 1:
                 raise BadInput(f"the number of fine-tuning seeds is {seeds}; give 1 or more.")
             if seeds > 1 and finetuned:
-                raise BadInput("a fine-tuned model that is there has one seed: give --finetuned or --seeds, not both.")
+                raise BadInput("an existing fine-tuned model has one seed: give --finetuned or --seeds, not both.")
             changed = replace(changed, seeds=seeds, stored="" if seeds > 1 else changed.stored)
         if folder:
             changed = replace(changed, folder=folder, about_data="")

@@ -53,7 +53,7 @@ def test_a_region_can_be_matched_at_its_size_and_below() -> None:
     assert by_tensor(problem, order) == by_tensor(problem, np.array(given))
     small = finish(start("random-matched", problem, 20, reference_indices=given))[1].order
     assert small.tolist() == order[:20].tolist()
-    with pytest.raises(BadSize, match="51 entries were asked for, but the region to match has 50"):
+    with pytest.raises(BadSize, match="51 entries were requested, but the region to match has 50"):
         finish(start("random-matched", problem, 51, reference_indices=given))
 
 

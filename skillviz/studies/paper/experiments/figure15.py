@@ -44,7 +44,7 @@ def entries(scale: Scale) -> list[Entry]:
     scale.refuse_seeds("one fine-tuning of each task")
     if scale.finetuned:
         raise BadInput(
-            "a fine-tuned model that is there is one checkpoint: give the folder that holds all of them to "
+            "an existing fine-tuned model is one checkpoint: give the folder that holds all of them to "
             "`python -m skillviz checkpoints`, or leave --finetuned out."
         )
     sizes = scale.main_first(scale.curve)

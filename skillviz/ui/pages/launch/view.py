@@ -220,7 +220,7 @@ def expected(duration: Estimate, jobs: int, free: int, queued: int) -> str:
     how = (
         f"as {formats.counted(duration.runs, 'finished run')} took"
         if duration.runs
-        else "rough: nothing was measured here yet"
+        else "rough: nothing has been measured here yet"
     )
     waits = f" {formats.counted(queued, 'job')} will be done before." if queued else ""
     return (
