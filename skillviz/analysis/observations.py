@@ -228,7 +228,7 @@ def leak_sentences(transfer: TransferNote, trained_on: str) -> tuple[str, ...]:
     if not transfer.dropped:
         return ()
     return (
-        f"{transfer.name}: {transfer.dropped:,} of {transfer.rows:,} test examples stand in the training data of "
+        f"{transfer.name}: {transfer.dropped:,} of {transfer.rows:,} test examples are also in the training data of "
         f"{trained_on} too and are left out.",
     )
 

@@ -61,7 +61,7 @@ def without_gain(observations: Sequence[Observation], resampled: Resampled | Non
         return []
     bases, models = ({_model(group[0])[i] for group in groups} for i in (0, slice(1, 5)))
     names = [_called(model, len(bases) > 1, len(models) > 1) for model in sorted(lost)]
-    return [f"Fine-tuning gains nothing beyond chance on {'; '.join(names)}: no share of a gain is told there."]
+    return [f"Fine-tuning gains nothing beyond chance on {'; '.join(names)}: there is no gain to recover."]
 
 
 def _model(one: Observation) -> tuple[str, ...]:

@@ -249,7 +249,7 @@ def finetune(
         }  # fmt: skip
         for option, value in of_folders.items():
             if value:
-                raise BadInput(f"{option} goes with --out DIR: the cache holds models as studies make them.")
+                raise BadInput(f"{option} needs --out DIR: the cache holds models as studies make them.")
     names = [*([] if region is None else [region]), *(regions or ())]
     config.check(len(task), len(names), mode)
     choice = Choice(base, task, config, data, [region_source(name, runs_dir) for name in names], device, runs_dir)

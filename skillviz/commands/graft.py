@@ -52,7 +52,7 @@ def export(
     if stored.spec.dtype != "float32":
         note(
             f"The run was scored with weights rounded to {stored.spec.dtype}; the graft holds the fine-tuned values as "
-            "stored, so its scores can differ a little from the run's: `evaluate --graft` tells them."
+            "stored, so its scores can differ a little from the run's; `evaluate --graft` shows them."
         )
     if as_json:
         print_json(

@@ -14,8 +14,8 @@ from skillviz.live.server import Server, end_on_signals
 
 def worker(
     address: Annotated[Path, typer.Option("--address", help="The private folder where the worker listens.")],
-    store: Annotated[Path, typer.Option("--store", help="The folder of runs; when it is gone, the worker ends.")],
-    idle: Annotated[float, typer.Option("--idle", min=0.1, help="Seconds without a request until it ends.")] = 600,
+    store: Annotated[Path, typer.Option("--store", help="The folder of runs; the worker stops when it is gone.")],
+    idle: Annotated[float, typer.Option("--idle", min=0.1, help="Seconds without a request until it stops.")] = 600,
 ) -> None:
     """Answer the live pages' questions about models until no more come."""
     state: Any = None

@@ -59,8 +59,8 @@ class Address:
             status = folder.lstat()
             if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
                 raise LiveError(
-                    f"{folder} is not a folder of yours, so no worker can listen there; "
-                    f"name another place in ${ENVIRONMENT}."
+                    f"{folder} does not belong to you, so no worker can listen there; "
+                    f"name another folder in ${ENVIRONMENT}."
                 )
             if stat.S_IMODE(status.st_mode) != PRIVATE:
                 folder.chmod(PRIVATE)

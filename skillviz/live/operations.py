@@ -396,7 +396,7 @@ def union(request: PairRequest, region: Expression, among: Sequence[str] = (), s
     trained_on = _trained_on(request, among)
     rows = np.array([row for row, name in enumerate(encoded.ids) if name not in trained_on], dtype=np.int64)
     if not len(rows):
-        raise BadInput(f"every test example of '{request.task.name}' stands in another task's training data.")
+        raise BadInput(f"every test example of '{request.task.name}' is also in another task's training data.")
     rest, note = encoded.take(rows), _scoring(request)
     logits = {state: predict(request.pair, rest, state, chosen) for state in SHOWN}
     states = {

@@ -187,11 +187,11 @@ def no_folder(source: str) -> str:
         )
     if PurePosixPath(text).parts[:1] == (DEMO,):
         return (
-            f"there is no folder '{text}', though it ships with skillviz; `git checkout -- {DEMO}` brings it back to "
+            f"there is no folder '{text}', although it ships with skillviz; `git checkout -- {DEMO}` restores it in "
             f"a clone. Without one, delete what is left of {DEMO} and build it again: `python -m skillviz demo build`."
         )
     if command := command_that_makes(text):
-        return f"there is no folder '{text}'; this makes it: `{command}`."
+        return f"there is no folder '{text}'; create it with `{command}`."
     return f"there is no folder '{text}'; give a model's folder, or a hub id such as org/name."
 
 

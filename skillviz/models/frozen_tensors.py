@@ -109,7 +109,7 @@ def note(info: ModelInfo, base: ModelInfo) -> str | None:
         return None
     return (
         f"The fine-tuned model is stored without {count} tensors that equal the base's (frozen in fine-tuning); "
-        f"they are taken from '{base.id}', whose fingerprint is the right one."
+        f"they are taken from '{base.id}', whose fingerprint matches."
     )
 
 

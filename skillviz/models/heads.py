@@ -191,10 +191,10 @@ def choose_readout(info: ModelInfo, readout: str | None = None) -> str:
     heads = HEADS.get(info.model_type)
     available = [r for r in READOUTS if heads and r in heads.needed and not missing_head(info, r)]
     if not named and not available:
-        what = info.architectures[0] if info.architectures else "model of no named class"
+        what = info.architectures[0] if info.architectures else "model without a named class"
         raise RandomHead(
-            f"'{info.id}' is a bare {what}: it has no head that class scores could be read off, and one made up at "
-            "load would be random; fine-tune it first (the finetune command), or give the fine-tuned model."
+            f"'{info.id}' is a bare {what}: it has no head to read class scores from, and a new one would be "
+            "random; fine-tune it first (the finetune command), or give the fine-tuned model."
         )
     return (named or available)[0]
 

@@ -272,8 +272,8 @@ def _load_finetuned(check: Preflight, dtype: torch.dtype) -> Any:
     loaded = load_model(check.finetuned.folder, check.readout, dtype, linear=check.linear, state=state)
     if loaded.made_up:
         raise RandomHead(
-            f"the fine-tuned model '{check.finetuned.id}' has no {_some(loaded.made_up)}, so loading it for the "
-            f"{check.readout} readout would make that up; give a model fine-tuned with that head, or another --readout."
+            f"the fine-tuned model '{check.finetuned.id}' has no {_some(loaded.made_up)}, so the "
+            f"{check.readout} readout would start it at random; give a model fine-tuned with that head, or another --readout."
         )
     return loaded.model
 

@@ -257,7 +257,7 @@ def _check_architecture(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadMo
     """Same folder, another family, other settings, weights that are no floats."""
     if base.folder.resolve() == finetuned.folder.resolve():
         yield PairMismatch(
-            f"base and fine-tuned model are the same folder, '{base.id}'; give the model before and after."
+            f"base and fine-tuned model are the same folder, '{base.id}'; give the model before and the model after fine-tuning."
         )
     if base.model_type != finetuned.model_type:
         yield PairMismatch(
@@ -350,7 +350,7 @@ def _check_labels(count: int | None, readout: str, task: Task | None) -> Iterato
         yield PairMismatch("the fine-tuned model's head has one output (a regression); a classifier needs two or more.")
     elif task is not None and len(task.labels) != count:
         yield PairMismatch(
-            f"the fine-tuned model tells {count} labels apart and the task '{task.name}' has {len(task.labels)} "
+            f"the fine-tuned model has {count} labels and the task '{task.name}' has {len(task.labels)} "
             f"({', '.join(task.labels)})."
         )
 

@@ -97,8 +97,8 @@ class Checkpoint:
         ]
         if other:
             raise WrongCheckpoint(
-                f"the checkpoint {path} was made with another {' and another '.join(other)} than there is now, "
-                f"so the search cannot go on from it; {_anew(path)}"
+                f"the checkpoint {path} was made with a different {' and a different '.join(other)}, "
+                f"so the search cannot resume from it; {_anew(path)}"
             )
 
 

@@ -204,7 +204,7 @@ class Run:
         """The region of the ranking's first `size` entries; raises BadInput beyond its length."""
         order = self.ranking()
         if not 0 <= size <= len(order):
-            raise BadInput(f"the ranking of {self.id} has {len(order):,} entries; {size:,} were asked for.")
+            raise BadInput(f"the ranking of {self.id} has {len(order):,} entries; {size:,} were requested.")
         return Region.from_flat(order[:size], self.region().shapes)
 
     def headline(self) -> dict[str, Any]:

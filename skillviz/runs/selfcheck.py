@@ -31,7 +31,7 @@ def size_check(region: Region, order: np.ndarray, requested: int | None) -> Chec
     """Whether the region has the size asked for (None: an outcome) and its order names each entry once."""
     wanted = len(order) if requested is None else requested
     passed = region.size == wanted == len(order)
-    target = "its size is an outcome" if requested is None else f"{requested:,} asked for"
+    target = "its size is an outcome" if requested is None else f"{requested:,} requested"
     return Check(name="size", passed=passed, detail=f"{region.size:,} entries; {target}.")
 
 

@@ -27,8 +27,8 @@ PARTS = "parts"  # scores of the parts of runs' regions, a folder a run
 KILLED = Failure(
     kind="killed",
     message="The process of this run has stopped.",
-    hint="It was ended from outside, ran out of memory, or found the disk too full to say so; "
-    "`python -m skillviz jobs resume` goes on where it stopped.",
+    hint="It was killed, ran out of memory, or the disk was full; "
+    "`python -m skillviz jobs resume` continues where it stopped.",
 )
 STARTUP = 60.0  # seconds within which the process of a queued run names itself
 

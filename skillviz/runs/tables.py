@@ -80,7 +80,7 @@ HISTORY = Table(
     "history",
     (
         LOCALIZER,
-        Column("target", "int64", "entries", "the size this search was asked for"),
+        Column("target", "int64", "entries", "the requested size of this search"),
         Column("step", "int64", "", "step of the search, counted from 1"),
         Column("loss", "float64", "nats", "training loss at the step's graft", nullable=True),
         Column("size", "int64", "entries", "entries of the region after the step"),

@@ -31,7 +31,7 @@ def example_texts(run: Run, split: str) -> pd.DataFrame:
     if task is None or splits.fingerprint != task.fingerprint:
         raise BadData(
             f"the data files of the task '{spec.task}' are not those that the run was made with: they have changed "
-            "since; bring the old ones back."
+            "since; restore the old ones."
         )
     return getattr(splits, split).drop(columns="label")
 

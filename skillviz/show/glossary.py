@@ -1,4 +1,4 @@
-"""The words of the dashboard, each explained in a sentence or two; shown as help where a page first uses them."""
+"""The words of the dashboard, each explained in a few short sentences; pages show them as help at first use."""
 
 from __future__ import annotations
 
@@ -19,102 +19,100 @@ def _titles(belongs: Callable[[Localizer], bool]) -> str:
 
 GLOSSARY = {
     **{metric.name: metric.help for metric in METRICS.values() if metric.help},
-    "region": "The set of single parameter entries (weights, not whole matrices) whose fine-tuned values are copied.",
-    "graft": "The pre-trained model with the fine-tuned values copied in at the region and nowhere else; nothing is "
-    "trained again. In symbols: θ = θ_pre + γ·(θ_ft − θ_pre), γ being 1 inside the region and 0 outside.",
-    "parts": "A part is a cell of the map or an attention head. Its entries are grafted alone, or left out of the "
-    "region, and a random control of equal size stands beside it. For a part alone, the control has other entries of "
-    "the same tensors: do these entries matter, or just this place? For a part left out, it has other entries of the "
+    "region": "The set of single parameters (individual weights, not whole matrices) whose fine-tuned values are copied.",
+    "graft": "The pre-trained model with the fine-tuned values of the region copied in. Nothing else changes and nothing "
+    "is trained again. In symbols: θ = θ_pre + γ·(θ_ft − θ_pre), with γ = 1 inside the region and 0 outside.",
+    "parts": "A part is a cell of the map or an attention head. It is scored twice, grafted alone and left out of the "
+    "region, each time next to a random control of equal size. Alone, the control has other parameters of the same "
+    "tensors: do these parameters matter, or just this place? Left out, the control has other parameters of the "
     "region: does the part matter more than its size?",
-    "complement": "The fine-tuned model with the region put back to its pre-trained values: what is left of the "
-    "skill when the region is taken out.",
-    "localizer": "A method that chooses a region. Budgeted ones return exactly the size asked for; the size of the "
-    f"others is an outcome: {_titles(lambda row: not row.budgeted)}. Outside the region the model is the base, and "
-    f"zero for {_titles(lambda row: row.rest == 'zero')}.",
-    "graftable": "The parameters a region may choose from: those of the transformer blocks. Embeddings, the norm "
-    "after the last block, pooler and output or classification head are never part of it.",
-    "size": "How many entries the region has, and which share that is of all graftable ones.",
-    "pretrained": "The model before fine-tuning. Where the readout is a classification head, that head is the "
-    "fine-tuned one in every state: it has no pre-trained value.",
-    "temperature": "One number, fitted on validation data, that divides the fine-tuned model's logits; it changes "
-    "its confidence but never its predictions. A fair rival for any claim about calibration.",
-    "paired": "Both models are scored on the same examples, so luck with the examples cancels. A "
-    "difference is claimed only where its 95 % interval leaves out zero.",
-    "enrichment": "How dense the region is in a part of the model, relative to the whole: 2 × means that twice as "
-    "many of its entries were chosen as if the choice had been even.",
-    "movement": "How far fine-tuning moved the parameters: the difference between fine-tuned and pre-trained value.",
-    "seed": "The number that fixes a localizer's random choices; several seeds show how much depends on luck.",
-    "equal_mass": "Bins that hold about as many examples each, instead of bins of equal width.",
-    "readout": "How class scores are read off a model: the logits of label words at a mask (prompt), a classification "
-    "head (head), or the likelihood of the answers behind a prompt (causal).",
-    "checkpoint": "What a search has found so far, on disk. A job that ended early goes on from its last one and finds "
-    "the same region, bit for bit, as one that was never cut.",
-    "wise": "Models on the straight way from the pre-trained model to another one. WiSE-FT goes to the fine-tuned "
-    "model: every parameter moves. WiSE-Graft goes to the graft: only the region's entries move. In symbols: "
-    "θ = θ_pre + α·(θ_end − θ_pre), α from 0 to 1.",
-    "ood": "In distribution: test examples of the task that the model was tuned on. Out of distribution: another "
-    "task with the same labels, zero-shot, that is without any training on it.",
-    "mapping": "Which label of the other task stands for which label of this one. Examples of a label that stands "
-    "for none are left out and counted.",
-    "dropped": "Test examples of the other task whose text occurs in this task's training data, letter case and "
-    "spaces aside. They would not be zero-shot, so they are left out and counted.",
-    "mcnemar": "McNemar's exact test looks only at the examples that one of two models alone gets right. Were both "
-    "equally good, they would be split like the falls of a fair coin; p is the chance of a split this uneven.",
-    "margin": "The true class's score minus the best other class's, in nats: above zero where the model is right.",
-    "slices": "Parts of the examples: of one class, of some length, or of one value of a column of the data. Slices of "
-    "fewer than 20 examples have no interval. Among many slices some differ by chance: the false discovery rate is the "
-    "expected share of those among all that are said to differ.",
-    "confusion": "A table of true classes by predicted ones: which classes are taken for which.",
-    "attribution": "Integrated gradients: the class's log-odds are followed on the straight way from a baseline to the "
-    "sentence, in the space of token embeddings, and each token gets its part of the change.",
-    "logodds": "log p / (1 − p) of the class, in nats: 0 is 50 %, +2.2 is 90 %, −2.2 is 10 %.",
+    "complement": "The fine-tuned model with the region set back to its pre-trained values: what remains of the skill "
+    "without the region.",
+    "localizer": "A method that chooses a region. Most return exactly the requested size. For these the size is an "
+    f"outcome: {_titles(lambda row: not row.budgeted)}. Outside the region the model is the base; for "
+    f"{_titles(lambda row: row.rest == 'zero')} it is zero.",
+    "graftable": "The parameters a region may choose from: those of the transformer blocks. Embeddings, the norm after "
+    "the last block, the pooler and the output or classification head are never part of a region.",
+    "size": "The number of parameters in the region, and their share of all graftable parameters.",
+    "pretrained": "The model before fine-tuning. A classification head has no pre-trained value, so every state uses "
+    "the fine-tuned head.",
+    "temperature": "One number, fitted on validation data, that divides the fine-tuned model's logits. It changes the "
+    "confidence and never the predictions. Any claim about calibration should beat it.",
+    "paired": "Both models are scored on the same examples, so luck with the examples cancels out. A difference counts "
+    "only if its 95% interval excludes zero.",
+    "enrichment": "How dense the region is in a part of the model, compared with its average density: 2× means twice as "
+    "many parameters as an even spread would give.",
+    "movement": "How far fine-tuning moved a parameter: its fine-tuned value minus its pre-trained value.",
+    "seed": "The number that fixes a localizer's random choices. Several seeds show how much depends on luck.",
+    "equal_mass": "Bins that hold about the same number of examples, instead of bins of equal width.",
+    "readout": "How class scores are read from a model: logits of label words at a mask (prompt), a classification head "
+    "(head), or the likelihood of each answer after a prompt (causal).",
+    "checkpoint": "What a search has found so far, stored on disk. An interrupted job resumes from its last checkpoint "
+    "and finds the same region, bit for bit.",
+    "wise": "Models on the straight line from the pre-trained model to another one. WiSE-FT leads to the fine-tuned "
+    "model and moves every parameter. WiSE-Graft leads to the graft and moves only the region. In symbols: "
+    "θ = θ_pre + α·(θ_end − θ_pre), with α from 0 to 1.",
+    "ood": "In distribution: test examples of the task the model was fine-tuned on. Out of distribution: another task "
+    "with the same labels, without any training on it.",
+    "mapping": "Which label of the other task corresponds to which label of this one. Examples whose label has no "
+    "counterpart are skipped and counted.",
+    "dropped": "Test examples of the other task whose text is also in this task's training data (ignoring case and "
+    "spaces). The model has seen them, so they are skipped and counted.",
+    "mcnemar": "McNemar's exact test looks only at examples that exactly one of two models gets right. If both models "
+    "were equally good, these would split like coin flips; p is the chance of a split at least this uneven.",
+    "margin": "The true class's score minus the best other class's, in nats. Above zero, the model is right.",
+    "slices": "Groups of examples: one class, one range of lengths, or one value of a data column. Slices of fewer than "
+    "20 examples have no interval. Among many slices some differ by chance. The false discovery rate is the "
+    "expected share of such cases among all slices reported as different.",
+    "confusion": "A table of true against predicted classes: which classes are confused with which.",
+    "attribution": "Integrated gradients follow the class's log-odds on the straight line from a baseline to the "
+    "sentence, in the space of token embeddings. Each token gets its share of the change.",
+    "logodds": "log p / (1 − p) of the class, in nats: 0 is 50%, +2.2 is 90%, −2.2 is 10%.",
     "baseline": "What the sentence is compared with: every token replaced by padding, by the mask token, or by zeros. "
-    "Another baseline asks another question and may give other values.",
-    "completeness": "All tokens together should add up to the change in log-odds from the baseline to the sentence. "
-    "The gap is what the numerical integral misses; more steps make it smaller. A large gap means that single values "
-    "cannot be trusted.",
-    "conductance": "Layer conductance: the part of the change in log-odds, from the baseline to the sentence, that "
+    "Another baseline asks another question and can give other values.",
+    "completeness": "The values of all tokens should add up to the change in log-odds from the baseline to the "
+    "sentence. The gap is the error of the numerical integral; more steps shrink it. With a large gap, do not trust "
+    "single values.",
+    "conductance": "Layer conductance: the share of the change in log-odds, from the baseline to the sentence, that "
     "flows through a layer's output.",
-    "gain": "How much of the way from the pre-trained to the multi-task model a graft goes on a task: 0 % is the "
-    "pre-trained model, 100 % the multi-task model. It can be below 0 or above 100, and is not defined where the "
-    "multi-task model is no better than the pre-trained one.",
-    "multitask": "One model, fine-tuned on several tasks at once: each step takes a batch of one of them. Every task "
-    "has a region of its own in it, found on that task's examples alone.",
-    "union": "The entries that any of several regions has, with the multi-task model's values. As all come of one "
-    "model no two values conflict.",
-    "related": "Tasks are related where they are of one family: both ask for praise or blame, say, or both whether one "
-    "sentence follows from another. The families are set by hand, as in the paper.",
-    "purified": "The union after a few steps on its mask, on the sum of its tasks' losses: entries that hurt leave, "
-    "entries that help come in. No weight is trained.",
-    "stability": "How much two regions of one task share when they were found with another seed or other examples. "
-    "What a region shares with itself found anew is the most that regions of two tasks can be expected to share.",
-    "continual": "Tasks are learned one after the other. Naive: each goes on from the last model. Grafting: a task may "
-    "move only entries of its own region that no earlier task owns, and is answered by the base with the values of the "
-    "regions up to it; what came later cannot change its answers.",
+    "gain": "Where a graft's score lies between the pre-trained model (0%) and the multi-task model (100%). It can be "
+    "below 0 or above 100. It is undefined if the multi-task model is no better than the pre-trained one.",
+    "multitask": "One model fine-tuned on several tasks at once: each step takes a batch of one task. Each task has its "
+    "own region in this model, found on that task's examples alone.",
+    "union": "All parameters that belong to at least one of several regions, with the multi-task model's values. They "
+    "come from one model, so no two values conflict.",
+    "related": "Two tasks are related if they belong to one family: both ask about sentiment, for example, or both ask "
+    "whether one sentence follows from another. The families are set by hand, as in the paper.",
+    "purified": "The union after a few mask steps on the sum of its tasks' losses: parameters that hurt are removed, "
+    "parameters that help are added. No weight is trained.",
+    "stability": "How much two regions of one task share if the seed or the examples differ. Regions of two tasks "
+    "cannot be expected to share more than that.",
+    "continual": "Tasks are learned one after the other. Naive: each task continues from the last model. Grafting: a "
+    "task may move only parameters of its own region that no earlier task owns. It is answered by the base with the "
+    "regions up to that task, so later tasks cannot change its answers.",
     "touched": "Graftable parameters whose value differs from the pre-trained model's: the region of a graft, the "
-    "biases of BitFit, every one of a whole fine-tune. Of LoRA the numbers that were trained are counted.",
-    "retrain": f"{RECIPES[RETRAIN].sentence} A graft copies values that were learned while everything moved, and "
-    "trains nothing.",
+    "biases of BitFit, all parameters of a full fine-tune. For LoRA, the trained numbers are counted.",
+    "retrain": f"{RECIPES[RETRAIN].sentence} A graft, in contrast, copies values that were learned while everything "
+    "moved, and trains nothing.",
     "bitfit": f"{RECIPES['bitfit'].sentence} That is about one parameter in a thousand.",
-    "lora": f"{RECIPES['lora'].sentence} Merged, they change all entries of these matrices; the place of LoRA among "
-    "the methods is by the few numbers that were trained.",
-    "published": "As printed in the paper (arXiv 2302.06600, ICML 2023). The number in brackets is taken as the "
-    "standard deviation over five samples of the data; the paper does not say.",
-    "study": "Fine-tunes and localizations that belong together, made from one file, with tables of means and "
-    "intervals over seeds. What is finished is not made twice.",
-    "verdict": "A comparison supports a claim, or contradicts it, only where its whole 95 % interval does. A claim is "
-    "confirmed where at least half of its comparisons support it and fewer contradict it, contradicted the other way "
-    "round, and else inconclusive. The limit of a claim is what the interval has to exclude: zero, another bound, or "
-    "the margin of 'equally good'.",
-    "debiased": "The plug-in calibration error adds up distances that noise alone makes, so on few examples it is too "
-    "high. The debiased error is the error of all examples of this kind for which the plug-in seen here is what to "
-    "expect. The 95 % interval and every verdict are about it; the plug-in value is kept because papers report it.",
-    "discovery": "Of many comparisons where nothing differs, 5 in 100 exclude zero by chance. The false discovery rate "
-    "is the expected share of such false ones among all that are said to differ; it is held at 5 % (Benjamini and "
-    "Hochberg 1995).",
-    "matched": "Regions crowd into the same tensors, so two of them share entries by chance. The level by chance is "
-    "that of random regions with as many entries in each tensor; 95 % of such regions lie in the range beside it.",
-    "chance": "Chance is 1 / number of classes; majority always answers with the most frequent class.",
+    "lora": f"{RECIPES['lora'].sentence} Once merged they change all parameters of these matrices; here LoRA counts by "
+    "the few numbers it trains.",
+    "published": "As printed in the paper (arXiv 2302.06600, ICML 2023). The number in brackets is read as the standard "
+    "deviation over five data samples; the paper does not say.",
+    "study": "Fine-tunes and localizations that belong together, defined in one file, with tables of means and "
+    "intervals over seeds. Finished steps are not repeated.",
+    "verdict": "A comparison supports or contradicts a claim only if its whole 95% interval does. A claim is confirmed "
+    "if at least half of its comparisons support it and fewer contradict it. It is contradicted in the opposite case, "
+    "and inconclusive otherwise. The limit is what the interval has to exclude: zero, another bound, or the margin of "
+    "'equally good'.",
+    "debiased": "The plug-in calibration error adds up distances that noise alone creates, so it is too high on few "
+    "examples. The debiased error is the population's error for which the observed plug-in value is the expected one. "
+    "The 95% interval and every verdict refer to it. The plug-in value is kept because papers report it.",
+    "discovery": "If nothing differs, 5 in 100 comparisons still exclude zero by chance. The false discovery rate is the "
+    "expected share of such cases among all reported differences; it is held at 5% (Benjamini and Hochberg 1995).",
+    "matched": "Regions crowd into the same tensors, so two of them share parameters by chance. The chance level is "
+    "that of random regions with as many parameters in each tensor; the range beside it holds 95% of them.",
+    "chance": "Chance is 1 / number of classes. Majority always answers with the most frequent class.",
 }
 
 

@@ -73,9 +73,9 @@ class Estimates:
         """What the minutes rest on."""
         shipped = sum(step.key in self.stored for step in steps)
         if shipped:
-            took = "as the shipped study took"
+            took = "estimated from the shipped study"
             if shipped < len(steps):
-                took = f"{shipped} of them as shipped studies took"
+                took = f"{shipped} of them estimated from shipped studies"
             corrected = f", corrected by {counted(self.compared, 'finished step')} here"
             return took + (corrected if self.compared else " where it was made")
         if not self.measured:

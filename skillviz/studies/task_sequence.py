@@ -93,7 +93,7 @@ def order_of(scores: Sequence[Score]) -> list[str]:
 
 MANY_SEQUENCES = (
     "The study has several sequences of tasks in one mode, or of other tasks or training data in the other: the table "
-    "`stages`, which tells one sequence in both modes, is not made; `scores` has every model after every stage."
+    "`stages`, which holds one sequence in both modes, is not made; `scores` has every model after every stage."
 )
 
 

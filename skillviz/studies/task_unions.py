@@ -150,7 +150,7 @@ def scored(
         raise BadInput(f"the task '{spec.task}' has no test examples, so no region can be scored on it.")
     rows = np.array([row for row, name in enumerate(encoded.ids) if name not in leaked], dtype=np.int64)
     if not len(rows):
-        raise BadInput(f"every test example of '{spec.task}' stands in another task's training data; none is left.")
+        raise BadInput(f"every test example of '{spec.task}' is also in another task's training data; none is left.")
     readout, common = session.preflight(spec).readout, pair_key(session, spec)
     task = task_note(session.task(spec), session.splits(spec), readout)
 

@@ -31,7 +31,7 @@ PATIENCE = 5.0  # seconds that a worker has to leave a checkpoint
 NO_PROCESS = Failure(
     kind="killed",
     message="The process of this step has stopped.",
-    hint="It was ended from outside or ran out of memory; start the study again with fewer workers.",
+    hint="It was killed or ran out of memory; start the study again with fewer workers.",
 )
 
 

@@ -36,7 +36,7 @@ class Unseen:
             return ""
         counts = ", ".join(f"{count:,} of {name}" for name, count in self.by.items() if count)
         return (
-            f"{self.task}: {len(self.leaked):,} of {self.rows:,} test examples are left out: their text stands in the "
+            f"{self.task}: {len(self.leaked):,} of {self.rows:,} test examples are left out: their text is also in the "
             f"training data of another task ({counts})."
         )
 

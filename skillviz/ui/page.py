@@ -166,7 +166,7 @@ def explain_empty() -> None:
     st.markdown(
         "`BASE` is a Hugging Face id or a folder, `TASK` a name such as `sst2` or your own YAML file. With a "
         "fine-tuned model at hand leave out the first line and name its folder. Runs are read from "
-        f"`{cache.user_store().root}`; another folder is named with `SKILLVIZ_RUNS`. Then load this page anew."
+        f"`{cache.user_store().root}`; another folder is named with `SKILLVIZ_RUNS`. Then reload this page."
     )
 
 

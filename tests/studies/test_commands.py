@@ -242,7 +242,7 @@ def test_a_shipped_study_is_the_measure_of_its_steps(
     told = estimates(fresh)
     took = {key: note.seconds for key, note in there.record.steps.items()}
     assert dict(told.steps) == took and told.stored == set(took)
-    assert "as the shipped study took" in told.words(fresh.plan.steps)
+    assert "estimated from the shipped study" in told.words(fresh.plan.steps)
     twice = {key: 2.0 * (seconds or 0.0) for key, seconds in took.items()}
     monkeypatch.setattr(Snapshot, "seconds", lambda self, step: twice[step.key])
     slow = estimates(Snapshot(plan(done[0]), done[1]))

@@ -270,22 +270,22 @@ def _wrong_tasks(row: RecipeRow, tasks: int) -> str | None:
 def _wrong_regions(row: RecipeRow, tasks: int, regions: int, mode: str | None) -> str | None:
     in_turn = row.tasks == "in turn"
     if row.needs_region and not regions:
-        return f"the recipe {row.name} trains a region alone; give it one region, as a run or a file (--region)."
+        return f"the recipe {row.name} trains one region only; give it as a run or a file (--region)."
     if row.needs_region and regions > 1:
         return f"the recipe {row.name} takes one region; got {regions}."
     if regions and not (row.needs_region or in_turn):
         takers = _named(lambda other: other.needs_region or other.tasks == "in turn")
         return f"the recipe {row.name} takes no region; regions go with {takers}."
     if mode is not None and not in_turn:
-        return f"a mode is of the recipe {_named(lambda other: other.tasks == 'in turn')}; {row.name} has none."
+        return f"a mode belongs to the recipe {_named(lambda other: other.tasks == 'in turn')}; {row.name} has none."
     if mode not in (None, *MODES):
         return f"'{mode}' is not a mode of {row.name} training; known: {', '.join(MODES)}."
     if mode == "naive" and regions:
         return f"naive {row.name} training moves everything; leave out the regions, or take the mode grafting."
     if mode == "grafting" and not regions:
-        return f"{row.name} training by grafting needs a region a task; give one for each, in their order (--regions)."
+        return f"{row.name} training by grafting needs one region per task, in order (--regions)."
     if in_turn and regions not in (0, tasks):
-        return f"{tasks} tasks and {regions} regions were given; give one region a task, in their order, or none."
+        return f"{tasks} tasks and {regions} regions were given; give one region per task, in order, or none."
     return None
 
 

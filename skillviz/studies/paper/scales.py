@@ -161,8 +161,8 @@ class Scale:
         """Raises BadInput where several fine-tuning seeds are asked for of an experiment of one: `models` are its."""
         if self.seeds > 1:
             raise BadInput(
-                f"this experiment has {models}, with one fine-tuning seed, and its tables tell of no more: leave "
-                f"--seeds {self.seeds} out; what the seed changes is told by `python -m skillviz reproduce table2 "
+                f"this experiment has {models}, with one fine-tuning seed, and its tables cover no more: leave "
+                f"--seeds {self.seeds} out; to see what the seed changes, run `python -m skillviz reproduce table2 "
                 f"--seeds {self.seeds}`."
             )
 

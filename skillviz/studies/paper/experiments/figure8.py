@@ -144,7 +144,7 @@ def _unions(
             sessions.purified(group, region, seed) for seed, region in zip(seeds, joint[group], strict=True)
         )
         unions.append(TaskUnion(JOINT.join(group), group, purified, purified=True))
-    return unions, [f"Unions are told for the mask seeds that every task has: {len(seeds)}."]
+    return unions, [f"Unions use the mask seeds that every task has: {len(seeds)}."]
 
 
 def _scores(scored: Mapping[str, TaskScores], unions: Sequence[TaskUnion], runs: Runs) -> list[dict[str, Any]]:
@@ -176,7 +176,7 @@ def _sentences(scored: Mapping[str, TaskScores], runs: Runs) -> list[str]:
     for task, of_task in scored.items():
         whole = task_unions.mean_relative_gain(of_task, (of_task.finetuned,))
         if not np.isfinite(whole.value):
-            sentences.append(f"{task}: the multi-task model is no better than the base, so no relative gain is told.")
+            sentences.append(f"{task}: the multi-task model is no better than the base, so there is no relative gain.")
         if len(runs[task]) < 3:
             sentences.append(f"{task}: {len(runs[task])} mask seed(s) only; intervals over seeds need three.")
     return sentences

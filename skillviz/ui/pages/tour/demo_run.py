@@ -143,7 +143,7 @@ def _explain_missing() -> None:
         icon=":material/school:",
     )
     st.code(BUILD, language="bash")
-    st.caption("Its runs are looked for among those that ship and in your own folder. Then load this page anew.")
+    st.caption("Its runs are looked for among those that ship and in your own folder. Then reload this page.")
     with st.container(horizontal=True):
         for name in ("launch", "runs"):
             st.page_link(pages.PAGES[name].link(), label=pages.PAGES[name].question)
