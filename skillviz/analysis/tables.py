@@ -26,7 +26,9 @@ TASK = Column("task", "str", "", "the task it is scored on")
 SETTING = Column("setting", "str", "", "the training data: all, or <k>-shot")
 READOUT = Column("readout", "str", "", "how answers are read, where models of one base are in several ways; else empty")
 RECIPE = Column("recipe", "str", "", "how the model was fine-tuned; 'given' for a stored pair")
-VARIANT = Column("variant", "str", "", "what distinguishes the model from others of its recipe; empty where nothing does")
+VARIANT = Column(
+    "variant", "str", "", "what distinguishes the model from others of its recipe; empty where nothing does"
+)
 LOCALIZER = Column("localizer", "str", "", "the localizer of the graft, empty where the method has no region")
 SEARCH_VARIANT = Column(
     "search_variant", "str", "", "what distinguishes the search from others of its localizer; empty where nothing does"
@@ -80,7 +82,8 @@ TABLES = {
         Table("differences", (
             ID_TASK, TASK, SETTING, READOUT, RECIPE, VARIANT,
             Column("recipe_b", "str", "", "how b was fine-tuned, where a is compared with several models; else empty"),
-            Column("variant_b", "str", "", "what distinguishes b's model from others of its recipe, where recipe_b is given"),
+            Column("variant_b", "str", "", "what distinguishes b's model from others of its recipe, where "
+                "recipe_b is given"),
             LOCALIZER, SEARCH_VARIANT, SIZE, SHARE,
             Column("a", "str", "", "a row of the table of methods"),
             Column("b", "str", "", "a row of the table of methods"), METRIC,
@@ -136,7 +139,8 @@ TABLES = {
         )),
         Table("composition", (
             Column("task", "str", "", "the task"), LOCALIZER,
-            Column("variant", "str", "", "what distinguishes the run from others of its task and localizer, besides its size"),
+            Column("variant", "str", "", "what distinguishes the run from others of its task and localizer, "
+                "besides its size"),
             Column("seed", "int64", "", "the localizer's seed"),
             Column("layer", "Int64", "", "block, counted from 0; missing outside the blocks", True),
             Column("kind", "str", "", "module kind"), Column("is_bias", "bool", "", "whether it is a bias"),

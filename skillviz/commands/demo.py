@@ -36,9 +36,9 @@ def demo() -> None:
 @app.command()
 def build(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The world's folder.")] = Path("demo_world"),
-    runs_dir: Annotated[
-        Path, typer.Option("--runs-dir", metavar="DIR", help="The folder of its runs.")
-    ] = Path("cached_runs"),
+    runs_dir: Annotated[Path, typer.Option("--runs-dir", metavar="DIR", help="The folder of its runs.")] = Path(
+        "cached_runs"
+    ),
     seed: Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="Seed of every random draw.")] = 0,
     only: Annotated[Stage | None, typer.Option("--only", help="Rebuild only this stage.")] = None,
     as_json: options.AsJson = False,

@@ -46,7 +46,5 @@ def sentence_for(error: BaseException) -> str | None:
         where = getattr(error, "filename", None) or "the result"
         return f"DiskFull: no space is left to write {where}; free some and try again."
     if isinstance(error, OSError) and error.errno in UNUSABLE and error.filename:
-        return (
-            f"BadInput: {error.filename} cannot be used ({error.strerror}); name a place that you can write to."
-        )
+        return f"BadInput: {error.filename} cannot be used ({error.strerror}); name a place that you can write to."
     return None

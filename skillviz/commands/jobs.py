@@ -81,7 +81,9 @@ def resume(run: JobName, runs_dir: options.RunsDir = None) -> None:
 def log(
     run: JobName,
     runs_dir: options.RunsDir = None,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, metavar="N", help="How many lines, counted from the end.")] = 50,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", min=1, metavar="N", help="How many lines, counted from the end.")
+    ] = 50,
 ) -> None:
     """Print the end of a run's or study's log."""
     say(jobs.log_tail(Store(store_root(runs_dir)), run, lines))

@@ -103,7 +103,11 @@ Device = Annotated[
 ]
 Dtype = Annotated[
     DtypeName,
-    typer.Option("--dtype", rich_help_panel=WHERE, help="Data type of the weights: float32 is exact, bfloat16 takes half the memory."),
+    typer.Option(
+        "--dtype",
+        rich_help_panel=WHERE,
+        help="Data type of the weights: float32 is exact, bfloat16 takes half the memory.",
+    ),
 ]
 RunsDir = Annotated[
     Path | None,

@@ -35,7 +35,8 @@ Name = Annotated[
     str,
     typer.Argument(
         metavar="EXPERIMENT",
-        help="A table or figure of the paper, such as table2 or figure6, or sensitivity; any other word lists them all.",
+        help="A table or figure of the paper, such as table2 or figure6, or sensitivity; any other word lists "
+        "them all.",
     ),
 ]
 Scale = Annotated[
@@ -43,7 +44,8 @@ Scale = Annotated[
     typer.Option(
         "--scale",
         metavar="demo|small|paper",
-        help="demo: the demo world, some minutes on two CPU cores (estimated first); small: real data and a small encoder; "
+        help="demo: the demo world, some minutes on two CPU cores (estimated first); small: real data and a small "
+        "encoder; "
         "paper: roberta-base with the paper's tasks, sizes and grid, for a GPU.",
     ),
 ]
@@ -132,7 +134,9 @@ DryRun = Annotated[
 ]  # fmt: skip
 WriteOnly = Annotated[
     bool,
-    typer.Option("--write-only", rich_help_panel=options.WHERE, help="Write the study file, print the estimate, and stop."),
+    typer.Option(
+        "--write-only", rich_help_panel=options.WHERE, help="Write the study file, print the estimate, and stop."
+    ),
 ]
 
 

@@ -23,7 +23,9 @@ def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued r
     """
     folder = RunFolder(run)
     if not folder.is_open or is_alive(folder.work, besides=os.getpid()):
-        folder.log(f"nothing to do: {folder.record.status}" if not folder.is_open else "another process is working on it")
+        folder.log(
+            f"nothing to do: {folder.record.status}" if not folder.is_open else "another process is working on it"
+        )
         return
 
     def on_wait(before: int) -> None:

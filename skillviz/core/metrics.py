@@ -265,7 +265,8 @@ _ROWS = (
     ),
     Metric(
         "nll", "NLL", "nats", 3, highest=math.inf, better="lower", kernel=Mean(losses), rank="headline",
-        help="Negative log-likelihood of the true class, in nats: low when the model is right and justifiably confident.",
+        help="Negative log-likelihood of the true class, in nats: low when the model is right and justifiably "
+            "confident.",
     ),
     Metric(
         "brier", "Brier score", "", 3, highest=2.0, better="lower", kernel=Mean(squared_errors), rank="compared",

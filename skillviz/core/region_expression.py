@@ -76,7 +76,9 @@ def checked(expression: RegionExpression, depth: int = 0) -> dict[str, Any]:
     strange = [key for key in expression if key not in allowed]
     if strange:
         beside = f"'{heads[0]}'" if heads else "conditions without a run"
-        raise BadInput(f"'{strange[0]}' cannot be combined with {beside} in one expression; use an intersection of two.")
+        raise BadInput(
+            f"'{strange[0]}' cannot be combined with {beside} in one expression; use an intersection of two."
+        )
     if not heads:
         return {key: _CHECKS[key](expression[key]) for key in CONDITIONS if key in expression}
     if heads[0] == "run":

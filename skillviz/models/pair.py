@@ -273,7 +273,8 @@ def _load_finetuned(check: Preflight, dtype: torch.dtype) -> Any:
     if loaded.made_up:
         raise RandomHead(
             f"the fine-tuned model '{check.finetuned.id}' has no {_some(loaded.made_up)}, so the "
-            f"{check.readout} readout would start it at random; give a model fine-tuned with that head, or another --readout."
+            f"{check.readout} readout would start it at random; give a model fine-tuned with that head, or "
+            f"another --readout."
         )
     return loaded.model
 

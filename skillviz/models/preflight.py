@@ -257,7 +257,8 @@ def _check_architecture(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadMo
     """Same folder, another family, other settings, weights that are no floats."""
     if base.folder.resolve() == finetuned.folder.resolve():
         yield PairMismatch(
-            f"base and fine-tuned model are the same folder, '{base.id}'; give the model before and the model after fine-tuning."
+            f"base and fine-tuned model are the same folder, '{base.id}'; give the model before and the model "
+            f"after fine-tuning."
         )
     if base.model_type != finetuned.model_type:
         yield PairMismatch(

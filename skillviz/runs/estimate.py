@@ -69,7 +69,7 @@ class Estimate:
 
     def words(self) -> str:
         """As told to a person: rough numbers."""
-        how = f"as {self.runs} finished runs took" if self.runs else "rough: nothing has been measured on this machine yet"
+        how = f"based on {self.runs} earlier runs" if self.runs else "rough: nothing measured on this machine yet"
         return f"about {rough_seconds(self.seconds)} and {byte_size(self.bytes)} of memory ({how})"
 
 

@@ -144,7 +144,7 @@ def in_its_words(source: Task, other: Task, mapping: LabelMap, readout: str) -> 
         return Task(**plain), ()
     template, words = getattr(other.template, kind), _words(source, other, mapping, kind)
     if template is None or words is None:
-        note = f"'{other.name}' has no words of its own for the {readout} readout: scored with those of '{source.name}'."
+        note = f"'{other.name}' has no label words for the {readout} readout; those of '{source.name}' are used."
         return source.model_copy(update={"name": other.name}), (note,)
     return Task(**plain, template=Template(**{kind: template}), label_words=LabelWords(**{kind: words})), ()
 

@@ -19,8 +19,10 @@ def _titles(belongs: Callable[[Localizer], bool]) -> str:
 
 GLOSSARY = {
     **{metric.name: metric.help for metric in METRICS.values() if metric.help},
-    "region": "The set of single parameters (individual weights, not whole matrices) whose fine-tuned values are copied.",
-    "graft": "The pre-trained model with the fine-tuned values of the region copied in. Nothing else changes and nothing "
+    "region": "The set of single parameters (individual weights, not whole matrices) whose fine-tuned values are "
+    "copied.",
+    "graft": "The pre-trained model with the fine-tuned values of the region copied in. Nothing else changes and "
+    "nothing "
     "is trained again. In symbols: θ = θ_pre + γ·(θ_ft − θ_pre), with γ = 1 inside the region and 0 outside.",
     "parts": "A part is a cell of the map or an attention head. It is scored twice, grafted alone and left out of the "
     "region, each time next to a random control of equal size. Alone, the control has other parameters of the same "
@@ -40,12 +42,14 @@ GLOSSARY = {
     "confidence and never the predictions. Any claim about calibration should beat it.",
     "paired": "Both models are scored on the same examples, so luck with the examples cancels out. A difference counts "
     "only if its 95% interval excludes zero.",
-    "enrichment": "How dense the region is in a part of the model, compared with its average density: 2× means twice as "
+    "enrichment": "How dense the region is in a part of the model, compared with its average density: 2× means "
+    "twice as "
     "many parameters as an even spread would give.",
     "movement": "How far fine-tuning moved a parameter: its fine-tuned value minus its pre-trained value.",
     "seed": "The number that fixes a localizer's random choices. Several seeds show how much depends on luck.",
     "equal_mass": "Bins that hold about the same number of examples, instead of bins of equal width.",
-    "readout": "How class scores are read from a model: logits of label words at a mask (prompt), a classification head "
+    "readout": "How class scores are read from a model: logits of label words at a mask (prompt), a "
+    "classification head "
     "(head), or the likelihood of each answer after a prompt (causal).",
     "checkpoint": "What a search has found so far, stored on disk. An interrupted job resumes from its last checkpoint "
     "and finds the same region, bit for bit.",
@@ -61,7 +65,8 @@ GLOSSARY = {
     "mcnemar": "McNemar's exact test looks only at examples that exactly one of two models gets right. If both models "
     "were equally good, these would split like coin flips; p is the chance of a split at least this uneven.",
     "margin": "The true class's score minus the best other class's, in nats. Above zero, the model is right.",
-    "slices": "Groups of examples: one class, one range of lengths, or one value of a data column. Slices of fewer than "
+    "slices": "Groups of examples: one class, one range of lengths, or one value of a data column. Slices of "
+    "fewer than "
     "20 examples have no interval. Among many slices some differ by chance. The false discovery rate is the "
     "expected share of such cases among all slices reported as different.",
     "confusion": "A table of true against predicted classes: which classes are confused with which.",
@@ -77,7 +82,8 @@ GLOSSARY = {
     "flows through a layer's output.",
     "gain": "Where a graft's score lies between the pre-trained model (0%) and the multi-task model (100%). It can be "
     "below 0 or above 100. It is undefined if the multi-task model is no better than the pre-trained one.",
-    "multitask": "One model fine-tuned on several tasks at once: each step takes a batch of one task. Each task has its "
+    "multitask": "One model fine-tuned on several tasks at once: each step takes a batch of one task. Each task "
+    "has its "
     "own region in this model, found on that task's examples alone.",
     "union": "All parameters that belong to at least one of several regions, with the multi-task model's values. They "
     "come from one model, so no two values conflict.",
@@ -97,7 +103,8 @@ GLOSSARY = {
     "bitfit": f"{RECIPES['bitfit'].sentence} That is about one parameter in a thousand.",
     "lora": f"{RECIPES['lora'].sentence} Once merged they change all parameters of these matrices; here LoRA counts by "
     "the few numbers it trains.",
-    "published": "As printed in the paper (arXiv 2302.06600, ICML 2023). The number in brackets is read as the standard "
+    "published": "As printed in the paper (arXiv 2302.06600, ICML 2023). The number in brackets is read as the "
+    "standard "
     "deviation over five data samples; the paper does not say.",
     "study": "Fine-tunes and localizations that belong together, defined in one file, with tables of means and "
     "intervals over seeds. Finished steps are not repeated.",
@@ -108,7 +115,8 @@ GLOSSARY = {
     "debiased": "The plug-in calibration error adds up distances that noise alone creates, so it is too high on few "
     "examples. The debiased error is the population's error for which the observed plug-in value is the expected one. "
     "The 95% interval and every verdict refer to it. The plug-in value is kept because papers report it.",
-    "discovery": "If nothing differs, 5 in 100 comparisons still exclude zero by chance. The false discovery rate is the "
+    "discovery": "If nothing differs, 5 in 100 comparisons still exclude zero by chance. The false discovery rate "
+    "is the "
     "expected share of such cases among all reported differences; it is held at 5% (Benjamini and Hochberg 1995).",
     "matched": "Regions crowd into the same tensors, so two of them share parameters by chance. The chance level is "
     "that of random regions with as many parameters in each tensor; the range beside it holds 95% of them.",

@@ -77,7 +77,7 @@ def run_study(
     """Does the steps that the store does not hold finished and current; started again, it goes on where it stopped.
 
     A step that fails takes along only what needs it (with `partial` the tables are made of what there is); a full
-    disk and Ctrl-C end the study. Raises BadInput where another process is working on it, and before anything is computed
+    disk and Ctrl-C end the study. Raises BadInput where another process works on it, and before anything is computed
     what `check` finds.
     """
     at = Snapshot(plan(study), store)

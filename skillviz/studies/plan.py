@@ -175,9 +175,7 @@ class _Entry:
         if strange := [name for name in values if name not in known]:
             raise BadInput(f"'{strange[0]}' is not a field of a run; known: {', '.join(known)}.")
         if "finetuned" in values and any(values.get(name) is not None for name in ("recipe", "finetune")):
-            raise BadInput(
-                "give `finetuned` (an existing model) or `recipe` with `finetune` (one to make), not both."
-            )
+            raise BadInput("give `finetuned` (an existing model) or `recipe` with `finetune` (one to make), not both.")
         for name in ("finetune", "region"):
             _fields(values.get(name, {}), name)
         recipe = values.get("recipe")

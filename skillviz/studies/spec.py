@@ -144,7 +144,8 @@ def read_study(path: Path | str) -> StudySpec:
     content = read_yaml(Path(path), f"the study file {path}")
     if _is_endless(content):
         raise BadInput(
-            f"the study file {path} refers to itself (by an alias, *name), or holds more than {MOST_VALUES:,} values in all; "
+            f"the study file {path} refers to itself (by an alias, *name), or holds more than {MOST_VALUES:,} "
+            f"values in all; "
             "write it without that alias, or as several files."
         )
     if isinstance(content, list) and any(isinstance(entry, dict) and "base" in entry for entry in content):

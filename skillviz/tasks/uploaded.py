@@ -115,7 +115,9 @@ def save(draft: Draft, root: Path) -> tuple[Path, Splits]:
         raise BadInput(f"'{draft.name}' cannot name a task; use letters, digits, '-', '_' and '.', at most 60.")
     folder = root / draft.name
     if folder.exists():
-        raise BadInput(f"there is a task '{draft.name}' in {root} already, which is never overwritten; choose another name.")
+        raise BadInput(
+            f"there is a task '{draft.name}' in {root} already, which is never overwritten; choose another name."
+        )
     try:
         with whole_folder(folder) as part:
             data, source = _write_data(draft, part)

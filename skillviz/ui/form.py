@@ -138,7 +138,7 @@ def one_of(
         lost.pop(name, None)
     if name in lost:
         (place or st).warning(
-            f"{label}: '{text.plain(lost[name])}' was asked for, which this form lacks; {shown(value)} is taken "
+            f"{label}: '{text.plain(lost[name])}' is not an option of this form; {shown(value)} is taken "
             "instead. The command line may know it.",
             icon=":material/edit_off:",
         )

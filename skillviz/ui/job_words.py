@@ -59,9 +59,9 @@ def task_word(task: str) -> str:
 def waits(job: Job) -> str:
     """How long the queue is before a job."""
     if not job.position:
-        return f"Its process starts; **{job.slot}** is free for it."
+        return f"Starting; **{job.slot}** is free for it."
     verb = "is" if job.position == 1 else "are"
-    return f"Waits for **{job.slot}**: {formats.counted(job.position, 'job')} {verb} before it."
+    return f"Waits for **{job.slot}**: {formats.counted(job.position, 'job')} {verb} ahead of it."
 
 
 def run_progress(progress: JobProgress) -> str:
@@ -79,7 +79,7 @@ def run_progress(progress: JobProgress) -> str:
 def study_progress(progress: JobProgress) -> str:
     """`step 4 of 31: localize sst2 with stagewise, about 3 min left`."""
     if progress.step is None:
-        return "Starting: models and data are checked, and its device may have another job."
+        return "Starting: checking models and data, and waiting for the device."
     left, rest = progress.seconds_left, ""
     if left is not None:
         rest = f", about {formats.rough_seconds(left)} left" if left >= 1 else ", longer than estimated"
@@ -89,8 +89,8 @@ def study_progress(progress: JobProgress) -> str:
 def ended_early(steps: int) -> str:
     """What is there of a study that ended early."""
     if not steps:
-        return "It ended before a step was finished: resumed, it starts over."
-    return f"{formats.counted(steps, 'step')} finished before it ended early. It resumes from there."
+        return "It stopped before finishing a step. Resuming starts over."
+    return f"{formats.counted(steps, 'step')} finished before it stopped. It resumes from there."
 
 
 def share(progress: JobProgress) -> float:

@@ -36,9 +36,9 @@ READS = (
     "above, the training loss at each step; below, how many entries the step switched on (up) and off (down, hatched)."
 )
 CANCELS: dict[Kind, str] = {
-    "run": "Stops within two seconds and keeps the last checkpoint, so that it can be resumed. The next job of the "
-    "device begins.",
-    "study": "What is finished is kept: started again, it continues there.",
+    "run": "Stops within two seconds and keeps the last checkpoint, so you can resume it. The next job in "
+    "the queue starts.",
+    "study": "Finished steps are kept; starting again continues from there.",
 }
 
 
@@ -226,7 +226,7 @@ def _finished(job: Job) -> None:
 def _failed(job: Job) -> None:
     if job.kind == "study":
         steps = [f"- **{text.plain(title)}**: {text.plain(why)}" for title, why in job.failed_steps.items()]
-        failed = f"{formats.counted(len(steps), 'step')} failed." if steps else "It could not begin: the log says why."
+        failed = f"{formats.counted(len(steps), 'step')} failed." if steps else "It could not start; see the log."
         st.error(failed, icon=":material/error:")
         st.markdown("\n".join(steps))
     else:
@@ -241,7 +241,7 @@ def _ended_early(job: Job) -> None:
     st.caption(
         job_words.ended_early(job.finished_steps)
         if job.kind == "study"
-        else "Cancelled. It resumes from its last checkpoint, or starts over where it has none."
+        else "Cancelled. It resumes from its last checkpoint, or starts over if there is none."
     )
     _again(job)
 

@@ -21,7 +21,7 @@ from skillviz.show import text
 from skillviz.ui import cache, fetching
 
 CLIENT = "live.client"
-WAITING = "Asking the models; the first question loads them."
+WAITING = "Running the models; the first time loads them."
 
 
 def ask(run: Run, operation: str, *, topic: str, waiting: str = WAITING, **arguments: Any) -> dict[str, Any] | None:

@@ -133,7 +133,7 @@ def table(run: Run, name: str, *, needed: bool = True) -> pd.DataFrame:
     with explained():
         frame = cache.table(run, name)
     if needed and frame.empty:
-        st.info(f"Run {run.id} stored no {name}, so there is nothing to show here. This makes the run again, whole:")
+        st.info(f"Run {run.id} stored no {name}, so there is nothing to show here. This command makes a complete run:")
         st.code(run.spec.command(), language="bash", wrap_lines=True)
         st.stop()
     return frame
@@ -166,7 +166,7 @@ def explain_empty() -> None:
     st.markdown(
         "`BASE` is a Hugging Face id or a folder, `TASK` a name such as `sst2` or your own YAML file. With a "
         "fine-tuned model at hand leave out the first line and name its folder. Runs are read from "
-        f"`{cache.user_store().root}`; another folder is named with `SKILLVIZ_RUNS`. Then reload this page."
+        f"`{cache.user_store().root}`; set `SKILLVIZ_RUNS` to use another folder. Then reload this page."
     )
 
 

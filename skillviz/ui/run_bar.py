@@ -36,7 +36,7 @@ def run_bar(entries: Sequence[Entry], chosen: Entry) -> None:
         if toy := small_world.caution(chosen.base, chosen.d, chosen.share):
             st.badge("demo world", color="gray", help=toy)
         if roles(entries)[chosen.id] == "variant":
-            st.badge("study variant", color="gray", help="A run of a study with other settings than the usual ones.")
+            st.badge("study variant", color="gray", help="A run from a study, with settings that are not the default.")
         st.space("stretch")
         presenter.enter()
 
@@ -52,7 +52,7 @@ def variants_switch(entries: Sequence[Entry]) -> None:
     if count:
         controls.switch(
             VARIANTS, f"Show {formats.counted(count, 'study variant')}", False,
-            help="Runs of studies with other settings or another recipe of fine-tuning, and repetitions.",
+            help="Runs from studies with other settings, other fine-tuning recipes, or repeated.",
         )  # fmt: skip
 
 

@@ -154,8 +154,8 @@ def other_page(study: StudyFolder) -> str:
 def unknown(name: str) -> str:
     """That the address names a study that is not here."""
     return (
-        f"This link names the study {text.plain(name)}, which is not here. It may be deleted, or in another runs "
-        "folder (`SKILLVIZ_RUNS`)."
+        f"This link names the study {text.plain(name)}, which does not exist here. It may be deleted, or in another "
+        "folder of runs (`SKILLVIZ_RUNS`)."
     )
 
 

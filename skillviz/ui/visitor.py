@@ -84,6 +84,6 @@ def is_chosen(field: str, values: Sequence[str], offered: Collection[str]) -> bo
     waiting = [value for value in values if value in linked and value not in offered]
     if waiting:
         named = formats.listed([f"'{words.plain(value)}'" for value in waiting], 3)
-        st.info(f"This link names {named}. It is not opened unless you say so.", icon=":material/link:")
+        st.info(f"This link names {named}. It is opened only if you click.", icon=":material/link:")
         st.button("Open what the link names", key=f"visitor.{field}", on_click=st.session_state[_LINKED].clear)
     return not waiting

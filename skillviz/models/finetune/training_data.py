@@ -65,12 +65,14 @@ def _without(task: Task, splits: Splits, others: set[tuple[str, ...]]) -> Splits
         return splits
     if dropped == len(keep):
         raise BadData(
-            f"every training example of '{task.name}' is also in another task's test or validation set; leave one task out."
+            f"every training example of '{task.name}' is also in another task's test or validation set; leave one "
+            f"task out."
         )
     train = splits.train[keep].reset_index(drop=True)
     frames = {"train": train, "validation": splits.validation, "test": splits.test}
     note = (
-        f"{dropped:,} of {len(keep):,} training examples of {task.name} were left out: their texts are also in the test "
+        f"{dropped:,} of {len(keep):,} training examples of {task.name} were left out: their texts are also in "
+        f"the test "
         "or validation set of another task that is learned with it."
     )
     return replace(splits, train=train, notes=(*splits.notes, note), fingerprint=fingerprint(frames))

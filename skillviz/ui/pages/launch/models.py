@@ -25,7 +25,7 @@ BASE_HELP = (
     "The model before fine-tuning: a folder found here, or type a folder, a hub id such as `org/name`, or "
     "`org/name@revision`. Only safetensors weights are read."
 )
-FINETUNED_HELP = "The same model after fine-tuning, named in the same way; a LoRA adapter is merged when it is loaded."
+FINETUNED_HELP = "The same model after fine-tuning. A LoRA adapter is merged when it is loaded."
 
 READOUTS = {
     "prompt": "label words at the mask",
@@ -177,7 +177,7 @@ def models_folders_caption() -> str:
     """How many models were found, and where."""
     local = cache.local_models()
     places = ", ".join(f"`{place}`" for place in roots())
-    more = " There are more than are listed; type the folder." if local.is_cut else ""
+    more = " Only some are listed; type the folder of any other." if local.is_cut else ""
     counted = formats.counted(len(local.models), "model")
     return f"{counted} found under {places}. Set `{ENVIRONMENT}` to look elsewhere.{more}"
 
@@ -186,7 +186,7 @@ def absent_models(source: str) -> str:
     """Why a model cannot be looked at before it is fetched from the hub; empty where it can."""
     if fetch.is_local(source):
         return ""
-    return f"'{source}' is no folder here, and the hub's local cache does not hold it."
+    return f"'{source}' is neither a folder here nor in the hub's local cache."
 
 
 def _shown(source: str) -> str:

@@ -66,15 +66,15 @@ def _sizes(choices: Choices, row: Localizer) -> None:
             counts.append(f"{size} is {formats.counted(parse_size(size, d), 'entry')}")
         except SkillvizError as error:
             choices.refuse(str(error.args[0]))
-    outcome = "" if row.budgeted else " This localizer's size is an outcome: sizes are only where it begins."
-    each = " Each size is searched for on its own." if row.budgeted and not row.nested and sizes[1:] else ""
+    outcome = "" if row.budgeted else " This localizer's size is an outcome; the size here is only its start."
+    each = " Each size needs its own search." if row.budgeted and not row.nested and sizes[1:] else ""
     st.caption(f"{'; '.join(counts)}.{each}{outcome}" if counts else outcome)
 
 
 def _seeds(choices: Choices, row: Localizer) -> None:
     typed = form.words(
         "new.seeds", "Seeds", "0", placeholder="0, or 0-4",
-        help="A seed fixes the search's random choices. Several (0, 1, 2 or 0-4) make a job and a run each, and show "
+        help="A seed fixes the search's random choices. Several (0, 1, 2 or 0-4) start one job each and show "
         "how much depends on luck.",
     )  # fmt: skip
     try:
@@ -83,7 +83,7 @@ def _seeds(choices: Choices, row: Localizer) -> None:
         choices.refuse(str(error.args[0]))
         return
     if len(choices.seeds) > 1 and not row.seeded:
-        st.caption("This localizer makes no random choice: all seeds will give the same region.")
+        st.caption("This localizer makes no random choices: all seeds give the same region.")
 
 
 def read_seeds(typed: str) -> tuple[int, ...]:
@@ -143,10 +143,10 @@ def _typed_option(choices: Choices, name: str, option: Option) -> dict[str, Any]
 def data(choices: Choices) -> None:
     """How many examples are used."""
     with st.container(border=True):
-        st.markdown("### 4 · The examples", help="The region is searched on training and validation examples only.")
+        st.markdown("### 4 · The examples", help="The search uses training and validation examples only.")
         choices.is_trial = controls.switch(
-            "new.trial", "Try it on a hundredth of the data first", False,
-            help="A quick look at whether everything works. Its numbers are too rough for a claim.",
+            "new.trial", "Quick try (1% of the data)", False,
+            help="Checks that everything works. The numbers are too rough for a claim.",
         )  # fmt: skip
         choices.trial_note = st.empty()
         with st.expander("Fewer examples, other test sets"):
@@ -159,7 +159,7 @@ def data(choices: Choices) -> None:
             )
             choices.values |= {"k_shot": shots, "data_seed": int(draw or 0)}
             for split in ("train", "validation", "test"):
-                help = f"Draws so many of the {split} examples where there are more."
+                help = f"Uses a sample of this many {split} examples if there are more."
                 title = f"At most for {'the test' if split == 'test' else split}"
                 choices.values[f"max_{split}"] = form.number(f"new.max-{split}", title, None, help=help)
             _other_tasks(choices)
@@ -176,8 +176,8 @@ def _other_tasks(choices: Choices) -> None:
         "new.also", "Score on other tasks too", list(by_file), (), shown=lambda file: by_file.get(file, file),
         takes_typed=True,
         names_files=True,
-        help="Their test sets are asked as each of them asks, without training: how well the skill transfers. They "
-        "need the same labels.",
+        help="Scores the models on these tasks' test sets, without training: how well the skill transfers. The "
+        "tasks need the same labels.",
     )  # fmt: skip
     for name in choices.values["others"]:
         try:
@@ -189,14 +189,14 @@ def _other_tasks(choices: Choices) -> None:
 def place(choices: Choices) -> None:
     """Device, dtype, and what else is scored."""
     with st.container(border=True):
-        st.markdown("### 5 · A place", help="Jobs of one device run one after the other, in the order of asking.")
+        st.markdown("### 5 · A place", help="Jobs on one device run one after the other.")
         devices = cache.devices()
         titles = {device.name: f"{device.title}, {formats.byte_size(device.free)} free" for device in devices}
         auto = device_for("auto", devices)
         titles = {"auto": titles[auto.name] if auto else "", **titles}
         choices.values["device"] = form.one_of(
             "new.device", "Device", list(titles), "auto", shown=lambda n: f"{n}: {titles[n]}",
-            help="What the job computes on, and its free memory; auto takes a GPU where there is one.",
+            help="The device and its free memory; auto uses a GPU if there is one.",
         )  # fmt: skip
         with st.expander("Precision and more"):
             choices.values["dtype"] = controls.segments(
@@ -205,11 +205,11 @@ def place(choices: Choices) -> None:
             )  # fmt: skip
             autocast = controls.select(
                 "new.autocast", "Activations while searching", ("as the weights", "bfloat16", "float16"),
-                "as the weights", help="A narrower kind is faster on a GPU, and a little less exact.",
+                "as the weights", help="A narrower type is faster on a GPU and slightly less exact.",
             )  # fmt: skip
             choices.values["autocast"] = None if autocast == "as the weights" else autocast
             choices.values["interpolation"] = controls.switch(
                 "new.interpolation", "Also score the paths between the models (WiSE)", False,
-                help="Eleven points each on the way from the base to the fine-tuned model and to the graft; takes "
+                help="Eleven points from the base to the fine-tuned model, and eleven to the graft. Takes "
                 "about as long as scoring twenty regions.",
             )  # fmt: skip

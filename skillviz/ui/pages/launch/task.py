@@ -27,9 +27,9 @@ TASKS = "tasks"  # a folder of the user's store
 SOURCES = {"demo": "demo world", "known": "known task", "file": "task file", "upload": "upload data"}
 SAVED, PROBLEM = "upload.saved", "upload.problem"
 SPLITS = {
-    "train": ("Training data", "Needed. The region is searched on these."),
+    "train": ("Training data", "Required. The search uses these."),
     "test": ("Test data", f"Without it one row in {ASIDE} of the training data is set aside."),
-    "validation": ("Validation data", "Without it a tenth of the training data serves."),
+    "validation": ("Validation data", "Without it, a tenth of the training data is used."),
 }
 MASKED, CAUSAL = "{text} It was <mask>.", "{text} It was"
 MASKED_PAIR, CAUSAL_PAIR = "{a} ? <mask>, {b}", "{a} {b} This is"
@@ -39,7 +39,7 @@ SHOWN = 5  # rows of the preview
 def task(choices: Choices) -> None:
     """The task, and how class scores are read off the models."""
     with st.container(border=True):
-        st.markdown("### 2 · A task", help="The examples on which the skill is shown, and how the model is asked.")
+        st.markdown("### 2 · A task", help="The examples that show the skill, and how the model reads them.")
         sources = [name for name in SOURCES if name != "demo" or choices.world is not None]
         first = "demo" if choices.demo else "known"
         if sentence := st.session_state.pop(SAVED, ""):
@@ -69,7 +69,8 @@ def _demo_task(choices: Choices) -> str:
     first = choices.demo.task if choices.demo else next(iter(by_name))
     name = controls.select(
         "new.demo-task", "Task", list(by_name), first, shown=lambda n: f"{by_name[n].title or n}",
-        help="The pair's own task, or another: a task with other labels does not fit a pair with a head.",
+        help="The pair's own task, or another one. A pair with a classification head needs a task with the same "
+            "labels.",
     )  # fmt: skip
     return by_name[name].file
 
@@ -82,7 +83,7 @@ def _known_task(choices: Choices) -> str:
     )  # fmt: skip
     data = registry.TASKS[name].data
     if isinstance(data, Hub):
-        st.caption(f"Data: {text.plain(data.title)} on the hub; the job fetches what is not in the local cache.")
+        st.caption(f"Data: {text.plain(data.title)} on the hub; the job downloads what is not in the local cache.")
     return name
 
 
@@ -125,7 +126,7 @@ def _readout(choices: Choices, task: Task) -> None:
     refused = {READOUT_TITLES[name]: text.plain(reason) for name, reason in why.items() if reason}
     if refused:
         reasons = "\n\n".join(f"**{title}**: {reason}" for title, reason in refused.items())
-        st.caption(f"Not possible with this pair: {formats.listed(list(refused), 3)}.", help=reasons)
+        st.caption(f"Unavailable for this pair: {formats.listed(list(refused), 3)}.", help=reasons)
 
 
 def _show_task(task: Task, readout: str) -> None:
@@ -186,7 +187,7 @@ def _draft(rows: pd.DataFrame, files: Mapping[str, Upload]) -> Draft:
     )
     values = classes_of(rows, column)
     drop = st.multiselect(
-        "Leave out rows labelled", values, key=_key(f"drop.{column}", files), help="Labels that are no class."
+        "Leave out rows labelled", values, key=_key(f"drop.{column}", files), help="Labels that are not a class."
     )
     values_left = [value for value in values if value not in drop]
     labels, words = _classes(values_left, column, files)

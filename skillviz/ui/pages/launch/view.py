@@ -31,10 +31,7 @@ CAPS = {"max_train": "train", "max_validation": "validation", "max_test": "test"
 LEAST_EXAMPLES = {"max_train": 128, "max_validation": 100, "max_test": 100}  # of a trial that still says something
 PAPER_SHARE = 1e-4
 PAPER_STEPS, PAPER_BATCH, PAPER_SHOTS = 100, 1024, (64, 4096)
-OPENING = (
-    "A localization finds the small region of parameters that carries what fine-tuning taught. Choose two models, a "
-    "task and a way to search; what does not fit is said beside it. The job goes on without this page."
-)
+OPENING = "Choose a pair of models, a task and a search. You can close this page; the job keeps running."
 
 
 def check_and_start(choices: Choices) -> None:
@@ -112,8 +109,8 @@ def _show_plan(choices: Choices, spec: RunSpec, facts: Facts | None) -> None:
         if differences:
             study_choice.setting_table(differences)
         else:
-            st.markdown("Nowhere that these choices tell.")
-    with st.expander("The same as a command line"):
+            st.markdown("These choices do not differ from the paper.")
+    with st.expander("As a command"):
         # the store is named where a terminal would not find it by itself
         more = f" --detach{jobs_view.runs_dir_option()}"
         commands = [f"{each.command()}{more}" for each in _of_each_seed(spec, choices.seeds)]
@@ -138,11 +135,11 @@ def _show_estimate(spec: RunSpec, facts: Facts, count: int) -> None:
     st.markdown(expected(duration, count, device.free, before))
     unknown = [text.plain(name) for name in spec.others if cache.scored_rows(name) is None]
     if unknown:
-        st.caption(f"Not counted, as its examples are not here yet: scoring on {formats.listed(unknown, 4)}.")
+        st.caption(f"Not included, because its data are not downloaded yet: scoring on {formats.listed(unknown, 4)}.")
     if duration.bytes > device.free > 0:
         st.warning(
-            "That is more memory than is free: the job may end out of memory. bfloat16, fewer examples a step, or a "
-            "smaller model need less.",
+            "That is more than the free memory, so the job may fail. bfloat16, a smaller batch or a smaller model "
+            "need less.",
             icon=":material/memory_alt:",
         )
 
@@ -163,7 +160,8 @@ def _button(choices: Choices, spec: RunSpec | None) -> None:
     elif choices.problems:
         st.caption(f"Not yet: {text.plain(choices.problems[0])}")
     elif open_already:
-        st.caption(f"This very localization waits or runs as `{open_already}`. Another seed would be another run.")
+        st.caption(f"The same localization is already queued or running as `{open_already}`. Another seed would "
+            f"be another run.")
 
 
 def _start(specs: Sequence[RunSpec]) -> None:
@@ -192,7 +190,8 @@ def trial_words(counts: Mapping[str, int], caps: Mapping[str, int]) -> str:
     """What the trial uses of what there is."""
     if not counts:
         words = [f"{most:,} {CAPS[cap]}" for cap, most in caps.items()]
-        return f"Uses at most {formats.listed(words, 3)} examples: the data are not here yet, so they are not counted."
+        return f"Uses at most {formats.listed(words, 3)} examples; the data are not downloaded yet, so they are "
+            f"not counted."
     words = [
         f"{min(most, counts[CAPS[cap]]):,} of {counts[CAPS[cap]]:,} {CAPS[cap]}"
         for cap, most in caps.items()
@@ -218,7 +217,7 @@ def expected(duration: Estimate, jobs: int, free: int, queued: int) -> str:
     each = " each" if jobs > 1 else ""
     whole = f", {formats.rough_seconds(duration.seconds * jobs)} in all, one after the other" if jobs > 1 else ""
     how = (
-        f"as {formats.counted(duration.runs, 'finished run')} took"
+        f"based on {formats.counted(duration.runs, 'earlier run')}"
         if duration.runs
         else "rough: nothing has been measured here yet"
     )
