@@ -160,8 +160,10 @@ def _button(choices: Choices, spec: RunSpec | None) -> None:
     elif choices.problems:
         st.caption(f"Not yet: {text.plain(choices.problems[0])}")
     elif open_already:
-        st.caption(f"The same localization is already queued or running as `{open_already}`. Another seed would "
-            f"be another run.")
+        st.caption(
+            f"The same localization is already queued or running as `{open_already}`. Another seed would "
+            f"be another run."
+        )
 
 
 def _start(specs: Sequence[RunSpec]) -> None:
@@ -190,8 +192,7 @@ def trial_words(counts: Mapping[str, int], caps: Mapping[str, int]) -> str:
     """What the trial uses of what there is."""
     if not counts:
         words = [f"{most:,} {CAPS[cap]}" for cap, most in caps.items()]
-        return f"Uses at most {formats.listed(words, 3)} examples; the data are not downloaded yet, so they are "
-            f"not counted."
+        return f"Uses at most {formats.listed(words, 3)} examples. The data are not downloaded yet."
     words = [
         f"{min(most, counts[CAPS[cap]]):,} of {counts[CAPS[cap]]:,} {CAPS[cap]}"
         for cap, most in caps.items()
