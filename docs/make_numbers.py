@@ -3,9 +3,9 @@
     python docs/make_numbers.py [--runs-dir DIR] [--changes REV]
 
 No model is run. In order: the intervals of runs and scores, the tables of the studies, docs/results.md,
-docs/demo-world.md, the tables of docs/minilm.md and benchmarks/README.md, and the boards of docs/baselines.md. A study's
-table keeps its rows and every other number but the level of chance; a row whose runs or scores are not in the store
-loses the intervals that an older version made for its calibration errors. `--changes` writes
+docs/demo-world.md, the tables of docs/minilm.md and benchmarks/README.md, and the boards of docs/baselines.md.
+A study's table keeps its rows and every other number but the level of chance; a row whose runs or scores are not in
+the store loses the intervals that an older version made for its calibration errors. `--changes` writes
 docs/changed_verdicts.csv: every verdict of the studies' tables, of their claims and of the runs' calibration and
 accuracy that is another than at the git revision. Studies of real data name their task files: set SKILLVIZ_REAL, else
 theirs stay.

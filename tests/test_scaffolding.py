@@ -212,7 +212,8 @@ def test_the_readme_s_finding_is_that_of_the_stored_run() -> None:
     opening = " ".join(text("README.md").partition("\n![")[0].split())
     for words in (
         f"copying {100 * record['share']:.1f}% of the fine-tuned parameters",
-        f"{100 * gain['value']:.0f}% of the accuracy gain (95% interval {100 * gain['low']:.0f}–{100 * gain['high']:.0f})",
+        f"{100 * gain['value']:.0f}% of the accuracy gain",
+        f"(95% interval {100 * gain['low']:.0f}–{100 * gain['high']:.0f})",
         f"from {100 * states['finetuned']['ece']['value']:.1f}% to {100 * states['grafted']['ece']['value']:.1f}%",
     ):
         assert words in opening
