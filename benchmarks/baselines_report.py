@@ -102,7 +102,7 @@ def setting(scores: pd.DataFrame) -> list[str]:
     base = ends.at["pretrained", "mean"] if "pretrained" in ends.index else float("nan")
     return [
         f"{searched['id_task']}, {searched['n']:,.0f} test examples, {searched['seeds']:,.0f} fine-tuned models "
-        f"(mean {100 * ends.at['ft', 'mean']:.1f} %; the base has {100 * base:.1f} %)."
+        f"(mean accuracy {100 * ends.at['ft', 'mean']:.1f}%; the base has {100 * base:.1f}%)."
     ]
 
 

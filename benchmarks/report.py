@@ -1,8 +1,8 @@
-"""Writes the study's tables, and those of the constants, into README.md and benchmarks/README.md, between markers.
+"""Writes the study's tables into docs/minilm.md, and those of the constants into benchmarks/README.md, between markers.
 
     python benchmarks/report.py benchmarks/studies/minilm-sst2.yaml benchmarks/studies/minilm-sst2-others.yaml
 
-The first study is the one in both; those after it, of other fine-tunes, stand in benchmarks/README.md alone.
+The first study fills the main tables, those after it the section on other fine-tunes.
 Every number comes from the stored runs; nothing is typed in.
 """
 
@@ -35,6 +35,7 @@ BEGIN, END = "<!-- results: written by benchmarks/report.py -->", "<!-- end of r
 CONSTANTS_BEGIN, CONSTANTS_END = "<!-- constants: written by benchmarks/report.py -->", "<!-- end of constants -->"
 OTHERS_BEGIN, OTHERS_END = "<!-- others: written by benchmarks/report.py -->", "<!-- end of others -->"
 CONSTANTS = Path(__file__).parent / "results" / "constants.json"
+PAGE, OWN = ROOT / "docs" / "minilm.md", ROOT / "benchmarks" / "README.md"
 MINUS = "\N{MINUS SIGN}"
 
 
@@ -72,7 +73,7 @@ def graft_rows(table: pd.DataFrame) -> list[str]:
             METRICS[m].cell(*(row[part, m] for part in ("mean", "low", "high", "debiased")))
             for m in ("accuracy", "ece")
         ]
-        where = f"{size:,.0f} ({100 * row['share', 'accuracy']:.2g} %)"
+        where = f"{size:,.0f} ({100 * row['share', 'accuracy']:.2g}%)"
         shown = f"**{name}**" if name == DEFAULT_LOCALIZER else name
         seeds = int(row["seeds", "accuracy"])
         lines.append(f"| {shown} | {where} | {seeds} | {' | '.join(cells)} | {row['mean', 'nll']:.3f} |")
@@ -133,11 +134,11 @@ def text(runs: list[Run]) -> str:
         *states,
         *graft_rows(run_tables.table(runs)),
         "",
-        "Means over seeds; in brackets 95 % intervals over test sentences and seeds together. ECE is the plug-in that "
-        "papers publish; its interval is about the debiased error beside it (docs/statistics.md).",
+        "Means over seeds, with 95% intervals over test sentences and seeds. ECE is the plug-in value that papers "
+        "report; its interval is for the debiased error beside it ([statistics](statistics.md)).",
         "",
         f"Accuracy of `{DEFAULT_LOCALIZER}` minus that of each other localizer at equal size, and of top movement at "
-        "the next larger one, in points, paired by sentence, with 95 % intervals:",
+        "the next larger size, in points, paired by sentence, with 95% intervals:",
         "",
         "| size | against | difference |\n| --- | --- | --- |",
         *difference_rows(run_tables.differences(runs)),
@@ -158,17 +159,17 @@ def runs_of(study: Path, store: Store) -> list[Run]:
 
 
 def main(studies: list[Path], runs_dir: Annotated[Path, typer.Option()] = ROOT / "cached_runs") -> None:
-    """Rewrite both files' sections."""
-    store, own = Store(runs_dir), ROOT / "benchmarks" / "README.md"
+    """Rewrite the sections of both files."""
+    store = Store(runs_dir)
     runs = runs_of(studies[0], store)
-    for path in (ROOT / "README.md", own):
-        replace_section(path, BEGIN, END, text(runs))
-        print(f"wrote {path.relative_to(ROOT)}: {len(runs)} runs")
+    replace_section(PAGE, BEGIN, END, text(runs))
+    print(f"wrote {PAGE.relative_to(ROOT)}: {len(runs)} runs")
     further = [run for study in studies[1:] for run in runs_of(study, store)]
     if further:
-        replace_section(own, OTHERS_BEGIN, OTHERS_END, others(further))
-        print(f"wrote {own.relative_to(ROOT)}: {len(further)} runs of other pairs")
-    replace_section(own, CONSTANTS_BEGIN, CONSTANTS_END, constants(json.loads(CONSTANTS.read_text())))
+        replace_section(PAGE, OTHERS_BEGIN, OTHERS_END, others(further))
+        print(f"wrote {PAGE.relative_to(ROOT)}: {len(further)} runs of other pairs")
+    replace_section(OWN, CONSTANTS_BEGIN, CONSTANTS_END, constants(json.loads(CONSTANTS.read_text())))
+    print(f"wrote {OWN.relative_to(ROOT)}: the constants")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ ECE = METRICS["ece"]
 
 def tasks(world: World) -> list[str]:
     """A line for each task."""
-    head = ("task", "family", "what is asked", "labels", "examples (train, validation, test)", "shifted partner")
+    head = ("task", "family", "question", "labels", "examples (train, validation, test)", "shifted partner")
     rows = [
         [
             row.name, row.family, row.asks, ", ".join(row.labels),
@@ -49,7 +49,7 @@ def pairs(world: World) -> list[str]:
 
 
 def grafts(world: World, runs: list[Run]) -> list[str]:
-    """A line for each run's main region: how much of the gain it brings back, and how sure it is."""
+    """A line for each run's main region: the share of the gain that it recovers, and its calibration."""
     head = (
         "pair", "localizer", "size", "accuracy, %", "share of the gain, %", "ECE, %", "ECE minus fine-tuned, points"
     )  # fmt: skip
@@ -75,7 +75,7 @@ def percent(estimate: Estimate | Share | None) -> str:
 
 
 def making(world: World) -> Iterator[str]:
-    """What it is made of and how long that took."""
+    """What it is made of and how long the build took."""
     threads = "one thread" if world.threads == 1 else f"{world.threads} threads"
     stages = ", ".join(f"{name} {formats.seconds(seconds)}" for name, seconds in world.seconds.items())
     sizes = ", ".join(f"{name} {formats.count(count)}" for name, count in world.parameters.items())

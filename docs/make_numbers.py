@@ -1,11 +1,11 @@
-"""Makes every stored number that rests on an interval anew from stored predictions: `make numbers`.
+"""Remakes every stored number that rests on an interval, from stored predictions: `make numbers`.
 
     python docs/make_numbers.py [--runs-dir DIR] [--changes REV]
 
 No model is run. In order: the intervals of runs and scores, the tables of the studies, docs/results.md,
-docs/demo-world.md, the tables of README.md and benchmarks/README.md, and the boards of docs/baselines.md. A study's
-table keeps its rows and every other number but the level of chance; a row whose runs or scores are not in the store
-loses the intervals that an older version made for its calibration errors. `--changes` writes
+docs/demo-world.md, the tables of docs/minilm.md and benchmarks/README.md, and the boards of docs/baselines.md.
+A study's table keeps its rows and every other number but the level of chance; a row whose runs or scores are not in
+the store loses the intervals that an older version made for its calibration errors. `--changes` writes
 docs/changed_verdicts.csv: every verdict of the studies' tables, of their claims and of the runs' calibration and
 accuracy that is another than at the git revision. Studies of real data name their task files: set SKILLVIZ_REAL, else
 theirs stay.
@@ -48,7 +48,7 @@ from skillviz.studies.results import Results
 from skillviz.studies.store import StudyFolder, list_studies, write_record, write_tables
 
 CHANGES = PROJECT / "docs" / "changed_verdicts.csv"
-README_STUDIES = ("minilm-sst2.yaml", "minilm-sst2-others.yaml")
+MINILM_STUDIES = ("minilm-sst2.yaml", "minilm-sst2-others.yaml")
 FOLLOWING = ("low", "high", "debiased", "over", "chance")
 """Columns that are made anew, and those that end alike (`ece_less_ft_low`); every other number stays as it is."""
 Ends = tuple[float, float, str]
@@ -232,7 +232,7 @@ def main() -> None:
     sys.argv = sys.argv[:1]
     for page in (results, demo_world):
         page.main()
-    report.main([PROJECT / "benchmarks" / "studies" / name for name in README_STUDIES], given.runs_dir)
+    report.main([PROJECT / "benchmarks" / "studies" / name for name in MINILM_STUDIES], given.runs_dir)
     baselines_report.write()
     if given.changes:
         changed(list_studies(store), store.list(), given.changes).to_csv(CHANGES, index=False, float_format="%.6f")

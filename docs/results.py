@@ -36,11 +36,12 @@ from skillviz.ui.pages.paper import words as paper_words
 
 PAGE, WORDS = PROJECT / "docs" / "results.md", PROJECT / "docs" / "results_words.yaml"
 OVER = (
-    "Scores are means over seeds; the interval in brackets is 95 %, over test examples and seeds together. ECE is the "
-    "plug-in that papers publish; its interval is about the debiased error beside it (statistics.md), and verdicts on "
-    "calibration go by that interval. Where no predictions are stored, ECE has no interval. There is one fine-tuned "
-    "model a task and recipe: seeds are those of the search, and nothing here tells how another fine-tuning seed would "
-    "differ. What a study shares with an earlier one is not made again, so that its time can be short."
+    "Scores are means over seeds, with 95% intervals over test examples and seeds in brackets. ECE has 15 bins and is "
+    "the plug-in value that papers report; its interval is for the debiased error beside it "
+    "([statistics](statistics.md)). Verdicts on calibration use that interval. Where no predictions are stored, ECE "
+    "has no interval. *Pre-trained* means the base's blocks under the fine-tuned pooler and head. There is one "
+    "fine-tuned model per task and recipe: seeds are those of the search, so the intervals do not cover another "
+    "fine-tuning seed. A study reuses the runs of earlier ones, so its time can be short."
 )
 SAID_ONCE = (
     "One fine-tuned model a task and recipe: intervals over seeds are over mask seeds alone.",
@@ -52,22 +53,22 @@ DIGIT = re.compile(r"\d+\.\d+|\d+ ?%")
 HEADLINES = (
     (
         "Searched regions against top movement, at equal size",
-        "Accuracy (F1 where the task has it) of the graft less that of the graft of the top movement, paired by test "
-        "example; a comparison counts as better only where its 95 % interval leaves out zero. Another recipe or "
-        "readout is a comparison of its own; runs that several studies have count once.",
+        "Accuracy (F1 where the task uses it) of the graft minus that of the top-movement graft, paired by test "
+        "example. A comparison counts as better only if its 95% interval excludes zero. Each recipe and readout is its "
+        "own comparison. Runs that several studies share count once.",
         headline_claims.against_movement,
     ),
     (
-        "Calibration at 95 % of the gain",
-        "The smallest region whose validation score brings back 95 % of what fine-tuning gained, scored on test; where "
-        "none does, the smallest whose test score does, marked `by test`: the fine-tuned model was itself chosen on "
+        "Calibration at 95% of the gain",
+        "The smallest region whose validation score recovers 95% of the fine-tuning gain, scored on test. If none "
+        "does, the smallest whose test score does, marked `by test`: the fine-tuned model was itself chosen on "
         "validation. A negative difference means that the graft is better calibrated.",
         headline_claims.calibration,
     ),
     (
         "Overlap of related and of unrelated tasks",
         "Regions of one model of several tasks; tasks of one family (sentiment, inference, paraphrase) are related. "
-        "Intervals are over mask seeds; the tasks are held fixed.",
+        "Intervals are over mask seeds, for these tasks.",
         headline_claims.relatives,
     ),
 )
@@ -111,19 +112,18 @@ def of(studies: Sequence[StudyFolder], row: Experiment, scale: str) -> list[Stud
 
 
 def opening(studies: Sequence[StudyFolder]) -> list[str]:
-    """What the page is, and how it is made anew."""
+    """What the page is, and how it is made."""
     return [
         "# Results",
         "",
-        f"What the experiments of the paper ({SOURCE}) give here, with intervals, and whether it comes out as there. "
-        "Written by `python docs/results.py` from the stored studies; no number is typed. Each study says the command "
-        "that made it; the page Paper of the dashboard shows the same beside the published values.",
+        f"Which claims of the paper ({SOURCE}) are confirmed here, with intervals. `python docs/results.py` writes "
+        "this page from the stored studies; no number is typed. Each study names the command that made it. The page "
+        "*Paper* of the dashboard shows the same results beside the published values.",
         "",
-        f"Stored: {formats.counted(len(studies), 'study')}. A claim is **confirmed** where at least half of "
-        "its comparisons support it and fewer speak against it, by their 95 % intervals; **contradicted** the other "
-        "way round; else it is **inconclusive**. The tables below hold the rows that the claims rest on; all of a "
-        "study's tables: `python -m skillviz study table NAME "
-        "--name scores`.",
+        f"Stored: {formats.counted(len(studies), 'study')}. A claim is **confirmed** if at least half of its "
+        "comparisons support it and fewer contradict it, by their 95% intervals. It is **contradicted** in the "
+        "opposite case, and **inconclusive** otherwise. The tables below have the rows behind the claims. For all "
+        "tables of a study, run `python -m skillviz study table NAME --name scores`.",
         "",
         OVER,
         "",
@@ -146,7 +146,7 @@ def summary(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterato
                 yield f"- Comparisons behind these claims: {counted(several, paper_words.CLAIM_LIMIT)}"
         missing = [row.title.partition(":")[0] for row in SHIPPED if not of(studies, row, name)]
         if missing:
-            yield f"- Not stored: {', '.join(missing)}; the reason is told with each."
+            yield f"- Not stored: {', '.join(missing)}; each section below gives the reason."
         if sentence := _get(words, "summary", name):
             yield from ("", sentence)
         yield ""
@@ -212,7 +212,7 @@ def experiment(row: Experiment, studies: Sequence[StudyFolder], words: Mapping[s
 
 
 def others(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator[str]:
-    """The studies that stand for no experiment of the paper."""
+    """The studies of no experiment of the paper."""
     unnamed = [study for study in studies if study.record.experiment not in EXPERIMENTS]
     yield from (["## Other studies", ""] if unnamed else [])
     for study in unnamed:
@@ -245,14 +245,16 @@ def result(study: StudyFolder, row: Experiment | None, words: Mapping[str, Any])
         and any(verdict.outcome == CONTRADICTED for verdict in verdicts)
         and (reason := _get(words, "reasons", row.name))
     ):
-        yield from (f"Likely reason of what is contradicted: {reason}", "")
+        yield from (f"Likely reason for the contradiction: {reason}", "")
 
 
 def verdict_line(verdict: Verdict) -> str:
-    """`- agrees: the claim 4 support it, ...`: each comparison where they are few, else from what to what they go."""
+    """`- confirmed: the claim. 4 of 6 support it, ...`: each comparison where they are few, else the two ends."""
     if not verdict.comparisons:
-        return f"- **{verdict.outcome}**: {verdict.claim} The study has no row for it."
-    counts = f"{verdict.supporting} support it, {verdict.against} speak against it, {verdict.open} leave it open"
+        return f"- **{verdict.outcome}**: {verdict.claim} This study has no row for it."
+    counts = f"{verdict.supporting} of {len(verdict.comparisons)} support it"
+    counts += f", {verdict.against} contradict it" if verdict.against else ""
+    counts += f", {verdict.open} leave it open" if verdict.open else ""
     if len(verdict.comparisons) <= SHOWN:
         shown_ones = "; ".join(f"{one.where} {paper_words.value_words(one)}" for one in verdict.comparisons)
     else:

@@ -96,10 +96,10 @@ def against_movement(studies: Sequence[StudyFolder]) -> list[str]:
         return []
     every = counts(_beyond(rows))
     sentence = (
-        f"Of {every.total} comparisons the search is better in {every.supporting}, top movement in {every.against}; "
-        f"{every.open} stay open. {counted_rows(rows)}"
+        f"The search is better in {every.supporting} of {every.total} comparisons, top movement in {every.against}; "
+        f"{every.open} show no clear difference. {counted_rows(rows)}"
     ).rstrip()
-    head = ("search", "size", "search better", "movement better", "open", "differences from task to task")
+    head = ("search", "size", "search better", "movement better", "no clear difference", "range over tasks")
     return [sentence, "", *formats.markdown_table(head, lines)]
 
 
@@ -138,19 +138,22 @@ def _ece_differences(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def calibration(studies: Sequence[StudyFolder]) -> list[str]:
-    """ECE of the graft at 95 % of the gain against the fine-tuned model, and against it temperature-scaled."""
+    """ECE of the graft at 95% of the gain against the fine-tuned model, and against it temperature-scaled."""
     rows = _needed(studies)
     if rows.empty:
         return []
     reached = rows[rows["reached"]]
     outcomes = []
-    for rival, name in (("ft", "the fine-tuned model"), ("scaled", "that model temperature-scaled")):
+    for rival, name in (("ft", "the fine-tuned model"), ("scaled", "that model with temperature scaling")):
         count = _better_calibrated(reached, rival)
-        outcomes.append(f"against {name} better in {count.supporting}, worse in {count.against}, open in {count.open}")
+        outcomes.append(
+            f"against {name}, better in {count.supporting}, worse in {count.against}, no clear difference in "
+            f"{count.open}"
+        )
     on = reached["reached_on"].eq("validation").sum()
     sentence = (
-        f"Grafts that reach it: {len(reached)} of {len(rows)}; ECE {'; '.join(outcomes)}. {on} of these sizes were "
-        "found on validation, the others on test. Task by task: Table 2. "
+        f"{len(reached)} of {len(rows)} grafts reach it. ECE {'; '.join(outcomes)}. {on} of these sizes were found on "
+        "validation, the others on test. Table 2 has each task. "
     )
     return [f"{sentence}{counted_rows(_ece_differences(reached))}".rstrip()]
 
@@ -168,12 +171,10 @@ def relatives(studies: Sequence[StudyFolder]) -> list[str]:
         for r in rows.to_dict("records")
         if r["kind"] == "overlap"
     ]  # fmt: skip
-    return formats.markdown_table(
-        ("study", "kind", "tasks", "share, %", "by chance, % (95 % of draws)", "pairs"), lines
-    )
+    return formats.markdown_table(("study", "kind", "tasks", "share, %", "by chance, % (95% of draws)", "pairs"), lines)
 
 
-SAME = "one task, other mask seed"
+SAME = "one task, two mask seeds"
 
 
 def brief(studies: Sequence[StudyFolder]) -> list[str]:
@@ -194,14 +195,14 @@ def _movement_brief(studies: Sequence[StudyFolder]) -> str:
     parts = [_versus(main)]
     if _sizes(most["share"]) != _sizes(main["share"]):
         parts.append(_versus(most))
-    return f"searched ({MAIN_SEARCH}) against top movement {'; '.join(parts)}"
+    return f"{MAIN_SEARCH} against top movement: {'; '.join(parts)}"
 
 
 def _versus(rows: pd.DataFrame) -> str:
     count = counts(_beyond(rows))
     return (
-        f"at {_sizes(rows['share'])} better on {count.supporting} of {count.total} tasks, worse on {count.against}, "
-        f"open on {count.open} (chance alone would decide about {expected_by_chance(count.total):.1f})"
+        f"at {_sizes(rows['share'])}, better on {count.supporting} of {count.total} tasks, worse on {count.against}, "
+        f"no clear difference on {count.open} (chance alone would decide about {expected_by_chance(count.total):.1f})"
     )
 
 
@@ -215,9 +216,10 @@ def _calibration_brief(studies: Sequence[StudyFolder]) -> str:
     both = _ece_differences(reached)
     several = compared(both["value"], both["low"], both["high"], both["debiased"])
     return (
-        f"{len(reached)} of {len(rows)} tasks have a graft with 95 % of the gain; its ECE is lower than the fine-tuned "
-        f"model's on {tuned.supporting}, higher on {tuned.against}, inconclusive on {tuned.open}, and lower than after "
-        f"temperature scaling on {scaled.supporting}, higher on {scaled.against}, inconclusive on {scaled.open} "
+        f"{len(reached)} of {len(rows)} tasks have a graft with 95% of the gain. Its ECE is better than the fine-tuned "
+        f"model's on {tuned.supporting}, worse on {tuned.against}, no clear difference on {tuned.open}. "
+        f"Against temperature scaling it is better on {scaled.supporting}, worse on {scaled.against}, "
+        f"no clear difference on {scaled.open} "
         f"({several.n} of {tuned.total + scaled.total} comparisons have an interval; chance alone would decide about "
         f"{several.by_chance:.1f})"
     )
@@ -232,6 +234,6 @@ def _relatives_brief(studies: Sequence[StudyFolder]) -> str:
     if not {"related", "unrelated", "related - unrelated"} <= set(shares):
         return ""
     return (
-        f"regions of related tasks share {shares['related']} % of their entries, those of unrelated ones "
-        f"{shares['unrelated']} %: {shares['related - unrelated']} points more"
+        f"regions of related tasks share {shares['related']}% of their entries, regions of unrelated tasks "
+        f"{shares['unrelated']}%: a difference of {shares['related - unrelated']} points"
     )

@@ -25,7 +25,6 @@ from skillviz.core.intervals import Interval, seeds_interval, wilson
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.metrics import metric_row
 from skillviz.core.seeds_interval import mean_of_intervals
-from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.models.finetune.recipes import RETRAIN, SGD
 from skillviz.plots.methods import method_style
 from skillviz.show.table_words import RECIPE_WORDS
@@ -43,7 +42,7 @@ PLAIN = ("", SGD, PAIR_RECIPE, RETRAIN, "bitfit", "lora")
 """Recipes that a method's name says, or that need no name."""
 KEYS = ["where", "method", "search", "training"]
 TUNED = ("ft", "adamw", "adamw_l1")
-DENSITY = "Times the fair share (1 is what chance gives), with 95 % intervals over mask seeds{}."
+DENSITY = "Times the average density (1 is chance), with 95% intervals over mask seeds{}."
 
 Tables = Mapping[str, pd.DataFrame]
 Make = Callable[[Tables, float | None, Experiment | None], list[str]]
@@ -64,12 +63,12 @@ def of_study(study: StudyFolder) -> list[str]:
 
 
 def _at_most_by_chance(rows: pd.DataFrame) -> str:
-    """`by chance at most 1.2 % (95 %: ...)`: the largest level of these rows, with its range."""
+    """`at most 1.2% (95%: ...) by chance`: the largest level of these rows, with its range."""
     known = rows.dropna(subset=["chance"])
     if known.empty:
-        return "by chance not known, as the regions are not stored"
+        return "chance level unknown, because the regions are not stored"
     highest = known.loc[known["chance"].idxmax()]
-    return f"by chance at most {by_chance(*(highest[name] for name in ('chance', 'chance_low', 'chance_high')))}"
+    return f"at most {by_chance(*(highest[name] for name in ('chance', 'chance_low', 'chance_high')))} by chance"
 
 
 def stability(study: StudyFolder) -> list[str]:
@@ -89,7 +88,7 @@ def stability(study: StudyFolder) -> list[str]:
         )
         luck = "from bootstrap samples of the training data" if source == "bootstrap" else f"with different {source}"
         at = f" at {sizes.pop()}" if len(sizes) == 1 else ""
-        lines.append(f"- Two regions of {localizer}{at} {luck}: IoU, %, {values}; {_at_most_by_chance(rows)}.")
+        lines.append(f"- IoU of two regions of {localizer}{at} {luck}, %: {values}; {_at_most_by_chance(rows)}.")
     return lines
 
 
@@ -184,7 +183,10 @@ def curves(tables: Tables, main: float | None, row: Experiment | None) -> list[s
         at = group["share"].map("{:.2g}".format)
         values = [score(group[at == size]) for size in sizes]
         if localizer == "learned":
-            values = [f"at {share(float(group['share'].iloc[0]))}, its own: {score(group)}", *[""] * (len(sizes) - 1)]
+            values = [
+                f"at {share(float(group['share'].iloc[0]))}, an outcome: {score(group)}",
+                *[""] * (len(sizes) - 1),
+            ]
         region += ", searched" if method == "graft_biases" and localizer != "biases" else ""
         pretrained, tuned = ends.get(where, ["", ""])
         lines.append([str(where), region, pretrained, *values, tuned])
@@ -227,7 +229,7 @@ def _ece_less(row: Mapping[Any, Any], rival: str) -> str:
     if not np.isfinite(row[name]):
         return MISSING
     verdict = metric_row("ece").verdict(row[f"{name}_low"], row[f"{name}_high"])
-    return f"{estimate(row, name)}, {'open' if verdict == NO_DIFFERENCE else verdict}"
+    return f"{estimate(row, name)}, {verdict}"
 
 
 def per_task(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
@@ -258,11 +260,11 @@ def per_task(tables: Tables, main: float | None, row: Experiment | None) -> list
     graft = f"graft, {share(size) if np.isfinite(size) else 'main size'}"
     parts = (
         (SCORES, ("task", "n", "pre-trained", "fine-tuned", graft, "its complement", "agreement",
-                  "graft less top movement, points"), scores),
+                  "graft − top movement, points"), scores),
         (CALIBRATION, ("task", "fine-tuned", "temperature-scaled", graft, "size needed", "gain there, %", "ECE there",
-                       "less fine-tuned, points", "less temp.-scaled, points"), calibration),
-        (ELSEWHERE, ("trained on, asked of", "n", "pre-trained", "fine-tuned", graft,
-                     "graft less fine-tuned, points", "top movement"), elsewhere),
+                       "− fine-tuned, points", "− temp.-scaled, points"), calibration),
+        (ELSEWHERE, ("trained on, scored on", "n", "pre-trained", "fine-tuned", graft,
+                     "graft − fine-tuned, points", "top movement"), elsewhere),
     )  # fmt: skip
     lines: list[str] = []
     for words, head, cells in parts:
@@ -274,17 +276,17 @@ PARTS = {
     "pretrained": "", "ft": "", "ft_scaled": "", "graft": MAIN_SEARCH, "complement": MAIN_SEARCH,
     "graft_movement": "movement",
 }  # fmt: skip
-SCORES = "Accuracy, or F1 where said, on test, %:"
+SCORES = "Accuracy, or F1 where noted, on test, %:"
 CALIBRATION = (
-    "ECE, %, at the main size, and at the size needed for 95 % of the gain: the smallest whose validation score has "
-    "it (`by test`: whose test score has it); none: not even the largest; no gain: fine-tuning gained nothing beyond "
-    "chance:"
+    "ECE, %, at the main size and at the size needed for 95% of the gain. That is the smallest size whose validation "
+    "score has it (`by test`: whose test score has it). `none`: not even the largest does. `no gain`: "
+    "fine-tuning gained nothing beyond chance."
 )
-ELSEWHERE = "Accuracy on other data, without further training; test examples that training has seen are left out:"
+ELSEWHERE = "Accuracy on other data, without further training. Test examples seen in training are left out."
 
 
 def recipes(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
-    """Of each recipe its own model, what its graft gives back of its gain, and what the rest keeps."""
+    """For each recipe its model, the share of the gain that its graft recovers, and what the complement keeps."""
     rows = tested(tables["scores"])
     lines = []
     for (where, recipe), group in rows[rows["id_task"] == rows["task"]].groupby(["where", "recipe"], sort=False):
@@ -299,7 +301,7 @@ def recipes(tables: Tables, main: float | None, row: Experiment | None) -> list[
         title = "SGD" if recipe in PLAIN else RECIPE_WORDS.get(str(recipe), str(recipe))
         lines.append([str(where), title, *values, score(complement)])
     head = (
-        "task", "recipe", "fine-tuned", "graft", "its share of the gain", "top movement's share of the gain",
+        "task", "recipe", "fine-tuned", "graft", "share of the gain, graft", "share of the gain, top movement",
         "complement of the graft",
     )  # fmt: skip
     return [*markdown_table(head, lines), "", "Accuracy or F1, and shares of the recipe's own gain, on test, %."]
@@ -312,7 +314,7 @@ def stages(tables: Tables, main: float | None, row: Experiment | None) -> list[s
     in_turn, alone = rows[rows["mode"] != "independent"], rows[rows["mode"] == "independent"]
     keys = ["mode", "stage", "stage_task"]
     lines = [[mode, last, *cells] for (mode, _, last), cells in crossed(in_turn, keys, "task", tasks, estimate)]
-    lines += [["a model a task", "", *cells] for _, cells in crossed(alone, "mode", "task", tasks, estimate)]
+    lines += [["one model per task", "", *cells] for _, cells in crossed(alone, "mode", "task", tasks, estimate)]
     return [*markdown_table(("mode", "learned last", *tasks), lines), "", "Accuracy or F1 on test, %, by task."]
 
 
@@ -333,7 +335,9 @@ def overlap(tables: Tables, main: float | None, row: Experiment | None) -> list[
         return f"**{words}**" if row["relation"] == "related" and words else words
 
     lines = [[row, *cells] for row, cells in crossed(rows, "row_task", "column_task", tasks, cell)]
-    caption = f"Share of the column's region that the row's has too, %, over mask seeds; {_at_most_by_chance(rows)}."
+    caption = (
+        f"Share of the column's region that the row's region also has, %, over mask seeds; {_at_most_by_chance(rows)}."
+    )
     return [*markdown_table(("region of", *tasks), lines), "", f"{caption} Bold: tasks of one family."]
 
 
@@ -349,7 +353,7 @@ def gain(tables: Tables, main: float | None, row: Experiment | None) -> list[str
         [f"{region}, purified" if purified else str(region), *cells]
         for (region, purified), cells in crossed(rows, keys, "task", tasks, estimate)
     ]
-    caption = "Relative gain on each task, %, over test examples and mask seeds; the other unions are in the study."
+    caption = "Relative gain on each task, %, over test examples and mask seeds. The study has the other unions."
     return [*markdown_table(("region of", *tasks), lines), "", caption]
 
 
@@ -419,7 +423,7 @@ def checkpoints(tables: Tables, main: float | None, row: Experiment | None) -> l
         lines.append([str(task), count(int(step)), *cells, size, percent(shared["value"], 0) if shared else ""])
     head = (
         "task", "step", "fine-tuned", "graft", "graft − top movement, points", "ECE (debiased)",
-        "graft's ECE (debiased)", "size for 95% of the gain", "held of the last region",
+        "graft's ECE (debiased)", "size for 95% of the gain", "shared with the last region",
     )  # fmt: skip
     return markdown_table(head, lines)
 
@@ -436,7 +440,7 @@ def sensitivity(tables: Tables, main: float | None, row: Experiment | None) -> l
             [str(task), str(localizer), *values, *(_over_seeds(group[group["steps"] == one]) for one in steps)]
         )
     head = ("task", "search", "rate", "bias", "batch", *(f"{one:g} steps" for one in steps))
-    caption = "Size that came out or was asked for: accuracy or F1 on test, %, over mask seeds."
+    caption = "Size of the region: accuracy or F1 on test, %, over mask seeds."
     return [*markdown_table(head, lines), "", caption]
 
 

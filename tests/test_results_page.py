@@ -61,9 +61,15 @@ def test_no_machine_is_named(made: str, results: ModuleType) -> None:
 
 def test_the_three_claims_are_counted_from_the_tables(made: str) -> None:
     claims = made.partition("## Three claims")[2].partition("## All experiments")[0]
-    assert "Of 12 comparisons the search is better in 12, top movement in 0; 0 stay open. Of 12 comparisons, " in claims
+    assert (
+        "The search is better in 12 of 12 comparisons, top movement in 0; 0 show no clear difference. "
+        "Of 12 comparisons, " in claims
+    )
     assert claims.count("chance alone would give about") == 2  # against movement, and calibration against two rivals
-    assert "Grafts that reach it: 4 of 4; ECE against the fine-tuned model better in 4, worse in 0, open in 0" in claims
+    assert (
+        "4 of 4 grafts reach it. ECE against the fine-tuned model, better in 4, worse in 0, no clear difference in 0"
+        in claims
+    )
     assert "| figure8-demo | overlap | related - unrelated | 15.0 (13.0–17.0) |" in claims
     assert claims.count("No result: ") == len(STORED_SCALES) - 1 + 2  # real data have none here
 
@@ -75,16 +81,16 @@ def test_a_study_tells_its_command_time_table_verdicts_and_notes(made: str) -> N
     for column in ("pre-trained | fine-tuned | graft, ", "its complement | agreement", "size needed | gain there, %"):
         assert column in part
     assert part.count("\n| film-sentiment | ") == 2 and "\n| film-sentiment to gadget-sentiment | 600 | " in part
-    assert "- **confirmed**: The graft is better calibrated than the fine-tuned model. 4 support it" in part
+    assert "- **confirmed**: The graft is better calibrated than the fine-tuned model. 4 of 4 support it: " in part
     assert "- Three mask seeds, one data seed." in part
     assert "Likely reason" not in part
-    assert "Not stored: it has not been made yet" in part  # the failed one on real data
+    assert "Not stored: not made yet" in part  # the failed one on real data
 
 
 def test_a_study_has_its_own_words_or_else_its_experiments(results: ModuleType, tmp_path: Path) -> None:
     fake_study(tmp_path, "figure7")
     words = {"reasons": {"figure7": "Other shifts."}}
-    said = "Likely reason of what is contradicted: Other shifts."
+    said = "Likely reason for the contradiction: Other shifts."
     assert said in results.page(list_studies(Store(tmp_path)), words)
     page = results.page(list_studies(Store(tmp_path)), {**words, "studies": {"figure7-demo": "What it says."}})
     assert "\nWhat it says.\n" in page and said not in page
@@ -108,7 +114,7 @@ def test_two_studies_of_one_experiment_are_both_told_and_their_common_runs_count
     page = results.page(list_studies(Store(tmp_path)), results.read_words())
     part = page.partition("\n## Table 2")[2].partition("\n## ")[0]
     assert part.index("`python -m skillviz x`") < part.index("`python -m skillviz reproduce table2")
-    assert "Of 12 comparisons" in page and "Grafts that reach it: 4 of 4" in page
+    assert "Of 12 comparisons" in page and "4 of 4 grafts reach it" in page
 
 
 def test_a_study_without_a_command_gets_its_experiments(results: ModuleType, tmp_path: Path) -> None:

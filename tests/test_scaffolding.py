@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -159,15 +160,63 @@ def test_a_name_that_is_gone_is_noticed(code: str) -> None:
     assert stale("`skillviz/core/ranking.py` `skillviz.core.ranking.top` `problem.tau` `Step` `LOCALIZERS`", code) == []
 
 
-def test_links_of_the_papers_lead_somewhere() -> None:
-    for name in (
-        "README.md",
-        "CONTRIBUTING.md",
-        *(f.relative_to(PROJECT).as_posix() for f in (PROJECT / "docs").glob("*.md")),
+LINK = re.compile(r'\]\(([^()\s]+)\)|(?:href|src)="([^"]+)"')
+
+
+def papers() -> list[str]:
+    """The Markdown files that a reader of the project opens."""
+    found = [f for folder in (".", "docs", "benchmarks") for f in (PROJECT / folder).glob("*.md")]
+    return sorted(file.relative_to(PROJECT).as_posix() for file in found)
+
+
+def anchors(markdown: str) -> set[str]:
+    """What a link can name after its #: the headings as GitHub writes them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", markdown, flags=re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def dead_links(name: str, markdown: str) -> list[str]:
+    """Links and pictures of a file that lead to no file, or to no heading of it."""
+    dead = []
+    for match in LINK.finditer(re.sub(r"```.*?```", "", markdown, flags=re.S)):
+        target = match[1] or match[2]
+        path, _, heading = target.partition("#")
+        file = (PROJECT / name).parent / path if path else PROJECT / name
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        if not file.exists() or (heading and heading not in anchors(file.read_text(encoding="utf-8"))):
+            dead.append(target)
+    return dead
+
+
+@pytest.mark.parametrize("name", papers())
+def test_links_of_the_papers_lead_somewhere(name: str) -> None:
+    assert dead_links(name, text(name)) == []
+
+
+def test_a_dead_link_is_noticed() -> None:
+    alive = (
+        "[a](docs/studies.md#recipes-of-fine-tuning) [b](https://example.org/x) ![c](docs/localizers-evaluation.png)"
+    )
+    assert dead_links("README.md", alive) == []
+    dead = '[a](docs/gone.md) [b](docs/studies.md#gone) <img src="docs/gone.png"> [c](#gone)'
+    assert dead_links("README.md", dead) == ["docs/gone.md", "docs/studies.md#gone", "docs/gone.png", "#gone"]
+
+
+def test_the_readme_s_finding_is_that_of_the_stored_run() -> None:
+    """README names share, gain and calibration error of the run that the dashboard opens on."""
+    run = next((PROJECT / "cached_runs").glob("ag-news-minilm-l6-stagewise-10646-s0-*"))
+    record = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    scores = record["metrics"]["test"]
+    gain, states = scores["recovered"], scores["states"]
+    opening = " ".join(text("README.md").partition("\n![")[0].split())
+    for words in (
+        f"copying {100 * record['share']:.1f}% of the fine-tuned parameters",
+        f"{100 * gain['value']:.0f}% of the accuracy gain",
+        f"(95% interval {100 * gain['low']:.0f}–{100 * gain['high']:.0f})",
+        f"from {100 * states['finetuned']['ece']['value']:.1f}% to {100 * states['grafted']['ece']['value']:.1f}%",
     ):
-        for target in re.findall(r"\]\(([^)#]+)\)", text(name)):
-            if "://" not in target:
-                assert ((PROJECT / name).parent / target).exists(), f"{name} links to {target}"
+        assert words in opening
 
 
 def test_streamlit_listens_to_this_machine_only() -> None:
