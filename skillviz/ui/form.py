@@ -138,8 +138,8 @@ def one_of(
         lost.pop(name, None)
     if name in lost:
         (place or st).warning(
-            f"{label}: '{text.plain(lost[name])}' is not an option of this form; {shown(value)} is taken "
-            "instead. The command line may know it.",
+            f"{label}: '{text.plain(lost[name])}' is not an option of this form, so it uses {shown(value)} "
+            "instead. The command line may accept it.",
             icon=":material/edit_off:",
         )
     return value

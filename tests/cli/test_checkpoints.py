@@ -53,7 +53,7 @@ def test_a_series_along_training(trained: tuple[Path, Path], task_file: Path, tm
         assert of["finetuned", metric, step] == row["finetuned"] and of["grafted", "ece", step] == row["grafted_ece"]
         assert of["shared", "overlap", step] == row["held_of_last"]
     again = call(*words, *more)
-    assert again.json == said.json and again.err.count("is there already") == 3
+    assert again.json == said.json and again.err.count("already exists") == 3
     assert len(Store(tmp_path).list()) == 3
     csv, html = tmp_path / "series.csv", tmp_path / "series.html"
     call(*words, *more, "--out", csv, "--report", html)
@@ -92,5 +92,5 @@ def test_folders_are_read_as_steps(trained: tuple[Path, Path], tmp_path: Path) -
     assert steps_of(["b/model", "a/step-7"]) == {1: "b/model", 7: "a/step-7"}
     with pytest.raises(BadInput, match="holds no checkpoint-<step> folders"):
         steps_of([str(tmp_path)])
-    with pytest.raises(BadInput, match="two checkpoints are of one step"):
+    with pytest.raises(BadInput, match="two checkpoints have the same step"):
         steps_of(["a/step-7", "b/step-7"])

@@ -106,7 +106,7 @@ def test_a_region_of_another_base_is_refused_unless_forced(task_file, localized,
     forced = call(*words, *retrain, run_id, "--out", tmp_path / "m", "--force")
     assert forced.code == 0 and "Forced: the region of" in forced.err
     refused = call(*words, *retrain, run_id, "--force")
-    assert refused.code == 2 and "--force goes with --out DIR" in refused.err
+    assert refused.code == 2 and "--force needs --out DIR" in refused.err
 
 
 def test_a_region_that_does_not_say_its_base_is_taken(pair, task_file, localized, tmp_path):
@@ -128,15 +128,15 @@ def test_a_grid_is_told_point_by_point(pair, task_file, tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--recipe", "graft-retrain"], "give it one region"),
+        (["--recipe", "graft-retrain"], "trains one region only"),
         (["--recipe", "sgd", "--rank", 2], "rank goes with the recipe lora"),
         (["--recipe", "adam"], "known: sgd, adamw"),
         (["--task", "cr"], "learns one task"),
         (["--recipe", "multi-task"], "give two tasks or more"),
-        (["--recipe", "continual", "--task", "cr", "--mode", "grafting"], "a region a task; give one for each"),
+        (["--recipe", "continual", "--task", "cr", "--mode", "grafting"], "needs one region per task"),
         (["--grid", "paper", "--lr", 0.1], "leave out the rate (--lr) or the grid (--grid)"),
-        (["--recipe", "lora", "--train-embeddings"], "says itself what is trained"),
-        (["--mode", "naive"], "of the recipe continual"),
+        (["--recipe", "lora", "--train-embeddings"], "decides what is trained"),
+        (["--mode", "naive"], "belongs to the recipe continual"),
     ],
 )
 def test_what_does_not_go_together_is_one_sentence(words, says, tmp_path):
@@ -184,4 +184,4 @@ def test_without_a_folder_the_model_is_kept_where_studies_find_it(pair, tmp_path
     anew = call(*words)
     assert not anew.json["cached"] and "trained again: the definition of the task" in " ".join(anew.out.split())
     refused = call(*words, "--test")
-    assert refused.code == 2 and "--test goes with --out DIR" in refused.err
+    assert refused.code == 2 and "--test needs --out DIR" in refused.err

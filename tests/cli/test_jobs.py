@@ -47,7 +47,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[Started]:
 
 def test_a_study_under_way_is_listed_and_others_are_not(empty: Path, sleeper: subprocess.Popen[bytes]) -> None:
     fake_study(empty, "table1")
-    assert "Nothing waits or runs" in call("jobs", "list").out
+    assert "No job is queued or running" in call("jobs", "list").out
     fake_running(empty, sleeper.pid)
     said = call("jobs", "list", "--json")
     assert "Nothing waits" not in said.out and "table1-demo" not in said.out

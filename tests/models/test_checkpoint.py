@@ -68,7 +68,7 @@ def test_a_cut_file_is_corrupt(folder: Path, keep: float) -> None:
     path = folder / "model.safetensors"
     content = path.read_bytes()
     path.write_bytes(content[: int(keep * len(content)) if 0 < keep < 1 else int(keep)])
-    with pytest.raises(CorruptFile, match="not a whole safetensors file"):
+    with pytest.raises(CorruptFile, match="not a complete safetensors file"):
         read_info(folder)
 
 

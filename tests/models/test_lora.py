@@ -89,7 +89,7 @@ def test_preflight_counts_the_adapters_labels(tmp_path: Path) -> None:
 
     base, _ = tiny_pair(tmp_path, "roberta")
     check = preflight(base, adapter(tmp_path / "lora", base, "roberta"), task(tiny_task(tmp_path / "task")))
-    assert check.labels == 3 and "tells 3 labels apart" in check.problems[0]
+    assert check.labels == 3 and "has 3 labels" in check.problems[0]
 
 
 def test_the_adapter_of_another_base(tmp_path: Path) -> None:

@@ -238,7 +238,7 @@ def test_the_full_graft_on_the_base_is_the_fine_tuned_model(tmp_path: Path) -> N
 def test_the_task_may_be_its_file(tmp_path: Path) -> None:
     base, tuned = tiny_pair(tmp_path)
     assert load_pair(base, tuned, task=str(tiny_task(tmp_path / "two")), device="cpu").d > 0
-    with pytest.raises(PairMismatch, match="tells 2 labels apart"):
+    with pytest.raises(PairMismatch, match="has 2 labels"):
         load_pair(base, tuned, task=tiny_task(tmp_path / "three", labels=3), device="cpu")
 
 

@@ -162,7 +162,7 @@ def test_an_unknown_readout(tmp_path: Path) -> None:
 @pytest.mark.parametrize("labels", [1, 3])
 def test_other_number_of_labels(tmp_path: Path, labels: int) -> None:
     check = preflight(*tiny_pair(tmp_path, labels=labels), task("no", "yes"))
-    words = "one output" if labels == 1 else "tells 3 labels apart and the task 'mine' has 2 (no, yes)"
+    words = "one output" if labels == 1 else "has 3 labels and the task 'mine' has 2 (no, yes)"
     assert words in only_problem(check, PairMismatch)
 
 

@@ -102,7 +102,7 @@ def test_nothing_is_chosen_at_first_and_the_button_says_so(small: Path) -> None:
 def test_the_real_pair_offers_to_download_its_base_and_takes_its_own_task() -> None:
     test = opened(**{"from": "real"})
     name = "sentence-transformers/all-MiniLM-L6-v2"
-    assert f"'{name}' is no folder here" in said(test) and button(test, f"Download {name}")
+    assert f"'{name}' is neither a folder here" in said(test) and button(test, f"Download {name}")
     assert [field.value for field in fields(test) if field.label == "Task"] == ["ag_news"]
 
 
@@ -132,7 +132,7 @@ def test_scoring_on_other_tasks_takes_its_time(small: Path, tmp_path: Path) -> N
 
     alone, capped, both = seconds(), seconds(also=also, max_test=20), seconds(also=also)
     assert both - alone == pytest.approx((4 + 21) * 4000 * LEAST_SECONDS["cpu"], abs=3) and capped - alone <= 1
-    assert "Not counted" in said(opened(**chosen(small, also="sst2")))
+    assert "Not included" in said(opened(**chosen(small, also="sst2")))
 
 
 def test_the_choices_come_back_from_the_address(small: Path) -> None:
@@ -159,7 +159,7 @@ def test_the_choices_come_back_from_the_address(small: Path) -> None:
 def test_a_hundredth_is_said_in_numbers(small: Path) -> None:
     test = opened(**chosen(small))
     assert "--max-train" not in test.code[0].value
-    box(test, "Try it").set_value(True).run()
+    box(test, "Quick try").set_value(True).run()
     assert "Uses 64 of 64 train, 32 of 32 validation and 32 of 32 test examples" in said(test)
     assert "--max-train 128 --max-validation 100 --max-test 100" in test.code[0].value
 
@@ -171,7 +171,7 @@ def test_a_hundredth_is_said_in_numbers(small: Path) -> None:
         ({"base": "/no/where"}, "outside the folders"),
         ({"finetuned": "MODELS/words/finetuned"}, "both must be of one architecture"),
         ({"base": "~nobody-is-called-so"}, "there is no folder '~nobody-is-called-so'"),
-        ({"base": "x" * 280}, "is no folder here"),
+        ({"base": "x" * 280}, "is neither a folder here"),
         ({"finetuned": "/" + "x" * 280}, "there is no folder"),
         ({"file": "/no/task.yaml"}, "outside the folders"),
         ({"file": "~nobody-is-called-so/y.yaml"}, "there is no task file ~nobody"),
@@ -202,7 +202,7 @@ def test_the_readouts_are_those_of_the_pair_and_label_words_are_judged_before(sm
     query = chosen(small, base=words / "base", finetuned=words / "finetuned")
     test = opened(**query)
     assert box(test, "How class").options == ["automatic: label words at the mask", "label words at the mask"]
-    (refused,) = [caption for caption in test.caption if caption.value.startswith("Not possible with this pair")]
+    (refused,) = [caption for caption in test.caption if caption.value.startswith("Unavailable for this pair")]
     assert refused.value.endswith("classification head and likelihood of the answers.")
     assert "**classification head**: " in refused.help and "roberta" in refused.help
     assert "answered by" in said(test) and not test.error
@@ -221,8 +221,12 @@ def test_start_queues_a_job_for_each_seed_and_once_only(small: Path, paper: list
     found = {job.run_id: job for job in jobs.list(Store(user_runs))}
     assert [found[i].spec.seed for i in paper] == [0, 1] and [found[i].position for i in paper] == [0, 1]
     text = said(test)
-    assert "## Jobs" in text and "Waits for **cpu**: 1 job is before it." in text
-    assert button(test, "Start").disabled and "waits or runs as" in text and "2 jobs will be done before" in text
+    assert "## Jobs" in text and "Waits for **cpu**: 1 job is ahead of it." in text
+    assert (
+        button(test, "Start").disabled
+        and "is already queued or running as" in text
+        and "2 jobs ahead in the queue" in text
+    )
     box(test, "Seeds").input("2").run()
     assert not button(test, "Start").disabled
 
@@ -245,7 +249,7 @@ def test_a_model_of_the_hub_is_fetched_only_when_asked(small: Path, monkeypatch:
     real = fetch.resolve
     monkeypatch.setattr(fetch, "resolve", lambda source, told=None: asked.append(source) or real(source, told))
     test = opened(**chosen(small, base="org/name"))
-    assert "the hub's local cache does not hold it" in said(test) and "org/name" not in asked
+    assert "nor in the hub's local cache" in said(test) and "org/name" not in asked
     button(test, "Download org/name").click().run()
     assert asked.count("org/name") == 1 and "could be downloaded from the Hugging Face Hub" in said(test)
 
@@ -253,10 +257,10 @@ def test_a_model_of_the_hub_is_fetched_only_when_asked(small: Path, monkeypatch:
 def test_data_of_the_hub_are_read_only_when_asked(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     test = opened(**chosen(small, source="known", known="sst2"))
     assert "come from the hub" in said(test) and not button(test, "Start").disabled
-    box(test, "Try it").set_value(True).run()
+    box(test, "Quick try").set_value(True).run()
     assert "at most 128 train, 100 validation and 100 test examples" in said(test)
     button(test, "Read the data now").click().run()
-    assert "could not be had from the Hugging Face hub" in said(test) and button(test, "Start").disabled
+    assert "could not be downloaded from the Hugging Face Hub" in said(test) and button(test, "Start").disabled
 
 
 @pytest.mark.parametrize(
@@ -466,7 +470,7 @@ def test_what_the_form_cannot_take_over_is_said_until_something_else_is_chosen(
     asked = list(query.values())[-1]
     test = opened(**chosen(small, **query))
     (warning,) = [w.value.replace("\\", "") for w in test.warning]
-    assert warning.startswith(f"{title}: '{asked}' was asked for") and f"{taken}" in warning
+    assert warning.startswith(f"{title}: '{asked}' is not an option") and f"{taken}" in warning
     box(test, "Seeds").input("3").run()
     assert len(test.warning) == 1, "it stays while other fields are filled"
     other = next(option for option in box(test, title).options if not option.startswith(taken))

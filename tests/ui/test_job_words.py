@@ -62,7 +62,7 @@ def test_the_bar_only_grows() -> None:
     ("kind", "title"),
     [
         (errors.OUT_OF_MEMORY, "Out of memory"), (errors.BUG, "A bug in skillviz"), ("killed", "Killed"),
-        ("BadData", "Bad data"), ("BadLabelWord", "Invalid value"), ("RandomHead", "A model that cannot"),
+        ("BadData", "Bad data"), ("BadLabelWord", "Invalid value"), ("RandomHead", "This model cannot"),
         ("NoDevice", "No such device"), ("DiskFull", "The disk is full"), ("nothing known", "Failed"),
     ],
 )  # fmt: skip

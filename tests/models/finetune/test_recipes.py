@@ -101,7 +101,7 @@ def test_the_linear_rate_ends_near_zero_and_warms_up():
         ("multi-task", {}, "several tasks"),
         ("multi-task", {"tasks": 2, "mode": "naive"}, "recipe continual"),
         ("continual", {"tasks": 2, "mode": "forgetful"}, "known: naive, grafting"),
-        ("continual", {"tasks": 2, "mode": "grafting"}, "region a task"),
+        ("continual", {"tasks": 2, "mode": "grafting"}, "region per task"),
         ("continual", {"tasks": 3, "mode": "grafting", "regions": 2}, "3 tasks and 2 regions"),
         ("continual", {"tasks": 2, "mode": "naive", "regions": 2}, "leave out the regions"),
         ("continual", {"tasks": 2, "grid": "quick"}, "no grid"),
@@ -109,7 +109,7 @@ def test_the_linear_rate_ends_near_zero_and_warms_up():
         ("sgd", {"grid": "large"}, "known: none, quick, paper"),
         ("adamw", {"optimizer": "sgd"}, "its own optimizer"),
         ("multi-task", {"tasks": 2, "optimizer": "lion"}, "known: sgd, adamw, adamw-l1"),
-        ("bitfit", {"extra_trained": True}, "says itself what is trained"),
+        ("bitfit", {"extra_trained": True}, "decides what is trained"),
     ],
 )
 def test_what_does_not_go_together_is_refused_in_a_sentence(name, options, says):

@@ -222,7 +222,7 @@ def expected(duration: Estimate, jobs: int, free: int, queued: int) -> str:
         if duration.runs
         else "rough: nothing has been measured here yet"
     )
-    waits = f" {formats.counted(queued, 'job')} will be done before." if queued else ""
+    waits = f" {formats.counted(queued, 'job')} ahead in the queue." if queued else ""
     return (
         f"About **{formats.rough_seconds(duration.seconds)}**{each}{whole}, and "
         f"**{formats.byte_size(duration.bytes)}** of memory of {formats.byte_size(free)} that are free ({how}).{waits}"
@@ -251,7 +251,7 @@ def _search_differences(spec: RunSpec, shares: Sequence[float]) -> list[SettingR
         chosen = [(o, o.default if values.get(o.name) is None else values[o.name]) for o in row.shown_options]
         return [SettingRow(o.title, _value(o.paper), _value(value)) for o, value in chosen if value != o.paper]
     role = "a comparison there" if row.is_from_paper else "ours"
-    size = "keeps to the size" if row.budgeted else "has a size of its own"
+    size = "of exactly this size" if row.budgeted else "sets its own size"
     rest = "; outside the region the model is zero, so it is no graft" if row.rest == "zero" else ""
     rest += "; the movement is rescaled, so it is no graft" if row.rescaled else ""
     name = localizer_style(spec.localizer).title
