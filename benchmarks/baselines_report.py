@@ -1,6 +1,6 @@
 """The board of docs/baselines.md from a stored study: each choice of a region, and LoRA, at equal size with intervals.
 
-Numbers are those of the study's tables `scores` and `differences` (means over fine-tuned models and mask seeds, 95 %
+Numbers are those of the study's tables `scores` and `differences` (means over fine-tuned models and mask seeds, 95%
 intervals over seeds and examples); nothing is typed in.
 """
 
@@ -102,7 +102,7 @@ def setting(scores: pd.DataFrame) -> list[str]:
     base = ends.at["pretrained", "mean"] if "pretrained" in ends.index else float("nan")
     return [
         f"{searched['id_task']}, {searched['n']:,.0f} test examples, {searched['seeds']:,.0f} fine-tuned models "
-        f"(mean {100 * ends.at['ft', 'mean']:.1f} %; the base has {100 * base:.1f} %)."
+        f"(mean {100 * ends.at['ft', 'mean']:.1f}%; the base has {100 * base:.1f}%)."
     ]
 
 

@@ -72,7 +72,7 @@ def graft_rows(table: pd.DataFrame) -> list[str]:
             METRICS[m].cell(*(row[part, m] for part in ("mean", "low", "high", "debiased")))
             for m in ("accuracy", "ece")
         ]
-        where = f"{size:,.0f} ({100 * row['share', 'accuracy']:.2g} %)"
+        where = f"{size:,.0f} ({100 * row['share', 'accuracy']:.2g}%)"
         shown = f"**{name}**" if name == DEFAULT_LOCALIZER else name
         seeds = int(row["seeds", "accuracy"])
         lines.append(f"| {shown} | {where} | {seeds} | {' | '.join(cells)} | {row['mean', 'nll']:.3f} |")
@@ -133,11 +133,11 @@ def text(runs: list[Run]) -> str:
         *states,
         *graft_rows(run_tables.table(runs)),
         "",
-        "Means over seeds; in brackets 95 % intervals over test sentences and seeds together. ECE is the plug-in that "
+        "Means over seeds; in brackets 95% intervals over test sentences and seeds together. ECE is the plug-in that "
         "papers publish; its interval is about the debiased error beside it (docs/statistics.md).",
         "",
         f"Accuracy of `{DEFAULT_LOCALIZER}` minus that of each other localizer at equal size, and of top movement at "
-        "the next larger one, in points, paired by sentence, with 95 % intervals:",
+        "the next larger one, in points, paired by sentence, with 95% intervals:",
         "",
         "| size | against | difference |\n| --- | --- | --- |",
         *difference_rows(run_tables.differences(runs)),

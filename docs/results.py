@@ -36,7 +36,7 @@ from skillviz.ui.pages.paper import words as paper_words
 
 PAGE, WORDS = PROJECT / "docs" / "results.md", PROJECT / "docs" / "results_words.yaml"
 OVER = (
-    "Scores are means over seeds; the interval in brackets is 95 %, over test examples and seeds together. ECE is the "
+    "Scores are means over seeds; the interval in brackets is 95%, over test examples and seeds together. ECE is the "
     "plug-in that papers publish; its interval is about the debiased error beside it (statistics.md), and verdicts on "
     "calibration go by that interval. Where no predictions are stored, ECE has no interval. There is one fine-tuned "
     "model a task and recipe: seeds are those of the search, and nothing here tells how another fine-tuning seed would "
@@ -53,13 +53,13 @@ HEADLINES = (
     (
         "Searched regions against top movement, at equal size",
         "Accuracy (F1 where the task has it) of the graft less that of the graft of the top movement, paired by test "
-        "example; a comparison counts as better only where its 95 % interval leaves out zero. Another recipe or "
+        "example; a comparison counts as better only where its 95% interval leaves out zero. Another recipe or "
         "readout is a comparison of its own; runs that several studies have count once.",
         headline_claims.against_movement,
     ),
     (
-        "Calibration at 95 % of the gain",
-        "The smallest region whose validation score brings back 95 % of what fine-tuning gained, scored on test; where "
+        "Calibration at 95% of the gain",
+        "The smallest region whose validation score brings back 95% of what fine-tuning gained, scored on test; where "
         "none does, the smallest whose test score does, marked `by test`: the fine-tuned model was itself chosen on "
         "validation. A negative difference means that the graft is better calibrated.",
         headline_claims.calibration,
@@ -120,7 +120,7 @@ def opening(studies: Sequence[StudyFolder]) -> list[str]:
         "that made it; the page Paper of the dashboard shows the same beside the published values.",
         "",
         f"Stored: {formats.counted(len(studies), 'study')}. A claim is **confirmed** where at least half of "
-        "its comparisons support it and fewer speak against it, by their 95 % intervals; **contradicted** the other "
+        "its comparisons support it and fewer speak against it, by their 95% intervals; **contradicted** the other "
         "way round; else it is **inconclusive**. The tables below hold the rows that the claims rest on; all of a "
         "study's tables: `python -m skillviz study table NAME "
         "--name scores`.",

@@ -112,7 +112,7 @@ def _range(low: str, high: str) -> str:
 
 
 def _needed(studies: Sequence[StudyFolder]) -> pd.DataFrame:
-    """The smallest searched regions with 95 % of the gain, one a task and search."""
+    """The smallest searched regions with 95% of the gain, one a task and search."""
     rows = joined(studies, "recovered")
     if rows.empty:
         return rows
@@ -138,7 +138,7 @@ def _ece_differences(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def calibration(studies: Sequence[StudyFolder]) -> list[str]:
-    """ECE of the graft at 95 % of the gain against the fine-tuned model, and against it temperature-scaled."""
+    """ECE of the graft at 95% of the gain against the fine-tuned model, and against it temperature-scaled."""
     rows = _needed(studies)
     if rows.empty:
         return []
@@ -168,9 +168,7 @@ def relatives(studies: Sequence[StudyFolder]) -> list[str]:
         for r in rows.to_dict("records")
         if r["kind"] == "overlap"
     ]  # fmt: skip
-    return formats.markdown_table(
-        ("study", "kind", "tasks", "share, %", "by chance, % (95 % of draws)", "pairs"), lines
-    )
+    return formats.markdown_table(("study", "kind", "tasks", "share, %", "by chance, % (95% of draws)", "pairs"), lines)
 
 
 SAME = "one task, other mask seed"
@@ -215,7 +213,7 @@ def _calibration_brief(studies: Sequence[StudyFolder]) -> str:
     both = _ece_differences(reached)
     several = compared(both["value"], both["low"], both["high"], both["debiased"])
     return (
-        f"{len(reached)} of {len(rows)} tasks have a graft with 95 % of the gain; its ECE is lower than the fine-tuned "
+        f"{len(reached)} of {len(rows)} tasks have a graft with 95% of the gain; its ECE is lower than the fine-tuned "
         f"model's on {tuned.supporting}, higher on {tuned.against}, inconclusive on {tuned.open}, and lower than after "
         f"temperature scaling on {scaled.supporting}, higher on {scaled.against}, inconclusive on {scaled.open} "
         f"({several.n} of {tuned.total + scaled.total} comparisons have an interval; chance alone would decide about "
@@ -232,6 +230,6 @@ def _relatives_brief(studies: Sequence[StudyFolder]) -> str:
     if not {"related", "unrelated", "related - unrelated"} <= set(shares):
         return ""
     return (
-        f"regions of related tasks share {shares['related']} % of their entries, those of unrelated ones "
-        f"{shares['unrelated']} %: {shares['related - unrelated']} points more"
+        f"regions of related tasks share {shares['related']}% of their entries, those of unrelated ones "
+        f"{shares['unrelated']}%: {shares['related - unrelated']} points more"
     )

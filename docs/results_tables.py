@@ -43,7 +43,7 @@ PLAIN = ("", SGD, PAIR_RECIPE, RETRAIN, "bitfit", "lora")
 """Recipes that a method's name says, or that need no name."""
 KEYS = ["where", "method", "search", "training"]
 TUNED = ("ft", "adamw", "adamw_l1")
-DENSITY = "Times the fair share (1 is what chance gives), with 95 % intervals over mask seeds{}."
+DENSITY = "Times the fair share (1 is what chance gives), with 95% intervals over mask seeds{}."
 
 Tables = Mapping[str, pd.DataFrame]
 Make = Callable[[Tables, float | None, Experiment | None], list[str]]
@@ -64,7 +64,7 @@ def of_study(study: StudyFolder) -> list[str]:
 
 
 def _at_most_by_chance(rows: pd.DataFrame) -> str:
-    """`by chance at most 1.2 % (95 %: ...)`: the largest level of these rows, with its range."""
+    """`by chance at most 1.2% (95%: ...)`: the largest level of these rows, with its range."""
     known = rows.dropna(subset=["chance"])
     if known.empty:
         return "by chance not known, as the regions are not stored"
@@ -206,7 +206,7 @@ def differences(tables: Tables, a: str, b: str, main: float | None) -> dict[str,
 
 
 def needed(tables: Tables) -> dict[str, list[str]]:
-    """By task: the smallest region of the main search with 95 % of the gain, what it gains on test, and its ECE."""
+    """By task: the smallest region of the main search with 95% of the gain, what it gains on test, and its ECE."""
     rows = tables.get("recovered", pd.DataFrame())
     if rows.empty:
         return {}
@@ -276,7 +276,7 @@ PARTS = {
 }  # fmt: skip
 SCORES = "Accuracy, or F1 where said, on test, %:"
 CALIBRATION = (
-    "ECE, %, at the main size, and at the size needed for 95 % of the gain: the smallest whose validation score has "
+    "ECE, %, at the main size, and at the size needed for 95% of the gain: the smallest whose validation score has "
     "it (`by test`: whose test score has it); none: not even the largest; no gain: fine-tuning gained nothing beyond "
     "chance:"
 )

@@ -182,7 +182,7 @@ def _marks(style: Style, rows: pd.DataFrame, words: Metric) -> go.Scatter:
         name=style.title,
         line=style.line(1.5),
         marker=style.marker(11),
-        cliponaxis=False,  # a mark at 0 or 100 % is seen whole
+        cliponaxis=False,  # a mark at 0 or 100% is seen whole
         error_y=error_bars(value, low, high, 1.5, 4),
         hovertext=hover,
         hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
@@ -195,7 +195,7 @@ def _difference(method: str, rows: pd.DataFrame, words: Metric, unit: str) -> go
     center = centers(rows, words.scale)
     hover = [
         f"{v:+.{words.digits}f} {unit}<br>"
-        + ("no interval" if np.isnan(a) or np.isnan(b) else f"95 %: {a:+.{words.digits}f} to {b:+.{words.digits}f}")
+        + ("no interval" if np.isnan(a) or np.isnan(b) else f"95%: {formats.interval(a, b, words.digits)}")
         + ("" if c == v else f"; debiased {c:+.{words.digits}f}")
         for v, a, b, c in zip(value, low, high, center, strict=True)
     ]

@@ -144,7 +144,7 @@ def _hover(row: dict, words: Metric) -> str:
 
 
 def _axes(figure: go.Figure, points: pd.DataFrame, levels: list[float], metric: str) -> None:
-    """Log axis with round ticks; the metric's range with some air, never past 0 or 100 %."""
+    """Log axis with round ticks; the metric's range with some air, never past 0 or 100%."""
     share = np.log10(points["share"].to_numpy(float) * 100)
     air = max(0.15, 0.35 - float(np.ptp(share)) / 2)
     left, right = float(share.min()) - air, float(share.max()) + air
@@ -154,7 +154,7 @@ def _axes(figure: go.Figure, points: pd.DataFrame, levels: list[float], metric: 
     values = np.concatenate([points[["value", "low", "high"]].to_numpy(float).ravel(), levels]) * words.scale
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     air = 0.06 * (high - low) or 1.0
-    # a share of a gain may leave 0 to 100 %
+    # a share of a gain may leave 0 to 100%
     floor = 0.0 if low >= 0 else -np.inf
     ceiling = 100.0 if words.unit == "%" and high <= 100 else np.inf
     figure.update_yaxes(range=[max(floor, low - air), min(ceiling, high + air)])

@@ -256,7 +256,7 @@ def hero(entries: Sequence[Entry]) -> Entry | None:
 
 def first_choice(entries: Sequence[Entry]) -> Entry:
     """The run to show when none was asked for: the user's newest, else the demo world's, else the most studied pair's
-    default at 0.1 %."""
+    default at 0.1%."""
     of_user = [entry for entry in entries if entry.is_of_user]
     if of_user:
         return max(of_user, key=lambda e: e.created)

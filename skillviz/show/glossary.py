@@ -39,7 +39,7 @@ GLOSSARY = {
     "temperature": "One number, fitted on validation data, that divides the fine-tuned model's logits; it changes "
     "its confidence but never its predictions. A fair rival for any claim about calibration.",
     "paired": "Both models are scored on the same examples, so luck with the examples cancels. A "
-    "difference is claimed only where its 95 % interval leaves out zero.",
+    "difference is claimed only where its 95% interval leaves out zero.",
     "enrichment": "How dense the region is in a part of the model, relative to the whole: 2 × means that twice as "
     "many of its entries were chosen as if the choice had been even.",
     "movement": "How far fine-tuning moved the parameters: the difference between fine-tuned and pre-trained value.",
@@ -67,7 +67,7 @@ GLOSSARY = {
     "confusion": "A table of true classes by predicted ones: which classes are taken for which.",
     "attribution": "Integrated gradients: the class's log-odds are followed on the straight way from a baseline to the "
     "sentence, in the space of token embeddings, and each token gets its part of the change.",
-    "logodds": "log p / (1 − p) of the class, in nats: 0 is 50 %, +2.2 is 90 %, −2.2 is 10 %.",
+    "logodds": "log p / (1 − p) of the class, in nats: 0 is 50%, +2.2 is 90%, −2.2 is 10%.",
     "baseline": "What the sentence is compared with: every token replaced by padding, by the mask token, or by zeros. "
     "Another baseline asks another question and may give other values.",
     "completeness": "All tokens together should add up to the change in log-odds from the baseline to the sentence. "
@@ -75,8 +75,8 @@ GLOSSARY = {
     "cannot be trusted.",
     "conductance": "Layer conductance: the part of the change in log-odds, from the baseline to the sentence, that "
     "flows through a layer's output.",
-    "gain": "How much of the way from the pre-trained to the multi-task model a graft goes on a task: 0 % is the "
-    "pre-trained model, 100 % the multi-task model. It can be below 0 or above 100, and is not defined where the "
+    "gain": "How much of the way from the pre-trained to the multi-task model a graft goes on a task: 0% is the "
+    "pre-trained model, 100% the multi-task model. It can be below 0 or above 100, and is not defined where the "
     "multi-task model is no better than the pre-trained one.",
     "multitask": "One model, fine-tuned on several tasks at once: each step takes a batch of one of them. Every task "
     "has a region of its own in it, found on that task's examples alone.",
@@ -102,18 +102,18 @@ GLOSSARY = {
     "standard deviation over five samples of the data; the paper does not say.",
     "study": "Fine-tunes and localizations that belong together, made from one file, with tables of means and "
     "intervals over seeds. What is finished is not made twice.",
-    "verdict": "A comparison supports a claim, or contradicts it, only where its whole 95 % interval does. A claim is "
+    "verdict": "A comparison supports a claim, or contradicts it, only where its whole 95% interval does. A claim is "
     "confirmed where at least half of its comparisons support it and fewer contradict it, contradicted the other way "
     "round, and else inconclusive. The limit of a claim is what the interval has to exclude: zero, another bound, or "
     "the margin of 'equally good'.",
     "debiased": "The plug-in calibration error adds up distances that noise alone makes, so on few examples it is too "
     "high. The debiased error is the error of all examples of this kind for which the plug-in seen here is what to "
-    "expect. The 95 % interval and every verdict are about it; the plug-in value is kept because papers report it.",
+    "expect. The 95% interval and every verdict are about it; the plug-in value is kept because papers report it.",
     "discovery": "Of many comparisons where nothing differs, 5 in 100 exclude zero by chance. The false discovery rate "
-    "is the expected share of such false ones among all that are said to differ; it is held at 5 % (Benjamini and "
+    "is the expected share of such false ones among all that are said to differ; it is held at 5% (Benjamini and "
     "Hochberg 1995).",
     "matched": "Regions crowd into the same tensors, so two of them share entries by chance. The level by chance is "
-    "that of random regions with as many entries in each tensor; 95 % of such regions lie in the range beside it.",
+    "that of random regions with as many entries in each tensor; 95% of such regions lie in the range beside it.",
     "chance": "Chance is 1 / number of classes; majority always answers with the most frequent class.",
 }
 

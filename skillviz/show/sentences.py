@@ -20,7 +20,7 @@ RIVALS = {"finetuned": "the fine-tuned model", "temperature": "the temperature-s
 
 
 def metric_value(metric: str, value: float | None) -> str:
-    """`80.1 %` or `0.430`, as the metric is read."""
+    """`80.1%` or `0.430`, as the metric is read."""
     return metric_row(metric).number(value)
 
 
@@ -39,7 +39,7 @@ def metric_interval(metric: str, estimate: Estimate) -> str:
 
 
 def metric_estimate(metric: str, estimate: Estimate | None) -> str:
-    """`80.1 % (77.4–82.6)`, `8.3 %, debiased 7.9 % (6.1–9.6)`; `n/a` where there is no number."""
+    """`80.1% (77.4–82.6)`, `8.3%, debiased 7.9% (6.1–9.6)`; `n/a` where there is no number."""
     if estimate is None or estimate.value is None:
         return formats.MISSING
     row, value = metric_row(metric), metric_value(metric, estimate.value)
@@ -49,7 +49,7 @@ def metric_estimate(metric: str, estimate: Estimate | None) -> str:
 
 
 def metric_difference(metric: str, estimate: Estimate) -> str:
-    """`−2.9 points (95 %: −5.1 to −0.8)`."""
+    """`−2.9 points (95%: −5.1 to −0.8)`."""
     return metric_row(metric).difference(estimate.value, estimate.low, estimate.high, estimate.debiased)
 
 
@@ -135,7 +135,7 @@ def _recovery(record: RunRecord, scores: Scores) -> str:
     path = f"{metric_row(metric).title} {before} → {graft}, fine-tuned {after}"
     if scores.recovered is None or scores.recovered.value is None:
         return f"gives {path}; fine-tuning gained nothing here that a share could be told of."
-    interval = f"95{formats.SPACE}%: {formats.percent_interval(scores.recovered.low, scores.recovered.high, 0)}"
+    interval = f"95%: {formats.percent_interval(scores.recovered.low, scores.recovered.high, 0)}"
     share = f"**{formats.percent(scores.recovered.value, 0)}** ({interval}) of what fine-tuning gained"
     return f"brings back {share} ({path})."
 
@@ -226,7 +226,7 @@ def sparsity_reads(points: pd.DataFrame, metric: str) -> str:
     most = int(points["seeds"].max()) if len(points) else 1
     over = f"over examples and up to {most} seeds" if most > 1 else "over examples (one seed)"
     return (
-        f"further left is a smaller region. Vertical lines are 95 % intervals, {over}. A localizer that chooses its "
+        f"further left is a smaller region. Vertical lines are 95% intervals, {over}. A localizer that chooses its "
         f"own size is shown as single marks, one a run. {plug_in_marks(metric)}Level lines need no region."
     )
 

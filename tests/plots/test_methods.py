@@ -70,7 +70,7 @@ def test_differences_stand_about_a_line_at_zero_in_the_order_of_the_styles() -> 
     assert figure.layout.xaxis.title.text == "accuracy: method − graft, points"
     low, high = figure.layout.xaxis.range
     assert low < 0 < high and figure.layout.shapes[0].x0 == 0
-    assert "points" in figure.data[0].hovertext[0] and "95 %" in figure.data[0].hovertext[0]
+    assert "points" in figure.data[0].hovertext[0] and "95%" in figure.data[0].hovertext[0]
 
 
 def test_an_interval_that_is_missing_is_said() -> None:

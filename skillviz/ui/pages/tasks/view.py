@@ -257,9 +257,7 @@ def _kinship(row: Mapping[Any, Any] | None) -> str:
         return "No two of these tasks are of one family, so nothing can be said of kinship."
     if formats.missing(row["low"]):
         return "There is one mask seed: whether the two differ cannot be told."
-    interval = (
-        f"{formats.points(row['value'])} (95{formats.SPACE}%: {formats.percent_interval(row['low'], row['high'])})"
-    )
+    interval = f"{formats.points(row['value'])} (95%: {formats.percent_interval(row['low'], row['high'])})"
     if row["low"] > 0:
         return f"Related tasks share more: {interval} over {int(row['seeds'])} mask seeds."
     if row["high"] < 0:
@@ -334,7 +332,7 @@ def _brought_back(task: str, row: Any) -> str:
 
 
 def _share(row: Mapping[Any, Any]) -> str:
-    """`21.4 % (18.0–24.9)`."""
+    """`21.4% (18.0–24.9)`."""
     value = formats.percent(row["value"])
     ends = "" if formats.missing(row["low"]) else f" ({formats.percent_interval(row['low'], row['high'])})"
     return value + ends
