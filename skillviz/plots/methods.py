@@ -30,7 +30,7 @@ from skillviz.plots.figure import (
     value_range,
     wrapped,
 )
-from skillviz.plots.references import add_references
+from skillviz.plots.references import add_references, name_ends
 from skillviz.plots.theme import LOCALIZERS, SOFT_INK, STATES, Style, spare_style
 
 POINTS = ("method", "recipe", "label", "touched", "metric", "value", "low", "high")
@@ -45,6 +45,7 @@ TOUCHED = "parameters touched, % (log scale)"
 APART = 1.16  # factor between two marks that would stand on each other
 SPREAD = 0.35  # decades that the marks of one place take at most, so that they stay apart from the next size's
 PLOT, LEGEND = 300, 19  # pixels of the plot, and of a method in the legend of a narrow page
+FEW = 7  # methods at most that are named beside their marks; more have a legend
 ROW, PANEL = 36, 84  # pixels of a method's row, and of the axis
 NARROW, SIDE = 34, 15  # letters of an axis' title, and of a row's name, in one line at 320 pixels
 
@@ -93,12 +94,14 @@ def against_touched(
     """One mark with its interval a method and size, by the share of parameters touched, on a log axis.
 
     `points`: method, recipe and label (both empty for a plain method), touched (0..1 of the graftable parameters,
-    above 0), metric, value, low, high. `recipes` are the titles of recipes by name.
+    above 0), metric, value, low, high. Up to FEW methods are named beside their marks.
+    `recipes` are the titles of recipes by name.
     """
     require(points, POINTS, "points")
     words = metric_row(metric)
     shown = points[(points["metric"] == metric) & (points["touched"] > 0) & points["value"].notna()]
-    tall = height or PLOT + LEGEND * len(_series(shown))
+    is_direct = len(_series(shown)) <= FEW
+    tall = height or PLOT + (60 if is_direct else LEGEND * len(_series(shown)))
     if shown.empty:
         return blank(NOTHING, theme, tall, TOUCHED, words.axis)
     figure = canvas(theme, tall, TOUCHED, words.axis)
@@ -111,6 +114,8 @@ def against_touched(
     figure.update_xaxes(type="log", range=[low - air, high + air], **log_ticks(low, high))
     ends = np.append(shown[["value", "low", "high"]].to_numpy(float), list((references or {}).values()))
     figure.update_yaxes(range=value_range(words.scale * ends, words))
+    if is_direct:
+        name_ends(figure, theme)
     if references:
         add_references(figure, references, words, theme)
     return figure

@@ -179,6 +179,11 @@ def _given(settings: Sequence[tuple[str, str]]) -> int:
     return sum(value != DEFAULTS[name] for name, value in settings)
 
 
+def is_default(entry: Entry) -> bool:
+    """Whether the run has the default of every setting."""
+    return _given(entry.settings) == 0
+
+
 def pair_labels(entries: Sequence[Entry]) -> dict[tuple[str, ...], str]:
     """A short name for each pair, in the order of the entries: `sst2 · minilm-l6`; equal names get what tells them
     apart: recipe, readout, number of examples, else a number."""

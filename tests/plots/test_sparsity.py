@@ -12,8 +12,8 @@ import pytest
 
 from skillviz.analysis.size_curve import by_size
 from skillviz.core.metrics import metric_row
-from skillviz.plots.references import LABEL_PIXELS, LEAST_PLOT
-from skillviz.plots.sparsity import NAME_PIXELS, metric_by_size
+from skillviz.plots.references import LABEL_PIXELS, LEAST_PLOT, NAME_PIXELS
+from skillviz.plots.sparsity import metric_by_size
 from skillviz.plots.theme import LOCALIZERS, STATES
 from tests.plots import frames
 from tests.plots.frames import rows
