@@ -209,8 +209,10 @@ class Metric:
         return formats.estimate(value, low, high, self.digits, self.scale, debiased)
 
     def change(self, value: formats.Number) -> str:
-        """A difference of two values: `−2.9 points`."""
-        return formats.points(value, self.digits) if self.unit == "%" else formats.number(value, self.digits)
+        """A difference of two values: `−2.9 points`, `+0.166 nats`."""
+        if self.unit == "%" or value is None or formats.missing(value):
+            return formats.points(value, self.digits)
+        return f"{formats.signed(value, self.digits)} {self.unit}".rstrip()
 
     def amount(self, value: float) -> str:
         """How large a difference is, whichever way: `2.9 points`."""

@@ -39,15 +39,15 @@ GLOSSARY = {
     "temperature": "One number, fitted on validation data, that divides the fine-tuned model's logits; it changes "
     "its confidence but never its predictions. A fair rival for any claim about calibration.",
     "paired": "Both models are scored on the same examples, so luck with the examples cancels. A "
-    "difference is claimed only where its 95% interval leaves out zero.",
-    "enrichment": "How dense the region is in a part of the model, relative to the whole: 2 × means that twice as "
+    "difference is claimed only where its 95% interval excludes zero.",
+    "enrichment": "How dense the region is in a part of the model, relative to the whole: 2× means that twice as "
     "many of its entries were chosen as if the choice had been even.",
     "movement": "How far fine-tuning moved the parameters: the difference between fine-tuned and pre-trained value.",
     "seed": "The number that fixes a localizer's random choices; several seeds show how much depends on luck.",
     "equal_mass": "Bins that hold about as many examples each, instead of bins of equal width.",
     "readout": "How class scores are read off a model: the logits of label words at a mask (prompt), a classification "
     "head (head), or the likelihood of the answers behind a prompt (causal).",
-    "checkpoint": "What a search has found so far, on disk. A job that ended early goes on from its last one and finds "
+    "checkpoint": "What a search has found so far, on disk. A job that ended early resumes from its last one and finds "
     "the same region, bit for bit, as one that was never cut.",
     "wise": "Models on the straight way from the pre-trained model to another one. WiSE-FT goes to the fine-tuned "
     "model: every parameter moves. WiSE-Graft goes to the graft: only the region's entries move. In symbols: "
@@ -87,7 +87,7 @@ GLOSSARY = {
     "purified": "The union after a few steps on its mask, on the sum of its tasks' losses: entries that hurt leave, "
     "entries that help come in. No weight is trained.",
     "stability": "How much two regions of one task share when they were found with another seed or other examples. "
-    "What a region shares with itself found anew is the most that regions of two tasks can be expected to share.",
+    "What a region shares with itself, found again, is the most that regions of two tasks can be expected to share.",
     "continual": "Tasks are learned one after the other. Naive: each goes on from the last model. Grafting: a task may "
     "move only entries of its own region that no earlier task owns, and is answered by the base with the values of the "
     "regions up to it; what came later cannot change its answers.",

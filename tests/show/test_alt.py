@@ -27,7 +27,7 @@ def test_the_largest_cells_of_a_view_come_first() -> None:
         {"layer": [0, 1, pd.NA], "kind": ["value", "key", "other"], "enrichment": [0.5, 3.0, 0.0], "held": [0.0, 0, 0]}
     ).astype({"layer": "Int64"})
     said = alt.region_map(cells, "density").replace(SPACE, " ")
-    assert said.endswith("densest: layer 1 key 3.0 ×, layer 0 value 0.50 ×.")
+    assert said.endswith("densest: layer 1 key 3.0×, layer 0 value 0.50×.")
     assert alt.region_map(cells, "movement").endswith("nothing to show.")
 
 
