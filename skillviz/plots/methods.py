@@ -111,7 +111,7 @@ def against_touched(
         figure.add_trace(_marks(method_style(*series, recipes), rows, words))
     low, high = float(np.log10(100 * placed["at"].min())), float(np.log10(100 * placed["at"].max()))
     air = max(0.06 * (high - low), 0.12)
-    figure.update_xaxes(type="log", range=[low - air, high + air], **log_ticks(low, high))
+    figure.update_xaxes(type="log", range=[low - air, high + air], **_up_to_all(log_ticks(low, high)))
     ends = np.append(shown[["value", "low", "high"]].to_numpy(float), list((references or {}).values()))
     figure.update_yaxes(range=value_range(words.scale * ends, words))
     if is_direct:
@@ -119,6 +119,12 @@ def against_touched(
     if references:
         add_references(figure, references, words, theme)
     return figure
+
+
+def _up_to_all(ticks: dict) -> dict:
+    """The ticks without those above 100%, where the names stand."""
+    kept = [pair for pair in zip(ticks["tickvals"], ticks["ticktext"], strict=True) if pair[0] <= 100]
+    return {**ticks, "tickvals": [value for value, _ in kept], "ticktext": [words for _, words in kept]}
 
 
 def rivals(

@@ -76,7 +76,7 @@ def name_ends(figure: go.Figure, theme: str) -> None:
     ends = [int(np.argmax(trace.x)) for trace in figure.data]
     plot = figure.layout.height - AXIS_PIXELS
     pixels = [plot * (trace.y[end] - bottom) / (top - bottom) for trace, end in zip(figure.data, ends, strict=True)]
-    names = [wrap(trace.name, NAME_LETTERS) for trace in figure.data]
+    names = [wrap(trace.name, NAME_LETTERS, break_on_hyphens=False, break_long_words=False) for trace in figure.data]
     gap = NAME_PIXELS * max(map(len, names))
     moved_to = spread(pixels, gap)
     above = max(0.0, max(moved_to) + gap / 2 - plot)  # no name leaves the figure at its top

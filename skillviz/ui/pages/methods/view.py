@@ -203,11 +203,11 @@ def _rivals(shown: MethodRows, task: str, metric: str, name: str = "rivals", hei
 def comparison(differences: pd.DataFrame, selection: Selection, share: float, metric: str) -> str:
     """The verdict on each method against the graft of this size in one metric, in Markdown."""
     methods = [method for method in OTHERS if (differences["method"] == method).any()]
-    name, graft = text.plain(selection.task), f"a graft of **{formats.share(share)}** of the parameters"
+    name, graft = text.plain(selection.task), f"a graft of **{formats.share(share)}**"
     named = _named(differences)
     note = NOTHING_ELSE if all(method in GRAFTS for method in methods) else ""
     words = "  \n".join(filter(None, (verdict_line(named, metric), note)))
-    return f"**{name}**, each method vs {graft} (95% intervals). {words}"
+    return f"**{name}**, vs {graft} (95% intervals). {words}"
 
 
 def _named(differences: pd.DataFrame) -> pd.DataFrame:
