@@ -52,7 +52,7 @@ def test_tasks_of_one_family_stand_together(empty: Path) -> None:
 
 def test_no_task_chosen_asks_for_one(study: Path) -> None:
     test = opened("tasks", union="none")
-    assert not test.exception and "Choose one task or more" in words(test) and len(charts(test)) == 3
+    assert not test.exception and "Choose one or more tasks" in words(test) and len(charts(test)) == 3
 
 
 def test_the_region_of_one_task_stands_beside_the_others_own(study: Path) -> None:
