@@ -1,6 +1,6 @@
 """The board of docs/baselines.md from a stored study: each choice of a region, and LoRA, at equal size with intervals.
 
-Numbers are those of the study's tables `scores` and `differences` (means over fine-tuned models and mask seeds, 95 %
+Numbers are those of the study's tables `scores` and `differences` (means over fine-tuned models and mask seeds, 95%
 intervals over seeds and examples); nothing is typed in.
 """
 

@@ -1,4 +1,4 @@
-"""How often a 95 % interval of calibration holds the truth: simulation on populations whose error is known.
+"""How often a 95% interval of calibration holds the truth: simulation on populations whose error is known.
 
     python -m benchmarks coverage [--repetitions 1000] [--part development|unseen|tried|others|all] [--tables]
 
@@ -143,7 +143,7 @@ def run(cases: list[Case], repetitions: int, out: Path) -> pd.DataFrame:
 
 
 def size_of_test(repetitions: int, out: Path) -> pd.DataFrame:
-    """How often the test of calibration rejects at 5 %: calibrated models, and some that are not; once."""
+    """How often the test of calibration rejects at 5%: calibrated models, and some that are not; once."""
     if out.is_file():
         return pd.read_csv(out)
     graft = stored_side(STORED[0], "grafted")

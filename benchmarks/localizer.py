@@ -41,7 +41,7 @@ DEVELOPMENT = ("sst2_sentences", "trec", "mrpc")
 TASKS = ("mpqa", "cr", "mr", "snli", "subj", "ag_news")
 """Shortest texts first: they cost least."""
 TENTH = ("mpqa", "subj")
-"""Tasks with regions of 10 % too."""
+"""Tasks with regions of 10% too."""
 EARLY = ("cr", "subj")
 """Tasks that are fine-tuned for EARLY_STEPS too: a pair that stops early."""
 PUBLISHED = ("cr", "mpqa")

@@ -1,7 +1,7 @@
 """The goals of docs/localizers.md against results/localizer.csv: met, not met or undecided, with paired intervals.
 
 Differences are in points of test accuracy, paired by example. A task's difference is the mean over its fine-tuned
-models (each by its mean over mask seeds); its 95 % interval is over those models and the examples together
+models (each by its mean over mask seeds); its 95% interval is over those models and the examples together
 (core/seeds_interval.py). With one fine-tuned model it is over the examples alone.
 """
 
@@ -21,7 +21,7 @@ from skillviz.core.seeds_interval import seeds_and_examples
 
 PAGE = ROOT / "docs" / "localizers.md"
 MINILM = Workload(d=10_646_784, labels=2, train=6908, validation=872, size=10_646)
-"""MiniLM on SST-2 sentences at 0.1 %: what the table of costs is computed for."""
+"""MiniLM on SST-2 sentences at 0.1%: what the table of costs is computed for."""
 MARGIN, BAD_SEED = 1.0, 2.0
 """Points: what counts as level, and how far below the median seed a bad one lies."""
 MET, NOT_MET, UNDECIDED = "met", "not met", "undecided"
@@ -29,7 +29,7 @@ OURS, QUARTER, NESTED, LEARNED = "judged", "judged, a quarter", "nested", "learn
 
 
 class Difference(NamedTuple):
-    """A mean difference of accuracies in points with its 95 % interval, and the regions behind it."""
+    """A mean difference of accuracies in points with its 95% interval, and the regions behind it."""
 
     value: float
     low: float
@@ -153,7 +153,7 @@ def level_with_a_quarter(answers: Answers) -> Verdict:
 
 
 def tenth_of_movement(answers: Answers) -> Verdict:
-    """At 0.1 % at least as good as top movement at 1 %, on every pair."""
+    """At 0.1% at least as good as top movement at 1%, on every pair."""
     found = {
         pair_name(*pair): difference
         for pair in answers.pairs

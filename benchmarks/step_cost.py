@@ -43,7 +43,7 @@ LOCALIZERS = ("stagewise", "frank-wolfe", "learned")
 TARGET = 1.25
 NAME = "step_cost"
 SIZE_SHARE = 0.001
-# Lengths of SST-2 sentences in WordPiece tokens, as quantiles: 0, 5, ..., 100 %.
+# Lengths of SST-2 sentences in WordPiece tokens, as quantiles: 0, 5, ..., 100%.
 LENGTHS = (4, 8, 10, 12, 13, 15, 16, 18, 19, 21, 22, 24, 25, 27, 29, 31, 33, 36, 39, 44, 64)
 
 

@@ -112,7 +112,7 @@ def _range(low: str, high: str) -> str:
 
 
 def _needed(studies: Sequence[StudyFolder]) -> pd.DataFrame:
-    """The smallest searched regions with 95 % of the gain, one a task and search."""
+    """The smallest searched regions with 95% of the gain, one a task and search."""
     rows = joined(studies, "recovered")
     if rows.empty:
         return rows

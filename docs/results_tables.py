@@ -208,7 +208,7 @@ def differences(tables: Tables, a: str, b: str, main: float | None) -> dict[str,
 
 
 def needed(tables: Tables) -> dict[str, list[str]]:
-    """By task: the smallest region of the main search with 95 % of the gain, what it gains on test, and its ECE."""
+    """By task: the smallest region of the main search with 95% of the gain, what it gains on test, and its ECE."""
     rows = tables.get("recovered", pd.DataFrame())
     if rows.empty:
         return {}

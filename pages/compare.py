@@ -11,7 +11,7 @@ sentence = st.empty()
 sides, baseline = controls.choose(entries)
 compared = view.compare(sides, baseline)
 
-sentence.markdown(view.summary(compared), help=about("paired", "debiased", "discovery", "graft", "localizer"))
+sentence.markdown(view.summary(compared), help=about("paired", "debiased", "graft", "localizer"))
 view.not_compared(compared)
 view.scores(compared)
 view.curves(compared)

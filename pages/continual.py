@@ -8,10 +8,11 @@ from skillviz.ui.pages.continual import view
 
 study = page.begin_studies("continual")
 tables = view.read(study)
-sentence = st.empty()
-metric = view.metric_of(tables)
+finding, settings = st.columns([6, 1])
+with settings.popover("Settings"):
+    metric = view.metric_of(tables)
 
-sentence.markdown(view.summary(tables.stages, metric), help=about("continual", "paired"))
+finding.markdown(view.summary(tables.stages, metric), help=about("continual", "paired"))
 view.stages(tables, metric)
 view.beside_one_task(tables, metric)
 view.notes(tables)

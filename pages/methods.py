@@ -10,9 +10,7 @@ study = page.begin_studies("methods")
 sentence = st.empty()
 shown = view.choose(study)
 
-sentence.markdown(
-    view.summary(shown), help=about("graft", "retrain", "bitfit", "lora", "paired", "debiased", "discovery")
-)
+sentence.markdown(view.summary(shown), help=about("graft", "retrain", "bitfit", "lora", "paired"))
 view.on_own_task(shown)
 view.on_other_data(shown)
 view.notes(shown)

@@ -8,18 +8,17 @@ from skillviz.ui.pages.tasks import view
 
 study = page.begin_studies("tasks")
 tables = view.read(study)
-sentence = st.empty()
-with st.container(horizontal=True, vertical_alignment="bottom"):
+finding, settings = st.columns([6, 1])
+with settings.popover("Settings"):
     kind, which = view.kind_of(), view.which_of(tables)
 
-sentence.markdown(
-    view.summary(tables, kind), help=about("multitask", "related", "overlap", "matched", "gain", "discovery")
-)
+finding.markdown(view.summary(tables, kind), help=about("multitask", "related", "overlap", "matched"))
 left, right = st.columns(2)
 with left:
     view.overlap(tables, kind)
 with right:
     view.gains(tables, which)
+view.transfers(tables)
 view.union(tables)
 view.stability(tables)
 view.notes(tables)

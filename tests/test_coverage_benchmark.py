@@ -53,7 +53,7 @@ def test_a_small_run_covers_and_resumes(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_stored_grid_keeps_the_promise() -> None:
-    """1,000 draws a cell: one standard error is 0.8 points at 93 %."""
+    """1,000 draws a cell: one standard error is 0.8 points at 93%."""
     rows = pd.read_csv(coverage.RESULTS / "coverage.csv")
     rows = rows[rows["norm"] == "l1"]
     assert (rows["repetitions"] >= 1000).all() and set(rows["n"]) == set(coverage.SIZES)
@@ -109,13 +109,13 @@ def test_what_was_tried_is_measured_and_resumes(tmp_path: Path, monkeypatch: pyt
 
 
 def test_of_what_was_tried_only_the_shipped_interval_holds() -> None:
-    """300 draws a cell: one standard error is 1.5 points at 93 %."""
+    """300 draws a cell: one standard error is 1.5 points at 93%."""
     lowest = pd.read_csv(coverage.RESULTS / "coverage_tried.csv").groupby("interval")["coverage"].min()
     assert lowest["shipped"] >= 0.93 and (lowest.drop("shipped") < 0.9).all()
 
 
 def test_the_other_intervals_hold_but_for_those_that_the_page_names() -> None:
-    """300 draws a cell: one standard error is 1.3 points at 95 %."""
+    """300 draws a cell: one standard error is 1.3 points at 95%."""
     rows = pd.read_csv(coverage.RESULTS / "coverage_other.csv")
     named = ("ECE less scaled, the best temperature", "best of 61, picked", "best of 61 independent, picked")
     rest = rows[~rows["quantity"].str.startswith(named) & ~rows["population"].str.startswith(("stored", "unseen"))]

@@ -144,7 +144,7 @@ def test_the_pictures_draw_every_pair(tmp_path: Path) -> None:
 
 
 def planted(folder: Path, gains: dict[str, float], tasks: tuple[str, ...] = benchmark.TASKS) -> report.Answers:
-    """Regions of every method whose accuracy is 70 % and so many points more, on 1,000 examples of each pair."""
+    """Regions of every method whose accuracy is 70% and so many points more, on 1,000 examples of each pair."""
     stored, rng, rows = Stored(folder), np.random.default_rng(0), []
     for task in tasks:
         for model in range(3):

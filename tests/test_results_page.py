@@ -98,7 +98,7 @@ def test_a_study_has_its_own_words_or_else_its_experiments(results: ModuleType, 
 
 def test_a_measured_number_among_the_words_is_refused(results: ModuleType, tmp_path: Path) -> None:
     path = tmp_path / "words.yaml"
-    path.write_text("reasons: {table1: 'The graft has 87.3 % only.'}\n")
+    path.write_text("reasons: {table1: 'The graft has 87.3% only.'}\n")
     with pytest.raises(BadInput, match="reasons.table1: .* holds a number"):
         results.read_words(path)
 

@@ -32,7 +32,7 @@ def checkpoint_series(runs: Mapping[int, Run]) -> pd.DataFrame:
     plug-in calibration errors. `size_needed` is the smallest of the run's sizes whose graft recovers GAIN_SHARE of what
     the checkpoint gained, `recovered` with its interval what it recovers; missing where no size does, or nothing was
     gained. `held_of_last` is the share of the last region that this one holds, `iou` their intersection over union and
-    `chance_iou` that of random regions with as many entries in each tensor, with the range of 95 % of them. Raises
+    `chance_iou` that of random regions with as many entries in each tensor, with the range of 95% of them. Raises
     BadInput for no run.
     """
     if not runs:

@@ -22,7 +22,7 @@ HALF, MOST = 0.5, 0.95
 class GainSize:
     """The share of the graftable parameters (0..1) at which a curve crosses a share of the gain.
 
-    Linear in the logarithm of the share between the sizes that were scored. From `low` to `high` the curve's own 95 %
+    Linear in the logarithm of the share between the sizes that were scored. From `low` to `high` the curve's own 95%
     interval, of each size alone, holds that share of the gain: 0 is below the smallest size scored, infinity above
     the largest.
     """

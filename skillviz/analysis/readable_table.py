@@ -1,4 +1,4 @@
-"""A tidy table for the eye: columns with titles and units, each estimate and its 95 % interval in one cell.
+"""A tidy table for the eye: columns with titles and units, each estimate and its 95% interval in one cell.
 
 `readable` makes it from a stored table, `as_stored` from any frame whose numbers stay as they are; the emitters below
 write it as Markdown, HTML, LaTeX or tab-separated text. The terminal and the pages draw it themselves.
@@ -242,14 +242,14 @@ def _is_of_metric(name: str, frame: pd.DataFrame) -> bool:
 
 
 def _heading(name: str, frame: pd.DataFrame, table: str) -> str:
-    """With the unit, unless each row's metric names it; `(95 %)` where the cells hold intervals."""
+    """With the unit, unless each row's metric names it; `(95%)` where the cells hold intervals."""
     is_estimate = _interval(name, frame) is not None
     words = heading(name, table, of_metric="" if "metric" in frame or not is_estimate else "%")
-    return f"{words} (95 %)" if is_estimate else words
+    return f"{words} (95%)" if is_estimate else words
 
 
 def _fact(name: str, cell: str, table: str) -> str:
-    """`region size 0.1 %`: what all rows share."""
+    """`region size 0.1%`: what all rows share."""
     unit = heading(name, table).removeprefix(title(name, table)).removeprefix(", ") if kind(name) != "metric" else ""
     return f"{title(name, table)} {cell} {unit}".rstrip()
 
@@ -278,7 +278,7 @@ def _cell(value: Any, unit: Kind) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if unit == "share":
-        return formats.share(value).removesuffix(f"{formats.SPACE}%")
+        return formats.share(value).removesuffix("%")
     if unit == "seconds":
         return formats.number(value, 0 if value >= 100 else 1)
     return formats.number(value, 0) if unit in ("entries", "examples") or isinstance(value, int) else f"{value:.3g}"

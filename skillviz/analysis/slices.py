@@ -80,7 +80,7 @@ def _quartiles(numbers: pd.Series) -> list[tuple[str, np.ndarray]]:
 def slice_differences(
     graft: Answers, finetuned: Answers, columns: pd.DataFrame, metric: str, positive: int = 1
 ) -> pd.DataFrame:
-    """One row a slice: the metric of both models, and graft - fine-tuned with its paired 95 % interval.
+    """One row a slice: the metric of both models, and graft - fine-tuned with its paired 95% interval.
 
     `columns` is indexed by example id. Slices of fewer than LEAST examples have no interval. Raises BadInput for a
     metric that is not in METRICS.

@@ -43,19 +43,19 @@ DEBIASED = Column(
 )
 ESTIMATE = (
     Column("value", "float64", "the metric's", "the estimate", True),
-    Column("low", "float64", "the metric's", "lower end of its 95 % interval", True),
-    Column("high", "float64", "the metric's", "upper end of its 95 % interval", True),
+    Column("low", "float64", "the metric's", "lower end of its 95% interval", True),
+    Column("high", "float64", "the metric's", "upper end of its 95% interval", True),
 )
 SCORED = (ESTIMATE[0], DEBIASED, *ESTIMATE[1:])
 """The estimate of a metric that may be a calibration error: `value` is then the plug-in."""
 OVER_SEEDS = (
     DEBIASED,
-    Column("low", "float64", "the metric's", "lower end of the 95 % interval over examples and seeds", True),
+    Column("low", "float64", "the metric's", "lower end of the 95% interval over examples and seeds", True),
     Column("high", "float64", "the metric's", "its upper end", True),
 )
 CHANCE = (
     Column("chance", "float64", "", "what random regions with as many entries in each tensor would give", True),
-    Column("chance_low", "float64", "", "lower end of the range that 95 % of such random regions give", True),
+    Column("chance_low", "float64", "", "lower end of the range that 95% of such random regions give", True),
     Column("chance_high", "float64", "", "its upper end", True),
 )
 

@@ -80,7 +80,7 @@ def checkpoints(
 ) -> None:
     """Localize every training checkpoint of one fine-tuning, and compare them along training (paper, Figure 15).
 
-    For each checkpoint: its score, its calibration, the smallest size that recovers 95 % of its gain, and how much of
+    For each checkpoint: its score, its calibration, the smallest size that recovers 95% of its gain, and how much of
     the last checkpoint's region it holds already. Each is an ordinary stored run; finished ones are not made again.
     The page Sparsity of each of these runs draws the whole series. More: docs/checkpoints.md.
 
@@ -113,7 +113,7 @@ def checkpoints(
         "recovered, %", "holds of the last region", "IoU with it", "IoU by chance",
     ]  # fmt: skip
     print_rows(f"{method}, seed {seed}, {table['split'].iloc[0]} set", headings, rows)
-    say("By chance: random regions with as many entries in each tensor, and the range of 95 % of them.")
+    say("By chance: random regions with as many entries in each tensor, and the range of 95% of them.")
     if out is not None:
         write_table(table, out)
         say(f"{out}: the table.")

@@ -60,7 +60,7 @@ def evaluate(
     )  # fmt: skip
     print_scores(scored.scores, scored.metric)
     if scored.size is not None:
-        say(f"Region: {scored.size:,} of {scored.d:,} graftable parameters ({100 * scored.size / scored.d:.4g} %).")
+        say(f"Region: {scored.size:,} of {scored.d:,} graftable parameters ({100 * scored.size / scored.d:.4g}%).")
     for remark in scored.notes:
         say(f"- {remark}")
     if as_json:

@@ -219,7 +219,7 @@ def report(run: Run) -> None:
     record = run.record
     print_scores(record.metrics, record.metric)
     if record.size is not None and record.d is not None and record.share is not None:
-        say(f"Region: {record.size:,} of {record.d:,} graftable parameters ({100 * record.share:.4g} %).")
+        say(f"Region: {record.size:,} of {record.d:,} graftable parameters ({100 * record.share:.4g}%).")
     for remark in record.notes:
         say(f"- {remark}")
     for check in record.checks:
@@ -229,7 +229,7 @@ def report(run: Run) -> None:
 
 
 def run_json(run: Run) -> dict[str, Any]:
-    """The object of --json: plain numbers; 95 % intervals and debiased calibration errors under keys of
+    """The object of --json: plain numbers; 95% intervals and debiased calibration errors under keys of
     their own."""
     scores = run.record.metrics.get("test") or run.record.metrics.get("validation")
     if scores is None:

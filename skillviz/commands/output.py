@@ -93,10 +93,10 @@ def plain(value: Any) -> Any:
 
 
 def print_scores(scores: Mapping[str, Scores], metric: str) -> None:
-    """One table a split: a row a state, the task's metric first, each value with its 95 % interval."""
+    """One table a split: a row a state, the task's metric first, each value with its 95% interval."""
     rows = [metric_row(name) for name in panels(metric)]
     for split, split_scores in scores.items():
-        title = f"{split}, n = {split_scores.n:,} (95 % intervals)"
+        title = f"{split}, n = {split_scores.n:,} (95% intervals)"
         table = _table(title, ["state", *(row.axis for row in rows)])
         for state in [s for s in STATE_WORDS if s in split_scores.states]:
             estimates = split_scores.states[state]
@@ -104,11 +104,11 @@ def print_scores(scores: Mapping[str, Scores], metric: str) -> None:
         Console().print(table)
         if split_scores.agreement is not None:
             agreement = estimate_text(split_scores.agreement, metric_row("agreement"))
-            say(f"Grafted and fine-tuned agree on {agreement} % of the examples.")
+            say(f"Grafted and fine-tuned agree on {agreement}% of the examples.")
 
 
 def estimate_text(estimate: Estimate | None, metric: Metric) -> str:
-    """A value with its 95 % interval, such as `86.4 (84.8–87.9)`; its unit stands in the heading."""
+    """A value with its 95% interval, such as `86.4 (84.8–87.9)`; its unit stands in the heading."""
     return metric.cell(estimate.value, estimate.low, estimate.high, estimate.debiased) if estimate else MISSING
 
 

@@ -105,7 +105,7 @@ def report(run: Run, scores: PartScores) -> None:
             ]  # fmt: skip
             change = f"{words.title}, {shown.DIFFERENCES[condition]}"
             columns = ["part", "entries", f"{change}, {words.difference_unit}", "control", "part − control"]
-            print_rows(f"{title}, n = {record.n:,} (95 % intervals)", columns, rows)
+            print_rows(f"{title}, n = {record.n:,} (95% intervals)", columns, rows)
             say(shown.finding(effects, condition, metric, record.grouping).replace("**", ""))
     say(
         f"Control: as many random entries as the part has, mean of {record.draws} draws. Alone: "

@@ -56,7 +56,7 @@ def show(run: RunName, runs_dir: options.RunsDir = None, as_json: options.AsJson
     record = stored.record
     say(f"{stored.id}\n{stored.path}")
     if record.size is not None and record.d:
-        say(f"Region: {record.size:,} of {record.d:,} graftable parameters ({100 * (record.share or 0):.4g} %).")
+        say(f"Region: {record.size:,} of {record.d:,} graftable parameters ({100 * (record.share or 0):.4g}%).")
     print_scores(record.metrics, record.metric)
     for remark in record.notes:
         say(f"- {remark}")

@@ -75,8 +75,8 @@ def slices(
         for row in table.to_dict("records")
     ]  # fmt: skip
     difference = f"{shown.DIFFERENCE}, {words.difference_unit}"
-    headings = ["column", "slice", "n", "graft", "fine-tuned", difference, "graft is", "holds at FDR 5 %"]
-    print_rows(f"{words.title}, {split} set (95 % intervals, paired)", headings, rows)
+    headings = ["column", "slice", "n", "graft", "fine-tuned", difference, "graft is", "holds at FDR 5%"]
+    print_rows(f"{words.title}, {split} set (95% intervals, paired)", headings, rows)
     say(shown.finding(table, metric).replace("**", ""))
     if out is not None:
         write_table(table.assign(metric=metric), out)

@@ -16,7 +16,7 @@ from skillviz.core.scores import Floats, checked, confidence, correct, probabili
 
 
 def reliability(logits: ArrayLike, labels: ArrayLike, bins: int = BINS, equal_mass: bool = False) -> pd.DataFrame:
-    """One row a bin: bin, lower, upper, count, confidence (mean), accuracy, and its 95 % Wilson low, high.
+    """One row a bin: bin, lower, upper, count, confidence (mean), accuracy, and its 95% Wilson low, high.
 
     An empty bin has count 0 and NaN for the last four. `equal_mass` puts about as many examples in each bin.
     """

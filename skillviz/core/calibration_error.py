@@ -103,7 +103,7 @@ class Ends(NamedTuple):
 def calibration_error(
     logits: ArrayLike, labels: ArrayLike, bins: int = BINS, norm: Norm = "l1", binning: Binning = "width"
 ) -> CalibrationError:
-    """The calibration error of logits [n, label], with a 95 % interval for the population's; shares.
+    """The calibration error of logits [n, label], with a 95% interval for the population's; shares.
 
     `norm` "l1" is the paper's ECE, the mean over examples of |confidence - accuracy| of their bin; "l2" is the root
     of the mean square. `binning` "mass" has bins of about equal count; their edges are the sample's quantiles.
@@ -124,7 +124,7 @@ def calibration_difference(
     norm: Norm = "l1",
     binning: Binning = "width",
 ) -> CalibrationError:
-    """The calibration error of a less that of b on the same examples, with a 95 % interval; shares.
+    """The calibration error of a less that of b on the same examples, with a 95% interval; shares.
 
     Below 0, a is better calibrated. The edges of "mass" are quantiles of the pooled confidences of both models. The
     same predictions twice differ by exactly 0. Raises as `calibration_error`.
@@ -158,7 +158,7 @@ def calibration_test(
     """
     _check(norm, binning, bins)
     if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 19:
-        raise BadInput(f"a test at the 5 % level needs a whole number of draws, at least 19; got {draws!r}.")
+        raise BadInput(f"a test at the 5% level needs a whole number of draws, at least 19; got {draws!r}.")
     sure, right = _outcomes(logits, labels)
     edges = _edges(binning, bins, sure)
     number, n = bin_numbers(sure, edges), len(sure)
@@ -392,7 +392,7 @@ def _normal(x: Floats) -> tuple[Floats, Floats]:
 
 
 def _wilson(hits: Floats, count: Floats) -> tuple[Floats, Floats]:
-    """Ends of Wilson's 95 % interval, unlike `intervals.wilson` defined for an empty bin too (0 to 1)."""
+    """Ends of Wilson's 95% interval, unlike `intervals.wilson` defined for an empty bin too (0 to 1)."""
     z2, size = 1.96**2, np.maximum(count, 1e-9)
     share = hits / size
     center = (share + z2 / (2 * size)) / (1 + z2 / size)

@@ -25,7 +25,7 @@ def confusion(logits: ArrayLike, labels: ArrayLike) -> Integers:
 def class_results(
     states: Mapping[str, ArrayLike], labels: ArrayLike, resamples: int = RESAMPLES, seed: int = 0
 ) -> pd.DataFrame:
-    """One row a state, class and metric (precision, recall, f1): value, and its 95 % interval's low and high.
+    """One row a state, class and metric (precision, recall, f1): value, and its 95% interval's low and high.
 
     `n` is the examples of the class, `predicted` those that the model puts into it, `right` those in both. Precision
     and recall have Wilson's interval; F1, which is no share, the bootstrap's, all of them on the same resamples.

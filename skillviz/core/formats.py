@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-SPACE = "\N{NO-BREAK SPACE}"  # between a number and its unit
+SPACE = "\N{NO-BREAK SPACE}"  # between a number and its unit; a percent sign has none
 MISSING = "n/a"
 MINUS = "\N{MINUS SIGN}"
 TO = "\N{EN DASH}"
@@ -44,12 +44,12 @@ def _rounded(value: float, digits: int) -> float:
 
 
 def percent(value: Number, digits: int = 1) -> str:
-    """`80.1 %` of a share in 0..1; the space does not break."""
-    return MISSING if value is None or missing(value) else number(100 * value, digits) + SPACE + "%"
+    """`80.1%` of a share in 0..1."""
+    return MISSING if value is None or missing(value) else number(100 * value, digits) + "%"
 
 
 def share(value: Number) -> str:
-    """A region's share of d: `0.1 %`, `0.01 %`, `12.5 %`: as many decimals as two figures need."""
+    """A region's share of d: `0.1%`, `0.01%`, `12.5%`: as many decimals as two figures need."""
     if value is None or missing(value):
         return MISSING
     per_cent = 100 * value
@@ -57,7 +57,7 @@ def share(value: Number) -> str:
         return percent(value)
     digits = 1 - math.floor(math.log10(per_cent))
     text = f"{round(per_cent, digits):.{max(digits, 1)}f}"
-    return text.rstrip("0").rstrip(".") + SPACE + "%"
+    return text.rstrip("0").rstrip(".") + "%"
 
 
 def points(value: Number, digits: int = 1) -> str:
@@ -98,12 +98,12 @@ def percent_estimate(value: Number, low: Number = None, high: Number = None, deb
 
 
 def by_chance(mean: Number, low: Number = None, high: Number = None) -> str:
-    """`1.2 % (95 %: 0.9 % to 1.5 %)`: a level by chance with the range that 95 % of random draws lie in."""
+    """`1.2% (95%: 0.9–1.5%)`: a level by chance with the range that 95% of random draws lie in."""
     if mean is None or missing(mean):
         return MISSING
     if low is None or high is None or missing(low) or missing(high):
         return share(mean)
-    return f"{share(mean)} (95{SPACE}%: {share(low)} to {share(high)})"
+    return f"{share(mean)} (95%: {share(low).removesuffix('%')}{TO}{share(high)})"
 
 
 def count(value: int | None) -> str:

@@ -216,7 +216,7 @@ def paired_differences(
 
 
 def metric_interval(logits: ArrayLike, labels: ArrayLike, metric: str, positive: int = 1, bins: int = BINS) -> Interval:
-    """A metric of one model with the 95 % interval that its row of the table names; NaN ends where there is none.
+    """A metric of one model with the 95% interval that its row of the table names; NaN ends where there is none.
 
     Calibration is in l1 everywhere, the norm of the ECE; fewer than 10 examples have no interval.
     """
@@ -235,7 +235,7 @@ def metric_interval(logits: ArrayLike, labels: ArrayLike, metric: str, positive:
 def metric_difference(
     logits_a: ArrayLike, logits_b: ArrayLike, labels: ArrayLike, metric: str, positive: int = 1, bins: int = BINS
 ) -> Interval:
-    """The difference a - b of a metric on the same examples, with its paired 95 % interval; NaN ends as above.
+    """The difference a - b of a metric on the same examples, with its paired 95% interval; NaN ends as above.
 
     Of accuracy it is Tango's; of F1 the bootstrap's, stretched to hold the one that counts the predictions that differ.
     """

@@ -1,6 +1,6 @@
 """Many comparisons at once: how many verdicts chance alone gives, and which hold at a false discovery rate.
 
-A 95 % interval leaves out zero in 5 of 100 comparisons where nothing differs. Benjamini and Hochberg (1995) keep the
+A 95% interval leaves out zero in 5 of 100 comparisons where nothing differs. Benjamini and Hochberg (1995) keep the
 share of such false verdicts among all verdicts at or below a rate, for independent comparisons and for those that
 depend on each other positively, such as paired differences on the same examples (Benjamini and Yekutieli 2001).
 """

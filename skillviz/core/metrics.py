@@ -180,11 +180,11 @@ class Metric:
         return self.title[:1].upper() + self.title[1:]
 
     def number(self, value: formats.Number) -> str:
-        """The stored value in a sentence: `80.1 %`, `0.430`; `n/a` where it is missing."""
+        """The stored value in a sentence: `80.1%`, `0.430`; `n/a` where it is missing."""
         return formats.percent(value, self.digits) if self.unit == "%" else formats.number(value, self.digits)
 
     def text(self, value: formats.Number) -> str:
-        """The stored value with its unit, where no axis says it: `80.1 %`, `0.430 nats`."""
+        """The stored value with its unit, where no axis says it: `80.1%`, `0.430 nats`."""
         number = self.number(value)
         return f"{number} {self.unit}" if self.unit == "nats" and number != formats.MISSING else number
 
@@ -196,11 +196,11 @@ class Metric:
         return f"{interval}, debiased {formats.number(self.scale * debiased, self.digits)}"
 
     def interval_text(self, low: float, high: float, over: str = "", debiased: float = math.nan) -> str:
-        """A 95 % interval on its own, and what it is over; `no interval` where there is none."""
+        """A 95% interval on its own, and what it is over; `no interval` where there is none."""
         if formats.missing(low) or formats.missing(high):
             return formats.NO_INTERVAL
         center = "" if formats.missing(debiased) else f"; debiased {self.text(debiased)}"
-        return f"95 %{' over ' if over else ''}{over}: {self.text(low)} to {self.text(high)}{center}"
+        return f"95%{' over ' if over else ''}{over}: {self.ends(low, high)}{center}"
 
     def cell(
         self, value: formats.Number, low: formats.Number, high: formats.Number, debiased: formats.Number = None
@@ -209,8 +209,10 @@ class Metric:
         return formats.estimate(value, low, high, self.digits, self.scale, debiased)
 
     def change(self, value: formats.Number) -> str:
-        """A difference of two values: `−2.9 points`."""
-        return formats.points(value, self.digits) if self.unit == "%" else formats.number(value, self.digits)
+        """A difference of two values: `−2.9 points`, `+0.166 nats`."""
+        if self.unit == "%" or value is None or formats.missing(value):
+            return formats.points(value, self.digits)
+        return f"{formats.signed(value, self.digits)} {self.unit}".rstrip()
 
     def amount(self, value: float) -> str:
         """How large a difference is, whichever way: `2.9 points`."""
@@ -220,11 +222,11 @@ class Metric:
     def difference(
         self, value: formats.Number, low: formats.Number, high: formats.Number, debiased: formats.Number = None
     ) -> str:
-        """A difference of two values in a sentence: `−2.9 points (95 %: −5.1 to −0.8)`; of calibration errors
-        `−2.9 points (debiased −2.5, 95 %: −5.1 to −0.8)`."""
+        """A difference of two values in a sentence: `−2.9 points (95%: −5.1 to −0.8)`; of calibration errors
+        `−2.9 points (debiased −2.5, 95%: −5.1 to −0.8)`."""
         number = self.change(debiased).removesuffix(" points")
         center = "" if debiased is None or formats.missing(debiased) else f"debiased {number}, "
-        return f"{self.change(value)} ({center}95{formats.SPACE}%: {self.ends(low, high)})"
+        return f"{self.change(value)} ({center}95%: {self.ends(low, high)})"
 
     def verdict(self, low: formats.Number, high: formats.Number) -> DifferenceVerdict:
         """What the interval of a difference a - b says of a: decided only where it leaves out zero.
@@ -254,8 +256,8 @@ _ROWS = (
     Metric(
         "ece", "ECE", better="lower", interval="calibration", kernel=CalibrationError(), rank="headline",
         help="Expected calibration error: the mean distance between confidence and accuracy over bins of confidence "
-        "(15 of equal width unless said otherwise). 0 % is perfect. It says nothing about accuracy. "
-        "This plug-in value is the one that papers report; on few examples it is too high. The 95 % interval stands "
+        "(15 of equal width unless said otherwise). 0% is perfect. It says nothing about accuracy. "
+        "This plug-in value is the one that papers report; on few examples it is too high. The 95% interval stands "
         "around the debiased error, so the plug-in value may lie outside it: docs/statistics.md explains both.",
     ),
     Metric(
@@ -282,7 +284,7 @@ _ROWS = (
     ),
     Metric(
         "recovered", "gain recovered", lowest=-math.inf, highest=math.inf,
-        help="(graft − pre-trained) / (fine-tuned − pre-trained) in the task's metric: 100 % means that the "
+        help="(graft − pre-trained) / (fine-tuned − pre-trained) in the task's metric: 100% means that the "
         "graft does as well as the fine-tuned model. Its interval comes from resampling the examples, all three "
         "models on the same ones.",
     ),
@@ -296,8 +298,8 @@ _ROWS = (
     ),
     Metric(
         "iou", "IoU", better="", interval="none",
-        help="Intersection over union: the entries that two regions share, over all entries that either has. 100 % "
-        "for equal regions, 0 % for regions apart; two large random regions share some by chance.",
+        help="Intersection over union: the entries that two regions share, over all entries that either has. 100% "
+        "for equal regions, 0% for regions apart; two large random regions share some by chance.",
     ),
     Metric(
         "overlap", "overlap", better="", interval="none",

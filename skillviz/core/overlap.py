@@ -25,7 +25,7 @@ NEGLIGIBLE = 1e-14
 
 class Chance(NamedTuple):
     """What random regions with as many entries in each tensor would share: the mean, and the ends of the range that
-    95 % of them lie in, inclusive; NaN where nothing is defined."""
+    95% of them lie in, inclusive; NaN where nothing is defined."""
 
     mean: float
     low: float

@@ -86,7 +86,7 @@ class Region:
         return self.size / self.d if self.d else float("nan")
 
     def __repr__(self) -> str:
-        return f"Region({self.size:,} of {self.d:,} entries, {100 * self.share:.4g} %)"
+        return f"Region({self.size:,} of {self.d:,} entries, {100 * self.share:.4g}%)"
 
     def __len__(self) -> int:
         return self.size

@@ -38,7 +38,7 @@ def seeds_and_examples(values: ArrayLike, examples_sd: float, level: float = LEV
 
 
 def mean_of_intervals(values: ArrayLike, lows: ArrayLike, highs: ArrayLike) -> SeedsInterval:
-    """The mean over seeds of an estimate with a 95 % interval over examples of its own, such as a calibration error.
+    """The mean over seeds of an estimate with a 95% interval over examples of its own, such as a calibration error.
 
     All three are [seed], or [seed of a, seed of b] as above. The examples' part reaches as far as the intervals do on
     average, as if all seeds erred alike on them, so the mean's interval is at least as wide; ends may be uneven. A

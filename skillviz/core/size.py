@@ -15,7 +15,7 @@ def parse_size(text: str, d: int) -> int:
     """Number of entries that `text` asks for among d, in 1..d; raises BadSize.
 
     An integer is a count, a decimal (with a point or an exponent) a share of d, a trailing `%` a
-    percentage. Shares are cut down to whole entries, exactly: 0.1 % of 10,646,784 is 10,646.
+    percentage. Shares are cut down to whole entries, exactly: 0.1% of 10,646,784 is 10,646.
     """
     typed = str(text).strip()
     if len(typed) > LONGEST:

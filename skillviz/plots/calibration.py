@@ -160,9 +160,9 @@ def _parts(style: Style, rows: pd.DataFrame) -> list[go.Bar]:
     middle, width = _edges(rows)
     is_known = bool(rows["accuracy"].notna().any())
     hover = [
-        f"{count:,.0f} of {total:,.0f} examples ({100 * count / total:.1f} %)"
+        f"{count:,.0f} of {total:,.0f} examples ({100 * count / total:.1f}%)"
         + (f"<br>{bad:,.0f} of them wrong" if is_known else "")
-        + f"<br>confidence above {100 * a:.1f} to {100 * b:.1f} %"
+        + f"<br>confidence above {100 * a:.1f} to {100 * b:.1f}%"
         for count, bad, a, b in zip(counts, wrong, rows["lower"], rows["upper"], strict=True)
     ]
     words = {"hovertext": hover, "hovertemplate": f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>"}
@@ -187,7 +187,7 @@ def _accuracies(style: Style, rows: pd.DataFrame) -> go.Bar:
     accuracy, confidence, low, high = (rows[c].to_numpy(float) * 100 for c in ("accuracy", "confidence", "low", "high"))
     counts, gap = rows["count"].to_numpy(float), accuracy - confidence
     hover = [
-        f"accuracy {a:.1f} % (95 %: {lo:.1f} to {hi:.1f})<br>confidence {c:.1f} %<br>"
+        f"accuracy {a:.1f}% (95%: {formats.interval(lo, hi, 1)})<br>confidence {c:.1f}%<br>"
         f"{abs(g):.1f} points {'under' if g > 0 else 'over'}-confident<br>n = {int(n):,}"
         for a, lo, hi, c, g, n in zip(accuracy, low, high, confidence, gap, counts, strict=True)
     ]

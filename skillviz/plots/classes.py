@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.plots.cells import printed, shades, shown
 from skillviz.plots.figure import blank, canvas, error_bars, ordered, require
@@ -55,7 +56,7 @@ def _word(count: int, share: float, n: int) -> str:
 
 def _hover(labels: Sequence[str], i: int, j: int, table: np.ndarray, share: np.ndarray) -> str:
     taken = "rightly" if i == j else f"for {shown(labels[j], 40)}"
-    part = f" ({share[i, j]:.1f} % of the class)" if np.isfinite(share[i, j]) else ""
+    part = f" ({share[i, j]:.1f}% of the class)" if np.isfinite(share[i, j]) else ""
     return f"<b>{shown(labels[i], 40)}</b><br>{table[i, j]:,} taken {taken}{part}"
 
 
@@ -126,4 +127,4 @@ def _marks(rows: pd.DataFrame, state: str, shift: float, labels: Sequence[str]) 
 def _interval(value: float, low: float, high: float) -> str:
     if not np.isfinite(value):
         return "n/a"
-    return f"{value:.1f} %<br>95 %: {low:.1f} to {high:.1f} %" if np.isfinite(low) else f"{value:.1f} %"
+    return f"{value:.1f}%<br>95%: {formats.interval(low, high, 1)}" if np.isfinite(low) else f"{value:.1f}%"

@@ -12,6 +12,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from skillviz.core import formats
 from skillviz.core.metrics import HEADLINE, Metric, metric_row
 from skillviz.plots.cells import shown as shown_name
 from skillviz.plots.figure import blank, centers, error_bars, require, wrapped
@@ -49,7 +50,7 @@ def values(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """One panel a metric under each other, one dot with its 95 % interval a run.
+    """One panel a metric under each other, one dot with its 95% interval a run.
 
     `scores`: run, metric, value, low, high (shares 0..1, NLL in nats; low and high may be NaN). Rows stand in the
     order of `styles`.
@@ -145,4 +146,4 @@ def _hover(value: float, low: float, high: float, center: float, words: Metric, 
     if np.isnan(low) or np.isnan(high):
         return f"{text}<br>no interval"
     debiased = "" if center == value else f"<br>debiased {center:{sign}.{words.digits}f} {unit}".rstrip()
-    return f"{text}{debiased}<br>95 %: {low:{sign}.{words.digits}f} to {high:{sign}.{words.digits}f} {unit}".rstrip()
+    return f"{text}{debiased}<br>95%: {formats.interval(low, high, words.digits)}"

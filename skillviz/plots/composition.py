@@ -16,8 +16,8 @@ def shares_by_layer(
 ) -> go.Figure:
     """Share of the selected entries by layer, one line a module kind (paper, Fig. 9).
 
-    `share_of="region"`: of all selected entries (all lines together sum to 100 %). `share_of="kind"`: of the
-    selected entries of that kind (each line sums to 100 %), which shows small kinds too.
+    `share_of="region"`: of all selected entries (all lines together sum to 100%). `share_of="kind"`: of the
+    selected entries of that kind (each line sums to 100%), which shows small kinds too.
     """
     if share_of not in ("region", "kind"):
         raise ValueError(f"share_of={share_of!r} is not known; it is 'region' or 'kind'")
@@ -48,7 +48,7 @@ def _layer_line(style: Style, names: list[str], counts: np.ndarray, base: int) -
         line=style.line(),
         marker=style.marker(7),
         customdata=counts,
-        hovertemplate=f"<b>{style.title}</b>, layer %{{x}}<br>%{{y:.1f}} %<br>%{{customdata:,}} entries<extra></extra>",
+        hovertemplate=f"<b>{style.title}</b>, layer %{{x}}<br>%{{y:.1f}}%<br>%{{customdata:,}} entries<extra></extra>",
     )
 
 
@@ -75,7 +75,7 @@ def shares_by_kind(layers: pd.DataFrame, *, theme: str = "light", height: int | 
             name="share of the region",
             hovertext=hover,
             marker={"color": BAR, "line": {"width": 0}},
-            hovertemplate="<b>%{y}</b><br>%{x:.1f} % of the region<br>%{hovertext}<extra></extra>",
+            hovertemplate="<b>%{y}</b><br>%{x:.1f}% of the region<br>%{hovertext}<extra></extra>",
         )
     )
     figure.add_trace(
@@ -85,7 +85,7 @@ def shares_by_kind(layers: pd.DataFrame, *, theme: str = "light", height: int | 
             mode="markers",
             name="if spread evenly (uniform)",
             marker={"symbol": "line-ns", "size": 20, "line": {"color": INK[theme], "width": 2.5}},
-            hovertemplate="<b>%{y}</b><br>uniform: %{x:.1f} %<extra></extra>",
+            hovertemplate="<b>%{y}</b><br>uniform: %{x:.1f}%<extra></extra>",
         )
     )
     figure.update_yaxes(autorange="reversed", showgrid=False, tickmode="linear", dtick=1, ticklabelstandoff=5)

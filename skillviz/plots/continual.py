@@ -11,12 +11,14 @@ from plotly.subplots import make_subplots
 
 from skillviz.core.metrics import Metric, metric_row
 from skillviz.plots.cells import broken, shown
-from skillviz.plots.figure import blank, require
+from skillviz.plots.figure import blank, require, spread, value_range, wrapped
 from skillviz.plots.theme import SOFT_INK, STATES, Style, template
 
 COLUMNS = ("mode", "stage", "stage_task", "task", "metric", "value", "low", "high")
 NOTHING = "No stage of this metric is stored here."
 STAGE = "stage, number"
+HEAD, FOOT, SIDE = 60, 60, 104  # pixels above the panels, below them, and right of them for the lines' names
+LABEL = 27  # pixels of a name of two lines
 STYLES = {
     "grafting": Style("within regions (grafting)", STATES["grafted"].color, "diamond", "solid"),
     "naive": Style("naive", STATES["finetuned"].color, "circle", "dash"),
@@ -31,12 +33,12 @@ def by_stage(
     *,
     start: Mapping[str, float] | None = None,
     theme: str = "light",
-    height: int = 396,
+    height: int = 340,
 ) -> go.Figure:
     """One panel a task in the order of learning: its metric after every stage, naive and within regions.
 
-    The dotted line is the model that learned this task alone. `stages` as the study's table; `start`
-    is the pre-trained model's value by task.
+    Lines are named at the right end of the last panel. The dotted line is the model that learned this task alone.
+    `stages` as the study's table; `start` is the pre-trained model's value by task.
     """
     require(stages, COLUMNS, "stages")
     words = metric_row(metric)
@@ -48,7 +50,7 @@ def by_stage(
         rows=1, cols=len(tasks), shared_yaxes=True, horizontal_spacing=0.03,
         subplot_titles=[f"{number}. {broken(shown(task, 24))}" for number, task in enumerate(tasks, start=1)],
     )  # fmt: skip
-    figure.update_layout(template=template(theme), height=height, legend={"y": 1.2}, margin={"t": 100})
+    figure.update_layout(template=template(theme), height=height, margin={"t": HEAD, "b": FOOT})
     figure.update_annotations(font_size=13)
     last = int(rows["stage"].max())
     for place, task in enumerate(tasks, start=1):
@@ -56,7 +58,7 @@ def by_stage(
         for mode, style in STYLES.items():
             series = of_task[of_task["mode"] == mode].sort_values("stage")
             if len(series):
-                figure.add_trace(_line(series, style, words, mode, place == 1), row=1, col=place)
+                figure.add_trace(_line(series, style, words, mode), row=1, col=place)
         alone = of_task[of_task["mode"] == "independent"]
         if len(alone):
             row = alone.iloc[0]
@@ -67,8 +69,28 @@ def by_stage(
     ticks = {"tickvals": list(range(1, last + 1)), "range": [0.7, last + 0.3]}
     figure.update_xaxes(title_text=STAGE, title_font_size=11 if len(tasks) <= 3 else 9, **ticks)
     figure.update_yaxes(title_text=words.axis, col=1)
-    figure.update_yaxes(showgrid=True)
+    levels = [] if start is None else [start[task] for task in tasks if task in start]
+    ends = np.append(rows[["value", "low", "high"]].to_numpy(float), levels)
+    figure.update_yaxes(showgrid=True, range=value_range(words.scale * ends, words))
+    _name_lines(figure, len(tasks))
     return figure
+
+
+def _name_lines(figure: go.Figure, panels: int) -> None:
+    """Names the lines of the last panel at their right ends, pushed apart, in place of a legend."""
+    axis = f"x{panels}" if panels > 1 else "x"
+    lines = [trace for trace in figure.data if trace.xaxis == axis]
+    bottom, top = figure.layout.yaxis.range
+    plot = figure.layout.height - HEAD - FOOT
+    pixels = [plot * (trace.y[-1] - bottom) / (top - bottom) for trace in lines]
+    for trace, at, moved in zip(lines, pixels, spread(pixels, LABEL), strict=True):
+        figure.add_annotation(
+            name="line", text=wrapped(trace.name, 14), x=trace.x[-1], xref=axis, y=trace.y[-1], yref="y",
+            axref=axis, ax=figure.layout[axis.replace("x", "xaxis")].range[1], ay=at - moved, xanchor="left",
+            xshift=8, arrowhead=0, arrowwidth=1, arrowcolor=trace.line.color, standoff=5, font={"size": 11},
+            align="left",
+        )  # fmt: skip
+    figure.update_layout(showlegend=False, margin_r=SIDE)
 
 
 def order_of(stages: pd.DataFrame) -> list[str]:
@@ -78,7 +100,7 @@ def order_of(stages: pd.DataFrame) -> list[str]:
     return [task for task in dict.fromkeys(task for _, task in pairs) if (stages["task"] == task).any()]
 
 
-def _line(rows: pd.DataFrame, style: Style, words: Metric, mode: str, first: bool) -> go.Scatter:
+def _line(rows: pd.DataFrame, style: Style, words: Metric, mode: str) -> go.Scatter:
     value, low, high = (words.scale * rows[c].to_numpy(float) for c in ("value", "low", "high"))
     shift = 0.05 if mode == "naive" else -0.05
     hover = [
@@ -86,7 +108,8 @@ def _line(rows: pd.DataFrame, style: Style, words: Metric, mode: str, first: boo
         for after, v, a, b in zip(rows["stage_task"], rows["value"], rows["low"], rows["high"], strict=True)
     ]
     return go.Scatter(
-        x=rows["stage"] + shift, y=value, mode="lines+markers", name=style.title, legendgroup=mode, showlegend=first,
+        x=rows["stage"] + shift, y=value, mode="lines+markers", name=style.title, legendgroup=mode,
+        showlegend=False,
         line=style.line(), marker=style.marker(9), hovertext=hover,
         error_y={
             "type": "data", "symmetric": False, "array": np.nan_to_num(high - value),
@@ -103,7 +126,7 @@ def _level(
     figure.add_trace(
         go.Scatter(
             x=[0.7, last + 0.3], y=[words.scale * value] * 2, mode="lines", name=name, legendgroup=name,
-            showlegend=place == 1, hovertemplate=f"<b>{name}</b>: {hover}<extra></extra>",
+            showlegend=False, hovertemplate=f"<b>{name}</b>: {hover}<extra></extra>",
             line={"color": SOFT_INK[theme], "width": 2, "dash": "dot"} if name == ALONE else LOW,
         ),
         row=1,

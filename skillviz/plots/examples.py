@@ -151,7 +151,7 @@ def class_probabilities(
                 name=style.title,
                 marker=style.marker(10),
                 customdata=[shown(labels[int(c)], 40) for c in rows["class"]],
-                hovertemplate=f"<b>{style.title}</b><br>%{{customdata}}: %{{x:.1f}} %<extra></extra>",
+                hovertemplate=f"<b>{style.title}</b><br>%{{customdata}}: %{{x:.1f}}%<extra></extra>",
             )
         )
     names = [shown(name) + ("<br>true class" if i == true else "") for i, name in enumerate(labels)]

@@ -15,7 +15,7 @@ from skillviz.plots.theme import SOFT_INK, check_theme, template
 
 
 def value_range(values: np.ndarray, words: Metric) -> list[float]:
-    """An axis' ends about these values, in the metric's unit, with a little air; of shares in 0..100 %, within it."""
+    """An axis' ends about these values, in the metric's unit, with a little air; of shares in 0..100%, within it."""
     known = values[np.isfinite(values)]
     low, high = float(known.min()), float(known.max())
     air = 0.06 * (high - low) or 1.0

@@ -160,8 +160,8 @@ def _outline(path: str, rows: pd.DataFrame, is_first: bool) -> list[go.Scatter]:
     every = rows["count"].to_numpy(float) * 100 / total
     wrong = (rows["count"] - rows["correct"]).to_numpy(float) * 100 / total
     hover = [
-        f"{count:,} of {total:,} examples ({share:.1f} %)<br>{count - correct:,} of them wrong<br>"
-        f"confidence above {a:.1f} to {b:.1f} %"
+        f"{count:,} of {total:,} examples ({share:.1f}%)<br>{count - correct:,} of them wrong<br>"
+        f"confidence above {a:.1f} to {b:.1f}%"
         for count, correct, share, a, b in zip(rows["count"], rows["correct"], every, lower, upper, strict=True)
     ]
     outline = go.Scatter(

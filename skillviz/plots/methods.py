@@ -30,7 +30,7 @@ from skillviz.plots.figure import (
     value_range,
     wrapped,
 )
-from skillviz.plots.references import add_references
+from skillviz.plots.references import add_references, name_ends
 from skillviz.plots.theme import LOCALIZERS, SOFT_INK, STATES, Style, spare_style
 
 POINTS = ("method", "recipe", "label", "touched", "metric", "value", "low", "high")
@@ -45,6 +45,7 @@ TOUCHED = "parameters touched, % (log scale)"
 APART = 1.16  # factor between two marks that would stand on each other
 SPREAD = 0.35  # decades that the marks of one place take at most, so that they stay apart from the next size's
 PLOT, LEGEND = 300, 19  # pixels of the plot, and of a method in the legend of a narrow page
+FEW = 7  # methods at most that are named beside their marks; more have a legend
 ROW, PANEL = 36, 84  # pixels of a method's row, and of the axis
 NARROW, SIDE = 34, 15  # letters of an axis' title, and of a row's name, in one line at 320 pixels
 
@@ -93,12 +94,14 @@ def against_touched(
     """One mark with its interval a method and size, by the share of parameters touched, on a log axis.
 
     `points`: method, recipe and label (both empty for a plain method), touched (0..1 of the graftable parameters,
-    above 0), metric, value, low, high. `recipes` are the titles of recipes by name.
+    above 0), metric, value, low, high. Up to FEW methods are named beside their marks.
+    `recipes` are the titles of recipes by name.
     """
     require(points, POINTS, "points")
     words = metric_row(metric)
     shown = points[(points["metric"] == metric) & (points["touched"] > 0) & points["value"].notna()]
-    tall = height or PLOT + LEGEND * len(_series(shown))
+    is_direct = len(_series(shown)) <= FEW
+    tall = height or PLOT + (60 if is_direct else LEGEND * len(_series(shown)))
     if shown.empty:
         return blank(NOTHING, theme, tall, TOUCHED, words.axis)
     figure = canvas(theme, tall, TOUCHED, words.axis)
@@ -108,12 +111,20 @@ def against_touched(
         figure.add_trace(_marks(method_style(*series, recipes), rows, words))
     low, high = float(np.log10(100 * placed["at"].min())), float(np.log10(100 * placed["at"].max()))
     air = max(0.06 * (high - low), 0.12)
-    figure.update_xaxes(type="log", range=[low - air, high + air], **log_ticks(low, high))
+    figure.update_xaxes(type="log", range=[low - air, high + air], **_up_to_all(log_ticks(low, high)))
     ends = np.append(shown[["value", "low", "high"]].to_numpy(float), list((references or {}).values()))
     figure.update_yaxes(range=value_range(words.scale * ends, words))
+    if is_direct:
+        name_ends(figure, theme)
     if references:
         add_references(figure, references, words, theme)
     return figure
+
+
+def _up_to_all(ticks: dict) -> dict:
+    """The ticks without those above 100%, where the names stand."""
+    kept = [pair for pair in zip(ticks["tickvals"], ticks["ticktext"], strict=True) if pair[0] <= 100]
+    return {**ticks, "tickvals": [value for value, _ in kept], "ticktext": [words for _, words in kept]}
 
 
 def rivals(
@@ -182,7 +193,7 @@ def _marks(style: Style, rows: pd.DataFrame, words: Metric) -> go.Scatter:
         name=style.title,
         line=style.line(1.5),
         marker=style.marker(11),
-        cliponaxis=False,  # a mark at 0 or 100 % is seen whole
+        cliponaxis=False,  # a mark at 0 or 100% is seen whole
         error_y=error_bars(value, low, high, 1.5, 4),
         hovertext=hover,
         hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
@@ -195,7 +206,7 @@ def _difference(method: str, rows: pd.DataFrame, words: Metric, unit: str) -> go
     center = centers(rows, words.scale)
     hover = [
         f"{v:+.{words.digits}f} {unit}<br>"
-        + ("no interval" if np.isnan(a) or np.isnan(b) else f"95 %: {a:+.{words.digits}f} to {b:+.{words.digits}f}")
+        + ("no interval" if np.isnan(a) or np.isnan(b) else f"95%: {formats.interval(a, b, words.digits)}")
         + ("" if c == v else f"; debiased {c:+.{words.digits}f}")
         for v, a, b, c in zip(value, low, high, center, strict=True)
     ]

@@ -88,7 +88,7 @@ def beside(
     """One band a task; in it one line a method and source, with its interval.
 
     `rows` are of one metric: task, method, source ("here" or "published"), value, low, high (shares 0..1). Intervals
-    here are 95 %, published ones a standard deviation to each side.
+    here are 95%, published ones a standard deviation to each side.
     """
     require(rows, COLUMNS, "rows")
     words = metric_row(metric)
@@ -130,7 +130,7 @@ def _marks(
         x=value,
         y=np.array([-shown.index(str(task)) for task in rows["task"]], dtype=float) + offset,
         mode="markers",
-        cliponaxis=False,  # a mark at 0 or 100 % is seen whole
+        cliponaxis=False,  # a mark at 0 or 100% is seen whole
         name=f"{style.title}, {source}",
         marker=marker if is_ours else {**marker, "color": style.color},
         error_x=error_bars(value, low, high, 2 if is_ours else 1, 4 if is_ours else 2),
@@ -153,7 +153,7 @@ def _bands(figure: go.Figure, shown: Sequence[str]) -> None:
     names = [name.replace(" to ", "<br>to ").replace(" (", "<br>(") for name in shown]
     figure.update_yaxes(
         range=[places[-1] - 0.55, 0.55], tickmode="array", tickvals=places, ticktext=names, showgrid=False,
-        ticklabelstandoff=8,  # a mark at 0 % leaves the name free
+        ticklabelstandoff=8,  # a mark at 0% leaves the name free
     )  # fmt: skip
     figure.update_xaxes(showgrid=True)
     for place in places[1:]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from textwrap import wrap
 
 import numpy as np
 import pandas as pd
@@ -13,17 +12,13 @@ import plotly.graph_objects as go
 from skillviz.core import formats
 from skillviz.core.localizers.table import OUTCOME_SIZED
 from skillviz.core.metrics import Metric, metric_row
-from skillviz.plots.figure import blank, canvas, error_bars, ordered, require, spread
-from skillviz.plots.references import add_references
-from skillviz.plots.theme import GROUND, LOCALIZERS, SOFT_INK, Style, localizer_style
+from skillviz.plots.figure import blank, canvas, error_bars, ordered, require
+from skillviz.plots.references import add_references, name_ends
+from skillviz.plots.theme import LOCALIZERS, SOFT_INK, Style, localizer_style
 
 COLUMNS = ("localizer", "settings", "size", "share", "value", "low", "high", "seeds", "over")
 SIZE_TITLE = "region size, % of graftable parameters"
 DODGE = 0.02  # decades between neighbouring localizers, so that their intervals can be told apart
-NAME_PIXELS = 15  # height of a line of a curve's name at size 11
-NAME_LETTERS = 14  # of a line, so that a name stays beside those of level lines on a phone
-AXIS_PIXELS = 100  # at most, of a figure without a legend, for the axis and the margins
-NAME_SHARE = 0.34  # of the plot's width, right of the largest size, where the names stand
 
 
 def metric_by_size(
@@ -67,44 +62,11 @@ def metric_by_size(
     levels = dict(references or {})
     _axes(figure, points, [v for v in levels.values() if not pd.isna(v)], metric)
     if direct:
-        _name_ends(figure, theme)
+        name_ends(figure, theme)
     add_references(figure, levels, words, theme)
     if crossing:
         _mark(figure, *crossing, theme)
     return figure
-
-
-def _name_ends(figure: go.Figure, theme: str) -> None:
-    """Names each line at its right end instead of in a legend: a column of names, pushed apart where they meet."""
-    left, right = figure.layout.xaxis.range
-    bottom, top = figure.layout.yaxis.range
-    figure.update_xaxes(range=[left, right + (right - left) * NAME_SHARE / (1 - NAME_SHARE)])
-    ends = [int(np.argmax(trace.x)) for trace in figure.data]
-    plot = figure.layout.height - AXIS_PIXELS
-    pixels = [plot * (trace.y[end] - bottom) / (top - bottom) for trace, end in zip(figure.data, ends, strict=True)]
-    names = [wrap(trace.name, NAME_LETTERS) for trace in figure.data]
-    gap = NAME_PIXELS * max(map(len, names))
-    moved_to = spread(pixels, gap)
-    above = max(0.0, max(moved_to) + gap / 2 - plot)  # no name leaves the figure at its top
-    for trace, name, end, at, moved in zip(figure.data, names, ends, pixels, moved_to, strict=True):
-        figure.add_annotation(
-            name="curve",
-            text="<br>".join(name),
-            x=float(np.log10(trace.x[end])),
-            y=trace.y[end],
-            axref="x",
-            ax=right,
-            ay=at - moved + above,
-            xanchor="left",
-            arrowhead=0,
-            arrowwidth=1,
-            arrowcolor=trace.line.color,
-            standoff=6,
-            font={"size": 11},
-            bgcolor=GROUND[theme],
-            align="left",
-        )
-    figure.update_layout(showlegend=False)
 
 
 def _mark(figure: go.Figure, share: float, words: str, theme: str) -> None:
@@ -144,7 +106,7 @@ def _hover(row: dict, words: Metric) -> str:
 
 
 def _axes(figure: go.Figure, points: pd.DataFrame, levels: list[float], metric: str) -> None:
-    """Log axis with round ticks; the metric's range with some air, never past 0 or 100 %."""
+    """Log axis with round ticks; the metric's range with some air, never past 0 or 100%."""
     share = np.log10(points["share"].to_numpy(float) * 100)
     air = max(0.15, 0.35 - float(np.ptp(share)) / 2)
     left, right = float(share.min()) - air, float(share.max()) + air
@@ -154,7 +116,7 @@ def _axes(figure: go.Figure, points: pd.DataFrame, levels: list[float], metric: 
     values = np.concatenate([points[["value", "low", "high"]].to_numpy(float).ravel(), levels]) * words.scale
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     air = 0.06 * (high - low) or 1.0
-    # a share of a gain may leave 0 to 100 %
+    # a share of a gain may leave 0 to 100%
     floor = 0.0 if low >= 0 else -np.inf
     ceiling = 100.0 if words.unit == "%" and high <= 100 else np.inf
     figure.update_yaxes(range=[max(floor, low - air), min(ceiling, high + air)])

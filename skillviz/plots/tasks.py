@@ -89,7 +89,7 @@ def gain_of_regions(
 ) -> go.Figure:
     """One row a region or union, one column a task: the relative gain; bold where the region was made for the task.
 
-    `gain` as the study's table; tasks in `order`, then by alphabet. Colours end at 0 and 100 %; the numbers do not.
+    `gain` as the study's table; tasks in `order`, then by alphabet. Colours end at 0 and 100%; the numbers do not.
     Where no gain is defined, there are no cells.
     """
     require(gain, GAIN, "gain")
@@ -225,13 +225,13 @@ def _dots(frame: pd.DataFrame, styles: Mapping[str, Style], title: str, theme: s
         style = styles[group] if group in styles else Style(group, INK[theme], "circle", "solid")
         value, low, high = (100 * marks[c].to_numpy(float) for c in ("value", "low", "high"))
         bars = {"array": np.nan_to_num(high - value), "arrayminus": np.nan_to_num(value - low)}
+        ends = [_ends(*pair) for pair in zip(marks["low"], marks["high"], strict=True)]
         figure.add_trace(
             go.Scatter(
                 x=value, y=marks["place"] + offset, mode="markers", name=style.title,
-                marker=style.marker(9), customdata=np.column_stack([low, high]), text=marks["task"],
+                marker=style.marker(9), customdata=ends, text=marks["task"],
                 error_x={"type": "data", "symmetric": False, "color": style.color, "thickness": 1.5, **bars},
-                hovertemplate=f"<b>%{{text}}</b>, {style.title}<br>%{{x:.1f}} % "
-                "(95 %: %{customdata[0]:.1f} to %{customdata[1]:.1f})<extra></extra>",
+                hovertemplate=f"<b>%{{text}}</b>, {style.title}<br>%{{x:.1f}}% (%{{customdata}})<extra></extra>",
             )
         )  # fmt: skip
     figure.update_yaxes(
@@ -267,7 +267,7 @@ def _tall(columns: Sequence[str]) -> int:
 def _ends(low: float, high: float) -> str:
     if np.isnan(low) or np.isnan(high):
         return formats.NO_INTERVAL
-    return f"95 %: {formats.number(100 * low, 1)} to {formats.number(100 * high, 1)} %"
+    return f"95%: {formats.percent_interval(low, high)}"
 
 
 def _shares_words(kind: str, a: str, b: str, value: float, low: float, high: float, chance: np.ndarray) -> str:
@@ -287,4 +287,4 @@ def _gain_words(of: Sequence[str], purified: bool, task: str, value: float, low:
     named = what + ", ".join(of)
     if np.isnan(value):
         return f"{named} on {task}: n/a, as the multi-task model gains nothing there"
-    return f"{named} on {task}: {formats.number(100 * value, 1)} % of the multi-task model's gain<br>{_ends(low, high)}"
+    return f"{named} on {task}: {formats.number(100 * value, 1)}% of the multi-task model's gain<br>{_ends(low, high)}"

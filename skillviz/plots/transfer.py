@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from skillviz.core import formats
 from skillviz.core.metrics import Metric, metric_row
 from skillviz.plots.figure import blank, canvas, centers, error_bars, ordered, range_around_zero, require
 from skillviz.plots.references import reference_style
@@ -79,7 +80,7 @@ def graft_minus_finetuned(
             marker={"color": INK[theme], "symbol": "diamond-tall", "size": 12},
             error_x=error_bars(center, low, high, 2, 4),
             hovertext=[
-                f"{v:+.{words.digits}f} {unit}<br>{_interval(a, b, words.digits, unit)}"
+                f"{v:+.{words.digits}f} {unit}<br>{_interval(a, b, words.digits)}"
                 + ("" if c == v else f"; debiased {c:+.{words.digits}f}")
                 for v, a, b, c in zip(value, low, high, center, strict=True)
             ],
@@ -148,7 +149,7 @@ def _ticks(name: str, levels: Mapping[str, float], shown: Sequence[str], words: 
     )
 
 
-def _interval(low: float, high: float, digits: int, unit: str) -> str:
+def _interval(low: float, high: float, digits: int) -> str:
     if np.isnan(low) or np.isnan(high):
         return "no interval"
-    return f"95 %: {low:+.{digits}f} to {high:+.{digits}f} {unit}"
+    return f"95%: {formats.interval(low, high, digits)}"

@@ -29,7 +29,7 @@ VERSION = 2
 UNHASHED = 1
 """The version before; it holds no hash and is read without one."""
 EVERY = 5.0  # seconds between two checkpoints
-SPARED = 20  # and at least this many times what writing the last one took: at most 5 % of the time goes into them
+SPARED = 20  # and at least this many times what writing the last one took: at most 5% of the time goes into them
 ENVIRONMENT = "SKILLVIZ_CHECKPOINT_SECONDS"
 DEFINITION = "definition"
 STAMPED = {

@@ -20,7 +20,7 @@ class Frozen(BaseModel):
 
 
 class Estimate(Frozen):
-    """A value with its 95 % interval; None where it is not defined (never a made-up number).
+    """A value with its 95% interval; None where it is not defined (never a made-up number).
 
     The interval of a calibration error is about `debiased`, which no other metric has; the plug-in `value` may lie
     outside it. All three are in the l1 norm, that of the ECE.
@@ -111,7 +111,7 @@ class Scores(Frozen):
     recovered: Estimate | None = None
 
     def by_state(self) -> dict[str, dict[str, Any]]:
-        """`metrics` by state and name, their 95 % `intervals` [low, high], and `debiased`: of calibration errors (l1)
+        """`metrics` by state and name, their 95% `intervals` [low, high], and `debiased`: of calibration errors (l1)
         what the interval is about."""
         states = self.states.items()
         return {

@@ -140,7 +140,7 @@ class Score:
 
     @property
     def intervals(self) -> dict[str, dict[str, tuple[float | None, float | None]]]:
-        """State to metric to the 95 % interval, on the test set."""
+        """State to metric to the 95% interval, on the test set."""
         states = self.record.splits["test"].states if "test" in self.record.splits else {}
         return {s: {m: (e.low, e.high) for m, e in row.items()} for s, row in states.items()}
 

@@ -46,8 +46,8 @@ ESTIMATE = (
     Column(
         "debiased", "float64", "the metric's", "a calibration error without its bias, within the ends", nullable=True
     ),
-    Column("low", "float64", "the metric's", "lower end of its 95 % interval", nullable=True),
-    Column("high", "float64", "the metric's", "upper end of its 95 % interval", nullable=True),
+    Column("low", "float64", "the metric's", "lower end of its 95% interval", nullable=True),
+    Column("high", "float64", "the metric's", "upper end of its 95% interval", nullable=True),
 )
 
 PREDICTIONS = Table(

@@ -42,7 +42,7 @@ def reliability(
         title=title,
         figure=reliability_diagram(bins, styles=styles or STATES, theme=theme),
         reads="a bar is the accuracy in a bin of confidence, hatching its gap to the mean confidence. A bar below the "
-        "diagonal is overconfident, above it underconfident. Numbers are counts; vertical lines are 95 % intervals.",
+        "diagonal is overconfident, above it underconfident. Numbers are counts; vertical lines are 95% intervals.",
         alt=alt.reliability(bins.assign(state=bins["state"].replace(titles))),
         table=bins,
         words=("ece", "debiased", "confidence"),

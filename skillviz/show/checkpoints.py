@@ -13,7 +13,7 @@ from skillviz.plots.theme import localizer_style, state_style
 from skillviz.show.exhibit import Exhibit, drawn_once
 
 READS = {
-    "score": "each mark is one checkpoint; the bar is its 95 % interval. A graft has the checkpoint's own region.",
+    "score": "each mark is one checkpoint; the bar is its 95% interval. A graft has the checkpoint's own region.",
     "calibration": "lower is better. Marks stand at the debiased error, which the interval is about.",
     "needed": f"the smallest size whose graft recovers {GAIN_SHARE:.0%} of what the checkpoint gained. Without a mark, "
     "none of the sizes does.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -22,18 +22,19 @@ STATES = {"grafted": "grafts", "finetuned": "fine-tuned models"}
 
 
 @drawn_once
-def values(table: pd.DataFrame, marks: Mapping[str, Style], metrics: Sequence[str], state: str, theme: str) -> Exhibit:
-    """What each run's model does, alone."""
+def values(table: pd.DataFrame, marks: Mapping[str, Style], metric: str, state: str, theme: str) -> Exhibit:
+    """One metric of each run's model, alone."""
+    table = table[table["metric"] == metric].reset_index(drop=True)
     beside = "; the round mark is the fine-tuned model" if state == "grafted" else ""
     return Exhibit(
-        name="compare_values",
-        title="Scores",
-        figure=plots.values(table, marks, metrics, theme=theme),
+        name=f"compare_values_{metric}",
+        title=metric_row(metric).heading,
+        figure=plots.values(table, marks, (metric,), theme=theme),
         reads=f"one mark per run: the {STATES[state]}, with 95% intervals over examples{beside}. "
-        f"{better_sides(metrics)} Where intervals overlap, look at the differences.",
+        f"{better_sides((metric,))} Where intervals overlap, look at the differences.",
         alt=_alt_words("Scores", table),
         table=table,
-        words=tuple(metrics),
+        words=(metric,),
     )
 
 
@@ -42,17 +43,17 @@ def differences(
     table: pd.DataFrame,
     marks: Mapping[str, Style],
     baseline: str,
-    metrics: Sequence[str],
+    metric: str,
     theme: str,
-    height: int | None = None,
 ) -> Exhibit:
-    """What each run's model does less the baseline's, on the same examples."""
+    """One metric of each run's model less the baseline's, on the same examples."""
+    table = table[table["metric"] == metric].reset_index(drop=True)
     return Exhibit(
-        name="compare_differences",
-        title=f"Difference from {baseline}",
-        figure=plots.differences(table, marks, baseline, metrics, theme=theme, height=height),
+        name=f"compare_differences_{metric}",
+        title=f"{metric_row(metric).heading} − {baseline}",
+        figure=plots.differences(table, marks, baseline, (metric,), theme=theme),
         reads=f"the dotted line is {baseline}. Where an interval crosses it, there is no clear difference. "
-        f"{better_sides(metrics)} Intervals are 95%, paired over the shared examples, and not adjusted for their "
+        f"{better_sides((metric,))} Intervals are 95%, paired over the shared examples, and not adjusted for their "
         "number: of 20 comparisons of equal models, about one misses the line by chance.",
         alt=_alt_words(f"Difference from {baseline}", table),
         table=table,

@@ -179,6 +179,11 @@ def _given(settings: Sequence[tuple[str, str]]) -> int:
     return sum(value != DEFAULTS[name] for name, value in settings)
 
 
+def is_default(entry: Entry) -> bool:
+    """Whether the run has the default of every setting."""
+    return _given(entry.settings) == 0
+
+
 def pair_labels(entries: Sequence[Entry]) -> dict[tuple[str, ...], str]:
     """A short name for each pair, in the order of the entries: `sst2 · minilm-l6`; equal names get what tells them
     apart: recipe, readout, number of examples, else a number."""
@@ -256,7 +261,7 @@ def hero(entries: Sequence[Entry]) -> Entry | None:
 
 def first_choice(entries: Sequence[Entry]) -> Entry:
     """The run to show when none was asked for: the user's newest, else the demo world's, else the most studied pair's
-    default at 0.1 %."""
+    default at 0.1%."""
     of_user = [entry for entry in entries if entry.is_of_user]
     if of_user:
         return max(of_user, key=lambda e: e.created)

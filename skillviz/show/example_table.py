@@ -63,11 +63,9 @@ class Area:
         return "_".join([self.measure, *(f"{end:.4g}" for end in (*self.finetuned, *self.grafted))])
 
     def words(self) -> str:
-        """`confidence in the true class, fine-tuned 50.0–100.0 %, grafted 0.0–50.0 %`."""
+        """`confidence in the true class, fine-tuned 50.0–100.0%, grafted 0.0–50.0%`."""
         if self.measure == "confidence":
-            across, up = (
-                f"{formats.percent_interval(*span)}{formats.SPACE}%" for span in (self.finetuned, self.grafted)
-            )
+            across, up = (f"{formats.percent_interval(*span)}%" for span in (self.finetuned, self.grafted))
         else:
             across, up = (f"{formats.interval(*span, 2)} nats" for span in (self.finetuned, self.grafted))
         what = "confidence in" if self.measure == "confidence" else "margin of"
@@ -234,9 +232,7 @@ def points(table: pd.DataFrame, passes: pd.Series, measure: str) -> pd.DataFrame
 
 def _hover(row: dict) -> str:
     """What the hover says of one example."""
-    answers = [
-        f"{state_style(s).title}: {_harmless(row[f'{s}_says'])} ({100 * row[f'{s}_sure']:.1f} %)" for s in STATES
-    ]
+    answers = [f"{state_style(s).title}: {_harmless(row[f'{s}_says'])} ({100 * row[f'{s}_sure']:.1f}%)" for s in STATES]
     text = [_harmless(brief(row["text_a"], 60))] if "text_a" in row else []
     return "<br>".join(
         [f"<b>{_harmless(row['example_id'])}</b>", *text, f"true class: {_harmless(row['true'])}", *answers]

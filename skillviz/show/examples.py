@@ -29,7 +29,7 @@ SUMMARY = (
 )
 BY_MARGIN = (
     "the margin is the true class's score minus the best other one's: above zero the model is right. It tells examples "
-    "apart that all have a confidence near 100 %."
+    "apart that all have a confidence near 100%."
 )
 DECIDED = 0.05
 
@@ -128,7 +128,7 @@ def by_class(results: pd.DataFrame, labels: Sequence[str], metric: str, resample
         name="classes",
         title=f"{words.heading} of every class",
         figure=class_results(results, labels, metric, theme=theme),
-        reads=f"one mark a model with its 95 % interval over examples ({method}); n counts the "
+        reads=f"one mark a model with its 95% interval over examples ({method}); n counts the "
         "examples of the class. Intervals that overlap widely tell nothing apart.",
         alt=f"{words.heading} by class: {'; '.join(phrases) or 'nothing was predicted'}.",
         table=results.assign(**{"class": [labels[c] for c in results["class"]]}),
@@ -145,7 +145,7 @@ def disagreement(grafted: np.ndarray, finetuned: np.ndarray, labels: np.ndarray,
     test, n = mcnemar(grafted, finetuned, labels), len(labels)
     differing = round(n * (1 - same))
     counts = f"**{formats.count(differing)} of {formats.count(n)}**"
-    interval = f"95{formats.SPACE}%: {formats.percent_interval(1 - high, 1 - low)}"
+    interval = f"95%: {formats.percent_interval(1 - high, 1 - low)}"
     first = (
         f"The graft and the fine-tuned model disagree on {counts} examples of the {split} set "
         f"({formats.percent(1 - same)}, {interval})."
@@ -181,7 +181,7 @@ def worst_classes(results: pd.DataFrame, labels: Sequence[str]) -> str:
             continue
         worst = known.iloc[int(known["value"].to_numpy().argmin())]
         ends = formats.percent_interval(worst["low"], worst["high"])
-        interval = ends if formats.missing(worst["low"]) else f"95{formats.SPACE}%: {ends}"
+        interval = ends if formats.missing(worst["low"]) else f"95%: {ends}"
         label = text.plain(labels[int(worst["class"])])
         phrases.append(f"{name} finds **{label}** worst (F1 {formats.percent(worst['value'])}, {interval})")
     first, *others = phrases or ["No class was found at all"]

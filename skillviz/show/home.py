@@ -58,7 +58,7 @@ def _gain(record: RunRecord, scores: Scores) -> list[Number]:
         Number(
             f"{row.heading} gain brought back",
             formats.percent(recovered.value, 0),
-            f"95{formats.SPACE}%: {interval}; {before} → {graft}, fine-tuned {after}",
+            f"95%: {interval}; {before} → {graft}, fine-tuned {after}",
             ("recovered",),
         )
     ]

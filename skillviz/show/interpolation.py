@@ -24,7 +24,7 @@ PAPER = """\
 **WiSE-FT** takes a model on the straight way from the pre-trained to the fine-tuned one; **WiSE-Graft** does the same \
 with the graft as its end, so that only the region's entries move. The paper's Figure 7 e and f plot accuracy out of \
 distribution against accuracy in distribution along both ways. In one of its two pairs (inference) the best graft \
-reaches 84.2 % in and 80.0 % out of distribution, where the best point of WiSE-FT has 80.5 % and 79.6 %; in the other \
+reaches 84.2% in and 80.0% out of distribution, where the best point of WiSE-FT has 80.5% and 79.6%; in the other \
 (sentiment) WiSE-FT is ahead, and WiSE-Graft is competitive. For whole grafts it sees no gain where the shift between \
 the two tasks is small, and at least 5 points where it is large.
 """
@@ -48,7 +48,7 @@ def best(grid: Grid, dataset: str, metric: str, d: int | None, is_outside: bool)
     value = _of_best(metric, value, models)
     examples = int(grid.at("bins", dataset, path, size, alpha)["count"].sum())
     where = "out of distribution" if is_outside else "in distribution"
-    interval = f"(95{formats.SPACE}%: {metric_interval(metric, value)})"
+    interval = f"(95%: {metric_interval(metric, value)})"
     on = f", traced on {formats.counted(grid.traced_on[dataset], 'example')}" if dataset in grid.traced_on else ""
     first = (
         f"Best {words} {where} ({name}{on}): **{metric_value(metric, value.value)}** {interval} "
@@ -91,7 +91,7 @@ def _of_best(metric: str, one: Estimate, models: int, examples: int | None = Non
 
 
 def place(path: str, size: int | None, alpha: float, d: int | None) -> str:
-    """`at 70 % of the way on WiSE-Graft (region of 1 %)`; the models themselves at the ends."""
+    """`at 70% of the way on WiSE-Graft (region of 1%)`; the models themselves at the ends."""
     if alpha == 0:
         return "at the pre-trained model itself"
     region = f" (region of {formats.share(size / d)})" if size is not None and d else ""
@@ -113,7 +113,7 @@ def source(kind: str, path: str, size: int | None, alpha: float, d: int | None, 
 def deviations(record: RunRecord) -> list[str]:
     """Where this page departs from the paper, or decides what it leaves open; one sentence each."""
     sentences = [
-        "The paper does not state its grid; ours is every 10 % of the way.",
+        "The paper does not state its grid; ours is every 10% of the way.",
         "Regions of other sizes than the run's main one are the first entries of its ranking, not searched anew.",
         "Test examples that occur in the training data are left out, and the other task is asked in its own words.",
         "WiSE-FT moves every parameter that fine-tuning moved, those outside the graftable ones too.",
@@ -143,7 +143,7 @@ def trade(
         title="In and out of distribution",
         figure=trade_off(points, inside, outside, metric, references=levels, theme=theme, height=HEIGHT),
         reads=f"each line starts at the pre-trained model and ends at the fine-tuned one or the graft; {better} is "
-        "better on both. A ring marks the chosen point; crosses are 95 % intervals over examples (those of the other "
+        "better on both. A ring marks the chosen point; crosses are 95% intervals over examples (those of the other "
         "points are in the table). The paper's Figure 7 e and f.",
         alt=trade_alt(shown, inside, outside, metric),
         table=shown,
@@ -166,8 +166,8 @@ def paths(
         name="along",
         title=f"{metric_row(metric).heading} along the way",
         figure=along_paths(points, datasets, metric, references=levels, theme=theme, height=height),
-        reads="0 % is the pre-trained model, 100 % the fine-tuned one (WiSE-FT) or the graft (WiSE-Graft). Bands are "
-        "95 % intervals over examples, the upright line is the chosen point.",
+        reads="0% is the pre-trained model, 100% the fine-tuned one (WiSE-FT) or the graft (WiSE-Graft). Bands are "
+        "95% intervals over examples, the upright line is the chosen point.",
         alt=paths_alt(shown, metric),
         table=shown,
         words=("wise",),

@@ -16,7 +16,13 @@ from skillviz.show.table_words import RECIPE_WORDS
 
 @drawn_once
 def by_touched(
-    points: pd.DataFrame, metric: str, task: str, levels: Mapping[str, float], theme: str, name: str = "touched"
+    points: pd.DataFrame,
+    metric: str,
+    task: str,
+    levels: Mapping[str, float],
+    theme: str,
+    name: str = "touched",
+    height: int | None = None,
 ) -> Exhibit:
     """The metric of every method by the parameters that it touches."""
     shown = points[points["metric"] == metric]
@@ -24,7 +30,7 @@ def by_touched(
     return Exhibit(
         name=f"methods_{name}_{metric}",
         title=f"{metric_row(metric).heading} on {task}",
-        figure=against_touched(points, metric, references=levels, recipes=RECIPE_WORDS, theme=theme),
+        figure=against_touched(points, metric, references=levels, recipes=RECIPE_WORDS, theme=theme, height=height),
         reads=f"left is fewer parameters touched, {better} is better. A line is one method at several sizes. Vertical "
         "lines are 95% intervals over test examples and seeds; ECE has none at sizes without predictions. Methods that "
         "touch the same number are drawn side by side.",
@@ -36,7 +42,13 @@ def by_touched(
 
 @drawn_once
 def against_graft(
-    differences: pd.DataFrame, metric: str, task: str, share: float, theme: str, name: str = "rivals"
+    differences: pd.DataFrame,
+    metric: str,
+    task: str,
+    share: float,
+    theme: str,
+    name: str = "rivals",
+    height: int | None = None,
 ) -> Exhibit:
     """Every method less the graft of one size, paired by example."""
     words = [
@@ -47,7 +59,7 @@ def against_graft(
     return Exhibit(
         name=f"methods_{name}_{metric}",
         title=f"{metric_row(metric).heading} − graft",
-        figure=rivals(differences, metric, theme=theme),
+        figure=rivals(differences, metric, theme=theme, height=height),
         reads=f"each method minus the graft of {formats.share(share)}, on the same test examples of {task}. {side} of "
         "the dotted line, the method is better; where its 95% interval crosses the line, there is no clear difference. "
         "Of a method with several sizes, the one nearest to the graft's is shown.",

@@ -63,7 +63,7 @@ def states(record: RunRecord, scores: Scores, split: str, theme: str) -> Exhibit
         name="states",
         title="The models side by side",
         figure=state_comparison(table, panels(metric), references=levels, theme=theme, height=HEIGHT),
-        reads="one mark a model, its line the 95 % interval over examples. "
+        reads="one mark a model, its line the 95% interval over examples. "
         f"{sentences.better_sides(panels(metric))} Temperature-scaled is the fine-tuned model with its "
         "confidence fitted on validation data.",
         alt=alt.overview(table),

@@ -41,7 +41,7 @@ def claim(here: Verdict, paper: Verdict, theme: str) -> Exhibit:
         name="paper_claim",
         title=here.claim.rstrip("."),
         figure=drawn_comparisons(rows, unit, limits, theme=theme),
-        reads="one row per comparison with its 95 % interval; the dotted line is the claim's limit.",
+        reads="one row per comparison with its 95% interval; the dotted line is the claim's limit.",
         alt=f"{here.claim} By comparison, {axis}: {'; '.join(phrases)}.",
         table=rows,
         words=("verdict", "paired"),
@@ -54,7 +54,7 @@ def values(marks: pd.DataFrame, table: pd.DataFrame, metric: str, title: str, th
     tasks = list(dict.fromkeys(table["task"]))
     words = metric_row(metric)
     both = set(marks["source"]) == {"here", "published"}
-    ours = "filled marks are measured here, with 95 % intervals over examples and seeds; " if both else ""
+    ours = "filled marks are measured here, with 95% intervals over examples and seeds; " if both else ""
     phrases = [
         f"{row['task']}, {method_style(row['method']).title}, {row['source']} {formats.percent(row['value'])}"
         for row in marks.to_dict("records")

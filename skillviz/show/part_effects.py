@@ -73,7 +73,7 @@ def part_map(effects: pd.DataFrame, condition: str, metric: str, grouping: str, 
         title=f"What each {noun} does: {CONDITIONS[condition].lower()}",
         figure=effect_map(rows, metric, theme=theme),
         reads=f"each number is {words.title} of {DIFFERENCES[condition]}, in {words.difference_unit}. Ochre is better, "
-        f"blue is worse. Bold numbers have a 95 % interval that excludes zero. Empty squares hold no entry.",
+        f"blue is worse. Bold numbers have a 95% interval that excludes zero. Empty squares hold no entry.",
         alt=f"Change of {words.title} by {noun}, {CONDITIONS[condition].lower()}; largest: {told}.",
         table=rows.drop(columns="name"),
         words=("graft",),
@@ -93,7 +93,7 @@ def strongest_parts(effects: pd.DataFrame, condition: str, metric: str, grouping
         figure=forest(
             rows, metric, DIFFERENCES[condition], "part", control="random control" if draws else "", theme=theme
         ),
-        reads=f"the line is the 95 % interval over {int(rows['n'].max())} examples, paired. The open mark is a random "
+        reads=f"the line is the 95% interval over {int(rows['n'].max())} examples, paired. The open mark is a random "
         f"control: {CONTROLS[condition]}, as many as the part has, mean of {formats.counted(draws, 'draw')}. "
         "There is none where too few entries are left to draw from.",
         alt=f"{len(rows)} parts; {sum(beaten)} of them differ from their random control.",

@@ -20,7 +20,7 @@ RIVALS = {"finetuned": "the fine-tuned model", "temperature": "the temperature-s
 
 
 def metric_value(metric: str, value: float | None) -> str:
-    """`80.1 %` or `0.430`, as the metric is read."""
+    """`80.1%` or `0.430`, as the metric is read."""
     return metric_row(metric).number(value)
 
 
@@ -39,7 +39,7 @@ def metric_interval(metric: str, estimate: Estimate) -> str:
 
 
 def metric_estimate(metric: str, estimate: Estimate | None) -> str:
-    """`80.1 % (77.4–82.6)`, `8.3 %, debiased 7.9 % (6.1–9.6)`; `n/a` where there is no number."""
+    """`80.1% (77.4–82.6)`, `8.3%, debiased 7.9% (6.1–9.6)`; `n/a` where there is no number."""
     if estimate is None or estimate.value is None:
         return formats.MISSING
     row, value = metric_row(metric), metric_value(metric, estimate.value)
@@ -49,7 +49,7 @@ def metric_estimate(metric: str, estimate: Estimate | None) -> str:
 
 
 def metric_difference(metric: str, estimate: Estimate) -> str:
-    """`−2.9 points (95 %: −5.1 to −0.8)`."""
+    """`−2.9 points (95%: −5.1 to −0.8)`."""
     return metric_row(metric).difference(estimate.value, estimate.low, estimate.high, estimate.debiased)
 
 
@@ -59,38 +59,36 @@ def verdict(metric: str, difference: Estimate | None) -> DifferenceVerdict:
 
 
 def overview(record: RunRecord, scores: Scores) -> str:
-    """What was localized, in Markdown: how little was copied, what it brings back, and how sure the graft is."""
+    """What was localized, in Markdown: how small the region is, what it recovers, and how the graft is calibrated."""
     if rest_of(record.spec.localizer) == "zero":
         return restored(record, scores)
     return f"{restored(record, scores)} {calibration(scores)}"
 
 
 def restored(record: RunRecord, scores: Scores) -> str:
-    """How little was copied and what it brings back."""
+    """How small the region is and what it recovers."""
     size = f"**{formats.share(record.share)}** of the graftable parameters"
     if rest_of(record.spec.localizer) == "zero":
         return _control(record, scores, size)
     counted = f"{size} ({formats.count(record.size)} of {formats.count(record.d)})"
     if is_rescaled(record.spec.localizer):
         factor = f"multiplied by {formats.count(round(1 / record.share))}" if record.share else "rescaled"
-        done = f"A control, no graft: adding the movement of {counted}, {factor}, to the pre-trained model"
-    else:
-        done = f"Copying the fine-tuned values of {counted} into the pre-trained model"
-    return f"{done} {_recovery(record, scores)}"
+        done = f"A control, not a graft. The movement of {counted}, {factor} and added to the pre-trained model,"
+        return f"{done} {_recovery(record, scores, 'recovers', 'gives')}"
+    return f"{counted} {_recovery(record, scores, 'recover', 'give')}"
 
 
 def _control(record: RunRecord, scores: Scores, size: str) -> str:
-    """The same of a control: nothing is copied into the pre-trained model, and no gain is brought back."""
+    """The same of a control: nothing is copied into the pre-trained model, and no gain is recovered."""
     metric = record.metric
     graft, none, tuned = (
         metric_estimate(metric, scores.states.get(state, {}).get(metric))
         for state in ("grafted", "pretrained", "finetuned")
     )
     return (
-        f"A control: {size} ({formats.count(record.size)} of {formats.count(record.d)}) keep their fine-tuned values "
-        f"and "
-        f"**the rest is zero**, instead of the pre-trained value: {metric_row(metric).title} {graft}; with all of them "
-        f"zero, which is what pre-trained stands for in this run, {none}; fine-tuned {tuned}."
+        f"A control: {size} ({formats.count(record.size)} of {formats.count(record.d)}) keep their fine-tuned values, "
+        f"and **the rest is zero** instead of pre-trained. {metric_row(metric).heading} {graft}; with all of "
+        f"them zero, called pre-trained in this run, {none}; fine-tuned {tuned}."
     )
 
 
@@ -128,16 +126,16 @@ def one_step(record: RunRecord, loss: float) -> str:
     )
 
 
-def _recovery(record: RunRecord, scores: Scores) -> str:
+def _recovery(record: RunRecord, scores: Scores, recover: str, give: str) -> str:
     metric = record.metric
     ends = [scores.states.get(s, {}).get(metric) for s in ("pretrained", "grafted", "finetuned")]
     before, graft, after = (metric_value(metric, e.value if e else None) for e in ends)
     path = f"{metric_row(metric).title} {before} → {graft}, fine-tuned {after}"
     if scores.recovered is None or scores.recovered.value is None:
-        return f"gives {path}; fine-tuning gained nothing here that a share could be told of."
-    interval = f"95{formats.SPACE}%: {formats.percent_interval(scores.recovered.low, scores.recovered.high, 0)}"
-    share = f"**{formats.percent(scores.recovered.value, 0)}** ({interval}) of what fine-tuning gained"
-    return f"brings back {share} ({path})."
+        return f"{give} {path}. Fine-tuning did not improve on the base model, so there is no gain to recover."
+    interval = f"95%: {formats.percent_interval(scores.recovered.low, scores.recovered.high, 0)}"
+    share = f"**{formats.percent(scores.recovered.value, 0)}** of the gain ({interval})"
+    return f"{recover} {share}: {path}."
 
 
 def calibration(scores: Scores) -> str:
@@ -145,13 +143,13 @@ def calibration(scores: Scores) -> str:
     graft, tuned = (scores.states.get(s, {}).get("ece") for s in ("grafted", "finetuned"))
     if graft is None or tuned is None or graft.value is None or tuned.value is None:
         return ""
-    pair = f"ECE {formats.percent(graft.value)} against {formats.percent(tuned.value)}"
+    pair = f"ECE {formats.percent(graft.value)} vs {formats.percent(tuned.value)}"
     difference = scores.differences.get("ece")
     decided = verdict("ece", difference)
     if difference is None or decided == NO_DIFFERENCE:
-        return f"No difference in calibration to the fine-tuned model can be told on {_n(scores)} ({pair})."
+        return f"Calibration: {NO_DIFFERENCE} ({pair}, n = {formats.count(scores.n)})."
     change = metric_difference("ece", difference)
-    return f"Its confidence is **{decided} calibrated** than the fine-tuned model's ({pair}; difference {change})."
+    return f"**{decided.capitalize()} calibrated** than the fine-tuned model: {pair}, {change}."
 
 
 def calibration_line(scores: Scores) -> tuple[DifferenceVerdict, str] | None:
@@ -192,12 +190,13 @@ def region(kinds: pd.DataFrame, layers: pd.DataFrame) -> str:
     most = chosen.sort_values("selected", ascending=False, kind="stable").iloc[0]
     share = formats.percent(most["selected"] / int(chosen["selected"].sum()), 0)
     first = f"The module with the most is **{most['kind']}** ({share})"
-    return f"{_span(layers)}{first}; the densest is **{dense['kind']}** ({times(dense['enrichment'])})."
+    density = f"{times(dense['enrichment'])} the average density"
+    return f"{_span(layers)}{first}; the densest is **{dense['kind']}** ({density})."
 
 
 def times(enrichment: float) -> str:
-    """`3.2 ×`."""
-    return formats.number(enrichment, 1 if enrichment >= 0.95 else 2) + formats.SPACE + "×"
+    """`3.2×`."""
+    return formats.number(enrichment, 1 if enrichment >= 0.95 else 2) + "×"
 
 
 def tensor(row: pd.Series, rows: int, cols: int) -> str:
@@ -226,7 +225,7 @@ def sparsity_reads(points: pd.DataFrame, metric: str) -> str:
     most = int(points["seeds"].max()) if len(points) else 1
     over = f"over examples and up to {most} seeds" if most > 1 else "over examples (one seed)"
     return (
-        f"further left is a smaller region. Vertical lines are 95 % intervals, {over}. A localizer that chooses its "
+        f"further left is a smaller region. Vertical lines are 95% intervals, {over}. A localizer that chooses its "
         f"own size is shown as single marks, one a run. {plug_in_marks(metric)}Level lines need no region."
     )
 

@@ -90,7 +90,7 @@ def by_slice(table: pd.DataFrame, metric: str, theme: str) -> Exhibit:
         name="slices",
         title="Graft and fine-tuned model by slice",
         figure=forest(rows, metric, DIFFERENCE, "slice", theme=theme),
-        reads=f"each row is a part of the examples, their number in brackets; the line is the paired 95 % interval. "
+        reads=f"each row is a part of the examples, their number in brackets; the line is the paired 95% interval. "
         f"Rows that lose {words.title} by grafting are on top. Numbers are cut at their quartiles.",
         alt=f"{formats.counted(len(table), 'slice')} by {words.title}, graft less fine-tuned; first: {worst}.",
         table=table,

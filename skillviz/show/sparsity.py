@@ -100,7 +100,7 @@ def finding(curve: pd.DataFrame, own: Line) -> str:
 
 
 def _allowed(size: GainSize) -> str:
-    """`0.4 % to 3 %`: the sizes whose intervals hold the gain, open where they pass the sizes that were scored."""
+    """`0.4% to 3%`: the sizes whose intervals hold the gain, open where they pass the sizes that were scored."""
     if size.low == 0 and size.high == 0:
         return f"below {formats.share(size.smallest)}"
     low = f"below {formats.share(size.smallest)}" if size.low == 0 else formats.share(size.low)

@@ -36,7 +36,7 @@ def scores(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: st
         title=f"{metric_row(metric).heading} on {name}",
         figure=against_touched(points, metric, references=levels, recipes=RECIPE_WORDS, theme=theme),
         reads="one mark a method and size, a line where a method has several; further left touches fewer of the "
-        "graftable parameters. Vertical lines are 95 % intervals over examples and seeds; ECE has none at sizes "
+        "graftable parameters. Vertical lines are 95% intervals over examples and seeds; ECE has none at sizes "
         "without predictions.",
         alt=f"{metric_row(metric).title} on {name} by parameters touched: {touched_words(shown, metric)}.",
         table=shown,
@@ -110,7 +110,7 @@ def histogram(table: pd.DataFrame, task: str, theme: str) -> Exhibit:
 
 
 def label_of_state(row: Mapping[Any, Any]) -> str:
-    """`finetuned`, or `grafted 1 %`: a graft with the size of its region."""
+    """`finetuned`, or `grafted 1%`: a graft with the size of its region."""
     return f"{row['state']} {_size(row)}".rstrip()
 
 
@@ -124,7 +124,7 @@ def composition_by_layer(table: pd.DataFrame, task: str, localizer: str, variant
         name="study_layers",
         title=f"Where the regions of {task} lie, by layer",
         figure=shares_by_layer(rows, share_of="kind", theme=theme),
-        reads="each line is one kind of module and adds up to 100 %: in which layers its chosen entries lie. The line "
+        reads="each line is one kind of module and adds up to 100%: in which layers its chosen entries lie. The line "
         "of all kinds is the whole region. All mask seeds together.",
         alt=f"Share of the chosen entries by layer: {', '.join(phrases)}.",
         table=rows,
@@ -162,7 +162,7 @@ def settings(table: pd.DataFrame, task: str, metric: str, theme: str) -> Exhibit
     ends = (
         "smallest to the largest region of the mask seeds"
         if is_size
-        else "lowest to the highest end of the 95 % intervals over test examples of the mask seeds"
+        else "lowest to the highest end of the 95% intervals over test examples of the mask seeds"
     )
     title = "Size reached" if is_size else metric_row(metric).heading
     return Exhibit(

@@ -90,7 +90,7 @@ def sentence(graft: Grafted, record: RunRecord, split: str, is_run_region: bool)
     grafted = graft.scores["grafted"][metric]
     first = (
         f"On {sample} of the {split} set the graft has {metric_row(metric).title} "
-        f"**{metric_value(metric, grafted.value)}** (95{formats.SPACE}%: {metric_interval(metric, grafted)})"
+        f"**{metric_value(metric, grafted.value)}** (95%: {metric_interval(metric, grafted)})"
     )
     if is_run_region:
         return f"{first}: this is the run's own region."
@@ -124,7 +124,7 @@ def by_chance(curve: pd.DataFrame, metric: str, size: int, split: str) -> str:
         f"By chance: a random region of {formats.counted(int(row['size']), 'entry')} ({formats.share(row['share'])}) "
         f"has "
         f"{metric_row(metric).title} {metric_value(metric, row['value'])} "
-        f"(95{formats.SPACE}%: {metric_interval(metric, low_high)}) on the whole {split} set{seeds}."
+        f"(95%: {metric_interval(metric, low_high)}) on the whole {split} set{seeds}."
     )
 
 
@@ -174,7 +174,7 @@ def states(graft: Grafted, record: RunRecord, split: str, theme: str) -> Exhibit
         figure=state_comparison(
             table, wanted, references=measures.guesses(record, split, record.task.metric), theme=theme, height=620
         ),
-        reads="one mark a model, its line the 95 % interval over the examples of the sample. Grafted and complement "
+        reads="one mark a model, its line the 95% interval over the examples of the sample. Grafted and complement "
         "are those of the region built above. " + better_sides(wanted),
         alt=alt.overview(table),
         table=table,

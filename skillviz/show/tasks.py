@@ -13,8 +13,8 @@ from skillviz.show.overlap import READS, TITLES, alt
 def _ends(tasks: int, over: str) -> str:
     """Where the intervals are: below the numbers, or where there are too many tasks for that, in hover and table."""
     if tasks <= plots.FEW:
-        return f"; below each its 95 % interval over {over}."
-    return f"; the 95 % intervals over {over} are in the hover and in the table."
+        return f"; below each its 95% interval over {over}."
+    return f"; the 95% intervals over {over} are in the hover and in the table."
 
 
 @drawn_once
@@ -26,7 +26,7 @@ def overlap(table: pd.DataFrame, kind: str, order: tuple[str, ...], theme: str) 
         title=TITLES[kind],
         figure=plots.overlap_of_tasks(table, kind, order=order, theme=theme),
         reads=f"{READS[kind]}. Means over pairs of mask seeds{_ends(len(order), 'seeds')} On the diagonal, "
-        "two regions of one task found with different seeds: the most that could be expected. The colours end at the "
+        "two regions of one task found with different seeds: the most that could be expected. The colors end at the "
         "largest share here.",
         alt=alt(rows, kind, "row_task", "column_task"),
         table=rows.reset_index(drop=True),
@@ -44,10 +44,10 @@ def gain(table: pd.DataFrame, order: tuple[str, ...], theme: str) -> Exhibit:
     ]
     return Exhibit(
         name="tasks_gain",
-        title="What a region gives each task",
+        title="Gain of each task's graft on every task",
         figure=plots.gain_of_regions(table, order=order, theme=theme),
-        reads="each row is a region grafted onto the pre-trained model, each column a task it is asked: 0 % is the "
-        "pre-trained, 100 % the multi-task model (one model, fine-tuned on all of these tasks). Bold: the region was "
+        reads="each row is a region grafted onto the pre-trained model, each column a task it is scored on: 0% is the "
+        "pre-trained, 100% the multi-task model (one model, fine-tuned on all of these tasks). Bold: the region was "
         f"found for this task. Means over mask seeds{_ends(len(order), 'test examples and mask seeds')}",
         alt=f"Relative gain. {'; '.join(phrases)}.",
         table=table.reset_index(drop=True),
@@ -65,8 +65,8 @@ def union(table: pd.DataFrame, chosen: tuple[str, ...], theme: str) -> Exhibit:
         name="tasks_union",
         title="What their union gives" if len(chosen) > 1 else "What this region gives",
         figure=plots.union_gain(table, theme=theme),
-        reads=f"{what}, on every task; beside it the task's own region alone. 0 % "
-        "is the pre-trained, 100 % the multi-task model. Lines are 95 % intervals over test examples and mask seeds.",
+        reads=f"{what}, on every task; beside it the task's own region alone. 0% "
+        "is the pre-trained, 100% the multi-task model. Lines are 95% intervals over test examples and mask seeds.",
         alt=f"Relative gain of {what}. {'; '.join(phrases)}.",
         table=table.reset_index(drop=True),
         words=("union", "purified", "gain"),
@@ -79,11 +79,11 @@ def stability(table: pd.DataFrame, theme: str) -> Exhibit:
     phrases = [f"{row['task']}, {row['source']}: {formats.percent(row['iou'])}" for row in table.to_dict("records")]
     return Exhibit(
         name="tasks_stability",
-        title="How steady is a region?",
+        title="Stability across seeds",
         figure=plots.stability_of_regions(table, theme=theme),
-        reads="the IoU of two regions of one task that differ in what is named; the tick is what "
-        "random regions with as many entries in each tensor share, its line the range of 95 % of them. "
-        "Lines are 95 % jackknife intervals over the regions. Bootstrap samples are drawn from the training data with "
+        reads="the IoU of two regions of one task, found with other seeds or other examples; the tick is what "
+        "random regions with as many entries in each tensor share, its line the range of 95% of them. "
+        "Lines are 95% jackknife intervals over the regions. Bootstrap samples are drawn from the training data with "
         "replacement and searched by the quick linearized localizer; two of them share two fifths of their draws, so "
         "their regions agree more than those of two data sets would.",
         alt=f"Stability of regions, IoU. {'; '.join(phrases)}.",

@@ -70,7 +70,7 @@ def sizes(
             height=height,
         ),
         reads=f"further left is a smaller region. The markers of {stored} are stored scores; the green one is the "
-        "slider's size. Vertical lines are 95 % intervals over sentences.",
+        "slider's size. Vertical lines are 95% intervals over sentences.",
         alt=f"At {formats.share(size / (record.d or 1))}: {value}. {alt.sparsity(points, metric)}",
         table=points,
         words=("size", "chance"),

@@ -110,7 +110,7 @@ def states(scores: Mapping[str, Scores], levels: Mapping[str, Mapping[str, float
         name="zeroshot",
         title=f"{metric_row(metric).heading} by task",
         figure=zero_shot(shown, list(scores), metric, references=levels, theme=theme),
-        reads="one band a task, the run's own at the top; one mark a model, its line the 95 % interval over examples. "
+        reads="one band a task, the run's own at the top; one mark a model, its line the 95% interval over examples. "
         f"Nothing was trained on the other tasks. {scaled if is_scaled else ''}".strip(),
         alt=states_alt(shown[shown["metric"] == metric], metric),
         table=table,

@@ -24,7 +24,7 @@ class _Record(BaseModel):
 
 
 class Share(_Record):
-    """An accuracy on a test split, with its 95 % interval (Wilson)."""
+    """An accuracy on a test split, with its 95% interval (Wilson)."""
 
     value: float
     low: float

@@ -42,7 +42,7 @@ def estimate(metric: str, value: Estimate | None, *, title: str = "", helps: boo
             help=help,
         )
         if value is not None and value.value is not None:
-            st.caption(f"95{formats.SPACE}%: {metric_interval(metric, value)}")
+            st.caption(f"95%: {metric_interval(metric, value)}")
 
 
 def evidence(record: RunRecord, scores: Scores) -> None:
@@ -62,7 +62,7 @@ def evidence(record: RunRecord, scores: Scores) -> None:
             help=about("complement"),
         )
         if complement is not None and complement.value is not None:
-            st.caption(f"95{formats.SPACE}%: {metric_interval(metric, complement)}; fine-tuned without the region")
+            st.caption(f"95%: {metric_interval(metric, complement)}; fine-tuned without the region")
 
 
 def one_step(record: RunRecord, loss: float) -> None:

@@ -36,7 +36,7 @@ def test_the_sizes_of_a_curve_worked_by_hand() -> None:
     assert restored is not None and lost is not None
     assert restored.share == pytest.approx(0.001 * 10**0.25)  # a quarter of the decade from 0.4 to 0.8
     assert (restored.low, restored.high) == (pytest.approx(0.001), pytest.approx(0.001 * 10**0.5))
-    assert lost.share == pytest.approx(0.01 * 10 ** (1 / 3))  # lost: 0.3 at 1 %, 0.9 at 10 %
+    assert lost.share == pytest.approx(0.01 * 10 ** (1 / 3))  # lost: 0.3 at 1%, 0.9 at 10%
     assert (lost.low, lost.high) == (pytest.approx(0.01 * 10 ** (1 / 6)), pytest.approx(0.01 * 10**0.5))
     said = necessity_finding(restored, lost)
     assert said.startswith("Grafting **0.18") and "Removal takes more" in said

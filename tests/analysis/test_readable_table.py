@@ -75,7 +75,7 @@ def test_a_second_table_in_a_pipe_stands_under_its_title(capsys: pytest.CaptureF
 def test_what_is_read_first_stands_in_the_table_and_the_rest_above() -> None:
     found = readable(scores())
     assert found.headings == (
-        "method", "region size, entries", "region size, %", "metric", "mean (95 %)", "seeds"
+        "method", "region size, entries", "region size, %", "metric", "mean (95%)", "seeds"
     )  # fmt: skip
     assert found.rows == (
         ("graft", "106,467", "1", "accuracy, %", "82.5 (79.3–85.3)", "3"),
@@ -137,9 +137,9 @@ def test_square_brackets_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_emitters_write_the_same_cells() -> None:
     table = readable(pd.DataFrame({"task": ["a_b", "c<d>|e"], "mean": [0.825, 0.5], "low": [0.79, 0.4], "high": 0.9}))
-    assert table.headings == ("task", "mean, % (95 %)")
+    assert table.headings == ("task", "mean, % (95%)")
     assert markdown(table).splitlines() == [
-        "| task | mean, % (95 %) |", "| --- | --- |", "| a_b | 82.5 (79.0–90.0) |", "| c<d>\\|e | 50.0 (40.0–90.0) |"
+        "| task | mean, % (95%) |", "| --- | --- |", "| a_b | 82.5 (79.0–90.0) |", "| c<d>\\|e | 50.0 (40.0–90.0) |"
     ]  # fmt: skip
     written = html(table, "T & U")
     assert "<caption>T &amp; U</caption>" in written and '<th scope="row">c&lt;d&gt;|e</th>' in written

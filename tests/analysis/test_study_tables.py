@@ -302,7 +302,7 @@ def ladder(*checked: float, tested: tuple[float, ...] = (0.6, 0.7, 0.8)) -> list
 
 
 def test_the_size_is_chosen_on_validation_and_told_on_test() -> None:
-    """95 % of 0.5 to 0.9 is 0.88: the second size has it on validation, whatever it has on test."""
+    """95% of 0.5 to 0.9 is 0.88: the second size has it on validation, whatever it has on test."""
     row = row_of(recovered(ladder(0.7, 0.885, 0.9)), localizer="stagewise")
     assert row["size"] == 100 and row["reached"] and row["reached_on"] == "validation"
     assert (row["value"], row["accuracy"], row["value_ft"]) == pytest.approx((0.7, 0.7, 0.9))

@@ -70,7 +70,7 @@ def test_the_table_speaks_of_every_state(localized):
         "complement",
         "accuracy, %",
         "ECE, %",
-        "95 % intervals",
+        "95% intervals",
         "test, n =",
     ):
         assert words in out

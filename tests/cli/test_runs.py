@@ -27,7 +27,7 @@ def store(localized: tuple[Path, object], user_runs: Path) -> tuple[Path, str]:
 def test_list_says_task_method_size_and_metrics(store):
     said = call("runs", "list", "--json")
     assert said.code == 0
-    for words in (store[1], "tiny", "stagewise", "444", "10\u00a0%"):
+    for words in (store[1], "tiny", "stagewise", "444", "10%"):
         assert words in said.out
     assert [r["run_id"] for r in said.json["runs"]][0] == store[1]
 

@@ -165,7 +165,7 @@ def coverage(heat: float, repetitions: int = 300, n: int = 300) -> tuple[float, 
 
 @pytest.mark.parametrize("heat", [0.0, 0.03, 0.12])
 def test_the_interval_covers(heat: float) -> None:
-    """300 samples: a coverage of 95 % comes out below 92 % in one of 100 cases; the seed is fixed."""
+    """300 samples: a coverage of 95% comes out below 92% in one of 100 cases; the seed is fixed."""
     holds, debiased, plug_in = coverage(heat)
     assert holds >= 0.93
     assert abs(debiased) < max(0.4 * plug_in, 0.014), "less biased than the plug-in, where that is biased at all"
@@ -181,7 +181,7 @@ def test_a_planted_error_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_the_test_has_its_size_and_power(norm: str) -> None:
     rejected = [calibration_test(*model(150, seed=s), norm=norm, draws=99, seed=s).p_value <= 0.05 for s in range(400)]
-    assert 0.02 < np.mean(rejected) < 0.085  # 5 % of 400, three standard errors
+    assert 0.02 < np.mean(rejected) < 0.085  # 5% of 400, three standard errors
     assert calibration_test(*model(600, heat=2.0), norm=norm).p_value < 0.01
     again = [calibration_test(*model(150), seed=3) for _ in range(2)]
     assert again[0] == again[1] and again[0].statistic == pytest.approx(slow.ece(*model(150), 15), rel=1e-9)

@@ -244,7 +244,7 @@ def test_tango_by_hand_and_for_arrays() -> None:
 
 @pytest.mark.parametrize("differ", [1, 2, 3, 5, 12])
 def test_the_paired_interval_covers_where_few_predictions_differ(differ: int) -> None:
-    """4,000 samples of 300: one standard error is 0.3 %; the percentile bootstrap covers 50 to 92 %."""
+    """4,000 samples of 300: one standard error is 0.3%; the percentile bootstrap covers 50 to 92%."""
     random, n = np.random.default_rng(differ), 300
     counts = random.multinomial(n, [0.7 * differ / n, 0.3 * differ / n, 1 - differ / n], 4000)
     low, high = intervals.tango(counts[:, 0], counts[:, 1], n)

@@ -64,7 +64,7 @@ def test_chance_by_hand() -> None:
     chance = overlap.matched_chance
     assert chance([(two, five)]).mean == pytest.approx(2 / 12) and chance([(five, two)]).mean == pytest.approx(5 / 12)
     assert chance([(far, two)]) == (0, 0, 0) and chance([(far, far)]).mean == pytest.approx((1 / 3 + 1 / 10) / 2)
-    assert chance([(two, five)])[1:] == (0, 2 / 5), "0, 1 or 2 of 5 entries: 32, 53 and 15 % of the draws"
+    assert chance([(two, five)])[1:] == (0, 2 / 5), "0, 1 or 2 of 5 entries: 32, 53 and 15% of the draws"
     assert np.isnan(chance([(two, none)])).all() and chance([(none, two)]).mean == 0 and np.isnan(chance([])).all()
     iou = chance([(two, five)], "iou")
     assert iou == chance([(five, two)], "iou") and iou.mean == pytest.approx(slow.mean_iou(2, 5, 12), rel=1e-12)

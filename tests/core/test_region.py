@@ -109,7 +109,7 @@ def test_ends_and_shares() -> None:
     assert (empty.share, full.share) == (0.0, 1.0)
     assert full.complement() == empty and empty.complement() == full
     assert isnan(full.overlap(empty)) and empty.overlap(full) == 0
-    assert repr(Region.from_flat(np.array([3]), SHAPES)) == f"Region(1 of {D} entries, {100 / D:.4g} %)"
+    assert repr(Region.from_flat(np.array([3]), SHAPES)) == f"Region(1 of {D} entries, {100 / D:.4g}%)"
 
 
 def test_parameters_keep_the_models_order_and_empty_ones_are_left_out() -> None:

@@ -82,7 +82,7 @@ def test_classes_are_balanced_and_the_noise_is_as_said(name: str, rows: dict[str
     told = Counter(row.label for row in every)
     assert min(told.values()) > 0.9 * len(every) / len(told)
     noise = sum(row.label != row.meant for row in every) / len(every)
-    assert 0.04 < noise < 0.085  # 6 %, within three standard errors of the smallest task
+    assert 0.04 < noise < 0.085  # 6%, within three standard errors of the smallest task
     torn = sum(row.torn for row in every) / len(every)
     assert (0.02 < torn < 0.06) if world.task(name).torn else torn == 0
 

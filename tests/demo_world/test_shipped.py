@@ -112,7 +112,7 @@ def test_members_are_the_ones_that_the_runs_are_of(world: World, store: Store) -
 
 
 def test_a_model_of_few_examples_shows_the_effect(world: World, store: Store) -> None:
-    """What it is there for: 1 % of the parameters, better calibrated, where top movement and a random region fail."""
+    """What it is there for: 1% of the parameters, better calibrated, where top movement and a random region fail."""
     records = {name: store.open(name).record for name in world.runs}
     few = [record for record in records.values() if record.spec.k_shot]
     assert {record.spec.localizer for record in few} == {"stagewise", "movement", "random"}

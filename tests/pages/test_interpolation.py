@@ -39,7 +39,7 @@ def test_the_numbers_follow_the_slider_from_the_stored_grid(ids: dict[str, str])
     is_at = (grid["path"] == "wise-ft") & (grid["alpha"] == 0.1) & (grid["metric"] == "accuracy")
     wanted = grid[is_at].set_index("dataset")["value"]
     shown = [value.replace("\N{NO-BREAK SPACE}", " ") for value in numbers(test)]
-    assert shown[0] == f"{100 * wanted['sst2']:.1f} %" and shown[a_dataset] == f"{100 * wanted['imdb']:.1f} %"
+    assert shown[0] == f"{100 * wanted['sst2']:.1f}%" and shown[a_dataset] == f"{100 * wanted['imdb']:.1f}%"
 
 
 def test_the_slider_stops_at_stored_points_alone(ids: dict[str, str]) -> None:
@@ -47,8 +47,8 @@ def test_the_slider_stops_at_stored_points_alone(ids: dict[str, str]) -> None:
     assert not test.exception and len(test.warning) == 0
     assert test.select_slider(key="control.alpha").options == [str(percent) for percent in range(0, 101, 10)]
     assert "alpha" not in test.query_params, "33 is no stored point"
-    assert sources(test)[0] == "Stored: at 50 % of the way on WiSE-FT."
-    assert sources(test)[1].startswith("Stored: at 50 % of the way on WiSE-Graft (region of")
+    assert sources(test)[0] == "Stored: at 50% of the way on WiSE-FT."
+    assert sources(test)[1].startswith("Stored: at 50% of the way on WiSE-Graft (region of")
     assert json.loads(charts(test)[2].proto.spec)["layout"]["yaxis"]["title"]["text"].startswith("ECE on<br>sst2")
     again = opened("interpolation", **{key: value[0] if isinstance(value, list) else value
                                        for key, value in test.query_params.items()})  # fmt: skip

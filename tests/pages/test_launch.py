@@ -110,7 +110,7 @@ def test_a_pair_that_fits_shows_time_memory_and_the_command(small: Path) -> None
     test = opened(**chosen(small, seeds="3"))
     text = said(test)
     assert "The two fit: 4,448 graftable parameters in 2 layers" in text and not test.error
-    assert "**222 (5\N{NO-BREAK SPACE}%)** of 4,448" in text and "task *tiny*" in text
+    assert "**222 (5%)** of 4,448" in text and "task *tiny*" in text
     assert "of memory of" in text and "rough: nothing has been measured here yet" in text
     differences = test.table[0].value.set_index("Aspect")["Here"]
     assert differences["Training examples"] == "all 64" and "Localizer" in differences
@@ -315,7 +315,7 @@ def test_the_demo_worlds_pairs_come_first_with_their_own_task(world: None, paper
     test = opened()
     assert "The two fit" in said(test) and not button(test, "Start").disabled
     assert [field.label for field in fields(test) if not field.help] == []
-    assert "Accuracy on its own task: 50.0\N{NO-BREAK SPACE}% (95" in said(test)
+    assert "Accuracy on its own task: 50.0% (95" in said(test)
     assert box(test, "Region sizes").value == ["3%"], "small models need a larger share"
     assert box(test, "Task").value == "films"
     box(test, "Pair").select("of-gadgets").run()

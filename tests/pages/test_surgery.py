@@ -64,7 +64,7 @@ def test_it_begins_with_the_runs_own_region(ids: dict[str, str]) -> None:
     test = opened(run=ids["movement"])
     assert expression(test) == {"run": ids["movement"]}
     assert "**65 entries**" in words_of(test)
-    assert metric(test, "Held of this run's region") == "100.0\N{NO-BREAK SPACE}%"
+    assert metric(test, "Held of this run's region") == "100.0%"
     assert button(test, "Undo").disabled and button(test, "Save as a run").disabled
     assert button(test, "Back to the run's own region").disabled
 
@@ -131,7 +131,7 @@ def test_one_stored_region_without_another(ids: dict[str, str], made: tuple[Path
     assert expression(test) == {"difference": [{"run": ids["stagewise1"]}, {"run": ids["stagewise0"]}]}
     one, other = (Store(made[0]).open(ids[name]).region() for name in ("stagewise0", "stagewise1"))
     assert metric(test, "Entries") == str((other - one).size) and 0 < (other - one).size <= 65
-    assert metric(test, "Held of this run's region") == "0.0\N{NO-BREAK SPACE}%"
+    assert metric(test, "Held of this run's region") == "0.0%"
     again = opened(run=ids["stagewise0"], recipe=test.query_params["recipe"])
     assert expression(again) == expression(test) and field(again, "selectbox", "how").value == "stored"
     assert not test.exception and not again.exception
@@ -253,7 +253,7 @@ def alive(lived: Path, user_runs: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def accuracy(run: Run, state: str) -> str:
     _, labels, logits = run.logits(state, "test")
-    return f"{100 * float(np.mean(logits.argmax(1) == labels)):.1f}\N{NO-BREAK SPACE}%"
+    return f"{100 * float(np.mean(logits.argmax(1) == labels)):.1f}%"
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ def test_maps_sentences_and_notes(study: Path) -> None:
     assert not test.exception and not test.error and len(charts(test)) == 4
     said = words(test)
     assert "Related tasks share more" in said and "of the multi-task model's gain on its own task" in said
-    assert "The union of film-sentiment and gadget-sentiment brings back" in said
+    assert "The union of film-sentiment and gadget-sentiment recovers" in said
     assert len([e for e in test.expander if e.label == "Table"]) == 4
     assert all(chart.proto.alt for chart in charts(test))
 
@@ -39,7 +39,7 @@ def test_choices_stand_in_the_address(study: Path) -> None:
     test = opened("tasks", kind="iou", regions="purified", union="news-inference~news-topic")
     assert test.query_params["kind"] == "iou" and test.query_params["union"] == "news-inference~news-topic"
     assert "(purified)" in json.dumps(figure(test, 1)["layout"]["yaxis"]["ticktext"])
-    assert "The union of news-inference and news-topic brings back" in words(test)
+    assert "The union of news-inference and news-topic recovers" in words(test)
 
 
 def test_tasks_of_one_family_stand_together(empty: Path) -> None:
@@ -52,13 +52,13 @@ def test_tasks_of_one_family_stand_together(empty: Path) -> None:
 
 def test_no_task_chosen_asks_for_one(study: Path) -> None:
     test = opened("tasks", union="none")
-    assert not test.exception and "Choose one task or more" in words(test) and len(charts(test)) == 3
+    assert not test.exception and "Choose one or more tasks" in words(test) and len(charts(test)) == 3
 
 
 def test_the_region_of_one_task_stands_beside_the_others_own(study: Path) -> None:
     test = opened("tasks", union="film-sentiment")
-    assert not test.exception and "The region of film-sentiment brings back" in words(test)
-    assert "of tasks outside it" in words(test)
+    assert not test.exception and "The region of film-sentiment recovers" in words(test)
+    assert "outside it" in words(test)
 
 
 def test_a_union_that_is_not_stored_says_what_makes_it(study: Path) -> None:
@@ -106,5 +106,5 @@ def test_tasks_without_a_gain_are_left_out_and_named(study: Path) -> None:
     columns = figure(test, 1)["layout"]["xaxis"]["ticktext"]
     assert len(columns) == 3 and not any("film" in name for name in columns)
     assert any("film" in name for name in figure(test, 1)["layout"]["yaxis"]["ticktext"]), "its region gives others"
-    assert "The union of film-sentiment and gadget-sentiment brings back **" in said
+    assert "The union of film-sentiment and gadget-sentiment recovers **" in said
     assert not any("film" in name for name in figure(test, 2)["layout"]["yaxis"]["ticktext"])

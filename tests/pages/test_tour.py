@@ -261,7 +261,7 @@ def test_every_live_control_asks_the_models(demo: Run) -> None:
         test.query_params["step"] = str(step)
         test.run()
         getattr(test, f"select_{choose}")[0].set_value(35).run()
-        assert not test.warning and "Computed live: at 35 % of the way" in said(test), said(test)
+        assert not test.warning and "Computed live: at 35% of the way" in said(test), said(test)
     test.query_params["step"] = "3"
     test.run()
     sizes = test.select_slider[0].options

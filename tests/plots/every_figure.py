@@ -55,7 +55,7 @@ FIGURES: dict[str, tuple[Draw, Callable[[], pd.DataFrame], dict[str, Any]]] = {
     "named_by_size": (
         sparsity.metric_by_size,
         lambda: by_size(frames.curve(), "accuracy"),
-        {"references": frames.REFERENCES, "direct": True, "crossing": (0.002, "95 %<br>of the gain<br>at 0.2 %")},
+        {"references": frames.REFERENCES, "direct": True, "crossing": (0.002, "95%<br>of the gain<br>at 0.2%")},
     ),
     "nll_by_size": (
         sparsity.metric_by_size,

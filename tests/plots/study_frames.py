@@ -60,7 +60,7 @@ def published() -> pd.DataFrame:
 
 
 def settings() -> pd.DataFrame:
-    """A learned mask at three rates by steps and bias, and two searches that are told 3 %, by steps and batch."""
+    """A learned mask at three rates by steps and bias, and two searches that are told 3%, by steps and batch."""
     made = []
 
     def add(search: str, lr: float, steps: float, bias: float, batch: float, share: float) -> None:

@@ -21,7 +21,7 @@ from tests.plots import frames
 
 
 def two_bins() -> pd.DataFrame:
-    """Two filled bins by hand: 30 of 60 % sure and 40 % right, 10 of 90 % sure and all right; and an empty one."""
+    """Two filled bins by hand: 30 of 60% sure and 40% right, 10 of 90% sure and all right; and an empty one."""
     nan = float("nan")
     table = pd.DataFrame({"bin": [0, 1, 2], "lower": [0.0, 0.5, 0.75], "upper": [0.5, 0.75, 1.0], "count": [0, 30, 10]})
     table = table.assign(
@@ -47,8 +47,8 @@ def test_bars_are_shares_of_the_examples_and_the_hatched_part_is_wrong() -> None
     assert list(every.y) == [0, 75, 25] and list(wrong.y) == pytest.approx([0, 45, 0])
     assert wrong.marker.pattern.shape == "/" and not every.marker.pattern.shape
     assert figure.layout.barmode == "overlay"  # stacked, the two would add up to more than all
-    assert titles(figure) == ["grafted<br>45.0 % wrong"]
-    assert "30 of 40 examples (75.0 %)<br>18 of them wrong" in every.hovertext[1]
+    assert titles(figure) == ["grafted<br>45.0% wrong"]
+    assert "30 of 40 examples (75.0%)<br>18 of them wrong" in every.hovertext[1]
 
 
 def test_without_accuracies_nothing_is_called_wrong() -> None:
@@ -125,7 +125,7 @@ def test_the_title_has_the_ece_of_the_bins(logits: np.ndarray, labels: np.ndarra
 def test_the_hover_says_which_way_it_errs() -> None:
     bars = drawn(reliability_diagram(two_bins()), "grafted")
     assert "20.0 points over-confident" in bars.hovertext[0] and "10.0 points under-confident" in bars.hovertext[1]
-    assert "n = 30" in bars.hovertext[0] and "(95 %: 25.0 to 58.0)" in bars.hovertext[0]
+    assert "n = 30" in bars.hovertext[0] and "(95%: 25.0–58.0)" in bars.hovertext[0]
 
 
 def test_the_diagonal_is_where_accuracy_is_confidence() -> None:

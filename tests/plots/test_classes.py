@@ -22,7 +22,7 @@ def test_a_cell_holds_its_count_and_the_share_of_the_true_class() -> None:
     assert dict(zip(zip(numbers.y, numbers.x, strict=True), numbers.text, strict=True)) == {
         (0, 0): "3", (0, 1): "1", (1, 0): "1", (1, 1): "1"
     }  # fmt: skip
-    assert cells.customdata[0][1] == "<b>negative</b><br>1 taken for positive (25.0 % of the class)"
+    assert cells.customdata[0][1] == "<b>negative</b><br>1 taken for positive (25.0% of the class)"
 
 
 def test_what_is_right_is_framed() -> None:

@@ -25,7 +25,9 @@ def test_each_line_begins_with_its_task_s_own_stage() -> None:
     assert [len(trace.x) for trace in naive] == [3, 2, 1]
     assert list(naive[0].y) == pytest.approx([90, 82, 74])
     assert naive[0].error_y.array[0] == pytest.approx(2) and naive[0].line.dash != "solid"
-    assert [trace.showlegend for trace in naive] == [True, False, False]
+    names = [note for note in figure.layout.annotations if note.name == "line"]
+    assert [note.text.replace("<br>", " ") for note in names] == [t.name for t in figure.data if t.xaxis == "x3"]
+    assert not figure.layout.showlegend
 
 
 def test_a_model_of_its_own_and_the_pretrained_one_are_levels() -> None:

@@ -58,7 +58,7 @@ def test_chance_is_drawn_on_both_axes_and_named_once() -> None:
     figure = drawn()
     assert [(s.x0, s.y0) for s in figure.layout.shapes if s.x0 == s.x1] == [(50, 0)]
     assert [s.y0 for s in figure.layout.shapes if s.y0 == s.y1] == [50]
-    assert len(traces(figure, "chance 50.0\xa0%")) == 1
+    assert len(traces(figure, "chance 50.0%")) == 1
 
 
 def test_a_level_far_off_does_not_press_the_points_into_a_corner() -> None:

@@ -33,7 +33,7 @@ def test_a_cell_has_its_share_and_what_chance_would_give() -> None:
         "100.0",
     ]
     assert drawn.hovertext[0][1].replace("\xa0", " ") == (
-        "of B's entries, 25.0 % are in A too<br>by chance: 0.05 % (95 %: 0.0 % to 0.12 %)"
+        "of B's entries, 25.0% are in A too<br>by chance: 0.05% (95%: 0.0–0.12%)"
     )
     assert drawn.hovertext[1][1].endswith("by chance: n/a")
 
@@ -81,7 +81,7 @@ def test_many_regions_leave_chance_to_the_hover() -> None:
     names = [f"task_{number}" for number in range(FEW + 1)]
     rows = [(a, b, 0.256, 0.1, 0.05, 0.2) for a in names for b in names]
     figure = overlap_map(pd.DataFrame(rows, columns=list(COLUMNS)))
-    assert set(figure.data[1].text) == {"26"} and "by chance: 10.0\xa0%" in figure.data[0].hovertext[0][0]
+    assert set(figure.data[1].text) == {"26"} and "by chance: 10.0%" in figure.data[0].hovertext[0][0]
 
 
 def test_an_unknown_kind_is_named() -> None:

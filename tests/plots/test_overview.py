@@ -21,7 +21,7 @@ def test_intervals_reach_from_low_to_high() -> None:
     dot = next(t for t in state_comparison(frames.scores()).data if t.name == "fine-tuned")
     assert dot.x[0] + dot.error_x.array[0] == pytest.approx(88.0)
     assert dot.x[0] - dot.error_x.arrayminus[0] == pytest.approx(84.8)
-    assert "86.4\xa0% accuracy" in dot.hovertext[0] and "84.8\xa0% to 88.0\xa0%" in dot.hovertext[0]
+    assert "86.4% accuracy" in dot.hovertext[0] and "84.8–88.0" in dot.hovertext[0]
 
 
 def test_the_states_keep_their_order_from_top_to_bottom() -> None:
@@ -40,7 +40,7 @@ def test_chance_stands_in_the_first_panel_and_in_the_legend() -> None:
     figure = state_comparison(frames.scores(), references={"chance": 0.5, "majority": 0.62})
     assert [(s.x0, s.xref) for s in figure.layout.shapes] == [(50, "x"), (62, "x")]
     shown = [t.name for t in figure.data if t.showlegend is not False]
-    assert shown == ["chance 50.0\xa0%", "majority 62.0\xa0%"]
+    assert shown == ["chance 50.0%", "majority 62.0%"]
     assert next(figure.select_xaxes()).range[0] < 50
 
 

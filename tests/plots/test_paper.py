@@ -33,7 +33,7 @@ def test_a_published_bracket_is_told_as_a_deviation_and_its_absence_too() -> Non
     figure = beside(frames.published(), ["SST-2", "QNLI to MNLI (0/1)"])
     printed = next(t for t in figure.data if t.name == "graft, published")
     assert "standard deviation" in printed.hovertext[0] and "no deviation is printed" in printed.hovertext[1]
-    assert "95 %" in next(t for t in figure.data if t.name == "graft, here").hovertext[0]
+    assert "95%" in next(t for t in figure.data if t.name == "graft, here").hovertext[0]
 
 
 def test_the_axis_of_a_share_ends_where_shares_do() -> None:

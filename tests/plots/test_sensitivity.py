@@ -41,7 +41,7 @@ def test_sizes_are_on_a_log_axis_with_their_ends_and_scores_are_not() -> None:
     assert figure.data[0].error_y.array[0] == pytest.approx(100 * (row["high"] - row["value"]))
     low, high = figure.layout.yaxis.range
     assert figure.layout.yaxis.type == "log" and low < np.log10(100 * row["value"]) < high
-    assert "0.016\xa0%" in figure.data[0].hovertext[0] and "rate 10<sup>6</sup>" in figure.data[0].hovertext[0]
+    assert "0.016%" in figure.data[0].hovertext[0] and "rate 10<sup>6</sup>" in figure.data[0].hovertext[0]
     scores = by_setting(frames.settings(), "accuracy")
     assert scores.layout.yaxis.type is None and scores.layout.yaxis.title.text == "accuracy, %"
 

@@ -12,8 +12,8 @@ import pytest
 
 from skillviz.analysis.size_curve import by_size
 from skillviz.core.metrics import metric_row
-from skillviz.plots.references import LABEL_PIXELS, LEAST_PLOT
-from skillviz.plots.sparsity import NAME_PIXELS, metric_by_size
+from skillviz.plots.references import LABEL_PIXELS, LEAST_PLOT, NAME_PIXELS
+from skillviz.plots.sparsity import metric_by_size
 from skillviz.plots.theme import LOCALIZERS, STATES
 from tests.plots import frames
 from tests.plots.frames import rows
@@ -58,7 +58,7 @@ def test_the_hover_says_the_true_size_seeds_and_what_the_interval_is_over() -> N
         next(t for t in figure.data if t.name == "top movement").hovertext[1],
     )
     assert (
-        "10,646 entries = 0.1\xa0%" in stagewise and "3 seeds" in stagewise and "over examples and seeds" in stagewise
+        "10,646 entries = 0.1%" in stagewise and "3 seeds" in stagewise and "over examples and seeds" in stagewise
     )
     assert "1 seed" in movement and "over examples" in movement
 

@@ -28,7 +28,7 @@ def test_a_cell_has_its_share_its_interval_and_chance_in_the_hover() -> None:
     ends = f"{100 * row['low']:.0f}\N{EN DASH}{100 * row['high']:.0f}"
     assert numbers.text[1] == f"{100 * row['value']:.1f}<br>{tasks_interval(ends)}"
     assert (
-        "by chance: 1\xa0% (95\xa0%: 0.5\xa0% to 2\xa0%)" in cells.hovertext[0][1]
+        "by chance: 1% (95%: 0.5–2%)" in cells.hovertext[0][1]
         and f"of the entries of {TWO}'s region" in cells.hovertext[0][1]
     )
     assert "other mask seeds" in cells.hovertext[0][0]

@@ -50,7 +50,7 @@ def test_a_difference_has_its_sign_its_unit_and_its_interval() -> None:
     dots = trace(figure, "graft − fine-tuned, paired")
     assert list(dots.x) == pytest.approx([-3, 1, 5])
     assert dots.hovertext[0].endswith("no interval") and "+1.0 points" in dots.hovertext[1]
-    assert "-1.0 to +3.5 points" in dots.hovertext[1]
+    assert "−1.0 to 3.5" in dots.hovertext[1]
     assert figure.layout.xaxis.title.text == "accuracy: graft − fine-tuned, points"
     assert any(shape.x0 == 0 for shape in figure.layout.shapes)
     nats = graft_minus_finetuned(differences().assign(metric="nll"), NAMES, "nll")

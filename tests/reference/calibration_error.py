@@ -18,7 +18,7 @@ def beyond(x):
 
 
 def wilson(hits, count):
-    """Wilson's score interval of a share, 95 %."""
+    """Wilson's score interval of a share, 95%."""
     share, z2 = hits / count, NORMAL**2
     center = (share + z2 / (2 * count)) / (1 + z2 / count)
     half = NORMAL * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2)) / (1 + z2 / count)

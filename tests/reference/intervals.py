@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-Z = 1.959963984540054  # 97.5 % of the normal distribution
+Z = 1.959963984540054  # 97.5% of the normal distribution
 
 
 def wilson(successes, n):

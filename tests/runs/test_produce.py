@@ -108,7 +108,7 @@ def test_movement_summaries_by_hand(first: Run, session: Session) -> None:
     chosen = first.region().indices.get(row["parameter"], np.empty(0, dtype=np.int64))
     assert row["movement_l2_selected"] == pytest.approx(float(moved[torch.from_numpy(chosen)].norm()), rel=1e-12)
     held, whole = (float((first.layers()[c] ** 2).sum()) for c in ("movement_l2_selected", "movement_l2"))
-    assert 0.05 < held / whole <= 1  # the top 5 % of the entries hold more than 5 % of the movement
+    assert 0.05 < held / whole <= 1  # the top 5% of the entries hold more than 5% of the movement
 
 
 @pytest.mark.parametrize("name", ["stagewise", "random"])

@@ -11,7 +11,7 @@ from skillviz.show import alt
 def test_the_comparison_is_read_out() -> None:
     states = pd.DataFrame({"state": ["grafted", "temperature"], "metric": ["accuracy", "nll"], "value": [0.801, 0.43]})
     said = alt.overview(states).replace(SPACE, " ")
-    assert said == "Models side by side. grafted accuracy 80.1 %; temperature-scaled NLL 0.430."
+    assert said == "Models side by side. grafted accuracy 80.1%; temperature-scaled NLL 0.430."
 
 
 def test_the_search_is_told_by_its_ends() -> None:
@@ -27,7 +27,7 @@ def test_the_largest_cells_of_a_view_come_first() -> None:
         {"layer": [0, 1, pd.NA], "kind": ["value", "key", "other"], "enrichment": [0.5, 3.0, 0.0], "held": [0.0, 0, 0]}
     ).astype({"layer": "Int64"})
     said = alt.region_map(cells, "density").replace(SPACE, " ")
-    assert said.endswith("densest: layer 1 key 3.0 ×, layer 0 value 0.50 ×.")
+    assert said.endswith("densest: layer 1 key 3.0×, layer 0 value 0.50×.")
     assert alt.region_map(cells, "movement").endswith("nothing to show.")
 
 
@@ -45,4 +45,4 @@ def test_a_localizer_with_one_size_is_not_told_twice() -> None:
         {"localizer": ["a", "b", "b"], "share": [0.001, 0.001, 0.01], "value": [0.8, 0.7, 0.75]}
     ).assign(settings="")
     said = alt.sparsity(points, "accuracy").replace(SPACE, " ")
-    assert "a 80.0 % at 0.1 %;" in said and "b 70.0 % at 0.1 % and 75.0 % at 1 %." in said
+    assert "a 80.0% at 0.1%;" in said and "b 70.0% at 0.1% and 75.0% at 1%." in said

@@ -80,7 +80,7 @@ def test_a_gap_of_no_change_is_judged_in_nats_alone() -> None:
 
 def test_the_largest_gap_is_said() -> None:
     said = exhibits.completeness_words(exhibits.completeness(tokens_answer(0.02)))
-    assert "**+0.020 nats** of a change of −1.02 nats (2.0 %), grafted" in said.replace(formats.SPACE, " ")
+    assert "**+0.020 nats** of a change of −1.02 nats (2.0%), grafted" in said.replace(formats.SPACE, " ")
     assert "**0.000 nats**" in exhibits.completeness_words(exhibits.completeness(tokens_answer(0.0)))
 
 

@@ -76,7 +76,7 @@ def test_seventy_runs_of_one_pair_give_short_lists() -> None:
 
 
 def test_size_labels_give_share_and_count() -> None:
-    assert level_labels([entry(size=1000)], "size")[0].replace("\N{NO-BREAK SPACE}", " ") == "0.1 % (1,000)"
+    assert level_labels([entry(size=1000)], "size")[0].replace("\N{NO-BREAK SPACE}", " ") == "0.1% (1,000)"
 
 
 def test_runs_of_one_seed_are_told_apart_by_their_settings_and_else_by_number() -> None:
@@ -90,7 +90,7 @@ def test_a_run_in_one_line_names_every_setting_that_is_not_the_default() -> None
     large = replace(entry(), id="large", settings=LARGE)
     again = replace(entry(), id="again")
     labels = run_labels([entry(), large, again])
-    assert labels[entry().id].replace("\N{NO-BREAK SPACE}", " ") == "sst2 · base · stagewise · 0.1 % · seed 0"
+    assert labels[entry().id].replace("\N{NO-BREAK SPACE}", " ") == "sst2 · base · stagewise · 0.1% · seed 0"
     assert labels[large.id].endswith("seed 0 · batch size 1024") and labels["again"].endswith("seed 0 · #2")
 
 

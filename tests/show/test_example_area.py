@@ -52,5 +52,5 @@ def test_a_box_is_in_the_units_of_its_figure_and_may_be_drawn_from_any_corner() 
 
 def test_its_words_have_the_units_of_its_measure() -> None:
     said = Area("confidence", (0.4, 1.0), (0.0, 0.5)).words()
-    assert "confidence in the true class, fine-tuned 40.0–100.0\N{NO-BREAK SPACE}%, grafted 0.0–50.0" in said
+    assert "confidence in the true class, fine-tuned 40.0–100.0%, grafted 0.0–50.0" in said
     assert "fine-tuned \N{MINUS SIGN}1.00 to 2.00 nats" in Area("margin", (-1, 2), (0, 1)).words()

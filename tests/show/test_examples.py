@@ -172,7 +172,7 @@ def test_the_disagreement_by_hand() -> None:
     labels = np.zeros(20, dtype=int)
     graft, tuned = logits(*[1] * 9, *[0] * 11), logits(*[0] * 20)
     said = plain(examples_words.disagreement(graft, tuned, labels, "test"))
-    assert "disagree on **9 of 20** examples of the test set (45.0 %, 95 %: 25.8–65.8)" in said
+    assert "disagree on **9 of 20** examples of the test set (45.0%, 95%: 25.8–65.8)" in said
     assert "the fine-tuned model alone is right on **9**, the graft alone on **0**." in said
     assert f"(p = {mcnemar(graft, tuned, labels).p:.3f}) **the fine-tuned model** is right more often" in said
     assert "**the graft** is right more often" in examples_words.disagreement(tuned, graft, labels, "test")
@@ -193,15 +193,15 @@ def test_p(p: float, words: str) -> None:
 
 def test_how_many_pass() -> None:
     assert examples_words.passing_words(20, 20) == "All **20 examples** are shown."
-    assert plain(examples_words.passing_words(5, 20)) == "**5** of 20 examples pass the filters (25.0 %)."
+    assert plain(examples_words.passing_words(5, 20)) == "**5** of 20 examples pass the filters (25.0%)."
 
 
 def test_the_worst_class_is_named_with_its_interval() -> None:
     y = np.array([0, 0, 0, 0, 1, 1, 1, 1])
     results = class_results({"grafted": logits(0, 0, 0, 0, 1, 1, 0, 0), "finetuned": logits(*y)}, y, resamples=20)
     said = plain(examples_words.worst_classes(results, ("bad", "good")))
-    assert said.startswith("The graft finds **good** worst (F1 66.7 %, 95 %: ")
-    assert "the fine-tuned model finds **bad** worst (F1 100.0 %, no interval)" in said
+    assert said.startswith("The graft finds **good** worst (F1 66.7%, 95%: ")
+    assert "the fine-tuned model finds **bad** worst (F1 100.0%, no interval)" in said
     assert examples_words.worst_classes(results.assign(value=np.nan), ("a", "b")) == "No class was found at all."
 
 

@@ -13,7 +13,7 @@ ROWS = pd.DataFrame(
 
 
 def test_overlap_is_told_both_ways_and_iou_once() -> None:
-    assert overlap.alt(ROWS, "overlap").replace(SPACE, " ").endswith(". of b in a 25.0 %; of a in b 50.0 %.")
-    assert overlap.alt(ROWS, "iou").replace(SPACE, " ").endswith(". a and b 25.0 %.")
+    assert overlap.alt(ROWS, "overlap").replace(SPACE, " ").endswith(". of b in a 25.0%; of a in b 50.0%.")
+    assert overlap.alt(ROWS, "iou").replace(SPACE, " ").endswith(". a and b 25.0%.")
     columns = {"row": "row_task", "column": "column_task"}
     assert overlap.alt(ROWS.rename(columns=columns), "iou", *columns.values()) == overlap.alt(ROWS, "iou")

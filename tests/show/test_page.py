@@ -163,7 +163,7 @@ def test_it_is_made_without_torch_and_without_streamlit() -> None:
 @pytest.mark.parametrize(
     ("markdown", "html"),
     [
-        ("**80 %** of *it*", "<strong>80 %</strong> of <em>it</em>"),
+        ("**80%** of *it*", "<strong>80%</strong> of <em>it</em>"),
         ("run `a<b`", "run <code>a&lt;b</code>"),
         ("<b>x</b> & y", "&lt;b&gt;x&lt;/b&gt; &amp; y"),
         ("[a](http://b)", "[a](http://b)"),

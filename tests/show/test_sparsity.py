@@ -22,7 +22,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> RunRecord:
 
 
 def curve(values: tuple[float, ...], half: float = 0.1, line: tuple[str, str] = OWN) -> pd.DataFrame:
-    """A pair's curve of one line: the share of the gain, and an accuracy that runs from 60 % to 80 % with it."""
+    """A pair's curve of one line: the share of the gain, and an accuracy that runs from 60% to 80% with it."""
     rows = [
         {"localizer": line[0], "settings": line[1], "seed": 0, "size": round(1e6 * share), "share": share,
          "dataset": "d", "split": "test", "metric": metric, "value": at + scale * v, "low": at + scale * (v - half),
@@ -42,16 +42,16 @@ def test_the_answer_is_the_size_where_the_curve_crosses_with_what_its_intervals_
     assert size is not None and size.share == pytest.approx(0.01 * 10**0.5)  # half a decade from 0.9 to 1.0
     assert size.low == pytest.approx(0.001 * 10 ** (0.4 / 0.45)) and size.high == float("inf")
     text = said((0.05, 0.45, 0.9, 1.0))
-    assert text.startswith("**95 % of the gain needs about 3.2 % of the parameters**")
-    assert "0.77 % to above 10.0 %" in text
+    assert text.startswith("**95% of the gain needs about 3.2% of the parameters**")
+    assert "0.77% to above 10.0%" in text
 
 
 def test_ends_that_no_size_crosses_are_said() -> None:
-    assert said((0.0, 0.1, 0.2, 0.3)).startswith("**No size up to 10.0 % reaches 95 % of the gain**")
+    assert said((0.0, 0.1, 0.2, 0.3)).startswith("**No size up to 10.0% reaches 95% of the gain**")
     assert "no interval includes it" in said((0.0, 0.1, 0.2, 0.3))
-    assert "10.0 % to above 10.0 %" in said((0.0, 0.1, 0.2, 0.85))
-    assert "at most 0.01 % of the parameters" in said((1.2, 1.2, 1.2, 1.2))
-    assert "allow below 0.01 %" in said((1.2, 1.2, 1.2, 1.2))
+    assert "10.0% to above 10.0%" in said((0.0, 0.1, 0.2, 0.85))
+    assert "at most 0.01% of the parameters" in said((1.2, 1.2, 1.2, 1.2))
+    assert "allow below 0.01%" in said((1.2, 1.2, 1.2, 1.2))
     assert "no gain to recover" in said((np.nan,) * 4)
     assert "Fewer than two sizes" in finding(curve((0.1, 0.2, 0.3, 0.9))[:2], OWN)
 

@@ -90,9 +90,7 @@ def drawn(*rows: tuple[int, int, float]) -> pd.DataFrame:
 
 def test_chance_is_told_at_the_nearest_size_within_a_factor_of_three() -> None:
     curve = drawn((0, 100, 0.5), (0, 1000, 0.6))
-    assert "a random region of 100 entries (1\N{NO-BREAK SPACE}%) has accuracy 50.0" in by_chance(
-        curve, "accuracy", 250, "test"
-    )
+    assert "a random region of 100 entries (1%) has accuracy 50.0" in by_chance(curve, "accuracy", 250, "test")
     assert "of 1,000 entries" in by_chance(curve, "accuracy", 400, "test")
     assert by_chance(curve, "accuracy", 20, "test").startswith("No stored run")
     assert by_chance(curve.iloc[:0], "accuracy", 100, "test").startswith("No stored run")
@@ -106,4 +104,4 @@ def test_a_typed_example_in_probabilities_and_words() -> None:
     assert table.groupby("state")["probability"].sum().tolist() == pytest.approx([1, 1])
     assert table["probability"].iloc[0] == pytest.approx(probabilities(logits["pretrained"])[0, 0])
     said = predicted(table, ("no_way", "yes")).replace("\N{NO-BREAK SPACE}", " ")
-    assert said == "Pre-trained **no\\_way** (88.1 %); grafted by hand **yes** (73.1 %)"
+    assert said == "Pre-trained **no\\_way** (88.1%); grafted by hand **yes** (73.1%)"

@@ -126,7 +126,7 @@ RECOVERED = {
 
 
 def recovered(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
-    """The smallest region that brings back 95 % of the gain, by localizer; random regions never do."""
+    """The smallest region that brings back 95% of the gain, by localizer; random regions never do."""
     rows = []
     for task, (localizer, share) in product(tasks, {"stagewise": 0.01, "movement": 0.1, "random": 0.1}.items()):
         row: dict[str, Any] = {

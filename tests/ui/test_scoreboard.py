@@ -26,7 +26,7 @@ def score(outcome: str, name: str = "table2") -> Score:
 def test_a_row_has_the_papers_number_ours_with_its_interval_and_the_verdict() -> None:
     table = scoreboard.table([score(CONFIRMED), score(UNTESTED, "figure9")])
     first, second = table.replace("\N{NO-BREAK SPACE}", " ", regex=True).to_dict("records")
-    assert first["where"] == "Table 2" and first["verdict"] == [CONFIRMED] and first["paper"] == "97.6 %"
+    assert first["where"] == "Table 2" and first["verdict"] == [CONFIRMED] and first["paper"] == "97.6%"
     assert first["here"] == "−2.1 points (−3.0 to −1.2)" and first["counts"] == "1 support"
     assert second["verdict"] == [UNTESTED] and second["here"] == "" and second["paper"] == "figure only"
     assert list(table) == list(scoreboard.COLUMNS) and list(scoreboard.table([])) == list(scoreboard.COLUMNS)

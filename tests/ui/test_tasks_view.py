@@ -28,20 +28,19 @@ def isolation(gap: tuple[float, float, float] | None, **changes: float) -> pd.Da
 
 def test_more_less_or_open_is_read_off_the_interval() -> None:
     more = plain(view.isolation(isolation((0.2, 0.1, 0.3)), "overlap"))
-    assert (
-        "**related** tasks **30.0 % (25.0–35.0)**" in more
-        and "in each tensor would share 3 % (95 %: 2 % to 4 %)" in more
+    assert more == (
+        "**Related tasks share more**: related 30.0% (25.0–35.0), unrelated 10.0% (8.0–12.0) of one region's entries; "
+        "difference +20.0 points (95%: 10.0–30.0, 3 mask seeds). By chance: 3% (95%: 2–4%)."
     )
-    assert "Related tasks share more: +20.0 points (95 %: 10.0–30.0) over 3 mask seeds." in more
-    assert "share less, other than in the paper" in plain(view.isolation(isolation((-0.2, -0.3, -0.1)), "overlap"))
-    assert "cannot be told" in plain(view.isolation(isolation((0.2, -0.1, 0.5)), "overlap"))
+    assert "share less**, unlike in the paper" in plain(view.isolation(isolation((-0.2, -0.3, -0.1)), "overlap"))
+    assert "no clear difference" in plain(view.isolation(isolation((0.2, -0.1, 0.5)), "overlap"))
 
 
 def test_one_seed_or_no_kin_decides_nothing() -> None:
-    assert "one mask seed" in plain(view.isolation(isolation((0.2, np.nan, np.nan)), "overlap"))
+    assert "One mask seed, so no verdict" in plain(view.isolation(isolation((0.2, np.nan, np.nan)), "overlap"))
     alone = isolation(None)
     said = plain(view.isolation(alone[alone["relation"] == "unrelated"], "overlap"))
-    assert "not related **10.0 %" in said and "No two of these tasks are of one family" in said
+    assert "unrelated 10.0%" in said and "No two of these tasks are of one family" in said
     assert plain(view.isolation(alone, "iou")) == "No two regions were compared."
 
 
@@ -58,9 +57,9 @@ GAIN = GAIN.assign(region_tasks=GAIN.pop("of").map(lambda names: tuple(names)))
 def test_transfer_counts_what_leaves_out_nought() -> None:
     kin = {("a", "b"): "related", ("b", "a"): "related", ("a", "c"): "unrelated"}
     said = plain(view.transfer(GAIN, kin))
-    assert "brings back **60.0 %** to **90.0 %** of the multi-task model's gain on its own task" in said
-    assert "of 2 pairs of related tasks the region of one helps the other beyond chance in 1 and harms it in 0" in said
-    assert "of 1 pair of unrelated tasks the region of one helps the other beyond chance in 0 and harms it in 1" in said
+    assert "recovers **60.0–90.0%** of the multi-task model's gain on its own task" in said
+    assert "In 2 pairs of related tasks, one task's region helps the other in 1 and harms it in 0" in said
+    assert "In 1 pair of unrelated tasks, one task's region helps the other in 0 and harms it in 1" in said
     assert "Of 3 comparisons, 2 exclude zero; chance alone would give about 0.2. 2 hold" in said
     assert plain(view.transfer(GAIN.iloc[:0], kin)) == ""
 
@@ -71,12 +70,10 @@ def test_a_union_is_told_inside_and_outside() -> None:
         columns=["task", "what", "value", "low", "high"],
     )
     said = plain(view.union_words(rows, ("a", "b")))
-    assert "The union of a and b brings back **90 %** (80–100) on a and **20 %** (−10 to 50) on b" in said
-    assert said.endswith("of tasks outside it, **30 %** (10–50) on c.")
+    assert "The union of a and b recovers **90%** (80–100) on a and **20%** (−10 to 50) on b" in said
+    assert said.endswith("outside it, **30%** (10–50) on c.")
     single = pd.concat([rows.assign(what=CHOSEN), rows[rows["task"] == "b"].assign(what=SINGLE)])
-    assert plain(view.union_words(single, ("a",))).startswith(
-        "The region of a brings back **90 %** (80–100) on a; of tasks"
-    )
+    assert plain(view.union_words(single, ("a",))).startswith("The region of a recovers **90%** (80–100) on a; outside")
 
 
 def test_tasks_without_a_gain_are_named_once_and_never_given_a_number() -> None:
@@ -86,11 +83,13 @@ def test_tasks_without_a_gain_are_named_once_and_never_given_a_number() -> None:
     )
     one = plain(view.union_words(rows, ("a", "b"), ("b",)))
     assert one == (
-        "The union of a and b brings back **90 %** (80–100) on a; of tasks outside it, **30 %** (10–50) on c. "
+        "The union of a and b recovers **90%** (80–100) on a; outside it, **30%** (10–50) on c. "
         "On b the multi-task model gains nothing."
     )
     outside = plain(view.union_words(rows[1:], ("a", "b"), ("a", "b")))
-    assert outside.startswith("Of tasks outside it, the union of a and b brings back **30 %** (10–50) on c.")
+    assert outside.startswith("Outside it, the union of a and b recovers **30%** (10–50) on c.")
     none = plain(view.union_words(rows[:0], ("a", "b"), ("a", "b")))
-    assert none.endswith("brings back, no share can be told. On a and b the multi-task model gains nothing.")
+    assert none.startswith(
+        "There is no gain for the union of a and b to recover. On a and b the multi-task model gains nothing."
+    )
     assert "n/a" not in one + outside + none

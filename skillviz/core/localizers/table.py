@@ -376,7 +376,7 @@ class ThresholdOptions:
 @dataclass(frozen=True)
 class StitchOptions:
     """The published constants of the language tasks (`l1` 0 there, so there is no penalty here): 10 full passes, one
-    step each, learning rate 1e7, bias 3, from the 0.001 % largest movers. `lr` 0 means calibrated to the size: c_k the
+    step each, learning rate 1e7, bias 3, from the 0.001% largest movers. `lr` 0 means calibrated to the size: c_k the
     k-th largest first-order gain at the start, exp(b) - exp(-b) + 2 b over (steps * c_k), the rate at which an entry of
     constant gain c_k would just cross to the other side."""
 

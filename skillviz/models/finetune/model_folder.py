@@ -113,7 +113,7 @@ def _read_by(settings: TrainingSettings) -> str:
 def _optimizer(settings: TrainingSettings) -> str:
     if settings.optimizer == SGD:
         return f"plain SGD, constant rate {settings.lr:g}"
-    warm = f" after a warm-up over {100 * settings.warmup:g} % of the steps" if settings.warmup else ""
+    warm = f" after a warm-up over {100 * settings.warmup:g}% of the steps" if settings.warmup else ""
     penalty = f", {settings.l1:g} times the l1 norm of the movement added to the loss" if settings.l1 else ""
     rank = f", rank {settings.rank}" if settings.rank is not None else ""
     few = f", the last {settings.matrices} query and value matrices" if settings.matrices is not None else ""

@@ -142,7 +142,7 @@ _ROWS = (
     RecipeRow(
         "lora", METHODS["lora"].title, "LoRA",
         "Low-rank changes of the query and value matrices and the head are trained by AdamW.",
-        f"{PAPER}, appendix (Tables 6 and 7); settings of Hu et al. 2022 for RoBERTa-base: alpha 8, warm-up over 6 %",
+        f"{PAPER}, appendix (Tables 6 and 7); settings of Hu et al. 2022 for RoBERTa-base: alpha 8, warm-up over 6%",
         "two low-rank factors for each query and value matrix, and the classification head", "lora",
         "AdamW", _same(5e-4), LORA_GRID, scope="low-rank", schedule="linear", warmup=0.06, rank=8,
     ),

@@ -52,7 +52,7 @@ def overview(run: Run) -> Section:
             basis = f"{basis} Graft and fine-tuned model agree on {agreement} of the examples."
         parts = [
             Words(sentences.overview(record, scores), ("graft", "region", "recovered", "paired")),
-            Rows("Scores with their 95 % intervals", scores_table(record, scores)),
+            Rows("Scores with their 95% intervals", scores_table(record, scores)),
             Words(basis, ("agreement", "ece", "nll")),
         ]
         makes = [partial(overview_exhibits.states, record, scores, split)]

@@ -1,6 +1,6 @@
 """Whether a study comes out as in the paper: claims of the paper, each judged from intervals in the study's tables.
 
-Torch-free. A comparison supports a claim, or speaks against it, only where its 95 % interval does so as a whole; a
+Torch-free. A comparison supports a claim, or speaks against it, only where its 95% interval does so as a whole; a
 claim is confirmed where half of its comparisons or more support it and fewer speak against it, contradicted the other
 way round, and else inconclusive.
 """

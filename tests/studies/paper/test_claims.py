@@ -78,7 +78,7 @@ def test_a_claim_goes_with_half_of_its_comparisons(said: tuple[bool | None, ...]
 
 
 def test_verdicts_are_counted_against_the_limit_of_their_claim() -> None:
-    """A comparison is decided exactly where its p-value is below 5 %, whatever its limits and its debiased value."""
+    """A comparison is decided exactly where its p-value is below 5%, whatever its limits and its debiased value."""
     generator = np.random.default_rng(0)
     for _ in range(300):
         center, margin = generator.normal(0, 0.03), 0.03

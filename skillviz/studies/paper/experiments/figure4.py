@@ -28,7 +28,7 @@ LOTTERY = (0.1, 0.3, 0.5, 0.9)
 
 
 def entries(scale: Scale) -> list[Entry]:
-    """One task (two of real data, or those asked for): all biases, the best of them, the lottery ticket to 90 %."""
+    """One task (two of real data, or those asked for): all biases, the best of them, the lottery ticket to 90%."""
     runs = []
     for task in scale.some("one" if scale.name == "demo" else "two", 2):
         model = scale.first(task)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LOCALIZER = "stagewise"
 METHODS = {**MODES, INDEPENDENT: INDEPENDENT}
 SIZE = {"demo": 0.1, "small": 0.01, "paper": 0.0001}
-"""Of each task's region. Unions of three of the published 0.01 % would hold too little of a small model's skills."""
+"""Of each task's region. Unions of three of the published 0.01% would hold too little of a small model's skills."""
 
 
 def entries(scale: Scale) -> list[Entry]:

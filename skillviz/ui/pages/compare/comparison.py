@@ -24,7 +24,7 @@ from skillviz.plots.theme import Style, localizer_style, state_style
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
-from skillviz.show.entries import Entry, headline_split, pair_labels, setting_labels
+from skillviz.show.entries import DEFAULTS, Entry, headline_split, pair_labels, setting_labels
 
 FEWEST, MOST = 2, 6
 UNSET, DEFAULT, DIFFERS = "not given", " (default)", "≠ "
@@ -52,16 +52,18 @@ def sides(entries: Sequence[Entry], runs: Sequence[Run]) -> tuple[Side, ...]:
 
 
 def short_names(entries: Sequence[Entry]) -> list[str]:
-    """`stagewise`, and of pair, size, seed and settings what differs among the entries; repetitions have a number."""
+    """`stagewise`, and of pair, size and seed what differs among the entries, and every setting that differs or is not
+    the default; repetitions have a number."""
     pairs, times, names = pair_labels(entries), Counter[str](), []
     parts = [
         {"pair": pairs[entry.pair], "share": formats.share(entry.share), "seed": f"seed {entry.seed}"}
         for entry in entries
     ]
     fields = differing(parts)
-    settings = list(differing([dict(entry.settings) for entry in entries]))
+    told = differing([dict(entry.settings) for entry in entries])
     for place, entry in enumerate(entries):
         words = [localizer_style(entry.localizer).title, *(values[place] for values in fields.values())]
+        settings = [name for name, value in entry.settings if name in told or value != DEFAULTS[name]]
         name = ", ".join([*words, *setting_labels(entry, settings)])
         times[name] += 1
         names.append(f"{name}, #{times[name]}" if times[name] > 1 else name)

@@ -9,7 +9,7 @@ import streamlit as st
 
 from skillviz.core import formats
 from skillviz.plots.theme import LOCALIZERS, localizer_style
-from skillviz.show.entries import Entry, first_choice, other_seeds, roles, run_labels
+from skillviz.show.entries import Entry, first_choice, is_default, other_seeds, roles, run_labels
 from skillviz.show.glossary import about
 from skillviz.ui import address, cache, controls, page, page_table
 from skillviz.ui.pages.compare import view
@@ -61,7 +61,17 @@ def localizers_at(entries: Sequence[Entry], like: Entry) -> list[str]:
 
     Each at its usual settings, where there is such a run.
     """
-    fitting = [e for e in entries if (e.pair, e.size) == (like.pair, like.size) and e.localizer != like.localizer]
+    return _one_of_each(entries, entries, like)
+
+
+def default_localizers_at(entries: Sequence[Entry], like: Entry) -> list[str]:
+    """The same of the runs at default settings alone, and of those at the very settings of `like`."""
+    fitting = [entry for entry in entries if is_default(entry) or entry.settings == like.settings]
+    return _one_of_each(fitting, entries, like)
+
+
+def _one_of_each(offered: Sequence[Entry], entries: Sequence[Entry], like: Entry) -> list[str]:
+    fitting = [e for e in offered if (e.pair, e.size) == (like.pair, like.size) and e.localizer != like.localizer]
     best: dict[str, Entry] = {}
     role_of = roles(entries)
     for entry in sorted(fitting, key=lambda e: (role_of[e.id] == "variant", e.seed != like.seed, e.seed, e.id)):
@@ -76,12 +86,14 @@ def seeds_of(entries: Sequence[Entry], like: Entry) -> list[str]:
 
 
 def to_begin_with(entries: Sequence[Entry], like: Entry) -> list[str]:
-    """What is shown where the address names no runs: the localizers beside `like`, else its seeds, else its pair.
+    """What is shown where the address names no runs: the localizers at default settings beside `like`, else its seeds,
+    else the localizers at any settings, else its pair.
 
     Where it is the only run of its pair, the same of the pair that was studied most.
     """
     pair = [like.id, *(e.id for e in entries if e.pair == like.pair and e.id != like.id)][:MOST]
-    for choice in (localizers_at(entries, like), seeds_of(entries, like), pair):
+    sets = (default_localizers_at, seeds_of, localizers_at)
+    for choice in (*(make(entries, like) for make in sets), pair):
         if len(choice) >= FEWEST:
             return choice
     studied, runs = Counter(entry.pair for entry in entries).most_common(1)[0]

@@ -89,30 +89,26 @@ def summary(compared: Comparison) -> str:
 
 
 def scores(compared: Comparison) -> None:
-    """Values beside differences, and McNemar's test."""
+    """Each metric's differences side by side, McNemar's test, and below them the values."""
+    if not compared.differences.empty:
+        _differences(compared)
     table = comparison.values(compared.sides, compared.state, compared.metrics)
     finetuned = [name for name in comparison.finetuned(compared.sides) if name in set(table["run"])]
     marks = comparison.styles(compared.sides, finetuned)
-    values = exhibits.values(table, marks, compared.metrics, compared.state, theme())
-    if compared.differences.empty:
-        show(values, compared.baseline.run.id)
-        return
-    left, right = st.columns(2)
-    with left:
-        _differences(compared, values.figure.layout.height)
-    with right:
-        show(values, compared.baseline.run.id)
+    st.markdown("## Scores")
+    for place, metric in zip(st.columns(len(compared.metrics)), compared.metrics, strict=True):
+        with place:
+            show(exhibits.values(table, marks, metric, compared.state, theme()), compared.baseline.run.id)
 
 
-def _differences(compared: Comparison, height: int) -> None:
-    marks = comparison.styles(compared.sides)
-    name = compared.baseline.name
-    show(
-        exhibits.differences(compared.differences, marks, name, compared.metrics, theme(), height),
-        compared.baseline.run.id,
-    )
-    if several := counted_rows(compared.differences[compared.differences["metric"].isin(compared.metrics[:2])]):
-        st.caption(several)
+def _differences(compared: Comparison) -> None:
+    marks, name = comparison.styles(compared.sides), compared.baseline.name
+    for place, metric in zip(st.columns(len(compared.metrics)), compared.metrics, strict=True):
+        with place:
+            show(exhibits.differences(compared.differences, marks, name, metric, theme()), compared.baseline.run.id)
+    rest = (verdict_line(_named(compared.differences), metric) for metric in compared.metrics[1:])
+    several = counted_rows(compared.differences[compared.differences["metric"].isin(compared.metrics)])
+    st.markdown("  \n".join(filter(None, (*rest, several))), help=about("discovery"))
     lines = mcnemar(compared.differences, name)
     if lines:
         with st.expander("McNemar's test"):
@@ -168,13 +164,17 @@ def specs(compared: Comparison) -> None:
 
 
 def summary_words(differences: pd.DataFrame, baseline: Side, metrics: Sequence[str], what: str) -> str:
-    """For the task's metric and ECE the verdict on each run, against the baseline."""
+    """For the task's metric the verdict on each run, against the baseline."""
     name = text.plain(baseline.name)
     if differences.empty:
         return f"No other run was scored on the examples of **{name}**."
-    named = differences.rename(columns={"run": "name"})
-    lines = "  \n".join(filter(None, (verdict_line(named, metric) for metric in metrics[:2])))
-    return f"{what.capitalize()} vs **{name}** (95% intervals). {lines}"
+    line = verdict_line(_named(differences), metrics[0])
+    return f"{what.capitalize()} vs **{name}** (95% intervals). {line}"
+
+
+def _named(differences: pd.DataFrame) -> pd.DataFrame:
+    """As the verdict's line takes them."""
+    return differences.rename(columns={"run": "name"})
 
 
 def mcnemar(differences: pd.DataFrame, baseline: str) -> list[str]:

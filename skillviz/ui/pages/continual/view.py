@@ -80,19 +80,18 @@ def notes(tables: ContinualTables) -> None:
 
 
 def summary(stages: pd.DataFrame, metric: str) -> str:
-    """One line a mode: what later training did to the earlier tasks."""
+    """What later training did to the earlier tasks, mode by mode."""
     rows = stages[stages["metric"] == metric]
     order = order_of(rows)
     if len(order) < 2:
         return "Fewer than two stages are finished, so nothing can be forgotten yet."
     lines = [
-        f"- **{formats.capital(NAMES[mode])}**: {_changes(_since_learned(rows[rows['mode'] == mode], order), metric)}."
+        f"**{formats.capital(NAMES[mode])}**: {_changes(_since_learned(rows[rows['mode'] == mode], order), metric)}."
         for mode in NAMES
         if (rows["mode"] == mode).any()
     ]
     title = metric_row(metric).title
-    head = f"Change in {title} after {len(order)} tasks, since each was learned (95% intervals):"
-    return "\n".join([head, "", *lines])
+    return f"{' '.join(lines)} Change in {title} since each task was learned, after {len(order)} tasks (95% intervals)."
 
 
 def beside_one_task(tables: ContinualTables, metric: str) -> None:

@@ -111,7 +111,7 @@ def _demo_pair(choices: Choices) -> None:
     ends = [chosen.accuracy.get(chosen.task, {}).get(state) for state in ("pretrained", "finetuned")]
     if all(ends):
         sentences = [
-            f"{formats.percent(end.value)} (95{formats.SPACE}%: {formats.percent_interval(end.low, end.high)})"
+            f"{formats.percent(end.value)} (95%: {formats.percent_interval(end.low, end.high)})"
             for end in ends if end
         ]  # fmt: skip
         st.caption(

@@ -30,6 +30,7 @@ from skillviz.ui.chip import verdict_line
 from skillviz.ui.page_table import PAGES
 
 OTHER_DATA, OTHER = "table3", "OTHER.yaml"
+TALL = 360  # pixels of the two figures on other data
 GRAFTS = RIVALS  # other choices of a region: no other method
 NOTHING_ELSE = (
     "No stored study of this base and readout compares the graft with re-training, BitFit, LoRA or full fine-tuning. "
@@ -109,13 +110,20 @@ def summary(shown: MethodRows) -> str:
 
 def on_own_task(shown: MethodRows) -> None:
     """The task's metric and ECE of every method less the graft, and by parameters touched."""
-    for draw in (_rivals, _by_touched):
+    for draw, verdicts in ((_rivals, _ece_verdicts), (_by_touched, None)):
         for column, metric in zip(st.columns(2), (shown.metric, "ece"), strict=True):
             with column:
                 draw(shown, shown.selection.task, metric)
+        if verdicts:
+            verdicts(shown)
+
+
+def _ece_verdicts(shown: MethodRows) -> None:
+    """The verdict on each method's ECE, and how many comparisons hold."""
     rows = _less_graft(shown, shown.selection.task)
-    if several := counted_rows(rows[rows["method"].isin(OTHERS) & rows["metric"].isin([shown.metric, "ece"])]):
-        st.caption(several)
+    several = counted_rows(rows[rows["method"].isin(OTHERS) & rows["metric"].isin([shown.metric, "ece"])])
+    if words := "  \n".join(filter(None, (verdict_line(_named(rows), "ece"), several))):
+        st.markdown(words, help=about("ece", "debiased", "discovery"))
 
 
 def on_other_data(shown: MethodRows) -> None:
@@ -136,9 +144,9 @@ def on_other_data(shown: MethodRows) -> None:
     )
     left, right = st.columns(2)
     with left:
-        _rivals(shown, task, shown.metric, "other_rivals")
+        _rivals(shown, task, shown.metric, "other_rivals", TALL)
     with right:
-        _by_touched(shown, task, shown.metric, "other")
+        _by_touched(shown, task, shown.metric, "other", TALL)
 
 
 def notes(shown: MethodRows) -> None:
@@ -176,32 +184,36 @@ def _less_graft(shown: MethodRows, task: str) -> pd.DataFrame:
     return rows if shown.further else method_points.main_ones(rows)
 
 
-def _by_touched(shown: MethodRows, task: str, metric: str, name: str = "touched") -> None:
+def _by_touched(shown: MethodRows, task: str, metric: str, name: str = "touched", height: int | None = None) -> None:
     points = method_points.points(shown.scores, shown.selection, task)
     points = points if shown.further else method_points.main_ones(points)
     before = points[(points["method"] == "pretrained") & (points["metric"] == metric)]["value"]
     levels = {"pretrained": float(before.iloc[0])} if len(before) else {}
-    show(exhibits.by_touched(points, metric, task, levels, theme(), name), shown.studies[0].name)
+    show(exhibits.by_touched(points, metric, task, levels, theme(), name, height), shown.studies[0].name)
 
 
-def _rivals(shown: MethodRows, task: str, metric: str, name: str = "rivals") -> None:
+def _rivals(shown: MethodRows, task: str, metric: str, name: str = "rivals", height: int | None = None) -> None:
     share, rows = shown.share, _less_graft(shown, task)
     if rows.empty:
         st.info("No method was compared with a graft on the same examples.")
         return
-    show(exhibits.against_graft(rows, metric, task, float(share or 0), theme(), name), shown.studies[0].name)
+    show(exhibits.against_graft(rows, metric, task, float(share or 0), theme(), name, height), shown.studies[0].name)
 
 
 def comparison(differences: pd.DataFrame, selection: Selection, share: float, metric: str) -> str:
-    """The verdict on each method against the graft of this size, in the task's metric and in ECE; in Markdown."""
+    """The verdict on each method against the graft of this size in one metric, in Markdown."""
     methods = [method for method in OTHERS if (differences["method"] == method).any()]
-    name, graft = text.plain(selection.task), f"a graft of **{formats.share(share)}** of the parameters"
-    named = differences[differences["method"].isin(methods)]
-    named = named.assign(name=named["method"].map(lambda method: METHODS[method].title))
-    lines = [verdict_line(named, metric), verdict_line(named, "ece")]
-    lines += [NOTHING_ELSE] if all(method in GRAFTS for method in methods) else []
-    verdicts = "  \n".join(filter(None, lines))
-    return f"**{name}**, each method vs {graft} (95% intervals). {verdicts}"
+    name, graft = text.plain(selection.task), f"a graft of **{formats.share(share)}**"
+    named = _named(differences)
+    note = NOTHING_ELSE if all(method in GRAFTS for method in methods) else ""
+    words = "  \n".join(filter(None, (verdict_line(named, metric), note)))
+    return f"**{name}**, vs {graft} (95% intervals). {words}"
+
+
+def _named(differences: pd.DataFrame) -> pd.DataFrame:
+    """The other methods' rows with their titles, as the verdict's line takes them."""
+    rows = differences[differences["method"].isin(OTHERS)]
+    return rows.assign(name=rows["method"].map(lambda method: METHODS[method].title))
 
 
 def no_rival(task: str, several_bases: bool = False) -> str:

@@ -20,7 +20,7 @@ from skillviz.studies.paper.published_values import SETTINGS, published, stands_
 from skillviz.studies.subject import rows_of_base
 
 TASK_METRIC = "accuracy or F1"
-NEEDED = -1.0  # in place of a size: on each task the smallest one that recovers 95 % of the gain
+NEEDED = -1.0  # in place of a size: on each task the smallest one that recovers 95% of the gain
 OF_REGIONS = ("graft", "graft_retrain", "graft_fish", "graft_random")
 COLUMNS = (
     "task", "here", "method", "metric", "published", "published_sd", "printed", "value", "debiased", "low", "high",
@@ -67,7 +67,7 @@ def our_shares(scores: pd.DataFrame) -> list[float]:
 
 
 def needed(tables: Mapping[str, pd.DataFrame]) -> dict[str, float]:
-    """The share that each task needs for 95 % of the gain; the largest tried where none was enough."""
+    """The share that each task needs for 95% of the gain; the largest tried where none was enough."""
     rows = tables.get("recovered", pd.DataFrame())
     if rows.empty:
         return {}
@@ -101,7 +101,7 @@ def shown(rows: pd.DataFrame) -> pd.DataFrame:
             "method": [method_style(method).title for method in rows["method"]],
             "metric": [metric_row(metric).title for metric in rows["metric"]],
             "published (± sd)": rows["printed"],
-            "here (95 %)": [_our_value(row) for row in rows.to_dict("records")],
+            "here (95%)": [_our_value(row) for row in rows.to_dict("records")],
             "difference": [formats.points(value) for value in rows["difference"]],
             "size here": ["" if pd.isna(share) else formats.share(share) for share in rows["share"]],
             "measured on": rows["here"].fillna(""),
@@ -226,7 +226,7 @@ def _our_iou(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.Dat
 
 
 def _our_value(row: Mapping[Any, Any]) -> str:
-    """`87.0 % (85.1–88.9)`; empty where there is none."""
+    """`87.0% (85.1–88.9)`; empty where there is none."""
     if pd.isna(row["value"]):
         return ""
     if pd.isna(row["low"]):

@@ -26,7 +26,7 @@ from skillviz.ui.pages.paper import table as paper_table
 from skillviz.ui.pages.paper.table import Selection
 
 SIZES = (
-    "The size of the regions that stand here. What 95 % of the gain needs is a size a task: the smallest tried whose "
+    "The size of the regions that stand here. What 95% of the gain needs is a size a task: the smallest tried whose "
     "graft gets there, the largest tried where none does; the table says which."
 )
 
@@ -165,7 +165,7 @@ def _select(item: PaperItem) -> Selection:
 
 
 def _size(share: float) -> str:
-    return f"what 95{formats.SPACE}% of the gain needs" if share == paper_table.NEEDED else formats.share(share)
+    return "what 95% of the gain needs" if share == paper_table.NEEDED else formats.share(share)
 
 
 def further(item: PaperItem) -> None:

@@ -37,10 +37,10 @@ WITHOUT = {
         "The base has to be at hand: `reproduce table2 --base gpt2 --readout causal` asks the same of it.",
     ),
     "figure11": (
-        "Figure 11: as Figure 8, from a base of 0.001 %",
+        "Figure 11: as Figure 8, from a base of 0.001%",
         "Only Figure 8, from the empty base, is asked here.",
     ),
-    "figure12": ("Figure 12: as Figure 8, from a base of 0.01 %", "Only Figure 8, from the empty base, is asked here."),
+    "figure12": ("Figure 12: as Figure 8, from a base of 0.01%", "Only Figure 8, from the empty base, is asked here."),
     "figure13": ("Figure 13: as Figure 8, with AdamW", "Only Figure 8, with SGD, is asked here."),
     "figure14": ("Figure 14: as Figure 8, with AdamW + l1", "Only Figure 8, with SGD, is asked here."),
     "figure15": (
@@ -106,15 +106,15 @@ def verdict_line(verdict: Verdict) -> str:
 
 
 def value_words(comparison: Comparison) -> str:
-    """The value with its interval in its unit: `−5.2 points, 95 %: −7.2 to −3.2`; of calibration `−5.2 points
+    """The value with its interval in its unit: `−5.2 points, 95%: −7.2 to −3.2`; of calibration `−5.2 points
     (debiased −4.8), ...`."""
     debiased = formats.points(comparison.debiased).removesuffix(" points")
     center = f" (debiased {debiased})" if np.isfinite(comparison.debiased) else ""
-    return f"{number(comparison)}{center}, 95{formats.SPACE}%: {ends(comparison)}"
+    return f"{number(comparison)}{center}, 95%: {ends(comparison)}"
 
 
 def number(comparison: Comparison) -> str:
-    """Its value in its unit: `−5.2 points`, `97.6 %`, `2.81 times`."""
+    """Its value in its unit: `−5.2 points`, `97.6%`, `2.81 times`."""
     if comparison.unit == "times":
         return f"{formats.number(comparison.value, 2)} times"
     return formats.points(comparison.value) if comparison.unit == "points" else formats.percent(comparison.value)

@@ -69,7 +69,7 @@ def methods(table: pd.DataFrame) -> list[str]:
 
 
 def _two_figures(percent: float) -> float:
-    """As `formats.share` writes a share: two figures below 10 %, one decimal above."""
+    """As `formats.share` writes a share: two figures below 10%, one decimal above."""
     if pd.isna(percent) or percent == 0:
         return percent
     return round(percent, max(1, 1 - math.floor(math.log10(abs(percent)))))

@@ -78,7 +78,7 @@ def stored(run_id: str, size: int | None) -> Region:
 
 
 def names(entries: Sequence[Entry]) -> dict[str, str]:
-    """A short name of each run by its id, such as `stagewise, 0.1 %, seed 0`; equal ones get the end of their id."""
+    """A short name of each run by its id, such as `stagewise, 0.1%, seed 0`; equal ones get the end of their id."""
     by_id = {e.id: f"{localizer_style(e.localizer).title}, {formats.share(e.share)}, seed {e.seed}" for e in entries}
     repeated = {name for name in by_id.values() if list(by_id.values()).count(name) > 1}
     return {run: f"{name} ({run[-6:]})" if name in repeated else name for run, name in by_id.items()}

@@ -13,6 +13,7 @@ from skillviz.analysis.overlaps import RELATED_LESS_UNRELATED
 from skillviz.analysis.tables import empty
 from skillviz.analysis.task_gains import of_its_own_task
 from skillviz.core import formats
+from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.plots.overlap import CHANCE
 from skillviz.plots.tasks import CHOSEN, PURIFIED, SINGLE, UNION_OF
 from skillviz.runs.run import Run
@@ -24,14 +25,12 @@ from skillviz.studies.store import StudyFolder
 from skillviz.tasks.family import RELATED, UNRELATED, family, relation
 from skillviz.ui import cache, controls, live, page, study_words
 from skillviz.ui.chart import show, theme
+from skillviz.ui.chip import chip_text
 
 TABLES = ("overlap", "isolation", "gain", "stability", "scores", "note")
 KINDS = {"overlap": "of one region", "iou": "of both (IoU)"}
 WHICH = {"single": "of one task", "unions": "unions", "purified": "unions, purified"}
-SHARES = {
-    "overlap": "of the entries of one region lie in that of the other",
-    "iou": "of all entries of both are shared",
-}
+SHARES = {"overlap": "of one region's entries", "iou": "of the entries of both regions"}
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ def read(study: StudyFolder) -> TaskTables:
     with page.explained():
         tables = {name: cache.study_table(study, name) for name in TABLES if name in study.tables()}
     if "overlap" not in tables or tables["overlap"].empty:
-        st.info("No region of this study is finished, so there is nothing to lay over another. Its command goes on:")
+        st.info("No region of this study is finished yet, so there is nothing to compare. This command resumes it:")
         st.code(study_words.command(study), language="bash", wrap_lines=True)
         st.stop()
 
@@ -78,14 +77,16 @@ def read(study: StudyFolder) -> TaskTables:
 
 
 def summary(tables: TaskTables, kind: str) -> str:
-    """The page's sentences: isolation, then transfer, then the tasks that have no gain."""
+    """The page's sentence: whether related tasks share more."""
+    return isolation(tables.tables["isolation"], kind)
+
+
+def transfers(tables: TaskTables) -> None:
+    """Below the maps what a region does for its own task and for others, and the tasks that have no gain."""
     kin = {(a, b): relation(a, b) for a in tables.tasks for b in tables.tasks}
-    sentences = [
-        isolation(tables.tables["isolation"], kind),
-        transfer(tables.gain, kin),
-        without_gain(tables.without_gain, tables.has_no_gain),
-    ]
-    return "\n\n".join(sentence for sentence in sentences if sentence)
+    sentences = [transfer(tables.gain, kin), without_gain(tables.without_gain, tables.has_no_gain)]
+    for sentence in filter(None, sentences):
+        st.markdown(sentence, help=about("gain", "discovery"))
 
 
 def kind_of() -> str:
@@ -140,7 +141,7 @@ def union(tables: TaskTables) -> None:
         help=study_words.task_titles(tables.tasks) or None,
     )
     if not chosen:
-        st.info("Choose one task or more: the regions of all of them are grafted together.")
+        st.info("Choose one or more tasks. Their regions are grafted together.")
         return
     rows = stored(tables, chosen)
     if rows.empty:
@@ -179,10 +180,10 @@ def _live_union(tables: TaskTables, chosen: Sequence[str]) -> pd.DataFrame:
     runs = regions_of(tables)
     missing = [task for task in chosen if task not in runs]
     if missing:
-        _explain(tables, f"The run with the region of {text.plain(missing[0])} is not here.")
+        _explain(tables, f"The run with the region of {text.plain(missing[0])} is missing.")
         return tables.gain.iloc[:0]
     names = formats.listed([text.plain(task) for task in chosen], 8)
-    st.caption(f"The union of {names} is not stored; the models are asked.")
+    st.caption(f"The union of {names} is not stored, so it is computed live.")
     expression = (
         {"union": [{"run": runs[task].id} for task in chosen]} if len(chosen) > 1 else {"run": runs[chosen[0]].id}
     )
@@ -213,8 +214,8 @@ def regions_of(tables: TaskTables) -> dict[str, Run]:
 def _explain(tables: TaskTables, why: str) -> None:
     stored_sets = sorted({" + ".join(tasks) for tasks in tables.gain["region_tasks"] if len(tasks) > 1})
     listed = f" Stored unions: {formats.listed(stored_sets, 20)}." if stored_sets else ""
-    st.info(f"{why} This union is not stored, and the models are needed for it.{listed} The command below makes the "
-            "models and the regions here:".strip(), icon=":material/info:")  # fmt: skip
+    st.info(f"{why} This union is not stored, and computing it needs the models.{listed} This command "
+            "makes the models and the regions:".strip(), icon=":material/info:")  # fmt: skip
     st.code(study_words.command(tables.study), language="bash", wrap_lines=True)
 
 
@@ -227,7 +228,7 @@ def stability(tables: TaskTables) -> None:
 def notes(tables: TaskTables) -> None:
     """What the study says of itself."""
     if len(tables.tables["note"]):
-        with st.expander("What this study says of itself"):
+        with st.expander("About this study"):
             st.markdown("\n".join(f"- {text.with_code(note)}" for note in tables.tables["note"]["text"]))
 
 
@@ -237,34 +238,28 @@ def isolation(table: pd.DataFrame, kind: str) -> str:
     apart = rows.get(UNRELATED)
     if apart is None and RELATED not in rows:
         return "No two regions were compared."
-    phrases = []
-    if RELATED in rows:
-        phrases.append(f"Between **related** tasks **{_share(rows[RELATED])}** {SHARES[kind]}")
-    if apart is not None:
-        between = "between **unrelated** ones" if phrases else "Between tasks that are not related"
-        tail = "" if phrases else f" {SHARES[kind]}"
-        phrases.append(f"{between} **{_share(apart)}**{tail}")
-    shared = " and ".join(phrases)
+    phrases = [f"related {_share(rows[RELATED])}"] if RELATED in rows else []
+    phrases += [f"unrelated {_share(apart)}"] if apart is not None else []
     chance = apart if apart is not None else rows[RELATED]
     level = formats.by_chance(*(chance[name] for name in CHANCE))
-    by_chance = f"random regions with as many entries in each tensor would share {level}"
-    return f"{shared}; {by_chance}. {_kinship(rows.get(RELATED_LESS_UNRELATED))}"
+    head, difference = _kinship(rows.get(RELATED_LESS_UNRELATED))
+    return f"{head}: {', '.join(phrases)} {SHARES[kind]}{difference}. By chance: {level}."
 
 
-def _kinship(row: Mapping[Any, Any] | None) -> str:
-    """Whether related tasks share more."""
+def _kinship(row: Mapping[Any, Any] | None) -> tuple[str, str]:
+    """Whether related tasks share more, and by how much."""
     if row is None:
-        return "No two of these tasks are of one family, so nothing can be said of kinship."
+        return "No two of these tasks are of one family", ""
+    change = f"; difference {formats.points(row['value'])}"
     if formats.missing(row["low"]):
-        return "There is one mask seed: whether the two differ cannot be told."
-    interval = (
-        f"{formats.points(row['value'])} (95{formats.SPACE}%: {formats.percent_interval(row['low'], row['high'])})"
-    )
+        return "One mask seed, so no verdict", change
+    seeds = formats.counted(int(row["seeds"]), "mask seed")
+    difference = f"{change} (95%: {formats.percent_interval(row['low'], row['high'])}, {seeds})"
     if row["low"] > 0:
-        return f"Related tasks share more: {interval} over {int(row['seeds'])} mask seeds."
+        return "**Related tasks share more**", difference
     if row["high"] < 0:
-        return f"Related tasks share less, other than in the paper: {interval} over {int(row['seeds'])} mask seeds."
-    return f"Whether related tasks share more cannot be told: {interval} over {int(row['seeds'])} mask seeds."
+        return "**Related tasks share less**, unlike in the paper", difference
+    return f"Related and unrelated tasks {chip_text(NO_DIFFERENCE)}", difference
 
 
 def transfer(gain: pd.DataFrame, related: Mapping[tuple[str, str], str]) -> str:
@@ -277,11 +272,11 @@ def transfer(gain: pd.DataFrame, related: Mapping[tuple[str, str], str]) -> str:
     if len(of_own_task):
         ends = (of_own_task.min(), of_own_task.max())
         span = (
-            f"**{formats.percent(ends[0])}** to **{formats.percent(ends[1])}**"
+            f"**{formats.number(100 * ends[0], 1)}{formats.TO}{formats.percent(ends[1])}**"
             if len(of_own_task) > 1
             else formats.percent(ends[0])
         )
-        lines.append(f"A region brings back {span} of the multi-task model's gain on its own task")
+        lines.append(f"A region recovers {span} of the multi-task model's gain on its own task")
     for kin in (RELATED, UNRELATED):
         pairs = zip(single["region_tasks"], single["task"], strict=True)
         rows = single[[related.get((of, task)) == kin for (of,), task in pairs]]
@@ -289,11 +284,11 @@ def transfer(gain: pd.DataFrame, related: Mapping[tuple[str, str], str]) -> str:
             judged.append(rows)
             helped, hurt = int((rows["low"] > 0).sum()), int((rows["high"] < 0).sum())
             lines.append(
-                f"of {formats.counted(len(rows), 'pair')} of {kin} tasks the region of one helps the other beyond "
-                f"chance in {helped} and harms it in {hurt}"
+                f"In {formats.counted(len(rows), 'pair')} of {kin} tasks, one task's region helps the other in "
+                f"{helped} and harms it in {hurt}"
             )
     several = counted_rows(pd.concat(judged)) if judged else ""
-    return f"{'; '.join(lines)}. Each pair is judged by its own interval. {several}".rstrip()
+    return f"{'. '.join(lines)}. Each pair is judged by its own interval. {several}".rstrip()
 
 
 def without_gain(tasks: Sequence[str], is_every_one: bool) -> str:
@@ -303,10 +298,10 @@ def without_gain(tasks: Sequence[str], is_every_one: bool) -> str:
     named = formats.listed([text.plain(task) for task in tasks], 8)
     if is_every_one:
         return (
-            f"**No task has a gain**: on {named} the multi-task model does no better than the pre-trained one. There "
-            "is nothing of which a region could bring back a share, so what regions and unions give is not shown."
+            f"**No task has a gain**: on {named} the multi-task model does no better than the pre-trained one, so "
+            "there is no gain to recover."
         )
-    return f"Left out of the gains, as the multi-task model does no better there than the pre-trained one: {named}."
+    return f"Left out of the gains, because the multi-task model is no better there than the pre-trained one: {named}."
 
 
 def union_words(rows: pd.DataFrame, chosen: Sequence[str], left_out: Sequence[str] = ()) -> str:
@@ -316,12 +311,12 @@ def union_words(rows: pd.DataFrame, chosen: Sequence[str], left_out: Sequence[st
     outside = [_brought_back(str(task), tables.loc[task]) for task in tables.index if task not in chosen]
     what = f"{'union' if len(chosen) > 1 else 'region'} of {formats.listed([text.plain(task) for task in chosen], 8)}"
     if inside:
-        sentence = f"The {what} brings back {formats.listed(inside, 8)}"
-        sentence += f"; of tasks outside it, {formats.listed(outside, 8)}." if outside else "."
+        sentence = f"The {what} recovers {formats.listed(inside, 8)}"
+        sentence += f"; outside it, {formats.listed(outside, 8)}." if outside else "."
     elif outside:
-        sentence = f"Of tasks outside it, the {what} brings back {formats.listed(outside, 8)}."
+        sentence = f"Outside it, the {what} recovers {formats.listed(outside, 8)}."
     else:
-        sentence = f"Of what the {what} brings back, no share can be told."
+        sentence = f"There is no gain for the {what} to recover."
     if not left_out:
         return sentence
     names = formats.listed([text.plain(task) for task in left_out], 8)
@@ -334,7 +329,7 @@ def _brought_back(task: str, row: Any) -> str:
 
 
 def _share(row: Mapping[Any, Any]) -> str:
-    """`21.4 % (18.0–24.9)`."""
+    """`21.4% (18.0–24.9)`."""
     value = formats.percent(row["value"])
     ends = "" if formats.missing(row["low"]) else f" ({formats.percent_interval(row['low'], row['high'])})"
     return value + ends

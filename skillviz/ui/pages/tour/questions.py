@@ -23,7 +23,7 @@ from skillviz.show import measures, sentences
 from skillviz.show.interpolation_grid import estimate as point
 
 UNTOLD = "untold"
-CLAIMED = f"A difference counts only if its 95{formats.SPACE}% interval excludes zero."
+CLAIMED = "A difference counts only if its 95% interval excludes zero."
 HOLDS_ZERO = "The interval includes zero, so these sentences show no clear difference."
 ENOUGH, HALF = 0.95, 0.5
 PARTS = {"early": (0.0, 0.35), "middle": (0.35, 0.65), "late": (0.65, 1.01)}
@@ -90,11 +90,11 @@ def half_way(line: pd.DataFrame, metric: str) -> Question | None:
 
 
 def smallest(curve: pd.DataFrame, d: int) -> Question:
-    """The smallest of the stored sizes that gives back 95 % of the gain; `curve` is one localizer's, on one split."""
+    """The smallest of the stored sizes that gives back 95% of the gain; `curve` is one localizer's, on one split."""
     rows = curve[curve["metric"] == "recovered"].dropna(subset=["value"]).sort_values("size")
     sizes = sorted(int(size) for size in curve["size"].unique())
     choices = {str(size): formats.share(size / d) for size in sizes} | {"none": "none of these"}
-    asks = "What is the smallest stored size that recovers at least 95 % of the gain?"
+    asks = "What is the smallest stored size that recovers at least 95% of the gain?"
     if rows.empty:
         choices[UNTOLD] = "fine-tuning gained nothing"
         return Question(
@@ -103,11 +103,11 @@ def smallest(curve: pd.DataFrame, d: int) -> Question:
     enough = rows[rows["value"] >= ENOUGH]
     shown = (rows if enough.empty else enough).iloc[-1 if enough.empty else 0]
     answer = "none" if enough.empty else str(int(shown["size"]))
-    interval = f"95{formats.SPACE}%: {formats.percent_interval(shown['low'], shown['high'], 0)}"
+    interval = f"95%: {formats.percent_interval(shown['low'], shown['high'], 0)}"
     only, comma = ("Even the largest, ", ",") if enough.empty else ("", "")
     why = f"{only}{formats.share(shown['size'] / d)}{comma} recovers {formats.percent(shown['value'], 0)} ({interval})."
     if shown["low"] < ENOUGH <= shown["high"]:
-        why += " The interval includes 95 %, so other test sentences might give another size."
+        why += " The interval includes 95%, so other test sentences might give another size."
     return Question(asks, choices, answer, why)
 
 
@@ -164,7 +164,7 @@ def share_recovered(record: RunRecord | None) -> Question:
     asks = "Guess: how much of the gain will your region recover?"
     bounds = {"less": (-np.inf, HALF), "much": (HALF, ENOUGH), "all": (ENOUGH, np.inf)}
     choices = {
-        "less": "less than half", "much": "half to 95 %", "all": "95 % or more", UNTOLD: "there is no gain to recover",
+        "less": "less than half", "much": "half to 95%", "all": "95% or more", UNTOLD: "there is no gain to recover",
     }  # fmt: skip
     if record is None:
         return Question(asks, choices, None, "It is checked when your run finishes.")
@@ -175,7 +175,7 @@ def share_recovered(record: RunRecord | None) -> Question:
             asks, choices, UNTOLD, "Fine-tuning did not improve on the base model, so there is no gain to recover."
         )
     answer = next(name for name, (low, high) in bounds.items() if low <= estimate.value < high)
-    interval = f"95{formats.SPACE}%: {formats.percent_interval(estimate.low, estimate.high, 0)}"
+    interval = f"95%: {formats.percent_interval(estimate.low, estimate.high, 0)}"
     return Question(asks, choices, answer, f"It recovers {formats.percent(estimate.value, 0)} ({interval}).")
 
 

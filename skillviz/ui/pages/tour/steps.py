@@ -126,7 +126,7 @@ def draw_wise_ft(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> 
     exhibit = interpolation.paths(
         points, [task], demo.task.metric, levels(demo.run, demo.task.metric), theme(), presenter.unenlarged(HEIGHT)
     )
-    reads = "0 % is the pre-trained model, 100 % the fine-tuned one. The band is the 95 % interval over sentences."
+    reads = "0% is the pre-trained model, 100% the fine-tuned one. The band is the 95% interval over sentences."
     with right:
         show(replace(exhibit, reads=reads), demo.run.id)
     return questions.half_way(grid.at("points", task, FINETUNED, None), demo.task.metric)
@@ -164,7 +164,7 @@ def draw_wise_graft(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) 
 
 def _alpha_slider(name: str, label: str) -> float:
     """The point of the way, 0..1."""
-    return controls.steps(name, label, GRID, 0, shown=lambda a: f"{a} %") / 100
+    return controls.steps(name, label, GRID, 0, shown=lambda a: f"{a}%") / 100
 
 
 def _chosen_point(
@@ -288,7 +288,7 @@ def _recovered(demo: DemoRun, size: int, row: Mapping[str, Estimate] | None, sou
     gain = row.get("recovered")
     d = demo.record.d or 1
     if gain is not None and gain.value is not None:
-        interval = f"95{formats.SPACE}%: {formats.percent_interval(gain.low, gain.high, 0)}"
+        interval = f"95%: {formats.percent_interval(gain.low, gain.high, 0)}"
         st.markdown(
             f"{formats.counted(size, 'entry')}, {formats.share(size / d)}, recover "
             f"**{formats.percent(gain.value, 0)}** "
@@ -399,7 +399,7 @@ def _show_claims(table: pd.DataFrame, n: int) -> None:
                 for label, value in (("Claimed", row["claimed"]), ("Right", row["right"])):
                     st.metric(label, formats.percent(value), width="content")
             if row["answers"]:
-                st.caption(f"Right, 95{formats.SPACE}%: {formats.percent_interval(row['low'], row['high'])}")
+                st.caption(f"Right, 95%: {formats.percent_interval(row['low'], row['high'])}")
 
 
 def text_two_models(demo: DemoRun) -> str:
@@ -416,8 +416,8 @@ def text_two_models(demo: DemoRun) -> str:
 def text_path(demo: DemoRun) -> str:
     """Step 2."""
     return (
-        f"Fine-tuning changed each parameter by {demo.moved:.2g} on average. At 0 % all parameters have their "
-        "pre-trained values, at 100 % their fine-tuned values. Every point in between is a model too, without any "
+        f"Fine-tuning changed each parameter by {demo.moved:.2g} on average. At 0% all parameters have their "
+        "pre-trained values, at 100% their fine-tuned values. Every point in between is a model too, without any "
         "training (**WiSE-FT**). Move the slider: where does the skill appear?"
     )
 
@@ -443,7 +443,7 @@ def text_place(demo: DemoRun) -> str:
 def text_confidence(demo: DemoRun) -> str:
     """Step 5."""
     return (
-        "Every answer comes with a confidence. A model is **calibrated** if 90 % of the answers it gives with 90 % "
+        "Every answer comes with a confidence. A model is **calibrated** if 90% of the answers it gives with 90% "
         "confidence are right. The slider keeps only the answers with at least that confidence. Compare the claimed "
         "confidence with the share that is right."
     )
