@@ -80,7 +80,7 @@ _SPARE_DASHES = ("10px,2px", "2px,5px", "7px,2px,2px,2px", "12px,4px", "3px,2px"
 
 
 # The states' are the dark theme's text colours of the same names, so that a number and its mark look alike.
-_DARK_STATES = {"#6B7280": "#A3AAB7", "#007A5A": "#3DB795", "#C44E00": "#EE8E4E"}
+_DARK_STATES = {"#6B7280": "#A3AAB7", "#007A5A": "#3DB88E", "#C44E00": "#EE8E4E"}
 _WHITE = 0.2
 
 
