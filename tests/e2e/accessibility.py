@@ -62,7 +62,8 @@ RUN = """known => axe.run(document, {resultTypes: ["violations"]}).then(({violat
       known: known.findIndex(row => row.rule === rule.id && element && element.matches(row.selector))}; })))"""
 
 HEADINGS = """() => [...document.querySelectorAll("[data-testid=stMain] :is(h1, h2, h3, h4, h5, h6)")]
-  .filter(heading => heading.checkVisibility()).map(heading => [Number(heading.tagName[1]), heading.innerText.trim()])"""
+  .filter(heading => heading.checkVisibility())
+  .map(heading => [Number(heading.tagName[1]), heading.innerText.trim()])"""
 
 
 def findings(page: Any) -> list[Finding]:
@@ -81,6 +82,7 @@ def findings(page: Any) -> list[Finding]:
 def out_of_order(page: Any) -> list[str]:
     """Headings that skip a level, or a first one that is not the page's only h1."""
     levels = page.evaluate(HEADINGS)
-    wrong = [f"h{level} {text!r} follows h{before}" for (before, _), (level, text) in zip(levels, levels[1:], strict=False)
+    pairs = zip(levels, levels[1:], strict=False)
+    wrong = [f"h{level} {text!r} follows h{before}" for (before, _), (level, text) in pairs
              if level > before + 1 or level == 1]  # fmt: skip
     return wrong if levels and levels[0][0] == 1 else [f"the first heading is not h1: {levels[:1]}", *wrong]
