@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,13 @@ import psutil
 import pytest
 
 from skillviz.live.client import Client
+from skillviz.runs.produce import produce
 from skillviz.runs.store import Store
 from skillviz.ui.page_table import PAGES
 from tests.e2e.conftest import settle
 from tests.e2e.test_dashboard import MENU, expect
 from tests.live.conftest import lived, own_workers
+from tests.runs.tiny_world import spec_of
 
 __all__ = ["lived", "own_workers"]
 
@@ -42,7 +43,7 @@ def test_a_region_is_compared_with_another_and_the_link_keeps_it(made: Made, add
 @pytest.fixture
 def unscored(lived: Path, tmp_path: Path) -> Iterator[Path]:
     """A store with one run of a real tiny pair, whose path was not scored; the worker that it gets is ended."""
-    shutil.copytree(lived / "runs", tmp_path / "runs")
+    produce(spec_of(lived, sizes=("5%", "20%")), Store(tmp_path / "runs"))
     yield tmp_path / "runs"
     client = Client(tmp_path / "runs")
     if client.is_running():
@@ -73,4 +74,4 @@ def test_a_result_is_presented_with_the_keyboard_alone(made: Made, address: str,
     page.keyboard.press("Escape")
     page.locator(MENU).first.wait_for()
     expect(page, "/sparsity", present=None)
-    page.locator("h1", has_text=PAGES["sparsity"].question).wait_for()
+    page.locator("h1", has_text=PAGES["sparsity"].question).first.wait_for()
