@@ -2,7 +2,8 @@
 
 A model state has one colour and one mark everywhere. A localizer has a hue of its own, never one of the
 three main states', with its own dash and marker. All reach 3:1 against both grounds (WCAG 2.2, 1.4.11), so
-the same figure can be read in either theme and nothing is told by colour alone.
+the same figure can be read in either theme and nothing is told by colour alone. On dark ground every mark has a
+lighter counterpart (`dark_mark`), which `plots.dark_marks` puts into a finished figure.
 """
 
 from __future__ import annotations
@@ -76,6 +77,25 @@ MARKUP = re.compile(r"[\[\]<>`$]")
 _SPARE_COLORS = ("#1D5FD1", "#8B3FD9", "#D6247F", "#0085AD", "#7A7D00", "#C8143F", "#7D5F3A", "#B56576")
 _SPARE_SYMBOLS = ("hexagon", "hourglass", "bowtie", "star-diamond", "hexagram", "star-square", "circle-cross")
 _SPARE_DASHES = ("10px,2px", "2px,5px", "7px,2px,2px,2px", "12px,4px", "3px,2px")
+
+
+# The states' are the dark theme's text colours of the same names, so that a number and its mark look alike.
+_DARK_STATES = {"#6B7280": "#A3AAB7", "#007A5A": "#3DB88E", "#C44E00": "#EE8E4E"}
+_WHITE = 0.2
+
+
+def marks() -> frozenset[str]:
+    """Every colour that a mark can have on light ground."""
+    styles = (*STATES.values(), *LOCALIZERS.values(), *MODULE_KINDS.values())
+    return frozenset((*(style.color for style in styles), *_SPARE_COLORS, BAR))
+
+
+def dark_mark(color: str) -> str:
+    """The counterpart of a mark's colour on dark ground: a fifth of white in it, or the state's own."""
+    if color in _DARK_STATES:
+        return _DARK_STATES[color]
+    channels = (int(color[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(channel + _WHITE * (255 - channel)):02X}" for channel in channels)
 
 
 def spare_style(name: str) -> Style:
@@ -158,5 +178,12 @@ def template(theme: str = "light") -> go.layout.Template:
         "margin": {"l": 8, "r": 12, "t": 12, "b": 8},
         "hovermode": "closest",
         "dragmode": False,
+        # upright at the right edge, where neither legend nor axis stands; `ui/frame.css` moves it into the margin
+        "modebar": {
+            "orientation": "v",
+            "bgcolor": "rgba(0,0,0,0)",
+            "color": SOFT_INK[theme],
+            "activecolor": INK[theme],
+        },
     }
     return go.layout.Template(layout=layout)

@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 
 from skillviz.analysis.readable_table import as_stored, html
 from skillviz.errors import BadInput
+from skillviz.plots.dark_marks import with_dark_marks
 from skillviz.plots.theme import check_theme
 from skillviz.runs.library import library
 from skillviz.runs.library import open_run as open_stored
@@ -73,7 +74,7 @@ class Plots:
         known = []
         for one, exhibit in self._exhibits(page, theme):
             if not name or one == name:
-                return go.Figure(exhibit.figure)  # an exhibit is shared, what a reader changes is not
+                return go.Figure(with_dark_marks(exhibit.figure))  # an exhibit is shared, what a reader changes is not
             known.append(one)
         if not known:
             raise BadInput(f"run {self._run.id} stored nothing that plot.{page} draws; plot.names() lists what it has.")

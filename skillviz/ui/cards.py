@@ -26,7 +26,7 @@ def state_cards(record: RunRecord, scores: Scores) -> None:
     for place, (state, words) in zip(st.columns(len(STATES)), STATES.items(), strict=True):
         with place.container(border=True, height="stretch"):
             colour, mark, title = words
-            st.markdown(f"#### :{colour}[{mark} {title}]", help=_state_help(state, record))
+            st.markdown(f"### :{colour}[{mark} {title}]", help=_state_help(state, record))
             with st.container(horizontal=True, gap="xsmall"):  # wraps where the card is narrow: no number is cut off
                 for metric in metrics:
                     estimate(metric, scores.states.get(state, {}).get(metric), helps=state == "pretrained")
@@ -68,7 +68,7 @@ def evidence(record: RunRecord, scores: Scores) -> None:
 def one_step(record: RunRecord, loss: float) -> None:
     """In place of the search's chart, where all entries were chosen at once."""
     with st.container(border=True, height="stretch"):
-        st.markdown("### Search progress")
+        st.markdown("## Search progress")
         st.markdown(sentences.one_step(record, loss))
 
 

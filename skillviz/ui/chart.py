@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from skillviz.core import formats
+from skillviz.plots.dark_marks import with_dark_marks
 from skillviz.show import table_words
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import about
@@ -60,8 +61,8 @@ def chart(
 ) -> None:
     """Draws a card. `reads` says how to read the figure, `alt` what it shows to somebody who cannot see it."""
     with st.container(border=True, height="stretch"):
-        st.markdown(f"### {title}", help=help)
-        st.plotly_chart(presenter.figure(figure), **_settings(name, run_id, alt))
+        st.markdown(f"## {title}", help=help)
+        st.plotly_chart(presenter.figure(with_dark_marks(figure)), **_settings(name, run_id, alt))
         below(figure, name=name, title=title, reads=reads, table=table, run_id=run_id)
 
 
@@ -87,7 +88,7 @@ def selectable(
     `below` draws what belongs under it.
     """
     return st.plotly_chart(
-        figure,
+        with_dark_marks(figure),
         on_select=on_select,
         selection_mode=by,
         **_settings(name, run_id, alt),
@@ -118,7 +119,7 @@ def downloads(figure: go.Figure, *, name: str, title: str, table: pd.DataFrame, 
         exports.table_buttons(table, file=stem, key=name, caption=caption)
         st.download_button(
             "Chart (HTML, works offline)",
-            partial(exports.html, figure, title),
+            partial(exports.html, with_dark_marks(figure), title),
             f"{stem}.html",
             "text/html",
             key=f"html.{name}",

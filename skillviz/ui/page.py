@@ -175,10 +175,20 @@ def _frame(name: str) -> None:
     st.set_page_config(page_title=f"{entry.title} · skillviz", page_icon=BRAND / "mark.svg", layout="wide")
     st.logo(BRAND / f"logo-{theme()}.svg", icon_image=BRAND / "mark.svg", size="large")
     st.html(STYLE)
-    st.html(f"<style>:root {{ --ground: {st.get_option(f'theme.{theme()}.backgroundColor')} }}</style>")
+    st.html(f"<style>{_colors()}</style>")
     install()
     address.keep_history()
     presenter.begin()
+
+
+def _colors() -> str:
+    """CSS variables for frame.css: within the app at once those of the theme that it has, beside it at the next run."""
+    css = ""
+    for name, option in {"--ground": "backgroundColor", "--primary": "primaryColor"}.items():
+        light, dark = (st.get_option(f"theme.{kind}.{option}") for kind in ("light", "dark"))
+        css += f":root {{ {name}: {dark if theme() == 'dark' else light} }}"
+        css += f"[data-testid='stApp'] {{ {name}: light-dark({light}, {dark}) }}"
+    return css
 
 
 def _chosen(name: str, entries: tuple[Entry, ...]) -> Entry:

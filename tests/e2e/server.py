@@ -31,7 +31,11 @@ def served(project: Path, logs: Path | None = None, more: Mapping[str, str] | No
         yield address
     finally:
         server.terminate()
-        server.wait(20)
+        try:
+            server.wait(60)  # a crowded machine gives it no time to end by itself
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
 
 
 def started(

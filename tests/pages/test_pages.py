@@ -257,7 +257,7 @@ def test_the_region_page_counts_heads_only_where_there_are_heads(ids: dict[str, 
     query = opened("region", run=ids["stagewise0"], cell="0 · query", lines="head")
     assert "Attention heads" in words(query)
     dense = opened("region", run=ids["stagewise0"], cell="0 · MLP in", lines="head")
-    assert not dense.exception and "### Attention heads" not in words(dense)
+    assert not dense.exception and "## Attention heads" not in words(dense)
 
 
 def test_f1_tasks_are_judged_by_f1(ids: dict[str, str]) -> None:

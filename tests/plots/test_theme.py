@@ -62,6 +62,22 @@ def test_text_reaches_four_and_a_half_to_one(ground: str) -> None:
     assert contrast(BAR, GROUND[ground]) >= 3
 
 
+@pytest.mark.parametrize("light", sorted(theme.marks()))
+def test_a_mark_of_the_dark_theme_is_lighter_and_reaches_four_to_one(light: str) -> None:
+    dark = theme.dark_mark(light)
+    assert contrast(dark, GROUND["dark"]) >= 4 and contrast(light, GROUND["light"]) >= 3
+    assert contrast(dark, GROUND["dark"]) > contrast(light, GROUND["dark"])
+    assert theme.dark_mark(dark) != light
+
+
+def test_marks_of_the_dark_theme_are_told_apart_as_well() -> None:
+    main = [theme.dark_mark(STATES[n].color) for n in ("pretrained", "grafted", "finetuned")]
+    hues = [theme.dark_mark(s.color) for s in LOCALIZERS.values()]
+    assert min(distance(a, b) for a, b in combinations(hues, 2)) > 20
+    assert min(distance(a, b) for a in hues for b in main) > 20
+    assert min(distance(a, b) for a, b in combinations(main, 2)) > 40
+
+
 def test_the_three_states_look_as_designed() -> None:
     looks = {n: (s.title, s.color, s.symbol) for n, s in STATES.items()}
     assert looks["pretrained"] == ("pre-trained", "#6B7280", "circle-open")

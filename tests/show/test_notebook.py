@@ -10,6 +10,7 @@ import pytest
 
 import skillviz
 from skillviz.errors import BadInput
+from skillviz.plots.dark_marks import with_dark_marks
 from skillviz.plots.region import cells
 from skillviz.runs.run import RECORD, Run
 from skillviz.runs.store import Store
@@ -40,7 +41,7 @@ def test_a_page_gives_the_figure_of_the_page(run: skillviz.Run) -> None:
         for make in shown:
             exhibit = make(theme)
             drawn = run.plot.region(exhibit.name, theme)
-            assert json.loads(drawn.to_json()) == json.loads(exhibit.figure.to_json())
+            assert json.loads(drawn.to_json()) == json.loads(with_dark_marks(exhibit.figure).to_json())
 
 
 def test_every_name_that_is_listed_gives_a_figure(run: skillviz.Run) -> None:

@@ -19,6 +19,7 @@ from plotly.offline import get_plotlyjs
 from skillviz import __version__
 from skillviz.analysis.readable_table import as_stored, html
 from skillviz.core import formats
+from skillviz.plots.dark_marks import with_dark_marks
 from skillviz.plots.theme import THEMES, localizer_style
 from skillviz.runs.part_scores import PartScores
 from skillviz.runs.run import Run
@@ -138,7 +139,7 @@ def _part(part: Part, figures: Figures) -> str:
 
 def _chart(make: Make, figures: Figures) -> str:
     exhibits = {theme: make(theme) for theme in THEMES}
-    number = figures.add({theme: exhibit.figure.to_json() for theme, exhibit in exhibits.items()})
+    number = figures.add({theme: with_dark_marks(exhibit.figure).to_json() for theme, exhibit in exhibits.items()})
     return figure_html(exhibits[THEMES[0]], number)
 
 

@@ -221,7 +221,7 @@ def _completeness(answer: Answer, request: AttributionRequest) -> None:
     """How much of the change the values explain, and a warning where they do not."""
     gaps = attribution.completeness(answer)
     with st.container(border=True):
-        st.markdown("### Does it add up?", help=about("completeness"))
+        st.markdown("## Does it add up?", help=about("completeness"))
         st.markdown(attribution.completeness_words(gaps))
         large = attribution.large_gaps(gaps)
         if large:

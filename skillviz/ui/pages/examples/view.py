@@ -167,7 +167,7 @@ def _box(listed: pd.DataFrame) -> str:
 def _scatter(
     run: Run, table: pd.DataFrame, passes: pd.Series, chosen: str | None, marked: example_table.Area | None
 ) -> None:
-    st.markdown("### Fine-tuned against grafted", help=about("confidence", "margin"))
+    st.markdown("## Fine-tuned against grafted", help=about("confidence", "margin"))
     with st.container(horizontal=True):
         measure = controls.segments(MEASURE, "By", tuple(exhibits.MEASURES), "confidence", shown=exhibits.BRIEF.get)
         marks = controls.segments("marks", "The mouse marks", tuple(MARKS), "example", shown=MARKS.get)
@@ -191,7 +191,7 @@ def _scatter(
 
 def _table(listed: pd.DataFrame, chosen: str | None, run_id: str) -> None:
     """The examples one under the other; the chosen one's row is marked, and marking a row chooses its example."""
-    st.markdown("### The examples one by one")
+    st.markdown("## The examples one by one")
     listed, is_moved = _chosen_in_sight(listed, chosen)
     ids = listed["example_id"].head(MOST_LISTED).tolist()
     rows = [ids.index(chosen)] if chosen in ids else []

@@ -39,8 +39,8 @@ def draw(top: DeltaGenerator, entries: tuple[Entry, ...]) -> None:
 
 
 def _numbers(numbers: list[home.Number]) -> None:
-    for place, number in zip(st.columns(len(numbers)), numbers, strict=True):
-        with place.container(border=True, height="stretch", gap="xxsmall"):
+    for i, (place, number) in enumerate(zip(st.columns(len(numbers)), numbers, strict=True)):
+        with place.container(border=True, height="stretch", gap="xxsmall", key=f"number-{i}"):
             st.markdown(number.title, help=about(*number.words))
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 st.markdown(f"## {number.value}", width="content")

@@ -27,7 +27,7 @@ from skillviz.ui.other_tasks import offered
 NONE = "none"
 CUTS = 13  # sizes offered beside the stored ones, where the models are asked
 TRACED = 500  # examples that a path is traced on
-HEADINGS = {"wise-ft": "#### :orange[● WiSE-FT]", "wise-graft": "#### :green[◆ WiSE-Graft]"}
+HEADINGS = {"wise-ft": "## :orange[● WiSE-FT]", "wise-graft": "## :green[◆ WiSE-Graft]"}
 
 Point = tuple[pd.DataFrame, pd.DataFrame]
 
@@ -223,7 +223,7 @@ def numbers(run: Run, choice: Choice, points: ShownPoints) -> None:
     """The chosen point of both paths on each data set: accuracy, ECE and NLL with their intervals."""
     for place, dataset in zip(st.columns(len(choice.datasets)), choice.datasets, strict=True):
         with place.container(border=True, height="stretch"):
-            st.markdown(f"### {'In' if dataset == choice.inside else 'Out of'} distribution")
+            st.markdown(f"## {'In' if dataset == choice.inside else 'Out of'} distribution")
             st.caption(text.plain(dataset))
             for path in PATHS:
                 _point_numbers(run, dataset, path, points)
@@ -237,7 +237,7 @@ def levels(run: Run, metric: str) -> dict[str, float]:
 def no_other() -> None:
     """In place of the trade-off, where there is no other data set."""
     with st.container(border=True, height="stretch"):
-        st.markdown("### In and out of distribution")
+        st.markdown("## In and out of distribution")
         st.markdown(
             "This run was scored on its own task alone, so there is no trade-off to draw. Choose another task above "
             "to ask the models about it, or make the run again with `--also TASK` (last box of this page)."

@@ -29,7 +29,7 @@ COMMON = ("steps", "batch_size")  # fields of a spec, which many localizers have
 def search(choices: Choices) -> None:
     """The localizer with its options, the sizes and the seeds."""
     with st.container(border=True):
-        st.markdown("### 3 · A search", help=about("localizer", "region", "size"))
+        st.markdown("## 3 · A search", help=about("localizer", "region", "size"))
         names = [name for name in LOCALIZERS if name != EXPRESSION]  # made on the page Surgery
         first = str(RunSpec.model_fields["localizer"].default)
         name = form.one_of(
@@ -143,7 +143,7 @@ def _typed_option(choices: Choices, name: str, option: Option) -> dict[str, Any]
 def data(choices: Choices) -> None:
     """How many examples are used."""
     with st.container(border=True):
-        st.markdown("### 4 · The examples", help="The search uses training and validation examples only.")
+        st.markdown("## 4 · Examples", help="The search uses training and validation examples only.")
         choices.is_trial = controls.switch(
             "new.trial", "Quick try (1% of the data)", False,
             help="Checks that everything works. The numbers are too rough for a claim.",
@@ -189,7 +189,7 @@ def _other_tasks(choices: Choices) -> None:
 def place(choices: Choices) -> None:
     """Device, dtype, and what else is scored."""
     with st.container(border=True):
-        st.markdown("### 5 · A place", help="Jobs on one device run one after the other.")
+        st.markdown("## 5 · Device", help="Jobs on one device run one after the other.")
         devices = cache.devices()
         titles = {device.name: f"{device.title}, {formats.byte_size(device.free)} free" for device in devices}
         auto = device_for("auto", devices)

@@ -39,7 +39,7 @@ SHOWN = 5  # rows of the preview
 def task(choices: Choices) -> None:
     """The task, and how class scores are read off the models."""
     with st.container(border=True):
-        st.markdown("### 2 · A task", help="The examples that show the skill, and how the model reads them.")
+        st.markdown("## 2 · Task", help="The examples that show the skill, and how the model reads them.")
         sources = [name for name in SOURCES if name != "demo" or choices.world is not None]
         first = "demo" if choices.demo else "known"
         if sentence := st.session_state.pop(SAVED, ""):

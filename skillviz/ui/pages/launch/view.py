@@ -37,7 +37,7 @@ OPENING = "Choose a pair of models, a task and a search. You can close this page
 def check_and_start(choices: Choices) -> None:
     """Draws the summary; the button starts a job for each seed."""
     with st.container(border=True):
-        st.markdown("### Before it starts")
+        st.markdown("## Before it starts")
         facts = _facts(choices)
         spec = _spec(choices, facts)
         if spec is not None:

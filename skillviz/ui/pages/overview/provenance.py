@@ -22,7 +22,7 @@ def details(run: Run, report: Callable[[], bytes]) -> None:
     left, right = st.columns(2)
     with left.expander(_checked(run.record), icon=":material/fact_check:"):
         checks(run.record)
-        st.markdown("### Notes and deviations from the paper")
+        st.markdown("## Notes and deviations from the paper")
         notes(run.record)
     with right.expander("Make this run again, or take it along", icon=":material/replay:"):
         reproduce(run)

@@ -186,7 +186,7 @@ def chosen(run: Run, table: ParameterTable, names: Mapping[str, str]) -> dict[st
     choices = current(run)
     with st.container(border=True):
         head = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
-        head.markdown("### Build a region", help=about("region", "graftable"), width="content")
+        head.markdown("## Build a region", help=about("region", "graftable"), width="content")
         choices = _form(choices, run, table, names)
         try:
             expression = expression_of(choices)

@@ -66,7 +66,7 @@ def meaning(run: Run, region: HandRegion) -> None:
 def counts(region: HandRegion) -> None:
     """Size, share, and what the region has in common with the run's own, beside what chance would give."""
     with st.container(border=True, height="stretch"):
-        st.markdown("### How large it is", help=about("matched"))
+        st.markdown("## How large it is", help=about("matched"))
         with st.container(horizontal=True):
             st.metric("Entries", formats.count(region.size), help=about("size", "graftable"), width="content")
             st.metric("Share", formats.share(region.share), width="content")
@@ -122,7 +122,7 @@ def sentence(run: Run, region: HandRegion) -> None:
     """A typed example, and the class probabilities that each model gives to it."""
     card = st.container(border=True)
     with card:
-        st.markdown("### Try a sentence", help=about("confidence", "pretrained"))
+        st.markdown("## Try a sentence", help=about("confidence", "pretrained"))
         texts = _typed_texts(run)
         if not all(texts):
             st.caption("Type one to see what the models make of it, before and after the operation.")
@@ -167,7 +167,7 @@ def _numbers(run: Run, scores: Grafted, split: str, region: HandRegion) -> None:
     sizes = {"grafted": region.size, REGION: region.run_size, "complement": region.size}
     for place, (name, title) in zip(st.columns(len(shown)), shown.items(), strict=True):
         with place.container(border=True, height="stretch"):
-            st.markdown(f"#### {title}", help=about("complement") if name == "complement" else None)
+            st.markdown(f"### {title}", help=about("complement") if name == "complement" else None)
             with st.container(horizontal=True, gap="xsmall"):
                 for metric in exhibits.shown_metrics(run.record.task):
                     cards.estimate(metric, scores.scores[name][metric], helps=name == "grafted")
@@ -201,7 +201,7 @@ def save(run: Run, region: HandRegion) -> None:
     spec = spec_of(run, region)
     stored = same(run, region.expression)
     with st.container(border=True):
-        st.markdown("### Save it as a run")
+        st.markdown("## Save it as a run")
         st.markdown(
             "A run scores this region on the whole validation and test sets, checks itself, and can be compared with "
             "the others on every page."

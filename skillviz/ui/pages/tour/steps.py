@@ -393,7 +393,7 @@ def _show_claims(table: pd.DataFrame, n: int) -> None:
     for place, row in zip(st.columns(len(table)), table.to_dict("records"), strict=True):
         colour, mark, title = MARKS[str(row["state"])]
         with place.container(border=True, height="stretch"):
-            st.markdown(f"#### :{colour}[{mark} {title}]")
+            st.markdown(f"### :{colour}[{mark} {title}]")
             st.markdown(f"{formats.count(int(row['answers']))} of {formats.counted(n, 'answer')}")
             with st.container(horizontal=True, gap="small"):
                 for label, value in (("Claimed", row["claimed"]), ("Right", row["right"])):

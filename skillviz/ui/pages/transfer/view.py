@@ -68,7 +68,7 @@ def details(run: Run, notes: tuple[TransferNote, ...]) -> None:
 
 
 def _detail(run: Run, note: TransferNote) -> None:
-    st.markdown(f"### {text.plain(note.name)}", help=about("mapping", "dropped"))
+    st.markdown(f"## {text.plain(note.name)}", help=about("mapping", "dropped"))
     st.markdown(transfer.counted(note, run.datasets[0]))
     st.table(text.plain_cells(transfer.mapping(note, run.labels)), border="horizontal", hide_index=True)
     if note.template:

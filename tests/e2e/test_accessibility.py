@@ -1,0 +1,125 @@
+"""Every page in light and dark: no serious finding of axe that is ours, headings in order, focus seen, one slim bar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+import pytest
+from PIL import Image, ImageChops
+
+from skillviz.runs.store import Store, shipped_root
+from skillviz.show.entries import entry_of, hero
+from skillviz.ui.page_table import GROUPS, HOME, PAGES
+from tests.e2e.accessibility import findings, out_of_order
+from tests.e2e.conftest import settle
+from tests.e2e.test_dashboard import IS_DARK
+
+pytestmark = pytest.mark.e2e
+Visit = Callable[..., Any]
+
+FAULTS = """<p id="planted" style="color: #A0A0A0; background: #FFFFFF">A caption that is too pale to read.</p>
+<h4>A heading that skips a level</h4>"""
+
+
+@pytest.fixture(scope="module")
+def run_id() -> str:
+    """The run that the dashboard opens on."""
+    chosen = hero([entry_of(run, is_of_user=False) for run in Store(shipped_root()).list()])
+    assert chosen is not None
+    return chosen.id
+
+
+def show(page: Any, scheme: str) -> None:
+    """Returns when the open page stands in this theme."""
+    page.emulate_media(color_scheme=scheme)
+    page.wait_for_function(IS_DARK, arg=scheme == "dark")  # the theme follows a moment later
+    page.wait_for_timeout(600)
+    settle(page)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_no_page_has_a_serious_finding_of_ours_and_headings_are_in_order(
+    group: str, address: str, run_id: str, visit: Visit
+) -> None:
+    """No request leaves the machine either: `visit` sees to that."""
+    page, wrong = visit(f"{address}/jobs", color_scheme="light"), []
+    for name, entry in PAGES.items():
+        if entry.group != group:
+            continue
+        page.goto(f"{address}/" if name == HOME else f"{address}/{name}?run={run_id}")
+        settle(page)
+        for scheme in ("light", "dark"):
+            show(page, scheme)
+            wrong += [f"{name}, {scheme}: {finding}" for finding in findings(page) if finding.is_ours]
+        wrong += [f"{name}: {heading}" for heading in out_of_order(page)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_planted_faults_are_found(address: str, visit: Visit) -> None:
+    page = visit(f"{address}/jobs", color_scheme="light")
+    assert not [finding for finding in findings(page) if finding.is_ours] and not out_of_order(page)
+    page.evaluate("html => document.querySelector('h1').insertAdjacentHTML('afterend', html)", FAULTS)
+    (found,) = [finding for finding in findings(page) if finding.is_ours]
+    assert found.rule == "color-contrast" and "planted" in found.html
+    assert out_of_order(page) == ["h4 'A heading that skips a level' follows h1"]
+
+
+def test_the_run_bar_is_one_slim_line_that_stays(address: str, run_id: str, visit: Visit) -> None:
+    page = visit(f"{address}/calibration?run={run_id}")
+    bar = page.locator(".st-key-run-bar")
+    for width, height in ((1440, 900), (390, 844)):
+        page.set_viewport_size({"width": width, "height": height})
+        settle(page)
+        page.evaluate("document.querySelector('[data-testid=stMain]').scrollTo(0, 0)")
+        above = bar.bounding_box()
+        page.evaluate("document.querySelector('[data-testid=stMain]').scrollTo(0, 1200)")
+        page.wait_for_function("document.querySelector('[data-testid=stMain]').scrollTop > 300")
+        below = bar.bounding_box()
+        assert above["height"] <= 44 and below["height"] <= 44, width
+        assert 0 <= below["y"] <= above["y"], (width, above, below)
+        assert bar.locator("button").first.inner_text().count("·") >= 3
+
+
+def looks(page: Any, box: dict[str, float]) -> Image.Image:
+    """The picture of a place on the screen, with some room about it."""
+    room, size = 6, page.viewport_size
+    left, top = max(box["x"] - room, 0), max(box["y"] - room, 0)
+    right, low = (
+        min(box["x"] + box["width"] + room, size["width"]),
+        min(box["y"] + box["height"] + room, size["height"]),
+    )
+    clip = {"x": left, "y": top, "width": max(right - left, 1), "height": max(low - top, 1)}
+    with Image.open(BytesIO(page.screenshot(clip=clip, animations="disabled", caret="hide"))) as picture:
+        return picture.convert("RGB").copy()
+
+
+AT = """() => { const at = document.activeElement, box = at.getBoundingClientRect();
+  return {x: box.x, y: box.y, width: box.width, height: box.height, is_end: at === document.body,
+    says: `${at.tagName} ${at.getAttribute("aria-label") || at.innerText || at.className}`.slice(0, 80)}; }"""
+
+
+@pytest.mark.parametrize(("name", "scheme"), [("sparsity", "light"), ("surgery", "dark")])
+def test_the_keyboards_place_is_seen_at_every_stop(
+    name: str, scheme: str, address: str, run_id: str, visit: Visit
+) -> None:
+    """Each stop looks otherwise than without the keyboard on it; no stop is in Plotly's bar."""
+    page, stops, unseen = visit(f"{address}/{name}?run={run_id}", color_scheme=scheme), 0, []
+    page.locator(".js-plotly-plot .modebar").first.wait_for(state="attached")
+    page.wait_for_timeout(1000)
+    for _ in range(120):
+        page.keyboard.press("Tab")
+        at = page.evaluate(AT)
+        if at["is_end"]:
+            break
+        assert not page.evaluate("Boolean(document.activeElement.closest('.modebar'))")
+        page.wait_for_timeout(250)  # help that opens on focus, and transitions, have come
+        with_it = looks(page, page.evaluate(AT))
+        page.evaluate("window.was = document.activeElement; was.blur()")
+        page.wait_for_timeout(250)
+        if ImageChops.difference(with_it, looks(page, at)).getbbox() is None:
+            unseen.append(at["says"])
+        page.evaluate("was.focus({preventScroll: true})")
+        stops += 1
+    assert stops > 30 and not unseen, (stops, unseen)

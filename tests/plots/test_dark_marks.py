@@ -1,0 +1,56 @@
+"""On dark ground every mark has its lighter counterpart, and nothing else of the figure is changed."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from skillviz.plots.dark_marks import with_dark_marks
+from skillviz.plots.theme import STATES, dark_mark, marks, template
+from tests.plots.every_figure import draw
+
+GREEN, GREY = STATES["grafted"].color, STATES["pretrained"].color
+
+
+def drawn(theme: str) -> go.Figure:
+    """Marks in every place in which a colour can stand."""
+    figure = go.Figure()
+    figure.add_scatter(x=[1, 2], y=[1, 2], marker={"color": [GREEN, "#123456"]}, fillcolor=STATES["grafted"].faint(0.3))
+    figure.add_scatter(x=[1, 2], y=[1, 2], marker={"color": np.array([GREEN, GREY])}, line={"color": GREEN})
+    figure.add_scatter(
+        x=[1, 2], y=[1, 2], marker={"color": np.array([0.5, 1.0]), "colorscale": [[0, GREEN], [1, GREY]]}
+    )
+    figure.add_shape(type="line", x0=0, x1=1, y0=0, y1=1, line={"color": GREY})
+    figure.add_annotation(text=GREEN, font={"color": GREEN}, x=0, y=0)
+    return figure.update_layout(template=template(theme))
+
+
+def test_each_mark_has_its_counterpart() -> None:
+    figure = with_dark_marks(drawn("dark"))
+    green, grey = dark_mark(GREEN), dark_mark(GREY)
+    assert list(figure.data[0].marker.color) == [green, "#123456"]
+    assert figure.data[0].fillcolor == "rgba(61,184,142,0.3)"
+    assert list(figure.data[1].marker.color) == [green, grey] and figure.data[1].line.color == green
+    assert figure.layout.shapes[0].line.color == grey
+    assert figure.layout.annotations[0].font.color == green and figure.layout.annotations[0].text == GREEN
+    assert figure.to_dict()["data"][2] == drawn("dark").to_dict()["data"][2], "a scale of values is no mark"
+    assert figure.layout.template == template("dark")
+
+
+def test_a_light_figure_is_left_as_it_is_and_a_dark_one_is_copied() -> None:
+    light, dark = drawn("light"), drawn("dark")
+    before = dark.to_json()
+    assert with_dark_marks(light) is light
+    assert with_dark_marks(dark).to_json() != before == dark.to_json()
+
+
+@pytest.mark.parametrize("name", ["state_comparison", "named_by_size", "reliability_diagram", "confidence_histogram"])
+def test_no_mark_of_the_light_theme_is_left(name: str) -> None:
+    parts = json.loads(with_dark_marks(draw(name, "dark")).to_json())
+    parts["layout"].pop("template")
+    text = json.dumps(parts)
+    assert not [color for color in marks() if color in text]
+    assert any(color in draw(name, "dark").to_json() for color in marks())  # a figure without marks would say nothing
