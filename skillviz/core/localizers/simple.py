@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from time import perf_counter
 
-import numpy as np
 import torch
 from torch import Tensor
 

@@ -282,7 +282,7 @@ def transfer(run: Run) -> list[Section]:
     for note in notes:
         parts += [
             Heading(text.plain(note.name)),
-            Words(transfer_exhibits.counted(note, run.datasets[0]), ("mapping", "dropped")),
+            Words(transfer_exhibits.counted(note), ("mapping", "dropped")),
             Rows(f"Labels of {note.name}", transfer_exhibits.mapping(note, run.labels)),
         ]
     return [Section("transfer", "Does the skill transfer?", tuple(parts))]
