@@ -34,8 +34,7 @@ def summary(notes: Sequence[TransferNote], metric: str) -> str:
     if not notes:
         return ALONE
     phrases = [f"{words}: **{decided}**" for decided, words in findings(notes, metric)]
-    first = f"Zero-shot {metric_row(metric).title}, graft vs fine-tuned. {'; '.join([*phrases, *rest(notes, metric)])}."
-    return f"{first} {comparisons(notes, metric)}".strip()
+    return f"{'; '.join([*phrases, *rest(notes, metric)])}. {comparisons(notes, metric)}".strip()
 
 
 def rest(notes: Sequence[TransferNote], metric: str) -> list[str]:
@@ -54,15 +53,16 @@ def comparisons(notes: Sequence[TransferNote], metric: str) -> str:
 
 
 def _task_words(note: TransferNote, metric: str) -> str:
-    """`restaurant-sentiment: accuracy **79.5 %** vs 79.8 %, −0.3 points (95 %: −2.2 to 1.5)`."""
+    """`restaurant-sentiment, zero-shot: accuracy **79.5 %** grafted vs 79.8 % fine-tuned, −0.3 points (...)`."""
     difference, name = note.scores.differences.get(metric), text.plain(note.name)
     if difference is None or difference.value is None:
         return f"{name}: nothing to compare"
     graft, tuned = (note.scores.states.get(state, {}).get(metric) for state in ("grafted", "finetuned"))
     words, change = metric_row(metric).title, metric_difference(metric, difference)
     if graft is None or tuned is None:
-        return f"{name}: {words} {change}"
-    return f"{name}: {words} **{metric_value(metric, graft.value)}** vs {metric_value(metric, tuned.value)}, {change}"
+        return f"{name}, zero-shot: {words} {change}"
+    both = f"**{metric_value(metric, graft.value)}** grafted vs {metric_value(metric, tuned.value)} fine-tuned"
+    return f"{name}, zero-shot: {words} {both}, {change}"
 
 
 def counted(note: TransferNote) -> str:

@@ -42,7 +42,8 @@ def estimate(metric: str, value: Estimate | None, *, title: str = "", helps: boo
             help=help,
         )
         if value is not None and value.value is not None:
-            st.caption(f"95{formats.SPACE}%: {metric_interval(metric, value)}")
+            level = "" if value.low is None else f"95{formats.SPACE}%: "
+            st.caption(f"{level}{metric_interval(metric, value)}")
 
 
 def evidence(record: RunRecord, scores: Scores) -> None:

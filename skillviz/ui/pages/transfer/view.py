@@ -77,7 +77,7 @@ def details(run: Run, notes: tuple[TransferNote, ...]) -> None:
         for place, note in zip(st.columns(min(2, len(notes))), row, strict=False):
             with place.container(border=True, height="stretch"):
                 _detail(run, note)
-    with st.expander("Store other tasks with the run"):
+    with st.expander("Store other tasks with the run", expanded=not notes):
         st.markdown("`--also` takes any task with the same labels, by name or file. Repeat it for several.")
         named = [note.named or note.name for note in notes if all(note.mapping.values())]
         st.code(transfer.missing(run.record, named), language="bash", wrap_lines=True)
