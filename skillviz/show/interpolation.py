@@ -110,9 +110,7 @@ def deviations(record: RunRecord) -> list[str]:
         "WiSE-FT moves every parameter that fine-tuning moved, those outside the graftable ones too.",
     ]
     if record.readout == "head":
-        sentences.append(
-            "The classification head is the fine-tuned one along both paths: it has no pre-trained value."
-        )
+        sentences.append("The classification head is the fine-tuned one along both paths: it has no pre-trained value.")
     return sentences
 
 
@@ -187,9 +185,7 @@ def trade_alt(points: pd.DataFrame, inside: str, outside: str, metric: str) -> s
         for alpha in sorted({rows["alpha"].min(), rows["alpha"].max()}):
             at = rows[rows["alpha"] == alpha].drop_duplicates("dataset").set_index("dataset")["value"]
             sides = [f"{metric_value(metric, at.get(name))} on {name}" for name in (inside, outside)]
-            words.append(
-                f"{path_style(str(path)).title} at α = {formats.percent(alpha, 0)} {' and '.join(sides)}"
-            )
+            words.append(f"{path_style(str(path)).title} at α = {formats.percent(alpha, 0)} {' and '.join(sides)}")
     return f"{metric_row(metric).title} in and out of distribution. " + "; ".join(words) + "."
 
 
