@@ -28,7 +28,7 @@ reaches 84.2 % in and 80.0 % out of distribution, where the best point of WiSE-F
 (sentiment) WiSE-FT is ahead, and WiSE-Graft is competitive. For whole grafts it sees no gain where the shift between \
 the two tasks is small, and at least 5 points where it is large.
 """
-HEIGHT = 400
+HEIGHT = 370
 
 
 PICKED = "The best point was picked on these same examples. Its interval holds for all points at once."

@@ -37,8 +37,8 @@ EXAMPLE, TABLE, SCATTER, MEASURE = "example", "examples.table", "chart.scatter",
 BY_ROW = "examples.by_row"  # the example that was chosen by its row
 MARKS = {"example": "an example", "area": "an area"}
 MOST_LISTED = 2000
-HEIGHT, IN_SIGHT = 470, 12  # pixels, and the rows of one line that these show
-TALL, NARROW, WIDE_TEXT = 54, 92, 250  # pixels of a row of two lines, of a number's column and of a text's
+HEIGHT, IN_SIGHT = 430, 11  # pixels, and the rows of one line that these show
+TALL, NARROW, WIDE_TEXT = 66, 78, 158  # pixels of a row of three lines, of a number's column and of a text's
 STATES_TITLES = {state: state_style(state).title for state in (*STATES, "complement")}
 CLICK = {
     "example": "Click a mark to see that example below, or choose it in the table.",
@@ -267,12 +267,12 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
     """Short headings and widths: text, true class and three confidences fit side by side into half a page."""
     short = {f"{STATES_TITLES[state]}: true class": STATES_TITLES[state] for state in (*STATES, "complement")}
     percents = {
-        name: st.column_config.NumberColumn(f"{title}, %", format="%.1f", width=NARROW) for name, title in short.items()
+        name: st.column_config.NumberColumn(title, format="%.1f", width=NARROW) for name, title in short.items()
     }
     return {
         **percents,
         "true class": st.column_config.TextColumn(width=NARROW),
-        "graft − fine-tuned": st.column_config.NumberColumn("change, points", format="%.1f"),
+        "graft − fine-tuned": st.column_config.NumberColumn("change, points", format="%.1f", width=100),
         "text": st.column_config.TextColumn("sentence", width=WIDE_TEXT),
     }
 
