@@ -111,10 +111,7 @@ def test_filters_narrow_box_and_table_and_stand_in_the_address(ids: dict[str, st
 def test_it_begins_with_the_example_whose_confidence_moved_most(ids: dict[str, str]) -> None:
     test = opened("examples", run=ids["stagewise0"])
     moved = listed(test)["graft − fine-tuned"].abs()
-    assert (
-        moved.is_monotonic_decreasing
-        and box(test, "Example").value == listed(test)["example"].iloc[0]
-    )
+    assert moved.is_monotonic_decreasing and box(test, "Example").value == listed(test)["example"].iloc[0]
 
 
 def test_no_example_that_passes_is_said(ids: dict[str, str], use: Use, tmp_path: Path) -> None:
