@@ -253,7 +253,7 @@ def _table(listed: pd.DataFrame, chosen: str | None, run_id: str) -> None:
     more += "" if len(ids) == len(listed) else f" The first {formats.count(len(ids))} are listed."
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(f"Confidence in the true class, %. Select a row for details.{more}", width="stretch")
-        with st.popover("Download", icon=":material/download:"):
+        with st.popover("Download table", icon=":material/download:"):
             exports.table_buttons(
                 every,
                 file=exports.file_name(run_id, "examples"),
