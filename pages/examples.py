@@ -1,18 +1,19 @@
-"""Which examples change? All of them, one of them from near, class by class."""
+"""Which examples change? All of them as a table and a scatter, one of them in detail, then slices and classes."""
 
-import streamlit as st
-
-from skillviz.show.glossary import about
 from skillviz.ui import page
 from skillviz.ui.pages.examples import detail, view
 
 run = page.begin("examples")
-examples = view.run_examples(run)
+without = view.run_examples(run)
 
-st.markdown(view.sentence(run, examples), help=about("agreement", "mcnemar", "graft"))
-examples = view.with_texts(run, examples)
-chosen = view.linked(run, examples, view.filters(run, examples))
-closer = st.container()
+view.finding(run, without)
+places = view.places()
+with places.table:
+    examples = view.with_texts(run, without)
+with places.filters:
+    wanted = view.filters(run, examples)
+closer = places.closer(examples)
+chosen = view.linked(run, examples, wanted, places)
 view.by_slice(run, examples)
 view.by_class(run, examples)
 with closer:  # the last to be filled: it may wait for the models

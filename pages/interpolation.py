@@ -1,33 +1,30 @@
-"""Between base and fine-tuned model. WiSE-FT and WiSE-Graft, in and out of distribution, at any point of the way."""
+"""Between base and fine-tuned model. WiSE-FT and WiSE-Graft, in and out of distribution, at any point of the path."""
 
 import streamlit as st
 
 from skillviz.show import interpolation as exhibits
-from skillviz.show.glossary import about
 from skillviz.ui import page
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.interpolation import view
 
 run = page.begin("interpolation")
-sentence = st.empty()
+finding = st.container()
 known = view.grid_of(run)
 asked, grid = view.traced(run, view.controls_of(run), known)
 choice = view.placed(run, asked, grid)
 points = view.shown(run, choice, grid)
 levels = view.levels(run, choice.metric)
 
-sentence.markdown(
-    exhibits.best(grid, choice.headline, choice.metric, run.record.d, choice.outside is not None),
-    help=about("wise", "ood", "paired"),
-)
-view.numbers(run, choice, points)
+with finding:
+    view.finding(run, choice, grid)
 left, right = st.columns(2)
 with left:
-    if choice.outside is None:
-        view.no_other()
-    else:
-        show(exhibits.trade(points.points, choice.inside, choice.outside, choice.metric, levels, theme()), run.id)
+    show(exhibits.paths(points.points, choice.datasets, choice.metric, levels, theme(), view.HEIGHT), run.id)
 with right:
     show(exhibits.histogram(points.bins, choice.datasets, theme()), run.id)
-show(exhibits.paths(points.points, choice.datasets, choice.metric, levels, theme()), run.id)
+view.numbers(run, choice, points)
+if choice.outside is None:
+    view.no_other(run)
+else:
+    show(exhibits.trade(points.points, choice.inside, choice.outside, choice.metric, levels, theme()), run.id)
 view.paper(run, choice, grid)

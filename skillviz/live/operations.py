@@ -20,6 +20,7 @@ import psutil
 from skillviz import __version__
 from skillviz.core.encoded import Encoded
 from skillviz.core.intervals import Interval, metric_interval
+from skillviz.core.random_entries import CONTROLS, control_of
 from skillviz.core.region import Region
 from skillviz.core.region_parts import grafts_of, parts_of
 from skillviz.errors import BadData, BadInput
@@ -206,9 +207,22 @@ def evaluate_region(
     split: str = "test",
     sample: int | None = None,
     states: Sequence[str] = ("grafted", "complement"),
+    controls: Sequence[str] = (),
+    seed: int = 0,
 ) -> Answer:
-    """Class scores of a region's graft and of its complement: `logits` by state, with the region's size and d."""
+    """Class scores of a region's graft and of its complement: `logits` by state, with the region's size and d.
+
+    `controls` are random regions of the same size (`core.random_entries.CONTROLS`), grafted on the same examples: each
+    is one draw by `seed`, and stands in `logits` under its name.
+    """
+    unknown = [name for name in controls if name not in CONTROLS]
+    if unknown:
+        raise BadInput(f"'{unknown[0]}' is not a random control; known: {', '.join(CONTROLS)}.")
     chosen, encoded = request.region(region), request.examples(split, sample)
+    logits = {state: predict(request.pair, encoded, state, chosen) for state in states}
+    for name in controls:
+        control = control_of(chosen, name, request.pair.table.offsets, seed)
+        logits[name] = predict(request.pair, encoded, "grafted", control)
     return {
         "example_ids": encoded.ids,
         "labels": encoded.labels,
@@ -216,7 +230,7 @@ def evaluate_region(
         "size": chosen.size,
         "d": chosen.d,
         "share": chosen.share,
-        "logits": {state: predict(request.pair, encoded, state, chosen) for state in states},
+        "logits": logits,
     }
 
 

@@ -16,7 +16,7 @@ from skillviz.plots.interpolation import COLUMNS, NOTHING, PATHS, datasets_of, n
 from skillviz.plots.references import reference_style
 from skillviz.plots.theme import SOFT_INK, template
 
-WAY = "way from the pre-trained model, %"
+WAY = "mixing weight α, %"
 CONFIDENCE = "confidence, %"
 BINS = ("path", "dataset", "bin", "lower", "upper", "count", "correct")
 PANEL = 230  # pixels of one data set's panel

@@ -19,7 +19,9 @@ COLUMNS = ("dataset", "state", "metric", "value", "low", "high")
 DIFFERENCES = ("dataset", "metric", "value", "low", "high")
 NOTHING = "No task has been scored yet."
 STEP = 0.17  # of a task's band, between two states
-ROW, LEAST = 96, 130  # pixels of a task, and of axes and legend
+ROW, LEAST = 96, 110  # pixels of a task, and of axes
+NAMES = 0.42  # room for the names of dots, as a share of what the values take
+NEAR = 0.25  # of the axis: levels that are nearer than this are named together
 
 
 def zero_shot(
@@ -31,7 +33,10 @@ def zero_shot(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """One band a task, one dot with its interval a state. `references`: level name -> task -> level, 0..1."""
+    """One band a task, one dot with its interval a state, named beside it.
+
+    `references`: level name -> task -> level, 0..1.
+    """
     require(scores, COLUMNS, "scores")
     words, rows = metric_row(metric), scores[scores["metric"] == metric]
     shown = _shown(rows, datasets)
@@ -46,7 +51,55 @@ def zero_shot(
         offset = ((len(states) - 1) / 2 - number) * min(STEP, 0.8 / len(states))
         figure.add_trace(_dots(state, rows[rows["state"] == state], shown, offset, words))
     _bands(figure, shown)
+    _name_dots(figure, words)
+    _name_levels(figure, references or {}, shown, words, theme)
+    figure.update_layout(showlegend=False)
     return figure
+
+
+def _name_dots(figure: go.Figure, words: Metric) -> None:
+    """Names each dot and its value at the right end of its interval, with room for it, instead of in a legend."""
+    ends, lows = [0.0], []
+    for trace in figure.data:
+        x = np.array([np.nan if value is None else value for value in trace.x], dtype=float)
+        lows.append(x)
+        if trace.mode != "markers":
+            ends.extend(x[np.isfinite(x)])
+            continue
+        above, below = (np.nan_to_num(np.asarray(trace.error_x[side], float)) for side in ("array", "arrayminus"))
+        lows.append(x - below)
+        ends.extend((x + above)[np.isfinite(x)])
+        for value, end, y in zip(x, x + above, trace.y, strict=True):
+            if np.isfinite(value):
+                text = f"{trace.name} {value:.{words.digits}f}"
+                figure.add_annotation(
+                    name="dot", text=text, x=end, y=y, xanchor="left", xshift=6, showarrow=False,
+                    font={"size": 11, "color": trace.marker.color},
+                )  # fmt: skip
+    every = np.concatenate(lows)
+    low, high = float(np.nanmin(every)), max(ends[1:])
+    air = (high - low) or 1.0
+    figure.update_xaxes(range=[low - 0.05 * air, high + NAMES * air])
+
+
+def _name_levels(
+    figure: go.Figure, references: Mapping[str, Mapping[str, float]], shown: Sequence[str], words: Metric, theme: str
+) -> None:
+    """Names the levels of the uppermost task at the top of its band, those that are near one another together."""
+    levels = sorted((of[shown[0]] * words.scale, name) for name, of in references.items() if shown[0] in of)
+    left, right = figure.layout.xaxis.range
+    groups: list[list[tuple[float, str]]] = []
+    for level in levels:
+        if groups and level[0] - groups[-1][-1][0] < NEAR * (right - left):
+            groups[-1].append(level)
+        else:
+            groups.append([level])
+    for group in groups:
+        text = ", ".join(f"{reference_style(name, theme).title} {value:.{words.digits}f}" for value, name in group)
+        figure.add_annotation(
+            name="level", text=text, x=group[0][0], y=0.5, xanchor="left", yanchor="middle", xshift=3, showarrow=False,
+            font={"size": 11, "color": SOFT_INK[theme]},
+        )  # fmt: skip
 
 
 def graft_minus_finetuned(
@@ -57,7 +110,7 @@ def graft_minus_finetuned(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """One row a task: the paired difference with its interval, and the line where there is none."""
+    """One row a task: the paired difference with its interval beside it, and the line where there is none."""
     require(differences, DIFFERENCES, "differences")
     words, rows = metric_row(metric), differences[differences["metric"] == metric]
     unit = words.difference_unit
@@ -75,7 +128,13 @@ def graft_minus_finetuned(
         go.Scatter(
             x=center,
             y=_places(marks["dataset"], shown),
-            mode="markers",
+            mode="markers+text",
+            text=[
+                formats.signed(v, words.digits) + _ends(a, b, words) for v, a, b in zip(center, low, high, strict=True)
+            ],
+            textposition="top center",
+            textfont={"size": 11},
+            cliponaxis=False,
             name="graft − fine-tuned, paired",
             marker={"color": INK[theme], "symbol": "diamond-tall", "size": 12},
             error_x=error_bars(center, low, high, 2, 4),
@@ -90,6 +149,7 @@ def graft_minus_finetuned(
     )
     _bands(figure, shown)
     figure.update_xaxes(range=range_around_zero(np.concatenate([value, low, high])))
+    figure.update_layout(showlegend=False)
     return figure
 
 
@@ -147,6 +207,11 @@ def _ticks(name: str, levels: Mapping[str, float], shown: Sequence[str], words: 
         line={"color": style.color, "dash": style.dash, "width": 1.5},
         hoverinfo="skip",
     )
+
+
+def _ends(low: float, high: float, words: Metric) -> str:
+    """` (−2.2 to 1.5)`, empty without an interval."""
+    return "" if np.isnan(low) or np.isnan(high) else f" ({formats.interval(low, high, words.digits)})"
 
 
 def _interval(low: float, high: float, digits: int) -> str:

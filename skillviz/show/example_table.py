@@ -29,15 +29,15 @@ CASES = {
     "finetuned": "only fine-tuned right",
     "grafted": "only graft right",
     "neither": "both wrong",
-    "moved": "confidence moved most (a tenth)",
+    "moved": "largest change in confidence (10%)",
 }
 SORTS = {
-    "moved": "most moved confidence",
+    "moved": "largest change in confidence",
     "file": "order in the file",
-    "gained": "graft surer of the true class",
-    "lost": "graft less sure of the true class",
-    "grafted": "graft's confidence in the true class",
-    "finetuned": "fine-tuned confidence in the true class",
+    "gained": "graft more confident",
+    "lost": "graft less confident",
+    "grafted": "confidence of the graft",
+    "finetuned": "confidence of fine-tuned",
     "length": "shortest text",
 }
 
@@ -208,18 +208,15 @@ def brief(text: str, most: int = 70) -> str:
 
 def listing(table: pd.DataFrame) -> pd.DataFrame:
     """The columns of the table on the page, the telling ones first; probabilities in percent, movement in points."""
-    columns = {"example": table["example_id"]}
-    columns |= {"text": whole_text(table)} if has_texts(table) else {}
+    columns = {"text": whole_text(table)} if has_texts(table) else {"example": table["example_id"]}
     columns |= {"true class": table["true"]}
-    columns |= {f"{state_style(state).title} says": table[f"{state}_says"] for state in ("finetuned", "grafted")}
+    columns |= {f"{state_style(state).title}: true class": 100 * table[f"{state}_confidence"] for state in STATES}
     columns |= {"graft − fine-tuned": 100 * table["moved"]}
-    columns |= {
-        f"{state_style(state).title}: true class": 100 * table[f"{state}_confidence"]
-        for state in (*reversed(STATES), "complement")
-        if f"{state}_confidence" in table
-    }
-    columns |= {"pre-trained says": table["pretrained_says"]}
-    return pd.DataFrame(columns | ({"words": table["length"]} if has_texts(table) else {}))
+    columns |= {f"{state_style(state).title} says": table[f"{state}_says"] for state in STATES}
+    if "complement_confidence" in table:
+        columns |= {f"{state_style('complement').title}: true class": 100 * table["complement_confidence"]}
+    columns |= {"words": table["length"], "example": table["example_id"]} if has_texts(table) else {}
+    return pd.DataFrame(columns)
 
 
 def points(table: pd.DataFrame, passes: pd.Series, measure: str) -> pd.DataFrame:

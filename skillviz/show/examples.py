@@ -10,6 +10,7 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.agreement import agreement_interval, mcnemar
 from skillviz.core.metrics import metric_row
+from skillviz.core.verdicts import NO_DIFFERENCE, DifferenceVerdict
 from skillviz.plots.classes import class_results, confusion_matrix
 from skillviz.plots.examples import CASES, class_probabilities, confidence_scatter
 from skillviz.plots.theme import state_style
@@ -17,19 +18,19 @@ from skillviz.show import text
 from skillviz.show.example_table import Area
 from skillviz.show.exhibit import Exhibit, drawn_once
 
-HEIGHT = 480
+HEIGHT = 400
 MEASURES = {"confidence": "confidence in the true class", "margin": "margin of the true class"}
 BRIEF = {"confidence": "confidence", "margin": "margin"}
 RESAMPLES, FEW = 500, 200
 MANY = 4000  # examples from which on fewer resamples have to do
 RESULTS = ("precision", "recall", "f1")
 SUMMARY = (
-    "how sure the fine-tuned model (across) and the graft (up) are of the true class. On the dotted line both are "
-    "equally sure."
+    "confidence in the true class, of the fine-tuned model (across) and the graft (up). On the dotted line both are "
+    "equally confident."
 )
 BY_MARGIN = (
-    "the margin is the true class's score minus the best other one's: above zero the model is right. It tells examples "
-    "apart that all have a confidence near 100%."
+    "the margin is the true class's score minus the best other one's: above zero the model is right. It separates "
+    "examples whose confidence is near 100%."
 )
 DECIDED = 0.05
 
@@ -48,7 +49,7 @@ def scatter(
     numbers = ", ".join(f"{style.title} {counts.get(case, 0):,}" for case, style in CASES.items())
     return Exhibit(
         name="scatter",
-        title=f"Fine-tuned against grafted: {MEASURES[measure]}",
+        title=f"Grafted vs fine-tuned: {MEASURES[measure]}",
         figure=confidence_scatter(
             points, measure, chosen=chosen, framed=framed, drags=drags, theme=theme, height=HEIGHT
         ),
@@ -70,9 +71,9 @@ def probabilities(shares: dict[str, np.ndarray], labels: Sequence[str], true: in
     ]
     return Exhibit(
         name="probabilities",
-        title="What the three models say",
+        title="Confidence by class",
         figure=class_probabilities(frame, labels, true=true, theme=theme),
-        reads="one mark a model on each class's line; the rightmost mark of a model is what it predicts.",
+        reads="one line per class, one marker per model; a model predicts the class of its rightmost marker.",
         alt=f"Class probabilities: {'; '.join(phrases)}.",
         table=frame.assign(**{"class": [labels[c] for c in frame["class"]]}),
         words=("pretrained", "graft", "confidence"),
@@ -90,8 +91,8 @@ def confusion(counts: np.ndarray, labels: Sequence[str], state: str, theme: str)
         name=f"confusion_{state}",
         title=f"Confusions: {title}",
         figure=confusion_matrix(frame, labels, theme=theme),
-        reads="a row is a true class, a column what the model says; framed cells are right, darker ones a larger share "
-        "of their row. " + ("Numbers count examples." if len(labels) <= 8 else "Numbers are percent of the row."),
+        reads="rows are true classes, columns predicted ones; framed cells are right, darker cells a larger share of "
+        "their row. " + ("Numbers count examples." if len(labels) <= 8 else "Numbers are percent of the row."),
         alt=f"Confusion matrix of the {title} model: {int(np.trace(counts)):,} of {int(counts.sum()):,} examples are "
         f"right; {_most_confused(counts, labels)}",
         table=frame.assign(true=names[frame["true"]], predicted=names[frame["predicted"]]),
@@ -126,10 +127,10 @@ def by_class(results: pd.DataFrame, labels: Sequence[str], metric: str, resample
             phrases.append(f"{state_style(str(state)).title} lowest for {low}")
     return Exhibit(
         name="classes",
-        title=f"{words.heading} of every class",
+        title=f"{words.heading} by class",
         figure=class_results(results, labels, metric, theme=theme),
-        reads=f"one mark a model with its 95% interval over examples ({method}); n counts the "
-        "examples of the class. Intervals that overlap widely tell nothing apart.",
+        reads=f"one marker per model with its 95% interval over examples ({method}); n counts the "
+        "examples of the class.",
         alt=f"{words.heading} by class: {'; '.join(phrases) or 'nothing was predicted'}.",
         table=results.assign(**{"class": [labels[c] for c in results["class"]]}),
         words=RESULTS,
@@ -137,34 +138,38 @@ def by_class(results: pd.DataFrame, labels: Sequence[str], metric: str, resample
 
 
 def disagreement(grafted: np.ndarray, finetuned: np.ndarray, labels: np.ndarray, split: str) -> str:
-    """On how many examples graft and fine-tuned model differ, who is right there, and what McNemar's test says.
+    """The finding as sentences, for a text without chips."""
+    decided, words = finding(grafted, finetuned, labels, split)
+    return f"{words} The graft's accuracy: **{decided}**."
+
+
+def finding(
+    grafted: np.ndarray, finetuned: np.ndarray, labels: np.ndarray, split: str
+) -> tuple[DifferenceVerdict, str]:
+    """What McNemar's test says of the graft beside the fine-tuned model, and on how many examples they differ.
 
     Logits [n, label] and labels [n].
     """
     same, low, high = agreement_interval(grafted, finetuned)[:3]
     test, n = mcnemar(grafted, finetuned, labels), len(labels)
     differing = round(n * (1 - same))
+    interval = f"{formats.percent(1 - same)}, 95%: {formats.percent_interval(1 - high, 1 - low)}"
     counts = f"**{formats.count(differing)} of {formats.count(n)}**"
-    interval = f"95%: {formats.percent_interval(1 - high, 1 - low)}"
-    first = (
-        f"The graft and the fine-tuned model disagree on {counts} examples of the {split} set "
-        f"({formats.percent(1 - same)}, {interval})."
-    )
+    first = f"Graft and fine-tuned model disagree on {counts} {split} examples"
     if not differing:
-        return first
+        return NO_DIFFERENCE, f"{first} ({interval})."
     neither = differing - test.n01 - test.n10
     both = f", neither on {formats.count(neither)}" if neither else ""
     tuned, graft = (f"**{formats.count(number)}**" for number in (test.n01, test.n10))
-    right = f"the fine-tuned model alone is right on {tuned}, the graft alone on {graft}{both}"
-    return f"{first} There {right}. {_verdict(test.p, test.n01, test.n10)}"
+    right = f"There fine-tuned alone is right on {tuned}, the graft alone on {graft}{both}"
+    return _verdict(test.p, test.n01, test.n10), f"{first} ({interval}). {right} (McNemar {p_value(test.p)})."
 
 
-def _verdict(p: float, tuned: int, graft: int) -> str:
-    """What McNemar's test allows to be said; `tuned` and `graft` alone are right on so many examples."""
+def _verdict(p: float, tuned: int, graft: int) -> DifferenceVerdict:
+    """What McNemar's test allows to be said of the graft; `tuned` and `graft` alone are right on so many examples."""
     if p >= DECIDED:
-        return f"By McNemar's exact test ({p_value(p)}) no difference in accuracy can be told."
-    better = "the fine-tuned model" if tuned > graft else "the graft"
-    return f"By McNemar's exact test ({p_value(p)}) **{better}** is right more often."
+        return NO_DIFFERENCE
+    return "worse" if tuned > graft else "better"
 
 
 def p_value(p: float) -> str:
@@ -180,18 +185,15 @@ def worst_classes(results: pd.DataFrame, labels: Sequence[str]) -> str:
         if known.empty:
             continue
         worst = known.iloc[int(known["value"].to_numpy().argmin())]
-        ends = formats.percent_interval(worst["low"], worst["high"])
-        interval = ends if formats.missing(worst["low"]) else f"95%: {ends}"
         label = text.plain(labels[int(worst["class"])])
-        phrases.append(f"{name} finds **{label}** worst (F1 {formats.percent(worst['value'])}, {interval})")
-    first, *others = phrases or ["No class was found at all"]
-    return f"{formats.capital(first)}{''.join(f', {other}' for other in others)}."
+        ends = formats.percent_interval(worst["low"], worst["high"])
+        phrases.append(f"**{label}** for {name} ({formats.percent(worst['value'])}, {ends})")
+    return f"Lowest F1: {', '.join(phrases)}." if phrases else "No class was found at all."
 
 
 def passing_words(shown: int, n: int, area: str = "") -> str:
     """How many examples pass the filters; `area` tells of the part of the scatter that was marked, if any was."""
     if shown == n:
-        return f"All **{formats.counted(n, 'example')}** are shown."
-    inside = f" and lie in the marked area: {area}" if area else ""
-    share = formats.percent(shown / max(n, 1))
-    return f"**{formats.count(shown)}** of {formats.counted(n, 'example')} pass the filters{inside} ({share})."
+        return f"All **{formats.counted(n, 'example')}**."
+    inside = f" in the area: {area}" if area else ""
+    return f"**{formats.count(shown)}** of {formats.counted(n, 'example')}{inside}."

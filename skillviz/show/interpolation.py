@@ -9,7 +9,7 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.many_comparisons import simultaneous
 from skillviz.core.metrics import metric_row
-from skillviz.core.verdicts import NO_DIFFERENCE
+from skillviz.core.verdicts import NO_DIFFERENCE, DifferenceVerdict
 from skillviz.plots.interpolation import path_style, trade_off
 from skillviz.plots.interpolation_paths import along_paths, confidence_at
 from skillviz.runs.points import DIFFERENCE
@@ -17,7 +17,7 @@ from skillviz.runs.record import Estimate, RunRecord
 from skillviz.show import text
 from skillviz.show.exhibit import Exhibit, drawn_once
 from skillviz.show.interpolation_grid import FINETUNED, GRAFT, Grid, estimate
-from skillviz.show.sentences import metric_difference, metric_interval, metric_value, verdict
+from skillviz.show.sentences import metric_difference, metric_value, verdict
 
 STORED, NEAREST, EXACT = "stored", "nearest", "exact"
 PAPER = """\
@@ -28,55 +28,46 @@ reaches 84.2% in and 80.0% out of distribution, where the best point of WiSE-FT 
 (sentiment) WiSE-FT is ahead, and WiSE-Graft is competitive. For whole grafts it sees no gain where the shift between \
 the two tasks is small, and at least 5 points where it is large.
 """
-HEIGHT = 520
+HEIGHT = 370
 
 
-def best(grid: Grid, dataset: str, metric: str, d: int | None, is_outside: bool) -> str:
-    """The best known point on a data set, and whether its paired interval beats the fine-tuned model; in Markdown.
+PICKED = "The best point was picked on these same examples. Its interval holds for all points at once."
 
-    Both intervals hold for all known points at once, so for the one that was picked as the best of them.
+
+def best(grid: Grid, dataset: str, metric: str, d: int | None) -> str:
+    """The best known point on a data set, and whether its paired interval beats the fine-tuned model; in Markdown."""
+    decided, words = finding(grid, dataset, metric, d)
+    return f"{words} **{formats.capital(decided)}.** {PICKED}" if decided else words
+
+
+def finding(grid: Grid, dataset: str, metric: str, d: int | None) -> tuple[DifferenceVerdict | None, str]:
+    """The verdict on the best known point on a data set beside the fine-tuned model, None without one, and the words.
+
+    The interval holds for all known points at once, so for the one that was picked as the best of them.
     """
     name, words, top = text.plain(dataset), metric_row(metric).title, grid.best(dataset, metric)
     if top is None or dataset not in grid.between:
-        return f"Nothing between the models is stored on {name}: each point is asked of the models."
+        return None, f"Nothing between the models is stored on {name}; each point is computed live."
     path, size, alpha = top
     point = grid.at("points", dataset, path, size, alpha)
     value, tuned = estimate(point, metric), estimate(grid.at("points", dataset, FINETUNED, None, 1.0), metric)
     assert value is not None
     rows = grid.points[(grid.points["dataset"] == dataset) & (grid.points["metric"] == metric)]
-    models = len(rows) - max(int((rows["alpha"] == 0).sum()) - 1, 0)  # all ways begin at one
-    value = _of_best(metric, value, models)
+    models = len(rows) - max(int((rows["alpha"] == 0).sum()) - 1, 0)  # all paths begin at one
     examples = int(grid.at("bins", dataset, path, size, alpha)["count"].sum())
-    where = "out of distribution" if is_outside else "in distribution"
-    interval = f"(95%: {metric_interval(metric, value)})"
-    on = f", traced on {formats.counted(grid.traced_on[dataset], 'example')}" if dataset in grid.traced_on else ""
-    first = (
-        f"Best {words} {where} ({name}{on}): **{metric_value(metric, value.value)}** {interval} "
-        f"{place(path, size, alpha, d)}"
-    )
+    on = f" ({formats.counted(grid.traced_on[dataset], 'example')})" if dataset in grid.traced_on else ""
+    first = f"Best {words} on {name}{on}: **{metric_value(metric, value.value)}** {place(path, size, alpha, d)}"
     if tuned is None or tuned.value is None:
-        return first + "."
+        return None, f"{first}."
     if tuned.value == value.value:
-        tuned_words = f"the fine-tuned model ({metric_value(metric, tuned.value)})"
-        return f"{first}; **no known point does better** than {tuned_words}."
-    rest = f", against {metric_value(metric, tuned.value)} for the fine-tuned model"
-    return f"{first}{rest}. {_claim(metric, estimate(point, metric + DIFFERENCE), models, examples)}"
-
-
-def _claim(metric: str, difference: Estimate | None, models: int, examples: int) -> str:
-    """What the paired difference to the fine-tuned model allows, and that the point was picked."""
-    picked = (
-        f"It is the best of {models} on these same examples: its value flatters it, and both intervals hold for all "
-        f"{models} at once."
-    )
+        return NO_DIFFERENCE, f"{first}. No known point beats the fine-tuned model."
+    first = f"{first}; fine-tuned {metric_value(metric, tuned.value)}"
+    difference = estimate(point, metric + DIFFERENCE)
     if difference is None or difference.value is None:
-        return picked
+        return None, f"{first}, best of {models}."
     counted = examples if metric_row(metric).interval == "wilson" and examples else None
     difference = _of_best(metric + DIFFERENCE, difference, models, counted)
-    decided, change = verdict(metric, difference), metric_difference(metric, difference)
-    if decided == NO_DIFFERENCE:
-        return f"The paired difference, {change}, does not leave out zero: **no gain can be told**. {picked}"
-    return f"By the paired difference, {change}, it is **{decided}** than the fine-tuned model. {picked}"
+    return verdict(metric, difference), f"{first}, {metric_difference(metric, difference)}, best of {models}."
 
 
 def _of_best(metric: str, one: Estimate, models: int, examples: int | None = None) -> Estimate:
@@ -91,13 +82,13 @@ def _of_best(metric: str, one: Estimate, models: int, examples: int | None = Non
 
 
 def place(path: str, size: int | None, alpha: float, d: int | None) -> str:
-    """`at 70% of the way on WiSE-Graft (region of 1%)`; the models themselves at the ends."""
+    """`at α = 70% of WiSE-Graft (region of 1%)`; the models themselves at the ends."""
     if alpha == 0:
-        return "at the pre-trained model itself"
+        return "at the pre-trained model"
     region = f" (region of {formats.share(size / d)})" if size is not None and d else ""
     if alpha == 1:
-        return f"at the graft itself{region}" if path == GRAFT else "at the fine-tuned model itself"
-    return f"at {formats.percent(alpha, 0)} of the way on {path_style(path).title}{region}"
+        return f"at the graft{region}" if path == GRAFT else "at the fine-tuned model"
+    return f"at α = {formats.percent(alpha, 0)} of {path_style(path).title}{region}"
 
 
 def source(kind: str, path: str, size: int | None, alpha: float, d: int | None, traced_on: int | None = None) -> str:
@@ -113,15 +104,13 @@ def source(kind: str, path: str, size: int | None, alpha: float, d: int | None, 
 def deviations(record: RunRecord) -> list[str]:
     """Where this page departs from the paper, or decides what it leaves open; one sentence each."""
     sentences = [
-        "The paper does not state its grid; ours is every 10% of the way.",
-        "Regions of other sizes than the run's main one are the first entries of its ranking, not searched anew.",
-        "Test examples that occur in the training data are left out, and the other task is asked in its own words.",
+        "The paper does not state its grid; ours is every 10% of the path.",
+        "Regions of other sizes than the run's main one are the first entries of its ranking, not a new search.",
+        "Test examples seen in training are skipped, and the other task is scored with its own prompt.",
         "WiSE-FT moves every parameter that fine-tuning moved, those outside the graftable ones too.",
     ]
     if record.readout == "head":
-        sentences.append(
-            "The classification head is the fine-tuned one all along both ways: it has no pre-trained value."
-        )
+        sentences.append("The classification head is the fine-tuned one along both paths: it has no pre-trained value.")
     return sentences
 
 
@@ -164,10 +153,10 @@ def paths(
     shown = points[(points["metric"] == metric) & points["dataset"].isin(datasets)]
     return Exhibit(
         name="along",
-        title=f"{metric_row(metric).heading} along the way",
+        title=f"{metric_row(metric).heading} along the path",
         figure=along_paths(points, datasets, metric, references=levels, theme=theme, height=height),
         reads="0% is the pre-trained model, 100% the fine-tuned one (WiSE-FT) or the graft (WiSE-Graft). Bands are "
-        "95% intervals over examples, the upright line is the chosen point.",
+        "95% intervals over examples; the vertical line is the chosen point.",
         alt=paths_alt(shown, metric),
         table=shown,
         words=("wise",),
@@ -179,10 +168,10 @@ def histogram(bins: pd.DataFrame, datasets: Sequence[str], theme: str) -> Exhibi
     """How sure both models are at the chosen point, and where they are wrong."""
     return Exhibit(
         name="histogram",
-        title="How sure it is there",
+        title="Confidence at this point",
         figure=confidence_at(bins, datasets, theme=theme, height=HEIGHT),
         reads="share of the test examples in each of 15 bins of confidence, at the chosen point; the filled part is "
-        "predicted wrongly. Filled bars at the right are wrong and sure.",
+        "wrong. Filled bars at the right are wrong and confident.",
         alt=histogram_alt(bins),
         table=bins,
         words=("confidence",),
@@ -196,9 +185,7 @@ def trade_alt(points: pd.DataFrame, inside: str, outside: str, metric: str) -> s
         for alpha in sorted({rows["alpha"].min(), rows["alpha"].max()}):
             at = rows[rows["alpha"] == alpha].drop_duplicates("dataset").set_index("dataset")["value"]
             sides = [f"{metric_value(metric, at.get(name))} on {name}" for name in (inside, outside)]
-            words.append(
-                f"{path_style(str(path)).title} at {formats.percent(alpha, 0)} of the way {' and '.join(sides)}"
-            )
+            words.append(f"{path_style(str(path)).title} at α = {formats.percent(alpha, 0)} {' and '.join(sides)}")
     return f"{metric_row(metric).title} in and out of distribution. " + "; ".join(words) + "."
 
 
@@ -209,7 +196,7 @@ def paths_alt(points: pd.DataFrame, metric: str) -> str:
         ordered = rows.sort_values("alpha")["value"]
         ends = f"{metric_value(metric, ordered.iloc[0])} to {metric_value(metric, ordered.iloc[-1])}"
         words.append(f"{path_style(str(path)).title} on {dataset} from {ends}")
-    return f"{metric_row(metric).title} along the way. " + "; ".join(words) + "."
+    return f"{metric_row(metric).title} along the path. " + "; ".join(words) + "."
 
 
 def histogram_alt(bins: pd.DataFrame) -> str:

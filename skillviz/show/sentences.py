@@ -73,9 +73,9 @@ def restored(record: RunRecord, scores: Scores) -> str:
     counted = f"{size} ({formats.count(record.size)} of {formats.count(record.d)})"
     if is_rescaled(record.spec.localizer):
         factor = f"multiplied by {formats.count(round(1 / record.share))}" if record.share else "rescaled"
-        done = f"A control, not a graft. The movement of {counted}, {factor} and added to the pre-trained model,"
-        return f"{done} {_recovery(record, scores, 'recovers', 'gives')}"
-    return f"{counted} {_recovery(record, scores, 'recover', 'give')}"
+        moved = f"A control, no graft: adding the movement of {counted}, {factor}, to the base"
+        return f"{moved} {_recovery(record, scores, 's')}"
+    return f"{counted} {_recovery(record, scores)}"
 
 
 def _control(record: RunRecord, scores: Scores, size: str) -> str:
@@ -109,7 +109,7 @@ def unknown_architecture(record: RunRecord) -> str:
         return ""
     return (
         f"The architecture '{text.plain(architecture.model_type)}' is not in skillviz's table of families: its "
-        "tensors are listed under their own names with kind 'other'."
+        "tensors are listed under their own names."
     )
 
 
@@ -126,16 +126,17 @@ def one_step(record: RunRecord, loss: float) -> str:
     )
 
 
-def _recovery(record: RunRecord, scores: Scores, recover: str, give: str) -> str:
+def _recovery(record: RunRecord, scores: Scores, ending: str = "") -> str:
+    """`recover 89% of the gain (...)`; `ending` is that of the verb."""
     metric = record.metric
     ends = [scores.states.get(s, {}).get(metric) for s in ("pretrained", "grafted", "finetuned")]
     before, graft, after = (metric_value(metric, e.value if e else None) for e in ends)
     path = f"{metric_row(metric).title} {before} → {graft}, fine-tuned {after}"
     if scores.recovered is None or scores.recovered.value is None:
-        return f"{give} {path}. Fine-tuning did not improve on the base model, so there is no gain to recover."
+        return f"give{ending} {path}. Fine-tuning did not improve on the base model, so there is no gain to recover."
     interval = f"95%: {formats.percent_interval(scores.recovered.low, scores.recovered.high, 0)}"
     share = f"**{formats.percent(scores.recovered.value, 0)}** of the gain ({interval})"
-    return f"{recover} {share}: {path}."
+    return f"recover{ending} {share}: {path}."
 
 
 def calibration(scores: Scores) -> str:
@@ -147,9 +148,9 @@ def calibration(scores: Scores) -> str:
     difference = scores.differences.get("ece")
     decided = verdict("ece", difference)
     if difference is None or decided == NO_DIFFERENCE:
-        return f"Calibration: {NO_DIFFERENCE} ({pair}, n = {formats.count(scores.n)})."
+        return f"Calibration: no clear difference from fine-tuned ({pair}, n = {formats.count(scores.n)})."
     change = metric_difference("ece", difference)
-    return f"**{decided.capitalize()} calibrated** than the fine-tuned model: {pair}, {change}."
+    return f"**{formats.capital(decided)} calibrated** than the fine-tuned model: {pair}, {change}."
 
 
 def calibration_line(scores: Scores) -> tuple[DifferenceVerdict, str] | None:

@@ -12,8 +12,9 @@ import pandas as pd
 from skillviz.analysis.size_curve import by_size
 from skillviz.core import formats, intervals
 from skillviz.core.metrics import metric_row, panels
+from skillviz.core.random_entries import ANYWHERE, MATCHED
 from skillviz.core.scores import probabilities
-from skillviz.core.verdicts import NO_DIFFERENCE
+from skillviz.core.verdicts import NO_DIFFERENCE, DifferenceVerdict
 from skillviz.plots.examples import class_probabilities
 from skillviz.plots.overview import state_comparison
 from skillviz.plots.region import cells, region_map
@@ -23,13 +24,30 @@ from skillviz.runs.tables import logit_columns
 from skillviz.show import alt, measures, text
 from skillviz.show.exhibit import Exhibit, drawn_once
 from skillviz.show.region import READS
-from skillviz.show.sentences import better_sides, metric_difference, metric_interval, metric_value, verdict
+from skillviz.show.sentences import (
+    better_sides,
+    metric_difference,
+    metric_estimate,
+    metric_interval,
+    metric_value,
+    verdict,
+)
 
 REGION = "this run's region"
+RANDOM, SAME_TENSORS = "random region", "random, same tensors"
+CONTROLS = {ANYWHERE: RANDOM, MATCHED: SAME_TENSORS}
+"""What the worker's random controls are called; both have exactly the size of the region that was built."""
 STORED = {"pretrained": "pretrained", REGION: "grafted", "finetuned": "finetuned"}
 MODELS = {
-    "pretrained": "Pre-trained", "grafted": "grafted by hand", "finetuned": "fine-tuned", "complement": "complement",
+    "pretrained": "Pre-trained", "grafted": "your region", "finetuned": "fine-tuned", "complement": "complement",
 }  # fmt: skip
+TITLES = {
+    "grafted": "Your region", RANDOM: "Random region, same size", SAME_TENSORS: "Random, same number in each tensor",
+    REGION: "This run's region", "complement": "Fine-tuned without your region", "finetuned": "Fine-tuned",
+    "pretrained": "Pre-trained",
+}  # fmt: skip
+ORDER = tuple(TITLES)
+HEIGHT = 330  # pixels of the comparison
 SIZE_RATIO = 3.0  # a random region of up to so many times the size, or its share, is told of
 
 
@@ -46,6 +64,11 @@ class Grafted:
         """Examples."""
         return len(self.labels)
 
+    def without(self, name: str) -> Grafted:
+        """The others than this model."""
+        logits = {key: z for key, z in self.logits.items() if key != name}
+        return Grafted(logits, self.labels, {key: of for key, of in self.scores.items() if key != name})
+
     def table(self) -> pd.DataFrame:
         """state, metric, value, debiased, low, high."""
         rows = [
@@ -55,9 +78,9 @@ class Grafted:
         ]
         return pd.DataFrame(rows).astype({name: "float64" for name in ("value", "debiased", "low", "high")})
 
-    def difference(self, metric: str, task: TaskNote) -> Estimate:
-        """By hand less the run's own region, paired by example."""
-        pair = self.logits["grafted"], self.logits[REGION]
+    def difference(self, metric: str, task: TaskNote, against: str = REGION) -> Estimate:
+        """The graft of the built region less another model, paired by example."""
+        pair = self.logits["grafted"], self.logits[against]
         return estimate(intervals.metric_difference(*pair, self.labels, metric, positive(task)))
 
 
@@ -72,7 +95,7 @@ def grafted_of(
     """The worker's answer, and what the run has stored on the same examples; by the metrics `wanted`, or the usual."""
     ids = [str(one) for one in answer["example_ids"]]
     rows = predictions[predictions["split"] == split]
-    logits = dict(answer["logits"])
+    logits = {CONTROLS.get(name, name): z for name, z in answer["logits"].items()}
     for name, state in STORED.items():
         known = rows[rows["state"] == state].set_index("example_id")[logit_columns(task.labels)]
         if set(ids) <= set(known.index):
@@ -82,30 +105,42 @@ def grafted_of(
     return Grafted(logits, labels, {name: metrics(z, labels, task, wanted) for name, z in logits.items()})
 
 
-def sentence(graft: Grafted, record: RunRecord, split: str, is_run_region: bool) -> str:
-    """How the graft by hand does beside the run's own region, as far as the paired interval says."""
-    assert record.task is not None
-    metric, total = record.task.metric, record.task.counts.get(split, graft.n)
-    sample = formats.counted(graft.n, "example") if graft.n == total else f"{graft.n:,} of {total:,} examples"
-    grafted = graft.scores["grafted"][metric]
-    first = (
-        f"On {sample} of the {split} set the graft has {metric_row(metric).title} "
-        f"**{metric_value(metric, grafted.value)}** (95%: {metric_interval(metric, grafted)})"
-    )
-    if is_run_region:
-        return f"{first}: this is the run's own region."
-    if REGION not in graft.logits:
-        return f"{first}."
-    return f"{first}. {compared(graft, record.task, metric)} {compared(graft, record.task, 'ece')}"
+def sample_words(n: int, total: int, split: str) -> str:
+    """`200 of 600 test examples`, `all 600 test examples`."""
+    return f"all {n:,} {split} examples" if n == total else f"{n:,} of {total:,} {split} examples"
+
+
+def finding(graft: Grafted, task: TaskNote, against: str) -> tuple[DifferenceVerdict, str]:
+    """The verdict on the built region's graft beside another model, in the task's metric, and its numbers in words."""
+    metric = task.metric
+    difference, built, other = (
+        graft.difference(metric, task, against), graft.scores["grafted"][metric], graft.scores[against][metric]
+    )  # fmt: skip
+    words = f"{metric_row(metric).title} **{metric_value(metric, built.value)}** vs {metric_value(metric, other.value)}"
+    return verdict(metric, difference), f"{words}, {metric_difference(metric, difference)}"
+
+
+def scoreboard(graft: Grafted, task: TaskNote, sizes: Mapping[str, int], total: int) -> pd.DataFrame:
+    """One row a model, best known first: its size, on how many examples, and each metric with its interval, as text.
+
+    `sizes` are the entries by model; of the others there is none.
+    """
+    rows = []
+    for name in (name for name in ORDER if name in graft.scores):
+        of = graft.scores[name]
+        size = formats.count(sizes[name]) if name in sizes else ""
+        numbers = {metric_row(m).heading: metric_estimate(m, of[m]) for m in of}
+        rows.append({"model": TITLES[name], "entries": size, "examples": f"{graft.n:,} of {total:,}", **numbers})
+    return pd.DataFrame(rows)
 
 
 def compared(graft: Grafted, task: TaskNote, metric: str) -> str:
-    """What the paired difference to the run's own region allows to be said."""
+    """How the built region's graft does beside the run's own region, as far as the paired interval says."""
     difference, words = graft.difference(metric, task), metric_row(metric).title
     decided = verdict(metric, difference)
     other = metric_value(metric, graft.scores[REGION][metric].value)
     if decided == NO_DIFFERENCE:
-        return f"No difference in {words} to this run's region ({other}) can be told."
+        return f"No clear difference in {words} from this run's region ({other})."
     change = metric_difference(metric, difference)
     return f"In {words} it is **{decided}** than this run's region ({other}; difference {change})."
 
@@ -115,16 +150,15 @@ def by_chance(curve: pd.DataFrame, metric: str, size: int, split: str) -> str:
     points = by_size(curve, metric) if len(curve) else curve
     apart = (np.log(points["size"].to_numpy(float) / size)) if len(points) else np.empty(0)
     if not len(apart) or np.abs(apart).min() > np.log(SIZE_RATIO):
-        return "No stored run of this pair has drawn a random region of about this size, so chance is not known here."
+        return "No stored run of this pair has a random region of about this size."
     row = points.iloc[int(np.abs(apart).argmin())]
     debiased = None if np.isnan(row["debiased"]) else row["debiased"]
     low_high = Estimate(value=row["value"], low=row["low"], high=row["high"], debiased=debiased)
     seeds = f", mean of {row['seeds']} seeds" if row["seeds"] > 1 else ""
     return (
-        f"By chance: a random region of {formats.counted(int(row['size']), 'entry')} ({formats.share(row['share'])}) "
-        f"has "
-        f"{metric_row(metric).title} {metric_value(metric, row['value'])} "
-        f"(95%: {metric_interval(metric, low_high)}) on the whole {split} set{seeds}."
+        f"Stored: a random region of {formats.counted(int(row['size']), 'entry')} ({formats.share(row['share'])}) has "
+        f"{metric_row(metric).title} {metric_value(metric, row['value'])} ({metric_interval(metric, low_high)}) on the "
+        f"whole {split} set{seeds}."
     )
 
 
@@ -154,7 +188,7 @@ def layout(layers: pd.DataFrame, theme: str, height: int | None = None) -> Exhib
     table = cells(layers)
     return Exhibit(
         name="layout",
-        title="Where it lies",
+        title="Where your region is",
         figure=region_map(layers, theme=theme, height=height),
         reads=READS["density"],
         alt=alt.region_map(table, "density") if layers["selected"].any() else "The map is empty: no entry is chosen.",
@@ -164,19 +198,21 @@ def layout(layers: pd.DataFrame, theme: str, height: int | None = None) -> Exhib
 
 
 @drawn_once
-def states(graft: Grafted, record: RunRecord, split: str, theme: str) -> Exhibit:
-    """The graft by hand and its complement beside the run's own region and both ends."""
+def states(graft: Grafted, record: RunRecord, split: str, metric: str, theme: str) -> Exhibit:
+    """The graft of the built region beside random regions of its size, the run's own region, and both ends."""
     assert record.task is not None
-    table, wanted = graft.table(), shown_metrics(record.task)
+    table = graft.table()
+    guesses = measures.guesses(record, split, metric)
+    chance = {"chance": guesses["chance"]} if guesses else {}  # the majority is that of the whole split
+    sample = sample_words(graft.n, record.task.counts.get(split, graft.n), split)
     return Exhibit(
         name="by_hand",
-        title="The models side by side",
-        figure=state_comparison(
-            table, wanted, references=measures.guesses(record, split, record.task.metric), theme=theme, height=620
-        ),
-        reads="one mark a model, its line the 95% interval over the examples of the sample. Grafted and complement "
-        "are those of the region built above. " + better_sides(wanted),
-        alt=alt.overview(table),
+        title=f"{metric_row(metric).heading} on {sample}",
+        figure=state_comparison(table, (metric,), references=chance, theme=theme, height=HEIGHT),
+        reads="one mark a model, its line the 95% interval over these examples; all models are scored on the same "
+        "ones. Grafted and complement are those of your region. Each random region is one draw of the same size. "
+        + better_sides((metric,)),
+        alt=alt.overview(table[table["metric"] == metric]),
         table=table,
         words=("complement", "ece", "debiased", "nll", "chance"),
     )
@@ -187,10 +223,10 @@ def typed(probabilities: pd.DataFrame, labels: Sequence[str], theme: str) -> Exh
     """The probability of each class for a typed example, before and after."""
     return Exhibit(
         name="typed",
-        title="What the models say to it",
+        title="Confidence by class",
         figure=class_probabilities(probabilities, labels, theme=theme),
-        reads="one row a class, one mark a model: further right is surer. Grafted and complement are those of the "
-        "region built above.",
+        reads="one row per class, one marker per model: further right is more confident. Grafted and complement are "
+        "those of your region.",
         alt=f"{predicted(probabilities, labels).replace('**', '')}.",
         table=probabilities.assign(**{"class": [labels[int(number)] for number in probabilities["class"]]}),
         words=("confidence",),

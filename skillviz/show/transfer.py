@@ -10,7 +10,7 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.many_comparisons import compared
 from skillviz.core.metrics import metric_row
-from skillviz.core.verdicts import NO_DIFFERENCE
+from skillviz.core.verdicts import NO_DIFFERENCE, DifferenceVerdict
 from skillviz.plots.theme import state_style
 from skillviz.plots.transfer import graft_minus_finetuned, zero_shot
 from skillviz.runs.record import RunRecord, Scores, TransferNote
@@ -19,63 +19,60 @@ from skillviz.show.comparisons import counted as counted_comparisons
 from skillviz.show.exhibit import Exhibit, drawn_once
 from skillviz.show.sentences import metric_difference, metric_value, verdict
 
-MOST = 3  # tasks that the sentence tells one by one
+MOST = 3  # tasks that are told one by one
 SHOWN = ("pretrained", "grafted", "finetuned")
+ALONE = "This run was scored on its own task alone."
+
+
+def findings(notes: Sequence[TransferNote], metric: str) -> list[tuple[DifferenceVerdict, str]]:
+    """For each of the first MOST tasks the verdict on graft beside fine-tuned model, and its numbers in Markdown."""
+    return [(verdict(metric, note.scores.differences.get(metric)), _task_words(note, metric)) for note in notes[:MOST]]
 
 
 def summary(notes: Sequence[TransferNote], metric: str) -> str:
-    """How the graft does against the fine-tuned model on the other tasks, in Markdown."""
+    """How the graft does beside the fine-tuned model on the other tasks, in Markdown."""
     if not notes:
-        return (
-            "This run was scored on its own task alone. Choose another task with the same labels to ask the models "
-            "how they do on it, zero-shot."
-        )
-    words, phrases = metric_row(metric).title, [_task_words(note, metric) for note in notes[:MOST]]
-    more = _verdict_counts(notes[MOST:], metric)
-    whole = "; ".join([*phrases, *more])
-    first = f"Zero-shot {words} on {formats.counted(len(notes), 'other task')}, graft minus fine-tuned: {whole}."
-    return first + _many(notes, metric)
+        return ALONE
+    phrases = [f"{words}: **{decided}**" for decided, words in findings(notes, metric)]
+    return f"{'; '.join([*phrases, *rest(notes, metric)])}. {comparisons(notes, metric)}".strip()
 
 
-def _many(notes: Sequence[TransferNote], metric: str) -> str:
-    """Of several tasks, how many verdicts there are, how many chance alone gives, and how many hold."""
-    told = [one for note in notes if (one := note.scores.differences.get(metric)) is not None and one.value is not None]
-    numbers = [(one.value, one.low, one.high, one.debiased) for one in told]
+def rest(notes: Sequence[TransferNote], metric: str) -> list[str]:
+    """The tasks after the first MOST by verdict: `4 more: better on 2, no clear difference on 2`."""
+    verdicts = [verdict(metric, note.scores.differences.get(metric)) for note in notes[MOST:]]
+    counts = [f"{name} on {verdicts.count(name)}" for name in ("better", "worse", NO_DIFFERENCE) if name in verdicts]
+    return [f"{len(verdicts)} more: {', '.join(counts)}"] if verdicts else []
+
+
+def comparisons(notes: Sequence[TransferNote], metric: str) -> str:
+    """Of several tasks, how many verdicts there are, how many chance alone gives, and how many hold; else empty."""
+    known = [one for note in notes if (one := note.scores.differences.get(metric)) is not None]
+    numbers = [(one.value, one.low, one.high, one.debiased) for one in known if one.value is not None]
     ends = np.array(numbers, dtype=np.float64).reshape(-1, 4)  # None is NaN
-    return " " + counted_comparisons(compared(*ends.T)) if len(told) > 1 else ""
+    return counted_comparisons(compared(*ends.T)) if len(numbers) > 1 else ""
 
 
 def _task_words(note: TransferNote, metric: str) -> str:
+    """`restaurant-sentiment, zero-shot: accuracy **79.5 %** grafted vs 79.8% fine-tuned, −0.3 points (...)`."""
     difference, name = note.scores.differences.get(metric), text.plain(note.name)
     if difference is None or difference.value is None:
-        return f"on {name} there is nothing to compare"
-    change, decided = metric_difference(metric, difference), verdict(metric, difference)
-    if decided == NO_DIFFERENCE:
-        return f"on {name} {change}, **no difference can be told**"
-    return f"on {name} {change}, the graft is **{decided}**"
+        return f"{name}: nothing to compare"
+    graft, tuned = (note.scores.states.get(state, {}).get(metric) for state in ("grafted", "finetuned"))
+    words, change = metric_row(metric).title, metric_difference(metric, difference)
+    if graft is None or tuned is None:
+        return f"{name}, zero-shot: {words} {change}"
+    both = f"**{metric_value(metric, graft.value)}** grafted vs {metric_value(metric, tuned.value)} fine-tuned"
+    return f"{name}, zero-shot: {words} {both}, {change}"
 
 
-def _verdict_counts(notes: Sequence[TransferNote], metric: str) -> list[str]:
-    """The other tasks by verdict: `better on 2 of 4 others`."""
-    if not notes:
-        return []
-    verdicts = [verdict(metric, note.scores.differences.get(metric)) for note in notes]
-    counts = [f"{name} on {verdicts.count(name)}" for name in ("better", "worse", NO_DIFFERENCE) if name in verdicts]
-    return [f"of {len(notes)} more: {formats.listed(counts, 3)}"]
-
-
-def counted(note: TransferNote, source: str) -> str:
+def counted(note: TransferNote) -> str:
     """How many of the other task's test examples were scored, and why not the others."""
     usable = note.rows - note.dropped - note.unmapped
-    phrases = [
-        f"{formats.counted(note.rows, 'test example')}",
-        f"{formats.count(note.dropped)} left out because they occur in the training data of {text.plain(source)}",
-        f"{formats.count(note.unmapped)} left out because of their label",
-        f"**{formats.count(note.scores.n)} scored**",
-    ]
-    if note.scores.n < usable:
-        phrases[-1] += f", drawn from {formats.count(usable)}"
-    return "; ".join(phrases) + "."
+    sample = f", a sample of {formats.count(usable)}" if note.scores.n < usable else ""
+    return (
+        f"**{formats.counted(note.scores.n, 'example')}** scored{sample} · {formats.count(note.dropped)} skipped (seen "
+        f"in training) · {formats.count(note.unmapped)} skipped (label not mapped)"
+    )
 
 
 def mapping(note: TransferNote, labels: Sequence[str]) -> pd.DataFrame:
@@ -84,7 +81,7 @@ def mapping(note: TransferNote, labels: Sequence[str]) -> pd.DataFrame:
     rows = [
         {
             "label there": theirs,
-            "label here": label or "left out",
+            "label here": label or "skipped",
             "answer word": words.get(label, "") if label else "",
         }
         for theirs, label in note.mapping.items()
@@ -110,7 +107,7 @@ def states(scores: Mapping[str, Scores], levels: Mapping[str, Mapping[str, float
         name="zeroshot",
         title=f"{metric_row(metric).heading} by task",
         figure=zero_shot(shown, list(scores), metric, references=levels, theme=theme),
-        reads="one band a task, the run's own at the top; one mark a model, its line the 95% interval over examples. "
+        reads="one band per task, the run's own on top; one marker per model, its line the 95% interval. "
         f"Nothing was trained on the other tasks. {scaled if is_scaled else ''}".strip(),
         alt=states_alt(shown[shown["metric"] == metric], metric),
         table=table,
@@ -137,8 +134,8 @@ def differences(scores: Mapping[str, Scores], metric: str, theme: str) -> Exhibi
         name="differences",
         title="Graft minus fine-tuned",
         figure=graft_minus_finetuned(table, list(scores), metric, theme=theme),
-        reads=f"both models on the same examples; to the {better} of the dotted line the graft is better. An interval "
-        "that crosses the line leaves open which one is.",
+        reads=f"both models on the same examples; to the {better} of the dotted line the graft is better. Where the "
+        "interval crosses the line, there is no clear difference.",
         alt=f"{metric_row(metric).title} of the graft minus the fine-tuned model: {'; '.join(phrases)}.",
         table=table,
         words=("paired",),

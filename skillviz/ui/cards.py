@@ -42,7 +42,8 @@ def estimate(metric: str, value: Estimate | None, *, title: str = "", helps: boo
             help=help,
         )
         if value is not None and value.value is not None:
-            st.caption(f"95%: {metric_interval(metric, value)}")
+            level = "" if value.low is None else "95%: "
+            st.caption(f"{level}{metric_interval(metric, value)}")
 
 
 def evidence(record: RunRecord, scores: Scores) -> None:
@@ -68,7 +69,7 @@ def evidence(record: RunRecord, scores: Scores) -> None:
 def one_step(record: RunRecord, loss: float) -> None:
     """In place of the search's chart, where all entries were chosen at once."""
     with st.container(border=True, height="stretch"):
-        st.markdown("## Search progress")
+        st.markdown("### Search progress")
         st.markdown(sentences.one_step(record, loss))
 
 

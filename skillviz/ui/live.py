@@ -45,21 +45,27 @@ def ask(run: Run, operation: str, *, topic: str, waiting: str = WAITING, **argum
 def explain(run: Run, error: SkillvizError, topic: str) -> None:
     """Says why there is no answer, and what to do: what brings the weights, or that one may try again."""
     if isinstance(error, ModelNotFound) and (absent := _absent(run)):
-        lacking = "and neither is here" if len(absent) == 2 else "and only one of them is here"
-        st.warning(
-            f"This needs the weights of both models, which do not ship with every run, {lacking}.\n"
-            + "\n".join(f"- {role}: {text.with_code(sentence)}" for role, sentence in absent.items())
-            + "\n\nA relative folder is looked for in the folder where the dashboard was started, then in the "
-            "project's. Or open a run whose weights are here.",
-            icon=":material/deployed_code_alert:",
-        )
-        if (published := published_base(run.spec.base, run.spec.finetuned)) is not None:
-            fetching.button(published)
+        _explain_absent(run, absent)
         return
     icon = ":material/deployed_code_alert:" if isinstance(error, BadModel) else ":material/error:"
     st.warning(text.with_code(str(error.args[0])), icon=icon)
     if isinstance(error, LiveError):
         st.button("Try again", key=f"live.again.{topic}", icon=":material/refresh:")
+
+
+def _explain_absent(run: Run, absent: dict[str, str]) -> None:
+    """Says that weights are missing and offers those that can be downloaded; where each is looked for is folded."""
+    published = published_base(run.spec.base, run.spec.finetuned)
+    lacking = "Neither is on this machine." if len(absent) == 2 else "One of them is not on this machine."
+    st.warning(
+        f"**This needs the weights of both models.** {lacking} Most runs ship without them.",
+        icon=":material/deployed_code_alert:",
+    )
+    if published is not None:
+        fetching.button(published)
+    with st.expander("Which weights, and how to get them"):
+        st.markdown("\n".join(f"- {role}: {text.with_code(sentence)}" for role, sentence in absent.items()))
+        st.markdown("A relative folder is looked for where the dashboard was started, then in the project.")
 
 
 def _absent(run: Run) -> dict[str, str]:

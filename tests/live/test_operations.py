@@ -111,6 +111,23 @@ def test_a_region_is_evaluated_as_the_run_did(worker: Worker, run: Run, pair: Mo
     assert made["size"] == by_hand.size and len(made["labels"]) == 7
 
 
+def test_random_controls_have_the_regions_size_and_are_the_localizers_own_draws(
+    worker: Worker, run: Run, pair: ModelPair, task: Task
+) -> None:
+    found = ask(worker, "evaluate_region", run, sample=9, controls=["random", "random-matched"], seed=3)
+    assert list(found["logits"]) == ["grafted", "complement", "random", "random-matched"]
+    frame = load(task).test
+    frame = frame.iloc[stratified(frame["label"], 9, 0)].reset_index(drop=True)
+    encoded, region = encode(task, frame, pair.tokenizer, "head"), run.region()
+    anywhere = np.random.default_rng(3).permutation(region.d)[: region.size]
+    by_hand = Region.from_flat(np.sort(anywhere), region.shapes)
+    assert np.array_equal(found["logits"]["random"], predict(pair, encoded, "grafted", by_hand))
+    assert not np.array_equal(found["logits"]["random"], found["logits"]["grafted"])
+    assert not np.array_equal(found["logits"]["random"], found["logits"]["random-matched"])
+    other = ask(worker, "evaluate_region", run, sample=9, controls=["random"], seed=4)
+    assert not np.array_equal(found["logits"]["random"], other["logits"]["random"])
+
+
 def test_a_sample_is_drawn_in_order(worker: Worker, run: Run, pair: ModelPair, task: Task) -> None:
     found = ask(worker, "evaluate_region", run, sample=10, states=["finetuned", "grafted"])
     whole = load(task).test
@@ -283,6 +300,7 @@ def test_the_pair_used_longest_ago_is_let_go(lived: Path, tmp_path: Path) -> Non
         ("score_text", {"texts": ["a"], "states": ["merged"]}, "not a state"),
         ("evaluate_region", {"region": {"layers": [7]}}, "no layer '7'"),
         ("evaluate_region", {"region": {"run": "none"}}, "no run 'none'"),
+        ("evaluate_region", {"controls": ["magnitude"]}, "'magnitude' is not a random control; known: random, "),
         ("attribute", {"text": TEXT, "method": "lime"}, "integrated-gradients, layer-conductance"),
         ("attribute", {"text": TEXT, "target": "best"}, "not a label"),
         ("transfer", {"task": "nothing"}, "not a task"),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -71,6 +72,11 @@ def drawn(test: AppTest) -> list[dict]:
     return [json.loads(chart.proto.spec) for chart in charts(test)]
 
 
+def listed(test: AppTest) -> pd.DataFrame:
+    """The table of examples."""
+    return next(frame.value for frame in test.dataframe if "grafted: true class" in frame.value)
+
+
 def token_figure(test: AppTest) -> dict:
     return next(f for f in drawn(test) if f["layout"].get("yaxis", {}).get("title", {}).get("text") == "token")
 
@@ -84,31 +90,28 @@ def test_the_sentence_is_computed_from_the_run(ids: dict[str, str]) -> None:
     run = opened("examples", run=ids["stagewise0"])
     stored = Store(Path(os.environ["SKILLVIZ_RUNS"])).open(ids["stagewise0"])
     predicted = [stored.logits(state, "test")[2].argmax(1) for state in ("grafted", "finetuned")]
-    assert f"**{int((predicted[0] != predicted[1]).sum())} of 120**" in words(run)
+    assert f"**{int((predicted[0] != predicted[1]).sum())} of 120**" in words(run) and "-badge[" in words(run)
 
 
 def test_filters_narrow_box_and_table_and_stand_in_the_address(ids: dict[str, str]) -> None:
     test = opened("examples", run=ids["stagewise0"])
     shown = box(test, "Show")
-    every, few = (len(box(test, "Look closer at").options), next(o for o in shown.options if o.startswith("only fine")))
+    every, few = (len(box(test, "Example").options), next(o for o in shown.options if o.startswith("only fine")))
     shown.select("finetuned").run()
     assert test.query_params["case"] == ["finetuned"] or test.query_params["case"] == "finetuned"
     count = int(few.rsplit("(", 1)[1].rstrip(")"))
-    assert len(box(test, "Look closer at").options) == count < every == 120
-    assert len(test.dataframe[1].value) > 0 and f"**{count}** of 120 examples" in words(test)
+    assert len(box(test, "Example").options) == count < every == 120
+    assert len(listed(test)) > 0 and f"**{count}** of 120 examples" in words(test)
     scatter = drawn(test)[0]
     assert [t["name"] for t in scatter["data"] if t.get("customdata")] == [f"only fine-tuned right ({count})"]
     again = opened("examples", **link(test))
-    assert box(again, "Look closer at").options == box(test, "Look closer at").options
+    assert box(again, "Example").options == box(test, "Example").options
 
 
 def test_it_begins_with_the_example_whose_confidence_moved_most(ids: dict[str, str]) -> None:
     test = opened("examples", run=ids["stagewise0"])
-    moved = test.dataframe[1].value["graft − fine-tuned"].abs()
-    assert (
-        moved.is_monotonic_decreasing
-        and box(test, "Look closer at").value == test.dataframe[1].value["example"].iloc[0]
-    )
+    moved = listed(test)["graft − fine-tuned"].abs()
+    assert moved.is_monotonic_decreasing and box(test, "Example").value == listed(test)["example"].iloc[0]
 
 
 def test_no_example_that_passes_is_said(ids: dict[str, str], use: Use, tmp_path: Path) -> None:
@@ -121,14 +124,14 @@ def test_no_example_that_passes_is_said(ids: dict[str, str], use: Use, tmp_path:
 
 def test_the_chosen_example_is_ringed_marked_and_shown(ids: dict[str, str]) -> None:
     test = opened("examples", run=ids["stagewise0"], example="test-7", sort="file")
-    assert "**test-7** · true class" in words(test) and box(test, "Look closer at").value == "test-7"
+    assert "**test-7** · true class" in words(test) and box(test, "Example").value == "test-7"
     assert "chosen" in [trace["name"] for trace in drawn(test)[0]["data"]]
     assert test.session_state["examples.table"]["selection"]["rows"] == [7]
-    box(test, "Look closer at").select("test-11").run()
+    box(test, "Example").select("test-11").run()
     assert link(test)["example"] == "test-11" and "**test-11**" in words(test)
-    box(test, "Look closer at").select("test-90").run()
+    box(test, "Example").select("test-90").run()
     assert test.session_state["examples.table"]["selection"]["rows"] == [0]
-    assert test.dataframe[1].value["example"][:2].tolist() == ["test-90", "test-0"]
+    assert listed(test)["example"][:2].tolist() == ["test-90", "test-0"]
     marked = opened("examples", run=ids["stagewise0"], example="test-90", sort="file")
     marked.session_state["examples.by_row"] = "test-90"
     marked.run()
@@ -164,16 +167,16 @@ def test_a_click_on_a_point_or_a_row_chooses_its_example_and_a_click_beside_none
 
 def test_a_marked_area_narrows_the_table_is_framed_and_can_be_left(ids: dict[str, str]) -> None:
     test = opened("examples", run=ids["stagewise0"], area="confidence_0.5_1_0_0.5", marks="area")
-    table = test.dataframe[1].value
+    table = listed(test)
     assert 0 < len(table) < 120
     assert table["fine-tuned: true class"].between(50, 100).all() and table["grafted: true class"].between(0, 50).all()
     scatter = drawn(test)[0]
     (frame,) = [shape for shape in scatter["layout"]["shapes"] if shape["type"] == "rect"]
     assert (frame["x0"], frame["x1"], frame["y0"], frame["y1"]) == (50, 100, 0, 50)
     assert scatter["layout"]["dragmode"] == "select" and link(test)["area"] == "confidence_0.5_1_0_0.5"
-    next(b for b in test.button if "outside" in b.label).click().run()
-    assert len(test.dataframe[1].value) == 120 and "area" not in test.query_params
-    assert len(opened("examples", run=ids["stagewise0"], area="everywhere").dataframe[1].value) == 120
+    next(b for b in test.button if b.label == "Clear the area").click().run()
+    assert len(listed(test)) == 120 and "area" not in test.query_params
+    assert len(listed(opened("examples", run=ids["stagewise0"], area="everywhere"))) == 120
 
 
 def test_many_classes(ids: dict[str, str], use: Use, tmp_path: Path) -> None:
@@ -185,8 +188,9 @@ def test_many_classes(ids: dict[str, str], use: Use, tmp_path: Path) -> None:
 
 def test_data_of_a_hub_are_read_only_when_asked_for(ids: dict[str, str]) -> None:
     test = opened("examples", run=ids["stagewise0"])
-    assert any("Hugging Face hub" in toggle.label for toggle in test.toggle)
-    assert not test.warning
+    assert any("from the Hugging Face Hub" in one.label for one in test.button) and not test.warning
+    assert "The sentences are not on this machine" in words(test)
+    assert any("by number" in one.label for one in test.expander), "the ids are folded away"
     assert "Words in the text" not in [field.label for field in test.text_input]
 
 
@@ -198,15 +202,15 @@ def test_texts_are_shown_searched_and_measured_where_they_are_at_hand(use: Use, 
     first = json.loads((tmp_path / "task" / "test.jsonl").read_text().splitlines()[0])["text"]
     test = opened("examples", run=run.id, sort="file")
     assert not test.exception and not test.info and f"> {first}" in words(test)
-    assert test.dataframe[1].value["text"].iloc[0] == first
+    assert listed(test)["text"].iloc[0] == first
     word = first.split()[0]
     test.text_input[0].input(word).run()
     assert link(test)["words"] == word
-    assert all(word in shown for shown in test.dataframe[1].value["text"])
-    longest = max(test.dataframe[1].value["words"])
+    assert all(word in shown for shown in listed(test)["text"])
+    longest = max(listed(test)["words"])
     test.text_input[0].input("").run()
     test.slider[0].set_range(longest, test.slider[0].max).run()
-    assert set(test.dataframe[1].value["words"]) <= set(range(longest, 99)) and link(test)["length"] != "all"
+    assert set(listed(test)["words"]) <= set(range(longest, 99)) and link(test)["length"] != "all"
 
 
 def test_data_that_are_not_the_runs_own_are_never_shown(use: Use, tmp_path: Path) -> None:
@@ -217,8 +221,8 @@ def test_data_that_are_not_the_runs_own_are_never_shown(use: Use, tmp_path: Path
     path = tmp_path / "task" / "test.jsonl"
     path.write_text(path.read_text().replace("film", "movie") + "\n".join(path.read_text().splitlines()[:1]) + "\n")
     test = opened("examples", run=run.id)
-    assert "they have changed since" in words(test)
-    assert "text" not in test.dataframe[1].value
+    assert "they have changed since" in words(test) and "The sentences are not on this machine" in words(test)
+    assert "text" not in listed(test)
 
 
 def test_a_typed_sentence_without_weights_is_explained(ids: dict[str, str]) -> None:
@@ -255,7 +259,7 @@ def test_a_stored_example_is_explained_and_its_predictions_are_the_runs(lived: P
     ids, _, logits = run.logits("finetuned")
     z = logits[list(ids).index("test-2")].astype(float)
     share = np.exp(z.max()) / np.exp(z).sum()
-    assert f"{100 * share:.1f}% sure" in words(test)
+    assert f"{100 * share:.1f}% confident" in words(test)
 
 
 @pytest.mark.slow

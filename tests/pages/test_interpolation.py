@@ -47,31 +47,35 @@ def test_the_slider_stops_at_stored_points_alone(ids: dict[str, str]) -> None:
     assert not test.exception and len(test.warning) == 0
     assert test.select_slider(key="control.alpha").options == [str(percent) for percent in range(0, 101, 10)]
     assert "alpha" not in test.query_params, "33 is no stored point"
-    assert sources(test)[0] == "Stored: at 50% of the way on WiSE-FT."
-    assert sources(test)[1].startswith("Stored: at 50% of the way on WiSE-Graft (region of")
-    assert json.loads(charts(test)[2].proto.spec)["layout"]["yaxis"]["title"]["text"].startswith("ECE on<br>sst2")
+    assert sources(test)[0] == "Stored: at α = 50% of WiSE-FT."
+    assert sources(test)[1].startswith("Stored: at α = 50% of WiSE-Graft (region of")
+    assert json.loads(charts(test)[0].proto.spec)["layout"]["yaxis"]["title"]["text"].startswith("ECE on<br>sst2")
     again = opened("interpolation", **{key: value[0] if isinstance(value, list) else value
                                        for key, value in test.query_params.items()})  # fmt: skip
     assert numbers(again) == numbers(test), "a copied link shows the same"
 
 
-def test_without_weights_an_exact_point_is_explained_once_and_has_no_number(ids: dict[str, str]) -> None:
+def test_without_weights_an_exact_point_has_no_figure_and_a_way_back(ids: dict[str, str]) -> None:
     test = opened("interpolation", run=ids["stagewise0"], alpha="33", exact="yes")
-    assert not test.exception and len(test.warning) == 1 and len(charts(test)) == 3
-    assert "demo/tiny-base" in test.warning[0].value
+    assert not test.exception and len(test.warning) == 1 and not charts(test)
+    assert "demo/tiny-base" in words(test)
     assert not sources(test) and not numbers(test)
-    assert sum(c.value.startswith("Not known at this point") for c in test.caption) == 4
+    next(b for b in test.button if b.label == "Show the stored points").click().run()
+    assert not test.warning and len(charts(test)) == 3 and "exact" not in test.query_params
     on_grid = opened("interpolation", run=ids["stagewise0"], alpha="30", exact="yes")
     assert not on_grid.warning and {s.split(":")[0] for s in sources(on_grid)} == {"Stored"}, "nothing had to be asked"
+    without = opened("interpolation", run=ids["paraphrase"], alpha="33", exact="yes")
+    assert not without.exception and not charts(without) and len(without.warning) == 1
+    assert any("--interpolation" in code.value for code in without.code)
 
 
 def test_a_run_without_a_path_has_one_card_with_one_button_and_no_number(ids: dict[str, str]) -> None:
     test = opened("interpolation", run=ids["paraphrase"], alpha="100")
-    assert not test.exception and "No scores between the models are stored on mrpc" in words(test)
+    assert not test.exception and "No points between the models on mrpc yet" in words(test)
     assert not charts(test) and not numbers(test) and not test.slider and not test.select_slider
     assert any("--interpolation --also TASK" in code.value for code in test.code)
     next(b for b in test.button if b.label == "Score the paths").click().run()
-    assert len(test.warning) == 1 and "demo/tiny-base" in test.warning[0].value and not numbers(test)
+    assert len(test.warning) == 1 and "demo/tiny-base" in words(test) and not numbers(test)
     assert test.query_params["trace"] == "yes"
 
 

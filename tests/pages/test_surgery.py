@@ -64,9 +64,9 @@ def test_it_begins_with_the_runs_own_region(ids: dict[str, str]) -> None:
     test = opened(run=ids["movement"])
     assert expression(test) == {"run": ids["movement"]}
     assert "**65 entries**" in words_of(test)
-    assert metric(test, "Held of this run's region") == "100.0%"
+    assert "Held of this run's region" not in [m.label for m in test.metric], "all of it: nothing to compare"
     assert button(test, "Undo").disabled and button(test, "Save as a run").disabled
-    assert button(test, "Back to the run's own region").disabled
+    assert button(test, "Reset to this run's region").disabled
 
 
 def test_parts_are_counted_at_once_and_stand_in_the_address(ids: dict[str, str], made: tuple[Path, dict]) -> None:
@@ -102,7 +102,7 @@ def test_undo_goes_back_step_by_step_and_reset_to_the_runs_own_region(ids: dict[
     button(test, "Undo").click().run()
     assert expression(test) == own and button(test, "Undo").disabled
     field(test, "selectbox", "how").select("parts").run()
-    button(test, "Back to the run's own region").click().run()
+    button(test, "Reset to this run's region").click().run()
     assert expression(test) == own and field(test, "selectbox", "how").value == "stored"
     button(test, "Undo").click().run()
     assert expression(test) == {} and not test.exception
@@ -177,7 +177,7 @@ def test_what_this_model_does_not_have_is_explained_and_can_be_taken_back(
 ) -> None:
     test = opened(run=ids["movement"], recipe=linked)
     assert not test.exception and words in test.error[0].value.replace("\\", "")
-    button(test, "Back to the run's own region").click().run()
+    button(test, "Reset to this run's region").click().run()
     assert not test.error and expression(test) == {"run": ids["movement"]}
 
 
@@ -215,7 +215,8 @@ def test_another_run_brings_its_own_region(ids: dict[str, str]) -> None:
 def test_without_weights_it_counts_and_says_what_is_missing(ids: dict[str, str]) -> None:
     test = opened(run=ids["movement"], recipe='{"kinds":["value"]}')
     assert "needs the weights of both models" in test.warning[0].value
-    assert len(test.get("plotly_chart")) == 1 and metric(test, "Entries") == "544"
+    assert len(test.get("plotly_chart")) == 1 and metric(test, "Entries") == "544" and not test.table
+    assert "on the whole test set" in words_of(test), "a stored number says what it is of"
     assert "--method recipe" in test.code[0].value and '"kinds": ["value"]' in test.code[0].value
 
 
@@ -256,22 +257,48 @@ def accuracy(run: Run, state: str) -> str:
     return f"{100 * float(np.mean(logits.argmax(1) == labels)):.1f}%"
 
 
+def scores(test: AppTest) -> dict[str, str]:
+    """The accuracy of each model as the table has it, without its interval."""
+    board = test.table[0].value
+    return {model: value.split(" (")[0] for model, value in zip(board["model"], board["Accuracy"], strict=True)}
+
+
 @pytest.mark.slow
-def test_the_graft_is_scored_live_beside_the_runs_own(alive: Run) -> None:
+def test_the_graft_is_scored_live_beside_a_random_region_and_the_runs_own(alive: Run) -> None:
     test = opened(run=alive.id, sentence="a great film")
     assert not test.exception and not test.warning
-    shown = [m.value for m in test.metric if m.label == "Accuracy"]
-    assert shown == [accuracy(alive, state) for state in ("grafted", "complement")], "its own region, once"
+    shown = scores(test)
+    assert shown["Your region"] == accuracy(alive, "grafted")
+    assert shown["Fine-tuned without your region"] == accuracy(alive, "complement")
+    assert "This run's region" not in shown and "Random region, same size" in shown
+    n = len(alive.logits("grafted", "test")[1])
+    assert set(test.table[0].value["examples"]) == {f"{n} of {n}"}
+    assert "a random region of the same size: accuracy" in words_of(test) and f"all {n} test examples" in words_of(test)
     assert len(test.get("plotly_chart")) == 3
     before = next(m.value for m in test.markdown if str(m.value).startswith("Pre-trained **"))
-    assert all(word in before for word in ("grafted by hand", "fine-tuned", "complement"))
+    assert all(word in before for word in ("your region", "fine-tuned", "complement"))
     field(test, "selectbox", "how").select("parts").run()  # everything: the fine-tuned model, and the base
-    assert [m.value for m in test.metric if m.label == "Accuracy"] == [
-        accuracy(alive, state) for state in ("finetuned", "grafted", "pretrained")
-    ]
+    shown = scores(test)
+    assert shown["Your region"] == accuracy(alive, "finetuned")
+    assert shown["This run's region"] == accuracy(alive, "grafted")
+    assert shown["Fine-tuned without your region"] == accuracy(alive, "pretrained")
+    assert "Random region, same size" not in shown and "everything that can be grafted" in test.info[0].value
     after = next(m.value for m in test.markdown if str(m.value).startswith("Pre-trained **"))
     assert after != before, "the typed sentence follows the region"
     assert test.query_params["sentence"] == "a great film"
+
+
+@pytest.mark.slow
+def test_a_sample_says_its_size_and_all_examples_are_one_click_away(
+    alive: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skillviz.ui.pages.surgery.view.SAMPLES", (10,))
+    n = len(alive.logits("grafted", "test")[1])
+    test = opened(run=alive.id, sample="10")
+    assert set(test.table[0].value["examples"]) == {f"10 of {n}"} and f"10 of {n} test examples" in words_of(test)
+    button(test, f"Score all {n}").click().run()
+    assert set(test.table[0].value["examples"]) == {f"{n} of {n}"} and "sample" not in test.query_params
+    assert f"Score all {n}" not in [one.label for one in test.button]
 
 
 @pytest.mark.slow

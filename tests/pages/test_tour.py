@@ -217,7 +217,7 @@ def test_it_shows_the_demo_run_whatever_run_is_chosen(skilled: Run) -> None:
 )
 def test_without_weights_a_step_goes_on_with_what_is_stored(step: int, control: dict[str, int], skilled: Run) -> None:
     test = opened(step=step, **control)
-    assert not test.exception and len(test.warning) == 1 and "demo_world/base" in test.warning[0].value
+    assert not test.exception and len(test.warning) == 1 and "demo_world/base" in said(test)
     assert len(charts(test)) == 1 and "**Right.**" in said(answered(test, _right(test)))
 
 
@@ -231,7 +231,7 @@ def _right(test: AppTest) -> str:
 
 def test_without_weights_a_typed_sentence_says_what_is_missing(skilled: Run) -> None:
     test = opened(tour__sentence="a fine film")
-    assert not test.exception and "demo_world/base" in test.warning[0].value and len(test.radio) == 1
+    assert not test.exception and "demo_world/base" in said(test) and len(test.warning) == len(test.radio) == 1
 
 
 @pytest.mark.slow
@@ -261,7 +261,7 @@ def test_every_live_control_asks_the_models(demo: Run) -> None:
         test.query_params["step"] = str(step)
         test.run()
         getattr(test, f"select_{choose}")[0].set_value(35).run()
-        assert not test.warning and "Computed live: at 35% of the way" in said(test), said(test)
+        assert not test.warning and "Computed live: at α = 35%" in said(test), said(test)
     test.query_params["step"] = "3"
     test.run()
     sizes = test.select_slider[0].options

@@ -22,15 +22,15 @@ def bands(test: object) -> list[str]:
 def test_stored_tasks_are_there_at_once(ids: dict[str, str]) -> None:
     test = opened("transfer", run=ids["stagewise0"])
     assert not test.exception and bands(test) == ["sst2", "imdb"] and len(charts(test)) == 2
-    assert "Zero-shot accuracy on 1 other task" in words(test)
-    assert "132 test examples; 12 left out because they occur in the training data of sst2" in words(test)
+    assert "-badge[" in words(test) and "imdb, zero-shot: accuracy **" in words(test)
+    assert "**120 examples** scored · 12 skipped (seen in training) · 0 skipped (label not mapped)" in words(test)
     assert test.table[0].value["label here"].tolist() == ["negative", "positive"]
     assert any("--also imdb" in code.value for code in test.code)
 
 
 def test_the_metric_stands_in_the_address(ids: dict[str, str]) -> None:
     test = opened("transfer", run=ids["stagewise0"], metric="nll")
-    assert "Zero-shot NLL" in words(test) and test.query_params["metric"] == "nll"
+    assert "imdb, zero-shot: NLL **" in words(test) and test.query_params["metric"] == "nll"
     names = {trace["name"] for trace in json.loads(charts(test)[0].proto.spec)["data"]}
     assert "temperature-scaled" in names and "chance" not in names
     accuracy = json.loads(charts(opened("transfer", run=ids["stagewise0"]))[0].proto.spec)["data"]
@@ -39,13 +39,15 @@ def test_the_metric_stands_in_the_address(ids: dict[str, str]) -> None:
 
 def test_a_run_on_its_own_task_alone_says_so(ids: dict[str, str]) -> None:
     test = opened("transfer", run=ids["paraphrase"])
-    assert not test.exception and bands(test) == ["mrpc"] and "its own task alone" in words(test)
+    assert not test.exception and not charts(test) and "No other task scored yet" in words(test)
+    assert "its own task alone" in words(test) and any("--also TASK" in code.value for code in test.code)
+    assert [box.label for box in test.selectbox].count("Score another task now") == 1
 
 
 def test_without_weights_the_stored_ones_stay(ids: dict[str, str]) -> None:
     test = opened("transfer", run=ids["stagewise0"], also="yelp")
     assert not test.exception and bands(test) == ["sst2", "imdb"]
-    assert len(test.warning) == 1 and "demo/tiny-base" in test.warning[0].value
+    assert len(test.warning) == 1 and "demo/tiny-base" in words(test)
 
 
 @pytest.mark.parametrize("name", ["no-such-task", "~nobody-is-called-so", "x" * 280])
@@ -58,12 +60,12 @@ def test_what_is_no_task_is_explained(ids: dict[str, str], name: str) -> None:
 @pytest.mark.usefixtures("own_workers")
 def test_another_task_is_asked_of_the_models(scored: str, scored_world: Path) -> None:
     test = asked("transfer", run=scored)
-    offered = next(box for box in test.selectbox if box.label.startswith("Another task")).options
+    offered = next(box for box in test.selectbox if box.label == "Score another task now").options
     assert offered[0] == "far" and not any(name.startswith("near") for name in offered)
     live = asked("transfer", run=scored, also=str(scored_world / "far.yaml"))
     assert not live.exception and not live.warning, [w.value for w in live.warning]
-    assert bands(live) == ["tiny", "near", "far"] and "on 2 other tasks" in words(live)
-    assert "40 test examples" in words(live)
+    assert bands(live) == ["tiny", "near", "far"] and "Computed live on far" in words(live)
+    assert "**40 examples** scored" in words(live) and "2 comparisons" in words(live)
 
 
 @pytest.mark.slow
@@ -75,8 +77,8 @@ def test_labels_of_other_names_are_mapped_by_the_reader(scored: str, scored_worl
     other.write_text(yaml.safe_dump({**told, "name": "strange", "labels": ["bad", "good"], "data": data}))
     test = asked("transfer", run=scored, also=str(other))
     confirmed(test)
-    assert not test.exception and "say above which label" in test.info[0].value and bands(test) == ["tiny", "near"]
+    assert not test.exception and "Choose above which label" in test.info[0].value and bands(test) == ["tiny", "near"]
     boxes = {box.label: box for box in test.selectbox}
     boxes["good"].select("class-great").run()
     assert bands(test) == ["tiny", "near", "strange"] and test.query_params["map.strange.good"] == "class-great"
-    assert "20 left out because of their label" in words(test)
+    assert "20 skipped (label not mapped)" in words(test)

@@ -132,7 +132,8 @@ def test_the_listing_has_percent_and_points(table: pd.DataFrame) -> None:
     row, source = shown.iloc[3], table.iloc[3]
     assert row["grafted: true class"] == pytest.approx(100 * source["grafted_confidence"])
     assert row["graft − fine-tuned"] == pytest.approx(row["grafted: true class"] - row["fine-tuned: true class"])
-    assert list(shown.columns[:3]) == ["example", "text", "true class"]
+    models = [f"{state}: true class" for state in ("pre-trained", "grafted", "fine-tuned")]
+    assert list(shown.columns[:5]) == ["text", "true class", *models], "every model's confidence is in sight"
     assert "text" not in examples.listing(table) and len(examples.listing(table)) == 120
     assert row["complement: true class"] == pytest.approx(100 * source["complement_confidence"])
 
@@ -172,18 +173,20 @@ def test_the_disagreement_by_hand() -> None:
     labels = np.zeros(20, dtype=int)
     graft, tuned = logits(*[1] * 9, *[0] * 11), logits(*[0] * 20)
     said = plain(examples_words.disagreement(graft, tuned, labels, "test"))
-    assert "disagree on **9 of 20** examples of the test set (45.0%, 95%: 25.8–65.8)" in said
-    assert "the fine-tuned model alone is right on **9**, the graft alone on **0**." in said
-    assert f"(p = {mcnemar(graft, tuned, labels).p:.3f}) **the fine-tuned model** is right more often" in said
-    assert "**the graft** is right more often" in examples_words.disagreement(tuned, graft, labels, "test")
+    assert "disagree on **9 of 20** test examples (45.0%, 95%: 25.8–65.8)" in said
+    p = mcnemar(graft, tuned, labels).p
+    assert f"fine-tuned alone is right on **9**, the graft alone on **0** (McNemar p = {p:.3f})." in said
+    assert said.endswith("The graft's accuracy: **worse**.")
+    assert examples_words.finding(graft, tuned, labels, "test")[0] == "worse"
+    assert examples_words.finding(tuned, graft, labels, "test")[0] == "better"
 
 
 def test_a_difference_that_chance_explains_is_not_claimed() -> None:
     labels = np.array([0, 0, 1, 2])
     said = examples_words.disagreement(logits(0, 1, 0, 2, classes=3), logits(1, 0, 2, 2, classes=3), labels, "test")
-    assert "no difference in accuracy can be told" in said and "neither on 1" in said
+    assert said.endswith("**no clear difference**.") and "neither on 1" in said
     same = examples_words.disagreement(logits(0, 1), logits(0, 1), np.array([0, 1]), "validation")
-    assert "**0 of 2** examples of the validation set" in same and "McNemar" not in same
+    assert "**0 of 2** validation examples" in same and "McNemar" not in same
 
 
 @pytest.mark.parametrize(("p", "words"), [(0.0004, "p < 0.001"), (0.0314, "p = 0.031"), (1.0, "p = 1.000")])
@@ -192,16 +195,16 @@ def test_p(p: float, words: str) -> None:
 
 
 def test_how_many_pass() -> None:
-    assert examples_words.passing_words(20, 20) == "All **20 examples** are shown."
-    assert plain(examples_words.passing_words(5, 20)) == "**5** of 20 examples pass the filters (25.0%)."
+    assert examples_words.passing_words(20, 20) == "All **20 examples**."
+    assert plain(examples_words.passing_words(5, 20)) == "**5** of 20 examples."
 
 
 def test_the_worst_class_is_named_with_its_interval() -> None:
     y = np.array([0, 0, 0, 0, 1, 1, 1, 1])
     results = class_results({"grafted": logits(0, 0, 0, 0, 1, 1, 0, 0), "finetuned": logits(*y)}, y, resamples=20)
     said = plain(examples_words.worst_classes(results, ("bad", "good")))
-    assert said.startswith("The graft finds **good** worst (F1 66.7%, 95%: ")
-    assert "the fine-tuned model finds **bad** worst (F1 100.0%, no interval)" in said
+    assert said.startswith("Lowest F1: **good** for the graft (66.7%, ")
+    assert "**bad** for the fine-tuned model (100.0%, no interval)" in said
     assert examples_words.worst_classes(results.assign(value=np.nan), ("a", "b")) == "No class was found at all."
 
 

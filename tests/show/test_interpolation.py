@@ -33,48 +33,47 @@ def plain(text: str) -> str:
 
 
 def test_a_gain_is_claimed_where_the_paired_interval_leaves_out_zero() -> None:
-    said = plain(words.best(grid(0.85, (0.05, 0.02, 0.08)), "imdb", "accuracy", 4000, True))
-    assert said.startswith("Best accuracy out of distribution (imdb): **85.0%** (95%: 82.6–87.4) at 70% of the way")
-    assert "on WiSE-Graft (region of 1%), against 80.0% for the fine-tuned model" in said
-    assert "+5.0 points (95%: 1.3–8.7), it is **better** than the fine-tuned model" in said
-    assert "the best of 3 on these same examples" in said
+    said = plain(words.best(grid(0.85, (0.05, 0.02, 0.08)), "imdb", "accuracy", 4000))
+    assert said.startswith("Best accuracy on imdb: **85.0 %** at α = 70% of WiSE-Graft")
+    assert "of WiSE-Graft (region of 1%); fine-tuned 80.0%, +5.0 points (95%: 1.3–8.7), best of 3" in said
+    assert "**Better.** The best point was picked on these same examples" in said
 
 
 def test_no_gain_is_claimed_where_it_does_not() -> None:
-    said = plain(words.best(grid(0.85, (0.05, -0.01, 0.08)), "imdb", "accuracy", 4000, False))
-    assert "**no gain can be told**" in said and "better" not in said and "in distribution (imdb)" in said
+    said = plain(words.best(grid(0.85, (0.05, -0.01, 0.08)), "imdb", "accuracy", 4000))
+    assert "**No clear difference.**" in said and "better" not in said
 
 
 def test_the_fine_tuned_model_itself_may_be_the_best() -> None:
-    said = plain(words.best(grid(0.7, (-0.1, -0.2, -0.05)), "imdb", "accuracy", 4000, True))
-    assert "at the fine-tuned model itself; **no known point does better** than" in said and "picked" not in said
+    said = plain(words.best(grid(0.7, (-0.1, -0.2, -0.05)), "imdb", "accuracy", 4000))
+    assert "at the fine-tuned model. No known point beats the fine-tuned model." in said and "best of" not in said
 
 
 def test_lower_is_better_for_calibration() -> None:
-    said = plain(words.best(grid(0.1, (-0.7, -0.8, -0.6), "ece"), "imdb", "ece", 4000, True))
-    assert "**10.0%**" in said and "it is **better**" in said
+    said = plain(words.best(grid(0.1, (-0.7, -0.8, -0.6), "ece"), "imdb", "ece", 4000))
+    assert "**10.0 %**" in said and "**Better.**" in said
 
 
 def test_what_was_traced_is_not_called_stored() -> None:
     told = [plain(words.source(kind, FINETUNED, None, 0.5, 4000, 500)) for kind in (words.STORED, words.NEAREST)]
-    assert told[0] == "Traced on 500 examples: at 50% of the way on WiSE-FT."
+    assert told[0] == "Traced on 500 examples: at α = 50% of WiSE-FT."
     assert told[1].startswith("Nearest point traced on 500 examples: ")
     traced = replace(grid(0.85, (0.05, 0.02, 0.08)), traced_on={"imdb": 500})
-    assert "(imdb, traced on 500 examples)" in words.best(traced, "imdb", "accuracy", 4000, True)
+    assert "on imdb (500 examples): " in words.best(traced, "imdb", "accuracy", 4000)
 
 
 def test_what_is_not_known_is_said() -> None:
-    assert "models is stored on yelp" in words.best(grid(0.7, (0, 0, 0)), "yelp", "accuracy", 4000, True)
+    assert "models is stored on yelp" in words.best(grid(0.7, (0, 0, 0)), "yelp", "accuracy", 4000)
 
 
 @pytest.mark.parametrize(
     ("path", "alpha", "said"),
     [
-        (FINETUNED, 0.0, "at the pre-trained model itself"),
-        (GRAFT, 0.0, "at the pre-trained model itself"),
-        (FINETUNED, 1.0, "at the fine-tuned model itself"),
-        (GRAFT, 1.0, "at the graft itself (region of 1%)"),
-        (FINETUNED, 0.35, "at 35% of the way on WiSE-FT"),
+        (FINETUNED, 0.0, "at the pre-trained model"),
+        (GRAFT, 0.0, "at the pre-trained model"),
+        (FINETUNED, 1.0, "at the fine-tuned model"),
+        (GRAFT, 1.0, "at the graft (region of 1%)"),
+        (FINETUNED, 0.35, "at α = 35% of WiSE-FT"),
     ],
 )
 def test_a_place_is_named_by_its_model_or_its_share_of_the_way(path: str, alpha: float, said: str) -> None:

@@ -1,4 +1,4 @@
-"""The transfer page's sentence and counts: claims only where the interval allows them, everything left out counted."""
+"""The transfer page's sentence and counts: claims only where the interval allows them, everything skipped counted."""
 
 from __future__ import annotations
 
@@ -18,22 +18,33 @@ def note(name: str = "imdb", value: float = 0.04, low: float = 0.01, high: float
 
 def test_each_task_has_its_verdict() -> None:
     said = plain(words.summary([note(), note("yelp", -0.05, -0.08, -0.02), note("mr", 0.01, -0.02, 0.04)], "accuracy"))
-    assert said.startswith("Zero-shot accuracy on 3 other tasks, graft minus fine-tuned: on imdb +4.0 points")
-    assert "the graft is **better**; on yelp −5.0 points" in said and "the graft is **worse**" in said
-    assert "**no difference can be told**. Of 3 comparisons, 2 exclude zero; chance alone would give about 0.2." in said
+    assert said.startswith("imdb, zero-shot: accuracy +4.0 points")
+    assert ": **better**; yelp, zero-shot: accuracy −5.0 points" in said and ": **worse**; mr, zero-shot:" in said
+    assert ": **no clear difference**. Of 3 comparisons, 2 exclude zero; chance alone would give about 0.2." in said
+    assert [decided for decided, _ in words.findings([note(), note("mr", 0.01, -0.02, 0.04)], "accuracy")] == [
+        "better", "no clear difference"
+    ]  # fmt: skip
+    assert words.summary([], "accuracy") == words.ALONE and not words.comparisons([note()], "accuracy")
+
+
+def test_both_scores_stand_beside_the_difference() -> None:
+    states = {"grafted": {"accuracy": Estimate(value=0.8)}, "finetuned": {"accuracy": Estimate(value=0.76)}}
+    one = note()
+    one = one.model_copy(update={"scores": one.scores.model_copy(update={"states": states})})
+    (said,) = [plain(text) for _, text in words.findings([one], "accuracy")]
+    assert said.startswith("imdb, zero-shot: accuracy **80.0 %** grafted vs 76.0 % fine-tuned, +4.0 points")
 
 
 def test_many_tasks_are_counted() -> None:
     notes = [note(f"t{k}") for k in range(3)] + [note("a"), note("b"), note("c", 0.0, -0.1, 0.1)]
-    assert "of 3 more: better on 2 and no clear difference on 1" in words.summary(notes, "accuracy")
-    assert "t2" in words.summary(notes, "accuracy") and "on a " not in words.summary(notes, "accuracy")
+    assert "3 more: better on 2, no clear difference on 1" in words.summary(notes, "accuracy")
+    assert "t2" in words.summary(notes, "accuracy") and "; a, " not in words.summary(notes, "accuracy")
 
 
 def test_what_was_left_out_is_counted() -> None:
-    said = words.counted(note(), "sst2")
-    assert "120 test examples; 15 left out because they occur in the training data of sst2; 5 left out because" in said
-    assert said.endswith("**100 scored**.")
-    assert words.counted(note(rows=1120), "sst2").endswith("**100 scored**, drawn from 1,100.")
+    said = words.counted(note())
+    assert said == "**100 examples** scored · 15 skipped (seen in training) · 5 skipped (label not mapped)"
+    assert words.counted(note(rows=1120)).startswith("**100 examples** scored, a sample of 1,100 ·")
 
 
 def test_the_mapping_is_a_table_with_the_words_that_were_asked_for() -> None:
@@ -41,7 +52,7 @@ def test_the_mapping_is_a_table_with_the_words_that_were_asked_for() -> None:
     bare = words.mapping(note(), labels)
     assert bare.columns.tolist() == ["label there", "label here"]
     asked = words.mapping(note(words=("bad", "good"), mapping={"pos": "positive", "mid": None}), labels)
-    assert asked["answer word"].tolist() == ["good", ""] and asked["label here"].tolist() == ["positive", "left out"]
+    assert asked["answer word"].tolist() == ["good", ""] and asked["label here"].tolist() == ["positive", "skipped"]
 
 
 def test_the_command_names_every_task() -> None:

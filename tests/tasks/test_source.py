@@ -202,7 +202,9 @@ def test_a_copy_that_the_disk_has_no_room_for_is_not_bad_data(tmp_path: Path, mo
 
 
 def test_a_hub_set_that_cannot_be_had_is_one_sentence() -> None:
-    with pytest.raises(BadData, match=r"nyu-mll/glue \(rte\) could not be downloaded .* HF_HUB_OFFLINE is set") as error:
+    with pytest.raises(
+        BadData, match=r"nyu-mll/glue \(rte\) could not be downloaded .* HF_HUB_OFFLINE is set"
+    ) as error:
         load(TASKS["rte"])
     assert "\n" not in str(error.value)
 

@@ -38,7 +38,7 @@ def said(script: object, run_id: str) -> str:
     test = AppTest.from_function(script, args=(run_id, str(shipped_root())), default_timeout=60).run()
     assert not test.exception
     (warning,) = test.warning
-    return warning.value
+    return "\n".join([warning.value, *(one.value for one in test.markdown)])
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def nothing_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_a_shipped_run_of_real_models_names_the_variable_and_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SKILLVIZ_REAL", raising=False)
     told = said(asking, REAL)
-    assert "weights of both models" in told and "neither is here" in told
+    assert "weights of both models" in told and "Neither is on this machine" in told
     assert r"set SKILLVIZ\_REAL to the folder that holds models/minilm-l6" in told
     assert "`python -m skillviz finetune --base '${SKILLVIZ_REAL}/models/minilm-l6' --task" in told
     assert "hf download" not in told and "hub" not in told
@@ -68,7 +68,7 @@ def test_where_one_member_is_here_only_the_other_is_named(monkeypatch: pytest.Mo
     monkeypatch.setenv("SKILLVIZ_REAL", str(tmp_path))
     told = said(asking, REAL)
     assert (
-        "only one of them is here" in told
+        "One of them is not on this machine" in told
         and "Fine-tuned, `models/minilm-l6-sst2-linear04`: there is no folder" in told
     )
     assert "Pre-trained" not in told

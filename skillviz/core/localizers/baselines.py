@@ -11,6 +11,7 @@ from skillviz.core.localizers.record import Search, Selection, State
 from skillviz.core.localizers.simple import only_step, random, unmoved_note
 from skillviz.core.localizers.table import MatchedOptions, NoOptions, ThresholdOptions
 from skillviz.core.problem import Problem
+from skillviz.core.random_entries import matched
 from skillviz.core.ranking import top, top_of_two
 from skillviz.errors import BadSize
 
@@ -36,14 +37,7 @@ def random_matched(
                 f"{size:,} entries were requested, but the region to match has {len(given):,}; choose at most that."
             )
         reference = np.random.default_rng(seed).permutation(given)[:size]
-    offsets = np.asarray(problem.table.offsets)
-    tensors = np.searchsorted(offsets, reference, side="right") - 1
-    order = np.empty(size, dtype=np.int64)
-    for tensor in np.unique(tensors):
-        places = np.flatnonzero(tensors == tensor)
-        # a stream for each tensor and a whole permutation: only so is a smaller region the beginning of a larger one
-        entries = np.random.default_rng((seed, int(tensor))).permutation(offsets[tensor + 1] - offsets[tensor])
-        order[places] = offsets[tensor] + entries[: len(places)]
+    order = matched(reference, problem.table.offsets, seed)
     if resume is None:
         yield only_step(size, float("nan"), begun, torch.from_numpy(order))
     return Selection(order)

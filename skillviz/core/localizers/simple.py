@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from time import perf_counter
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,6 +11,7 @@ from skillviz.core.localizers.candidates import allowed
 from skillviz.core.localizers.record import Search, Selection, State, Step, number
 from skillviz.core.localizers.table import FirstOrderOptions, MovementOptions, NoOptions
 from skillviz.core.problem import Problem
+from skillviz.core.random_entries import uniform
 from skillviz.core.ranking import top
 
 
@@ -35,11 +35,10 @@ def movement(
 def random(problem: Problem, size: int, *, seed: int, options: NoOptions, resume: State | None = None) -> Search:
     """A uniform draw from all graftable entries (paper, Fig. 2 and Table 8): the control."""
     begun = perf_counter()
-    # a whole permutation, not `choice`: only so is a smaller region the beginning of a larger one
-    order = np.random.default_rng(seed).permutation(np.arange(problem.d, dtype=np.int64))[:size]
+    order = uniform(problem.d, size, seed)
     if resume is None:
         yield only_step(size, float("nan"), begun, torch.from_numpy(order))
-    return Selection(order.copy())
+    return Selection(order)
 
 
 def first_order(

@@ -248,7 +248,7 @@ def interpolation(run: Run) -> list[Section]:
     size, alpha = (run.record.size or 1, 1.0) if top is None else (top[1] or run.record.size or 1, top[2])
     points, bins = grid.marked(run.datasets, size, alpha)
     levels = {"chance": 1 / len(run.labels)} if metric == "accuracy" and run.labels else {}
-    sentence = interpolation_exhibits.best(grid, dataset, metric, run.record.d, outside is not None)
+    sentence = interpolation_exhibits.best(grid, dataset, metric, run.record.d)
     makes: list[Make] = [partial(interpolation_exhibits.paths, points, list(run.datasets), metric, levels)]
     if outside is not None:
         makes.insert(0, partial(interpolation_exhibits.trade, points, inside, outside, metric, levels))
@@ -282,7 +282,7 @@ def transfer(run: Run) -> list[Section]:
     for note in notes:
         parts += [
             Heading(text.plain(note.name)),
-            Words(transfer_exhibits.counted(note, run.datasets[0]), ("mapping", "dropped")),
+            Words(transfer_exhibits.counted(note), ("mapping", "dropped")),
             Rows(f"Labels of {note.name}", transfer_exhibits.mapping(note, run.labels)),
         ]
     return [Section("transfer", "Does the skill transfer?", tuple(parts))]

@@ -35,10 +35,9 @@ BASELINES = {"pad": "padding", "mask": "the mask token", "zero": "zeros"}
 PREDICTED = -1  # the class that the fine-tuned model predicts
 STEPS, USUAL_STEPS = (20, 50, 100, 200), 50
 READOUTS = {
-    "prompt": "The sentence stands in the task's template, whose words have their part too; the answer is read at the "
-    "mask, which is the same in the baseline.",
-    "causal": "The sentence stands in the task's template, whose words have their part too. A class's score is the "
-    "likelihood of its answer behind that prompt. A causal model has no mask token, so that baseline is not offered.",
+    "prompt": "The task's prompt is part of the input, so its words count too. The answer is read at the mask.",
+    "causal": "The task's prompt is part of the input, so its words count too. A class's score is the likelihood of "
+    "its answer after the prompt.",
 }
 COLUMNS = {
     **{name: st.column_config.NumberColumn(format="%.3f") for name in ("sentence", "baseline", "change", "gap")},
@@ -48,12 +47,11 @@ COLUMNS = {
 
 def look_closer(run: Run, run_examples: RunExamples, example: str | None) -> None:
     """The predictions and the explanation of one example: the chosen one, or one that is typed."""
-    st.markdown("## Look closer")
-    look = controls.segments("look", "At", tuple(LOOKS), "example", shown=LOOKS.get)
+    look = controls.segments("look", "Look at", tuple(LOOKS), "example", shown=LOOKS.get)
     if look == "typed":
         _typed(run)
     elif example is None:
-        st.info("No example passes the filters; choose others, or type a sentence of your own.")
+        st.info("No example passes the filters. Change them, or type a sentence of your own.")
     else:
         _stored(run, run_examples, example)
 
@@ -70,12 +68,9 @@ def _stored(run: Run, run_examples: RunExamples, example: str) -> None:
         for words in texts:
             st.markdown(f"> {text.plain(words) or '(no text)'}")
         _show_predictions(shares, run.labels, int(row["label"]))
-        wanted = bool(texts) and controls.switch("explain", "Explain it: ask the models what counts", False)
+        wanted = bool(texts) and controls.switch("explain", "Explain this prediction", False)
         if not texts:
-            st.info(
-                "Its text is not at hand, so that its tokens cannot be explained; type a sentence of your own instead.",
-                icon=":material/notes:",
-            )
+            st.caption("Without its sentence, a prediction cannot be explained. Type one of your own instead.")
     with right:
         show(exhibit, run.id)
     if wanted:
@@ -92,10 +87,10 @@ def _typed(run: Run) -> None:
             texts.append(controls.typed(key, name, most=MOST, placeholder="type, then press Enter"))
     if not all(texts):
         missing = [name.lower() for name, words in zip(names, texts, strict=True) if not words]
-        st.info(f"Nothing to look at yet: type {formats.listed(missing)} and press Enter.", icon=":material/keyboard:")
+        st.info(f"Type {formats.listed(missing)} and press Enter.", icon=":material/keyboard:")
         return
     if any(len(words) > controls.LINKED for words in texts):
-        st.caption(f"A text of more than {controls.LINKED} characters is not part of the address: links leave it out.")
+        st.caption(f"Links leave out texts of more than {controls.LINKED} characters.")
     answer = live.ask(run, "score_text", topic="score", texts=[_as_text(texts)], states=list(example_table.STATES))
     if answer is None:
         return
@@ -122,7 +117,7 @@ def _as_text(texts: Sequence[str]) -> Text:
 
 
 def _show_predictions(shares: dict[str, np.ndarray], labels: Sequence[str], true: int | None) -> None:
-    """What each model predicts, and how sure it is."""
+    """What each model predicts, and its confidence."""
     with st.container(horizontal=True):
         for state, values in shares.items():
             colour, mark, title = STATES[state]
@@ -131,7 +126,7 @@ def _show_predictions(shares: dict[str, np.ndarray], labels: Sequence[str], true
                 st.markdown(f":{colour}[{mark} {title}]")
                 right = "" if true is None else " (right)" if best == true else " (wrong)"
                 st.markdown(f"**{text.plain(labels[best])}**{right}")
-                st.caption(f"{formats.percent(float(values[best]))} sure")
+                st.caption(f"{formats.percent(float(values[best]))} confident")
 
 
 @dataclass(frozen=True)
@@ -168,7 +163,7 @@ def explanation(run: Run, sentence: str | list[str]) -> None:
             show(attribution.tokens(answer, theme()), run.id)
     if request.method == LAYERS:
         state = controls.segments(
-            "of", "Where the evidence lies in", example_table.STATES, "grafted", shown=lambda s: state_style(s).title
+            "of", "Evidence by layer in", example_table.STATES, "grafted", shown=lambda s: state_style(s).title
         )
         show(attribution.layers(answer, state, theme()), run.id)
 
@@ -189,15 +184,15 @@ def _request(run: Run) -> AttributionRequest | None:
     with places[2]:
         target = controls.select(
             "target", "For the class", (PREDICTED, *range(len(run.labels))), PREDICTED,
-            shown=lambda c: "that fine-tuned predicts" if c == PREDICTED else run.labels[c],
+            shown=lambda c: "predicted by fine-tuned" if c == PREDICTED else run.labels[c],
             written=lambda c: "predicted" if c == PREDICTED else str(c), help=about("logodds"),
         )  # fmt: skip
     with places[3]:
         steps = controls.select("steps", "Steps", STEPS, USUAL_STEPS, help=about("completeness"))
     if method == LAYERS and run.record.architecture is not None and run.record.architecture.layers == 0:
         st.info(
-            "Layer conductance is not applicable here: this architecture is not in skillviz's table of families, and "
-            "no blocks can be told apart in it. Explain by tokens instead.",
+            "Layer conductance is not applicable here: skillviz does not know this architecture's blocks. Explain by "
+            "tokens instead.",
             icon=":material/layers_clear:",
         )
         return None
@@ -208,8 +203,8 @@ def _parts(run: Run, answer: Answer) -> None:
     rows = attribution.part_rows(answer)
     if rows.empty:
         st.info(
-            "Attention and MLP cannot be told apart in this architecture, which is not in skillviz's table of "
-            "families: only where the evidence lies after each block is shown.",
+            "skillviz does not know where attention and MLP are in this architecture. The evidence is shown after each "
+            "block only.",
             icon=":material/layers:",
         )
         return
@@ -228,11 +223,11 @@ def _completeness(answer: Answer, request: AttributionRequest) -> None:
             names = formats.listed([state_style(state).title for state in large], most=3)
             more = "More steps" if request.steps < STEPS[-1] else "Another baseline"
             st.warning(
-                f"The gap is large for {names}: single values there may be off by as much. {more} may make it smaller.",
+                f"The gap is large for {names}. Single values may be off by as much. {more} may help.",
                 icon=":material/difference:",
             )
         st.dataframe(_gap_table(gaps), hide_index=True, column_config=COLUMNS, alt="Completeness by model, in nats")
-        st.caption("All in nats. The gap is what the numerical integral misses of the change.")
+        st.caption("In nats. The gap is what the numerical integral misses.")
 
 
 def _gap_table(gaps: pd.DataFrame) -> pd.DataFrame:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.analysis.slices import METRICS, sliceable
 from skillviz.core import formats
 from skillviz.core.confusion import class_results, confusion
 from skillviz.core.metrics import metric_heading
 from skillviz.errors import SkillvizError
+from skillviz.plots.theme import state_style
 from skillviz.runs.run import Run
 from skillviz.runs.texts import task_of
 from skillviz.show import example_table, measures, slices, text
@@ -25,6 +28,8 @@ from skillviz.show.glossary import about
 from skillviz.tasks.task import Hub
 from skillviz.ui import address, cache, controls, exports, page
 from skillviz.ui.chart import below, selectable, show, theme
+from skillviz.ui.chip import chip_text
+from skillviz.ui.empty import missing
 
 EVERY = "every class"
 MOST_SEARCHED = 80  # characters of the words looked for
@@ -32,11 +37,15 @@ EXAMPLE, TABLE, SCATTER, MEASURE = "example", "examples.table", "chart.scatter",
 BY_ROW = "examples.by_row"  # the example that was chosen by its row
 MARKS = {"example": "an example", "area": "an area"}
 MOST_LISTED = 2000
-HEIGHT, IN_SIGHT = 560, 14  # pixels, and the rows that these show
+HEIGHT, IN_SIGHT = 430, 11  # pixels, and the rows of one line that these show
+TALL, NARROW, WIDE_TEXT = 66, 78, 158  # pixels of a row of three lines, of a number's column and of a text's
+STATES_TITLES = {state: state_style(state).title for state in (*STATES, "complement")}
 CLICK = {
-    "example": "Click a mark to look closer at that example, or choose it in the table or the box.",
+    "example": "Click a mark to see that example below, or choose it in the table.",
     "area": "Drag over the figure: the table then holds the examples inside.",
 }
+NO_TEXTS = "The sentences are not on this machine"
+ONLY_SCORES = "Runs store scores, not sentences."
 WIDE = 8  # classes beyond which three matrices are too many for one row
 
 
@@ -60,59 +69,93 @@ class RunExamples:
 
 
 def run_examples(run: Run) -> RunExamples:
-    """The examples with what each model says to them; says where their texts are missing."""
+    """The examples with what each model says to them."""
     predictions, split = page.table(run, "predictions"), headline_split(run.record)
     return RunExamples(split, example_table.scored(predictions, run.record, split), predictions)
 
 
-def sentence(run: Run, shown: RunExamples) -> str:
+def finding(run: Run, shown: RunExamples) -> None:
     """How often graft and fine-tuned model disagree, and who is right there."""
     logits, labels = shown.logits(run, ("grafted", "finetuned"))
-    return exhibits.disagreement(logits["grafted"], logits["finetuned"], labels, shown.split)
+    decided, words = exhibits.finding(logits["grafted"], logits["finetuned"], labels, shown.split)
+    st.markdown(f"{chip_text(decided)} {words}", help=about("agreement", "mcnemar", "graft"))
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the parts of the page stand, whatever the order in which they are drawn."""
+
+    filters: DeltaGenerator
+    table: DeltaGenerator
+    scatter: DeltaGenerator
+    beside: DeltaGenerator
+    below: DeltaGenerator
+
+    def closer(self, shown: RunExamples) -> DeltaGenerator:
+        """Where one example stands: below table and scatter, or in the table's place where there are no sentences."""
+        return self.below if example_table.has_texts(shown.table) else self.beside
+
+
+def places() -> Places:
+    """Filters on top, then table and scatter side by side."""
+    filters = st.container()
+    left, right = st.columns([5, 3], gap="medium")
+    table = left.container()
+    return Places(filters, table, right, left.container(), st.container())
 
 
 def with_texts(run: Run, without: RunExamples) -> RunExamples:
-    """The examples with their texts; as they were, and a sentence on what would bring the texts, where it cannot be."""
+    """The examples with their texts; as they were, under a card on what would bring the texts, where it cannot be."""
     try:
-        if isinstance(task_of(run).data, Hub) and not controls.switch(
-            "texts", "Read the texts from the Hugging Face hub, or its copy on this machine", False
-        ):
+        data = task_of(run).data
+        if isinstance(data, Hub) and not controls.current("texts", (True, False), False, _yes):
+            with missing(NO_TEXTS, f"{ONLY_SCORES} They are part of the dataset {text.plain(data.title)}.", "notes"):
+                controls.press("texts", "Read the texts from the Hugging Face Hub", icon=":material/download:")
             return without
         with st.spinner("Reading the task's texts."):
             texts = cache.texts(run, without.split)
     except SkillvizError as error:
-        st.info(
-            "A run stores no texts, so its examples go by their ids. Their texts are shown where the task's data are "
-            f"on this machine, which they are not: {text.plain(str(error.args[0]))}",
-            icon=":material/notes:",
-        )
+        with missing(NO_TEXTS, f"{ONLY_SCORES} They are shown once the task's data are here.", "notes"):
+            st.caption(text.plain(str(error.args[0])))
+            if address.current("texts") is not None:
+                st.button("Try later", on_click=controls.forget, args=("texts",), icon=":material/undo:")
         return without
+    if isinstance(data, Hub):
+        address.keep("texts", _yes(True))
     return RunExamples(without.split, example_table.with_texts(without.table, texts), without.predictions)
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
 
 
 def filters(run: Run, shown: RunExamples) -> Filters:
     """Draws the filters in one row and returns what they say."""
     table, can_read = shown.table, example_table.has_texts(shown.table)
-    places = st.columns([3, 2, 3, 3, 3] if can_read else [3, 2, 3], vertical_alignment="bottom")
+    places = st.columns([4, 4, 2, 3], vertical_alignment="bottom")
     with places[0]:
         counts = {case: int(example_table.passing(table, Filters(case)).sum()) for case in example_table.CASES}
         titles = {case: f"{example_table.CASES[case]} ({formats.count(count)})" for case, count in counts.items()}
         case = controls.select("case", "Show", tuple(titles), "all", shown=titles.get)
     with places[1]:
+        sort = controls.select("sort", "Order", example_table.sorts(table), "moved", shown=example_table.SORTS.get)
+    marked, words, length = _linked_area(), "", None
+    with places[2].popover("Filter", icon=":material/filter_alt:"):
         names = (EVERY, *example_table.label_names(table, run.labels))
         chosen = controls.select("label", "True class", names, EVERY)
-        label = None if chosen == EVERY else chosen
-    with places[2]:
-        sort = controls.select("sort", "Order", example_table.sorts(table), "moved", shown=example_table.SORTS.get)
-    marked = _linked_area()
-    if not can_read:
-        return Filters(case, label, sort=sort, area=marked)
+        if can_read:
+            words = controls.typed("words", "Words in the text", most=MOST_SEARCHED, placeholder="all of these words")
+            low, high = int(table["length"].min()), int(table["length"].max())
+            length = controls.span("length", "Length in words", low, high) if low < high else None
+    wanted = Filters(case, None if chosen == EVERY else chosen, length, words, sort, marked)
     with places[3]:
-        words = controls.typed("words", "Words in the text", most=MOST_SEARCHED, placeholder="all of these words")
-    with places[4]:
-        low, high = int(table["length"].min()), int(table["length"].max())
-        length = controls.span("length", "Length in words", low, high) if low < high else None
-    return Filters(case, label, length, words, sort, marked)
+        passes = int(example_table.passing(table, wanted).sum())
+        st.markdown(exhibits.passing_words(passes, len(table), marked.words() if marked else ""))
+        if marked is not None:
+            st.button(
+                "Clear the area", icon=":material/close:", on_click=address.forget, args=(example_table.AREA,)
+            )  # fmt: skip
+    return wanted
 
 
 def _linked_area() -> example_table.Area | None:
@@ -125,28 +168,21 @@ def _linked_area() -> example_table.Area | None:
     return marked
 
 
-def linked(run: Run, shown: RunExamples, wanted: Filters) -> str | None:
+def linked(run: Run, shown: RunExamples, wanted: Filters, places: Places) -> str | None:
     """Box, scatter and table of the examples that pass; returns the one chosen in any of them, None of none."""
     passes = example_table.passing(shown.table, wanted)
     listed = example_table.ordered(shown.table[passes], wanted.sort)
-    left, right = st.columns([2, 3], vertical_alignment="center")
-    with left:
-        area = wanted.area.words() if wanted.area else ""
-        st.markdown(exhibits.passing_words(len(listed), len(shown.table), area))
-        if wanted.area is not None:
-            st.button(
-                "Show what lies outside too",
-                icon=":material/close:",
-                on_click=address.forget,
-                args=(example_table.AREA,),
-            )
-    with right:
+    with places.closer(shown):
+        st.markdown("## Look closer")
         chosen = _box(listed) if len(listed) else None
-    left, right = st.columns([2, 3])
-    with left.container(border=True, height="stretch"):
+    with places.scatter:
         _scatter(run, shown.table, passes, chosen, wanted.area)
-    with right.container(border=True, height="stretch"):
-        _table(listed, chosen, run.id)
+    with places.table:
+        if example_table.has_texts(shown.table):
+            _table(listed, chosen, run.id)
+        else:
+            with st.expander(f"List the {formats.counted(len(listed), 'example')} by number"):
+                _table(listed, chosen, run.id)
     return chosen
 
 
@@ -161,24 +197,28 @@ def _box(listed: pd.DataFrame) -> str:
     def one_line(example: str) -> str:
         return f"{example}: {example_table.brief(texts[example])}" if example in texts else example
 
-    return controls.select(EXAMPLE, "Look closer at", options, options[0], shown=one_line)
+    return controls.select(EXAMPLE, "Example", options, options[0], shown=one_line)
 
 
 def _scatter(
     run: Run, table: pd.DataFrame, passes: pd.Series, chosen: str | None, marked: example_table.Area | None
 ) -> None:
-    st.markdown("## Fine-tuned against grafted", help=about("confidence", "margin"))
+    figure = st.container()
     with st.container(horizontal=True):
-        measure = controls.segments(MEASURE, "By", tuple(exhibits.MEASURES), "confidence", shown=exhibits.BRIEF.get)
-        marks = controls.segments("marks", "The mouse marks", tuple(MARKS), "example", shown=MARKS.get)
+        measure = controls.segments(
+            MEASURE, "Show", tuple(exhibits.MEASURES), "confidence", shown=exhibits.BRIEF.get,
+            help=about("confidence", "margin"),
+        )  # fmt: skip
+        marks = controls.segments("marks", "Mouse selects", tuple(MARKS), "example", shown=MARKS.get)
     exhibit = exhibits.scatter(
         example_table.points(table, passes, measure), measure, chosen, theme(), marked, marks == "area"
     )
-    selectable(
-        exhibit.figure, name=exhibit.name, run_id=run.id, alt=exhibit.alt,
-        on_select=_pointed if marks == "example" else partial(_dragged, measure),
-        by="points" if marks == "example" else "box",
-    )  # fmt: skip
+    with figure:
+        selectable(
+            exhibit.figure, name=exhibit.name, run_id=run.id, alt=exhibit.alt,
+            on_select=_pointed if marks == "example" else partial(_dragged, measure),
+            by="points" if marks == "example" else "box",
+        )  # fmt: skip
     below(
         exhibit.figure,
         name=exhibit.name,
@@ -191,43 +231,56 @@ def _scatter(
 
 def _table(listed: pd.DataFrame, chosen: str | None, run_id: str) -> None:
     """The examples one under the other; the chosen one's row is marked, and marking a row chooses its example."""
-    st.markdown("## The examples one by one")
-    listed, is_moved = _chosen_in_sight(listed, chosen)
+    can_read = example_table.has_texts(listed)
+    listed, is_moved = _chosen_in_sight(listed, chosen, HEIGHT // TALL - 1 if can_read else IN_SIGHT)
     ids = listed["example_id"].head(MOST_LISTED).tolist()
     rows = [ids.index(chosen)] if chosen in ids else []
     st.session_state[TABLE] = {"selection": {"rows": rows, "columns": [], "cells": []}}
     every = example_table.listing(listed)
     shown = every.head(MOST_LISTED)
-    percents = shown.select_dtypes("float64").columns.tolist()
     st.dataframe(
         shown,
         key=TABLE,
         height=HEIGHT,
         hide_index=True,
-        column_config={name: st.column_config.NumberColumn(format="%.1f") for name in percents},
+        row_height=TALL if can_read else None,
+        column_config=_columns(shown),
         on_select=partial(_row_marked, ids),
         selection_mode="single-row",
-        alt="The examples with the true class, what each model says, and its probability of the true class",
+        alt="The examples with the true class, each model's confidence in it, and what each model says",
     )
-    more = " The chosen example stands first." if is_moved else ""
-    more += "" if len(ids) == len(listed) else f" The first {formats.count(len(ids))} are listed; filter to see others."
-    st.caption(
-        f"Probabilities of the true class in percent, their difference in points. Mark a row to look closer.{more}"
-    )
-    with st.container(horizontal=True):
-        exports.table_buttons(
-            every,
-            file=exports.file_name(run_id, "examples"),
-            key="examples",
-            caption=f"Examples ({run_id})",
-            label=f"All {formats.counted(len(every), 'row')}",
-        )
+    more = " The chosen example is on top." if is_moved else ""
+    more += "" if len(ids) == len(listed) else f" The first {formats.count(len(ids))} are listed."
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(f"Confidence in the true class, %. Select a row for details.{more}", width="stretch")
+        with st.popover("Download table", icon=":material/download:"):
+            exports.table_buttons(
+                every,
+                file=exports.file_name(run_id, "examples"),
+                key="examples",
+                caption=f"Examples ({run_id})",
+                label=f"All {formats.counted(len(every), 'row')}",
+            )
 
 
-def _chosen_in_sight(listed: pd.DataFrame, chosen: str | None) -> tuple[pd.DataFrame, bool]:
+def _columns(table: pd.DataFrame) -> dict[str, Any]:
+    """Short headings and widths: text, true class and three confidences fit side by side into half a page."""
+    short = {f"{STATES_TITLES[state]}: true class": STATES_TITLES[state] for state in (*STATES, "complement")}
+    percents = {
+        name: st.column_config.NumberColumn(title, format="%.1f", width=NARROW) for name, title in short.items()
+    }
+    return {
+        **percents,
+        "true class": st.column_config.TextColumn(width=NARROW),
+        "graft − fine-tuned": st.column_config.NumberColumn("change, points", format="%.1f", width=100),
+        "text": st.column_config.TextColumn("sentence", width=WIDE_TEXT),
+    }
+
+
+def _chosen_in_sight(listed: pd.DataFrame, chosen: str | None, in_sight: int) -> tuple[pd.DataFrame, bool]:
     """The rows with the chosen one on top, where it was chosen elsewhere and would be out of sight; whether it was."""
     is_chosen = listed["example_id"] == chosen
-    if chosen == st.session_state.get(BY_ROW) or not is_chosen.iloc[IN_SIGHT:].any():
+    if chosen == st.session_state.get(BY_ROW) or not is_chosen.iloc[in_sight:].any():
         return listed, False
     return pd.concat([listed[is_chosen], listed[~is_chosen]]), True
 
@@ -257,8 +310,8 @@ def _row_marked(ids: list[str]) -> None:
 
 def by_class(run: Run, shown: RunExamples) -> None:
     """Confusion matrices of the models, then precision, recall or F1 of every class."""
-    st.markdown("## Class by class", help=about("confusion", "precision", "recall"))
-    more = controls.switch("complement", "Show the complement too", False, help=about("complement"))
+    st.markdown("## By class", help=about("confusion", "precision", "recall"))
+    more = controls.switch("complement", "Show the complement", False, help=about("complement"))
     states = (*STATES, "complement") if more else STATES
     logits, labels = shown.logits(run, states)
     resamples = exhibits.resamples(len(labels))
@@ -269,24 +322,24 @@ def by_class(run: Run, shown: RunExamples) -> None:
     for place, (state, z) in zip(chain(*rows), logits.items(), strict=False):
         with place:
             show(exhibits.confusion(confusion(z, labels), run.labels, state, theme()), run.id)
-    metric = controls.segments("result", "Of every class", exhibits.RESULTS, "f1", shown=metric_heading)
+    metric = controls.segments("result", "Metric", exhibits.RESULTS, "f1", shown=metric_heading)
     show(exhibits.by_class(results, run.labels, metric, resamples, theme()), run.id)
 
 
 def by_slice(run: Run, shown: RunExamples) -> None:
     """Graft against fine-tuned model by class, and by length and the data's own columns where these are at hand."""
-    st.markdown("## Slice by slice", help=about("slices", "paired", "discovery"))
+    st.markdown("## By slice", help=about("slices", "paired", "discovery"))
     graft, tuned = slices.pair_answers(shown.predictions, run.record, shown.split)
     with page.explained():
         others = cache.columns(run, shown.split) if example_table.has_texts(shown.table) else None
     columns = slices.columns_of(graft, run.labels, others)
     known = sliceable(columns)
     with st.container(horizontal=True):
-        chosen = controls.any_of("slices", "Slices by", known, known, shown=slices.title) if len(known) > 1 else known
-        metric = controls.segments("sliced", "Compared by", METRICS, METRICS[0], shown=metric_heading)
+        chosen = controls.any_of("slices", "Slice by", known, known, shown=slices.title) if len(known) > 1 else known
+        metric = controls.segments("sliced", "Metric", METRICS, METRICS[0], shown=metric_heading)
     table = slices.differences(graft, tuned, columns[list(chosen)], metric)
     st.markdown(slices.finding(table, metric, text.plain))
     if len(table):
         show(slices.by_slice(table, metric, theme()), run.id)
     if others is None:
-        st.caption("Slices by length and by columns of the data need the task's data on this machine.")
+        st.caption("Slices by length and by other columns need the task's data on this machine.")

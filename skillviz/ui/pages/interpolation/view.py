@@ -1,4 +1,4 @@
-"""The interpolation page: where on the way, how large a region, which other task, which metric."""
+"""The interpolation page: where on the path, how large a region, which other task, which metric."""
 
 from __future__ import annotations
 
@@ -22,12 +22,20 @@ from skillviz.show.glossary import about
 from skillviz.show.interpolation import EXACT, STORED
 from skillviz.show.interpolation_grid import GRAFT, Grid, estimate, of_run, point_of, with_edges
 from skillviz.ui import cache, cards, controls, live, page
+from skillviz.ui.chip import chip_text
+from skillviz.ui.empty import missing
 from skillviz.ui.other_tasks import offered
 
 NONE = "none"
 CUTS = 13  # sizes offered beside the stored ones, where the models are asked
 TRACED = 500  # examples that a path is traced on
-HEADINGS = {"wise-ft": "## :orange[● WiSE-FT]", "wise-graft": "## :green[◆ WiSE-Graft]"}
+HEIGHT = words.HEIGHT
+NO_PATH = f"The models can score both paths now, on up to {TRACED} examples, if their weights are on this machine."
+NO_TASK = (
+    "There is no trade-off to draw: this run was scored on its own task alone. Choose another task in *Settings* to "
+    "compute it live, or run this command:"
+)
+HEADINGS = {"wise-ft": "#### :orange[● WiSE-FT]", "wise-graft": "#### :green[◆ WiSE-Graft]"}
 
 Point = tuple[pd.DataFrame, pd.DataFrame]
 
@@ -64,19 +72,16 @@ class Choice(Asked):
 
 
 def controls_of(run: Run) -> Asked:
-    """Draws the controls but for the place on the way, which stands first and depends on what is known."""
-    place = st.container()
-    left, middle, right = st.columns([2, 1, 1], vertical_alignment="bottom")
-    with left:
+    """Draws the controls but for the place on the path, which stands first and depends on what is known."""
+    place, settings = st.columns([6, 1], vertical_alignment="bottom")
+    with settings.popover("Settings", icon=":material/tune:"):
         outside, task = _outside(run)
-    with middle:
-        metric = controls.segments("metric", "Charts show", metrics(run), metrics(run)[0], shown=metric_heading)
-    with right:
+        metric = controls.segments("metric", "Metric", metrics(run), metrics(run)[0], shown=metric_heading)
         exact = controls.switch(
             "exact",
             "Compute any point",
             False,
-            help="Off, the sliders stop at points that are stored. On, they stop anywhere and the models are asked, "
+            help="Off: the sliders stop at stored points. On: they stop anywhere and the models compute the point, "
             "which needs their weights on this machine.",
         )
     return Asked(metric, run.datasets[0], outside, task, exact, place)
@@ -85,7 +90,7 @@ def controls_of(run: Run) -> Asked:
 def placed(run: Run, asked: Asked, grid: Grid) -> Choice:
     """Draws the sliders: at known points alone, or anywhere where the models are asked."""
     with asked.place:
-        left, right = st.columns(2, vertical_alignment="bottom")
+        left, right = st.columns([3, 2], vertical_alignment="bottom")
     with left:
         alpha = _alpha(asked, grid)
     with right:
@@ -93,9 +98,16 @@ def placed(run: Run, asked: Asked, grid: Grid) -> Choice:
     return Choice(**{each.name: getattr(asked, each.name) for each in fields(asked)}, alpha=alpha, size=size)
 
 
+def finding(run: Run, choice: Choice, grid: Grid) -> None:
+    """The best known point and the verdict on it beside the fine-tuned model."""
+    decided, sentence = words.finding(grid, choice.headline, choice.metric, run.record.d)
+    help_ = f"{words.PICKED}\n\n{about('wise', 'ood', 'paired')}"
+    st.markdown(f"{chip_text(decided)} {sentence}" if decided else sentence, help=help_)
+
+
 def _alpha(asked: Asked, grid: Grid) -> float:
     """The share of the way chosen."""
-    label, help_ = "Way from the pre-trained model, %", about("wise")
+    label, help_ = "Mixing weight α, %: 0 is pre-trained, 100 fine-tuned or the graft", about("wise")
     if asked.exact:
         return controls.whole("alpha", label, 0, 100, 50, help=help_) / 100
     known = set.intersection(*(set(grid.points.loc[grid.points["dataset"] == n, "alpha"]) for n in asked.datasets))
@@ -113,8 +125,8 @@ def _outside(run: Run) -> tuple[str | None, str | None]:
     """The other data set, and its name or file: those stored, then those that the models can be asked about."""
     stored = {transfer.name: transfer.named or transfer.name for transfer in run.record.transfers}
     live = {row.name: row for row in offered(run) if row.fits and row.name not in run.datasets}
-    titles = {name: name for name in stored} or {NONE: "none: this run was scored on no other task"}
-    titles |= {name: f"{row.shown}: not stored, ask the models" for name, row in live.items()}
+    titles = {name: name for name in stored} or {NONE: "none scored yet"}
+    titles |= {name: f"{row.shown}: not stored, compute live" for name, row in live.items()}
     options = list(titles)
     chosen = controls.select("ood", "Out of distribution", options, options[0], shown=titles.get, help=about("ood"))
     return None if chosen == NONE else chosen, stored.get(chosen) or (live[chosen].named if chosen in live else None)
@@ -130,7 +142,8 @@ def _size(run: Run, asked: Asked, grid: Grid) -> int:
     options, d = sorted({*stored, main, *map(int, cuts)} if asked.exact else set(stored)), run.record.d or 1
     if len(options) == 1:
         st.caption(
-            f"Region: {formats.count(options[0])} entries ({formats.share(options[0] / d)}), the only size known."
+            f"WiSE-Graft's region: {formats.share(options[0] / d)} ({formats.counted(options[0], 'entry')}), the only "
+            "size stored."
         )
         return options[0]
     titles = {
@@ -176,11 +189,8 @@ def traced(run: Run, asked: Asked, grid: Grid) -> tuple[Asked, Grid]:
     lacking = [] if asked.exact else [name for name in asked.datasets if name not in grid.between]
     if not lacking:
         return asked, grid
-    with st.container(border=True):
-        st.markdown(f"**No scores between the models are stored on {formats.listed(list(map(text.plain, lacking)))}.**")
-        st.markdown(
-            f"The models can score both ways now, on up to {TRACED} examples, if their weights are on this machine."
-        )
+    on = formats.listed(list(map(text.plain, lacking)))
+    with missing(f"No points between the models on {on} yet", NO_PATH, "timeline"):
         if controls.press("trace", "Score the paths", icon=":material/timeline:"):
             for name in lacking:
                 arguments: dict[str, Any] = {"task": asked.task} if name == asked.outside else {}
@@ -189,7 +199,7 @@ def traced(run: Run, asked: Asked, grid: Grid) -> tuple[Asked, Grid]:
                     break
                 grid = grid.traced(answer)
                 examples = formats.counted(grid.traced_on[name], "example")
-                st.caption(f"Scored just now on {examples} of {text.plain(name)}; this is not stored.")
+                st.caption(f"Both paths computed live on {examples} of {text.plain(name)}; not stored with the run.")
     if asked.inside not in grid.between:
         command(run)
         st.stop()
@@ -197,8 +207,11 @@ def traced(run: Run, asked: Asked, grid: Grid) -> tuple[Asked, Grid]:
 
 
 def shown(run: Run, choice: Choice, grid: Grid) -> ShownPoints:
-    """The lines of what is known, and the chosen point of each path on each data set, known or asked of the models."""
-    points, bins, sources, asks = [grid.points.iloc[:0].assign(current=False)], [grid.bins.iloc[:0]], {}, choice.exact
+    """The lines of what is known, and the chosen point of each path on each data set, known or asked of the models.
+
+    Stops where the models do not answer: a point that nobody knows has no figure.
+    """
+    points, bins, sources = [grid.points.iloc[:0].assign(current=False)], [grid.bins.iloc[:0]], {}
     for dataset in choice.datasets:
         for path in PATHS:
             size = choice.size if path == GRAFT else None
@@ -206,17 +219,28 @@ def shown(run: Run, choice: Choice, grid: Grid) -> ShownPoints:
             is_known, on = len(rows) > 0, grid.traced_on.get(dataset)
             if dataset in grid.between:
                 points.append(grid.at("points", dataset, path, size).assign(current=False))
-            if asks and (not is_known or on is not None):
+            if choice.exact and (not is_known or on is not None):
                 answer = _live_point(run, choice, dataset, path)
-                asks = answer is not None  # what stands in the way is said once
-                if answer is not None:
-                    (rows, counts), is_known, on = answer, True, None
-                    sources[dataset, path] = words.source(EXACT, path, size, choice.alpha, run.record.d)
+                if answer is None:  # what stands in the way is said once
+                    _leave_exact(run, choice, grid)
+                    st.stop()
+                (rows, counts), is_known, on = answer, True, None
+                sources[dataset, path] = words.source(EXACT, path, size, choice.alpha, run.record.d)
             if is_known:
                 points.append(rows.assign(current=True))
                 bins.append(counts)
                 sources.setdefault((dataset, path), words.source(STORED, path, size, choice.alpha, run.record.d, on))
     return ShownPoints(pd.concat(points, ignore_index=True), with_edges(pd.concat(bins, ignore_index=True)), sources)
+
+
+def _leave_exact(run: Run, choice: Choice, grid: Grid) -> None:
+    """In place of a point that cannot be computed: the way back to those that are stored, or how to store some."""
+    if set(choice.datasets) <= set(grid.between):
+        st.button(
+            "Show the stored points", type="primary", icon=":material/undo:", on_click=controls.forget, args=("exact",)
+        )
+    else:
+        command(run)
 
 
 def numbers(run: Run, choice: Choice, points: ShownPoints) -> None:
@@ -234,19 +258,15 @@ def levels(run: Run, metric: str) -> dict[str, float]:
     return {"chance": 1 / len(run.labels)} if metric == "accuracy" and run.labels else {}
 
 
-def no_other() -> None:
+def no_other(run: Run) -> None:
     """In place of the trade-off, where there is no other data set."""
-    with st.container(border=True, height="stretch"):
-        st.markdown("## In and out of distribution")
-        st.markdown(
-            "This run was scored on its own task alone, so there is no trade-off to draw. Choose another task above "
-            "to ask the models about it, or make the run again with `--also TASK` (last box of this page)."
-        )
+    with missing("No other task scored yet", NO_TASK, "move_up"):
+        st.code(words.missing(run.record), language="bash", wrap_lines=True)
 
 
 def paper(run: Run, choice: Choice, grid: Grid) -> None:
     """What the paper says, where this page departs from it, and how to make what is missing."""
-    with st.expander("What the paper does, and where this page departs from it"):
+    with st.expander("How this compares with the paper"):
         st.markdown(words.PAPER)
         st.markdown("\n".join(f"- {line}" for line in words.deviations(run.record)))
     if choice.outside not in run.datasets or not run.spec.interpolation:
@@ -255,8 +275,8 @@ def paper(run: Run, choice: Choice, grid: Grid) -> None:
 
 def command(run: Run) -> None:
     """How to store what the page lacks."""
-    with st.expander("The command that stores the points between the models"):
-        st.markdown("`--also` takes any task with the same labels, by name or file, and may be repeated.")
+    with st.expander("Store the points with the run", expanded=not run.spec.interpolation):
+        st.markdown("`--also` takes any task with the same labels, by name or file. Repeat it for several.")
         st.code(words.missing(run.record), language="bash", wrap_lines=True)
 
 
@@ -264,7 +284,7 @@ def _point_numbers(run: Run, dataset: str, path: str, points: ShownPoints) -> No
     rows = points.point(dataset, path)
     st.markdown(HEADINGS[path])
     if rows.empty:
-        st.caption(f"Not known at this point of {path_style(path).title}.")
+        st.caption(f"Not stored at this point of {path_style(path).title}.")
         return
     with st.container(horizontal=True, gap="small"):
         for metric in metrics(run):

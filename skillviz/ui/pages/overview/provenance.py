@@ -24,7 +24,7 @@ def details(run: Run, report: Callable[[], bytes]) -> None:
         checks(run.record)
         st.markdown("## Notes and deviations from the paper")
         notes(run.record)
-    with right.expander("Make this run again, or take it along", icon=":material/replay:"):
+    with right.expander("Reproduce and export", icon=":material/replay:"):
         reproduce(run)
         files(run)
         st.download_button(
@@ -38,7 +38,7 @@ def details(run: Run, report: Callable[[], bytes]) -> None:
             help="Every figure, table and explanation in one file of about 5 MB that needs no network.",
         )
         st.code(f"python -m skillviz report {run.id} -o report.html", language="bash", wrap_lines=True)
-    with st.expander("Where the numbers come from", icon=":material/source:"):
+    with st.expander("Provenance", icon=":material/source:"):
         st.table(text.plain_cells(sources(run.record)), border="horizontal", hide_header=True, hide_index=True)
 
 

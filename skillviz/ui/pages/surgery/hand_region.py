@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from skillviz.core.region import Region
 from skillviz.core.region_expression import parts
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.run import Run, parameter_table
+from skillviz.show import measures
 from skillviz.show.entries import Entry
 from skillviz.ui import cache
 
@@ -78,7 +80,13 @@ def stored(run_id: str, size: int | None) -> Region:
 
 
 def names(entries: Sequence[Entry]) -> dict[str, str]:
-    """A short name of each run by its id, such as `stagewise, 0.1%, seed 0`; equal ones get the end of their id."""
-    by_id = {e.id: f"{localizer_style(e.localizer).title}, {formats.share(e.share)}, seed {e.seed}" for e in entries}
-    repeated = {name for name in by_id.values() if list(by_id.values()).count(name) > 1}
-    return {run: f"{name} ({run[-6:]})" if name in repeated else name for run, name in by_id.items()}
+    """A short name of each run by its id, such as `stagewise, 0.1%, seed 0`, with the settings that are unusual;
+    equal ones are numbered."""
+    by_id: dict[str, str] = {}
+    seen: Counter[str] = Counter()
+    for entry, settings in zip(entries, measures.unusual_settings(entries), strict=True):
+        parts = [localizer_style(entry.localizer).title, formats.share(entry.share), f"seed {entry.seed}", settings]
+        name = ", ".join(part for part in parts if part)
+        seen[name] += 1
+        by_id[entry.id] = name if seen[name] == 1 else f"{name} ({seen[name]})"
+    return by_id

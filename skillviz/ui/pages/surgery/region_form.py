@@ -22,16 +22,16 @@ from skillviz.ui import address, cache
 HOW = {
     "stored": "a stored region",
     "parts": "parts of the model",
-    "union": "a stored region together with parts",
-    "intersection": "a stored region inside parts",
-    "without": "a stored region without parts",
-    "rest": "parts without a stored region",
+    "union": "a stored region plus parts",
+    "intersection": "a stored region, inside parts only",
+    "without": "a stored region minus parts",
+    "rest": "parts minus a stored region",
     "typed": "JSON",
 }
 JOINS = {
-    "union": "all of them together",
-    "intersection": "what all of them share",
-    "difference": "the first without the others",
+    "union": "all together",
+    "intersection": "what all share",
+    "difference": "first without the others",
 }
 BIASES: dict[str, bool | None] = {"all": None, "without": False, "only": True}
 ROW = re.compile(r"(\d{1,9})(?:\s*[-\N{EN DASH}]\s*(\d{1,9}))?", re.ASCII)
@@ -185,8 +185,9 @@ def chosen(run: Run, table: ParameterTable, names: Mapping[str, str]) -> dict[st
     """Draws the form; its expression. Explains and stops where it cannot be read. `names`: the pair's runs."""
     choices = current(run)
     with st.container(border=True):
-        head = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
-        head.markdown("## Build a region", help=about("region", "graftable"), width="content")
+        head = st.container()
+        with head:
+            st.markdown("### Build a region", help=about("region", "graftable"))
         choices = _form(choices, run, table, names)
         try:
             expression = expression_of(choices)
@@ -201,56 +202,43 @@ def chosen(run: Run, table: ParameterTable, names: Mapping[str, str]) -> dict[st
     remember(choices, written)
     if not is_linked(written):
         st.caption(
-            f"A region of more than {LINKED:,} characters is not part of the address: links leave it out and "
-            "open the run's own region. Saved as a run it can be linked."
+            f"This region takes more than {LINKED:,} characters, so links leave it out and open the run's own region. "
+            "Save it as a run to link it."
         )
     return expression
 
 
 def _form(choices: RegionChoices, run: Run, table: ParameterTable, names: Mapping[str, str]) -> RegionChoices:
-    """What the fields say: in one row with how they are put together, where they are few."""
-    drawn = st.session_state[seeded("how", choices.how)]
-    left, right = st.columns([2, 5]) if drawn in ("stored", "parts") else (st.container(), st.container())
-    with left:
-        how: str = st.selectbox(
-            "The region is", tuple(HOW), key=seeded("how", choices.how), format_func=HOW.__getitem__, width=420
-        )
+    """What the fields say."""
+    how: str = st.selectbox("The region is", tuple(HOW), key=seeded("how", choices.how), format_func=HOW.__getitem__)
     if how == "typed" and choices.how != "typed":
         forget("typed")
         choices = replace(choices, typed=canonical(expression_of(choices)))
     choices = replace(choices, how=how, runs=choices.runs or (run.id,))
-    with right:
-        if how == "typed":
-            value = st.text_area("Region (JSON)", key=seeded("typed", choices.typed), help=JSON_HELP, height=100)
-            return replace(choices, typed=value)
-        places = iter(st.columns(2) if choices.has_stored and choices.has_parts else [st.container()])
-        if choices.has_stored:
-            with next(places):
-                choices = _stored(choices, names)
-        if choices.has_parts:
-            with next(places):
-                choices = _parts(choices, table)
+    if how == "typed":
+        value = st.text_area("Region (JSON)", key=seeded("typed", choices.typed), help=JSON_HELP, height=100)
+        return replace(choices, typed=value)
+    if choices.has_stored:
+        choices = _stored(choices, names)
+    if choices.has_parts:
+        choices = _parts(choices, table)
     return choices
 
 
 def _stored(choices: RegionChoices, names: Mapping[str, str]) -> RegionChoices:
     """The stored regions; of several how they are put together, of a single one the size at which it is cut."""
-    is_one = len(st.session_state[seeded("runs", list(choices.runs))]) <= 1
-    left, right = st.columns(2) if is_one and not choices.has_parts else (st.container(), st.container())
-    with left:
-        runs = _choice_list("runs", "Stored regions of this pair", choices.runs, list(names), names, "choose a run")
+    runs = _choice_list("runs", "Stored regions of this pair", choices.runs, list(names), names, "choose a run")
     join, size = choices.join, choices.size if len(runs) == 1 else None
-    with right:
-        if len(runs) > 1:
-            key = seeded("join", choices.join)
-            chosen_join: str | None = st.segmented_control(
-                "Taken from them", tuple(JOINS), key=key, format_func=JOINS.__getitem__, required=True
-            )
-            join = chosen_join or choices.join
-            if join != "difference":  # the order says nothing there, and equal regions should be equal expressions
-                runs = tuple(sorted(runs, key=[*names, *runs].index))
-        elif runs and runs[0] in names:  # one that is gone, or of another pair, is judged with the expression
-            size = _size(cache.run(runs[0]), choices.size if runs == choices.runs else None)
+    if len(runs) > 1:
+        key = seeded("join", choices.join)
+        chosen_join: str | None = st.segmented_control(
+            "Combine them", tuple(JOINS), key=key, format_func=JOINS.__getitem__, required=True
+        )
+        join = chosen_join or choices.join
+        if join != "difference":  # the order says nothing there, and equal regions should be equal expressions
+            runs = tuple(sorted(runs, key=[*names, *runs].index))
+    elif runs and runs[0] in names:  # one that is gone, or of another pair, is judged with the expression
+        size = _size(cache.run(runs[0]), choices.size if runs == choices.runs else None)
     return replace(choices, runs=runs, join=join, size=size)
 
 
@@ -262,10 +250,9 @@ def _size(run: Run, size: int | None) -> int | None:
         return None
     places = sorted({*sizes, main, *([size] if size else [])})
     value = st.select_slider(
-        "Its size", places, key=seeded("size", size or main, places),
+        "Size", places, key=seeded("size", size or main, places),
         format_func=lambda s: f"{formats.count(s)} ({formats.share(s / d)})",
-        help="How many entries are taken from the beginning of the run's ranking, in steps of a log scale. "
-        + about("size"),
+        help="How many entries are taken from the top of the run's ranking, on a log scale. " + about("size"),
     )  # fmt: skip
     return None if value == main else value
 
@@ -316,10 +303,10 @@ def _choice_list(
 
 def _buttons(run: Run, choices: RegionChoices, written: str | None) -> None:
     earlier = before(written)
-    with st.container(horizontal=True, width="content"):
+    with st.container(horizontal=True):
         st.button("Undo", icon=":material/undo:", disabled=not earlier, on_click=undo, args=(earlier,))
         st.button(
-            "Back to the run's own region", icon=":material/restart_alt:", disabled=choices == choices_of_run(run),
+            "Reset to this run's region", icon=":material/restart_alt:", disabled=choices == choices_of_run(run),
             on_click=fill, args=(choices_of_run(run),),
         )  # fmt: skip
 
@@ -425,8 +412,8 @@ def sentence(expression: Mapping[str, Any], names: Mapping[str, str], size: int,
     """The meaning as a sentence with its size."""
     words = meaning(expression, names)
     return (
-        f"{formats.capital(words)}: **{formats.counted(size, 'entry')}**, **{formats.share(size / d)}** of the "
-        f"{formats.count(d)} that can be grafted."
+        f"{formats.capital(words)}: **{formats.counted(size, 'entry')}**, **{formats.share(size / d)}** of "
+        f"{formats.count(d)}."
     )
 
 

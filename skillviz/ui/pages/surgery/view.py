@@ -1,4 +1,4 @@
-"""The surgery page's cards: what was built, how its graft does on a sample, what a typed example is taken for."""
+"""The surgery page's cards: what was built, how its graft does beside random regions, what it says to a sentence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from streamlit.delta_generator import DeltaGenerator
 from skillviz import jobs
 from skillviz.core import formats
 from skillviz.core.localizers.table import EXPRESSION
+from skillviz.core.metrics import metric_heading
+from skillviz.core.random_entries import CONTROLS
 from skillviz.core.region_expression import canonical, parsed
+from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.errors import SkillvizError, StoreError
 from skillviz.jobs.job import Job
 from skillviz.runs.run import Run
@@ -21,9 +24,10 @@ from skillviz.show import measures, text
 from skillviz.show import surgery as exhibits
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
-from skillviz.show.surgery import REGION, Grafted
-from skillviz.ui import address, cache, cards, controls, jobs_view, live, page, page_table
+from skillviz.show.surgery import RANDOM, REGION, SAME_TENSORS, Grafted
+from skillviz.ui import address, cache, controls, jobs_view, live, page, page_table
 from skillviz.ui.chart import show, theme
+from skillviz.ui.chip import chip_text
 from skillviz.ui.pages.surgery import hand_region, region_form
 from skillviz.ui.pages.surgery.hand_region import HandRegion
 from skillviz.ui.run_list import pair_entries
@@ -32,11 +36,7 @@ SAMPLES = (50, 100, 200, 500, 1000)
 USUAL = 200
 TYPED = ("pretrained", "grafted", "finetuned", "complement")
 LONGEST = 600
-CARDS = {
-    "grafted": ":green[◆ Grafted by hand]",
-    REGION: "This run's region",
-    "complement": "Complement, by hand",
-}
+QUICK, PATIENCE = 1000, 30.0  # examples, and seconds, up to which the whole split is one click away
 JOB = "job"
 
 
@@ -50,72 +50,110 @@ def built(run: Run) -> HandRegion:
 
 
 def meaning(run: Run, region: HandRegion) -> None:
-    """What the selection means, in a sentence, and what is special where it is nothing, all, or the run's own."""
+    """What the selection means, in a sentence, and what is special where it is nothing or all."""
     names = hand_region.names(pair_entries(run))
     st.markdown(
         region_form.sentence(region.expression, names, region.size, region.d), help=about("region", "graft", "size")
     )
     if not region.size:
-        st.info("Nothing is chosen, so the graft is the pre-trained model itself. Choose layers, kinds or rows below.")
+        st.info(
+            "Your region is empty, so its graft is the pre-trained model. Choose layers, modules or rows.",
+            icon=":material/check_box_outline_blank:",
+        )
     elif region.size == region.d:
-        st.info("Everything is chosen: the graft has all blocks of the fine-tuned model, its complement none of them.")
-    elif region.is_run_region:
-        st.caption("This is the run's own region; change it below and see what becomes of the graft.")
+        st.info(
+            "Your region is everything that can be grafted: its graft has all blocks of the fine-tuned model. A random "
+            "region of this size is the same one.",
+            icon=":material/select_all:",
+        )
 
 
 def counts(region: HandRegion) -> None:
     """Size, share, and what the region has in common with the run's own, beside what chance would give."""
-    with st.container(border=True, height="stretch"):
-        st.markdown("## How large it is", help=about("matched"))
-        with st.container(horizontal=True):
-            st.metric("Entries", formats.count(region.size), help=about("size", "graftable"), width="content")
-            st.metric("Share", formats.share(region.share), width="content")
-            st.metric("Held of this run's region", formats.percent(region.overlap), width="content")
+    with st.container(horizontal=True):
+        st.metric("Entries", formats.count(region.size), help=about("size", "graftable"), width="content")
+        st.metric("Share", formats.share(region.share), width="content")
+        if not region.is_run_region:
+            st.metric(
+                "Held of this run's region",
+                formats.percent(region.overlap),
+                help=about("matched"),
+                width="content",
+            )
+    if not region.is_run_region:
         st.caption(
-            f"This run's region has {formats.counted(region.run_size, 'entry')}; {formats.count(region.shared)} are in "
-            f"both. A "
-            f"random region with as many entries in each tensor would hold {formats.by_chance(*region.chance)} of it."
+            f"{formats.count(region.shared)} of this run's {formats.counted(region.run_size, 'entry')} are in it; "
+            f"{formats.by_chance(*region.chance)} by chance."
         )
-        st.markdown(_composition(region))
+    st.caption(_composition(region))
 
 
-def graft(run: Run, region: HandRegion, answer: DeltaGenerator) -> Grafted | None:
-    """Grafts the region live and says how it does, in a sentence in `answer` and in numbers here.
+def graft(run: Run, region: HandRegion, answer: DeltaGenerator) -> DeltaGenerator:
+    """Grafts the region live beside random regions of its size; the verdicts go into `answer`, the numbers here.
 
-    None where there is nothing to graft, or no model to graft it on.
+    Draws nothing where there is nothing to graft. Returns the place for what else can be done with the region.
     """
-    if not region.size or run.record.task is None:
-        return None
-    split = headline_split(run.record)
-    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom"):
-        st.markdown("## How its graft does", width="content")
-        with st.container(width="content"):
-            size = _sample(run, split)
+    task, split = run.record.task, headline_split(run.record)
+    if not region.size or task is None:
+        return st.container()
+    total = run.record.metrics[split].n if split in run.record.metrics else task.counts.get(split, 0)
+    heading = st.container(horizontal=True, vertical_alignment="center")
+    heading.markdown("## Scores", width="content")
+    with heading, st.popover("Sample", icon=":material/tune:"):
+        size = _sample(total, split)
     scored = live.ask(
-        run, "evaluate_region", topic="surgery.graft", region=dict(region.expression), split=split, sample=size
-    )
+        run, "evaluate_region", topic="surgery.graft", region=dict(region.expression), split=split, sample=size,
+        controls=list(CONTROLS) if region.size < region.d else [],
+    )  # fmt: skip
     if scored is None:
         st.caption(_chance(run, region, split))
-        return None
-    scores = exhibits.grafted_of(scored, page.table(run, "predictions"), split, run.record.task)
-    answer.markdown(
-        exhibits.sentence(scores, run.record, split, region.is_run_region), help=about("accuracy", "ece", "paired")
+        return st.container()
+    scores = exhibits.grafted_of(scored, page.table(run, "predictions"), split, task)
+    if region.is_run_region:
+        scores = scores.without(REGION)
+    with heading:
+        _whole(scored, scores.n, total, split)
+    with answer:
+        _verdicts(scores, run, total, split)
+    sizes = dict.fromkeys(("grafted", "complement", RANDOM, SAME_TENSORS), region.size) | {REGION: region.run_size}
+    st.table(exhibits.scoreboard(scores, task, sizes, total), border="horizontal", hide_index=True)
+    st.caption(
+        "All models are scored on the same examples. 95% intervals in brackets. Each random region is one draw.",
+        help=about("complement", "debiased"),
     )
-    _numbers(run, scores, split, region)
-    return scores
-
-
-def beside(run: Run, region: HandRegion, scores: Grafted | None) -> None:
-    """The figure of the graft, and beside it what can be done with it: try a sentence, save it."""
-    if scores is None:
-        save(run, region)
-        return
-    left, right = st.columns(2)
+    left, right = st.columns([3, 2], gap="medium")
     with left:
-        show(exhibits.states(scores, run.record, headline_split(run.record), theme()), run.id)
+        metrics = exhibits.shown_metrics(task)
+        metric = controls.segments("metric", "Show", metrics, metrics[0], shown=metric_heading)
+        show(exhibits.states(scores, run.record, split, metric, theme()), run.id)
     with right:
         sentence(run, region)
-        save(run, region)
+    return right
+
+
+def _verdicts(scores: Grafted, run: Run, total: int, split: str) -> None:
+    """A line with a chip for the random region, and one for the run's own where it is another."""
+    rivals = {RANDOM: "than a random region of the same size", REGION: "than this run's region"}
+    assert run.record.task is not None
+    lines = []
+    for rival, words in rivals.items():
+        if rival in scores.logits:
+            verdict, numbers = exhibits.finding(scores, run.record.task, rival)
+            than = words if verdict != NO_DIFFERENCE else words.replace("than", "from", 1)
+            lines.append(f"{chip_text(verdict)} {than}: {numbers}")
+    if lines:
+        sample = exhibits.sample_words(scores.n, total, split)
+        st.markdown("  \n".join(lines) + f" · {sample}", help=about("paired"))
+
+
+def _whole(scored: Mapping[str, Any], n: int, total: int, split: str) -> None:
+    """Which examples the numbers are of, and one click to score all of them where that is quick."""
+    st.markdown(f"on **{exhibits.sample_words(n, total, split)}**", width="content")
+    seconds = total / n * scored["seconds"] if not scored["stored"] else None
+    if n < total and (total <= QUICK or (seconds is not None and seconds <= PATIENCE)):
+        st.button(
+            f"Score all {total:,}", icon=":material/done_all:", on_click=controls.assign, args=("sample", total),
+        )  # fmt: skip
 
 
 def sentence(run: Run, region: HandRegion) -> None:
@@ -125,7 +163,6 @@ def sentence(run: Run, region: HandRegion) -> None:
         st.markdown("## Try a sentence", help=about("confidence", "pretrained"))
         texts = _typed_texts(run)
         if not all(texts):
-            st.caption("Type one to see what the models make of it, before and after the operation.")
             return
     answer = live.ask(
         run, "score_text", topic="surgery.sentence", region=dict(region.expression), states=TYPED,
@@ -140,16 +177,15 @@ def sentence(run: Run, region: HandRegion) -> None:
 def _composition(region: HandRegion) -> str:
     """The kinds and layers that hold most of it."""
     if not region.size:
-        return "It has no entries."
+        return "The map is empty."
     kinds = region.layers.groupby("kind")["selected"].sum().sort_values(ascending=False)
     phrases = [f"{kind} ({formats.percent(count / region.size)})" for kind, count in kinds[kinds > 0].items()]
     biases = region.layers.loc[region.layers["is_bias"], "selected"].sum() / region.size
-    return f"By kind: {formats.listed(phrases, 3)}; biases are {formats.percent(biases)} of it."
+    return f"By module: {formats.listed(phrases, 3)}. Biases: {formats.percent(biases)}."
 
 
-def _sample(run: Run, split: str) -> int | None:
+def _sample(total: int, split: str) -> int | None:
     """How many examples are scored; None for all."""
-    total = run.record.metrics[split].n if split in run.record.metrics else 0
     offered = [size for size in SAMPLES if size < total] + [total]
     value = controls.segments(
         "sample", f"Examples of the {split} set", offered, min(USUAL, total),
@@ -159,25 +195,8 @@ def _sample(run: Run, split: str) -> int | None:
     return None if value == total else value
 
 
-def _numbers(run: Run, scores: Grafted, split: str, region: HandRegion) -> None:
-    """By hand, the run's own region where it is another, and the complement, each number with its interval."""
-    assert run.record.task is not None
-    hidden = {REGION} if region.is_run_region else set()
-    shown = {name: title for name, title in CARDS.items() if name in scores.scores and name not in hidden}
-    sizes = {"grafted": region.size, REGION: region.run_size, "complement": region.size}
-    for place, (name, title) in zip(st.columns(len(shown)), shown.items(), strict=True):
-        with place.container(border=True, height="stretch"):
-            st.markdown(f"### {title}", help=about("complement") if name == "complement" else None)
-            with st.container(horizontal=True, gap="xsmall"):
-                for metric in exhibits.shown_metrics(run.record.task):
-                    cards.estimate(metric, scores.scores[name][metric], helps=name == "grafted")
-            inside = "fine-tuned without these" if name == "complement" else "region of"
-            st.caption(f"{inside} {formats.counted(sizes[name], 'entry')} ({formats.share(sizes[name] / region.d)})")
-    st.caption(f"{formats.counted(scores.n, 'example')} of the {split} set. {_chance(run, region, split)}")
-
-
 def _chance(run: Run, region: HandRegion, split: str) -> str:
-    """What a random region of about this size does, as far as stored runs tell."""
+    """How a random region of about this size does on the whole split, from stored runs: where no model answers."""
     assert run.record.task is not None
     drawn = [entry for entry in pair_entries(run) if entry.localizer == "random"]
     with page.explained():
@@ -192,7 +211,9 @@ def _typed_texts(run: Run) -> list[str]:
         is_pair = task_of(run).pair
     except SkillvizError:  # the worker will say what is wrong with the task
         is_pair = False
-    labels = {"sentence": "First text" if is_pair else "Sentence"} | ({"second": "Second text"} if is_pair else {})
+    labels = {"sentence": "First text" if is_pair else "Type one and press Enter"} | (
+        {"second": "Second text"} if is_pair else {}
+    )
     return [controls.typed(name, label, most=LONGEST) for name, label in labels.items()]
 
 
@@ -201,15 +222,12 @@ def save(run: Run, region: HandRegion) -> None:
     spec = spec_of(run, region)
     stored = same(run, region.expression)
     with st.container(border=True):
-        st.markdown("## Save it as a run")
-        st.markdown(
-            "A run scores this region on the whole validation and test sets, checks itself, and can be compared with "
-            "the others on every page."
-        )
-        note = st.text_input("Note", key="surgery.note", max_chars=300, placeholder="What was the idea?")
+        st.markdown("### Save as a run", help="Scores the region on the whole validation and test sets, for all pages.")
         reason = _why_not(region, stored)
-        if st.button("Save as a run", type="primary", icon=":material/save:", disabled=bool(reason)):
-            _start(spec, note)
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            note = st.text_input("Note", key="surgery.note", max_chars=300, placeholder="What was the idea?")
+            if st.button("Save as a run", type="primary", icon=":material/save:", disabled=bool(reason)):
+                _start(spec, note)
         if reason:
             st.caption(reason)
         if stored:
@@ -247,13 +265,13 @@ def _is_of(spec: RunSpec, expression: Mapping[str, Any]) -> bool:
 def _why_not(region: HandRegion, stored: str | None) -> str:
     """Why there is nothing to save; empty where there is."""
     if not region.size:
-        return "A region without entries cannot be saved."
+        return "An empty region cannot be saved."
     if region.is_run_region:
-        return "This is the region of the run that is shown, which is stored already."
+        return "This is this run's own region. Change it to save another."
     if stored:
-        return f"It is stored already, as run `{stored}`."
+        return f"Stored already, as run `{stored}`."
     job = _started()
-    return "It is being made." if job is not None and job.is_open and _is_of(job.spec, region.expression) else ""
+    return "The job is running." if job is not None and job.is_open and _is_of(job.spec, region.expression) else ""
 
 
 def _start(spec: RunSpec, note: str) -> None:

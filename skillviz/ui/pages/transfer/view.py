@@ -1,4 +1,4 @@
-"""The transfer page: which other tasks are shown, one more asked of the models, and how each was asked."""
+"""The transfer page: which other tasks are shown, one more computed live, and how each was scored."""
 
 from __future__ import annotations
 
@@ -13,39 +13,55 @@ from skillviz.runs.run import Run
 from skillviz.show import text, transfer
 from skillviz.show.glossary import about
 from skillviz.ui import controls, form, live, visitor
+from skillviz.ui.chip import chip_text
+from skillviz.ui.empty import missing
 from skillviz.ui.other_tasks import Offered, as_offered, offered, offered_task
 from skillviz.ui.pages.interpolation.view import metrics
 
-LEFT_OUT = "left out"
+LEFT_OUT, SKIPPED = "left out", "skipped"  # in the address, and on the page
+NOTHING = (
+    "This run was scored on its own task alone. Choose another task with the same labels to score all three models on "
+    "it, without training."
+)
 
 
-def metric_of(run: Run) -> str:
-    """The metric that the charts show."""
-    options = metrics(run)
-    return controls.segments("metric", "Charts show", options, options[0], shown=metric_heading, help=about(*options))
+def finding(run: Run, notes: tuple[TransferNote, ...]) -> str:
+    """A line with a chip for each of the first tasks, and the metric that it and the charts are about."""
+    lines, options = st.container(), metrics(run)
+    metric = controls.segments("metric", "Metric", options, options[0], shown=metric_heading, help=about(*options))
+    told = [f"{chip_text(decided)} {words}" for decided, words in transfer.findings(notes, metric)]
+    with lines:
+        st.markdown("  \n".join([*told, *transfer.rest(notes, metric)]), help=about("ood", "graft", "paired"))
+        if several := transfer.comparisons(notes, metric):
+            st.caption(several, help=about("discovery"))
+    return metric
 
 
 def notes_of(run: Run) -> tuple[TransferNote, ...]:
-    """The stored transfers, and the one that the reader asks the models for."""
+    """The stored transfers, and the one that the reader has the models score, in a card that says what is missing."""
     stored = run.record.transfers
     rows = [row for row in offered(run) if row.name not in run.datasets]
     titles = {row.named: f"{row.shown}{'' if row.fits else ', other labels'}" for row in rows}
-    named = form.box(
-        "also",
-        "Another task, asked of the models",
-        list(titles),
-        "",
-        shown=lambda name: titles.get(name, name),
-        names_files=True,
-        help="Tasks with as many texts as this run's own; those with the same labels first. A name of the registry "
-        "or the path of your own YAML file can be typed.",
-    )
-    task = _task(run, named, rows) if named else None
-    note = None if task is None else _live_scores(run, task)
+    card = st.container(border=True) if stored else missing("No other task scored yet", NOTHING, "move_up")
+    with card:
+        named = form.box(
+            "also",
+            "Score another task now",
+            list(titles),
+            "",
+            shown=lambda name: titles.get(name, name),
+            names_files=True,
+            help="Tasks with as many texts as this run's own, those with the same labels first. Or type the name of a "
+            "task, or the path of your own YAML file.",
+        )
+        task = _task(run, named, rows) if named else None
+        note = None if task is None else _live_scores(run, task)
+        if note is not None:
+            st.caption(f"Computed live on {text.plain(note.name)}, zero-shot; not stored with the run.")
     if note is None:
         return stored
     if any(other.name == note.name for other in stored):
-        note = note.model_copy(update={"name": f"{note.name}, asked now"})
+        note = note.model_copy(update={"name": f"{note.name}, computed live"})
     return (*stored, note)
 
 
@@ -61,19 +77,19 @@ def details(run: Run, notes: tuple[TransferNote, ...]) -> None:
         for place, note in zip(st.columns(min(2, len(notes))), row, strict=False):
             with place.container(border=True, height="stretch"):
                 _detail(run, note)
-    with st.expander("The command that stores other tasks with the run"):
-        st.markdown("`--also` takes any task with the same labels, by name or file, and may be repeated.")
+    with st.expander("Store other tasks with the run", expanded=not notes):
+        st.markdown("`--also` takes any task with the same labels, by name or file. Repeat it for several.")
         named = [note.named or note.name for note in notes if all(note.mapping.values())]
         st.code(transfer.missing(run.record, named), language="bash", wrap_lines=True)
 
 
 def _detail(run: Run, note: TransferNote) -> None:
-    st.markdown(f"## {text.plain(note.name)}", help=about("mapping", "dropped"))
-    st.markdown(transfer.counted(note, run.datasets[0]))
-    st.table(text.plain_cells(transfer.mapping(note, run.labels)), border="horizontal", hide_index=True)
-    if note.template:
-        st.caption("Asked as")
-        st.code(note.template, language=None, wrap_lines=True)
+    st.markdown(f"### {text.plain(note.name)}", help=about("mapping", "dropped"))
+    st.markdown(transfer.counted(note))
+    with st.expander("Labels and prompt" if note.template else "Labels"):
+        st.table(text.plain_cells(transfer.mapping(note, run.labels)), border="horizontal", hide_index=True)
+        if note.template:
+            st.code(note.template, language=None, wrap_lines=True)
     for remark in note.notes:
         st.caption(text.plain(remark))
 
@@ -94,7 +110,7 @@ def _live_scores(run: Run, other: Offered) -> TransferNote | None:
     """The worker's answer about the task, once its labels are known to stand for the run's."""
     arguments: dict[str, Any] = {} if other.fits else {"mapping": _mapping(run, other)}
     if arguments and not any(arguments["mapping"].values()):
-        st.info("Its labels have other names: say above which label of this run each one stands for.")
+        st.info("Its labels have other names. Choose above which label of this run each one stands for.")
         return None
     answer = live.ask(run, "transfer", topic="transfer", task=other.named, **arguments)
     return None if answer is None else TransferNote(**answer["note"])
@@ -110,5 +126,8 @@ def _mapping(run: Run, other: Offered) -> dict[str, str | None]:
             for label in other.labels:
                 default = known.get(label.lower(), LEFT_OUT)
                 options = [*run.labels, LEFT_OUT]
-                chosen[label] = controls.select(f"map.{other.name}.{label}", label, options, default, width=200)
+                chosen[label] = controls.select(
+                    f"map.{other.name}.{label}", label, options, default, width=200,
+                    shown=lambda name: SKIPPED if name == LEFT_OUT else name,
+                )  # fmt: skip
     return {theirs: None if label == LEFT_OUT else label for theirs, label in chosen.items()}
