@@ -21,7 +21,7 @@ from skillviz.runs.metrics import estimate, metrics, positive
 from skillviz.runs.record import Estimate, RunRecord, TaskNote
 from skillviz.runs.tables import logit_columns
 from skillviz.show import alt, measures, text
-from skillviz.show.exhibit import Exhibit, drawn_once
+from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
 from skillviz.show.region import READS
 from skillviz.show.sentences import better_sides, metric_difference, metric_interval, metric_value, verdict
 
@@ -176,6 +176,7 @@ def states(graft: Grafted, record: RunRecord, split: str, theme: str) -> Exhibit
         ),
         reads="one mark a model, its line the 95 % interval over the examples of the sample. Grafted and complement "
         "are those of the region built above. " + better_sides(wanted),
+        intervals=OVER_EXAMPLES,
         alt=alt.overview(table),
         table=table,
         words=("complement", "ece", "debiased", "nll", "chance"),
