@@ -1,4 +1,4 @@
-"""Runs. The jobs as they go, and the library: filter, open, note, delete."""
+"""Runs. The jobs as they go, and the library: filter, choose, open, compare, download, note, delete."""
 
 import streamlit as st
 
@@ -8,10 +8,11 @@ from skillviz.ui import jobs_view, page
 from skillviz.ui.pages.runs import view
 
 entries = page.begin_library("runs")
-st.markdown(sentences.library(*view.counts(entries)), help=about("localizer", "region", "graft"))
+summary = st.empty()
 view.problem()
 jobs_view.panel("run")
 shown = view.filters(entries)
-view.table(shown)
-view.actions(shown)
+summary.markdown(sentences.library(*view.counts(shown)), help=about("localizer", "region", "graft"))
+view.actions(entries, shown)
+view.groups(entries, shown)
 view.unfinished()

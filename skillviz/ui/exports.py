@@ -1,13 +1,16 @@
-"""What can be downloaded: a table as CSV, Markdown or LaTeX, a chart as one HTML file or as a picture.
+"""What can be downloaded: a table as CSV, Markdown or LaTeX, a chart as one HTML file or as a picture, runs as a
+zip.
 
 Pictures (PNG, SVG, PDF) are made in the browser: see `pictures.js` and `svg_to_pdf.js`.
 """
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,9 @@ import streamlit as st
 from skillviz.analysis.readable_table import ReadableTable, as_stored, latex, markdown
 from skillviz.analysis.tables import csv_text
 from skillviz.plots.theme import FONT, GROUND, INK, SOFT_INK
+from skillviz.runs.library import library
+from skillviz.runs.run import Run
+from skillviz.show.bundle import bundle, stored_bytes
 from skillviz.show.table_words import worded
 
 NAME = "skillviz_pictures"
@@ -30,6 +36,7 @@ HTML = """
 </div>
 <p role="status"></p>
 """
+MOST_ZIPPED = 256 << 20  # bytes of stored files: the zip is made in memory
 MODULE = Path(__file__)  # the pictures' files lie beside it
 
 _buttons = st.components.v2.component(
@@ -81,6 +88,34 @@ def table_buttons(
             on_click="ignore",
             icon=":material/download:",
         )
+
+
+def zip_button(
+    label: str,
+    runs: Sequence[Run],
+    *,
+    file: str,
+    key: str,
+    help: str,
+    reports: Mapping[str, Callable[[], bytes]] | None = None,
+) -> None:
+    """Draws the button that saves these runs as one zip, made when it is pressed.
+
+    `reports` make a run's report as HTML, by its id. No model is opened, so that no graft is in the file.
+    """
+    size = stored_bytes(runs)
+    if size > MOST_ZIPPED:
+        help = f"{size >> 20} MB are too many: at most {MOST_ZIPPED >> 20} fit here. Use `runs export` in a terminal."
+    st.download_button(
+        label, partial(_zipped, tuple(runs), dict(reports or {})), f"{file}.zip", "application/zip", key=key,
+        on_click="ignore", icon=":material/folder_zip:", help=help, disabled=not runs or size > MOST_ZIPPED,
+    )  # fmt: skip
+
+
+def _zipped(runs: Sequence[Run], reports: Mapping[str, Callable[[], bytes]]) -> bytes:
+    made = io.BytesIO()
+    bundle(runs, library(), made, reports=reports, grafts={})
+    return made.getvalue()
 
 
 def html(figure: go.Figure, heading: Heading) -> bytes:
