@@ -6,9 +6,12 @@ from skillviz.show import sentences
 from skillviz.show.glossary import about
 from skillviz.ui import jobs_view, page
 from skillviz.ui.pages.runs import view
+from skillviz.ui.run_bar import variants_switch
 
 entries = page.begin_library("runs")
-summary = st.empty()
+with st.container(horizontal=True, vertical_alignment="center"):
+    summary = st.container(width="content")
+    variants_switch(entries)
 view.problem()
 jobs_view.panel("run")
 shown = view.filters(entries)

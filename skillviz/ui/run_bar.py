@@ -9,7 +9,7 @@ import streamlit as st
 from skillviz.core import formats
 from skillviz.show import small_world, text
 from skillviz.show.entries import LEVELS, Entry, level_labels, level_value, options, roles, run_labels, switched, usual
-from skillviz.ui import address, controls, presenter
+from skillviz.ui import address, controls, copy_link, page_table, presenter
 
 TITLES = {"pair": "Task and model", "size": "Region size", "localizer": "Localizer", "seed": "Seed"}
 HELP = {
@@ -41,6 +41,8 @@ def run_bar(entries: Sequence[Entry], chosen: Entry) -> None:
         if roles(entries)[chosen.id] == "variant":
             st.badge("study variant", color="gray", help="A run of a study with other settings than the usual ones.")
         st.space("stretch")
+        if not page_table.is_presented():
+            copy_link.button()
         presenter.enter()
 
 

@@ -204,8 +204,8 @@ def test_the_first_choice_on_a_fresh_server_is_not_lost(made: Made, serve: Serve
     """A run that begins without dashboard.py must not leave widgets behind that the next one does not know."""
     root, ids = made
     page = visit(f"{serve(root)}/runs")
-    pick(page, "^Chosen run", ids["movement"])
-    page.get_by_role("button", name="Open run").click()
+    choose(page, ids["movement"])
+    page.get_by_role("button", name="Open", exact=True).click()
     page.locator("h1", has_text=PAGES["overview"].question).wait_for()
     expect(page, "/overview", run=ids["movement"])
 
@@ -215,9 +215,9 @@ def test_delete_asks_first(made: Made, serve: Serve, visit: Visit, tmp_path: Pat
     shutil.copytree(made[0], root)
     gone = made[1]["movement"]
     page = visit(f"{serve(root)}/runs")
-    pick(page, "^Chosen run", gone)
-    page.get_by_role("button", name="Delete run").click()
-    page.get_by_role("button", name="Keep it").click()
+    choose(page, gone)
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("button", name="Keep", exact=True).click()
     page.get_by_role("dialog").wait_for(state="hidden")
     assert (root / gone).is_dir()
     page.get_by_role("button", name="Delete run").click()

@@ -18,13 +18,12 @@ from skillviz.show import text
 from skillviz.show.entries import Entry, first_choice, hero, pair_labels, run_labels
 from skillviz.ui import address, cache, controls, exports, form, job_words, jobs_view, page, page_table, run_list
 from skillviz.ui.pages.compare.comparison import FEWEST, MOST
-from skillviz.ui.run_bar import offered, variants_switch
+from skillviz.ui.run_bar import offered
 
 CHOSEN = "chosen"  # in the address
 KEY, TABLE, PROBLEM = "library.chosen", "library.table", "library.problem"
 LINKED = 6  # chosen runs that still go into the address
 FEW_ROWS = 30  # up to which all groups are open
-ROW, MOST_HEIGHT = 35, 420  # pixels
 
 
 def counts(entries: Sequence[Entry]) -> tuple[int, int, int]:
@@ -41,7 +40,7 @@ def _ended() -> tuple[list[Unfinished], Sequence[Unreadable]]:
 
 def filters(entries: Sequence[Entry]) -> list[Entry]:
     """Draws the filters and returns the runs that pass; what is filtered stands in the address."""
-    search, localizers, origin, variants = st.columns([4, 3, 2.4, 2.6], vertical_alignment="bottom")
+    search, localizers, origin = st.columns([4, 4, 3], vertical_alignment="bottom")
     with search:
         typed = form.words("search", "Search", "", placeholder="part of a name, a task, a note")
     with localizers:
@@ -57,8 +56,6 @@ def filters(entries: Sequence[Entry]) -> list[Entry]:
         )
     with origin:
         where = controls.segments("from", "From", ("all", "you", "skillviz"), "all")
-    with variants:
-        variants_switch(entries)
     _fill(entries)
     return [entry for entry in offered(entries, st.session_state[KEY]) if _passes(entry, typed, chosen, where)]
 
@@ -219,7 +216,6 @@ def _table(entries: Sequence[Entry], chosen: set[str], labels: dict[tuple[str, .
         column_config=run_list.COLUMNS,
         selection_mode="multi-row",
         on_select=lambda: _marked_anew(key, ids),
-        height=min(ROW * (len(frame) + 1) + 3, MOST_HEIGHT),
         alt=f"Runs on {entries[0].task}, one per row",
     )
 
