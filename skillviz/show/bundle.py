@@ -58,7 +58,7 @@ def bundle(
                 digest, size = _copied(file, archive, name)
             if sha256 and digest != sha256:
                 raise CorruptRun(
-                    f"{name} was changed: its sha256 is not the stored one. Run `runs verify` for details."
+                    f"{name} was changed: its SHA-256 is not the stored one. `runs verify` lists all changed files."
                 )
             written[name] = {"sha256": digest, "bytes": size}
 

@@ -15,6 +15,8 @@ from skillviz.runs.record import Failure
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.ui.page_table import PAGES
+from tests.fake_run import fake_run
+from tests.ui.shared_store import SMALL
 
 
 def library() -> AppTest:
@@ -64,6 +66,57 @@ def test_shipped_runs_cannot_be_deleted(ids: dict[str, str], monkeypatch: pytest
     monkeypatch.setenv("SKILLVIZ_RUNS", str(tmp_path / "mine"))
     test = choose(library(), ids["movement"])
     assert button(test, "Delete").disabled and "ship with skillviz" in button(test, "Delete").proto.help
+
+
+def test_each_action_says_how_many_runs_it_takes(ids: dict[str, str]) -> None:
+    test = library()
+    opens = {0: (), 1: ("Open",), 2: ("Compare",), 5: ("Compare",)}
+    for count, enabled in opens.items():
+        choose(test, *list(ids.values())[:count])
+        assert [b.label for b in test.button if b.label in ("Open", "Compare") and not b.disabled] == list(enabled)
+        (download,) = test.get("download_button")
+        assert download.proto.disabled == (count == 0)
+
+
+def test_marked_rows_and_the_box_are_the_same_choice(ids: dict[str, str]) -> None:
+    test = library()
+    choose(test, ids["paraphrase"], ids["random"])
+    marked = {
+        table.value["run"].iloc[row]
+        for table in test.dataframe
+        for row in test.session_state[table.key]["selection"]["rows"]
+    }
+    assert marked == {ids["paraphrase"], ids["random"]}
+    labels = " ".join(fold.label for fold in test.expander)
+    assert labels.count("1 chosen") == 2
+
+
+def test_study_variants_are_shown_by_a_switch(own_copy: Path) -> None:
+    variant = fake_run(Store(own_copy), seed=0, finetuned="demo/tiny-sst2", sizes=("1%", "10%"), **SMALL).id
+    test = library()
+    before = listed(test)
+    test.toggle[0].set_value(True).run()
+    assert len(listed(test)) == len(before) + 1 and variant in set(listed(test)) | set(before)
+
+
+def test_several_runs_are_deleted_after_one_question(own_copy: Path) -> None:
+    gone = [run.id for run in Store(own_copy).list()[:2]]
+    test = choose(library(), *gone)
+    button(test, "Delete").click().run()
+    assert all(run_id in " ".join(part.value for part in test.markdown) for run_id in gone)
+    button(test, "Delete for good").click().run()
+    assert not any((own_copy / run_id).exists() for run_id in gone)
+    assert chosen_box(library()).value == []
+
+
+def test_a_library_without_a_finished_run_says_what_comes_next(own_copy: Path) -> None:
+    for run in Store(own_copy).list():
+        Store(own_copy).delete(run.id)
+    folder = Store(own_copy).create(RunSpec(base="a/b", finetuned="a/c", task="sst2"))
+    folder.start()
+    folder.cancel()
+    test = library()
+    assert not test.exception and any("No run is finished yet" in part.value for part in test.markdown)
 
 
 def test_a_note_is_kept_and_found(own_copy: Path) -> None:
