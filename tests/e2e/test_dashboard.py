@@ -75,13 +75,21 @@ def choose(page: Any, run_id: str) -> None:
 
 def mark(page: Any, row: int) -> None:
     """The box of a row of the first table, which has rows enough not to scroll."""
-    boxes = page.get_by_text(" chosen").count()
+    before = query(page).get("chosen", "")
     table = page.get_by_test_id("stDataFrame").first
     table.wait_for()
     table.click(position={"x": MARK, "y": ROW * (row + 1.5)})
-    page.wait_for_timeout(500)
-    settle(page)
-    assert page.get_by_text(re.compile(r"\d chosen")).count() >= min(boxes, 1)
+    changed(page, before)
+
+
+def changed(page: Any, before: str) -> list[str]:
+    """The chosen runs of the address, once they are others than `before`."""
+    for _ in range(240):
+        if (chosen := query(page).get("chosen", "")) != before:
+            settle(page)
+            return chosen.split(",")
+        page.wait_for_timeout(250)
+    raise AssertionError(f"the chosen runs are still {before!r}")
 
 
 # one of each way in which a page begins; the others every night

@@ -34,7 +34,7 @@ def links(ids: dict[str, str]) -> dict[str, tuple[dict[str, str], str]]:
         "compare": ({"runs": runs, "baseline": ids["movement"], "metric": "ece"}, "Difference from top movement"),
         "runs": (
             {"search": "sst2", "localizers": "movement,random", "from": "you", "chosen": ids["random"]},
-            "1 chosen",
+            "on 1 task",
         ),
     }
 

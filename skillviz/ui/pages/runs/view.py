@@ -158,7 +158,7 @@ def groups(entries: Sequence[Entry], shown: Sequence[Entry]) -> None:
     for number, task in enumerate(order):
         key = f"library.task.{task}.{'all' if opens_all else 'one'}"
         fold = st.expander(
-            _group_label(by_task[task], chosen), expanded=opens_all or number == 0, key=key, on_change="rerun"
+            _group_label(by_task[task]), expanded=opens_all or number == 0, key=key, on_change="rerun"
         )
         if fold.open:
             with fold:
@@ -185,15 +185,14 @@ def _clear_filters() -> None:
     controls.assign("from", "all")
 
 
-def _group_label(entries: Sequence[Entry], chosen: set[str]) -> str:
-    """`cr`, how many runs, the best graft, and how many of them are chosen."""
+def _group_label(entries: Sequence[Entry]) -> str:
+    """`cr`, how many runs, and the best graft. The same whatever is chosen: a fold of another label is drawn anew, and
+    who marks rows by keyboard would lose the place."""
     parts = [formats.counted(len(entries), "run")]
     scored = [entry for entry in entries if entry.grafted is not None]
     if scored:
         best = max(entry.grafted or 0.0 for entry in scored)
         parts.append(f"graft {metric_row(scored[0].metric).title} up to {formats.percent(best)}")
-    if count := sum(entry.id in chosen for entry in entries):
-        parts.append(f":blue[**{count} chosen**]")
     return f"**{text.plain(entries[0].task)}** · {' · '.join(parts)}"
 
 
