@@ -1,4 +1,4 @@
-"""Runs. The jobs as they go, and the library: filter, open, note, delete."""
+"""Runs. The jobs as they go, and the library: filter, choose, open, compare, download, note, delete."""
 
 import streamlit as st
 
@@ -6,12 +6,16 @@ from skillviz.show import sentences
 from skillviz.show.glossary import about
 from skillviz.ui import jobs_view, page
 from skillviz.ui.pages.runs import view
+from skillviz.ui.run_bar import variants_switch
 
 entries = page.begin_library("runs")
-st.markdown(sentences.library(*view.counts(entries)), help=about("localizer", "region", "graft"))
+with st.container(horizontal=True, vertical_alignment="center"):
+    summary = st.container(width="content")
+    variants_switch(entries)
 view.problem()
 jobs_view.panel("run")
 shown = view.filters(entries)
-view.table(shown)
-view.actions(shown)
+summary.markdown(sentences.library(*view.counts(shown)), help=about("localizer", "region", "graft"))
+view.actions(entries, shown)
+view.groups(entries, shown)
 view.unfinished()

@@ -10,12 +10,8 @@ import typer
 from skillviz.atomic import write_file
 from skillviz.commands import options
 from skillviz.commands.output import print_json, say, writable
-from skillviz.commands.runs import RunName
-from skillviz.core.region_parts import GROUPINGS
+from skillviz.commands.runs import RunName, report_of
 from skillviz.runs.library import library, open_run
-from skillviz.runs.part_scores import stored_parts
-from skillviz.runs.store import Store
-from skillviz.show.report import page
 
 
 def report(
@@ -38,9 +34,7 @@ def report(
     """
     stored = open_run(run, runs_dir)
     writable(out, overwrite)
-    seen = library(runs_dir)
-    parts = [scores for grouping in GROUPINGS if (scores := stored_parts(seen, stored, grouping)) is not None]
-    content = page.report(stored, [*seen.list(), *Store(stored.path.parent).list()], parts)
+    content = report_of(stored, library(runs_dir))
     write_file(out, lambda part: part.write_bytes(content))
     say(f"{out}: run {stored.id}, {len(content):,} bytes.")
     if as_json:

@@ -1,25 +1,33 @@
-"""`runs`: list, show, verify and delete stored runs. Nothing here imports torch."""
+"""`runs`: list, show, verify, export and delete stored runs. Nothing here imports torch, but `export --graft`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from skillviz.atomic import working_folder, write_file
 from skillviz.commands import options
-from skillviz.commands.output import estimate_text, note, print_json, print_rows, print_scores, say
+from skillviz.commands.output import estimate_text, note, print_json, print_rows, print_scores, say, writable
 from skillviz.core import formats
+from skillviz.core.localizers.table import makes_graft
 from skillviz.core.metrics import metric_row
+from skillviz.core.region_parts import GROUPINGS
 from skillviz.errors import CorruptRun
 from skillviz.runs.interval_table import interval_table
 from skillviz.runs.intervals import FILE, write
 from skillviz.runs.library import Library, library, open_run
+from skillviz.runs.part_scores import stored_parts
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store, store_root, written
+from skillviz.show.bundle import bundle
+from skillviz.show.report import page
 from skillviz.tasks.project import expanded
 
-app = typer.Typer(help="List, show, verify and delete stored runs.", no_args_is_help=True)
+app = typer.Typer(help="List, show, verify, export and delete stored runs.", no_args_is_help=True)
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or its folder.")]
 
 
@@ -83,6 +91,61 @@ def verify(
     broken = [name for name, sentences in problems.items() if sentences]
     if broken:
         raise CorruptRun(f"{len(broken)} of {len(problems)} runs differ from what run.json vouches for: {broken[0]}.")
+
+
+@app.command()
+def export(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids of runs, beginnings of ids, or folders.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The zip file to write.")] = Path("run.zip"),
+    with_graft: Annotated[
+        bool, typer.Option("--graft", help="Include each graft. Opens the models of each run once more.")
+    ] = False,
+    with_report: Annotated[bool, typer.Option("--report/--no-report", help="Include each report as HTML.")] = True,
+    runs_dir: options.RunsDir = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write everything of one or several runs as one zip: stored files, tables as CSV, reports and a manifest.
+
+    The manifest names the SHA-256 of every file, and what is not included.
+    """
+    stored = list({run.id: run for run in (open_run(name, runs_dir) for name in runs)}.values())
+    writable(out, overwrite)
+    seen = library(runs_dir)
+    reports = {run.id: partial(report_of, run, seen) for run in stored} if with_report else {}
+    with working_folder() as folder:
+        grafts = _grafts(stored, folder) if with_graft else {}
+
+        def write(part: Path) -> None:
+            with part.open("wb") as file:
+                bundle(stored, seen, file, reports=reports, grafts=grafts)
+
+        write_file(out, write)
+    size = out.stat().st_size
+    say(f"{out}: {formats.counted(len(stored), 'run')}, {size:,} bytes.")
+    if as_json:
+        print_json({"path": str(out), "runs": [run.id for run in stored], "grafts": list(grafts), "bytes": size})
+
+
+def report_of(run: Run, seen: Library) -> bytes:
+    """The run's report as HTML, with what `parts` stored of it, beside the runs of its store and of `seen`."""
+    parts = [scores for grouping in GROUPINGS if (scores := stored_parts(seen, run, grouping)) is not None]
+    return page.report(run, [*seen.list(), *Store(run.path.parent).list()], parts)
+
+
+def _grafts(runs: Sequence[Run], folder: Path) -> dict[str, Path]:
+    """The graft of each run that has one, as a file in this folder."""
+    from skillviz.runs.graft_of_run import graft_of_run  # imports torch
+
+    files = {}
+    for run in runs:
+        if makes_graft(run.spec.localizer):
+            graft, remarks = graft_of_run(run)
+            for remark in remarks:
+                note(f"{run.id}: {remark}")
+            files[run.id] = folder / f"{run.id}.safetensors"
+            graft.save(files[run.id])
+    return files
 
 
 @app.command()

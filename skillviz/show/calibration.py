@@ -9,7 +9,7 @@ import pandas as pd
 from skillviz.plots.calibration import confidence_histogram, reliability_diagram
 from skillviz.plots.theme import STATES, Style
 from skillviz.show import alt
-from skillviz.show.exhibit import Exhibit, drawn_once
+from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
 
 
 @drawn_once
@@ -43,6 +43,7 @@ def reliability(
         figure=reliability_diagram(bins, styles=styles or STATES, theme=theme),
         reads="a bar is the accuracy in a bin of confidence, hatching its gap to the mean confidence. A bar below the "
         "diagonal is overconfident, above it underconfident. Numbers are counts; vertical lines are 95% intervals.",
+        intervals=OVER_EXAMPLES,
         alt=alt.reliability(bins.assign(state=bins["state"].replace(titles))),
         table=bins,
         words=("ece", "debiased", "confidence"),

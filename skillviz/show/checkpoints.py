@@ -10,7 +10,7 @@ from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.plots.checkpoints import PANELS, along_training, rows_of
 from skillviz.plots.theme import localizer_style, state_style
-from skillviz.show.exhibit import Exhibit, drawn_once
+from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
 
 READS = {
     "score": "each mark is one checkpoint; the bar is its 95% interval. A graft has the checkpoint's own region.",
@@ -36,6 +36,7 @@ def panel(points: pd.DataFrame, task: str, name: str, theme: str) -> Exhibit:
         title=PANELS[name].title,
         figure=along_training(of_task, name, theme=theme),
         reads=READS[name],
+        intervals=OVER_EXAMPLES if name in ("score", "calibration") else "",
         alt=_alt(rows, name),
         table=rows,
         words=WORDS[name],

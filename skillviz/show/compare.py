@@ -14,7 +14,7 @@ from skillviz.plots.overlap import overlap_map
 from skillviz.plots.sparsity import metric_by_size
 from skillviz.plots.theme import Style
 from skillviz.show import alt, calibration, overlap
-from skillviz.show.exhibit import Exhibit, drawn_once
+from skillviz.show.exhibit import OVER_EXAMPLES, PAIRED, Exhibit, drawn_once
 from skillviz.show.sentences import better_sides, metric_value, plug_in_marks
 
 HEIGHT = 480
@@ -32,6 +32,7 @@ def values(table: pd.DataFrame, marks: Mapping[str, Style], metric: str, state: 
         figure=plots.values(table, marks, (metric,), theme=theme),
         reads=f"one mark per run: the {STATES[state]}, with 95% intervals over examples{beside}. "
         f"{better_sides((metric,))} Where intervals overlap, look at the differences.",
+        intervals=OVER_EXAMPLES,
         alt=_alt_words("Scores", table),
         table=table,
         words=(metric,),
@@ -55,6 +56,7 @@ def differences(
         reads=f"the dotted line is {baseline}. Where an interval crosses it, there is no clear difference. "
         f"{better_sides((metric,))} Intervals are 95%, paired over the shared examples, and not adjusted for their "
         "number: of 20 comparisons of equal models, about one misses the line by chance.",
+        intervals=PAIRED,
         alt=_alt_words(f"Difference from {baseline}", table),
         table=table,
         words=("paired",),
@@ -83,6 +85,7 @@ def sizes(
         ),
         reads="one line per run, at the sizes it was scored at; a run with one size is a single mark. Vertical lines "
         f"are 95% intervals over examples. {plug_in_marks(metric)}".rstrip(),
+        intervals=OVER_EXAMPLES,
         alt=alt.sparsity(points, metric),
         table=points,
         words=("size", "chance"),

@@ -8,7 +8,7 @@ import pandas as pd
 
 from skillviz.core.metrics import metric_row
 from skillviz.plots.continual import ALONE, STYLES, by_stage
-from skillviz.show.exhibit import Exhibit, drawn_once
+from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
 from skillviz.show.sentences import metric_value
 
 MODES = {"independent": ALONE, **{mode: style.title for mode, style in STYLES.items()}}
@@ -31,6 +31,7 @@ def stages(table: pd.DataFrame, metric: str, start: Mapping[str, float], theme: 
         "what training on other tasks did to it. Level lines: a model trained on this task alone, and the pre-trained "
         "model. Vertical lines are 95% intervals over test examples; verdicts use paired intervals, "
         "which are narrower.",
+        intervals=OVER_EXAMPLES,
         alt=f"{metric_row(metric).heading} by stage. {'; '.join(phrases)}.",
         table=rows,
         words=("continual", "graft"),

@@ -16,7 +16,7 @@ from skillviz.plots.examples import CASES, class_probabilities, confidence_scatt
 from skillviz.plots.theme import state_style
 from skillviz.show import text
 from skillviz.show.example_table import Area
-from skillviz.show.exhibit import Exhibit, drawn_once
+from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
 
 HEIGHT = 400
 MEASURES = {"confidence": "confidence in the true class", "margin": "margin of the true class"}
@@ -131,6 +131,7 @@ def by_class(results: pd.DataFrame, labels: Sequence[str], metric: str, resample
         figure=class_results(results, labels, metric, theme=theme),
         reads=f"one marker per model with its 95% interval over examples ({method}); n counts the "
         "examples of the class.",
+        intervals=OVER_EXAMPLES,
         alt=f"{words.heading} by class: {'; '.join(phrases) or 'nothing was predicted'}.",
         table=results.assign(**{"class": [labels[c] for c in results["class"]]}),
         words=RESULTS,

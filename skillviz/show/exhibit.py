@@ -20,10 +20,21 @@ MOST_EXHIBITS = 96
 """Exhibits that are kept; a figure takes some hundred kilobytes."""
 
 
+def over(of: str) -> str:
+    """What the intervals of a figure are: `95% intervals over examples`."""
+    return f"95% intervals over {of}"
+
+
+OVER_EXAMPLES = over("examples")
+OVER_SEEDS = over("examples and seeds")
+PAIRED = f"{OVER_EXAMPLES}, paired"
+
+
 @dataclass(frozen=True)
 class Exhibit:
     """`name` is part of file names and keys; `reads` says how to read it, `alt` what it shows to somebody who cannot
-    see it; `words` are the glossary's entries that help with it, `finding` what it comes to, in Markdown."""
+    see it; `words` are the glossary's entries that help with it, `finding` what it comes to, in Markdown. `intervals`
+    says what its intervals are, for a picture that stands by itself; empty where none are drawn."""
 
     name: str
     title: str
@@ -33,6 +44,7 @@ class Exhibit:
     table: pd.DataFrame
     words: tuple[str, ...] = ()
     finding: str = ""
+    intervals: str = ""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from skillviz.plots.interpolation_paths import along_paths, confidence_at
 from skillviz.runs.points import DIFFERENCE
 from skillviz.runs.record import Estimate, RunRecord
 from skillviz.show import text
-from skillviz.show.exhibit import Exhibit, drawn_once
+from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
 from skillviz.show.interpolation_grid import FINETUNED, GRAFT, Grid, estimate
 from skillviz.show.sentences import metric_difference, metric_value, verdict
 
@@ -134,6 +134,7 @@ def trade(
         reads=f"each line starts at the pre-trained model and ends at the fine-tuned one or the graft; {better} is "
         "better on both. A ring marks the chosen point; crosses are 95% intervals over examples (those of the other "
         "points are in the table). The paper's Figure 7 e and f.",
+        intervals=OVER_EXAMPLES,
         alt=trade_alt(shown, inside, outside, metric),
         table=shown,
         words=("wise", "ood", "chance"),
@@ -157,6 +158,7 @@ def paths(
         figure=along_paths(points, datasets, metric, references=levels, theme=theme, height=height),
         reads="0% is the pre-trained model, 100% the fine-tuned one (WiSE-FT) or the graft (WiSE-Graft). Bands are "
         "95% intervals over examples; the vertical line is the chosen point.",
+        intervals=OVER_EXAMPLES,
         alt=paths_alt(shown, metric),
         table=shown,
         words=("wise",),

@@ -9,7 +9,7 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.plots.methods import against_touched, method_style, rivals
-from skillviz.show.exhibit import Exhibit, drawn_once
+from skillviz.show.exhibit import OVER_SEEDS, Exhibit, drawn_once
 from skillviz.show.sentences import metric_value
 from skillviz.show.table_words import RECIPE_WORDS
 
@@ -34,6 +34,7 @@ def by_touched(
         reads=f"left is fewer parameters touched, {better} is better. A line is one method at several sizes. Vertical "
         "lines are 95% intervals over test examples and seeds; ECE has none at sizes without predictions. Methods that "
         "touch the same number are drawn side by side.",
+        intervals=OVER_SEEDS,
         alt=f"{metric_row(metric).title} on {task} by parameters touched: {touched_words(shown, metric)}.",
         table=shown.reset_index(drop=True),
         words=("touched", "bitfit", "lora", "retrain"),
@@ -63,6 +64,7 @@ def against_graft(
         reads=f"each method minus the graft of {formats.share(share)}, on the same test examples of {task}. {side} of "
         "the dotted line, the method is better; where its 95% interval crosses the line, there is no clear difference. "
         "Of a method with several sizes, the one nearest to the graft's is shown.",
+        intervals=OVER_SEEDS,
         alt=f"{metric_row(metric).title} on {task}, method minus graft: {'; '.join(words)}.",
         table=differences,
         words=("paired", "ece", "debiased"),

@@ -10,7 +10,7 @@ from skillviz.plots.history import search_history
 from skillviz.plots.overview import state_comparison
 from skillviz.runs.record import ModelNote, RunRecord, Scores
 from skillviz.show import alt, measures, sentences, text
-from skillviz.show.exhibit import Exhibit, drawn_once
+from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
 
 HEIGHT = 620
 
@@ -66,6 +66,7 @@ def states(record: RunRecord, scores: Scores, split: str, theme: str) -> Exhibit
         reads="one marker per model, its line the 95% interval over examples. "
         f"{sentences.better_sides(panels(metric))} Temperature-scaled is the fine-tuned model with its "
         "confidence fitted on validation data.",
+        intervals=OVER_EXAMPLES,
         alt=alt.overview(table),
         table=table,
         words=("complement", "temperature", "debiased", "chance"),

@@ -9,7 +9,7 @@ from skillviz.core.metrics import metric_row
 from skillviz.plots.methods import method_style
 from skillviz.plots.paper import AXES, CLAIM_COLUMNS, beside
 from skillviz.plots.paper import comparisons as drawn_comparisons
-from skillviz.show.exhibit import Exhibit, drawn_once
+from skillviz.show.exhibit import OVER_SEEDS, Exhibit, drawn_once
 from skillviz.studies.paper.claims import Comparison, Verdict
 
 SAYS = {True: "supports", False: "contradicts", None: "leaves open"}
@@ -42,6 +42,7 @@ def claim(here: Verdict, paper: Verdict, theme: str) -> Exhibit:
         title=here.claim.rstrip("."),
         figure=drawn_comparisons(rows, unit, limits, theme=theme),
         reads="one row per comparison with its 95% interval; the dotted line is the claim's limit.",
+        intervals=OVER_SEEDS,
         alt=f"{here.claim} By comparison, {axis}: {'; '.join(phrases)}.",
         table=rows,
         words=("verdict", "paired"),
@@ -65,6 +66,7 @@ def values(marks: pd.DataFrame, table: pd.DataFrame, metric: str, title: str, th
         figure=beside(marks, tasks, metric, theme=theme),
         reads=f"{ours}hollow ones are published, with one standard deviation over five samples of the data. Tasks go "
         "by their published names where there is one; the table says what stands for them here.",
+        intervals=OVER_SEEDS if both else "",
         alt=f"{words.title} published and here. {'; '.join(phrases)}.",
         table=table,
         words=("published", "ece"),

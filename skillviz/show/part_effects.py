@@ -13,7 +13,7 @@ from skillviz.plots.part_effects import effect_map
 from skillviz.plots.region import layer_name
 from skillviz.plots.theme import kind_style
 from skillviz.show.comparisons import counted_rows
-from skillviz.show.exhibit import Exhibit, drawn_once
+from skillviz.show.exhibit import PAIRED, Exhibit, drawn_once
 
 CONDITIONS = {ALONE: "Grafted alone", WITHOUT: "Left out"}
 DIFFERENCES = {ALONE: "part alone − pre-trained", WITHOUT: "region without the part − region"}
@@ -96,6 +96,7 @@ def strongest_parts(effects: pd.DataFrame, condition: str, metric: str, grouping
         reads=f"the line is the 95% interval over {int(rows['n'].max())} examples, paired. The open mark is a random "
         f"control: {CONTROLS[condition]}, as many as the part has, mean of {formats.counted(draws, 'draw')}. "
         "There is none where too few entries are left to draw from.",
+        intervals=PAIRED,
         alt=f"{len(rows)} parts; {sum(beaten)} of them differ from their random control.",
         table=rows,
         words=("paired",),

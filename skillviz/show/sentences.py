@@ -239,9 +239,9 @@ def plug_in_marks(metric: str) -> str:
     return f"Marks are the plug-in {row.title}; bars stand around the debiased error and may lie below the mark. "
 
 
-def library(entries: int, pairs: int, failed: int) -> str:
-    """How many runs there are."""
-    base = f"**{formats.counted(entries, 'run')}** of {formats.counted(pairs, 'pair')} of models"
+def library(entries: int, tasks: int, failed: int) -> str:
+    """How many runs are listed."""
+    base = f"**{formats.counted(entries, 'run')}** on {formats.counted(tasks, 'task')}"
     return base + (f"; {failed} did not finish." if failed else ".")
 
 

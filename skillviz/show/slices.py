@@ -15,7 +15,7 @@ from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.plots.forest import forest
 from skillviz.runs.record import RunRecord
 from skillviz.show.comparisons import counted
-from skillviz.show.exhibit import Exhibit, drawn_once
+from skillviz.show.exhibit import PAIRED, Exhibit, drawn_once
 
 DIFFERENCE = "graft − fine-tuned"
 TITLES = {"class": "true class", "words": "length in words"}
@@ -92,6 +92,7 @@ def by_slice(table: pd.DataFrame, metric: str, theme: str) -> Exhibit:
         figure=forest(rows, metric, DIFFERENCE, "slice", theme=theme),
         reads=f"each row is a part of the examples, their number in brackets; the line is the paired 95% interval. "
         f"Rows that lose {words.title} by grafting are on top. Numbers are cut at their quartiles.",
+        intervals=PAIRED,
         alt=f"{formats.counted(len(table), 'slice')} by {words.title}, graft less fine-tuned; first: {worst}.",
         table=table,
         words=("paired",),

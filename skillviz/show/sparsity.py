@@ -14,7 +14,7 @@ from skillviz.plots.sparsity import metric_by_size
 from skillviz.plots.theme import localizer_style, state_style
 from skillviz.runs.record import RunRecord
 from skillviz.show import alt, measures, sentences
-from skillviz.show.exhibit import Exhibit, drawn_once
+from skillviz.show.exhibit import OVER_EXAMPLES, OVER_SEEDS, Exhibit, drawn_once
 
 HEIGHT = 520
 
@@ -59,6 +59,7 @@ def sizes(
             crossing=crossing,
         ),
         reads=sentences.sparsity_reads(points, metric),
+        intervals=OVER_SEEDS if points["seeds"].max() > 1 else OVER_EXAMPLES,
         alt=alt.sparsity(points, metric),
         table=points,
         words=("seed", "chance", "recovered"),
@@ -135,6 +136,7 @@ def necessity(curve: pd.DataFrame, complement: pd.DataFrame, localizer: str, the
         ),
         reads="the complement is the fine-tuned model with the region back at its pre-trained values. A region is "
         "sufficient where the graft is high, and necessary where the complement is low.",
+        intervals=OVER_SEEDS if points["seeds"].max() > 1 else OVER_EXAMPLES,
         alt=_necessity_alt(points),
         table=points.drop(columns="settings", errors="ignore"),
         words=("complement", "recovered"),

@@ -17,7 +17,7 @@ from skillviz.plots.methods import against_touched
 from skillviz.plots.overlap import overlap_map
 from skillviz.plots.sensitivity import SETTINGS, SIZE, by_setting
 from skillviz.plots.theme import localizer_style
-from skillviz.show.exhibit import Exhibit, drawn_once
+from skillviz.show.exhibit import OVER_SEEDS, Exhibit, drawn_once
 from skillviz.show.methods import touched_words
 from skillviz.show.overlap import TITLES, alt, reads
 from skillviz.show.sentences import metric_value
@@ -38,6 +38,7 @@ def scores(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: st
         reads="one mark a method and size, a line where a method has several; further left touches fewer of the "
         "graftable parameters. Vertical lines are 95% intervals over examples and seeds; ECE has none at sizes "
         "without predictions.",
+        intervals=OVER_SEEDS,
         alt=f"{metric_row(metric).title} on {name} by parameters touched: {touched_words(shown, metric)}.",
         table=shown,
         words=("touched", "graft"),

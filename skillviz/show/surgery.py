@@ -22,7 +22,7 @@ from skillviz.runs.metrics import estimate, metrics, positive
 from skillviz.runs.record import Estimate, RunRecord, TaskNote
 from skillviz.runs.tables import logit_columns
 from skillviz.show import alt, measures, text
-from skillviz.show.exhibit import Exhibit, drawn_once
+from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
 from skillviz.show.region import READS
 from skillviz.show.sentences import (
     better_sides,
@@ -213,6 +213,7 @@ def states(graft: Grafted, record: RunRecord, split: str, metric: str, theme: st
         "ones. Grafted and complement are those of your region. Each random region is one draw of the same size. "
         + better_sides((metric,)),
         alt=alt.overview(table[table["metric"] == metric]),
+        intervals=OVER_EXAMPLES,
         table=table,
         words=("complement", "ece", "debiased", "nll", "chance"),
     )

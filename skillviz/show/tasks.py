@@ -6,7 +6,7 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.plots import tasks as plots
-from skillviz.show.exhibit import Exhibit, drawn_once
+from skillviz.show.exhibit import Exhibit, drawn_once, over
 from skillviz.show.overlap import READS, TITLES, alt
 
 
@@ -28,6 +28,7 @@ def overlap(table: pd.DataFrame, kind: str, order: tuple[str, ...], theme: str) 
         reads=f"{READS[kind]}. Means over pairs of mask seeds{_ends(len(order), 'seeds')} On the diagonal, "
         "two regions of one task found with different seeds: the most that could be expected. The colors end at the "
         "largest share here.",
+        intervals=over("mask seeds"),
         alt=alt(rows, kind, "row_task", "column_task"),
         table=rows.reset_index(drop=True),
         words=("overlap", "iou", "stability", "matched"),
@@ -49,6 +50,7 @@ def gain(table: pd.DataFrame, order: tuple[str, ...], theme: str) -> Exhibit:
         reads="each row is a region grafted onto the pre-trained model, each column a task it is scored on: 0% is the "
         "pre-trained, 100% the multi-task model (one model, fine-tuned on all of these tasks). Bold: the region was "
         f"found for this task. Means over mask seeds{_ends(len(order), 'test examples and mask seeds')}",
+        intervals=over("test examples and mask seeds"),
         alt=f"Relative gain. {'; '.join(phrases)}.",
         table=table.reset_index(drop=True),
         words=("gain", "multitask", "union", "purified"),
@@ -67,6 +69,7 @@ def union(table: pd.DataFrame, chosen: tuple[str, ...], theme: str) -> Exhibit:
         figure=plots.union_gain(table, theme=theme),
         reads=f"{what}, on every task; beside it the task's own region alone. 0% "
         "is the pre-trained, 100% the multi-task model. Lines are 95% intervals over test examples and mask seeds.",
+        intervals=over("test examples and mask seeds"),
         alt=f"Relative gain of {what}. {'; '.join(phrases)}.",
         table=table.reset_index(drop=True),
         words=("union", "purified", "gain"),
@@ -86,6 +89,7 @@ def stability(table: pd.DataFrame, theme: str) -> Exhibit:
         "Lines are 95% jackknife intervals over the regions. Bootstrap samples are drawn from the training data with "
         "replacement and searched by the quick linearized localizer; two of them share two fifths of their draws, so "
         "their regions agree more than those of two data sets would.",
+        intervals="95% jackknife intervals over regions",
         alt=f"Stability of regions, IoU. {'; '.join(phrases)}.",
         table=table.reset_index(drop=True),
         words=("stability", "iou", "matched"),

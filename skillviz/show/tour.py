@@ -16,7 +16,7 @@ from skillviz.plots.sparsity import metric_by_size
 from skillviz.plots.theme import STATES, localizer_style
 from skillviz.runs.record import Estimate, RunRecord
 from skillviz.show import alt, measures, surgery
-from skillviz.show.exhibit import Exhibit, drawn_once
+from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
 
 CHOSEN = "chosen"
 MARK = replace(STATES["grafted"], title="chosen size")
@@ -71,6 +71,7 @@ def sizes(
         ),
         reads=f"further left is a smaller region. The markers of {stored} are stored scores; the green one is the "
         "slider's size. Vertical lines are 95% intervals over sentences.",
+        intervals=OVER_EXAMPLES,
         alt=f"At {formats.share(size / (record.d or 1))}: {value}. {alt.sparsity(points, metric)}",
         table=points,
         words=("size", "chance"),

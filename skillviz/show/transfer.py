@@ -16,7 +16,7 @@ from skillviz.plots.transfer import graft_minus_finetuned, zero_shot
 from skillviz.runs.record import RunRecord, Scores, TransferNote
 from skillviz.show import measures, text
 from skillviz.show.comparisons import counted as counted_comparisons
-from skillviz.show.exhibit import Exhibit, drawn_once
+from skillviz.show.exhibit import OVER_EXAMPLES, PAIRED, Exhibit, drawn_once
 from skillviz.show.sentences import metric_difference, metric_value, verdict
 
 MOST = 3  # tasks that are told one by one
@@ -109,6 +109,7 @@ def states(scores: Mapping[str, Scores], levels: Mapping[str, Mapping[str, float
         figure=zero_shot(shown, list(scores), metric, references=levels, theme=theme),
         reads="one band per task, the run's own on top; one marker per model, its line the 95% interval. "
         f"Nothing was trained on the other tasks. {scaled if is_scaled else ''}".strip(),
+        intervals=OVER_EXAMPLES,
         alt=states_alt(shown[shown["metric"] == metric], metric),
         table=table,
         words=("ood", "temperature", "chance"),
@@ -136,6 +137,7 @@ def differences(scores: Mapping[str, Scores], metric: str, theme: str) -> Exhibi
         figure=graft_minus_finetuned(table, list(scores), metric, theme=theme),
         reads=f"both models on the same examples; to the {better} of the dotted line the graft is better. Where the "
         "interval crosses the line, there is no clear difference.",
+        intervals=PAIRED,
         alt=f"{metric_row(metric).title} of the graft minus the fine-tuned model: {'; '.join(phrases)}.",
         table=table,
         words=("paired",),

@@ -14,7 +14,7 @@ from skillviz.plots.dark_marks import with_dark_marks
 from skillviz.show import table_words
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import about
-from skillviz.ui import exports, presenter
+from skillviz.ui import exports, presenter, run_bar
 from skillviz.ui.page_table import is_presented
 
 # how a table's columns are shown; what is not here is shown as it is
@@ -58,12 +58,13 @@ def chart(
     table: pd.DataFrame,
     run_id: str = "",
     help: str | None = None,
+    intervals: str = "",
 ) -> None:
     """Draws a card. `reads` says how to read the figure, `alt` what it shows to somebody who cannot see it."""
     with st.container(border=True, height="stretch"):
         st.markdown(f"## {title}", help=help)
         st.plotly_chart(presenter.figure(with_dark_marks(figure)), **_settings(name, run_id, alt))
-        below(figure, name=name, title=title, reads=reads, table=table, run_id=run_id)
+        below(figure, name=name, title=title, reads=reads, table=table, run_id=run_id, intervals=intervals)
 
 
 def show(exhibit: Exhibit, run_id: str = "") -> None:
@@ -77,6 +78,7 @@ def show(exhibit: Exhibit, run_id: str = "") -> None:
         table=exhibit.table,
         run_id=run_id,
         help=about(*exhibit.words) if exhibit.words else None,
+        intervals=exhibit.intervals,
     )
 
 
@@ -95,10 +97,19 @@ def selectable(
     )
 
 
-def below(figure: go.Figure, *, name: str, title: str, reads: str, table: pd.DataFrame, run_id: str = "") -> None:
+def below(
+    figure: go.Figure,
+    *,
+    name: str,
+    title: str,
+    reads: str,
+    table: pd.DataFrame,
+    run_id: str = "",
+    intervals: str = "",
+) -> None:
     """What stands under a figure: its table (folded), the download menu and, behind a button, how to read it.
 
-    A room sees the figure alone.
+    A room sees the figure alone. `intervals` says in a picture what the intervals are.
     """
     if is_presented():
         return
@@ -106,26 +117,29 @@ def below(figure: go.Figure, *, name: str, title: str, reads: str, table: pd.Dat
         with st.expander("Table"):
             words = table_words.worded(table)
             st.dataframe(words, hide_index=True, column_config=COLUMNS, placeholder="", alt=f"The numbers of: {title}")
-        downloads(figure, name=name, title=title, table=table, run_id=run_id)
+        downloads(figure, name=name, title=title, table=table, run_id=run_id, intervals=intervals)
         with st.popover("Help", icon=":material/help:", help="How to read this figure"):
             st.caption(f"How to read this: {formats.capital(reads)}")
 
 
-def downloads(figure: go.Figure, *, name: str, title: str, table: pd.DataFrame, run_id: str = "") -> None:
+def downloads(
+    figure: go.Figure, *, name: str, title: str, table: pd.DataFrame, run_id: str = "", intervals: str = ""
+) -> None:
     """The download menu. Files are made when asked for, not at every redraw."""
     stem = exports.file_name(run_id, name)
     with st.popover("Download", icon=":material/download:"):
         caption = f"{title} ({run_id})" if run_id else title
         exports.table_buttons(table, file=stem, key=name, caption=caption)
+        heading = exports.Heading(title, tuple(line for line in (run_bar.name_of(run_id), intervals) if line))
         st.download_button(
             "Chart (HTML, works offline)",
-            partial(exports.html, with_dark_marks(figure), title),
+            partial(exports.html, with_dark_marks(figure), heading),
             f"{stem}.html",
             "text/html",
             key=f"html.{name}",
             on_click="ignore",
         )
-        exports.buttons(_key(name), file=stem, ground=exports.ground(figure))
+        exports.buttons(_key(name), file=stem, heading=heading, theme=theme())
 
 
 def _key(name: str) -> str:

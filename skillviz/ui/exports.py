@@ -1,12 +1,17 @@
-"""What can be downloaded: a table as CSV, Markdown or LaTeX, a chart as one HTML file.
+"""What can be downloaded: a table as CSV, Markdown or LaTeX, a chart as one HTML file or as a picture, runs as a
+zip.
 
-Pictures (PNG, SVG) are made in the browser: see `ui.pictures`.
+Pictures (PNG, SVG, PDF) are made in the browser: see `pictures.js` and `svg_to_pdf.js`.
 """
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +21,10 @@ import streamlit as st
 
 from skillviz.analysis.readable_table import ReadableTable, as_stored, latex, markdown
 from skillviz.analysis.tables import csv_text
+from skillviz.plots.theme import FONT, GROUND, INK, SOFT_INK
+from skillviz.runs.library import library
+from skillviz.runs.run import Run
+from skillviz.show.bundle import bundle, stored_bytes
 from skillviz.show.table_words import worded
 
 NAME = "skillviz_pictures"
@@ -23,17 +32,27 @@ HTML = """
 <div class="pictures">
   <button type="button" value="png">Picture (PNG)</button>
   <button type="button" value="svg">Picture (SVG)</button>
+  <button type="button" value="pdf">Picture (PDF)</button>
 </div>
 <p role="status"></p>
 """
+MOST_ZIPPED = 256 << 20  # bytes of stored files: the zip is made in memory
 MODULE = Path(__file__)  # the pictures' files lie beside it
 
 _buttons = st.components.v2.component(
     NAME,
     html=HTML,
     css=MODULE.with_name("pictures.css").read_text(encoding="utf-8"),
-    js=MODULE.with_name("pictures.js").read_text(encoding="utf-8"),
+    js="".join(MODULE.with_name(name).read_text(encoding="utf-8") for name in ("svg_to_pdf.js", "pictures.js")),
 )
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What stands over a chart that is by itself: its title, and the lines under it, such as the run's name."""
+
+    title: str
+    lines: tuple[str, ...] = ()
 
 
 def csv(table: pd.DataFrame) -> bytes:
@@ -71,17 +90,50 @@ def table_buttons(
         )
 
 
-def html(figure: go.Figure, title: str) -> bytes:
+def zip_button(
+    label: str,
+    runs: Sequence[Run],
+    *,
+    file: str,
+    key: str,
+    help: str,
+    reports: Mapping[str, Callable[[], bytes]] | None = None,
+) -> None:
+    """Draws the button that saves these runs as one zip, made when it is pressed.
+
+    `reports` make a run's report as HTML, by its id. No model is opened, so that no graft is in the file.
+    """
+    size = stored_bytes(runs)
+    if size > MOST_ZIPPED:
+        help = f"{size >> 20} MB are too many: at most {MOST_ZIPPED >> 20} fit here. Use `runs export` in a terminal."
+    st.download_button(
+        label, partial(_zipped, tuple(runs), dict(reports or {})), f"{file}.zip", "application/zip", key=key,
+        on_click="ignore", icon=":material/folder_zip:", help=help, disabled=not runs or size > MOST_ZIPPED,
+    )  # fmt: skip
+
+
+def _zipped(runs: Sequence[Run], reports: Mapping[str, Callable[[], bytes]]) -> bytes:
+    made = io.BytesIO()
+    bundle(runs, library(), made, reports=reports, grafts={})
+    return made.getvalue()
+
+
+def html(figure: go.Figure, heading: Heading) -> bytes:
     """The figure as one page that needs no network (plotly.js inside: 4.8 MB), on white or near-black ground."""
     page = go.Figure(figure)
-    page.update_layout(title={"text": title}, margin={"t": 90}, paper_bgcolor=ground(figure))
+    below = "<br>".join(escape(line) for line in heading.lines)
+    page.update_layout(
+        title={"text": escape(heading.title), "subtitle": {"text": below}},
+        margin={"t": 90 + 16 * len(heading.lines)},
+        paper_bgcolor=ground(figure),
+    )
     return page.to_html(include_plotlyjs=True, full_html=True).encode("utf-8")
 
 
 def ground(figure: go.Figure) -> str:
     """Near-black where the figure's ink is light: a page of its own has no theme behind it."""
     ink = str(figure.layout.template.layout.font.color or "#000000")
-    return "#0E1117" if int(ink.lstrip("#")[:2], 16) > 127 else "#FFFFFF"
+    return GROUND["dark" if int(ink.lstrip("#")[:2], 16) > 127 else "light"]
 
 
 def file_name(*parts: str) -> str:
@@ -100,12 +152,14 @@ def plotly_config(name: str) -> dict[str, Any]:
     }
 
 
-def buttons(chart: str, *, file: str, ground: str) -> None:
-    """Draws the two buttons for the chart of this widget key; `file` is the picture's name without its ending.
+def buttons(chart: str, *, file: str, heading: Heading, theme: str) -> None:
+    """Draws the buttons for pictures of the chart of this widget key; `file` is a picture's name without its ending.
 
-    `ground` is the picture's background, a hex colour: the chart itself has none.
+    A picture has the theme's ground, and the heading over the chart: the chart itself has neither.
     """
-    _buttons(key=f"pictures.{chart}", data={"chart": class_of(chart), "file": file, "ground": ground})
+    colors = {"ground": GROUND[theme], "ink": INK[theme], "softInk": SOFT_INK[theme], "font": FONT}
+    words = {"title": heading.title, "lines": heading.lines}
+    _buttons(key=f"pictures.{chart}", data={"chart": class_of(chart), "file": file, **words, **colors})
 
 
 def class_of(key: str) -> str:

@@ -9,7 +9,7 @@ import streamlit as st
 from skillviz.core import formats
 from skillviz.show import small_world, text
 from skillviz.show.entries import LEVELS, Entry, level_labels, level_value, options, roles, run_labels, switched, usual
-from skillviz.ui import address, controls, presenter
+from skillviz.ui import address, controls, copy_link, page_table, presenter
 
 TITLES = {"pair": "Task and model", "size": "Region size", "localizer": "Localizer", "seed": "Seed"}
 HELP = {
@@ -19,13 +19,16 @@ HELP = {
     "seed": "The localizer's random seed.",
 }
 VARIANTS = "variants"
+NAME = "run-bar.name"  # in the session: the run that the bar shows, and its name
 LETTER, FRAME = 7, 60  # pixels of a letter, and of what a box has beside its text
 
 
 def run_bar(entries: Sequence[Entry], chosen: Entry) -> None:
     """Draws the bar for `chosen`; a change in it opens the run that keeps most of `chosen`."""
+    name = run_labels(entries)[chosen.id]
+    st.session_state[NAME] = (chosen.id, name)
     with st.container(key="run-bar", horizontal=True, vertical_alignment="center"):
-        with st.popover(text.plain(run_labels(entries)[chosen.id]), icon=":material/tune:", key="run-bar.open"):
+        with st.popover(text.plain(name), icon=":material/tune:", key="run-bar.open"):
             place = st.container()
             variants_switch(entries)
             with place:
@@ -38,7 +41,15 @@ def run_bar(entries: Sequence[Entry], chosen: Entry) -> None:
         if roles(entries)[chosen.id] == "variant":
             st.badge("study variant", color="gray", help="A run from a study, with settings that are not the default.")
         st.space("stretch")
+        if not page_table.is_presented():
+            copy_link.button()
         presenter.enter()
+
+
+def name_of(run_id: str) -> str:
+    """The name of a run in the bar; its id where the bar shows another one."""
+    shown, name = st.session_state.get(NAME, ("", ""))
+    return name if run_id and shown == run_id else run_id
 
 
 def offered(entries: Sequence[Entry], shown: Collection[str]) -> list[Entry]:

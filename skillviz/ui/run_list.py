@@ -12,7 +12,7 @@ from skillviz.core import formats
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.run import Run
 from skillviz.show import measures
-from skillviz.show.entries import Entry, pair_labels
+from skillviz.show.entries import DEFAULTS, Entry, pair_labels, setting_labels
 from skillviz.show.glossary import about
 from skillviz.ui import cache, page
 from skillviz.ui.run_bar import offered
@@ -24,6 +24,7 @@ COLUMNS = {
     "recovered": st.column_config.NumberColumn("gain, %", format="%.0f", help=about("recovered")),
     "ece": st.column_config.NumberColumn("ECE, %", format="%.1f", help="Of the grafted model."),
     "finished": st.column_config.TextColumn("made"),
+    "settings": st.column_config.TextColumn("settings", width="medium", help="Those that are not the default."),
     "note": st.column_config.TextColumn("note", width="medium"),
 }
 
@@ -65,6 +66,7 @@ def listing(entries: Sequence[Entry]) -> pd.DataFrame:
             "share": 100 * e.share,
             "size": e.size,
             "seed": e.seed,
+            "settings": ", ".join(setting_labels(e, [name for name, value in e.settings if value != DEFAULTS[name]])),
             "graft": None if e.grafted is None else 100 * e.grafted,
             "recovered": None if e.recovered is None else 100 * e.recovered,
             "ece": None if e.ece is None else 100 * e.ece,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 import yaml
@@ -60,6 +62,25 @@ def test_verify_finds_a_flipped_bit(store, monkeypatch, tmp_path):
     file.write_bytes(bytes(content[:-1]))  # no longer listed, but still not what run.json vouches for
     said = call("runs", "verify", "--runs-dir", store[0])
     assert said.code == 2 and "predictions.parquet" in said.out
+
+
+def test_export_writes_everything_of_runs_as_one_zip(store, pair, tmp_path):
+    out = tmp_path / "run.zip"
+    said = call("runs", "export", store[1][:-3], store[1], "-o", out, "--graft", "--json")
+    assert said.code == 0, said.err
+    assert said.json["runs"] == said.json["grafts"] == [store[1]] and said.json["bytes"] == out.stat().st_size
+    archive = ZipFile(out)
+    manifest = json.loads(archive.read("manifest.json"))
+    assert manifest["not_included"] == [] and f"reports/{store[1]}.html" in manifest["files"]
+    assert b"plotly" in archive.read(f"reports/{store[1]}.html").lower()
+    archive.extract(f"grafts/{store[1]}.safetensors", tmp_path)
+    graft = tmp_path / "grafts" / f"{store[1]}.safetensors"
+    applied = call("apply", "--base", pair[0], "--graft", graft, "--out", tmp_path / "model")
+    assert applied.code == 0, applied.err
+    again = call("runs", "export", store[1], "-o", out)
+    assert again.code == 2 and again.err == f"BadInput: {out} exists; name another file, or add --overwrite.\n"
+    plain = call("runs", "export", store[1], "-o", out, "--overwrite", "--no-report")
+    assert plain.code == 0 and not any("reports" in name or "grafts" in name for name in ZipFile(out).namelist())
 
 
 def test_delete_asks_and_then_deletes(store):

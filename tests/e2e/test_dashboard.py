@@ -26,6 +26,7 @@ IS_DARK = """wanted => {
   const ground = getComputedStyle(document.querySelector("[data-testid='stApp']")).backgroundColor;
   return ground.match(/\\d+/g)[0] < 128 === wanted; }"""
 MENU = "[data-testid='stSidebarNav'] a [data-testid='stMarkdownContainer']"
+ROW, MARK = 32, 16  # pixels of a table's row, and where its box is
 Made = tuple[Path, dict[str, str]]
 Serve, Visit = Callable[[Path], str], Callable[..., Any]
 
@@ -61,6 +62,34 @@ def pick(page: Any, label: str, option: str) -> None:
     page.get_by_role("option", name=option, exact=True).click()
     page.wait_for_timeout(300)
     settle(page)
+
+
+def choose(page: Any, run_id: str) -> None:
+    """On Runs: searches for the run and marks its row."""
+    page.get_by_label("Search").fill(run_id)
+    page.get_by_label("Search").press("Enter")
+    page.get_by_text("1 run on 1 task").or_(page.get_by_text("1 run", exact=True)).first.wait_for()
+    settle(page)
+    mark(page, 0)
+
+
+def mark(page: Any, row: int) -> None:
+    """The box of a row of the first table, which has rows enough not to scroll."""
+    before = query(page).get("chosen", "")
+    table = page.get_by_test_id("stDataFrame").first
+    table.wait_for()
+    table.click(position={"x": MARK, "y": ROW * (row + 1.5)})
+    changed(page, before)
+
+
+def changed(page: Any, before: str) -> list[str]:
+    """The chosen runs of the address, once they are others than `before`."""
+    for _ in range(240):
+        if (chosen := query(page).get("chosen", "")) != before:
+            settle(page)
+            return chosen.split(",")
+        page.wait_for_timeout(250)
+    raise AssertionError(f"the chosen runs are still {before!r}")
 
 
 # one of each way in which a page begins; the others every night
@@ -188,24 +217,12 @@ def test_a_click_on_the_map_chooses_the_cell(made: Made, address: str, visit: Vi
     expect(page, cell="1 · query")
 
 
-def test_table_and_downloads(made: Made, address: str, visit: Visit) -> None:
-    ids = made[1]
-    page = visit(f"{address}/sparsity?run={ids['stagewise0']}")
-    page.locator("[data-testid='stPopover'] button", has_text="Download").first.click()
-    with page.expect_download() as found:
-        page.get_by_role("button", name="Table (CSV)").click()
-    assert found.value.suggested_filename == f"{ids['stagewise0']}-sparsity.csv"
-    text = Path(found.value.path()).read_text()
-    assert text.startswith("localizer,settings,size,share,value") and "stagewise" in text
-    assert page.locator("[aria-label*='by region size'], [alt*='by region size']").count() > 0
-
-
 def test_the_first_choice_on_a_fresh_server_is_not_lost(made: Made, serve: Serve, visit: Visit) -> None:
     """A run that begins without dashboard.py must not leave widgets behind that the next one does not know."""
     root, ids = made
     page = visit(f"{serve(root)}/runs")
-    pick(page, "^Chosen run", ids["movement"])
-    page.get_by_role("button", name="Open run").click()
+    choose(page, ids["movement"])
+    page.get_by_role("button", name="Open", exact=True).click()
     page.locator("h1", has_text=PAGES["overview"].question).wait_for()
     expect(page, "/overview", run=ids["movement"])
 
@@ -215,18 +232,18 @@ def test_delete_asks_first(made: Made, serve: Serve, visit: Visit, tmp_path: Pat
     shutil.copytree(made[0], root)
     gone = made[1]["movement"]
     page = visit(f"{serve(root)}/runs")
-    pick(page, "^Chosen run", gone)
-    page.get_by_role("button", name="Delete run").click()
-    page.get_by_role("button", name="Keep it").click()
+    choose(page, gone)
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("button", name="Keep", exact=True).click()
     page.get_by_role("dialog").wait_for(state="hidden")
     assert (root / gone).is_dir()
-    page.get_by_role("button", name="Delete run").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
     page.get_by_role("button", name="Delete for good").click()
     page.get_by_role("dialog").wait_for(state="hidden")
     settle(page)
     assert not (root / gone).exists()
     assert len(list(root.glob("*/run.json"))) == len(made[1]) - 1
-    page.get_by_text(re.compile(r"\d+ runs? of")).first.wait_for()
+    page.get_by_text(re.compile(r"\d+ runs? on")).first.wait_for()
 
 
 def test_an_empty_store_says_what_to_do(visit: Visit, tmp_path: Path) -> None:

@@ -10,7 +10,11 @@ CHOICES = ("search", "localizers", "from", "chosen")
 
 
 def listed(test: AppTest) -> list[str]:
-    return [] if not test.dataframe else test.dataframe[0].value["run"].tolist()
+    return [run_id for table in test.dataframe for run_id in table.value["run"]]
+
+
+def chosen_box(test: AppTest):
+    return next(box for box in test.multiselect if box.label == "Chosen runs")
 
 
 def test_a_copied_link_shows_the_same_runs(ids: dict[str, str]) -> None:
@@ -19,15 +23,18 @@ def test_a_copied_link_shows_the_same_runs(ids: dict[str, str]) -> None:
     next(box for box in test.text_input if box.label == "Search").input("tiny sst2").run()
     next(box for box in test.multiselect if box.label == "Localizers").set_value(["movement", "stagewise"]).run()
     next(box for box in test.segmented_control if box.label == "From").set_value("you").run()
-    next(box for box in test.selectbox if box.label == "Chosen run").select(ids["movement"]).run()
+    chosen = [ids["movement"], ids["stagewise1"]]
+    chosen_box(test).set_value(chosen).run()
     link = {name: test.query_params[name] for name in CHOICES}
-    assert link == {"search": "tiny sst2", "localizers": "movement,stagewise", "from": "you", "chosen": ids["movement"]}
+    assert link == {
+        "search": "tiny sst2", "localizers": "movement,stagewise", "from": "you", "chosen": ",".join(chosen),
+    }  # fmt: skip
     again = opened("runs", **link)
     assert not again.exception
     assert listed(again) == listed(test) and set(listed(again)) == {
         ids[n] for n in ("movement", "stagewise0", "stagewise1")
     }
-    assert next(box for box in again.selectbox if box.label == "Chosen run").value == ids["movement"]
+    assert chosen_box(again).value == chosen
     assert {name: again.query_params[name] for name in CHOICES} == link
 
 

@@ -268,11 +268,12 @@ def test_f1_tasks_are_judged_by_f1(ids: dict[str, str]) -> None:
 
 def test_the_overview_gives_command_and_python(ids: dict[str, str]) -> None:
     test = opened("overview", run=ids["movement"])
-    command, python, report = (code.value for code in test.code)
+    command, python, export = (code.value for code in test.code)
     assert command.startswith("python -m skillviz localize") and "--method movement" in command
     assert "skillviz.localize(" in python
-    assert report == f"python -m skillviz report {ids['movement']} -o report.html"
-    assert "Whole run as one HTML report" in [button.proto.label for button in test.get("download_button")]
+    assert export == f"python -m skillviz runs export {ids['movement']} -o run.zip"
+    labels = [button.proto.label for button in test.get("download_button")]
+    assert {"Everything of this run (zip)", "Report (HTML)"} <= set(labels)
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ from skillviz.runs.record import Failure
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.ui.page_table import PAGES
+from tests.fake_run import fake_run
+from tests.ui.shared_store import SMALL
 
 
 def library() -> AppTest:
@@ -26,13 +28,25 @@ def button(test: AppTest, label: str):
 
 
 def listed(test: AppTest) -> list[str]:
-    return [] if not test.dataframe else test.dataframe[0].value["run"].tolist()
+    return [run_id for table in test.dataframe for run_id in table.value["run"]]
+
+
+def choose(test: AppTest, *run_ids: str) -> AppTest:
+    return chosen_box(test).set_value(list(run_ids)).run()
+
+
+def chosen_box(test: AppTest):
+    return next(box for box in test.multiselect if box.label == "Chosen runs")
+
+
+def localizers_box(test: AppTest):
+    return next(box for box in test.multiselect if box.label == "Localizers")
 
 
 def test_lists_all_runs_with_counts(ids: dict[str, str]) -> None:
     test = library()
     assert sorted(listed(test)) == sorted(ids.values())
-    assert "**5 runs** of 2 pairs of models" in test.markdown[0].value
+    assert "**5 runs** on 2 tasks" in test.markdown[0].value
 
 
 def test_filters_by_words_and_localizer(ids: dict[str, str]) -> None:
@@ -40,22 +54,75 @@ def test_filters_by_words_and_localizer(ids: dict[str, str]) -> None:
     test.text_input[0].input("tiny-mrpc").run()
     assert listed(test) == [ids["paraphrase"]]
     test.text_input[0].input("").run()
-    test.multiselect[0].select("movement").run()
+    localizers_box(test).select("movement").run()
     assert listed(test) == [ids["movement"]]
     test.text_input[0].input("nothing has this").run()
-    assert not listed(test) and "No run passes" in test.info[0].value
+    assert not listed(test) and any("No run matches" in part.value for part in test.markdown)
+    button(test, "Clear filters").click().run()
+    assert sorted(listed(test)) == sorted(ids.values())
 
 
 def test_shipped_runs_cannot_be_deleted(ids: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SKILLVIZ_RUNS", str(tmp_path / "mine"))
+    test = choose(library(), ids["movement"])
+    assert button(test, "Delete").disabled and "ship with skillviz" in button(test, "Delete").proto.help
+
+
+def test_each_action_says_how_many_runs_it_takes(ids: dict[str, str]) -> None:
     test = library()
-    assert button(test, "Delete run").disabled
-    assert any("cannot be deleted" in caption.value for caption in test.caption)
+    opens = {0: (), 1: ("Open",), 2: ("Compare",), 5: ("Compare",)}
+    for count, enabled in opens.items():
+        choose(test, *list(ids.values())[:count])
+        assert [b.label for b in test.button if b.label in ("Open", "Compare") and not b.disabled] == list(enabled)
+        (download,) = test.get("download_button")
+        assert download.proto.disabled == (count == 0)
+
+
+def test_marked_rows_and_the_box_are_the_same_choice(ids: dict[str, str]) -> None:
+    test = library()
+    labels = [fold.label for fold in test.expander]
+    choose(test, ids["paraphrase"], ids["random"])
+    assert [fold.label for fold in test.expander] == labels, "a fold of another label loses the keyboard's place"
+    marked = {
+        table.value["run"].iloc[row]
+        for table in test.dataframe
+        for row in test.session_state[table.key]["selection"]["rows"]
+    }
+    assert marked == {ids["paraphrase"], ids["random"]}
+
+
+def test_study_variants_are_shown_by_a_switch(own_copy: Path) -> None:
+    variant = fake_run(Store(own_copy), seed=0, finetuned="demo/tiny-sst2", sizes=("1%", "10%"), **SMALL).id
+    test = library()
+    before = listed(test)
+    test.toggle[0].set_value(True).run()
+    assert len(listed(test)) == len(before) + 1 and variant in set(listed(test)) | set(before)
+
+
+def test_several_runs_are_deleted_after_one_question(own_copy: Path) -> None:
+    gone = [run.id for run in Store(own_copy).list()[:2]]
+    test = choose(library(), *gone)
+    button(test, "Delete").click().run()
+    assert all(run_id in " ".join(part.value for part in test.markdown) for run_id in gone)
+    button(test, "Delete for good").click().run()
+    assert not any((own_copy / run_id).exists() for run_id in gone)
+    assert chosen_box(library()).value == []
+
+
+def test_a_library_without_a_finished_run_says_what_comes_next(own_copy: Path) -> None:
+    for run in Store(own_copy).list():
+        Store(own_copy).delete(run.id)
+    folder = Store(own_copy).create(RunSpec(base="a/b", finetuned="a/c", task="sst2"))
+    folder.start()
+    folder.cancel()
+    test = library()
+    assert not test.exception and any("No run is finished yet" in part.value for part in test.markdown)
 
 
 def test_a_note_is_kept_and_found(own_copy: Path) -> None:
     test = library()
-    chosen = test.selectbox[0].value
+    chosen = newest(own_copy)
+    choose(test, chosen)
     test.text_area[0].input("the one for the talk").run()
     button(test, "Save note").click().run()
     assert Store(own_copy).note(chosen) == "the one for the talk"
@@ -66,7 +133,7 @@ def test_a_note_is_kept_and_found(own_copy: Path) -> None:
 
 def test_a_note_that_cannot_be_kept_says_so_and_stays_in_its_box(own_copy: Path) -> None:
     (own_copy / ".notes").write_text("a file where the folder should be")
-    test = library()
+    test = choose(library(), newest(own_copy))
     test.text_area[0].input("the one for the talk").run()
     button(test, "Save note").click().run()
     assert not test.exception and "cannot be written" in test.error[0].value
@@ -75,8 +142,9 @@ def test_a_note_that_cannot_be_kept_says_so_and_stays_in_its_box(own_copy: Path)
 
 def test_delete_asks_first_and_removes_only_that_run(own_copy: Path) -> None:
     test = library()
-    chosen = test.selectbox[0].value
-    button(test, "Delete run").click().run()
+    chosen = newest(own_copy)
+    choose(test, chosen)
+    button(test, "Delete").click().run()
     assert (own_copy / chosen).is_dir()
     button(test, "Delete for good").click().run()
     assert not (own_copy / chosen).exists()
@@ -85,8 +153,9 @@ def test_delete_asks_first_and_removes_only_that_run(own_copy: Path) -> None:
 
 def test_a_run_that_cannot_be_deleted_is_explained(own_copy: Path) -> None:
     test = library()
-    chosen = test.selectbox[0].value
-    button(test, "Delete run").click().run()
+    chosen = newest(own_copy)
+    choose(test, chosen)
+    button(test, "Delete").click().run()
     shutil.rmtree(own_copy / chosen)
     button(test, "Delete for good").click().run()
     assert not test.exception and "nothing was deleted" in test.error[0].value
@@ -94,9 +163,10 @@ def test_a_run_that_cannot_be_deleted_is_explained(own_copy: Path) -> None:
 
 def test_keep_it_keeps_it(own_copy: Path) -> None:
     test = library()
-    chosen = test.selectbox[0].value
-    button(test, "Delete run").click().run()
-    button(test, "Keep it").click().run()
+    chosen = newest(own_copy)
+    choose(test, chosen)
+    button(test, "Delete").click().run()
+    button(test, "Keep").click().run()
     assert (own_copy / chosen).is_dir() and chosen in listed(test)
 
 
@@ -111,7 +181,11 @@ def test_unfinished_and_broken_runs_are_named_with_their_reason(own_copy: Path) 
     assert not test.exception and "2 did not finish" in test.markdown[0].value
     said = " ".join(markdown.value for markdown in test.markdown)
     assert "cancelled" in said and "not-a-run" in said and "unreadable" in said
-    assert "2 runs that cannot be opened" in test.expander[0].label
+    assert "2 runs that cannot be opened" in test.expander[-1].label
+
+
+def newest(root: Path) -> str:
+    return Store(root).list()[0].id
 
 
 def words(test: AppTest) -> str:

@@ -133,8 +133,8 @@ def test_what_the_intervals_are_over_is_said() -> None:
 
 
 def test_the_library_counts() -> None:
-    assert sentences.library(1, 1, 0) == "**1 run** of 1 pair of models."
-    assert sentences.library(70, 2, 3).endswith("of 2 pairs of models; 3 did not finish.")
+    assert sentences.library(1, 1, 0) == "**1 run** on 1 task."
+    assert sentences.library(70, 2, 3).endswith("on 2 tasks; 3 did not finish.")
 
 
 def test_a_region_chosen_in_one_step_says_so_and_names_a_loss_only_where_there_was_one() -> None:

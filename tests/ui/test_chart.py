@@ -18,6 +18,7 @@ def script() -> None:
     chart(
         figure, name="lines", title="Two lines", reads="up is more.", alt="It rises from 1 to 2.",
         table=pd.DataFrame({"share": [0.1], "value": [0.25]}), run_id="run-1",
+        intervals="95% intervals over examples",
     )  # fmt: skip
     assert theme() in ("light", "dark")
 
@@ -56,6 +57,7 @@ def test_downloads_are_table_page_and_pictures() -> None:
     labels = [button.proto.label for button in test.get("download_button")]
     assert labels == ["Table (CSV)", "Table (Markdown)", "Table (LaTeX)", "Chart (HTML, works offline)"]
     (pictures,) = test.get("bidi_component")
-    assert {"PNG", "SVG"} <= set(re.findall("[A-Z]{3}", pictures.proto.html_content))
+    assert {"PNG", "SVG", "PDF"} <= set(re.findall("[A-Z]{3}", pictures.proto.html_content))
     settings = json.loads(pictures.proto.json)
-    assert settings == {"chart": "st-key-chart-lines", "file": "run-1-lines", "ground": "#FFFFFF"}
+    assert (settings["chart"], settings["file"], settings["ground"]) == ("st-key-chart-lines", "run-1-lines", "#FFFFFF")
+    assert settings["title"] == "Two lines" and settings["lines"] == ["run-1", "95% intervals over examples"]

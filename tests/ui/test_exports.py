@@ -20,9 +20,10 @@ def test_the_table_reads_back_at_full_precision() -> None:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_page_holds_plotly_and_the_themes_ground(theme: str) -> None:
     figure = go.Figure(go.Scatter(y=[1, 2])).update_layout(template=template(theme))
-    page = exports.html(figure, "How small?").decode()
+    page = exports.html(figure, exports.Heading("How small?", ("cr < mr", "95% intervals over examples"))).decode()
     assert len(page) > 1_000_000 and "cdn.plot.ly" not in page.split("</script>")[0]
     assert GROUND[theme] in page and "How small?" in page
+    assert "cr &lt; mr" in page and "95% intervals over examples" in page, "names are words, not markup"
     assert figure.layout.title.text is None, "the figure on the page is left as it is"
 
 

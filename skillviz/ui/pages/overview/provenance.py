@@ -26,18 +26,7 @@ def details(run: Run, report: Callable[[], bytes]) -> None:
         notes(run.record)
     with right.expander("Reproduce and export", icon=":material/replay:"):
         reproduce(run)
-        files(run)
-        st.download_button(
-            "Whole run as one HTML report",
-            report,
-            exports.file_name(run.id, "report.html"),
-            "text/html",
-            key="file.report",
-            on_click="ignore",
-            icon=":material/article:",
-            help="Every figure, table and explanation in one file of about 5 MB that needs no network.",
-        )
-        st.code(f"python -m skillviz report {run.id} -o report.html", language="bash", wrap_lines=True)
+        export(run, report)
     with st.expander("Provenance", icon=":material/source:"):
         st.table(text.plain_cells(sources(run.record)), border="horizontal", hide_header=True, hide_index=True)
 
@@ -74,11 +63,26 @@ def reproduce(run: Run) -> None:
     python.code(run.spec.python(), language="python", wrap_lines=True)
 
 
-def files(run: Run) -> None:
-    """The run's own files to take away: the region and the order in which its entries were ranked."""
-    titles = {REGION: "Region (safetensors)", RANKING: "Ranking (safetensors)"}
+def export(run: Run, report: Callable[[], bytes]) -> None:
+    """Everything of the run as one zip, then its report, its region and its ranking alone."""
     with st.container(horizontal=True):
-        for name, title in titles.items():
+        exports.zip_button(
+            "Everything of this run (zip)", [run], file=exports.file_name(run.id), key="file.zip",
+            reports={run.id: report},
+            help="Stored files, tables as CSV, the report and a manifest with the SHA-256 of every file. "
+            "The graft needs the models: the zip names the command.",
+        )  # fmt: skip
+        st.download_button(
+            "Report (HTML)",
+            report,
+            exports.file_name(run.id, "report.html"),
+            "text/html",
+            key="file.report",
+            on_click="ignore",
+            icon=":material/article:",
+            help="Every figure, table and explanation in one file of about 5 MB that works offline.",
+        )
+        for name, title in {REGION: "Region (safetensors)", RANKING: "Ranking (safetensors)"}.items():
             if name in run.files:
                 st.download_button(
                     title,
@@ -89,3 +93,4 @@ def files(run: Run) -> None:
                     on_click="ignore",
                     icon=":material/download:",
                 )
+    st.code(f"python -m skillviz runs export {run.id} -o run.zip", language="bash", wrap_lines=True)

@@ -1,27 +1,35 @@
-"""The library of runs: filters, the table, and what can be done with the chosen run."""
+"""The library of runs: filters, the runs by task, and what can be done with those that are chosen."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 import streamlit as st
 
 from skillviz.core import formats
+from skillviz.core.metrics import metric_row
 from skillviz.errors import StoreError
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.folder import OPEN
 from skillviz.runs.store import Unfinished, Unreadable
 from skillviz.show import text
-from skillviz.show.entries import Entry
-from skillviz.ui import address, cache, controls, form, job_words, jobs_view, page_table, run_list
+from skillviz.show.entries import Entry, first_choice, hero, pair_labels, run_labels
+from skillviz.ui import address, cache, controls, exports, form, job_words, jobs_view, page, page_table, run_list
+from skillviz.ui.pages.compare.comparison import FEWEST, MOST
+from skillviz.ui.run_bar import offered
 
-CHOSEN, TABLE, PROBLEM = "chosen", "library.table", "library.problem"
+CHOSEN = "chosen"  # in the address
+KEY, TABLE, PROBLEM = "library.chosen", "library.table", "library.problem"
+LINKED = 6  # chosen runs that still go into the address
+FEW_ROWS = 30  # up to which all groups are open
 
 
 def counts(entries: Sequence[Entry]) -> tuple[int, int, int]:
-    """Runs, pairs, and runs that did not finish; those under way are not among them."""
+    """Runs, tasks, and runs that did not finish; those under way are not among them."""
     ended, unreadable = _ended()
-    return len(entries), len({entry.pair for entry in entries}), len(ended) + len(unreadable)
+    return len(entries), len({entry.task for entry in entries}), len(ended) + len(unreadable)
 
 
 def _ended() -> tuple[list[Unfinished], Sequence[Unreadable]]:
@@ -32,10 +40,10 @@ def _ended() -> tuple[list[Unfinished], Sequence[Unreadable]]:
 
 def filters(entries: Sequence[Entry]) -> list[Entry]:
     """Draws the filters and returns the runs that pass; what is filtered stands in the address."""
-    places = st.columns([4, 4, 3], vertical_alignment="bottom")
-    with places[0]:
+    search, localizers, origin = st.columns([4, 4, 3], vertical_alignment="bottom")
+    with search:
         typed = form.words("search", "Search", "", placeholder="part of a name, a task, a note")
-    with places[1]:
+    with localizers:
         names = sorted({entry.localizer for entry in entries})
         chosen = form.any_of(
             "localizers",
@@ -46,71 +54,183 @@ def filters(entries: Sequence[Entry]) -> list[Entry]:
             placeholder="all",
             takes_typed=False,
         )
-    with places[2]:
+    with origin:
         where = controls.segments("from", "From", ("all", "you", "skillviz"), "all")
-    return [e for e in entries if _passes(e, typed, chosen, where)]
+    _fill(entries)
+    return [entry for entry in offered(entries, st.session_state[KEY]) if _passes(entry, typed, chosen, where)]
 
 
 def _passes(entry: Entry, typed: str, localizers: Sequence[str], where: str) -> bool:
-    texts = (entry.id, entry.base, entry.finetuned, entry.task, entry.localizer, cache.note(entry.id))
+    words = typed.lower().split()
+    texts = (entry.id, entry.base, entry.finetuned, entry.task, entry.localizer, cache.note(entry.id) if words else "")
     haystack = " ".join(texts).lower()
     return (
-        all(word in haystack for word in typed.lower().split())
+        all(word in haystack for word in words)
         and (not localizers or entry.localizer in localizers)
         and (where == "all" or entry.is_of_user == (where == "you"))
     )
 
 
-def table(entries: Sequence[Entry]) -> None:
-    """The runs; choosing a row chooses the run for the actions below."""
+def _fill(entries: Sequence[Entry]) -> None:
+    """Sets the chosen runs from the address where it knows better, and leaves out those that are gone."""
+    if KEY not in st.session_state or address.is_asked(CHOSEN):
+        st.session_state[KEY] = [name for name in (address.current(CHOSEN) or "").split(",") if name]
+    known = {entry.id for entry in entries}
+    st.session_state[KEY] = [run_id for run_id in st.session_state[KEY] if run_id in known]
+
+
+def actions(entries: Sequence[Entry], shown: Sequence[Entry]) -> None:
+    """The chosen runs, of all `entries`, in a box that offers those `shown`; and what can be done with them."""
+    labels = run_labels(entries)
+    ids = list(dict.fromkeys([*st.session_state[KEY], *(entry.id for entry in shown)]))
+    with st.container(border=True):
+        chosen_ids = st.multiselect(
+            "Chosen runs", ids, key=KEY, format_func=lambda run_id: labels.get(run_id, run_id),
+            placeholder="Mark rows below, or type a name here", wrap=False,
+        )  # fmt: skip
+        _keep(chosen_ids)
+        by_id = {entry.id: entry for entry in entries}
+        chosen = [by_id[run_id] for run_id in chosen_ids]
+        with st.container(horizontal=True):
+            _open_button(chosen_ids)
+            _compare_button(chosen_ids)
+            with page.explained():
+                runs = cache.runs(chosen_ids)
+            exports.zip_button(
+                "Download (zip)", runs, file=_zip_name(chosen_ids), key="library.zip",
+                help="Stored files and tables as CSV of the chosen runs. Overview exports a run with its report.",
+            )  # fmt: skip
+            is_own = bool(chosen) and all(entry.is_of_user for entry in chosen)
+            no_deletion = None if is_own else "Choose runs of your own. Those that ship with skillviz stay."
+            if st.button("Delete", icon=":material/delete:", disabled=not is_own, help=no_deletion):
+                confirm_delete(chosen_ids)
+            st.button("Clear", type="tertiary", disabled=not chosen, on_click=_choose, args=([],))
+        if len(chosen) == 1 and is_own:
+            _note(chosen[0])
+
+
+def _zip_name(ids: Sequence[str]) -> str:
+    return exports.file_name(ids[0]) if len(ids) == 1 else f"skillviz-{len(ids)}-runs"
+
+
+def _keep(ids: Sequence[str]) -> None:
+    if len(ids) > LINKED:
+        address.remember(CHOSEN, ",".join(ids))
+    else:
+        address.keep(CHOSEN, ",".join(ids), is_default=not ids)
+
+
+def _choose(ids: list[str]) -> None:
+    st.session_state[KEY] = ids
+
+
+def _open_button(ids: Sequence[str]) -> None:
+    is_one = len(ids) == 1
+    help = None if is_one else "Choose one run."
+    if st.button("Open", type="primary", icon=":material/open_in_full:", disabled=not is_one, help=help):
+        address.keep(address.RUN, ids[0])
+        st.switch_page(page_table.PAGES["overview"].link(), query_params={address.RUN: ids[0]})
+
+
+def _compare_button(ids: Sequence[str]) -> None:
+    can = FEWEST <= len(ids) <= MOST
+    help = None if can else f"Choose {FEWEST} to {MOST} runs."
+    if st.button("Compare", icon=":material/compare_arrows:", disabled=not can, help=help):
+        st.switch_page(page_table.PAGES["compare"].link(), query_params={"runs": ",".join(ids)})
+
+
+def groups(entries: Sequence[Entry], shown: Sequence[Entry]) -> None:
+    """The runs `shown` of all `entries`, a fold for each task; a folded one costs nothing."""
     if not entries:
-        st.info("No run passes these filters.")
+        _nothing("No run is finished yet", "The first one appears here. *Jobs* shows how far it is.")
+        st.page_link(page_table.PAGES["launch"].link(), label="Start a localization", icon=":material/play_arrow:")
         return
-    frame = run_list.listing(entries)
+    if not shown:
+        _nothing("No run matches", "Every run is hidden by the filters above.")
+        st.button("Clear filters", icon=":material/filter_alt_off:", on_click=_clear_filters)
+        return
+    by_task: dict[str, list[Entry]] = defaultdict(list)
+    for entry in shown:
+        by_task[entry.task].append(entry)
+    first, chosen = _first_task(entries), set(st.session_state[KEY])
+    opens_all = len(shown) <= FEW_ROWS
+    order = sorted(by_task, key=lambda task: (task != first, task))
+    for number, task in enumerate(order):
+        key = f"library.task.{task}.{'all' if opens_all else 'one'}"
+        fold = st.expander(_group_label(by_task[task]), expanded=opens_all or number == 0, key=key, on_change="rerun")
+        if fold.open:
+            with fold:
+                _table(by_task[task], chosen, pair_labels(entries))
+
+
+def _first_task(entries: Sequence[Entry]) -> str:
+    """The task whose runs are open: that of the run in hand, else of the one that the dashboard opens on."""
+    last = next((entry for entry in entries if entry.id == address.last_used(address.RUN)), None)
+    return (last or hero(entries) or first_choice(entries)).task
+
+
+def _nothing(heading: str, words: str) -> None:
+    with st.container(border=True, horizontal_alignment="center"):
+        st.markdown(f"### :material/inventory_2: {heading}", width="content")
+        st.caption(words, width="content")
+
+
+def _clear_filters() -> None:
+    form.assign("search", "")
+    for name in ("search", "localizers", "from"):
+        address.forget(name)
+    st.session_state["form.search"], st.session_state["form.localizers"] = "", []
+    controls.assign("from", "all")
+
+
+def _group_label(entries: Sequence[Entry]) -> str:
+    """`cr`, how many runs, and the best graft. The same whatever is chosen: a fold of another label is drawn anew, and
+    who marks rows by keyboard would lose the place."""
+    parts = [formats.counted(len(entries), "run")]
+    scored = [entry for entry in entries if entry.grafted is not None]
+    if scored:
+        best = max(entry.grafted or 0.0 for entry in scored)
+        parts.append(f"graft {metric_row(scored[0].metric).title} up to {formats.percent(best)}")
+    return f"**{text.plain(entries[0].task)}** · {' · '.join(parts)}"
+
+
+def _table(entries: Sequence[Entry], chosen: set[str], labels: dict[tuple[str, ...], str]) -> None:
+    """The runs of one task; its marked rows are the chosen ones."""
+    ordered = sorted(entries, key=lambda e: (labels[e.pair], e.localizer, e.share, e.seed, e.id))
+    frame = run_list.listing(ordered).drop(columns="size")
+    frame["models and task"] = [labels[entry.pair].removeprefix(f"{entry.task} · ") for entry in ordered]
+    frame = frame.rename(columns={"models and task": "model"})
+    alike = [name for name in ("model", "from") if frame[name].nunique() == 1]
+    empty = [name for name in ("settings", "note") if not frame[name].any()]
+    ids, key = frame["run"].tolist(), f"{TABLE}.{entries[0].task}"
+    rows = [row for row, run_id in enumerate(ids) if run_id in chosen]
+    if _marked(key) != rows:
+        st.session_state[key] = {"selection": {"rows": rows, "columns": [], "cells": []}}
     st.dataframe(
-        frame,
-        key=TABLE,
+        frame.drop(columns=[*alike, *empty]),
+        key=key,
         hide_index=True,
         column_config=run_list.COLUMNS,
-        selection_mode="single-row",
-        on_select=lambda: _row_chosen(frame["run"].tolist()),
-        height=min(38 + 35 * len(frame), 560),
-        alt="All runs, one a row",
+        selection_mode="multi-row",
+        on_select=lambda: _marked_anew(key, ids),
+        alt=f"Runs on {entries[0].task}, one per row",
     )
 
 
-def _row_chosen(ids: list[str]) -> None:
-    rows = st.session_state[TABLE]["selection"]["rows"]
-    if rows and rows[0] < len(ids):
-        controls.assign(CHOSEN, ids[rows[0]])
+def _marked(key: str) -> list[int]:
+    state: Any = st.session_state.get(key)
+    return sorted(state["selection"]["rows"]) if state else []
 
 
-def actions(entries: Sequence[Entry]) -> None:
-    """Open, note and delete for one run, chosen by row above or in the box."""
-    if not entries:
-        return
-    ids = [entry.id for entry in entries]
-    last = address.last_used(address.RUN)
-    with st.container(border=True):
-        left, right = st.columns([3, 2], vertical_alignment="bottom")
-        with left:
-            default = last if last in ids else ids[0]
-            run_id = controls.select(CHOSEN, "Chosen run", ids, default, help="Or mark its row in the table.")
-        entry = entries[ids.index(run_id)]
-        with right.container(horizontal=True):
-            if st.button("Open run", type="primary", icon=":material/open_in_full:"):
-                address.keep(address.RUN, run_id)
-                st.switch_page(page_table.PAGES["overview"].link(), query_params={address.RUN: run_id})
-            if st.button("Delete run", icon=":material/delete:", disabled=not entry.is_of_user):
-                confirm_delete(run_id)
-        if not entry.is_of_user:
-            st.caption("This run ships with skillviz, so it cannot be deleted here; only runs of your own folder can.")
-        _note(entry)
+def _marked_anew(key: str, ids: Sequence[str]) -> None:
+    """Takes the marked rows of one table into the chosen runs; those of other tables stay."""
+    marked = [ids[row] for row in _marked(key) if row < len(ids)]
+    before = st.session_state[KEY]
+    kept = [run_id for run_id in before if run_id not in ids or run_id in marked]
+    _choose([*kept, *(run_id for run_id in marked if run_id not in before)])
 
 
 def _note(entry: Entry) -> None:
-    if not entry.is_of_user:
-        return
     key = f"library.note.{entry.id}"
     st.session_state.setdefault(key, cache.note(entry.id))
     st.text_area("Note", key=key, placeholder="What is worth remembering about this run?", height=80)
@@ -123,26 +243,26 @@ def _note(entry: Entry) -> None:
             st.rerun()
 
 
-@st.dialog("Delete this run?")
-def confirm_delete(run_id: str) -> None:
-    """Asks before a run is deleted; there is no way back."""
-    st.markdown(
-        f"Run `{run_id}` and all its files will be removed from `{cache.user_store().root}`. This cannot be undone."
-    )
+@st.dialog("Delete for good?")
+def confirm_delete(run_ids: Sequence[str]) -> None:
+    """Asks before runs are deleted; there is no way back."""
+    names = "\n".join(f"- `{run_id}`" for run_id in run_ids)
+    st.markdown(f"This removes all files from `{cache.user_store().root}` and cannot be undone:\n\n{names}")
     with st.container(horizontal=True):
-        gone = st.button("Delete for good", type="primary", on_click=_delete, args=(run_id,))
-        if st.button("Keep it") or gone:
+        gone = st.button("Delete for good", type="primary", on_click=_delete, args=(tuple(run_ids),))
+        if st.button("Keep") or gone:
             st.rerun()
 
 
-def _delete(run_id: str) -> None:
-    try:
-        cache.user_store().delete(run_id)
-    except StoreError as error:
-        st.session_state[PROBLEM] = str(error.args[0])
-        return
-    if address.last_used(address.RUN) == run_id:
-        address.forget(address.RUN)
+def _delete(run_ids: Sequence[str]) -> None:
+    for run_id in run_ids:
+        try:
+            cache.user_store().delete(run_id)
+        except StoreError as error:
+            st.session_state[PROBLEM] = str(error.args[0])
+            return
+        if address.last_used(address.RUN) == run_id:
+            address.forget(address.RUN)
 
 
 def problem() -> None:
@@ -170,7 +290,7 @@ def unfinished() -> None:
                 if status != "unreadable":
                     jobs_view.resume_button(path.name)
                 if st.button("Delete", key=f"library.delete.{path.name}"):
-                    confirm_delete(path.name)
+                    confirm_delete([path.name])
 
 
 def _why(entry: Unfinished) -> str:

@@ -1,0 +1,23 @@
+// Copies the address of the present view. Where the browser keeps its clipboard to itself, the address is marked in a
+// box, to be copied by hand.
+
+const SHORT = 2500; // milliseconds
+
+export default function ({ parentElement }) {
+  const [button, status] = [parentElement.querySelector("button"), parentElement.querySelector("[role=status]")];
+  button.onclick = async () => {
+    const box = parentElement.querySelector("input");
+    box.value = window.location.href;
+    try {
+      await navigator.clipboard.writeText(box.value);
+      status.textContent = "Copied";
+    } catch {
+      box.hidden = false;
+      box.select();
+      status.textContent = "Press Ctrl+C";
+    }
+    setTimeout(() => {
+      status.textContent = "";
+    }, SHORT);
+  };
+}

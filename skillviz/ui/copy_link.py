@@ -1,0 +1,34 @@
+"""Copy link: a button that puts the address of the present view into the clipboard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import streamlit as st
+
+NAME = "skillviz_copy_link"
+HTML = """
+<div class="copy-link">
+  <button type="button" title="Copy the address of this view" aria-label="Copy link">
+    <svg viewBox="0 0 24 24" aria-hidden="true">
+      <path d="M10 8 H7 a4 4 0 0 0 0 8 H10 M14 8 H17 a4 4 0 0 1 0 8 H14 M8.5 12 H15.5"/>
+    </svg>
+    <span class="words">Copy link</span>
+  </button>
+  <p role="status"></p>
+  <input hidden readonly aria-label="Address of this view">
+</div>
+"""
+HEIGHT = 36
+
+_mount = st.components.v2.component(
+    NAME,
+    html=HTML,
+    css=Path(__file__).with_suffix(".css").read_text(encoding="utf-8"),
+    js=Path(__file__).with_suffix(".js").read_text(encoding="utf-8"),
+)
+
+
+def button() -> None:
+    """Draws the button."""
+    _mount(key=NAME, width="content", height=HEIGHT)

@@ -1,0 +1,189 @@
+"""Every download is clicked and opened: tables, pictures, pages and zips hold what the page shows."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+from zipfile import ZipFile
+
+import pandas as pd
+import pytest
+from PIL import Image
+
+from skillviz.runs.store import Store
+from tests.e2e.conftest import settle
+from tests.e2e.test_dashboard import changed, expect, mark, query
+
+pytestmark = pytest.mark.e2e
+
+Made = tuple[Path, dict[str, str]]
+Serve, Visit = Callable[[Path], str], Callable[..., Any]
+GROUND = {"light": (255, 255, 255), "dark": (0x0E, 0x11, 0x17)}
+PAGES = {"light": ("region", "sparsity", "calibration", "compare"), "dark": ("calibration",)}
+"""Pages with each kind of mark: lines with intervals, bars, hatching, a map with its scale of colours."""
+
+
+def saved(page: Any, name: str) -> tuple[str, bytes]:
+    """The file that the button of this name saves: its name and what is in it."""
+    with page.expect_download() as found:
+        page.get_by_role("button", name=name).click()
+    return found.value.suggested_filename, Path(found.value.path()).read_bytes()
+
+
+def heading_of(content: bytes, title: str) -> list[str]:
+    """The texts of an SVG, the chart's title and the lines under it first."""
+    root = ElementTree.fromstring(content)
+    assert root.tag.endswith("svg") and root.find("{*}title").text.startswith(title)
+    return ["".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def texts_of_pdf(content: bytes) -> str:
+    """All texts in Windows-1252 of a PDF of one page, as the page's streams have them."""
+    assert content.startswith(b"%PDF-") and content.rstrip().endswith(b"%%EOF")
+    assert content.count(b"/Type /Page ") == 1 and b"/Count 1" in content
+    offset = int(re.search(rb"startxref\s+(\d+)", content)[1])
+    assert content[offset:].startswith(b"xref")
+    places = [int(place) for place in re.findall(rb"(\d{10}) 00000 n", content[offset:])]
+    for number, place in enumerate(places, 1):
+        assert content[place:].startswith(b"%d 0 obj" % number)
+    streams = [zlib.decompress(data) for data in re.findall(rb"stream\n(.*?)\nendstream", content, re.DOTALL)]
+    shown = b" ".join(streams)
+    return " ".join(bytes.fromhex(text.decode()).decode("cp1252") for text in re.findall(rb"<([0-9a-f]+)> Tj", shown))
+
+
+def check_picture(content: bytes, chart: dict[str, float], theme: str) -> None:
+    """A PNG twice as wide as the chart and higher, on the theme's ground, with something on it."""
+    picture = Image.open(io.BytesIO(content)).convert("RGB")
+    assert picture.width == pytest.approx(2 * chart["width"], abs=2) and picture.height > 2 * chart["height"]
+    assert picture.getpixel((1, 1)) == GROUND[theme]
+    colors = picture.getcolors(1 << 24) or []
+    assert len(colors) > 20 and max(count for count, _ in colors) < 0.99 * picture.width * picture.height
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_download_of_a_chart_is_what_it_says(theme: str, made: Made, address: str, visit: Visit) -> None:
+    ids = made[1]
+    query = f"run={ids['stagewise0']}&runs={ids['stagewise0']},{ids['random']}"
+    for name in PAGES[theme]:
+        page = visit(f"{address}/{name}?{query}", color_scheme=theme)
+        page.locator(".js-plotly-plot .main-svg").first.wait_for()
+        card = page.locator(
+            "[data-testid='stVerticalBlock']:has(.js-plotly-plot):has(button:has-text('Download'))"
+        ).last
+        chart = card.locator(".js-plotly-plot").first.bounding_box()
+        rows = table_rows(card)
+        card.locator("[data-testid='stPopover'] button", has_text="Download").click()
+        file, content = saved(page, "Table (CSV)")
+        table = pd.read_csv(io.BytesIO(content))
+        assert file.endswith(".csv") and len(table) == rows > 0, name
+        markdown = saved(page, "Table (Markdown)")[1].decode().splitlines()
+        latex = saved(page, "Table (LaTeX)")[1].decode()
+        head = next(line for line in markdown if line.startswith("|"))
+        assert head.count("|") > 2 and r"\toprule" in latex and r"\caption" in latex, name
+        page_of_chart = saved(page, "Chart (HTML")[1].decode()
+        assert "Plotly.newPlot" in page_of_chart and not re.search(r'src="https?:', page_of_chart)
+        file, png = saved(page, "Picture (PNG)")
+        assert file.endswith(".png")
+        check_picture(png, chart, theme)
+        title = json.loads(re.search(r'"title":\{"text":("(?:[^"\\]|\\.)*")', page_of_chart.rsplit("newPlot", 1)[1])[1])
+        texts = heading_of(saved(page, "Picture (SVG)")[1], title.split(" ")[0])
+        pdf = texts_of_pdf(saved(page, "Picture (PDF)")[1])
+        assert title.split(" ")[0] in texts[0] and title.split(" ")[0] in pdf, name
+        if name != "compare":
+            assert any("seed 0" in text for text in texts[1:4]) and "seed 0" in pdf, "the run's short name"
+        if name in ("sparsity", "compare"):
+            assert any("95% intervals over" in text for text in texts[1:5]) and "95% intervals over" in pdf, name
+        page.get_by_text("is saved, as large as the chart is now").wait_for()
+        page.context.close()
+
+
+def table_rows(card: Any) -> int:
+    """How many rows the folded table under the chart has, as a screen reader is told."""
+    card.get_by_text("Table", exact=True).first.click()
+    grid = card.get_by_role("grid").first
+    grid.wait_for(state="attached")
+    return int(grid.get_attribute("aria-rowcount")) - 1
+
+
+def check_zip(content: bytes, root: Path, ids: list[str], tmp_path: Path) -> ZipFile:
+    """A zip whose manifest is right, with these runs, which verify once unzipped."""
+    archive = ZipFile(io.BytesIO(content))
+    manifest = json.loads(archive.read("manifest.json"))
+    assert sorted(manifest["runs"]) == sorted(ids)
+    assert set(manifest["files"]) == set(archive.namelist()) - {"manifest.json"}
+    for name, note in manifest["files"].items():
+        assert hashlib.sha256(archive.read(name)).hexdigest() == note["sha256"], name
+    archive.extractall(tmp_path)
+    copy = Store(tmp_path / "runs")
+    assert sorted(run.id for run in copy.list()) == sorted(ids) and not any(copy.verify(name) for name in ids)
+    assert all(copy.open(name).record == Store(root).open(name).record for name in ids)
+    return archive
+
+
+def test_everything_of_a_run_is_one_zip(made: Made, address: str, visit: Visit, tmp_path: Path) -> None:
+    root, ids = made
+    page = visit(f"{address}/overview?run={ids['stagewise0']}")
+    page.get_by_text("Reproduce and export").click()
+    file, content = saved(page, "Everything of this run (zip)")
+    assert file == f"{ids['stagewise0']}.zip"
+    archive = check_zip(content, root, [ids["stagewise0"]], tmp_path)
+    report = archive.read(f"reports/{ids['stagewise0']}.html")
+    assert b"Content-Security-Policy" in report and b"plotly" in report.lower()
+    assert len(saved(page, "Report (HTML)")[1]) == pytest.approx(len(report), rel=0.01)
+    stored = {
+        name: (root / ids["stagewise0"] / name).read_bytes() for name in Store(root).open(ids["stagewise0"]).files
+    }
+    assert saved(page, "Region (safetensors)")[1] == stored["region.safetensors"]
+    assert saved(page, "Ranking (safetensors)")[1] == stored["ranking.safetensors"]
+
+
+def test_two_runs_are_marked_compared_and_saved(made: Made, serve: Serve, visit: Visit, tmp_path: Path) -> None:
+    root, ids = made
+    page = visit(f"{serve(root)}/runs?search=tiny-sst2&from=you")
+    mark(page, 0)
+    before = query(page)["chosen"]
+    page.get_by_role("combobox", name="Chosen runs").focus()  # the second by keyboard
+    page.keyboard.type("random")
+    page.get_by_role("option", name="random").first.wait_for()
+    page.keyboard.press("Enter")
+    assert changed(page, before) == [before, ids["random"]]
+    page.keyboard.press("Escape")  # an open list hides all else from a screen reader
+    file, content = saved(page, "Download (zip)")
+    assert file == "skillviz-2-runs.zip"
+    chosen = json.loads(ZipFile(io.BytesIO(content)).read("manifest.json"))["runs"]
+    assert chosen == [before, ids["random"]]
+    check_zip(content, root, chosen, tmp_path)
+    page.get_by_role("button", name="Compare", exact=True).click()
+    page.locator("h1", has_text="Compare runs").wait_for()
+    settle(page)
+    expect(page, "/compare", runs=",".join(chosen))
+    page.locator(".js-plotly-plot .main-svg").first.wait_for()
+
+
+def test_a_link_is_copied_and_shows_the_same_view(made: Made, address: str, visit: Visit) -> None:
+    ids = made[1]
+    page = visit(
+        f"{address}/calibration?run={ids['random']}&kind=mass", permissions=["clipboard-read", "clipboard-write"]
+    )
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_text("Copied", exact=True).wait_for()
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert link == page.url and "kind=mass" in link
+    other = visit(link)
+    expect(other, "/calibration", run=ids["random"], kind="mass")
+
+
+def test_where_the_clipboard_is_closed_the_address_is_shown(made: Made, address: str, visit: Visit) -> None:
+    page = visit(f"{address}/region?run={made[1]['random']}")
+    page.evaluate("navigator.clipboard.writeText = () => Promise.reject(new Error('closed'))")
+    page.get_by_role("button", name="Copy link").click()
+    box = page.get_by_label("Address of this view")
+    box.wait_for()
+    assert box.input_value() == page.url
