@@ -133,7 +133,7 @@ def _cheapest(counts: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]) 
 
 
 def _sparse(base: Tensor, goal: Tensor, indices: Any, rank: int) -> tuple[Tensor, Tensor, float]:
-    """Positions [2, n] and differences [n] with n = rank * (rows + columns), and the largest error of base + difference.
+    """Positions [2, n] and differences [n], n = rank * (rows + columns), and the largest error of base + difference.
 
     Places that the region leaves over are filled with entries that do not change.
     """
