@@ -11,6 +11,7 @@ from skillviz.atomic import whole_folder, working_folder, write_file
 from skillviz.core.graft import Graft
 from skillviz.models.applied import opened_base
 from skillviz.models.fetch import GRAFT_FILE
+from skillviz.models.frozen_tensors import FLOAT16
 from skillviz.models.mergekit import write_mergekit
 from skillviz.models.peft_adapter import write_adapter
 from skillviz.models.publish import publish, published_license
@@ -99,7 +100,8 @@ def _write(draft: Path, run: Run, graft: Graft, asked: Asked, hub: Hub, done: Ex
         opened = opened_base(expanded(asked.base or run.spec.base, "base"), graft)
         if asked.form == "peft":
             adapter = write_adapter(draft, opened.model, graft, about.base or str(opened.info.id))
-            more = {"adapter": adapter, "rounded": opened.info.rounded}
+            # a copy that is stored as float16 here may be float32 on the hub
+            more = {"adapter": adapter, "rounded": opened.info.dtype == FLOAT16}
         else:
             write_mergekit(draft, opened, graft)
             reason = REFUSED_BY_MERGEKIT.get((opened.info.model_type, str(graft.header.get("readout"))))

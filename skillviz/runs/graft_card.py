@@ -55,7 +55,7 @@ def card(
 ) -> str:
     """The card of a graft file, or with `adapter` of a peft adapter; `name` is its repository or folder.
 
-    `rounded` where the base is read as float16.
+    `rounded` where the graft was made for the base in float16, so that other copies of it are to be rounded.
     """
     base = about.base or str((graft.header.get("base") or {}).get("id") or "the base")
     split, scores = _scored(run)

@@ -15,7 +15,10 @@ from huggingface_hub import ModelCard
 from safetensors.torch import load_file
 
 from skillviz.core.graft import Graft
+from skillviz.models.applied import applied
 from skillviz.models.fetch import GRAFT_FILE
+from skillviz.runs.graft_of_run import graft_of_run
+from skillviz.runs.library import open_run
 from tests.cli.calls import PROJECT, call
 from tests.hub import TOKEN, Hub, hub_of
 
@@ -96,14 +99,26 @@ def _check_card(text: str, graft: Graft, run: dict[str, Any]) -> None:
     assert "class-" in text and f"{graft.region.size:,} of {graft.region.d:,}" in text
 
 
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")
 def test_an_adapter_is_published_and_opened_by_peft(hub, pair, run_id, tmp_path: Path) -> None:
     done = asked(hub, tmp_path / "home", ["export", *run_id, "--format", "peft", "--push-to-hub", "someone/adapter"])
     assert done.stdout.count("ended 0") == 1, done.stdout + done.stderr
     (commit,) = hub.commits
     assert sorted(commit.files) == ["README.md", "adapter_config.json", "adapter_model.safetensors"]
     card = commit.files["README.md"].decode()
-    assert 'PeftModel.from_pretrained(base, "someone/adapter")' in card
     assert "Add --base-model" in done.stderr and ModelCard(card).data.base_model is None
+    # what the card tells a stranger to type, with the two names where they are on this machine
+    base, runs = pair[0], run_id[2]
+    lines = card.split("```python\n")[1].split("```")[0]
+    assert '"someone/adapter"' in lines and f'"{base.name}"' in lines
+    lines = lines.replace('"someone/adapter"', repr(str(tmp_path / "uploads" / "someone/adapter")))
+    names: dict[str, Any] = {}
+    exec(lines.replace(f'"{base.name}"', repr(str(base))), names)
+    graft, _ = graft_of_run(open_run(str(run_id[0]), runs))
+    ids = torch.randint(5, 20, (4, 9), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        expected = applied(base, graft).model(input_ids=ids).logits
+        assert torch.equal(names["model"](input_ids=ids).logits, expected)
 
 
 def test_nothing_is_sent_without_the_option_or_in_a_dry_run(hub, run_id, tmp_path: Path) -> None:

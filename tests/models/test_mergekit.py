@@ -36,11 +36,11 @@ def test_the_recipe_gives_the_grafted_model(tmp_path, family, readout):
     # base + (graft - base) rounds twice
     for name, tensor in after.items():
         torch.testing.assert_close(result[name], tensor, rtol=2.0**-22, atol=2.0**-24, msg=name)
-    changed = {name: int((before[name] != after[name]).sum()) for name in after}
-    assert {n: c for n, c in changed.items() if c} == {
-        n: int((before[n].flatten()[torch.from_numpy(i)] != after[n].flatten()[torch.from_numpy(i)]).sum())
-        for n, i in graft.region.indices.items()
-    }
+    places = {name: torch.from_numpy(indices.copy()) for name, indices in graft.region.indices.items()}
+    for name, tensor in after.items():
+        moved = (tensor != before[name]).flatten().nonzero()[:, 0]
+        assert set(moved.tolist()) <= set(places.get(name, torch.empty(0)).tolist()), name
+    assert sum(int((after[name] != before[name]).sum()) for name in places) > 50
     whole = applied(base, graft).model.state_dict()
     assert all(torch.equal(whole[name], tensor) for name, tensor in after.items())
     # the task vector counts: without it the recipe gives the base

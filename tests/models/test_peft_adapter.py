@@ -23,6 +23,8 @@ from skillviz.models.peft_adapter import FILE, Adapter, write_adapter
 from tests.tiers import first
 from tests.tiny import tiny_pair
 
+# peft adds sparse tensors without saying whether torch is to check them
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")
 CASES = [
     ("bert", "head"), ("roberta", "prompt"), ("opt", "causal"), ("distilbert", "head"), ("roberta", "head"),
     ("llama", "head"), ("bert", "prompt"), ("distilbert", "prompt"), ("gpt_neox", "head"), ("llama", "causal"),
