@@ -137,7 +137,7 @@ def hub_of(models: Mapping[str, Path], uploads: Path | None = None) -> Iterator[
         def _create(self, asked: dict[str, Any]) -> None:
             name = f"{asked['organization'] or hub.user}/{asked['name']}"
             if name in hub.repositories:
-                return self._json({"error": "You already created this model repo"}, 409)
+                return self._json({"error": "You already created this model repo", "url": f"{hub.address}/{name}"}, 409)
             hub.repositories[name] = asked.get("visibility")
             return self._json({"url": f"{hub.address}/{name}", "name": name})
 

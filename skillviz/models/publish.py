@@ -86,18 +86,16 @@ def _as_sentence(deed: str) -> Iterator[None]:
     from huggingface_hub import constants  # see check_login
     from huggingface_hub.errors import HfHubHTTPError
 
-    from skillviz.models.load import first_line  # imports torch
-
     try:
         yield
     except HfHubHTTPError as error:
         status = error.response.status_code if error.response is not None else None
         if status in (401, 403):
             raise HubError(f"the Hugging Face Hub does not let you {deed} (status {status}). {LOGIN}") from error
-        raise HubError(f"the Hugging Face Hub refused to {deed}: {first_line(error)}") from error
+        raise HubError(f"the Hugging Face Hub refused to {deed}: {_first_line(error)}") from error
     except (OSError, ValueError, RuntimeError) as error:
         # a README that the hub refuses is a ValueError, a failed upload a RuntimeError
-        raise HubError(f"could not {deed} at {constants.ENDPOINT}: {first_line(error)}") from error
+        raise HubError(f"could not {deed} at {constants.ENDPOINT}: {_first_line(error)}") from error
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("httpx", "httpcore", "hf_xet", "huggingface_hub"):
             raise
@@ -105,3 +103,7 @@ def _as_sentence(deed: str) -> Iterator[None]:
             f"the Hugging Face Hub cannot be reached at {constants.ENDPOINT}. Check the network, then run the command "
             "again."
         ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
