@@ -97,7 +97,7 @@ def _as_sentence(deed: str) -> Iterator[None]:
         # a README that the hub refuses is a ValueError, a failed upload a RuntimeError
         raise HubError(f"could not {deed} at {constants.ENDPOINT}: {_first_line(error)}") from error
     except Exception as error:
-        if type(error).__module__.partition(".")[0] not in ("httpx", "httpcore", "hf_xet", "huggingface_hub"):
+        if not type(error).__module__.startswith(("httpx", "httpcore", "hf_xet", "huggingface_hub")):
             raise
         raise HubError(
             f"the Hugging Face Hub cannot be reached at {constants.ENDPOINT}. Check the network, then run the command "
