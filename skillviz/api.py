@@ -10,6 +10,7 @@ from typing import Any
 from skillviz.core.graft import Graft, complement, grafted
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.core.region import Region
+from skillviz.models.fetch import graft_file
 from skillviz.models.finetune.region_lock import TrainedRegion
 from skillviz.models.finetune.run import Finetuned
 from skillviz.models.finetune.run import finetune as finetune_by_config
@@ -37,6 +38,7 @@ __all__ = [
     "evaluate",
     "finetune",
     "grafted",
+    "load_graft",
     "load_pair",
     "localize",
     "open_run",
@@ -97,6 +99,11 @@ def finetune(
         base, [task], config, data, out=out, regions=regions, device=device, overwrite=overwrite, command=command,
         on_step=progress,
     )  # fmt: skip
+
+
+def load_graft(source: str | PathLike[str]) -> Graft:
+    """The graft of a file, or one that is published on the Hugging Face Hub: `org/name` or `org/name@revision`."""
+    return Graft.load(graft_file(str(source)))
 
 
 def _task_name(task: str | PathLike[str] | Task) -> str:

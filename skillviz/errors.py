@@ -14,6 +14,7 @@ SkillvizError                the interface shows its sentence; anything else is 
 │   ├── PairMismatch         base and fine-tuned model do not fit each other
 │   ├── RandomHead           a head that would be made up at load
 │   └── WrongBase            a graft or region of another base
+├── HubError                 the Hugging Face Hub: no login, no network, or it refuses
 ├── NoDevice                 a device that this machine does not have
 ├── LiveError                the worker behind the live pages did not answer
 │   └── Superseded           a newer request took this one's place
@@ -122,6 +123,14 @@ class RandomHead(BadModel):
 
 class WrongBase(BadModel):
     """A graft that was made for another base model, or a region that was found on another."""
+
+
+class HubError(SkillvizError):
+    """Something that is to be published on the Hugging Face Hub and cannot be."""
+
+    title = "Not published"
+    hint = "Nothing was changed on this machine; correct what the sentence names and run the command again."
+    page_hint = "Publish it from a terminal: the sentence says what is missing."
 
 
 class NoDevice(SkillvizError):

@@ -1,7 +1,9 @@
-"""A stand-in for the Hugging Face Hub on this machine: it hands out folders, as the hub's client asks for them."""
+"""A stand-in for the Hugging Face Hub on this machine: it hands out folders, and takes uploads, as the hub's client
+asks for them."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import threading
@@ -10,17 +12,43 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
+TOKEN = "hf_stand_in"
+LARGE = ".safetensors"
+"""What the hub wants through large file storage; the rest comes inside the commit."""
+
+
+@dataclass
+class Commit:
+    """One upload, as the hub's client sent it."""
+
+    repository: str
+    branch: str
+    message: str
+    files: dict[str, bytes]
 
 
 @dataclass
 class Hub:
-    """Its address, and the paths it was asked for."""
+    """Its address, the paths it was asked for, and what was uploaded to it.
+
+    `repositories` maps a name to its visibility as it was asked for. `user` is who the token belongs to, and `role`
+    what it may do.
+    """
 
     address: str
+    models: dict[str, Path]
+    uploads: Path | None = None
+    user: str = "someone"
+    role: str = "write"
     asked: list[str] = field(default_factory=list)
+    repositories: dict[str, str | None] = field(default_factory=dict)
+    branches: set[tuple[str, str]] = field(default_factory=set)
+    commits: list[Commit] = field(default_factory=list)
+    objects: dict[str, bytes] = field(default_factory=dict)
 
     def environment(self, home: Path) -> dict[str, str]:
         """What makes the client of a new process ask here, with a cache of its own."""
@@ -28,8 +56,8 @@ class Hub:
 
 
 @contextmanager
-def hub_of(models: Mapping[str, Path]) -> Iterator[Hub]:
-    """A hub with these models, `org/name` to folder."""
+def hub_of(models: Mapping[str, Path], uploads: Path | None = None) -> Iterator[Hub]:
+    """A hub with these models, `org/name` to folder; what is uploaded goes to `uploads` and is then one of them."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
@@ -38,13 +66,59 @@ def hub_of(models: Mapping[str, Path]) -> Iterator[Hub]:
         def do_GET(self) -> None:
             self._answer(is_head=False)
 
+        def do_POST(self) -> None:
+            path = unquote(urlsplit(self.path).path)
+            content = self.rfile.read(int(self.headers["Content-Length"]))
+            hub.asked.append(path)
+            if not self._is_known():
+                return self._json({"error": "Invalid username or password."}, 401)
+            if path == "/api/validate-yaml":
+                return self._json({"errors": [], "warnings": []})
+            if path == "/api/repos/create":
+                return self._create(json.loads(content))
+            if path.endswith(".git/info/lfs/objects/batch"):
+                return self._batch(json.loads(content))
+            name, deed, branch = _parts(path)
+            if name not in hub.repositories:
+                return self._json({"error": "Repository not found"}, 404)
+            if deed == "branch":
+                hub.branches.add((name, branch))
+                return self._json({})
+            if deed == "preupload":
+                files = [
+                    {
+                        "path": file["path"],
+                        "uploadMode": "lfs" if file["path"].endswith(LARGE) else "regular",
+                        "shouldIgnore": False,
+                    }
+                    for file in json.loads(content)["files"]
+                ]
+                return self._json({"files": files})
+            if deed == "commit" and (branch == "main" or (name, branch) in hub.branches):
+                return self._commit(name, branch, [json.loads(line) for line in content.splitlines()])
+            return self._json({"error": "Not found"}, 404)
+
+        def do_PUT(self) -> None:
+            content = self.rfile.read(int(self.headers["Content-Length"]))
+            key = self.path.rpartition("/")[2]
+            hub.asked.append(self.path)
+            if hashlib.sha256(content).hexdigest() != key:
+                return self.send_error(400)
+            hub.objects[key] = content
+            self._json({})
+
         def log_message(self, format: str, *args: object) -> None:
             del format, args
 
         def _answer(self, is_head: bool) -> None:
             path = unquote(urlsplit(self.path).path)
             hub.asked.append(path)
-            for name, folder in models.items():
+            if path == "/api/whoami-v2":
+                if not self._is_known():
+                    return self._json({"error": "Invalid username or password."}, 401)
+                token = {"accessToken": {"role": hub.role, "displayName": "test"}}
+                return self._json({"type": "user", "name": hub.user, "orgs": [{"name": "our-lab"}], "auth": token})
+            for name, folder in hub.models.items():
                 if path.startswith(f"/api/models/{name}/tree/"):
                     return self._json([
                         {"type": "file", "path": file.name, "size": file.stat().st_size, "oid": _sha1(file)}
@@ -52,14 +126,51 @@ def hub_of(models: Mapping[str, Path]) -> Iterator[Hub]:
                     ])  # fmt: skip
                 if path.startswith(f"/api/models/{name}"):
                     files = [{"rfilename": file.name} for file in sorted(folder.iterdir())]
-                    return self._json({"id": name, "modelId": name, "sha": COMMIT, "siblings": files})
+                    return self._json({"id": name, "modelId": name, "sha": COMMIT, "siblings": files, **_card(folder)})
                 if path.startswith(f"/{name}/resolve/"):
                     return self._file(folder / path.rpartition("/")[2], is_head)
             return self.send_error(404)
 
-        def _json(self, value: object) -> None:
+        def _is_known(self) -> bool:
+            return self.headers.get("Authorization") == f"Bearer {TOKEN}"
+
+        def _create(self, asked: dict[str, Any]) -> None:
+            name = f"{asked['organization'] or hub.user}/{asked['name']}"
+            if name in hub.repositories:
+                return self._json({"error": "You already created this model repo", "url": f"{hub.address}/{name}"}, 409)
+            hub.repositories[name] = asked.get("visibility")
+            return self._json({"url": f"{hub.address}/{name}", "name": name})
+
+        def _batch(self, asked: dict[str, Any]) -> None:
+            objects = [
+                {**one, "actions": {"upload": {"href": f"{hub.address}/large/{one['oid']}"}}}
+                for one in asked["objects"]
+            ]
+            self._json({"transfer": "basic", "objects": objects})
+
+        def _commit(self, name: str, branch: str, lines: list[dict[str, Any]]) -> None:
+            head, *files = lines
+            taken = {}
+            for line in files:
+                value = line["value"]
+                is_large = line["key"] == "lfsFile"
+                taken[value["path"]] = (
+                    hub.objects[value["oid"]] if is_large else base64.b64decode(value["content"], validate=True)
+                )
+            hub.commits.append(Commit(name, branch, head["value"]["summary"], taken))
+            if hub.uploads is not None:
+                folder = hub.uploads / name
+                folder.mkdir(parents=True, exist_ok=True)
+                for file, content in taken.items():
+                    (folder / file).write_bytes(content)
+                hub.models[name] = folder
+            self._json({
+                "success": True, "commitOid": COMMIT, "commitUrl": f"{hub.address}/{name}/commit/{COMMIT}",
+            })  # fmt: skip
+
+        def _json(self, value: object, status: int = 200) -> None:
             content = json.dumps(value).encode()
-            self.send_response(200)
+            self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
@@ -67,7 +178,12 @@ def hub_of(models: Mapping[str, Path]) -> Iterator[Hub]:
 
         def _file(self, file: Path, is_head: bool) -> None:
             if not file.is_file():
-                return self.send_error(404)
+                self.send_response(404)
+                self.send_header("X-Error-Code", "EntryNotFound")
+                self.send_header("X-Repo-Commit", COMMIT)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
             self.send_response(200)
             self.send_header("ETag", f'"{_sha1(file)}"')
             self.send_header("X-Repo-Commit", COMMIT)
@@ -77,12 +193,26 @@ def hub_of(models: Mapping[str, Path]) -> Iterator[Hub]:
                 self.wfile.write(file.read_bytes())
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        hub = Hub(f"http://127.0.0.1:{server.server_port}")
+        hub = Hub(f"http://127.0.0.1:{server.server_port}", dict(models), uploads)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             yield hub
         finally:
             server.shutdown()
+
+
+def _parts(path: str) -> tuple[str, str, str]:
+    """`/api/models/<org>/<name>/<deed>/<branch>` as (org/name, deed, branch)."""
+    parts = path.removeprefix("/api/models/").split("/", 3)
+    return ("/".join(parts[:2]), parts[2], parts[3]) if len(parts) == 4 else ("", "", "")
+
+
+def _card(folder: Path) -> dict[str, Any]:
+    """What the hub tells of a model's card: here its license alone."""
+    card = folder / "README.md"
+    lines = card.read_text().splitlines() if card.is_file() else []
+    found = [line.partition(": ")[2] for line in lines if line.startswith("license: ")]
+    return {"cardData": {"license": found[0]}} if found else {}
 
 
 def _sha1(file: Path) -> str:

@@ -25,8 +25,8 @@ def evaluate(
         typer.Option("--region", metavar="FILE", rich_help_panel=options.MODELS, help="A run's region.safetensors."),
     ] = None,
     graft: Annotated[
-        Path | None,
-        typer.Option("--graft", metavar="FILE", rich_help_panel=options.MODELS, help="A graft made by export."),
+        str | None,
+        typer.Option("--graft", metavar="GRAFT", rich_help_panel=options.MODELS, help=options.GRAFT_HELP),
     ] = None,
     readout: options.ReadoutOption = None,
     k_shot: options.KShot = None,

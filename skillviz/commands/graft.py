@@ -1,18 +1,32 @@
-"""`export` and `apply`: a skill as one small file, and back onto its base."""
+"""`export` and `apply`: a skill as one small file, an adapter or a recipe, and back onto its base."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from skillviz.atomic import write_file
 from skillviz.commands import options
 from skillviz.commands.output import note, print_json, say, writable
 from skillviz.commands.runs import RunName
+from skillviz.errors import BadInput
+from skillviz.models.publish import check_login, check_repository
 from skillviz.runs.library import open_run
 from skillviz.tasks.project import expanded
+
+
+class FormatName(StrEnum):
+    """What export writes."""
+
+    graft = "graft"
+    peft = "peft"
+    mergekit = "mergekit"
+
+
+HUB = "Publishing"
+DEFAULT_OUT = {"graft": "graft.safetensors", "peft": "graft-peft", "mergekit": "graft-mergekit"}
 
 ModelNow = Annotated[
     str | None,
@@ -22,48 +36,145 @@ ModelNow = Annotated[
 
 def export(
     run: RunName,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The graft file to write.")] = Path(
-        "graft.safetensors"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="PATH",
+            show_default=False,
+            help="The file to write, or for peft and mergekit the folder. Default: graft.safetensors, graft-peft, "
+            "graft-mergekit; nothing with --push-to-hub.",
+        ),
+    ] = None,
+    form: Annotated[
+        FormatName,
+        typer.Option(
+            "--format",
+            help="graft: the values alone, for apply. peft: an adapter for PeftModel.from_pretrained. mergekit: base, "
+            "grafted model and recipe.",
+        ),
+    ] = FormatName.graft,
     base: ModelNow = None,
     finetuned: ModelNow = None,
     runs_dir: options.RunsDir = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file or folder.")] = False,
+    push_to_hub: Annotated[
+        str | None,
+        typer.Option(
+            "--push-to-hub",
+            metavar="ORG/NAME",
+            rich_help_panel=HUB,
+            help="Publish it on the Hugging Face Hub with a model card. Without this option nothing is sent.",
+        ),
+    ] = None,
+    private: Annotated[
+        bool, typer.Option("--private", rich_help_panel=HUB, help="Make a new repository private.")
+    ] = False,
+    revision: Annotated[
+        str | None,
+        typer.Option("--revision", metavar="BRANCH", rich_help_panel=HUB, help="The branch to publish to."),
+    ] = None,
+    message: Annotated[
+        str | None,
+        typer.Option("--commit-message", metavar="TEXT", rich_help_panel=HUB, help="The message of the commit."),
+    ] = None,
+    base_model: Annotated[
+        str | None,
+        typer.Option(
+            "--base-model",
+            metavar="ORG/NAME",
+            rich_help_panel=HUB,
+            help="The base's id on the Hub, for the card, where the run only knows a folder.",
+        ),
+    ] = None,
+    licence: Annotated[
+        str | None,
+        typer.Option(
+            "--license",
+            metavar="SPDX",
+            rich_help_panel=HUB,
+            help="The base's license, for the card, such as apache-2.0.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", rich_help_panel=HUB, help="Show the files and the card; send nothing."),
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write a run's region with its fine-tuned values as one small file, which turns the base into the skilled model.
+    """Write a run's graft: the region with its fine-tuned values, which turns the base into the skilled model.
 
-    The pair is opened once more for the values; its weights must be those of the run.
+    The pair is opened once more for the values; its weights must be those of the run. docs/export.md says which format
+    to use when.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
 
       python -m skillviz export sst2-roberta -o sst2.safetensors
-    """
-    from skillviz.runs.graft_of_run import graft_of_run  # imports torch
 
+      python -m skillviz export sst2-roberta --format peft -o sst2-adapter
+
+      python -m skillviz export sst2-roberta --push-to-hub my-name/sst2-graft --dry-run
+    """
     stored = open_run(run, runs_dir)
-    writable(out, overwrite)
-    graft, remarks = graft_of_run(stored, base, finetuned)
-    for remark in remarks:
+    _check_hub_options(push_to_hub, form, private, revision, message, dry_run)
+    if push_to_hub and not dry_run:
+        check_login(push_to_hub)
+    from skillviz.models.applied import refuse_full_folder  # these import torch
+    from skillviz.runs import export as engine
+
+    target = out or (None if push_to_hub else Path(DEFAULT_OUT[form]))
+    if form is FormatName.graft:
+        writable(target, overwrite)
+    elif target is not None:
+        refuse_full_folder(target, overwrite, expanded(base or stored.spec.base, "base"))
+    name = push_to_hub or (target.name if target else "")
+    asked = engine.Asked(form.value, name, base, finetuned, base_model, licence)
+    done = engine.export(stored, asked, target, overwrite, engine.Hub(push_to_hub, private, revision, message, dry_run))
+    for remark in done.remarks:
         note(remark)
-    write_file(out, graft.save)
-    size = out.stat().st_size
-    say(f"{out}: {graft.region.size:,} of {graft.region.d:,} parameters, {size:,} bytes.")
+    size, d = done.size, done.d
+    if target is not None:
+        say(f"{target}: {size:,} of {d:,} parameters, {done.bytes:,} bytes.")
+    if push_to_hub and dry_run:
+        say(f"{push_to_hub} would get these files. Nothing was sent.")
+        for file, length in done.files.items():
+            say(f"  {file}: {length:,} bytes")
+        say()
+        say(done.card)
+    elif done.url:
+        say(f"{done.url}: published, {size:,} of {d:,} parameters, {done.bytes:,} bytes.")
     if stored.spec.dtype != "float32":
         note(
             f"The run was scored with weights rounded to {stored.spec.dtype}; the graft holds the fine-tuned values as "
-            "stored, so its scores can differ a little from the run's; `evaluate --graft` shows them."
+            "stored, so its scores can differ a little from the run's. `evaluate --graft` computes them."
         )
     if as_json:
-        print_json(
-            {"path": str(out), "run_id": stored.id, "size": graft.region.size, "d": graft.region.d, "bytes": size}
+        where = {"path": None if target is None else str(target), "url": done.url, "format": form.value}
+        print_json({**where, "run_id": stored.id, "size": size, "d": d, "bytes": done.bytes})
+
+
+def _check_hub_options(
+    name: str | None, form: FormatName, private: bool, revision: str | None, message: str | None, dry_run: bool
+) -> None:
+    """Raises BadInput for options that do not go together, and for what can be no repository."""
+    given = {"--private": private, "--revision": revision, "--commit-message": message, "--dry-run": dry_run}
+    if name is None:
+        if alone := [option for option, value in given.items() if value]:
+            raise BadInput(f"{alone[0]} only applies with --push-to-hub. Add --push-to-hub org/name, or leave it out.")
+        return
+    if form is FormatName.mergekit:
+        raise BadInput(
+            "--format mergekit writes whole models, which are not published as a graft. Publish --format graft or "
+            "peft, or upload the merged model with `hf upload`."
         )
+    check_repository(name)
 
 
 def apply(
     base: options.Base,
     graft: Annotated[
-        Path, typer.Option("--graft", metavar="FILE", rich_help_panel=options.MODELS, help="A graft made by export.")
+        str, typer.Option("--graft", metavar="GRAFT", rich_help_panel=options.MODELS, help=options.GRAFT_HELP)
     ],
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", rich_help_panel=options.WHERE, help="The folder to write to.")
@@ -81,14 +192,17 @@ def apply(
 
     Outside the region the result is the base, inside it the fine-tuned model; the classification head comes along.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
 
       python -m skillviz apply --base roberta-base --graft sst2.safetensors --out models/sst2-grafted
+
+      python -m skillviz apply --base roberta-base --graft my-name/sst2-graft --out models/sst2-grafted
     """
     from skillviz.core.graft import Graft  # this and what follows import torch
     from skillviz.models import applied as engine
+    from skillviz.models.fetch import graft_file
 
-    loaded = Graft.load(graft)
+    loaded = Graft.load(graft_file(graft))
     engine.refuse_full_folder(out, overwrite, expanded(base, "base"))
     result = engine.applied(expanded(base, "base"), loaded, force=force)
     engine.save_applied(result, out, overwrite=overwrite)

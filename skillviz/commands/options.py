@@ -43,6 +43,7 @@ class DtypeName(StrEnum):
 
 MODELS, DATA, SEARCH, WHERE = "Models and task", "Data", "How", "Where and what is shown"
 
+GRAFT_HELP = "A graft that export wrote, or one that is published: org/name or org/name@revision."
 Base = Annotated[
     str,
     typer.Option(

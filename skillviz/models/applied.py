@@ -48,11 +48,15 @@ class _Header(BaseModel):
 
 @dataclass(frozen=True)
 class Applied:
-    """The grafted model, its tokenizer (None where the base has none), and what a reader should know."""
+    """The grafted model, its tokenizer (None where the base has none), and what a reader should know.
+
+    `info` is the base as it was read: rounded to float16 where the graft was made for the rounded one.
+    """
 
     model: Any
     tokenizer: Any
     notes: tuple[str, ...]
+    info: ModelInfo
 
 
 def applied(base: str | Path, graft: Graft, *, force: bool = False) -> Applied:
@@ -61,10 +65,18 @@ def applied(base: str | Path, graft: Graft, *, force: bool = False) -> Applied:
     Raises WrongBase where the base's weights are not those the graft was made for, unless `force`; CorruptFile for a
     header that cannot be read.
     """
+    opened = opened_base(base, graft, force=force)
+    graft.apply(opened.model)
+    return opened
+
+
+def opened_base(base: str | Path, graft: Graft, *, force: bool = False) -> Applied:
+    """What `applied` puts the graft on: the base in the wider dtype of the two. Its head, where the files have none,
+    is random and comes with the graft. Raises as `applied` does.
+    """
     header = _read_header(graft)
     config = header.config or _Config()
-    info = read_info(resolve(base))
-    notes = _check_base(info, header.base or _Base(), force)
+    info, notes = _check_base(read_info(resolve(base)), header.base or _Base(), force)
     readout = header.readout
     if readout is None:
         raise CorruptFile("the graft's header does not say its readout; export it again.")
@@ -74,13 +86,14 @@ def applied(base: str | Path, graft: Graft, *, force: bool = False) -> Applied:
     lost = sorted(loaded.made_up - set(graft.head))
     if lost:
         raise RandomHead(f"neither '{info.id}' nor the graft has '{lost[0]}', so it would be random; use its own base.")
-    graft.apply(loaded.model)
+    if info.rounded:
+        loaded.model.half().to(_wider(info, graft))
     if config.pad_token_id is not None:
         loaded.model.config.pad_token_id = config.pad_token_id
     if not has_tokenizer(info.folder):
         notes.append(f"'{info.id}' has no tokenizer, so the result has none: copy the fine-tuned model's there.")
-        return Applied(loaded.model, None, tuple(notes))
-    return Applied(loaded.model, load_tokenizer(info.folder), tuple(notes))
+        return Applied(loaded.model, None, tuple(notes), info)
+    return Applied(loaded.model, load_tokenizer(info.folder), tuple(notes), info)
 
 
 def save_applied(result: Applied, out: Path | str, *, overwrite: bool = False) -> None:
@@ -133,16 +146,19 @@ def _read_header(graft: Graft) -> _Header:
         raise CorruptFile(f"'{field}' of the graft's header cannot be read: {reason}; export it again.") from error
 
 
-def _check_base(info: ModelInfo, made_for: _Base, force: bool) -> list[str]:
+def _check_base(info: ModelInfo, made_for: _Base, force: bool) -> tuple[ModelInfo, list[str]]:
+    """The base as the graft was made for it, and notes; a pair stored as a difference is of a base read as float16."""
     if made_for.fingerprint == info.fingerprint:
-        return []
+        return info, []
+    if info.can_be_rounded and (rounded := info.read_as_float16()).fingerprint == made_for.fingerprint:
+        return rounded, []
     sentence = (
         f"the graft was made for the base '{made_for.id or 'unknown'}' with fingerprint "
         f"{str(made_for.fingerprint)[:12]}; '{info.id}' has {info.fingerprint[:12]}"
     )
     if not force:
         raise WrongBase(f"{sentence}. Give that base, or add --force to graft onto this one anyway.")
-    return [f"Forced: {sentence}."]
+    return info, [f"Forced: {sentence}."]
 
 
 def _wider(info: ModelInfo, graft: Graft) -> torch.dtype:

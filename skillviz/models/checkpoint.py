@@ -143,6 +143,11 @@ class ModelInfo:
         """Whether its values are read as float16, see `read_as_float16`."""
         return any(stored.rounded for stored in self.tensors.values())
 
+    @property
+    def can_be_rounded(self) -> bool:
+        """Whether `read_as_float16` can read it."""
+        return self.dtypes & set(FLOATS) <= NUMPY.keys()
+
     def read_as_float16(self) -> ModelInfo:
         """The same model with every value rounded to float16, and without what is no float (positions in old files).
 

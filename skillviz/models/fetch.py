@@ -30,6 +30,8 @@ VARIABLE = re.compile(r"\$\{?(\w+)\}?/?")
 COMMANDS = Path("benchmarks", "models.json")
 """Which command makes each model that runs of the project name and that does not ship."""
 NESTED = "*/*"
+GRAFT_FILE = "graft.safetensors"
+"""What a published graft is called in its repository."""
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".pkl")
 
 
@@ -51,6 +53,29 @@ def resolve(source: str | Path, on_bytes: OnBytes | None = None) -> Path:
         folder = _from_hub(text, on_bytes)
     _check_weights(folder, text)
     return folder
+
+
+def graft_file(source: str | Path) -> Path:
+    """The graft file itself: a path as it is, or that of `org/name` or `org/name@revision`, downloaded from the hub.
+
+    Raises ModelNotFound where the hub has no such graft; a path that is not there is for the reader to refuse.
+    """
+    text = expanded(str(source))
+    name, _, revision = text.partition("@")
+    if Path(text).exists() or "/" not in name or text.endswith(".safetensors") or not may_be_hub_id(name):
+        return Path(text)
+    from huggingface_hub import hf_hub_download  # heavy; a file needs no hub
+
+    try:
+        return Path(hf_hub_download(name, GRAFT_FILE, revision=revision or None))
+    except Exception as error:  # see _from_hub
+        kind = type(error).__name__
+        if kind in ("EntryNotFoundError", "RemoteEntryNotFoundError"):
+            raise ModelNotFound(
+                f"'{text}' on the Hugging Face Hub has no {GRAFT_FILE}, so it is not a graft that "
+                "`export --push-to-hub` published."
+            ) from error
+        raise ModelNotFound(_hub_sentence(text, error, "graft")) from error
 
 
 def is_local(source: str) -> bool:
@@ -142,17 +167,18 @@ def _bar(on_bytes: OnBytes) -> Any:
     return Bar
 
 
-def _hub_sentence(source: str, error: Exception) -> str:
+def _hub_sentence(source: str, error: Exception, noun: str = "model") -> str:
     kind = type(error).__name__
-    start = f"'{source}' is neither a folder here nor a model that could be downloaded from the Hugging Face Hub"
+    here = "folder" if noun == "model" else "file"
+    start = f"'{source}' is neither a {here} here nor a {noun} that could be downloaded from the Hugging Face Hub"
     if kind in ("LocalEntryNotFoundError", "IncompleteSnapshotError", "OfflineModeIsEnabled"):
         return f"{start}: it is not in the local cache and the hub cannot be reached (offline)."
     if kind == "GatedRepoError":
         return f"{start}: it is gated; accept its terms on its page, then `hf auth login`."
     if kind == "RevisionNotFoundError":
-        return f"{start}: the model exists, but not that revision."
+        return f"{start}: the {noun} exists, but not that revision."
     if kind == "RepositoryNotFoundError":
-        return f"{start}: the hub has no such model, or you have no access to it."
+        return f"{start}: the hub has no such {noun}, or you have no access to it."
     return f"{start} ({kind}: {str(error).splitlines()[0] if str(error) else 'no message'})."
 
 

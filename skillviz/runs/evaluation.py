@@ -13,7 +13,8 @@ from skillviz.atomic import working_folder
 from skillviz.core.graft import Graft
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch
-from skillviz.models.applied import applied, save_applied
+from skillviz.models.applied import applied, opened_base, save_applied
+from skillviz.models.fetch import graft_file
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.predict import predict
 from skillviz.runs.metrics import scores, temperature_of
@@ -80,7 +81,7 @@ def evaluate(
     if finetuned is None and graft is None:
         raise BadInput("without the fine-tuned model a graft is needed: give --finetuned, or --graft FILE.")
     of_task = task if isinstance(task, Task) else registry.task(str(task), "task")
-    stored_graft = Graft.load(graft) if isinstance(graft, str | Path) else graft
+    stored_graft = Graft.load(graft_file(graft)) if isinstance(graft, str | Path) else graft
     chosen = Region.load(region) if isinstance(region, str | Path) else region
     loading: dict[str, Any] = {"readout": readout, "task": of_task, "device": device, "dtype": dtype}
     sampling = {"k_shot": k_shot, "data_seed": data_seed, "max_validation": max_validation, "max_test": max_test}
@@ -88,7 +89,11 @@ def evaluate(
     if finetuned is None:
         assert stored_graft is not None
         with working_folder() as folder:
-            save_applied(applied(source, stored_graft, force=force), folder / "grafted")
+            result = applied(source, stored_graft, force=force)
+            save_applied(result, folder / "grafted")
+            if result.info.rounded:  # the other state is the base that the graft was made for
+                save_applied(opened_base(source, stored_graft), folder / "base")
+                source = str(folder / "base")
             pair = load_pair(source, folder / "grafted", is_graft=True, **loading)
             return _scored(pair, of_task, stored_graft.region, ("pretrained", "grafted"), sampling)
     pair = load_pair(source, expanded(str(finetuned), "finetuned"), **loading)

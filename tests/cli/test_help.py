@@ -22,7 +22,7 @@ NAMED = {
     "runs show": "runs-dir",
     "runs verify": "runs-dir",
     "runs delete": "runs-dir yes",
-    "export": "out",
+    "export": "out format overwrite push-to-hub private revision commit-message base-model license dry-run json",
     "apply": "base graft out force",
     "difference": "base finetuned out hub license overwrite json",
     "preflight": "base finetuned task",

@@ -1,0 +1,122 @@
+"""A run's graft in one of three formats, on disk and, where that is asked for, on the Hugging Face Hub."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from skillviz.atomic import whole_folder, working_folder, write_file
+from skillviz.core.graft import Graft
+from skillviz.models.applied import opened_base
+from skillviz.models.fetch import GRAFT_FILE
+from skillviz.models.frozen_tensors import FLOAT16
+from skillviz.models.mergekit import write_mergekit
+from skillviz.models.peft_adapter import write_adapter
+from skillviz.models.publish import publish, published_license
+from skillviz.runs.graft_card import CARD, Origin, card, origin, with_license
+from skillviz.runs.graft_of_run import graft_of_run
+from skillviz.runs.run import Run
+from skillviz.tasks.project import expanded
+
+REFUSED_BY_MERGEKIT = {
+    ("bert", "prompt"): "a pooler, which a masked language model does not have",
+    ("gpt_neox", "causal"): "buffers that newer versions of transformers no longer store",
+}
+"""Family and readout whose models mergekit 0.1.5 does not open, and what it looks for in them; tried."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is written: `name` is the repository or the folder; the others say where the models are and what the card
+    says of the base, None for what the run and the models know themselves."""
+
+    form: str
+    name: str
+    base: str | None = None
+    finetuned: str | None = None
+    base_model: str | None = None
+    license: str | None = None
+
+
+@dataclass(frozen=True)
+class Hub:
+    """Where it is published: nowhere without `repository`; with `dry_run` nothing is sent."""
+
+    repository: str | None = None
+    private: bool = False
+    revision: str | None = None
+    message: str | None = None
+    dry_run: bool = False
+
+
+@dataclass
+class Exported:
+    """What was written: entries of the region, bytes, the files of a repository by size, its card and address."""
+
+    size: int
+    d: int
+    bytes: int = 0
+    files: dict[str, int] = field(default_factory=dict)
+    card: str = ""
+    url: str | None = None
+    remarks: list[str] = field(default_factory=list)
+
+
+def export(run: Run, asked: Asked, out: Path | None, overwrite: bool = False, hub: Hub | None = None) -> Exported:
+    """Writes the run's graft to `out` (None: nowhere) and publishes it where `hub` says so.
+
+    Raises PairMismatch where the models at hand are not those of the run, BadInput for what the format cannot hold,
+    HubError where it cannot be published.
+    """
+    hub = hub or Hub()
+    graft, remarks = graft_of_run(run, asked.base, asked.finetuned)
+    done = Exported(graft.region.size, graft.region.d, remarks=remarks)
+    is_folder = out is not None and asked.form != "graft"
+    with whole_folder(out.absolute(), replace=True) if is_folder and out else working_folder() as draft:
+        _write(draft, run, graft, asked, hub, done)
+        if out is not None and not is_folder:
+            write_file(out, lambda path: shutil.copyfile(draft / GRAFT_FILE, path))
+        files = {str(file.relative_to(draft)): file for file in sorted(draft.rglob("*")) if file.is_file()}
+        done.files = {name: file.stat().st_size for name, file in files.items()}
+        done.bytes = sum(size for name, size in done.files.items() if name != CARD)
+        if hub.repository and not hub.dry_run:
+            done.url = publish(
+                files, hub.repository, message=hub.message or f"Graft of run {run.id}", private=hub.private,
+                revision=hub.revision,
+            )  # fmt: skip
+    return done
+
+
+def _write(draft: Path, run: Run, graft: Graft, asked: Asked, hub: Hub, done: Exported) -> None:
+    """Fills the draft with the format's files and, but for mergekit, the card."""
+    with_card = asked.form == "peft" or hub.repository is not None
+    about = _origin(run, graft, asked, hub) if with_card else Origin(None, None)
+    more: dict[str, Any] = {}
+    if asked.form == "graft":
+        graft.save(draft / GRAFT_FILE)
+    else:
+        opened = opened_base(expanded(asked.base or run.spec.base, "base"), graft)
+        if asked.form == "peft":
+            adapter = write_adapter(draft, opened.model, graft, about.base or str(opened.info.id))
+            # a copy that is stored as float16 here may be float32 on the hub
+            more = {"adapter": adapter, "rounded": opened.info.dtype == FLOAT16}
+        else:
+            write_mergekit(draft, opened, graft)
+            reason = REFUSED_BY_MERGEKIT.get((opened.info.model_type, str(graft.header.get("readout"))))
+            if reason:
+                done.remarks.append(f"mergekit 0.1.5 does not open this kind of model: it looks for {reason}.")
+    if with_card:
+        done.card = card(run, graft, asked.name, about, **more)
+        (draft / CARD).write_text(done.card, encoding="utf-8")
+        if hub.repository and about.base is None:
+            done.remarks.append("The card does not name the base on the Hub. Add --base-model org/name.")
+
+
+def _origin(run: Run, graft: Graft, asked: Asked, hub: Hub) -> Origin:
+    known = origin(run, graft, asked.base, asked.finetuned)
+    about = Origin(asked.base_model or known.base, asked.license or known.license)
+    if about.license is None and about.base and hub.repository and not hub.dry_run:
+        return with_license(about, published_license(about.base))
+    return about

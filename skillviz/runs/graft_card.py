@@ -1,0 +1,236 @@
+"""The model card of a published graft: a YAML header for the Hugging Face Hub, and what a stranger needs to use it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from skillviz.core.formats import byte_size, count, markdown_table, share
+from skillviz.core.graft import Graft
+from skillviz.core.metrics import metric_row, panels
+from skillviz.models.checkpoint import read_info
+from skillviz.models.fetch import is_local, resolve
+from skillviz.models.frozen_tensors import published_base
+from skillviz.models.heads import is_linear
+from skillviz.models.load import auto_class
+from skillviz.models.peft_adapter import Adapter
+from skillviz.runs.record import Scores
+from skillviz.runs.run import Run
+from skillviz.tasks.project import expanded
+
+CARD = "README.md"
+STATES = {"pretrained": "pre-trained", "grafted": "graft", "finetuned": "fine-tuned"}
+Format = Literal["graft", "peft"]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a card says of the base: its id on the hub and its license, each None where it is not known."""
+
+    base: str | None
+    license: str | None
+
+
+def origin(run: Run, graft: Graft, base: str | None, finetuned: str | None) -> Origin:
+    """The base's id and license, as far as this machine knows them; no request is made.
+
+    The id is the hub's where the base was downloaded, or the one that the fine-tuned folder names. The license is that
+    of the base's own card, or of the card beside a model that is stored as a difference from its base.
+    """
+    folders = [expanded(base or run.spec.base, "base"), expanded(finetuned or run.spec.finetuned, "finetuned")]
+    first, second = (resolve(folder) if is_local(folder) else None for folder in folders)
+    published = published_base(read_info(second)) if second else None
+    made_for = graft.header.get("base") or {}
+    name = made_for.get("id") if made_for.get("revision") else published
+    known = _license(first) or (_license(second) if published else None)
+    return Origin(name.partition("@")[0] if name else None, known)
+
+
+def card(
+    run: Run, graft: Graft, name: str, about: Origin, *, adapter: Adapter | None = None, rounded: bool = False
+) -> str:
+    """The card of a graft file, or with `adapter` of a peft adapter; `name` is its repository or folder.
+
+    `rounded` where the graft was made for the base in float16, so that other copies of it are to be rounded.
+    """
+    base = about.base or str((graft.header.get("base") or {}).get("id") or "the base")
+    split, scores = _scored(run)
+    header = _header(run, name, about, split, scores, adapter is not None)
+    task = run.record.task_name
+    size, d = graft.region.size, graft.region.d
+    lines = [
+        "---", yaml.safe_dump(header, sort_keys=False, allow_unicode=True).strip(), "---", "",
+        f"# {task}: a graft for {base}", "",
+        f"{share(size / d)} of the parameters of `{base}` ({size:,} of {d:,}), with the values that fine-tuning on "
+        f"`{task}` gave them. Copied into the base, they turn it into a classifier for this task.",
+        *_labels(graft), "",
+    ]  # fmt: skip
+    if scores is not None:
+        lines += ["## Scores", "", *_score_lines(run, split, scores), ""]
+    lines += ["## How to use it", "", *(_apply(base, name) if adapter is None else _open(base, name, graft, rounded))]
+    if adapter is not None:
+        lines += ["", *_exactness(adapter)]
+    lines += ["", "## Provenance", "", *markdown_table(("what", "value"), _facts(run, graft)), ""]
+    return "\n".join(lines)
+
+
+def with_license(about: Origin, licence: str | None) -> Origin:
+    """The same with this license where none was known."""
+    return about if about.license or not licence else replace(about, license=licence)
+
+
+def _license(folder: Path | None) -> str | None:
+    """What the header of a folder's card names as license."""
+    if folder is None or not (folder / CARD).is_file():
+        return None
+    parts = (folder / CARD).read_text(encoding="utf-8", errors="replace").split("---\n", 2)
+    if len(parts) < 3 or parts[0].strip():
+        return None
+    try:
+        header = yaml.safe_load(parts[1])
+    except yaml.YAMLError:
+        return None
+    value = header.get("license") if isinstance(header, Mapping) else None
+    return value if isinstance(value, str) else None
+
+
+def _scored(run: Run) -> tuple[str, Scores | None]:
+    """The split that a card reports, test where there is one, and its scores."""
+    for split in ("test", "validation"):
+        if found := run.record.metrics.get(split):
+            return split, found
+    return "", None
+
+
+def _header(run: Run, name: str, about: Origin, split: str, scores: Scores | None, is_adapter: bool) -> dict[str, Any]:
+    header: dict[str, Any] = {}
+    if about.base:
+        header |= {"base_model": about.base, "base_model_relation": "adapter"}
+    if about.license:
+        header["license"] = about.license.lower()
+    header |= {
+        "library_name": "peft" if is_adapter else "skillviz",
+        "pipeline_tag": "text-classification",
+        "tags": ["skillviz", "graft", "skill-localization"],
+    }
+    grafted = scores.states.get("grafted", {}) if scores else {}
+    metrics = []
+    for metric in panels(run.record.metric):
+        estimate, row = grafted.get(metric), metric_row(metric)
+        if estimate is not None and estimate.value is not None:
+            cell = row.cell(estimate.value, estimate.low, estimate.high, estimate.debiased)
+            metrics.append(
+                {"type": metric, "value": round(estimate.value, 4), "name": f"{row.axis}, 95% interval: {cell}"}
+            )
+    if metrics:
+        task = run.record.task_name
+        result = {
+            "task": {"type": "text-classification"},
+            "dataset": {"name": task, "type": task, "split": split},
+            "metrics": metrics,
+        }
+        header["model-index"] = [{"name": name.rpartition("/")[2], "results": [result]}]
+    return header
+
+
+def _labels(graft: Graft) -> list[str]:
+    """The classes in the order of the logits, and how a prompt asks for them."""
+    header = graft.header
+    labels = [f"`{label}`" for label in header.get("labels") or ()]
+    lines = ["", f"Classes, in order: {', '.join(labels)}."] if labels else []
+    if header.get("template"):
+        words = ", ".join(f"`{word.strip()}`" for word in header.get("label_words") or ())
+        lines += ["", f"Prompt: `{header['template']}`. Class scores are those of the words {words}."]
+    return lines
+
+
+def _score_lines(run: Run, split: str, scores: Scores) -> list[str]:
+    metrics = [m for m in panels(run.record.metric) if any(m in row for row in scores.states.values())]
+    rows = []
+    for state, word in STATES.items():
+        found = scores.states.get(state)
+        if found:
+            rows.append((word, *(_cell(found.get(metric), metric) for metric in metrics)))
+    headings = ("model", *(metric_row(metric).axis for metric in metrics))
+    return [
+        *markdown_table(headings, rows), "",
+        f"The {split} set of `{run.record.task_name}`, n = {scores.n:,}, with 95% intervals over its examples.",
+    ]  # fmt: skip
+
+
+def _cell(estimate: Any, metric: str) -> str:
+    row = metric_row(metric)
+    if estimate is None:
+        return row.cell(None, None, None)
+    return row.cell(estimate.value, estimate.low, estimate.high, estimate.debiased)
+
+
+def _apply(base: str, name: str) -> list[str]:
+    return [
+        "Write the grafted model as an ordinary `from_pretrained` folder with skillviz:", "",
+        "```sh", f"python -m skillviz apply --base {base} --graft {name} --out grafted-model", "```", "",
+        "Or in Python:", "",
+        "```python", "import skillviz", "", f'graft = skillviz.load_graft("{name}")',
+        "graft.apply(model)  # a transformers model of this base", "```", "",
+        "The values are copied, so the result is exact to the bit. `apply` refuses a base with other weights.",
+    ]  # fmt: skip
+
+
+def _open(base: str, name: str, graft: Graft, rounded: bool) -> list[str]:
+    readout = str(graft.header.get("readout"))
+    config = graft.header.get("config") or {}
+    linear = is_linear(config.get("architecture") or ())
+    opener = auto_class(readout, linear).__name__
+    labels = f", num_labels={len(config.get('id2label') or ())}" if readout == "head" else ""
+    dtype, after = ("float16", ".float()") if rounded else ("float32", "")
+    lines = [
+        "```python", "import torch", "from peft import PeftModel", f"from transformers import {opener}", "",
+        f'base = {opener}.from_pretrained("{base}"{labels}, dtype=torch.{dtype}){after}',
+    ]  # fmt: skip
+    if config.get("pad_token_id") is not None and any(tensor.startswith("score.") for tensor in graft.head):
+        lines.append(f"base.config.pad_token_id = {config['pad_token_id']}")
+    lines += [f'model = PeftModel.from_pretrained(base, "{name}").eval()', "```"]
+    if rounded:
+        lines += ["", "The graft belongs to the base with its values rounded to float16, hence the two dtypes."]
+    if linear and readout == "head":
+        lines += ["", "The class scores are the logits of the first token: `model(**inputs).logits[:, 0]`."]
+    return lines
+
+
+def _exactness(adapter: Adapter) -> list[str]:
+    lines = [
+        f"This is a SHiRA adapter of rank {adapter.rank} ({byte_size(adapter.bytes)}): {adapter.sparse} sparse "
+        f"matrices, {adapter.whole} modules stored whole, {adapter.biases} biases. Keep the base in float32. "
+        + (
+            "Every weight is then the graft's."
+            if adapter.difference == 0
+            else f"No weight then differs from the graft's by more than {adapter.difference:.1e}."
+        )
+    ]
+    if adapter.biases:
+        lines += ["", "Biases are written into the base itself, so `disable_adapter` leaves them as they are."]
+    return lines
+
+
+def _facts(run: Run, graft: Graft) -> list[tuple[str, str]]:
+    record, header = run.record, graft.header
+    rows = [("run", f"`{run.id}`"), ("localizer", f"{record.spec.localizer}, seed {record.spec.seed}")]
+    rows.append(("region", f"{count(graft.region.size)} of {count(graft.region.d)} graftable parameters"))
+    for word in ("base", "finetuned"):
+        model = header.get(word) or {}
+        revision = f", revision `{model['revision']}`" if model.get("revision") else ""
+        rows.append(
+            (
+                STATES.get(word, word),
+                f"`{model.get('id')}`{revision}, sha256 of its weights `{model.get('fingerprint')}`",
+            )
+        )
+    if record.task and record.task.fingerprint:
+        rows.append(("data", f"`{record.task.name}`, sha256 `{record.task.fingerprint}`"))
+    rows.append(("versions", ", ".join(f"{name} {value}" for name, value in record.versions.items())))
+    rows.append(("method", "Panigrahi et al., Task-Specific Skill Localization in Fine-tuned Language Models, 2023"))
+    return rows
