@@ -22,7 +22,7 @@ format:  ## lay out the code
 	$(PYTHON) -m ruff check --select I --fix .
 	$(PYTHON) -m ruff format .
 
-numbers:  ## make every stored table and page that rests on an interval anew from stored predictions; no model is run
+numbers:  ## remake every stored table and page that rests on an interval, from stored predictions; no model is run
 	$(PYTHON) docs/make_numbers.py
 
 nightly:  ## every test there is, without a bound on its time; the log goes to docs/nightly.log

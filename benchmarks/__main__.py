@@ -28,9 +28,9 @@ def coverage(
     repetitions: Annotated[int, typer.Option(min=1, help="Samples drawn for each cell.")] = 1000,
     part: Annotated[str, typer.Option(help="development, unseen, tried, others or all.")] = "all",
     results: Annotated[
-        Path, typer.Option(help="Folder of the CSV files. A cell that is there is not measured again.")
+        Path, typer.Option(help="Folder of the CSV files. Cells in it are not measured again.")
     ] = measure.RESULTS,
-    tables: Annotated[bool, typer.Option("--tables", help="Only write the tables again.")] = False,
+    tables: Annotated[bool, typer.Option("--tables", help="Only rewrite the tables.")] = False,
 ) -> None:
     """Measure how often intervals hold the truth, and write docs/statistics.md's tables.
 
@@ -56,20 +56,20 @@ def coverage(
 
 @app.command()
 def localizer(
-    work: Annotated[Path, typer.Option(help="Folder of the fine-tuned models; missing ones are made.")] = Path(
+    work: Annotated[Path, typer.Option(help="Folder of the fine-tuned models. Missing ones are made.")] = Path(
         "models/localizer"
     ),
-    rounds: Annotated[int, typer.Option(min=1, max=len(regions.ROUNDS), help="How many of the rounds of seeds.")] = 9,
-    tasks: Annotated[str, typer.Option(help="Some of the tasks, with commas.")] = ",".join(regions.TASKS),
+    rounds: Annotated[int, typer.Option(min=1, max=len(regions.ROUNDS), help="How many rounds of seeds to run.")] = 9,
+    tasks: Annotated[str, typer.Option(help="Tasks, separated by commas.")] = ",".join(regions.TASKS),
     base: Annotated[str, typer.Option(help="The base model.")] = regions.BASE,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
     results: Annotated[
-        Path, typer.Option(help="Folder of the rows. With another one, docs/localizers.md stays as it is.")
+        Path, typer.Option(help="Folder of the rows. With another folder, docs/localizers.md does not change.")
     ] = regions.RESULTS,
-    merge: Annotated[Path | None, typer.Option(help="Only take over the rows of this folder of results.")] = None,
-    tables: Annotated[bool, typer.Option("--tables", help="Only write the tables and pictures again.")] = False,
+    merge: Annotated[Path | None, typer.Option(help="Only add the rows of this folder of results.")] = None,
+    tables: Annotated[bool, typer.Option("--tables", help="Only rewrite the tables and pictures.")] = False,
 ) -> None:
-    """Compare localizers on six tasks that chose nothing, and write the tables and pictures of docs/localizers.md."""
+    """Compare localizers on six tasks not used for any choice, and write docs/localizers.md's tables and pictures."""
     names = tuple(name.strip() for name in tasks.split(","))
     if unknown := [name for name in names if name not in regions.TASKS]:
         raise typer.BadParameter(f"'{unknown[0]}' is not a task here. Choose from {', '.join(regions.TASKS)}.")
@@ -91,9 +91,9 @@ def localizer(
 def baselines(
     studies: Annotated[Path, typer.Option(help="Folder of the stored studies.")] = baselines_report.STUDIES,
 ) -> None:
-    """Write the boards of docs/baselines.md from the stored studies; no model is run."""
+    """Write the tables of docs/baselines.md from the stored studies, without running a model."""
     names = baselines_report.write(studies)
-    typer.echo(f"Wrote the boards of {', '.join(names) or 'no study'} to docs/baselines.md.")
+    typer.echo(f"Wrote the tables of {', '.join(names) or 'no study'} to docs/baselines.md.")
 
 
 if __name__ == "__main__":

@@ -142,7 +142,7 @@ def write(studies: Path = STUDIES, page: Path = PAGE) -> list[str]:
             begin, end = f"<!-- {name}: written by python -m benchmarks baselines -->", f"<!-- end of {name} -->"
             before, mark, rest = text.partition(begin)
             if not mark or end not in rest:
-                raise BadInput(f"{page.name} lacks the marks of '{name}': {begin} and {end}.")
+                raise BadInput(f"{page.name} has no marks for '{name}'. Add {begin} and {end}.")
             text = f"{before}{begin}\n" + "\n".join(lines) + f"\n{end}{rest.partition(end)[2]}"
         written.append(study.name)
     page.write_text(text, encoding="utf-8")

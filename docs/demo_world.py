@@ -97,7 +97,7 @@ def filled(page: str, parts: dict[str, str]) -> str:
         begin, end = f"<!-- {name}: written by docs/demo_world.py -->", f"<!-- end of {name} -->"
         before, mark, rest = page.partition(begin)
         if not mark or end not in rest:
-            raise BadInput(f"docs/demo-world.md lacks the marks of '{name}': {begin} and {end}.")
+            raise BadInput(f"docs/demo-world.md has no marks for '{name}'. Add {begin} and {end}.")
         page = f"{before}{begin}\n{table}\n{end}{rest.partition(end)[2]}"
     return page
 
@@ -106,7 +106,7 @@ def main() -> None:
     """Rewrites the tables in place."""
     world = read_world()
     if world is None:
-        raise BadInput("there is no demo world; make it with `python -m skillviz demo build`.")
+        raise BadInput("there is no demo world. Make it with `python -m skillviz demo build`.")
     page = filled(PAGE.read_text(encoding="utf-8"), tables(world, Store(PROJECT / "cached_runs")))
     PAGE.write_text(page, encoding="utf-8")
     print(f"wrote {PAGE.relative_to(PROJECT)}")
