@@ -34,7 +34,7 @@ def plain(text: str) -> str:
 
 def test_a_gain_is_claimed_where_the_paired_interval_leaves_out_zero() -> None:
     said = plain(words.best(grid(0.85, (0.05, 0.02, 0.08)), "imdb", "accuracy", 4000))
-    assert said.startswith("Best accuracy on imdb: **85.0 %** at α = 70% of WiSE-Graft")
+    assert said.startswith("Best accuracy on imdb: **85.0%** at α = 70% of WiSE-Graft")
     assert "of WiSE-Graft (region of 1%); fine-tuned 80.0%, +5.0 points (95%: 1.3–8.7), best of 3" in said
     assert "**Better.** The best point was picked on these same examples" in said
 
@@ -51,7 +51,7 @@ def test_the_fine_tuned_model_itself_may_be_the_best() -> None:
 
 def test_lower_is_better_for_calibration() -> None:
     said = plain(words.best(grid(0.1, (-0.7, -0.8, -0.6), "ece"), "imdb", "ece", 4000))
-    assert "**10.0 %**" in said and "**Better.**" in said
+    assert "**10.0%**" in said and "**Better.**" in said
 
 
 def test_what_was_traced_is_not_called_stored() -> None:

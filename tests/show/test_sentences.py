@@ -41,8 +41,8 @@ BETTER, WORSE, UNSURE = estimate(-0.029, -0.051, -0.008), estimate(0.03, 0.01, 0
 
 def test_the_overview_sentence_says_how_little_was_copied_and_what_it_brings_back() -> None:
     said = sentences.overview(record(), scores(BETTER)).replace(SPACE, " ")
-    assert "**0.1 %** of the graftable parameters (10,646 of 10,646,784)" in said
-    assert "recover **73 %** of the gain (95%: 65–80)" in said
+    assert "**0.1%** of the graftable parameters (10,646 of 10,646,784)" in said
+    assert "recover **73%** of the gain (95%: 65–80)" in said
     assert "accuracy 63.2% → 80.1%, fine-tuned 86.4%" in said
     assert "**Better calibrated**" in said and "ECE 5.4% vs 8.3%" in said
     assert "−2.9 points (95%: −5.1 to −0.8)" in said
@@ -52,7 +52,7 @@ def test_a_control_brings_nothing_back() -> None:
     own = record()
     control = own.model_copy(update={"spec": own.spec.model_copy(update={"localizer": "lottery"})})
     said = sentences.overview(control, scores(BETTER)).replace(SPACE, " ")
-    assert said.startswith("A control: **0.1 %**") and "**the rest is zero**" in said
+    assert said.startswith("A control: **0.1%**") and "**the rest is zero**" in said
     assert "accuracy 80.1% (77.4–82.6); with all of them zero" in said and "63.2%" in said and "86.4%" in said
     assert "recover" not in said
 

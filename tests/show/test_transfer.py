@@ -32,7 +32,7 @@ def test_both_scores_stand_beside_the_difference() -> None:
     one = note()
     one = one.model_copy(update={"scores": one.scores.model_copy(update={"states": states})})
     (said,) = [plain(text) for _, text in words.findings([one], "accuracy")]
-    assert said.startswith("imdb, zero-shot: accuracy **80.0 %** grafted vs 76.0 % fine-tuned, +4.0 points")
+    assert said.startswith("imdb, zero-shot: accuracy **80.0%** grafted vs 76.0% fine-tuned, +4.0 points")
 
 
 def test_many_tasks_are_counted() -> None:
