@@ -248,15 +248,15 @@ ENOUGH = 0.9
 
 def hero(entries: Sequence[Entry]) -> Entry | None:
     """The run that the dashboard opens on: the smallest region of HERO by the default localizer with ENOUGH of the
-    gain; None where it does not ship."""
-    role_of = roles(entries)
+    gain, of the pair with the most runs; None where it does not ship."""
+    role_of, runs = roles(entries), Counter(entry.pair for entry in entries)
     candidates = [
         entry for entry in entries
         if (entry.task, text.last_part(entry.base)) == HERO and not entry.is_of_user
         and entry.localizer == DEFAULT_LOCALIZER and role_of[entry.id] == "headline"
         and (entry.recovered or 0) >= ENOUGH
     ]  # fmt: skip
-    return min(candidates, key=lambda e: (e.size, e.id), default=None)
+    return min(candidates, key=lambda e: (e.size, -runs[e.pair], e.id), default=None)
 
 
 def first_choice(entries: Sequence[Entry]) -> Entry:
