@@ -72,6 +72,11 @@ def drawn(test: AppTest) -> list[dict]:
     return [json.loads(chart.proto.spec) for chart in charts(test)]
 
 
+def scatter_of(test: AppTest) -> dict:
+    """The scatter as plotly has it."""
+    return json.loads(next(chart for chart in charts(test) if chart.key == "chart.scatter").proto.spec)
+
+
 def listed(test: AppTest) -> pd.DataFrame:
     """The table of examples."""
     return next(frame.value for frame in test.dataframe if "grafted: true class" in frame.value)
@@ -102,7 +107,7 @@ def test_filters_narrow_box_and_table_and_stand_in_the_address(ids: dict[str, st
     count = int(few.rsplit("(", 1)[1].rstrip(")"))
     assert len(box(test, "Example").options) == count < every == 120
     assert len(listed(test)) > 0 and f"**{count}** of 120 examples" in words(test)
-    scatter = drawn(test)[0]
+    scatter = scatter_of(test)
     assert [t["name"] for t in scatter["data"] if t.get("customdata")] == [f"only fine-tuned right ({count})"]
     again = opened("examples", **link(test))
     assert box(again, "Example").options == box(test, "Example").options
@@ -125,7 +130,7 @@ def test_no_example_that_passes_is_said(ids: dict[str, str], use: Use, tmp_path:
 def test_the_chosen_example_is_ringed_marked_and_shown(ids: dict[str, str]) -> None:
     test = opened("examples", run=ids["stagewise0"], example="test-7", sort="file")
     assert "**test-7** · true class" in words(test) and box(test, "Example").value == "test-7"
-    assert "chosen" in [trace["name"] for trace in drawn(test)[0]["data"]]
+    assert "chosen" in [trace["name"] for trace in scatter_of(test)["data"]]
     assert test.session_state["examples.table"]["selection"]["rows"] == [7]
     box(test, "Example").select("test-11").run()
     assert link(test)["example"] == "test-11" and "**test-11**" in words(test)
@@ -170,7 +175,7 @@ def test_a_marked_area_narrows_the_table_is_framed_and_can_be_left(ids: dict[str
     table = listed(test)
     assert 0 < len(table) < 120
     assert table["fine-tuned: true class"].between(50, 100).all() and table["grafted: true class"].between(0, 50).all()
-    scatter = drawn(test)[0]
+    scatter = scatter_of(test)
     (frame,) = [shape for shape in scatter["layout"]["shapes"] if shape["type"] == "rect"]
     assert (frame["x0"], frame["x1"], frame["y0"], frame["y1"]) == (50, 100, 0, 50)
     assert scatter["layout"]["dragmode"] == "select" and link(test)["area"] == "confidence_0.5_1_0_0.5"
