@@ -61,7 +61,7 @@ def states(record: RunRecord, scores: Scores, split: str, theme: str) -> Exhibit
     levels = measures.guesses(record, split, metric)
     return Exhibit(
         name="states",
-        title="The models side by side",
+        title="Scores",
         figure=state_comparison(table, panels(metric), references=levels, theme=theme, height=HEIGHT),
         reads="one mark a model, its line the 95% interval over examples. "
         f"{sentences.better_sides(panels(metric))} Temperature-scaled is the fine-tuned model with its "
@@ -77,7 +77,7 @@ def history(steps: pd.DataFrame, theme: str) -> Exhibit:
     """Loss and switched entries, step by step; `steps` are those of one search."""
     return Exhibit(
         name="history",
-        title="How the region was found",
+        title="Search progress",
         figure=search_history(steps, theme=theme, height=HEIGHT),
         reads="above, the training loss of the graft at each step; below, how many entries the step switched on "
         "(up) and off (down, hatched).",

@@ -68,7 +68,7 @@ def evidence(record: RunRecord, scores: Scores) -> None:
 def one_step(record: RunRecord, loss: float) -> None:
     """In place of the search's chart, where all entries were chosen at once."""
     with st.container(border=True, height="stretch"):
-        st.markdown("### How the region was found")
+        st.markdown("### Search progress")
         st.markdown(sentences.one_step(record, loss))
 
 
