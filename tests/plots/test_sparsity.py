@@ -57,9 +57,7 @@ def test_the_hover_says_the_true_size_seeds_and_what_the_interval_is_over() -> N
         figure.data[0].hovertext[1],
         next(t for t in figure.data if t.name == "top movement").hovertext[1],
     )
-    assert (
-        "10,646 entries = 0.1%" in stagewise and "3 seeds" in stagewise and "over examples and seeds" in stagewise
-    )
+    assert "10,646 entries = 0.1%" in stagewise and "3 seeds" in stagewise and "over examples and seeds" in stagewise
     assert "1 seed" in movement and "over examples" in movement
 
 
