@@ -222,7 +222,7 @@ def _cells(rows: pd.DataFrame) -> list[str] | None:
 
 
 def _change(before: list[str] | None, after: list[str] | None, place: int) -> str:
-    return f"{before[place] if before else 'new'} → {after[place] if after else 'gone'}"
+    return f"{before[place] if before else 'new'} → {after[place] if after else '…'}"
 
 
 def gallery() -> str:
