@@ -34,6 +34,7 @@ from playwright.sync_api import Error as BrowserError
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
+from skillviz.plots.theme import INK
 from skillviz.runs.store import Store, shipped_root
 from skillviz.show.entries import entry_of, hero
 from skillviz.ui.page_table import HOME, PAGES
@@ -50,6 +51,8 @@ IS_IN_THEME = """wanted => { const app = document.querySelector("[data-testid='s
   return app && (getComputedStyle(app).backgroundColor.match(/\\d+/g)[0] < 128) === (wanted === "dark"); }"""
 IS_DRAWN = """() => [...document.querySelectorAll("[data-testid='stPlotlyChart'] .js-plotly-plot")]
   .every(plot => plot.querySelector(".main-svg"))"""
+IS_IN_INK = """ink => [...document.querySelectorAll(".js-plotly-plot")]
+  .every(plot => !plot.layout || plot.layout.template.layout.font.color === ink)"""
 MAIN = "document.querySelector('[data-testid=\"stMain\"]')"
 
 # Words as a reader sees them, widgets that begin in the first window, and the figure that comes first.
@@ -111,14 +114,16 @@ def shown_in(page: Page, theme: str) -> None:
     """Returns when the page stands in the theme; Streamlit follows the browser a moment later."""
     page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
     page.wait_for_function(IS_IN_THEME, arg=theme)
+    page.wait_for_function(IS_IN_INK, arg=INK[theme])  # the figures come with the next run of the script
     page.wait_for_timeout(700)
     still(page)
 
 
 def write(png: bytes, path: Path) -> None:
-    """The picture with 256 colours, which a page of text and charts does not exceed by much, at a third of the size."""
+    """The picture with 256 colours, chosen so that rare ones, as of a mark, keep theirs, at a third of the size."""
     with Image.open(BytesIO(png)) as picture:
-        picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
+        few = picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        few.save(path, optimize=True)
 
 
 def sized(page: Page, size: tuple[int, int]) -> None:
@@ -222,7 +227,7 @@ def _cells(rows: pd.DataFrame) -> list[str] | None:
 
 
 def _change(before: list[str] | None, after: list[str] | None, place: int) -> str:
-    return f"{before[place] if before else 'new'} → {after[place] if after else 'gone'}"
+    return f"{before[place] if before else 'new'} → {after[place] if after else '…'}"
 
 
 def gallery() -> str:
