@@ -114,7 +114,12 @@ def shown_in(page: Page, theme: str) -> None:
     """Returns when the page stands in the theme; Streamlit follows the browser a moment later."""
     page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
     page.wait_for_function(IS_IN_THEME, arg=theme)
-    page.wait_for_function(IS_IN_INK, arg=INK[theme])  # the figures come with the next run of the script
+    try:  # the figures come with the next run of the script; where none comes, the page is opened in this theme
+        page.wait_for_function(IS_IN_INK, arg=INK[theme], timeout=20_000)
+    except BrowserError:
+        page.reload()
+        still(page)
+        page.wait_for_function(IS_IN_INK, arg=INK[theme])
     page.wait_for_timeout(700)
     still(page)
 
