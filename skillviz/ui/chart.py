@@ -14,6 +14,7 @@ from skillviz.show import table_words
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import about
 from skillviz.ui import exports, presenter
+from skillviz.ui.drawn_once import drawn_once
 from skillviz.ui.page_table import is_presented
 
 # how a table's columns are shown; what is not here is shown as it is
@@ -61,7 +62,7 @@ def chart(
     """Draws a card. `reads` says how to read the figure, `alt` what it shows to somebody who cannot see it."""
     with st.container(border=True, height="stretch"):
         st.markdown(f"### {title}", help=help)
-        st.plotly_chart(presenter.figure(figure), **_settings(name, run_id, alt))
+        st.plotly_chart(drawn_once(presenter.figure(figure)), **_settings(name, run_id, alt))
         below(figure, name=name, title=title, reads=reads, table=table, run_id=run_id)
 
 
@@ -87,7 +88,7 @@ def selectable(
     `below` draws what belongs under it.
     """
     return st.plotly_chart(
-        figure,
+        drawn_once(figure, by=by),
         on_select=on_select,
         selection_mode=by,
         **_settings(name, run_id, alt),
