@@ -15,6 +15,7 @@ from skillviz.show import table_words
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import about
 from skillviz.ui import exports, presenter, run_bar
+from skillviz.ui.drawn_once import drawn_once
 from skillviz.ui.page_table import is_presented
 
 # how a table's columns are shown; what is not here is shown as it is
@@ -63,7 +64,7 @@ def chart(
     """Draws a card. `reads` says how to read the figure, `alt` what it shows to somebody who cannot see it."""
     with st.container(border=True, height="stretch"):
         st.markdown(f"## {title}", help=help)
-        st.plotly_chart(presenter.figure(with_dark_marks(figure)), **_settings(name, run_id, alt))
+        st.plotly_chart(drawn_once(presenter.figure(with_dark_marks(figure))), **_settings(name, run_id, alt))
         below(figure, name=name, title=title, reads=reads, table=table, run_id=run_id, intervals=intervals)
 
 
@@ -90,7 +91,7 @@ def selectable(
     `below` draws what belongs under it.
     """
     return st.plotly_chart(
-        with_dark_marks(figure),
+        drawn_once(with_dark_marks(figure), by=by),
         on_select=on_select,
         selection_mode=by,
         **_settings(name, run_id, alt),

@@ -1,0 +1,78 @@
+"""A figure written so that the browser draws it once.
+
+Streamlit hands each figure to plotly.js twice: as the page is mounted, and as a copy right after. plotly.js draws the
+copy anew unless it can tell that nothing has changed. It can where arrays are plain lists (a typed array counts as
+changed), the layout names the revision of the data, no template is left (it counts as changed too) and Streamlit has
+nothing to fill in.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import plotly.graph_objects as go
+
+CARTESIAN = {"scatter", "scattergl", "bar", "heatmap"}
+AXIS = re.compile(r"[xy]axis\d*")
+By = Literal["points", "box"]
+DRAG = {"points": "pan", "box": "select"}
+"""What dragging does in Streamlit where marks, or an area, can be selected."""
+
+
+def drawn_once(figure: go.Figure, *, by: By | None = None) -> go.Figure:
+    """The figure as plain lists, its revision named by its content; `by` says what can be selected in it."""
+    plain: dict[str, Any] = as_lists(figure.to_dict())
+    layout = plain["layout"] = without_template(plain.get("layout", {}), plain["data"])
+    if by is not None:
+        layout.setdefault("clickmode", "event+select" if by == "points" else "event")
+        layout.setdefault("hovermode", "closest")
+        layout["dragmode"] = layout.get("dragmode") or DRAG[by]
+    content = json.dumps([plain["data"], layout], default=str, sort_keys=True)
+    layout["datarevision"] = hashlib.md5(content.encode(), usedforsecurity=False).hexdigest()
+    written = go.Figure(plain)
+    written.layout.template = layout.get("template")  # plotly puts its own where there is none
+    return written
+
+
+def without_template(layout: dict[str, Any], traces: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The layout with its template's values in their places; as it is where the template says more than our own do."""
+    template = layout.get("template", {})
+    if template.keys() - {"layout"} or any(trace.get("type", "scatter") not in CARTESIAN for trace in traces):
+        return layout
+    own = {name: value for name, value in layout.items() if name != "template"}
+    axes = {"xaxis", "yaxis", *filter(AXIS.fullmatch, own)}
+    axes |= {f"{letter}axis{trace.get(f'{letter}axis', letter)[1:]}" for trace in traces for letter in "xy"}
+    defaults = dict(template.get("layout", {}))
+    of_axes = {letter: defaults.pop(f"{letter}axis", {}) for letter in "xy"}
+    return _merged({**defaults, **{axis: of_axes[axis[0]] for axis in sorted(axes)}}, own)
+
+
+def _merged(defaults: Any, own: Any) -> Any:
+    if not isinstance(defaults, dict) or not isinstance(own, dict):
+        return own
+    return {**defaults, **{name: _merged(defaults.get(name), value) for name, value in own.items()}}
+
+
+def as_lists(value: Any) -> Any:
+    """The value with every array in it, also one that plotly has encoded, as a list."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, dict):
+        if value.keys() >= {"dtype", "bdata"}:
+            return _decoded(value).tolist()
+        return {key: as_lists(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_lists(part) for part in value]
+    return value
+
+
+def _decoded(encoded: dict[str, Any]) -> Any:
+    array = np.frombuffer(base64.b64decode(encoded["bdata"]), dtype=np.dtype(encoded["dtype"]))
+    shape = encoded.get("shape")
+    return array if shape is None else array.reshape([int(length) for length in str(shape).split(",")])
