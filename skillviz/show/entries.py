@@ -231,7 +231,9 @@ def demo_choice(entries: Sequence[Entry]) -> Entry | None:
     """The run that the tour is about: the demo world's main pair by the default localizer, the one that ships first."""
     candidates = [e for e in entries if (e.base, e.finetuned) == DEMO_PAIR]
     return min(
-        candidates, key=lambda e: (e.localizer != DEFAULT_LOCALIZER, e.is_of_user, e.created, e.id), default=None
+        candidates,
+        key=lambda e: (e.localizer != DEFAULT_LOCALIZER, e.is_of_user, e.seed, e.created, e.id),
+        default=None,
     )
 
 
