@@ -56,15 +56,43 @@ def grafts(world: World, runs: list[Run]) -> list[str]:
     names = {(pair.finetuned, pair.base): pair.name for pair in world.pairs}
     order = list(names.values())
     rows = []
-    for run in sorted(runs, key=lambda r: (order.index(names[r.spec.finetuned, r.spec.base]), r.spec.localizer)):
+    keys = {
+        run: (order.index(names[run.spec.finetuned, run.spec.base]), run.spec.localizer, run.spec.seed) for run in runs
+    }
+    for run in sorted(runs, key=keys.__getitem__):
+        seed = "" if run.spec.seed == world.seed else f", seed {run.spec.seed}"
         scores, size = run.record.metrics["test"], run.record.size
         graft = scores.states["grafted"]
         (_, labels, logits), (_, _, tuned) = (run.logits(state) for state in ("grafted", "finetuned"))
         rows.append([
-            names[run.spec.finetuned, run.spec.base], run.spec.localizer,
+            names[run.spec.finetuned, run.spec.base], f"{run.spec.localizer}{seed}",
             f"{formats.count(size)} ({formats.share(run.record.share)})", percent(graft["accuracy"]),
             percent(scores.recovered), ECE.cell(*metric_interval(logits, labels, "ece")),
             ECE.cell(*metric_difference(logits, tuned, labels, "ece")),
+        ])  # fmt: skip
+    return formats.markdown_table(head, rows)
+
+
+def few(world: World, runs: list[Run]) -> list[str]:
+    """A line for each model of few examples: what its region of the main size does, and top movement of that size."""
+    head = (
+        "pair", "readout", "pre-trained, %", "fine-tuned, %", "graft minus fine-tuned, points",
+        "share of the gain, %", "top movement's share, %", "ECE of fine-tuned, %", "ECE of graft, %",
+        "graft minus fine-tuned, points",
+    )  # fmt: skip
+    rows = []
+    for pair in (pair for pair in world.pairs if pair.k_shot):
+        own = {run.spec.localizer: run for run in runs
+               if run.spec.finetuned == pair.finetuned and run.spec.seed == world.seed}  # fmt: skip
+        run, moved = own["stagewise"], own["movement"]
+        (_, labels, graft), (_, _, tuned) = (run.logits(state) for state in ("grafted", "finetuned"))
+        shares = (one.record.metrics["test"].recovered for one in (run, moved))
+        ends = (pair.accuracy[pair.task][state] for state in ("pretrained", "finetuned"))
+        rows.append([
+            pair.name, pair.readout, *map(percent, ends),
+            METRICS["accuracy"].cell(*metric_difference(graft, tuned, labels, "accuracy")), *map(percent, shares),
+            ECE.cell(*metric_interval(tuned, labels, "ece")), ECE.cell(*metric_interval(graft, labels, "ece")),
+            ECE.cell(*metric_difference(graft, tuned, labels, "ece")),
         ])  # fmt: skip
     return formats.markdown_table(head, rows)
 
@@ -88,6 +116,7 @@ def tables(world: World, store: Store) -> dict[str, str]:
     """The tables by the name that their marks have."""
     runs = [run for run in store.list() if run.id in world.runs]
     parts = {"making": making(world), "tasks": tasks(world), "pairs": pairs(world), "grafts": grafts(world, runs)}
+    parts["few"] = few(world, runs)
     return {name: "\n".join(lines) for name, lines in parts.items()}
 
 

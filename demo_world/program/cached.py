@@ -1,7 +1,7 @@
 """The runs that ship: which localizations of the demo pairs are made beforehand.
 
-Every run is scored on the partner of its task too, the same skill in a shifted domain; the WiSE grid is made for each
-pair's stagewise run, and for top movement on the main pair.
+Most runs are scored on the partner of their task too, the same skill in a shifted domain; the WiSE grid is made for
+the stagewise run of each task, and for top movement on films.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from skillviz.runs.store import Store
 from skillviz.tasks.demo_world import MAIN, PairEntry, World
 
 SIZES = ("3%", "0.1%", "1%")
-MAIN_SIZES = ("3%", "0.03%", "0.1%", "0.3%", "1%")
+FILM, TOPIC = "film-sentiment", "news-topic"
+FINER = ("3%", "0.03%", "0.1%", "0.3%", "1%")
+MAIN_SIZES = ("1%", "0.03%", "0.1%", "0.3%")
+"""Of the main pair. The first brings its skill back; only that run has paths, of 4,000 sentences at every point."""
+SMALLER = ("0.1%", "0.03%", "0.3%")
+MASK_SEEDS = (1, 2)
+"""Further seeds of the main pair's search, for how steady its region is."""
 LEARNED: dict[str, Any] = {"steps": 50, "batch_size": 256}
-FEW_SIZES = ("1%", "0.3%", "3%")
-"""Of a model of few examples. It has no grid of paths: that would be 4,000 sentences at every point."""
-WITH_RANDOM = (MAIN, "news-topic", "news-topic-64")
-WITH_LEARNED = (MAIN, "news-topic")
 
 
 def specs(world: World, seed: int) -> list[RunSpec]:
@@ -32,20 +34,36 @@ def specs(world: World, seed: int) -> list[RunSpec]:
 
 
 def _of_pair(pair: PairEntry, world: World, seed: int) -> Iterator[RunSpec]:
-    sizes = FEW_SIZES if pair.k_shot else MAIN_SIZES if pair.name == MAIN else SIZES
     task = world.task(pair.task)
     others = (world.task(task.partner).file,) if task.partner else ()
-    common: dict[str, Any] = {"base": pair.base, "finetuned": pair.finetuned, "task": task.file, "others": others,
+    common: dict[str, Any] = {"base": pair.base, "finetuned": pair.finetuned, "task": task.file,
               "readout": pair.readout, "seed": seed, "device": "cpu"}  # fmt: skip
     if pair.k_shot:
         common |= {"k_shot": pair.k_shot, "data_seed": seed}
-    yield RunSpec(**common, localizer="stagewise", sizes=sizes, interpolation=not pair.k_shot)
-    if others or pair.name in WITH_RANDOM:
-        yield RunSpec(**common, localizer="movement", sizes=sizes, interpolation=pair.name == MAIN)
-    if pair.name in WITH_RANDOM:
-        yield RunSpec(**common, localizer="random", sizes=sizes)
-    if pair.name in WITH_LEARNED:
-        yield RunSpec(**common, localizer="learned", **LEARNED)
+    if pair.name == MAIN:
+        yield from _of_main(common | {"others": others})
+    elif pair.k_shot:  # the main pair's twin: its main size alone, on its own test set
+        yield from (RunSpec(**common, localizer=name, sizes=MAIN_SIZES[:1]) for name in ("stagewise", "movement"))
+    else:
+        sizes = FINER if pair.name == FILM else SIZES
+        common |= {"others": others}
+        yield RunSpec(**common, localizer="stagewise", sizes=sizes, interpolation=True)
+        if others or pair.name == TOPIC:
+            yield RunSpec(**common, localizer="movement", sizes=sizes, interpolation=pair.name == FILM)
+        if pair.name in (FILM, TOPIC):
+            yield RunSpec(**common, localizer="random", sizes=sizes)
+            yield RunSpec(**common, localizer="learned", **LEARNED)
+
+
+def _of_main(common: dict[str, Any]) -> Iterator[RunSpec]:
+    """What the tour shows, top movement and a random region to compare with, and the search with other seeds."""
+    yield RunSpec(**common, localizer="stagewise", sizes=MAIN_SIZES[:1], interpolation=True)
+    own = common | {"others": ()}
+    yield RunSpec(**own, localizer="stagewise", sizes=SMALLER)
+    for localizer in ("movement", "random"):
+        yield RunSpec(**common, localizer=localizer, sizes=MAIN_SIZES)
+    for seed in MASK_SEEDS:
+        yield RunSpec(**own | {"seed": seed}, localizer="stagewise", sizes=MAIN_SIZES[:1])
 
 
 def make_runs(world: World, store: Store, seed: int, progress: Report = silent) -> Iterator[tuple[int, int, str]]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from safetensors.torch import load_file, save_file
 
 from demo_world.program.world import MANY, TASKS, task
@@ -30,8 +33,9 @@ TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_ma
 class PairPlan:
     """How a model is fine-tuned: plain SGD by `models.finetune`; embeddings and language-model head stay frozen.
 
-    With `k_shot`, so many examples a class are drawn with the world's seed, and `steps` None is the paper's number for
-    them; to `keep` the last step is to know them by heart.
+    With `k_shot`, so many examples a class are drawn, and `steps` None is the paper's number for them; to `keep` the
+    last step is to know them by heart. With other `threads` the weights differ in their last digits; None takes as
+    many as torch does.
     """
 
     name: str
@@ -43,6 +47,7 @@ class PairPlan:
     rate: float = 0.05
     k_shot: int | None = None
     keep: str = "best"
+    threads: int | None = None
 
 
 LONGER = 3000
@@ -50,7 +55,10 @@ LONGER = 3000
 PAIRS = (
     *(PairPlan(row.name, row.name, steps=LONGER if row.sizes == MANY else 1500) for row in TASKS if not row.shifted),
     PairPlan("film-sentiment-causal", "film-sentiment", "causal", "causal"),
-    PairPlan("news-topic-64", "news-topic-large", steps=None, batch=8, k_shot=64, keep="last"),
+    PairPlan("news-topic-64", "news-topic-large", steps=None, batch=8, k_shot=64, keep="last", threads=1),
+    PairPlan(
+        "news-topic-64-head", "news-topic-large", readout="head", steps=None, batch=8, k_shot=64, keep="last", threads=1
+    ),
 )
 
 
@@ -63,10 +71,11 @@ def make_pair(plan: PairPlan, world: Path, seed: int, progress: OnStep | None = 
         readout=plan.readout, steps=plan.steps, batch_size=plan.batch, lr=plan.rate, seed=seed, keep=plan.keep
     )
     examples = DataSettings(k_shot=plan.k_shot, data_seed=seed if plan.k_shot else 0)
-    finetune(
-        str(base), [registry.task(file)], config, examples, out=out, overwrite=True, on_step=progress, device="cpu",
-        command="python -m skillviz demo build --only pairs",
-    )  # fmt: skip
+    with _threads(plan.threads):
+        finetune(
+            str(base), [registry.task(file)], config, examples, out=out, overwrite=True, on_step=progress,
+            device="cpu", command="python -m skillviz demo build --only pairs",
+        )  # fmt: skip
     _thin(out)
     narrow(out)
     strip(out, base)
@@ -79,6 +88,17 @@ def make_pair(plan: PairPlan, world: Path, seed: int, progress: OnStep | None = 
         accuracy={name: accuracy(pair, world / "tasks" / f"{name}.yaml") for name in names},
         seconds=round(time.perf_counter() - begun, 1),
     )  # fmt: skip
+
+
+@contextmanager
+def _threads(count: int | None) -> Iterator[None]:
+    """With so many threads of torch; None leaves them."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def accuracy(pair: ModelPair, file: Path) -> dict[str, Share]:

@@ -46,7 +46,7 @@ def build(
     """Make the demo world from nothing; started again, it goes on with the first stage that is not finished.
 
     A grammar writes the texts, two small models are pre-trained on them and fine-tuned, and their skills are
-    localized. On two cores this takes up to an hour; docs/demo-world.md says what it shows.
+    localized. On two cores this takes one to two hours; docs/demo-world.md says what it shows.
     """
     if not (project_root() / "demo_world" / "program").is_dir():
         raise BadInput(

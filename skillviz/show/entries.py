@@ -233,11 +233,14 @@ def _model_words(entry: Entry) -> str:
 
 
 def demo_choice(entries: Sequence[Entry]) -> Entry | None:
-    """The run that the tour is about: the demo world's main pair by the default localizer, the one that ships first."""
-    candidates = [e for e in entries if (e.base, e.finetuned) == DEMO_PAIR]
-    return min(
-        candidates, key=lambda e: (e.localizer != DEFAULT_LOCALIZER, e.is_of_user, e.created, e.id), default=None
-    )
+    """The run that the tour is about: the demo world's main pair by the default localizer, the first seed that ships,
+    and of its regions the largest, which brings the skill back."""
+
+    def order(entry: Entry) -> tuple[object, ...]:
+        is_other = entry.localizer != DEFAULT_LOCALIZER
+        return (is_other, entry.is_of_user, entry.seed, -entry.size, entry.created, entry.id)
+
+    return min((e for e in entries if (e.base, e.finetuned) == DEMO_PAIR), key=order, default=None)
 
 
 HERO = ("ag_news", "minilm-l6")

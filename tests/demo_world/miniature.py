@@ -1,4 +1,4 @@
-"""A project folder with a demo world in miniature: the corpus, a base, the main pair and its run; real, but unskilled.
+"""A project folder with a demo world in miniature: corpus, base, the main pair and its runs; real, but unskilled.
 
 And a stand-in for it that knows its task well, without weights: runs of seeded numbers under the demo world's names.
 """
@@ -14,14 +14,16 @@ from typing import Any
 
 import pytest
 
+from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from skillviz.tasks.demo_world import MAIN
 from tests.fake_run import fake_run
 
-SIZES = ("10%", "3%", "30%")
+SIZES = ("30%", "3%", "10%")
+TASK = "film-sentiment"  # the task of the main pair here, for it is the smallest
 SKILLED: dict[str, Any] = {
-    "base": "demo_world/base", "finetuned": f"demo_world/pairs/{MAIN}", "task": MAIN,
+    "base": "demo_world/base", "finetuned": f"demo_world/pairs/{MAIN}", "task": TASK,
     "others": ("restaurant-sentiment",), "interpolation": True, "sizes": ("1%", "0.1%", "10%"),
     "layers": 2, "width": 16, "steps": 6,
     "n": {"validation": 60, "test": 600},
@@ -42,11 +44,13 @@ def _demo_project(root: Path) -> Path:
 
     root.mkdir()
     every = cached.specs
-    size = replace(MINIATURE, pairs=MINIATURE.pairs[:1], rows={"train": 40, "validation": 12, "test": 24})
+    pairs = (replace(MINIATURE.pairs[0], name=MAIN),)
+    size = replace(MINIATURE, pairs=pairs, rows={"train": 40, "validation": 12, "test": 24})
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         patch.setattr(cached, "MAIN_SIZES", SIZES)
-        patch.setattr(cached, "specs", lambda world, seed: every(world, seed)[:1])
+        patch.setattr(cached, "SMALLER", SIZES[1:])
+        patch.setattr(cached, "specs", lambda world, seed: every(world, seed)[:4])
         build(root / "demo_world", root / "cached_runs", size=size)
     return root
 
@@ -57,7 +61,13 @@ def demo(demo_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     root = tmp_path / "runs"
     shutil.copytree(demo_project / "cached_runs", root)
     elsewhere(demo_project, root, monkeypatch)
-    yield Store(root).list()[0]
+    yield searched(root)
+
+
+def searched(root: Path) -> Run:
+    """The run of the default localizer, which the tour is about."""
+    runs = [run for run in Store(root).list() if run.spec.localizer == DEFAULT_LOCALIZER]
+    return next(run for run in runs if run.spec.interpolation)
 
 
 @pytest.fixture(scope="session")
@@ -68,7 +78,8 @@ def skilled_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @cache
 def _skilled_runs(root: Path) -> Path:
-    fake_run(Store(root), **SKILLED)
+    for localizer in (DEFAULT_LOCALIZER, "movement", "random"):
+        fake_run(Store(root), localizer=localizer, **SKILLED)
     return root
 
 
@@ -77,7 +88,7 @@ def skilled(skilled_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """A run of seeded numbers that stands for the main one: a skill that can be told, and no weights."""
     shutil.copytree(skilled_runs, tmp_path / "runs")
     elsewhere(tmp_path, tmp_path / "runs", monkeypatch)
-    return Store(tmp_path / "runs").list()[0]
+    return searched(tmp_path / "runs")
 
 
 def elsewhere(project: Path, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         patch.setattr(cached, "SIZES", ("10%", "5%"))
-        patch.setattr(cached, "MAIN_SIZES", ("10%", "5%"))
+        patch.setattr(cached, "FINER", ("10%", "5%"))
         patch.setattr(cached, "LEARNED", {"steps": 2, "batch_size": 8})
         said: list[tuple[int, int | None, str]] = []
         build(root / "demo_world", root / "cached_runs", size=MINIATURE, advance=lambda *a: said.append(a))

@@ -25,7 +25,7 @@ from tests.pages.test_pages import charts
 __all__ = ["demo", "demo_project", "own_workers", "skilled", "skilled_runs"]
 EVERY = range(1, len(STEPS) + 1)
 CONTROL = dict(zip(EVERY, CONTROLS, strict=False))
-RIGHT = {1: "finetuned", 3: "65", 5: "grafted", 6: "grafted"}  # of the stand-in, by its stored intervals
+RIGHT = {1: "finetuned", 5: "grafted", 6: "grafted"}  # of the stand-in, by its stored intervals
 
 
 def opened(**query: str | int) -> AppTest:
@@ -101,20 +101,24 @@ def _names(test: AppTest) -> list[str]:
     from skillviz.ui.pages.tour import questions
 
     step = int(test.query_params.get("step", "1"))
-    run = Store(cache.user_store().root).list()[0]
+    runs = {run.spec.localizer: run for run in Store(cache.user_store().root).list()}
+    run = runs["stagewise"]
+    grafts = {questions.SEARCHED: run, "movement": runs["movement"], "random": runs["random"]}
     record = run.record
     logits = {state: run.logits(state) for state in ("pretrained", "finetuned")}
-    curve, grid, scores = run.curve(), run.interpolation(), record.metrics["test"]
+    grid, scores = run.interpolation(), record.metrics["test"]
     own = grid[(grid["dataset"] == record.task.name) & (grid["path"] == "wise-ft")]
     question = {
         1: lambda: questions.more_often(
             logits["pretrained"][2], logits["finetuned"][2], logits["finetuned"][1], record.task
         ),
         2: lambda: questions.half_way(own, record.task.metric),
-        3: lambda: questions.smallest(curve[curve["split"] == "test"], record.d),
-        4: lambda: questions.fullest_layer(run.layers()),
+        3: lambda: questions.graft_or_finetuned("", scores, record.task.metric),
+        4: lambda: questions.best_choice(
+            {name: of.logits("grafted")[2] for name, of in grafts.items()}, logits["finetuned"][1], {}, record.task
+        ),
         5: lambda: questions.calibrated(scores),
-        6: lambda: questions.elsewhere(record.transfers[0].scores, record.task.metric, ""),
+        6: lambda: questions.graft_or_finetuned("", record.transfers[0].scores, record.task.metric),
     }[step]()
     assert list(test.radio[0].options) == list(question.choices.values())
     return list(question.choices)
@@ -209,12 +213,10 @@ def test_it_shows_the_demo_run_whatever_run_is_chosen(skilled: Run) -> None:
     other = fake_run(Store(cache.user_store().root), sizes=("5%",), **SMALL)
     test = opened(step=3, run=other.id)
     assert not test.exception and asked(test, "run") == other.id, "kept for the other pages"
-    assert "600 sentences" in said(test)
+    assert "600 test sentences" in said(test)
 
 
-@pytest.mark.parametrize(
-    ("step", "control"), [(2, {"tour__way": 35}), (4, {"tour__keep": "layer-0"}), (6, {"tour__shift": 35})]
-)
+@pytest.mark.parametrize(("step", "control"), [(3, {"tour__size": 140}), (4, {"tour__keep": "layer-0"})])
 def test_without_weights_a_step_goes_on_with_what_is_stored(step: int, control: dict[str, int], skilled: Run) -> None:
     test = opened(step=step, **control)
     assert not test.exception and len(test.warning) == 1 and "demo_world/base" in said(test)
@@ -247,7 +249,7 @@ def test_a_worker_that_dies_is_told_of_and_the_tour_goes_on(demo: Run, monkeypat
 @pytest.mark.slow
 @pytest.mark.usefixtures("own_workers")
 def test_every_live_control_asks_the_models(demo: Run) -> None:
-    """One session through the steps that ask: a typed sentence, points off the grid, a size between, a part."""
+    """One session through the steps that ask: a typed sentence, a size between two stored ones, a part."""
     test = opened()
     assert not test.exception and len(charts(test)) == 1 and "Stored scores" in said(test)
     first = test.text_input[0].value
@@ -257,28 +259,27 @@ def test_every_live_control_asks_the_models(demo: Run) -> None:
     assert not test.warning and "“zyzzyva”" in said(test) and "Computed live." in said(test)
     assert re.search(r"Pre-trained \*\*\w+\*\* \([\d.]+ %\); fine-tuned \*\*\w+\*\*", said(test))
     button(test, "Next").click().run()
-    for step, choose in ((2, "slider"), (6, "slider")):
-        test.query_params["step"] = str(step)
-        test.run()
-        getattr(test, f"select_{choose}")[0].set_value(35).run()
-        assert not test.warning and "Computed live: at α = 35%" in said(test), said(test)
     test.query_params["step"] = "3"
     test.run()
     sizes = test.select_slider[0].options
     between = next(i for i, size in enumerate(sizes) if "stored" not in size)
-    test.select_slider[0].set_value(_sizes(demo)[between]).run()
-    assert not test.warning and "Computed live; 24 sentences" in said(test)
+    test.select_slider[0].set_value(_sizes()[between]).run()
+    assert not test.warning and "Computed live; 24 test sentences" in said(test)
     test.query_params["step"] = "4"
     test.run()
     test.selectbox[0].select("attention").run()
     assert not test.warning and not test.exception and "Computed live" in said(test)
-    assert re.search(r"Kept: [\d,]+ of [\d,]+ entries", said(test))
+    assert re.search(r"[\d,]+ of [\d,]+ parameters", said(test))
+    test.selectbox[0].select("random").run()
+    assert not test.warning and not test.exception and "as many as the region has. Stored" in said(test)
 
 
-def _sizes(run: Run) -> list[int]:
+def _sizes() -> list[int]:
+    """The sizes that the slider offers, of all the searched runs in the user's store."""
     from skillviz.ui.pages.tour.steps import options
 
-    return options(sorted(run.record.sizes), True)
+    runs = [run for run in Store(cache.user_store().root).list() if run.spec.localizer == "stagewise"]
+    return options(sorted({int(size) for run in runs for size in run.curve()["size"]}), True)
 
 
 @pytest.fixture

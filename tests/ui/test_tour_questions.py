@@ -7,19 +7,23 @@ import pandas as pd
 import pytest
 
 from skillviz.core.metrics import ece
+from skillviz.runs.library import shipped_root
 from skillviz.runs.record import Estimate, RunRecord, Scores, TaskNote
 from skillviz.runs.run import Run
+from skillviz.runs.store import Store
+from skillviz.show.entries import demo_choice, entry_of
+from skillviz.tasks.demo_world import read_world
 from skillviz.ui.pages.tour.questions import (
     HOLDS_ZERO,
+    SEARCHED,
     UNTOLD,
     Question,
+    best_choice,
     calibrated,
-    elsewhere,
-    fullest_layer,
+    graft_or_finetuned,
     half_way,
     more_often,
     share_recovered,
-    smallest,
 )
 from tests.demo_world.miniature import skilled, skilled_runs
 
@@ -91,44 +95,20 @@ def test_of_a_way_that_is_not_stored_nothing_is_asked(gained: tuple[float, float
     assert half_way(line([0.5, 0.7, 0.9], None), "accuracy") is None
 
 
-def curve(*recovered: float | None) -> pd.DataFrame:
-    """A curve of sizes 10, 100, ... in a model of 10,000 entries."""
-    return pd.DataFrame(
-        [
-            {"size": 10 ** (i + 1), "metric": "recovered", "value": v, "low": v and v - 0.1, "high": v and v + 0.1}
-            for i, v in enumerate(recovered)
-        ]
-    )
-
-
 @pytest.mark.parametrize(
-    ("recovered", "answer"),
-    [((0.2, 0.96, 1.0), "100"), ((0.95, 0.5, 1.0), "10"), ((0.2, 0.5, 0.94), "none"), ((None, None), UNTOLD)],
+    ("errors", "answer"),
+    [((0.1, 0.3, 0.4), SEARCHED), ((0.3, 0.1, 0.4), "movement"), ((0.1, 0.1, 0.4), UNTOLD), ((0.1, 0.3, 0.1), UNTOLD)],
 )
-def test_the_smallest_size_that_is_enough(recovered: tuple[float | None, ...], answer: str) -> None:
-    found = smallest(curve(*recovered), 10_000)
-    assert found.answer == answer and answer in found.choices
-    assert list(found.choices)[: len(recovered)] == [str(10 ** (i + 1)) for i in range(len(recovered))]
-    assert (UNTOLD in found.choices) == (answer == UNTOLD)
+def test_the_best_choice_of_parameters_beats_every_other_one(errors: tuple[float, ...], answer: str) -> None:
+    names = (SEARCHED, "movement", "random")
+    gains = dict.fromkeys(names, Estimate(value=0.5, low=0.4, high=0.6))
+    found = best_choice(dict(zip(names, map(wrong, errors), strict=True)), LABELS, gains, TASK)
+    assert found.answer == answer and list(found.choices) == [*names, UNTOLD]
+    assert plain(found.why).count("50% (40") == 3 and f"{100 * (errors[1] - errors[0]):.1f} points" in plain(found.why)
 
 
-def test_an_interval_around_95_percent_is_told_of() -> None:
-    assert "other test sentences might give another size" in smallest(curve(0.2, 0.96), 10_000).why
-    assert "another size" not in smallest(curve(0.2, 1.2), 10_000).why
-
-
-def layers(*selected: int) -> pd.DataFrame:
-    columns = {"rows": 1, "cols": 100, "movement_l2": 1.0, "kind": "value", "is_bias": False, "total": 100}
-    rows = [{"parameter": f"p{i}", "layer": i, "selected": n, **columns} for i, n in enumerate(selected)]
-    return pd.DataFrame(rows).astype({"layer": "Int64"})
-
-
-def test_the_fullest_layer() -> None:
-    found = fullest_layer(layers(10, 30, 20))
-    assert found.answer == "1" and list(found.choices) == ["0", "1", "2", UNTOLD] and "50.0" in found.why
-    assert fullest_layer(layers(30, 30, 20)).answer == UNTOLD
-    many = fullest_layer(layers(*[5] * 10, 9, *[5] * 13))
-    assert many.answer == "10" and 6 <= len(many.choices) <= 8
+def plain(text: str) -> str:
+    return text.replace("\N{NO-BREAK SPACE}", " ").replace("\N{MINUS SIGN}", "-")
 
 
 @pytest.mark.parametrize(
@@ -144,7 +124,8 @@ def test_who_is_better_calibrated_and_who_is_right_elsewhere(ends: tuple[float, 
         n=100, states=states, differences={"ece": middle, "accuracy": turned}, scaled_differences={"ece": middle}
     )
     assert calibrated(scores).answer == answer and "temperature-scaled" in calibrated(scores).why
-    assert elsewhere(scores, "accuracy", "inns").answer == answer
+    elsewhere = graft_or_finetuned("Which one?", scores, "accuracy")
+    assert elsewhere.answer == answer and (HOLDS_ZERO in elsewhere.why) == (answer == UNTOLD)
     assert calibrated(Scores(n=100, states=states)).answer == UNTOLD
 
 
@@ -173,3 +154,32 @@ def test_of_a_real_run_the_answers_agree_with_its_predictions(skilled: Run) -> N
     errors = {state: ece(logits[state][2], labels) for state in ("grafted", "finetuned")}
     assert errors["grafted"] < errors["finetuned"] - 0.02
     assert calibrated(skilled.record.metrics["test"]).answer == "grafted"
+
+
+def test_on_the_run_that_ships_most_answers_are_decided() -> None:
+    """Four of the six say what is better, one where half of the gain is; one shows that nothing is lost."""
+    world = read_world()
+    assert world is not None, "the demo world ships; `python -m skillviz demo build` makes it"
+    runs = {name: Store(shipped_root()).open(name) for name in world.runs}
+    chosen = demo_choice([entry_of(run, is_of_user=False) for run in runs.values()])
+    assert chosen is not None
+    run, own = runs[chosen.id], [run for run in runs.values() if entry_of(run, is_of_user=False).pair == chosen.pair]
+    alike = {one.spec.localizer: one for one in own if (one.record.size, one.spec.seed) == (chosen.size, chosen.seed)}
+    record, (_, labels, graft) = run.record, run.logits("grafted")
+    scores, metric = record.metrics["test"], record.task.metric
+    before, after = (run.logits(state)[2] for state in ("pretrained", "finetuned"))
+    path = run.interpolation()
+    others = {name: alike[name].logits("grafted")[2] for name in ("movement", "random")}
+    gains = {name: alike[name].record.metrics["test"].recovered for name in others}
+    answers = [
+        more_often(before, after, labels, record.task).answer,
+        half_way(path[(path["dataset"] == record.task.name) & (path["path"] == "wise-ft")], metric).answer,
+        graft_or_finetuned("", scores, metric).answer,
+        best_choice({SEARCHED: graft, **others}, labels, gains, record.task).answer,
+        calibrated(scores).answer,
+        graft_or_finetuned("", record.transfers[0].scores, metric).answer,
+    ]
+    assert scores.n >= 4000 and record.transfers[0].scores.n >= 4000
+    assert [answers[0], *answers[3:]] == ["finetuned", SEARCHED, "grafted", "grafted"]
+    assert answers[2] == UNTOLD and answers.count(UNTOLD) == 1
+    assert scores.recovered.value >= 0.95 and gains["random"].high < 0.05 and gains["movement"].high < 0.6

@@ -80,8 +80,10 @@ class DemoRun:
     def title(self, name: str) -> str:
         """A task in words, its own name where nothing says more."""
         entry = self.entry(name)
-        title = entry.title.removeprefix("Shifted: ") if entry else name
-        return text.plain(formats.capital(title))
+        if entry is None:
+            return text.plain(formats.capital(name))
+        size = f" ({formats.count(entry.examples.get('test', 0))} tests)"
+        return text.plain(formats.capital(entry.title.removeprefix("Shifted: ").removesuffix(size)))
 
     @cached_property
     def predictions(self) -> pd.DataFrame:
@@ -138,12 +140,12 @@ def _explain_missing() -> None:
     """What brings a demo world, and where else to go."""
     st.info(
         "The tour walks through a run of the **demo world**, a small world of sentences with two small models, and "
-        "there is no such run here. It ships with skillviz; this makes it again, in up to three quarters of an hour "
-        "on two processor cores:",
+        "there is no such run here. It ships with skillviz; this makes it again, in one to two hours on "
+        "two processor cores:",
         icon=":material/school:",
     )
     st.code(BUILD, language="bash")
-    st.caption("Its runs are looked for among those that ship and in your own folder. Then reload this page.")
+    st.caption("The tour looks for its run among those that ship and in your own folder. Reload this page afterwards.")
     with st.container(horizontal=True):
         for name in ("launch", "runs"):
             st.page_link(pages.PAGES[name].link(), label=pages.PAGES[name].question)

@@ -15,11 +15,10 @@ import streamlit as st
 from skillviz.core import formats
 from skillviz.core.intervals import metric_difference
 from skillviz.core.verdicts import NO_DIFFERENCE
-from skillviz.plots.region import cells
 from skillviz.runs.metrics import estimate, metrics, positive
 from skillviz.runs.points import DIFFERENCE
 from skillviz.runs.record import Estimate, RunRecord, Scores, TaskNote
-from skillviz.show import measures, sentences
+from skillviz.show import sentences
 from skillviz.show.interpolation_grid import estimate as point
 
 UNTOLD = "untold"
@@ -27,7 +26,8 @@ CLAIMED = "A difference counts only if its 95% interval excludes zero."
 HOLDS_ZERO = "The interval includes zero, so these sentences show no clear difference."
 ENOUGH, HALF = 0.95, 0.5
 PARTS = {"early": (0.0, 0.35), "middle": (0.35, 0.65), "late": (0.65, 1.01)}
-MOST_LAYERS = 6
+SEARCHED = "searched"
+CHOICES = {SEARCHED: "searched region", "movement": "top movement", "random": "random region"}
 FEWEST = 3  # points of a way: its ends, and one between
 ANSWERS = "tour.answers"  # in the session: what was answered to each question, and whether it was right
 WIDGET = "tour.choice."
@@ -76,7 +76,7 @@ def half_way(line: pd.DataFrame, metric: str) -> Question | None:
     asks = "Where along the path does the model first reach half of the gain of fine-tuning?"
     if sentences.verdict(metric, gained) != "worse":
         change = sentences.metric_difference(metric, gained)
-        return Question(asks, choices, UNTOLD, f"Pre-trained less fine-tuned ({change}): no gain can be told.")
+        return Question(asks, choices, UNTOLD, f"Pre-trained minus fine-tuned: {change}, so there is no clear gain.")
     values, ways = rows["value"].to_numpy(float), rows["alpha"].to_numpy(float)
     wanted = values[0] + HALF * (values[-1] - values[0])
     at = int(np.flatnonzero(values >= wanted)[0])
@@ -89,43 +89,37 @@ def half_way(line: pd.DataFrame, metric: str) -> Question | None:
     return Question(asks, choices, answer, why)
 
 
-def smallest(curve: pd.DataFrame, d: int) -> Question:
-    """The smallest of the stored sizes that gives back 95% of the gain; `curve` is one localizer's, on one split."""
-    rows = curve[curve["metric"] == "recovered"].dropna(subset=["value"]).sort_values("size")
-    sizes = sorted(int(size) for size in curve["size"].unique())
-    choices = {str(size): formats.share(size / d) for size in sizes} | {"none": "none of these"}
-    asks = "What is the smallest stored size that recovers at least 95% of the gain?"
-    if rows.empty:
-        choices[UNTOLD] = "fine-tuning gained nothing"
-        return Question(
-            asks, choices, UNTOLD, "Fine-tuning did not improve on the base model, so there is no gain to recover."
-        )
-    enough = rows[rows["value"] >= ENOUGH]
-    shown = (rows if enough.empty else enough).iloc[-1 if enough.empty else 0]
-    answer = "none" if enough.empty else str(int(shown["size"]))
-    interval = f"95%: {formats.percent_interval(shown['low'], shown['high'], 0)}"
-    only, comma = ("Even the largest, ", ",") if enough.empty else ("", "")
-    why = f"{only}{formats.share(shown['size'] / d)}{comma} recovers {formats.percent(shown['value'], 0)} ({interval})."
-    if shown["low"] < ENOUGH <= shown["high"]:
-        why += " The interval includes 95%, so other test sentences might give another size."
-    return Question(asks, choices, answer, why)
+def best_choice(
+    grafts: Mapping[str, np.ndarray], labels: np.ndarray, recovered: Mapping[str, Estimate | None], task: TaskNote
+) -> Question:
+    """Which choice of as many parameters gives the best graft: better than every other one by the paired interval.
 
-
-def fullest_layer(layers: pd.DataFrame) -> Question:
-    """The layer that holds most of the region's entries; of many layers some are offered."""
-    table = measures.by_layer(cells(layers))
-    counts = {int(n): float(s) for n, s in zip(table["layer"], table["share"], strict=True)}
-    most = max(counts.values(), default=0.0)
-    best = [layer for layer, share in counts.items() if share == most]
-    even = list(np.linspace(0, len(counts) - 1, min(MOST_LAYERS, len(counts))).round().astype(int))
-    offered = sorted({list(counts)[i] for i in even} | set(best[:1])) if counts else []
-    choices = {str(layer): f"layer {layer}" for layer in offered} | {UNTOLD: "they are equal"}
-    shares = ", ".join(f"{formats.percent(counts[layer])} in layer {layer}" for layer in offered)
-    even_share = formats.percent(1 / max(len(counts), 1))
-    why = f"The region's entries: {shares}. An even spread would put {even_share} in each layer."
-    asks = "Which layer holds most of the region? (See the bars beside the map.)"
+    `grafts` are logits [n, label] by SEARCHED or a localizer, all on the same examples.
+    """
+    differences = {
+        (one, other): estimate(metric_difference(grafts[one], grafts[other], labels, task.metric, positive(task)))
+        for one in grafts for other in grafts if one != other
+    }  # fmt: skip
+    best = [
+        one for one in grafts
+        if all(sentences.verdict(task.metric, differences[one, other]) == "better" for other in grafts if other != one)
+    ]  # fmt: skip
+    shares = [
+        f"{CHOICES[name]} {formats.percent(gain.value, 0)} ({formats.percent_interval(gain.low, gain.high, 0)})"
+        for name, gain in recovered.items()
+        if gain is not None and gain.value is not None
+    ]
+    why = f"Share of the gain recovered: {', '.join(shares)}."
+    rows = [(other, differences[SEARCHED, other]) for other in grafts if other != SEARCHED]
+    why += "".join(
+        f" Searched minus {CHOICES[other]}: {sentences.metric_difference(task.metric, difference)}."
+        for other, difference in rows
+    )
     return Question(
-        asks, choices, str(best[0]) if len(best) == 1 else UNTOLD, why if counts else "The model has no layers."
+        "Three ways to choose the same number of parameters: which graft is the most accurate?",
+        {name: CHOICES[name] for name in grafts} | {UNTOLD: NO_DIFFERENCE},
+        best[0] if best else UNTOLD,
+        why,
     )
 
 
@@ -146,13 +140,13 @@ def calibrated(scores: Scores) -> Question:
     )
 
 
-def elsewhere(scores: Scores, metric: str, where: str) -> Question:
-    """Which of graft and fine-tuned model is better on the other task."""
+def graft_or_finetuned(asks: str, scores: Scores, metric: str) -> Question:
+    """Which of graft and fine-tuned model is better, by the paired interval."""
     estimates = [scores.states.get(state, {}).get(metric) for state in ("grafted", "finetuned")]
     values = [estimate.value if estimate else None for estimate in estimates]
     difference = scores.differences.get(metric)
     return Question(
-        f"Which model is more accurate on the other domain ({where})?",
+        asks,
         {"grafted": "the graft", "finetuned": "the fine-tuned model", UNTOLD: NO_DIFFERENCE},
         _winner(metric, difference, "grafted", "finetuned"),
         _compared(metric, ("Graft", values[0]), ("fine-tuned", values[1]), difference),

@@ -23,11 +23,11 @@ from skillviz.core.scores import confidence, correct, probabilities
 from skillviz.runs.metrics import estimate as as_estimate
 from skillviz.runs.metrics import positive
 from skillviz.runs.record import Estimate
-from skillviz.runs.run import RANKING
+from skillviz.runs.run import RANKING, Run
 from skillviz.show import interpolation, measures, small_world, surgery, text, tour
 from skillviz.show.glossary import about
-from skillviz.show.interpolation import EXACT, NEAREST, STORED
-from skillviz.show.interpolation_grid import FINETUNED, GRAFT, Grid, estimate, point_of
+from skillviz.show.interpolation import NEAREST, STORED
+from skillviz.show.interpolation_grid import FINETUNED, GRAFT, Grid, estimate
 from skillviz.show.surgery import Grafted
 from skillviz.ui import address, cache, cards, controls, live, page, presenter
 from skillviz.ui.cards import STATES as MARKS
@@ -44,7 +44,7 @@ LONGEST = 200
 ENDS = ("pretrained", "finetuned")
 WORD = re.compile(r"\w+")
 WAY, SHIFT = "tour.way", "tour.shift"
-GRID = range(0, 101, 5)  # percent of the way
+LIVE = 1000  # test sentences that a graft is scored on live, so that it takes about a second
 TITLES = {"pretrained": "Pre-trained", "grafted": "Graft", "finetuned": "Fine-tuned"}
 HEIGHT = 340  # pixels of a figure: with it a step fits a window of 1280 by 720
 MAP_HEIGHT = 345  # larger still in presenter mode, as its cells hold numbers
@@ -52,6 +52,8 @@ SIZE = "tour.size"
 BETWEEN = 2  # sizes offered between two stored ones, where the models are asked
 KEEP = "tour.keep"
 WHOLE = "all"
+RIVALS = {"movement": "as many that moved the most", "random": "as many at random"}
+"""Other choices of as many parameters, by the localizer whose stored run has them."""
 GROUPS = {
     "attention": ("all attention modules", ("query", "key", "value", "attention output")),
     "mlp": ("all MLP modules", ("MLP in", "MLP out")),
@@ -121,8 +123,8 @@ def draw_wise_ft(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> 
     """WiSE-FT on the task's own examples; None where the run has stored nothing of the way."""
     grid, task = grid_of(demo.run), demo.task.name
     with left:
-        alpha = _alpha_slider(WAY, "Mixing weight, from the pre-trained to the fine-tuned model")
-        points = _chosen_point(demo, grid, {task: None}, FINETUNED, alpha, WAY)
+        label = "Mixing weight, from the pre-trained to the fine-tuned model"
+        points = _chosen_point(demo, grid, [task], FINETUNED, _alpha_slider(demo, grid, FINETUNED, WAY, label))
     exhibit = interpolation.paths(
         points, [task], demo.task.metric, levels(demo.run, demo.task.metric), theme(), presenter.unenlarged(HEIGHT)
     )
@@ -138,8 +140,8 @@ def draw_wise_graft(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) 
         return None
     grid, task, other = grid_of(demo.run), demo.task.name, demo.other.name
     with left:
-        alpha = _alpha_slider(SHIFT, "Mixing weight, from the pre-trained model to the graft")
-        points = _chosen_point(demo, grid, {task: None, other: demo.other.named}, GRAFT, alpha, SHIFT)
+        label = "Mixing weight, from the pre-trained model to the graft"
+        points = _chosen_point(demo, grid, [task, other], GRAFT, _alpha_slider(demo, grid, GRAFT, SHIFT, label))
         st.caption(small_shift(demo))
     size = demo.record.size or 1
     lines = [points]
@@ -159,85 +161,85 @@ def draw_wise_graft(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) 
             ),
             demo.run.id,
         )
-    return questions.elsewhere(demo.other.scores, demo.task.metric, demo.title(other))
+    asks = f"Which model is more accurate on the other domain ({demo.title(other)})?"
+    return questions.graft_or_finetuned(asks, demo.other.scores, demo.task.metric)
 
 
-def _alpha_slider(name: str, label: str) -> float:
-    """The point of the way, 0..1."""
-    return controls.steps(name, label, GRID, 0, shown=lambda a: f"{a}%") / 100
+def _alpha_slider(demo: DemoRun, grid: Grid, path: str, name: str, label: str) -> float:
+    """A stored point of the way, 0..1; the first to begin with."""
+    nearest = grid.nearest(demo.task.name, path, demo.record.size or 1, 0.0)
+    line = grid.at("points", demo.task.name, path, nearest[0] if nearest else None)
+    stored = sorted({round(100 * float(alpha)) for alpha in line["alpha"]})
+    return controls.steps(name, label, stored, 0, shown=lambda a: f"{a} %") / 100
 
 
-def _chosen_point(
-    demo: DemoRun, grid: Grid, datasets: dict[str, str | None], path: str, alpha: float, topic: str
-) -> pd.DataFrame:
-    """The path's line and its chosen point on each data set, drawn as numbers too: stored, asked live, or the nearest.
-
-    `datasets` by name: how another task is asked for, None for the run's own.
-    """
-    parts, size, metric, asks = [], demo.record.size or 1, demo.task.metric, True
-    for place, (dataset, named) in zip(st.columns(len(datasets)), datasets.items(), strict=True):
+def _chosen_point(demo: DemoRun, grid: Grid, datasets: Sequence[str], path: str, alpha: float) -> pd.DataFrame:
+    """The path's line and its chosen point on each data set, drawn as numbers too: stored there, or the nearest."""
+    parts, size, metric = [], demo.record.size or 1, demo.task.metric
+    for place, dataset in zip(st.columns(len(datasets)), datasets, strict=True):
         nearest = grid.nearest(dataset, path, size, alpha)
         if nearest is None:
             continue
-        line = grid.at("points", dataset, path, nearest[0])
-        rows, kind, at = grid.at("points", dataset, path, *nearest), STORED, nearest[1]
-        if abs(at - alpha) > 1e-9:
-            live_rows = _live_point(demo, dataset, named, path, alpha, topic) if asks else None
-            rows, kind, at = (rows, NEAREST, at) if live_rows is None else (live_rows, EXACT, alpha)
-            asks = live_rows is not None  # what stands in the way is said once
+        line, rows = grid.at("points", dataset, path, nearest[0]), grid.at("points", dataset, path, *nearest)
+        kind = STORED if abs(nearest[1] - alpha) < 1e-9 else NEAREST
         parts += [line.assign(current=False), rows.assign(current=True)]
         with place:
             st.markdown(f"**{demo.title(dataset)}**")
             cards.estimate(metric, estimate(rows, metric), title=metric_row(metric).heading)
-            st.caption(interpolation.source(kind, path, nearest[0], at, demo.record.d))
+            st.caption(interpolation.source(kind, path, *nearest, demo.record.d))
     return pd.concat(parts, ignore_index=True)
 
 
-def _live_point(
-    demo: DemoRun, dataset: str, named: str | None, path: str, alpha: float, topic: str
-) -> pd.DataFrame | None:
-    """The worker's answer for a point that is not stored."""
-    arguments: dict[str, Any] = {"path": path, "alpha": alpha} | ({"task": named} if named else {})
-    answer = live.ask(demo.run, "wise", topic=f"{topic}.{dataset}", **arguments)
-    size = demo.record.size if path == GRAFT else None
-    return None if answer is None else point_of(answer, dataset, path, size, alpha)[0]
-
-
 def ask_graft(demo: DemoRun, expression: Mapping[str, Any], topic: str) -> Grafted | None:
-    """The graft of a region on all test examples, in the task's metric; None where no model answers."""
+    """The graft of a region on LIVE test examples, in the task's metric; None where no model answers."""
     arguments: dict[str, Any] = {"region": dict(expression), "split": demo.split, "states": ["grafted"]}
+    if demo.scores.n > LIVE:
+        arguments["sample"] = LIVE
     answer = live.ask(demo.run, "evaluate_region", topic=topic, **arguments)
     if answer is None:
         return None
     return surgery.grafted_of(answer, demo.predictions, demo.split, demo.task, (demo.task.metric,))
 
 
-def show_between_ends(demo: DemoRun, graft: Mapping[str, Estimate]) -> None:
-    """The task's metric of pre-trained model, this graft and fine-tuned model, side by side."""
-    metric = demo.task.metric
+def show_between_ends(demo: DemoRun, graft: Mapping[str, Estimate], live: Grafted | None = None) -> None:
+    """The task's metric of pre-trained model, this graft and fine-tuned model, side by side and on the same examples:
+    those of the live answer, else the whole split."""
+    metric, ends = demo.task.metric, live.scores if live is not None else demo.scores.states
     with st.container(horizontal=True):
         for state, title in TITLES.items():
-            estimates = graft if state == "grafted" else demo.scores.states.get(state, {})
+            estimates = graft if state == "grafted" else ends.get(state, {})
             with st.container(width="content", gap=None):
                 cards.estimate(metric, estimates.get(metric), title=title, helps=state == "pretrained")
 
 
+def source(demo: DemoRun, live: Grafted | None = None) -> str:
+    """`Stored; 4,000 test sentences.`, or on how many of them something was computed live."""
+    whole = f"{formats.count(demo.scores.n)} {demo.split} sentences"
+    if live is None:
+        return f"Stored; {whole}."
+    return f"Computed live; {whole}." if live.n == demo.scores.n else f"Computed live; {live.n:,} of the {whole}."
+
+
 def draw_region(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question:
     """The slider over region sizes and the graft of the chosen one on the left, all stored sizes on the right."""
-    curve = page.table(demo.run, "curve")
-    stored = curve[curve["split"] == demo.split]
+    stored = _curve_of(demo, demo.record.spec.localizer)
     sizes = sorted(int(size) for size in stored["size"].unique())
     with left:
         size = _size(demo, sizes)
         is_stored = size in sizes
-        row = _stored_estimates(stored, size) if is_stored else _live_estimates(demo, size)
-        _recovered(demo, size, row, "Stored" if is_stored else "Computed live")
+        live_scores = None if is_stored else ask_graft(demo, {"run": demo.run.id, "size": size}, SIZE)
+        row = _stored_estimates(stored, size) if is_stored else _live_estimates(demo, live_scores)
+        _recovered(demo, size, row, live_scores)
         st.caption(larger_share(demo))
     with right:
-        by_chance = _random_curve(demo)
+        by_chance = _curve_of(demo, "random")
         lines = pd.concat([stored, by_chance], ignore_index=True) if len(by_chance) else stored
         show(tour.sizes(lines, demo.record, demo.split, size, row, theme(), presenter.unenlarged(HEIGHT)), demo.run.id)
-    return questions.smallest(stored, demo.record.d or 1)
+    share = formats.share(demo.record.share)
+    asks = (
+        f"With {share} of the parameters copied, which model is more accurate on the {demo.scores.n:,} test sentences?"
+    )
+    return questions.graft_or_finetuned(asks, demo.scores, demo.task.metric)
 
 
 def options(stored: list[int], has_ranking: bool) -> list[int]:
@@ -266,9 +268,8 @@ def _stored_estimates(curve: pd.DataFrame, size: int) -> dict[str, Estimate]:
     return {metric: one for metric, one in estimates.items() if one is not None}
 
 
-def _live_estimates(demo: DemoRun, size: int) -> dict[str, Estimate] | None:
+def _live_estimates(demo: DemoRun, scores: Grafted | None) -> dict[str, Estimate] | None:
     """The same of the graft of the ranking's first entries, asked of the models; of the metrics only the task's own."""
-    scores = ask_graft(demo, {"run": demo.run.id, "size": size}, SIZE)
     if scores is None:
         return None
     estimates, metric = dict(scores.scores["grafted"]), demo.task.metric
@@ -279,48 +280,71 @@ def _live_estimates(demo: DemoRun, size: int) -> dict[str, Estimate] | None:
     return estimates
 
 
-def _recovered(demo: DemoRun, size: int, row: Mapping[str, Estimate] | None, source: str) -> None:
+def _recovered(demo: DemoRun, size: int, row: Mapping[str, Estimate] | None, live_scores: Grafted | None) -> None:
     """The graft between the two ends, and how much of the gain it gives back."""
     if row is None:
         st.caption("Choose one of the stored sizes.")
         return
-    show_between_ends(demo, row)
+    show_between_ends(demo, row, live_scores)
     gain = row.get("recovered")
-    d = demo.record.d or 1
     if gain is not None and gain.value is not None:
         interval = f"95%: {formats.percent_interval(gain.low, gain.high, 0)}"
         st.markdown(
-            f"{formats.counted(size, 'entry')}, {formats.share(size / d)}, recover "
-            f"**{formats.percent(gain.value, 0)}** "
-            f"({interval}) of the gain.",
+            f"**{formats.share(size / (demo.record.d or 1))}** of the parameters ({formats.count(size)}) recover "
+            f"**{formats.percent(gain.value, 0)}** of the gain ({interval}).",
             help=about("recovered"),
         )
-    st.caption(f"{source}; {formats.counted(demo.scores.n, 'sentence')} of the {demo.split} set.")
+    st.caption(source(demo, live_scores))
 
 
-def _random_curve(demo: DemoRun) -> pd.DataFrame:
-    """The curves of random regions of the same pair, to compare with."""
-    drawn = [entry for entry in pair_entries(demo.run) if entry.localizer == "random"]
+def _curve_of(demo: DemoRun, localizer: str) -> pd.DataFrame:
+    """The curves of the same pair's runs by a localizer, with the seed of the tour's run."""
+    seed = demo.record.spec.seed
+    drawn = [entry for entry in pair_entries(demo.run) if entry.localizer == localizer and entry.seed == seed]
     with page.explained():
         curves = [cache.table(run, "curve") for run in cache.runs(entry.id for entry in drawn)]
     return measures.pair_curve(drawn, curves, demo.split)
 
 
-def draw_place(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question:
-    """A part of the region, grafted alone: counted at once, scored by the models."""
+def rivals(demo: DemoRun) -> dict[str, Run]:
+    """Stored runs with as many entries, chosen in the other ways of RIVALS; those that are here."""
+    entries = [entry for entry in pair_entries(demo.run) if entry.size == demo.record.size]
+    found = {name: next((e.id for e in entries if e.localizer == name), None) for name in RIVALS}
+    with page.explained():
+        return {name: cache.run(run_id) for name, run_id in found.items() if run_id is not None}
+
+
+def draw_place(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question | None:
+    """A part of the region, or as many parameters chosen otherwise, grafted alone: its map, and its scores."""
+    others = rivals(demo)
     with left:
         by_name = parts(demo.layers)
-        chosen = controls.select(KEEP, "Keep only this part of the region", [WHOLE, *by_name], WHOLE, shown=part_title)
-        part = by_name.get(chosen)
-        with page.explained():
-            table = hand_region.table_of(demo.run)
-            whole = {"run": demo.run.id}
-            expression = whole if part is None else {"intersection": [whole, part]}
-            region = hand_region.hand_region_of(demo.run, expression, table)
-        _part_numbers(demo, expression, region.size)
+        chosen = controls.select(KEEP, "Copy only", [WHOLE, *by_name, *others], WHOLE, shown=part_title)
+        own = {"run": demo.run.id}
+        if chosen in others:
+            layers = page.table(others[chosen], "layers")
+            _rival_numbers(demo, others[chosen])
+        else:
+            with page.explained():
+                table = hand_region.table_of(demo.run)
+                expression = {"intersection": [own, by_name[chosen]]} if chosen in by_name else own
+                region = hand_region.hand_region_of(demo.run, expression, table)
+            layers = region.layers
+            _part_numbers(demo, expression, region.size)
     with right:
-        show(surgery.layout(region.layers, theme(), MAP_HEIGHT), demo.run.id)
-    return questions.fullest_layer(demo.layers)
+        show(surgery.layout(layers, theme(), MAP_HEIGHT), demo.run.id)
+    return _most_accurate(demo, others)
+
+
+def _most_accurate(demo: DemoRun, others: Mapping[str, Run]) -> Question | None:
+    """Which choice of as many parameters gives the best graft; None where no other one is stored."""
+    if not others:
+        return None
+    runs = {questions.SEARCHED: demo.run, **others}
+    logits = {name: run.logits("grafted", demo.split) for name, run in runs.items()}
+    recovered = {name: run.record.metrics[demo.split].recovered for name, run in runs.items()}
+    labels = next(iter(logits.values()))[1]
+    return questions.best_choice({name: z for name, (_, _, z) in logits.items()}, labels, recovered, demo.task)
 
 
 def parts(layers: pd.DataFrame) -> dict[str, Mapping[str, Any]]:
@@ -333,9 +357,11 @@ def parts(layers: pd.DataFrame) -> dict[str, Mapping[str, Any]]:
 
 
 def part_title(name: str) -> str:
-    """`only layer 2`; `the whole region`."""
+    """`only layer 2`; `the whole region`; `as many at random`."""
     if name == WHOLE:
         return "the whole region"
+    if name in RIVALS:
+        return RIVALS[name]
     return f"only {GROUPS[name][0] if name in GROUPS else name.replace('-', ' ')}"
 
 
@@ -344,18 +370,23 @@ def _part_numbers(demo: DemoRun, expression: Mapping[str, Any], size: int) -> No
     whole = demo.record.size or 1
     if size in (0, whole):
         show_between_ends(demo, demo.scores.states.get("grafted" if size else "pretrained", {}))
-        st.caption(
-            "The whole region, as stored." if size else "No part of the region is there: the graft is the base model."
-        )
+        kept = "The whole region." if size else "No part of the region is there, so the graft is the base model."
+        st.caption(f"{kept} {source(demo)}")
         return
-    st.caption(f"Kept: {formats.count(size)} of {formats.counted(whole, 'entry')} ({formats.percent(size / whole)}).")
+    st.caption(f"{formats.count(size)} of {formats.counted(whole, 'parameter')} ({formats.percent(size / whole)}).")
     scores = ask_graft(demo, expression, KEEP)
     if scores is None:
         return
-    show_between_ends(demo, scores.scores["grafted"])
+    show_between_ends(demo, scores.scores["grafted"], scores)
     if surgery.REGION in scores.logits:
         st.markdown(surgery.compared(scores, demo.task, demo.task.metric), help=about("paired"))
-    st.caption(f"Computed live; {formats.counted(scores.n, 'sentence')} of the {demo.split} set.")
+    st.caption(source(demo, scores))
+
+
+def _rival_numbers(demo: DemoRun, rival: Run) -> None:
+    """How as many parameters do that were chosen otherwise, as stored."""
+    show_between_ends(demo, rival.record.metrics[demo.split].states["grafted"])
+    st.caption(f"{formats.counted(rival.record.size or 0, 'parameter')}, as many as the region has. {source(demo)}")
 
 
 def draw_confidence(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question:
@@ -434,9 +465,8 @@ def text_region(demo: DemoRun) -> str:
 def text_place(demo: DemoRun) -> str:
     """Step 4."""
     return (
-        f"The map shows where the region's {formats.count(demo.record.size)} entries are. "
-        "Keep only one part of the region and graft nothing else. The scores show what that part does. "
-        "Is one part enough?"
+        f"The map shows where the region's {formats.count(demo.record.size)} parameters are. Copy only one part of it: "
+        "is one part enough? Or copy just as many parameters, chosen in another way: does it matter which ones?"
     )
 
 
