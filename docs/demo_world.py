@@ -82,7 +82,7 @@ def few(world: World, runs: list[Run]) -> list[str]:
     )  # fmt: skip
     rows = []
     for pair in (pair for pair in world.pairs if pair.k_shot):
-        own = {run.spec.localizer: run for run in runs
+        own = {run.spec.localizer: run for run in sorted(runs, key=lambda run: run.record.size or 0)  # the largest wins
                if run.spec.finetuned == pair.finetuned and run.spec.seed == world.seed}  # fmt: skip
         run, moved = own["stagewise"], own["movement"]
         (_, labels, graft), (_, _, tuned) = (run.logits(state) for state in ("grafted", "finetuned"))

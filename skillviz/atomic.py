@@ -32,7 +32,7 @@ def write_file(path: Path, write: Callable[[Path], object]) -> None:
     at once the last one counts. Raises BadInput where something is there that is no file, as a device is.
     """
     if path.exists() and not path.is_file():
-        raise BadInput(f"{path} is a folder, a device or a pipe, which cannot be replaced; name a file to write to.")
+        raise BadInput(f"{path} is a folder, a device or a pipe and cannot be replaced; name a file to write to.")
     temporary = _hidden(path)
     with disk_errors(path):
         try:

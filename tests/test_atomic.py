@@ -172,7 +172,7 @@ def test_a_file_replaces_no_pipe_and_no_folder(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for name in ("pipe", "folder"):
-        with pytest.raises(BadInput, match="no file may replace"):
+        with pytest.raises(BadInput, match="cannot be replaced"):
             atomic.write_text(tmp_path / name, "text")
     assert (tmp_path / "pipe").is_fifo() and sorted(path.name for path in tmp_path.iterdir()) == ["folder", "pipe"]
 

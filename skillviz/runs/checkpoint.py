@@ -33,7 +33,7 @@ SPARED = 20  # and at least this many times what writing the last one took: at m
 ENVIRONMENT = "SKILLVIZ_CHECKPOINT_SECONDS"
 DEFINITION = "definition"
 STAMPED = {
-    "spec": "asked-for run", "base": "base model", "finetuned": "fine-tuned model", "data": "data",
+    "spec": "settings of the run", "base": "base model", "finetuned": "fine-tuned model", "data": "data",
     "region": "region file", DEFINITION: "definition of the task",
 }  # fmt: skip
 """What a checkpoint belongs to; one that is older than a part of its stamp stands."""
@@ -97,7 +97,7 @@ class Checkpoint:
         ]
         if other:
             raise WrongCheckpoint(
-                f"the checkpoint {path} was made with a different {' and a different '.join(other)}, "
+                f"the checkpoint {path} does not match the present {' and '.join(other)}, "
                 f"so the search cannot resume from it; {_anew(path)}"
             )
 

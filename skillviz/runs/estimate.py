@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import prod
 from statistics import median
 
-from skillviz.core.formats import byte_size, rough_seconds
+from skillviz.core.formats import byte_size, counted, rough_seconds
 from skillviz.core.localizers.table import Cost, Workload, localizer, rest_of
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput
@@ -69,7 +69,11 @@ class Estimate:
 
     def words(self) -> str:
         """As told to a person: rough numbers."""
-        how = f"based on {self.runs} earlier runs" if self.runs else "rough: nothing measured on this machine yet"
+        how = (
+            f"based on {counted(self.runs, 'earlier run')}"
+            if self.runs
+            else "rough: nothing measured on this machine yet"
+        )
         return f"about {rough_seconds(self.seconds)} and {byte_size(self.bytes)} of memory ({how})"
 
 

@@ -337,7 +337,7 @@ def test_a_gain_that_may_be_chance_on_test_is_none() -> None:
     assert recovered([*found, base, seen("ft", right="01" * 96 + "1" * 8)]).empty
     chance = [*found, base, seen("ft", right="01" * 96 + "1" * 8)]
     (said,) = without_gain(chance)
-    assert said.startswith("Fine-tuning gains nothing beyond chance on sst2: no share")
+    assert said.startswith("Fine-tuning gains nothing beyond chance on sst2: there is no gain")
     better = [*found, base, seen("ft", right="1" * 200)]
     assert len(recovered(better)) == 1 and without_gain(better) == []
     other = [replace(one, recipe="bitfit") for one in chance]

@@ -24,7 +24,7 @@ from tests.visitor import confirmed
 RUN_PAGES = [name for name, entry in PAGES.items() if entry.group == "This run"]
 FIGURES = {  # of these runs; no study is stored here: test_study_pages.py
     "overview": 2, "region": 2, "sparsity": 2, "calibration": 2, "interpolation": 0, "transfer": 0, "examples": 7,
-    "surgery": 1, "runs": 0, "launch": 0, "compare": 5, "home": 2, "tour": 0,
+    "surgery": 1, "runs": 0, "launch": 0, "compare": 9, "home": 2, "tour": 0,
     "methods": 0, "tasks": 0, "continual": 0, "studies": 0, "paper": 0,
 }  # fmt: skip
 
@@ -263,7 +263,7 @@ def test_the_region_page_counts_heads_only_where_there_are_heads(ids: dict[str, 
 def test_f1_tasks_are_judged_by_f1(ids: dict[str, str]) -> None:
     test = opened("overview", run=ids["paraphrase"])
     assert "F1" in {metric.label for metric in test.metric}
-    assert "(F1 " in words(test)
+    assert ": F1 " in words(test)
 
 
 def test_the_overview_gives_command_and_python(ids: dict[str, str]) -> None:

@@ -208,7 +208,7 @@ def test_the_queue_is_shown_and_can_be_left(own_copy: Path, asked: list[str]) ->
         take_ticket(own_copy, "cpu", folder.id)
     test = library()
     assert "did not finish" not in test.markdown[0].value, "they are on their way"
-    assert "Its process starts" in words(test) and "Waits for **cpu**: 1 job is before it." in words(test)
+    assert "Starting; **" in words(test) and "Waits for **cpu**: 1 job is ahead of it." in words(test)
     next(b for b in test.button if b.key == f"jobs.cancel.{second.id}").click().run()
     assert jobs.status(store, second.id).status == "cancelled" and jobs.status(store, first.id).is_open
     assert len([b for b in test.button if b.label == "Cancel"]) == 1

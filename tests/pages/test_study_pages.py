@@ -80,7 +80,7 @@ def test_a_study_that_the_page_does_not_show_is_explained(empty: Path) -> None:
     fake_study(empty, "figure9")
     other = opened("methods", study="figure9-demo")
     assert "This page does not show it" in other.warning[0].value and len(charts(other)) == CHARTS["methods"]
-    assert "is not here" in opened("methods", study="gone").warning[0].value
+    assert "does not exist here" in opened("methods", study="gone").warning[0].value
 
 
 def test_methods_are_compared_with_the_graft_by_paired_differences(empty: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_study_under_way_tells_step_and_time_and_can_be_cancelled(
     next(button for button in test.button if button.label == "Cancel").click().run()
     assert sleeper.wait(10) < 0 and not test.exception
     assert list(opened("studies").dataframe[0].value["state"]) == ["stopped"] and not test.get("progress")
-    assert "It ended before a step was finished" in said(test) and "It was **stopped** before its end" in said(test)
+    assert "It stopped before finishing a step" in said(test) and "It was **stopped** before its end" in said(test)
     assert "study.start" in [button.key for button in test.button]
 
 

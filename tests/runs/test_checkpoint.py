@@ -189,7 +189,7 @@ def test_a_mask_does_not_go_on_from_another_region_file(
     file = region_file(session, asked(world, "learned"), tmp_path / "base.safetensors", 120)
     folder = interrupted(asked(world, "learned", options={"lr": 1e4, "base": str(file)}), store, session, 3)
     region_file(session, folder.record.spec, file, 121)
-    with pytest.raises(WrongCheckpoint, match="another region file"):
+    with pytest.raises(WrongCheckpoint, match="present region file"):
         resumed(folder, session)
 
 
@@ -206,7 +206,7 @@ def test_other_weights_or_data_are_refused_in_a_sentence(cut: tuple[RunFolder, P
     other = (own / "train.jsonl").read_text().splitlines()
     (own / "train.jsonl").write_text("\n".join(other[:-2]) + "\n")
     folder.reopen()
-    with pytest.raises(WrongCheckpoint, match="another data") as caught:
+    with pytest.raises(WrongCheckpoint, match="present data") as caught:
         carry_on(folder)
     assert "delete checkpoint.safetensors" in str(caught.value) and "\n" not in str(caught.value)
     assert RunFolder(folder.path).record.error.kind == "WrongCheckpoint"
@@ -222,7 +222,7 @@ def test_every_part_of_the_stamp_counts(tmp_path: Path, part: str) -> None:
     kept = Checkpoints(path, stamp, computed_on).restored()
     assert kept.searched.history == found.history and kept.searched.notes == ["a remark"] and kept.seconds == 3.5
     assert kept.searched.orders[7].tolist() == list(range(7)) and torch.equal(kept.state["score"], torch.ones(3))
-    with pytest.raises(WrongCheckpoint, match="another"):
+    with pytest.raises(WrongCheckpoint, match="does not match the present"):
         Checkpoints(path, {**stamp, part: "other"}, computed_on).restored()
     elsewhere = Checkpoints(path, stamp, {"device": "cuda (GPU)"}).restored()
     assert "resumed on cuda (GPU)" in elsewhere.searched.notes[-1]
@@ -258,7 +258,7 @@ def test_one_changed_bit_is_noticed(tmp_path: Path, where: str) -> None:
     }[where]  # fmt: skip
     content[content.index(sought) + len(sought) - 1] ^= 1
     path.write_bytes(content)
-    with pytest.raises(WrongCheckpoint, match="not what was written"):
+    with pytest.raises(WrongCheckpoint, match="content has changed"):
         Checkpoint.read(path)
 
 
@@ -295,5 +295,5 @@ def test_a_readout_that_the_task_was_given_since_leaves_a_checkpoint_as_it_is(tm
     made = {"spec": "a", "base": "b", "finetuned": "c", "data": "d", "definition": "head=e"}
     Checkpoint(made, {}, 0.0, Searched({3: np.arange(3)})).write(tmp_path / CHECKPOINT)
     assert Checkpoints(tmp_path / CHECKPOINT, {**made, "definition": "head=e causal=f"}, {}).restored() is not None
-    with pytest.raises(WrongCheckpoint, match="another definition of the task"):
+    with pytest.raises(WrongCheckpoint, match="present definition of the task"):
         Checkpoints(tmp_path / CHECKPOINT, {**made, "definition": "head=g causal=f"}, {}).restored()

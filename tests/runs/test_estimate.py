@@ -69,7 +69,7 @@ def test_finished_runs_are_the_measure() -> None:
     slow = record({name: 3 * rough.phases[name] for name in ("search", "evaluate")})
     found = estimate(spec(), MINILM, [slow])
     assert found.runs == 1 and found.phases["search"] == pytest.approx(3 * rough.phases["search"], rel=0.05)
-    assert "as 1 finished run" in found.words()
+    assert "based on 1 earlier run" in found.words()
     elsewhere = record({"search": 1.0, "evaluate": 1.0}, device="cuda (H100)")
     assert estimate(spec(), MINILM, [elsewhere, record({})]).runs == 0
     other = record({"search": 1.0, "evaluate": 1.0}, spec=spec().model_copy(update={"base": "other"}))

@@ -104,7 +104,7 @@ def test_a_resumed_job_gives_the_same_region(
         ({"intersection": [{"layers": [0]}, {"layers": [1]}]}, BadInput, "without entries"),
         ({"run": "no-such-run"}, RunNotFound, "no run 'no-such-run'"),
         ({"run": "OTHER"}, BadInput, "another architecture"),
-        ({"run": "SOURCE", "size": 10**6}, BadInput, "entries; 1,000,000 were asked for"),
+        ({"run": "SOURCE", "size": 10**6}, BadInput, "entries; 1,000,000 were requested"),
     ],
 )
 def test_what_cannot_be_made_is_said_before_any_compute(

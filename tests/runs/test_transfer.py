@@ -51,7 +51,7 @@ def test_without_words_of_its_own_it_is_asked_in_the_sources_and_says_so() -> No
     other = task("other", "good", "bad", asks="causal")
     asked, notes = in_its_words(SOURCE, other, label_mapping(SOURCE, other), "prompt")
     assert asked.wording("prompt") == SOURCE.wording("prompt") and asked.name == "other"
-    assert len(notes) == 1 and "in those of 'source'" in notes[0]
+    assert len(notes) == 1 and "those of 'source' are used" in notes[0]
     clash = task("other", "good", "bad", words=("terrible", "dull"))
     lone = in_its_words(SOURCE, clash, {"good": "good", "bad": None}, "prompt")
     assert lone[0].wording("prompt") == SOURCE.wording("prompt") and lone[1], "one word for both labels asks nothing"
@@ -64,7 +64,7 @@ def test_the_head_needs_no_words() -> None:
 
 
 def test_what_does_not_fit_is_one_sentence() -> None:
-    with pytest.raises(BadInput, match="only tasks with the same labels can be scored beside it") as caught:
+    with pytest.raises(BadInput, match="only tasks with the same labels can be scored with it") as caught:
         refuse_unfit(SOURCE, {"x.yaml": task("other", "good", "ugly")})
     assert "'ugly' is a label of 'other'" in str(caught.value) and "say which" not in str(caught.value)
     two = task("two", "good", "bad", text=("a", "b"), template=Template(masked="{a} {b} <mask>"))

@@ -53,7 +53,7 @@ def test_a_control_brings_nothing_back() -> None:
     control = own.model_copy(update={"spec": own.spec.model_copy(update={"localizer": "lottery"})})
     said = sentences.overview(control, scores(BETTER)).replace(SPACE, " ")
     assert said.startswith("A control: **0.1%**") and "**the rest is zero**" in said
-    assert "accuracy 80.1% (77.4–82.6); with all of them zero" in said and "63.2%" in said and "86.4%" in said
+    assert "Accuracy 80.1% (77.4–82.6); with all of them zero" in said and "63.2%" in said and "86.4%" in said
     assert "recover" not in said
 
 

@@ -76,7 +76,7 @@ def test_a_claim_is_made_only_where_the_paired_interval_allows_it(run: Run) -> N
     assert finding(worse, task, REGION)[0] == "worse" and finding(same, task, REGION)[0] == NO_DIFFERENCE
     built, other = (worse.scores[name]["accuracy"].value for name in ("grafted", REGION))
     said = finding(worse, task, REGION)[1].replace("\N{NO-BREAK SPACE}", " ")
-    assert said.startswith(f"accuracy **{100 * built:.1f} %** vs {100 * other:.1f} %, ") and "points (95%: " in said
+    assert said.startswith(f"accuracy **{100 * built:.1f}%** vs {100 * other:.1f}%, ") and "points (95%: " in said
 
 
 def test_f1_tasks_are_judged_by_f1(ids: dict[str, str]) -> None:

@@ -296,9 +296,9 @@ def test_a_file_without_end_is_one_sentence(text: str, tmp_path: Path) -> None:
 def test_a_member_of_a_file_says_what_is_wrong() -> None:
     with pytest.raises(BadInput, match="several go with"):
         read_finetuned({"base": "b", "tasks": ("a", "b")})
-    with pytest.raises(BadInput, match="give it one region"):
+    with pytest.raises(BadInput, match="trains one region only"):
         read_finetuned({"base": "b", "tasks": ("a",), "recipe": "graft-retrain"})
-    with pytest.raises(BadInput, match="2 tasks and 1 regions were given; give one region a task"):
+    with pytest.raises(BadInput, match="2 tasks and 1 regions were given; give one region per task"):
         run = RunSpec(base="b", finetuned="f", task="a")
         read_finetuned({"base": "b", "tasks": ("a", "b"), "recipe": "continual", "regions": (run,)})
 

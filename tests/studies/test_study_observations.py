@@ -57,7 +57,7 @@ def test_every_state_size_and_task_is_observed_once(results: Results) -> None:
 
 def test_what_was_left_out_elsewhere_is_said(results: Results) -> None:
     said = sentences(of_results(results))
-    assert any("12 of 72 test examples stand in the training data of sst2" in text for text in said)
+    assert any("12 of 72 test examples are also in the training data of sst2" in text for text in said)
     assert any("One fine-tuned model" in text for text in said)
 
 

@@ -90,7 +90,7 @@ def test_the_option_is_kept_as_one_canonical_text() -> None:
         ({"layer": [0]}, "'layer' is not a part"),
         ({"layers": [7]}, "no layer '7'"),
         ({"layers": []}, "without entries"),
-        ({"run": "one"}, "no stored runs are at hand"),
+        ({"run": "one"}, "no stored runs are available"),
     ],
 )
 def test_what_cannot_be_made_is_one_sentence(expression: Any, words: str) -> None:

@@ -143,7 +143,7 @@ def test_other_data_can_be_named(name: str, data: Path) -> None:
         study(data, name, tasks=(cafe,))
     with pytest.raises(BadInput, match=r"bad, good\) by --also TASK"):
         study(data, name, tasks=(cafe,))
-    with pytest.raises(BadInput, match=r"--also names place-verdict \(hot, wet\), which no task asked for can be"):
+    with pytest.raises(BadInput, match=r"--also names place-verdict \(hot, wet\), which no requested task can be"):
         study(data, name, tasks=(cafe,), also=(place,))
     with pytest.raises(BadInput, match="news-topic"):
         study(data, name, tasks=("news-topic",))
@@ -153,7 +153,7 @@ def test_other_data_of_the_scale_s_own_tasks(data: Path) -> None:
     found = study(data, "table2", also=("restaurant-sentiment",))
     assert ("gadget-sentiment", "restaurant-sentiment") in shifts_of(found)
     (also,) = files(data, "place")
-    with pytest.raises(BadInput, match="which no task asked for"):
+    with pytest.raises(BadInput, match="which no requested task"):
         study(data, "table2", also=(also,))
     with pytest.raises(BadInput, match="'imdb' is not a task of the scale demo"):
         study(data, "table2", also=("imdb",))
