@@ -66,7 +66,7 @@ def write_adapter(folder: Path, model: nn.Module, graft: Graft, base_name: str) 
         for name, indices in graft.region.indices.items()
         if owners[name] in linear and name.endswith(".weight")
     }
-    shapes = {module: tuple(model.get_submodule(module).weight.shape) for module in counts}
+    shapes = {module: tuple(model.get_parameter(f"{module}.weight").shape) for module in counts}
     rank, sparse = _cheapest(counts, shapes)
     if not sparse:
         free = [m for n in graft.region.shapes if (m := n.rpartition(".")[0]) in linear and m not in counts]
@@ -76,7 +76,7 @@ def write_adapter(folder: Path, model: nn.Module, graft: Graft, base_name: str) 
                 "Write the whole model instead: export the graft, then `apply`."
             )
         # peft opens no SHiRA adapter without a matrix, so one of zeros stands for none
-        sparse = {min(free, key=lambda name: sum(model.get_submodule(name).weight.shape))}
+        sparse = {min(free, key=lambda name: sum(model.get_parameter(f"{name}.weight").shape))}
     biases = {n for n, m in owners.items() if m in linear and n.endswith(".bias") and m not in counts.keys() - sparse}
     whole = {m for n, m in owners.items() if n not in biases and m not in sparse}
     heads = {_head_module(name) for name in graft.head}
