@@ -52,7 +52,7 @@ IS_IN_THEME = """wanted => { const app = document.querySelector("[data-testid='s
 IS_DRAWN = """() => [...document.querySelectorAll("[data-testid='stPlotlyChart'] .js-plotly-plot")]
   .every(plot => plot.querySelector(".main-svg"))"""
 IS_IN_INK = """ink => [...document.querySelectorAll(".js-plotly-plot")]
-  .every(plot => !plot.layout || plot.layout.template.layout.font.color === ink)"""
+  .every(plot => !plot.layout || (plot.layout.font ?? plot.layout.template.layout.font).color === ink)"""
 MAIN = "document.querySelector('[data-testid=\"stMain\"]')"
 
 # Words as a reader sees them, widgets that begin in the first window, and the figure that comes first.
