@@ -14,7 +14,7 @@ from skillviz.core.localizers.table import OUTCOME_SIZED
 from skillviz.core.metrics import Metric, metric_row
 from skillviz.plots.figure import blank, canvas, error_bars, ordered, require
 from skillviz.plots.references import add_references, name_ends
-from skillviz.plots.theme import LOCALIZERS, SOFT_INK, Style, localizer_style
+from skillviz.plots.theme import GROUND, LOCALIZERS, SOFT_INK, Style, localizer_style
 
 COLUMNS = ("localizer", "settings", "size", "share", "value", "low", "high", "seeds", "over")
 SIZE_TITLE = "region size, % of graftable parameters"
@@ -76,7 +76,7 @@ def _mark(figure: go.Figure, share: float, words: str, theme: str) -> None:
     side, shift = ("left", 4) if x < (left + right) / 2 else ("right", -4)
     figure.add_annotation(
         name="crossing", text=words, x=x, y=0, yref="paper", xanchor=side, yanchor="bottom", xshift=shift,
-        showarrow=False, font={"size": 11, "color": SOFT_INK[theme]}, align=side,
+        showarrow=False, font={"size": 11, "color": SOFT_INK[theme]}, align=side, bgcolor=GROUND[theme],
     )  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def _gain(record: RunRecord, scores: Scores) -> list[Number]:
     interval = formats.percent_interval(recovered.low, recovered.high, 0)
     return [
         Number(
-            f"{row.heading} gain brought back",
+            f"{row.heading} gain recovered",
             formats.percent(recovered.value, 0),
             f"95%: {interval}; {before} → {graft}, fine-tuned {after}",
             ("recovered",),

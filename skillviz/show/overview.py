@@ -12,7 +12,7 @@ from skillviz.runs.record import ModelNote, RunRecord, Scores
 from skillviz.show import alt, measures, sentences, text
 from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
 
-HEIGHT = 620
+HEIGHT = 415
 
 
 def sources(record: RunRecord) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from skillviz.runs.record import RunRecord
 from skillviz.show import alt, measures, sentences
 from skillviz.show.exhibit import OVER_EXAMPLES, OVER_SEEDS, Exhibit, drawn_once
 
-HEIGHT = 520
+HEIGHT = 390
 
 
 Line = tuple[str, str]
