@@ -134,7 +134,7 @@ def table(run: Run, name: str, *, needed: bool = True) -> pd.DataFrame:
         frame = cache.table(run, name)
     if needed and frame.empty:
         st.info(f"Run {run.id} stored no {name}, so there is nothing to show here. This command makes a complete run:")
-        st.code(run.spec.command(), language="bash", wrap_lines=True)
+        st.code(run.spec.command(), language=None, wrap_lines=True)
         st.stop()
     return frame
 
@@ -162,7 +162,7 @@ def explain_empty() -> None:
         "small region of parameters that carries what was learned. Make your first here, or in a terminal:"
     )
     st.page_link(PAGES["launch"].link(), label="Start a localization", icon=":material/play_arrow:")
-    st.code(FIRST_RUN, language="bash", wrap_lines=True)
+    st.code(FIRST_RUN, language=None, wrap_lines=True)
     st.markdown(
         "`BASE` is a Hugging Face id or a folder, `TASK` a name such as `sst2` or your own YAML file. With a "
         "fine-tuned model at hand leave out the first line and name its folder. Runs are read from "

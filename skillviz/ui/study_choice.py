@@ -99,7 +99,7 @@ def explain_none(experiments: Sequence[str]) -> None:
         st.info(study_words.unfinished(begun), icon=":material/hourglass_empty:")
     query = {"view": "new", "new.experiment": experiments[0]}
     st.page_link(PAGES["studies"].link(), label="Start a study", icon=":material/play_arrow:", query_params=query)
-    st.code(study_words.commands(experiments), language="bash", wrap_lines=True)
+    st.code(study_words.commands(experiments), language=None, wrap_lines=True)
 
 
 def scale_place(study: StudyFolder) -> int:

@@ -48,7 +48,7 @@ def read(study: StudyFolder) -> ContinualTables:
         tables = {n: cache.study_table(study, n) if n in study.tables() else empty(n) for n in TABLES}
     if tables["stages"].empty:
         st.info("No stage of this study is finished yet. Its command resumes where it stopped:")
-        st.code(study_words.command(study), language="bash", wrap_lines=True)
+        st.code(study_words.command(study), language=None, wrap_lines=True)
         st.stop()
     return ContinualTables(study, **tables)
 

@@ -261,7 +261,7 @@ def levels(run: Run, metric: str) -> dict[str, float]:
 def no_other(run: Run) -> None:
     """In place of the trade-off, where there is no other data set."""
     with missing("No other task scored yet", NO_TASK, "move_up"):
-        st.code(words.missing(run.record), language="bash", wrap_lines=True)
+        st.code(words.missing(run.record), language=None, wrap_lines=True)
 
 
 def paper(run: Run, choice: Choice, grid: Grid) -> None:
@@ -277,7 +277,7 @@ def command(run: Run) -> None:
     """How to store what the page lacks."""
     with st.expander("Store the points with the run", expanded=not run.spec.interpolation):
         st.markdown("`--also` takes any task with the same labels, by name or file. Repeat it for several.")
-        st.code(words.missing(run.record), language="bash", wrap_lines=True)
+        st.code(words.missing(run.record), language=None, wrap_lines=True)
 
 
 def _point_numbers(run: Run, dataset: str, path: str, points: ShownPoints) -> None:

@@ -114,7 +114,7 @@ def _show_plan(choices: Choices, spec: RunSpec, facts: Facts | None) -> None:
         # the store is named where a terminal would not find it by itself
         more = f" --detach{jobs_view.runs_dir_option()}"
         commands = [f"{each.command()}{more}" for each in _of_each_seed(spec, choices.seeds)]
-        st.code("\n".join(commands), language="bash", wrap_lines=True)
+        st.code("\n".join(commands), language=None, wrap_lines=True)
 
 
 def _rows_used(facts: Facts, spec: RunSpec) -> dict[str, int]:

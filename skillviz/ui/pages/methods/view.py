@@ -137,7 +137,7 @@ def on_other_data(shown: MethodRows) -> None:
         if about_study is not None and scale is not None:
             command, is_whole = transfer_command(scale, about_study, shown.base, shown.selection.task)
         st.info(no_transfer(shown.selection.task, is_whole))
-        st.code(command, language="bash", wrap_lines=True)
+        st.code(command, language=None, wrap_lines=True)
         return
     task = controls.select(
         "other", "Scored on", tasks, tasks[0], width=260, help=study_words.task_titles(tasks) or None

@@ -59,8 +59,8 @@ def notes(record: RunRecord) -> None:
 def reproduce(run: Run) -> None:
     """The command and the Python that make the run again, side by side in tabs."""
     command, python = st.tabs(["Command", "Python"])
-    command.code(run.spec.command(), language="bash", wrap_lines=True)
-    python.code(run.spec.python(), language="python", wrap_lines=True)
+    command.code(run.spec.command(), language=None, wrap_lines=True)
+    python.code(run.spec.python(), language=None, wrap_lines=True)
 
 
 def export(run: Run, report: Callable[[], bytes]) -> None:
@@ -93,4 +93,4 @@ def export(run: Run, report: Callable[[], bytes]) -> None:
                     on_click="ignore",
                     icon=":material/download:",
                 )
-    st.code(f"python -m skillviz runs export {run.id} -o run.zip", language="bash", wrap_lines=True)
+    st.code(f"python -m skillviz runs export {run.id} -o run.zip", language=None, wrap_lines=True)

@@ -89,7 +89,7 @@ def experiment(item: PaperItem) -> None:
     st.markdown(text.plain(f"{item.experiment.question} The paper: {item.experiment.finding}"))
     if item.study is None:
         st.info(words.PUBLISHED_ONLY)
-        st.code(study_words.commands((item.name,)), language="bash", wrap_lines=True)
+        st.code(study_words.commands((item.name,)), language=None, wrap_lines=True)
         return
     if item.verdicts:
         _claim(item, item.study)

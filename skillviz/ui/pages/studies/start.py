@@ -167,7 +167,7 @@ def _plan_and_button(study: StudySpec, command: str) -> None:
     # the number of processes stands where machines differ in their usual one
     side = f" --workers {workers}" if max(workers, usual) > 1 else ""
     with st.expander("Command line"):
-        st.code(f"{command}{jobs_view.runs_dir_option()}{side}", language="bash", wrap_lines=True)
+        st.code(f"{command}{jobs_view.runs_dir_option()}{side}", language=None, wrap_lines=True)
     if running.in_place_of_button(study):
         return
     if st.button("Start", type="primary", icon=":material/play_arrow:", key="study.start"):

@@ -133,7 +133,7 @@ def details(study: StudyFolder | None, row: DeltaGenerator) -> None:
     """Everything about one study; `row` takes the box of its tasks."""
     if study is None:
         st.info("There is no study to open yet.")
-        st.code("python -m skillviz reproduce table2 --scale demo", language="bash")
+        st.code("python -m skillviz reproduce table2 --scale demo", language=None)
         return
     running.begun_anew(study)
     _problems(study)
@@ -273,7 +273,7 @@ def _steps(study: StudyFolder) -> None:
     """When and where it was made, its command, and every step with its seconds; folded where it is finished."""
     with st.expander("Reproduce" if study.record.status == "finished" else "Resume", expanded=not study.tables()):
         st.caption(study_words.caption(study))
-        st.code(study_words.command(study), language="bash", wrap_lines=True)
+        st.code(study_words.command(study), language=None, wrap_lines=True)
         table = steps_table(study)
         if len(table):
             st.dataframe(table, hide_index=True, placeholder="", alt="The steps of the study")

@@ -233,7 +233,7 @@ def save(run: Run, region: HandRegion) -> None:
         if stored:
             st.page_link(page_table.PAGES["overview"].link(), label="Open it", query_params={address.RUN: stored})
         with st.expander("The same as a command"):
-            st.code(spec.command(), language="bash", wrap_lines=True)
+            st.code(spec.command(), language=None, wrap_lines=True)
     job = _started()
     if job is None:
         address.forget(JOB)

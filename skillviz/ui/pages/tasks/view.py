@@ -70,7 +70,7 @@ def read(study: StudyFolder) -> TaskTables:
         tables = {name: cache.study_table(study, name) for name in TABLES if name in study.tables()}
     if "overlap" not in tables or tables["overlap"].empty:
         st.info("No region of this study is finished yet, so there is nothing to compare. This command resumes it:")
-        st.code(study_words.command(study), language="bash", wrap_lines=True)
+        st.code(study_words.command(study), language=None, wrap_lines=True)
         st.stop()
 
     return TaskTables(study, {name: tables.get(name, empty(name)) for name in TABLES})
@@ -216,7 +216,7 @@ def _explain(tables: TaskTables, why: str) -> None:
     listed = f" Stored unions: {formats.listed(stored_sets, 20)}." if stored_sets else ""
     st.info(f"{why} This union is not stored, and computing it needs the models.{listed} This command "
             "makes the models and the regions:".strip(), icon=":material/info:")  # fmt: skip
-    st.code(study_words.command(tables.study), language="bash", wrap_lines=True)
+    st.code(study_words.command(tables.study), language=None, wrap_lines=True)
 
 
 def stability(tables: TaskTables) -> None:

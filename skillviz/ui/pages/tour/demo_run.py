@@ -144,7 +144,7 @@ def _explain_missing() -> None:
         "two processor cores:",
         icon=":material/school:",
     )
-    st.code(BUILD, language="bash")
+    st.code(BUILD, language=None)
     st.caption("The tour looks for its run among those that ship and in your own folder. Reload this page afterwards.")
     with st.container(horizontal=True):
         for name in ("launch", "runs"):

@@ -69,7 +69,7 @@ def _button(spec: RunSpec, job: Job | None) -> None:
     if is_open:
         st.caption("One search at a time here. Launch accepts more.")
     with st.expander("Show as a command"):
-        st.code(spec.command(), language="bash", wrap_lines=True)
+        st.code(spec.command(), language=None, wrap_lines=True)
 
 
 def _start(spec: RunSpec) -> None:

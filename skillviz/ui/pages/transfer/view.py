@@ -80,7 +80,7 @@ def details(run: Run, notes: tuple[TransferNote, ...]) -> None:
     with st.expander("Store other tasks with the run", expanded=not notes):
         st.markdown("`--also` takes any task with the same labels, by name or file. Repeat it for several.")
         named = [note.named or note.name for note in notes if all(note.mapping.values())]
-        st.code(transfer.missing(run.record, named), language="bash", wrap_lines=True)
+        st.code(transfer.missing(run.record, named), language=None, wrap_lines=True)
 
 
 def _detail(run: Run, note: TransferNote) -> None:
