@@ -1,4 +1,4 @@
-"""Localize a skill: two models, a task, a search, a place; checked before it starts, watched while it runs."""
+"""Localize a skill: pair, task, search; checked before it starts, watched while it runs."""
 
 import streamlit as st
 
@@ -19,3 +19,4 @@ with right:
     search.place(choices)
 view.check_and_start(choices)
 jobs_view.panel("run", view.started())
+view.scroll_to_job()

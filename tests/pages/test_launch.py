@@ -231,6 +231,32 @@ def test_start_queues_a_job_for_each_seed_and_once_only(small: Path, paper: list
     assert not button(test, "Start").disabled
 
 
+def test_an_equal_stored_run_is_offered_instead_of_made_again(small: Path, user_runs: Path, paper: list[str]) -> None:
+    query = {**chosen(small), "interpolation": "no"}
+    models = small / "models"
+    stored = fake_run(
+        Store(user_runs), base=str(models / "base"), finetuned=str(models / "finetuned"),
+        task=str(small / "task" / "task.yaml"), sizes=("5%",), nested=False, interpolation=False,
+    )  # fmt: skip
+    spec = stored.spec.model_copy(update={"device": "cpu"})
+    path = stored.path / "run.json"
+    path.write_text(path.read_text().replace(stored.record.key, spec.key()))
+    test = opened(**query)
+    assert button(test, "Start").disabled and "1 run with these settings is stored already" in said(test)
+    (link,) = [link.proto for link in test.get("page_link") if link.proto.label == "Open the stored run"]
+    assert stored.id in link.query_string
+    box(test, "Seeds").input("0,1").run()
+    button(test, "Start").click().run()
+    assert [job.spec.seed for job in jobs.list(Store(user_runs))] == [1], "only what is missing is made"
+
+
+def test_paths_and_the_nearest_other_data_are_scored_unless_switched_off(small: Path, world: None) -> None:
+    command = opened(**chosen(small)).code[0].value
+    assert "--interpolation" in command
+    assert "--interpolation" not in opened(**{**chosen(small), "interpolation": "no"}).code[0].value
+    assert box(opened(), "Score on other tasks").value == []
+
+
 def test_an_error_at_the_start_keeps_what_was_chosen(
     small: Path, paper: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,7 +73,7 @@ def begin() -> Choices:
 def pair(choices: Choices) -> None:
     """Base and fine-tuned model, and whether they fit."""
     with st.container(border=True):
-        st.markdown("## 1 · Two models", help=about("pretrained", "graftable"))
+        st.markdown("## 1 · Pair", help=about("pretrained", "graftable"))
         real = {pair.name: pair for pair in shipped_pairs()}
         has_demo = choices.world is not None and bool(choices.world.pairs)
         there = [key for key in WHERE if {"demo": has_demo, "real": bool(real)}.get(key, True)]

@@ -17,12 +17,14 @@ from skillviz.plots.theme import localizer_style
 from skillviz.runs.spec import RunSpec
 from skillviz.show import text
 from skillviz.show.glossary import about
-from skillviz.ui import cache, controls, form, visitor
+from skillviz.ui import address, cache, controls, form, visitor
 from skillviz.ui.pages.launch.models import Choices
 
 SIZES = ("0.01%", "0.1%", "1%", "3%", "10%")
 SMALL = "3%"  # in the demo world's small models a region needs a larger share
 MOST_SEEDS = 20
+SCORES_PATHS = True  # the page Interpolation shows nothing without them
+SCORED_WITH = "new.scored-with"  # in the session: the task whose nearest other data were chosen
 COMMON = ("steps", "batch_size")  # fields of a spec, which many localizers have
 
 
@@ -141,39 +143,49 @@ def _typed_option(choices: Choices, name: str, option: Option) -> dict[str, Any]
 
 
 def data(choices: Choices) -> None:
-    """How many examples are used."""
-    with st.container(border=True):
-        st.markdown("## 4 · Examples", help="The search uses training and validation examples only.")
+    """How many examples are used, and what else is scored; folded."""
+    with st.expander("Examples and scores"):
         choices.is_trial = controls.switch(
             "new.trial", "Quick try (1% of the data)", False,
             help="Checks that everything works. The numbers are too rough for a claim.",
         )  # fmt: skip
         choices.trial_note = st.empty()
-        with st.expander("Fewer examples, other test sets"):
-            shots = form.number(
-                "new.k-shot", "Training examples a class", None,
-                help="Draws so many a class for training, and as many for validation, as in the paper (64 or 4,096).",
-            )  # fmt: skip
-            draw = form.number(
-                "new.data-seed", "Seed of the draw", 0, low=0, help="Which examples are drawn.", placeholder="0"
-            )
-            choices.values |= {"k_shot": shots, "data_seed": int(draw or 0)}
-            for split in ("train", "validation", "test"):
-                help = f"Uses a sample of this many {split} examples if there are more."
-                title = f"At most for {'the test' if split == 'test' else split}"
-                choices.values[f"max_{split}"] = form.number(f"new.max-{split}", title, None, help=help)
-            _other_tasks(choices)
+        choices.values["interpolation"] = controls.switch(
+            "new.interpolation", "Score the paths between the models (WiSE)", SCORES_PATHS,
+            help="Eleven points each on the paths from the base to the fine-tuned model and to the graft. The page "
+            "Interpolation shows them. Takes about as long as scoring twenty regions.",
+        )  # fmt: skip
+        _other_tasks(choices)
+        shots = form.number(
+            "new.k-shot", "Training examples per class", None,
+            help="Draws this many per class for training, and as many for validation. The paper uses 64 or 4,096.",
+        )  # fmt: skip
+        draw = form.number(
+            "new.data-seed", "Seed of the draw", 0, low=0, help="Which examples are drawn.", placeholder="0"
+        )
+        choices.values |= {"k_shot": shots, "data_seed": int(draw or 0)}
+        for split in ("train", "validation", "test"):
+            help = f"Draws at most this many {split} examples."
+            choices.values[f"max_{split}"] = form.number(f"new.max-{split}", f"Most {split} examples", None, help=help)
 
 
 def _other_tasks(choices: Choices) -> None:
-    """Test sets of other tasks with the same labels."""
-    by_file = {}
+    """Test sets of other tasks with the same labels; by default the first of the task's own family that is here."""
+    by_file, nearest, chosen = {}, [], choices.values.get("task")
     if choices.world is not None and choices.task is not None:
-        labels, chosen = choices.task.labels, choices.values.get("task")
+        families = {task.file: task.family for task in choices.world.tasks}
+        labels = choices.task.labels
         tasks = [task for task in choices.world.tasks if task.labels == labels and task.file != chosen]
+        nearest = [task.file for task in tasks if task.family == families.get(chosen)][:1]
         by_file = {task.file: task.title or task.name for task in tasks}
+    if address.linked("new.also") is not None:
+        st.session_state.pop(SCORED_WITH, None)
+    if choices.task is not None:
+        if st.session_state.get(SCORED_WITH, chosen) != chosen:  # other data are near another task
+            form.assign("new.also", nearest)
+        st.session_state[SCORED_WITH] = chosen
     choices.values["others"] = form.any_of(
-        "new.also", "Score on other tasks too", list(by_file), (), shown=lambda file: by_file.get(file, file),
+        "new.also", "Score on other tasks too", list(by_file), nearest, shown=lambda file: by_file.get(file, file),
         takes_typed=True,
         names_files=True,
         help="Scores the models on these tasks' test sets, without training: how well the skill transfers. The "
@@ -187,29 +199,23 @@ def _other_tasks(choices: Choices) -> None:
 
 
 def place(choices: Choices) -> None:
-    """Device, dtype, and what else is scored."""
-    with st.container(border=True):
-        st.markdown("## 5 · Device", help="Jobs on one device run one after the other.")
+    """Device and dtype; folded."""
+    with st.expander("Device and precision"):
         devices = cache.devices()
         titles = {device.name: f"{device.title}, {formats.byte_size(device.free)} free" for device in devices}
         auto = device_for("auto", devices)
         titles = {"auto": titles[auto.name] if auto else "", **titles}
         choices.values["device"] = form.one_of(
             "new.device", "Device", list(titles), "auto", shown=lambda n: f"{n}: {titles[n]}",
-            help="The device and its free memory; auto uses a GPU if there is one.",
+            help="The device and its free memory; auto uses a GPU if there is one. Jobs on one device run one after "
+            "the other.",
         )  # fmt: skip
-        with st.expander("Precision and more"):
-            choices.values["dtype"] = controls.segments(
-                "new.dtype", "Weights held as", ("float32", "bfloat16"), "float32",
-                help="float32 is exact; bfloat16 needs half the memory and rounds.",
-            )  # fmt: skip
-            autocast = controls.select(
-                "new.autocast", "Activations while searching", ("as the weights", "bfloat16", "float16"),
-                "as the weights", help="A narrower type is faster on a GPU and slightly less exact.",
-            )  # fmt: skip
-            choices.values["autocast"] = None if autocast == "as the weights" else autocast
-            choices.values["interpolation"] = controls.switch(
-                "new.interpolation", "Also score the paths between the models (WiSE)", False,
-                help="Eleven points from the base to the fine-tuned model, and eleven to the graft. Takes "
-                "about as long as scoring twenty regions.",
-            )  # fmt: skip
+        choices.values["dtype"] = controls.segments(
+            "new.dtype", "Weights held as", ("float32", "bfloat16"), "float32",
+            help="float32 is exact; bfloat16 needs half the memory and rounds.",
+        )  # fmt: skip
+        autocast = controls.select(
+            "new.autocast", "Activations while searching", ("as the weights", "bfloat16", "float16"),
+            "as the weights", help="A narrower type is faster on a GPU and slightly less exact.",
+        )  # fmt: skip
+        choices.values["autocast"] = None if autocast == "as the weights" else autocast

@@ -22,32 +22,52 @@ from skillviz.show import text
 from skillviz.studies.paper.setting import READOUT, SEARCH, SIZES, SettingRow
 from skillviz.tasks.task import Hub
 from skillviz.ui import address, cache, jobs_view, study_choice
+from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.launch.models import READOUTS, Choices
 from skillviz.ui.pages.launch.search import MOST_SEEDS
 
 STARTED = "jobs"  # in the address: what was started here
+SCROLLS = "new.scrolls"  # in the session: a job was just started, and the page goes to its card once
+START_BAR = "start-bar"
 READ = "new.read"  # in the session: tasks of the hub whose data were asked for
 CAPS = {"max_train": "train", "max_validation": "validation", "max_test": "test"}
+MOST_LINKS = 3  # to stored runs, beside the button
 LEAST_EXAMPLES = {"max_train": 128, "max_validation": 100, "max_test": 100}  # of a trial that still says something
 PAPER_SHARE = 1e-4
 PAPER_STEPS, PAPER_BATCH, PAPER_SHOTS = 100, 1024, (64, 4096)
+SCROLL = """<script>
+  let tries = 0;
+  const look = setInterval(() => {
+    const card = document.querySelector("CARD");
+    if (card) card.scrollIntoView({block: "start"});
+    if (card || ++tries > 50) clearInterval(look);
+  }, 100);
+</script>"""  # the card may be drawn a moment later
 OPENING = "Choose a pair of models, a task and a search. You can close this page; the job keeps running."
 
 
 def check_and_start(choices: Choices) -> None:
-    """Draws the summary; the button starts a job for each seed."""
+    """Draws the bar with the button, which starts a job for each seed and stays in sight, and under it the summary."""
+    bar = st.container(key=START_BAR, horizontal=True, vertical_alignment="center")
     with st.container(border=True):
-        st.markdown("## Before it starts")
+        st.markdown("## Summary")
         facts = _facts(choices)
         spec = _spec(choices, facts)
         if spec is not None:
             _show_plan(choices, spec, facts)
+    with bar:
         _button(choices, spec)
 
 
 def started() -> tuple[str, ...]:
     """The jobs that were started here, as the address has them."""
     return tuple(filter(None, (address.current(STARTED) or "").split(",")))
+
+
+def scroll_to_job() -> None:
+    """Once after a start: brings the job's card into view."""
+    if run_id := st.session_state.pop(SCROLLS, ""):
+        st.html(SCROLL.replace("CARD", f".st-key-job-{run_id}"), unsafe_allow_javascript=True)
 
 
 def _facts(choices: Choices) -> Facts | None:
@@ -153,6 +173,9 @@ def _button(choices: Choices, spec: RunSpec | None) -> None:
     unfinished, _ = cache.others()
     open_runs = {run.record.key: run.id for run in unfinished if run.record.status in OPEN}
     open_already = next((open_runs[key] for each in specs if (key := each.key()) in open_runs), "")
+    finished = {record.key: record.run_id for record in cache.records()}
+    stored = [finished[key] for each in specs if (key := each.key()) in finished]
+    specs = [each for each in specs if each.key() not in finished]
     label = "Start" if len(specs) < 2 else f"Start {len(specs)} jobs"
     is_off = bool(choices.problems or open_already or not specs)
     if st.button(label, type="primary", disabled=is_off, icon=":material/play_arrow:", key="new.start"):
@@ -160,10 +183,13 @@ def _button(choices: Choices, spec: RunSpec | None) -> None:
     elif choices.problems:
         st.caption(f"Not yet: {text.plain(choices.problems[0])}")
     elif open_already:
-        st.caption(
-            f"The same localization is already queued or running as `{open_already}`. Another seed would "
-            f"be another run."
-        )
+        st.caption(f"The same localization is already queued or running as `{open_already}`. Choose another seed.")
+    elif stored:
+        count = f"{formats.counted(len(stored), 'run')} with these settings"
+        st.caption(f"{count} {'is' if len(stored) == 1 else 'are'} stored already. Choose another seed for a new one.")
+        for run_id in stored[:MOST_LINKS]:
+            link, query = PAGES["overview"].link(), {address.RUN: run_id}
+            st.page_link(link, label="Open the stored run", icon=":material/open_in_full:", query_params=query)
 
 
 def _start(specs: Sequence[RunSpec]) -> None:
@@ -177,6 +203,7 @@ def _start(specs: Sequence[RunSpec]) -> None:
         problem = str(error.args[0])
     if ids:
         address.keep(STARTED, ",".join(ids[-MOST_SEEDS:]))
+        st.session_state[SCROLLS] = ids[-1]
     if problem:
         st.error(text.plain(problem), icon=":material/error:")
     else:
