@@ -31,7 +31,7 @@ COMMON = ("steps", "batch_size")  # fields of a spec, which many localizers have
 def search(choices: Choices) -> None:
     """The localizer with its options, the sizes and the seeds."""
     with st.container(border=True):
-        st.markdown("## 3 · A search", help=about("localizer", "region", "size"))
+        st.markdown("## 3 · Search", help=about("localizer", "region", "size"))
         names = [name for name in LOCALIZERS if name != EXPRESSION]  # made on the page Surgery
         first = str(RunSpec.model_fields["localizer"].default)
         name = form.one_of(
