@@ -17,8 +17,8 @@ from skillviz.plots.theme import SOFT_INK, STATES, Style, template
 COLUMNS = ("mode", "stage", "stage_task", "task", "metric", "value", "low", "high")
 NOTHING = "No stage of this metric is stored here."
 STAGE = "stage, number"
-HEAD, FOOT, SIDE = 60, 60, 104  # pixels above the panels, below them, and right of them for the lines' names
-LABEL = 27  # pixels of a name of two lines
+HEAD, FOOT, SIDE = 60, 60, 76  # pixels above the panels, below them, and right of them for the lines' names
+LABEL = 40  # pixels of a name of three lines
 STYLES = {
     "grafting": Style("within regions (grafting)", STATES["grafted"].color, "diamond", "solid"),
     "naive": Style("naive", STATES["finetuned"].color, "circle", "dash"),
@@ -51,7 +51,7 @@ def by_stage(
         subplot_titles=[f"{number}. {broken(shown(task, 24))}" for number, task in enumerate(tasks, start=1)],
     )  # fmt: skip
     figure.update_layout(template=template(theme), height=height, margin={"t": HEAD, "b": FOOT})
-    figure.update_annotations(font_size=13)
+    figure.update_annotations(font_size=11)
     last = int(rows["stage"].max())
     for place, task in enumerate(tasks, start=1):
         of_task = rows[rows["task"] == task]
@@ -67,7 +67,8 @@ def by_stage(
         if start and np.isfinite(start.get(task, np.nan)):
             _level(figure, start[task], words.text(start[task]), PRETRAINED, words, place, last, theme)
     ticks = {"tickvals": list(range(1, last + 1)), "range": [0.7, last + 0.3]}
-    figure.update_xaxes(title_text=STAGE, title_font_size=11 if len(tasks) <= 3 else 9, **ticks)
+    figure.update_xaxes(**ticks)
+    figure.update_xaxes(title_text=STAGE, col=(len(tasks) + 1) // 2)  # once: on a phone two would meet
     figure.update_yaxes(title_text=words.axis, col=1)
     levels = [] if start is None else [start[task] for task in tasks if task in start]
     ends = np.append(rows[["value", "low", "high"]].to_numpy(float), levels)
@@ -85,7 +86,7 @@ def _name_lines(figure: go.Figure, panels: int) -> None:
     pixels = [plot * (trace.y[-1] - bottom) / (top - bottom) for trace in lines]
     for trace, at, moved in zip(lines, pixels, spread(pixels, LABEL), strict=True):
         figure.add_annotation(
-            name="line", text=wrapped(trace.name, 14), x=trace.x[-1], xref=axis, y=trace.y[-1], yref="y",
+            name="line", text=wrapped(trace.name, 10), x=trace.x[-1], xref=axis, y=trace.y[-1], yref="y",
             axref=axis, ax=figure.layout[axis.replace("x", "xaxis")].range[1], ay=at - moved, xanchor="left",
             xshift=8, arrowhead=0, arrowwidth=1, arrowcolor=trace.line.color, standoff=5, font={"size": 11},
             align="left",

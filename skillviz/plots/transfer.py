@@ -20,7 +20,7 @@ DIFFERENCES = ("dataset", "metric", "value", "low", "high")
 NOTHING = "No task has been scored yet."
 STEP = 0.17  # of a task's band, between two states
 ROW, LEAST = 96, 110  # pixels of a task, and of axes
-NAMES = 0.42  # room for the names of dots, as a share of what the values take
+VALUES = 0.2  # room for the values beside the dots, as a share of what the values take
 NEAR = 0.25  # of the axis: levels that are nearer than this are named together
 
 
@@ -33,7 +33,7 @@ def zero_shot(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """One band a task, one dot with its interval a state, named beside it.
+    """One band a task, one dot with its interval a state, its value beside it.
 
     `references`: level name -> task -> level, 0..1.
     """
@@ -51,14 +51,15 @@ def zero_shot(
         offset = ((len(states) - 1) / 2 - number) * min(STEP, 0.8 / len(states))
         figure.add_trace(_dots(state, rows[rows["state"] == state], shown, offset, words))
     _bands(figure, shown)
-    _name_dots(figure, words)
+    _write_values(figure, words)
     _name_levels(figure, references or {}, shown, words, theme)
-    figure.update_layout(showlegend=False)
+    for trace in figure.data:
+        trace.showlegend = trace.mode == "markers"  # levels are named where they are
     return figure
 
 
-def _name_dots(figure: go.Figure, words: Metric) -> None:
-    """Names each dot and its value at the right end of its interval, with room for it, instead of in a legend."""
+def _write_values(figure: go.Figure, words: Metric) -> None:
+    """Writes each dot's value at the right end of its interval: a name beside it would be cut on a phone."""
     ends, lows = [0.0], []
     for trace in figure.data:
         x = np.array([np.nan if value is None else value for value in trace.x], dtype=float)
@@ -71,15 +72,14 @@ def _name_dots(figure: go.Figure, words: Metric) -> None:
         ends.extend((x + above)[np.isfinite(x)])
         for value, end, y in zip(x, x + above, trace.y, strict=True):
             if np.isfinite(value):
-                text = f"{trace.name} {value:.{words.digits}f}"
                 figure.add_annotation(
-                    name="dot", text=text, x=end, y=y, xanchor="left", xshift=6, showarrow=False,
+                    name="dot", text=f"{value:.{words.digits}f}", x=end, y=y, xanchor="left", xshift=6, showarrow=False,
                     font={"size": 11, "color": trace.marker.color},
                 )  # fmt: skip
     every = np.concatenate(lows)
     low, high = float(np.nanmin(every)), max(ends[1:])
     air = (high - low) or 1.0
-    figure.update_xaxes(range=[low - 0.05 * air, high + NAMES * air])
+    figure.update_xaxes(range=[low - 0.05 * air, high + VALUES * air])
 
 
 def _name_levels(

@@ -12,6 +12,6 @@ def missing(title: str, sentence: str, icon: str) -> DeltaGenerator:
     `icon` is a Material symbol.
     """
     card = st.container(border=True)
-    card.markdown(f"### :material/{icon}: {title}")
+    card.markdown(f"## :material/{icon}: {title}")
     card.markdown(sentence)
     return card

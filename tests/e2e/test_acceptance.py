@@ -95,7 +95,7 @@ def cancel_and_resume_a_second(page: Any, address: str, store: Store) -> None:
     assert job.is_resumable
     page.get_by_role("button", name="Resume").click()
     end = time.monotonic() + LONG / 1000
-    while "going on after" not in jobs.log_tail(store, job.run_id, 200):
+    while "resuming after" not in jobs.log_tail(store, job.run_id, 200):
         assert time.monotonic() < end, "the job was not resumed"
         page.wait_for_timeout(200)
     page.get_by_text(SEARCHING).wait_for(timeout=LONG)

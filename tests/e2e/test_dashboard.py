@@ -66,8 +66,8 @@ def pick(page: Any, label: str, option: str) -> None:
 
 def choose(page: Any, run_id: str) -> None:
     """On Runs: searches for the run and marks its row."""
-    page.get_by_label("Search").fill(run_id)
-    page.get_by_label("Search").press("Enter")
+    page.get_by_label("Search", exact=True).fill(run_id)
+    page.get_by_label("Search", exact=True).press("Enter")
     page.get_by_text("1 run on 1 task").or_(page.get_by_text("1 run", exact=True)).first.wait_for()
     settle(page)
     mark(page, 0)

@@ -151,5 +151,5 @@ def test_cancelled_killed_and_resumed_across_servers(small: Path, store: Store, 
     page.get_by_text(SEARCHING).wait_for(timeout=LONG)
     page.get_by_role("button", name="Cancel").click()
     page.get_by_text("resumes from its last checkpoint").wait_for()
-    assert "going on after" in jobs.log_tail(store, run_id, 200)
+    assert "resuming after" in jobs.log_tail(store, run_id, 200)
     assert jobs.status(store, run_id).is_resumable

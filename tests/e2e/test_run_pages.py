@@ -58,7 +58,7 @@ def test_a_path_is_scored_by_one_button(unscored: Path, serve: Serve, visit: Vis
     page.locator(".js-plotly-plot").first.wait_for(timeout=LONG)
     settle(page)
     assert page.get_by_role("slider").count() > 0
-    assert page.get_by_text("Scored just now on").count() > 0
+    assert page.get_by_text("Computed live").count() > 0
 
 
 def test_a_result_is_presented_with_the_keyboard_alone(made: Made, address: str, visit: Visit) -> None:

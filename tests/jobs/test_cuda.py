@@ -24,7 +24,7 @@ def test_a_job_on_a_gpu_is_cancelled_resumed_and_finished(store: Store, world: P
     assert done.status == "finished", (done.error, jobs.log_tail(store, job.run_id))
     run = store.open(job.run_id)
     assert (run.record.device or "").startswith("cuda (") and store.verify(run.id) == []
-    assert all(check.passed for check in run.record.checks) and "going on after" in jobs.log_tail(store, run.id)
+    assert all(check.passed for check in run.record.checks) and "resuming after" in jobs.log_tail(store, run.id)
 
 
 def test_auto_is_queued_for_the_gpu_that_it_takes(store: Store, world: Path) -> None:

@@ -74,7 +74,7 @@ def test_a_job_is_watched_cancelled_and_resumed_as_if_never_cut(store: Store, lo
     run = store.open(job.run_id)
     same(whole, run)
     assert store.verify(run.id) == [] and [p.name for p in (run.path / "work").iterdir()] == ["log.txt"]
-    assert "going on after" in jobs.log_tail(store, run.id)
+    assert "resuming after" in jobs.log_tail(store, run.id)
     assert jobs.progress(store, run.id).phase == "finished"
 
 
@@ -92,7 +92,7 @@ def test_kill_9_shows_as_killed_and_the_job_goes_on(
     jobs.resume(store, job.run_id)
     assert ended(store, job.run_id).status == "finished"
     same(whole, store.open(job.run_id))
-    assert "going on after" in jobs.log_tail(store, job.run_id) and before > 0
+    assert "resuming after" in jobs.log_tail(store, job.run_id) and before > 0
 
 
 def test_two_jobs_on_a_device_queue_and_both_finish(store: Store, world: Path, tmp_path: Path) -> None:

@@ -257,7 +257,7 @@ def test_every_live_control_asks_the_models(demo: Run) -> None:
     assert test.text_input[0].value != first and "Stored scores" in said(test)
     test.text_input[0].input("the film was a zyzzyva").run()
     assert not test.warning and "“zyzzyva”" in said(test) and "Computed live." in said(test)
-    assert re.search(r"Pre-trained \*\*\w+\*\* \([\d.]+ %\); fine-tuned \*\*\w+\*\*", said(test))
+    assert re.search(r"Pre-trained \*\*\w+\*\* \([\d.]+%\); fine-tuned \*\*\w+\*\*", said(test))
     button(test, "Next").click().run()
     test.query_params["step"] = "3"
     test.run()

@@ -292,7 +292,7 @@ def test_a_study_under_way_is_not_begun_twice(tiny: Path, store: Store) -> None:
             assert status(few(tiny), store)["state"].tolist()[0] == "running"
 
     assert run_study(few(tiny), store, on_step=inside).is_whole
-    assert "being made by another process" in caught[0]
+    assert "running in another process" in caught[0]
 
 
 def test_ctrl_c_leaves_a_study_that_goes_on(tiny: Path, store: Store) -> None:

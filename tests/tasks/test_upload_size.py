@@ -40,7 +40,7 @@ BOMBS = {
     "one long.parquet": (lambda path: _repeated(path, 2**26, 100), "512 MiB|2 GiB of memory"),
     "wide.parquet": (_wide_parquet, "more than 256 columns"),
     "rows.parquet": (_many_rows, "more than 1,000,000 rows"),
-    "list.parquet": (_in_a_list, "size cannot be told"),
+    "list.parquet": (_in_a_list, "size cannot be determined"),
     "wide.csv": (lambda path: path.write_text(",".join(f"c{i}" for i in range(2000)) + "\n"), "256 columns"),
     "wide.tsv": (lambda path: path.write_text("\t".join(f"c{i}" for i in range(300)) + "\n"), "256 columns"),
     "long.csv": (lambda path: path.write_text("text,label\n" + "a,b\n" * 1_000_001), "1,000,000 rows"),

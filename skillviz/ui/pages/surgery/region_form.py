@@ -187,7 +187,7 @@ def chosen(run: Run, table: ParameterTable, names: Mapping[str, str]) -> dict[st
     with st.container(border=True):
         head = st.container()
         with head:
-            st.markdown("### Build a region", help=about("region", "graftable"))
+            st.markdown("## Build a region", help=about("region", "graftable"))
         choices = _form(choices, run, table, names)
         try:
             expression = expression_of(choices)

@@ -222,7 +222,7 @@ def save(run: Run, region: HandRegion) -> None:
     spec = spec_of(run, region)
     stored = same(run, region.expression)
     with st.container(border=True):
-        st.markdown("### Save as a run", help="Scores the region on the whole validation and test sets, for all pages.")
+        st.markdown("## Save as a run", help="Scores the region on the whole validation and test sets, for all pages.")
         reason = _why_not(region, stored)
         with st.container(horizontal=True, vertical_alignment="bottom"):
             note = st.text_input("Note", key="surgery.note", max_chars=300, placeholder="What was the idea?")
