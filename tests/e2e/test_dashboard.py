@@ -222,7 +222,7 @@ def test_the_first_choice_on_a_fresh_server_is_not_lost(made: Made, serve: Serve
     root, ids = made
     page = visit(f"{serve(root)}/runs")
     choose(page, ids["movement"])
-    page.get_by_role("button", name="Open", exact=True).click()
+    page.get_by_test_id("stBaseButton-primary").filter(has_text="Open").click()
     page.locator("h1", has_text=PAGES["overview"].question).wait_for()
     expect(page, "/overview", run=ids["movement"])
 

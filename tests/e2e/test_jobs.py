@@ -109,8 +109,8 @@ def test_launched_watched_reloaded_and_opened(small: Path, store: Store, serve_o
     page.wait_for_url(lambda url: run_id in url)
     assert jobs.status(store, run_id).status == "finished" and store.verify(run_id) == []
     page.locator("[data-testid='stSidebarNav'] a", has_text="Runs").click()
-    page.get_by_text(re.compile(r"1 run of 1 pair|\d+ runs of")).first.wait_for()
-    page.get_by_text(run_id).first.wait_for()
+    page.get_by_text(re.compile(r"\d+ runs? on \d+ task")).first.wait_for()
+    page.get_by_text(run_id).first.wait_for(state="attached")
 
 
 @pytest.mark.nightly
