@@ -282,9 +282,9 @@ def main() -> None:
     begun = time.time()
     rows = measured(PROJECT, arguments.pages, run, out)
     if arguments.pages == list(PAGES):
-        for path in out.iterdir():
+        for path in out.glob("*.png"):
             if path.stat().st_mtime < begun:
-                path.unlink()  # of a page, a size or a kind of file that there is no longer
+                path.unlink()  # of a page or a size that is gone
     record(rows, "after", arguments.out)
 
 
