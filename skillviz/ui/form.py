@@ -145,10 +145,10 @@ def one_of(
     return value
 
 
-def assign(name: str, value: str) -> None:
-    """Sets a field of text from elsewhere; only before it is drawn, or in a callback."""
+def assign(name: str, value: str | list[str]) -> None:
+    """Sets a field of text, or of several choices, from elsewhere; only before it is drawn, or in a callback."""
     st.session_state[_key(name)] = value
-    address.keep(name, value or NONE)
+    address.keep(name, (value if isinstance(value, str) else ",".join(value)) or NONE)
 
 
 def _key(name: str) -> str:

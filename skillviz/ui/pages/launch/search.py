@@ -176,7 +176,7 @@ def _other_tasks(choices: Choices) -> None:
         families = {task.file: task.family for task in choices.world.tasks}
         labels = choices.task.labels
         tasks = [task for task in choices.world.tasks if task.labels == labels and task.file != chosen]
-        nearest = [task.file for task in tasks if task.family == families.get(chosen)][:1]
+        nearest = [task.file for task in tasks if task.family == families.get(str(chosen))][:1]
         by_file = {task.file: task.title or task.name for task in tasks}
     if address.linked("new.also") is not None:
         st.session_state.pop(SCORED_WITH, None)
