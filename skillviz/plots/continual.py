@@ -67,8 +67,7 @@ def by_stage(
         if start and np.isfinite(start.get(task, np.nan)):
             _level(figure, start[task], words.text(start[task]), PRETRAINED, words, place, last, theme)
     ticks = {"tickvals": list(range(1, last + 1)), "range": [0.7, last + 0.3]}
-    figure.update_xaxes(**ticks)
-    figure.update_xaxes(title_text=STAGE, col=(len(tasks) + 1) // 2)  # once: on a phone two would meet
+    figure.update_xaxes(title_text=STAGE, title_font_size=9, **ticks)  # on a phone larger ones would meet
     figure.update_yaxes(title_text=words.axis, col=1)
     levels = [] if start is None else [start[task] for task in tasks if task in start]
     ends = np.append(rows[["value", "low", "high"]].to_numpy(float), levels)
