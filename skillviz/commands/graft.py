@@ -129,8 +129,10 @@ def export(
     elif target is not None:
         refuse_full_folder(target, overwrite, expanded(base or stored.spec.base, "base"))
     name = push_to_hub or (target.name if target else "")
-    asked = engine.Asked(form.value, name, base, finetuned, base_model, licence)
-    done = engine.export(stored, asked, target, overwrite, engine.Hub(push_to_hub, private, revision, message, dry_run))
+    request = engine.ExportRequest(form.value, name, base, finetuned, base_model, licence)
+    done = engine.export(
+        stored, request, target, overwrite, engine.Hub(push_to_hub, private, revision, message, dry_run)
+    )
     for remark in done.remarks:
         note(remark)
     size, d = done.size, done.d

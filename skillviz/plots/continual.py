@@ -109,7 +109,6 @@ def _line(rows: pd.DataFrame, style: Style, words: Metric, mode: str) -> go.Scat
     ]
     return go.Scatter(
         x=rows["stage"] + shift, y=value, mode="lines+markers", name=style.title, legendgroup=mode,
-        showlegend=False,
         line=style.line(), marker=style.marker(9), hovertext=hover,
         error_y={
             "type": "data", "symmetric": False, "array": np.nan_to_num(high - value),
@@ -126,7 +125,7 @@ def _level(
     figure.add_trace(
         go.Scatter(
             x=[0.7, last + 0.3], y=[words.scale * value] * 2, mode="lines", name=name, legendgroup=name,
-            showlegend=False, hovertemplate=f"<b>{name}</b>: {hover}<extra></extra>",
+            hovertemplate=f"<b>{name}</b>: {hover}<extra></extra>",
             line={"color": SOFT_INK[theme], "width": 2, "dash": "dot"} if name == ALONE else LOW,
         ),
         row=1,

@@ -28,7 +28,7 @@ REFUSED_BY_MERGEKIT = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExportRequest:
     """What is written: `name` is the repository or the folder; the others say where the models are and what the card
     says of the base, None for what the run and the models know themselves."""
 
@@ -64,18 +64,20 @@ class Exported:
     remarks: list[str] = field(default_factory=list)
 
 
-def export(run: Run, asked: Asked, out: Path | None, overwrite: bool = False, hub: Hub | None = None) -> Exported:
+def export(
+    run: Run, request: ExportRequest, out: Path | None, overwrite: bool = False, hub: Hub | None = None
+) -> Exported:
     """Writes the run's graft to `out` (None: nowhere) and publishes it where `hub` says so.
 
     Raises PairMismatch where the models at hand are not those of the run, BadInput for what the format cannot hold,
     HubError where it cannot be published.
     """
     hub = hub or Hub()
-    graft, remarks = graft_of_run(run, asked.base, asked.finetuned)
+    graft, remarks = graft_of_run(run, request.base, request.finetuned)
     done = Exported(graft.region.size, graft.region.d, remarks=remarks)
-    is_folder = out is not None and asked.form != "graft"
+    is_folder = out is not None and request.form != "graft"
     with whole_folder(out.absolute(), replace=True) if is_folder and out else working_folder() as draft:
-        _write(draft, run, graft, asked, hub, done)
+        _write(draft, run, graft, request, hub, done)
         if out is not None and not is_folder:
             write_file(out, lambda path: shutil.copyfile(draft / GRAFT_FILE, path))
         files = {str(file.relative_to(draft)): file for file in sorted(draft.rglob("*")) if file.is_file()}
@@ -89,16 +91,16 @@ def export(run: Run, asked: Asked, out: Path | None, overwrite: bool = False, hu
     return done
 
 
-def _write(draft: Path, run: Run, graft: Graft, asked: Asked, hub: Hub, done: Exported) -> None:
+def _write(draft: Path, run: Run, graft: Graft, request: ExportRequest, hub: Hub, done: Exported) -> None:
     """Fills the draft with the format's files and, but for mergekit, the card."""
-    with_card = asked.form == "peft" or hub.repository is not None
-    about = _origin(run, graft, asked, hub) if with_card else Origin(None, None)
+    with_card = request.form == "peft" or hub.repository is not None
+    about = _origin(run, graft, request, hub) if with_card else Origin(None, None)
     more: dict[str, Any] = {}
-    if asked.form == "graft":
+    if request.form == "graft":
         graft.save(draft / GRAFT_FILE)
     else:
-        opened = opened_base(expanded(asked.base or run.spec.base, "base"), graft)
-        if asked.form == "peft":
+        opened = opened_base(expanded(request.base or run.spec.base, "base"), graft)
+        if request.form == "peft":
             adapter = write_adapter(draft, opened.model, graft, about.base or str(opened.info.id))
             # a copy that is stored as float16 here may be float32 on the hub
             more = {"adapter": adapter, "rounded": opened.info.dtype == FLOAT16}
@@ -108,15 +110,15 @@ def _write(draft: Path, run: Run, graft: Graft, asked: Asked, hub: Hub, done: Ex
             if reason:
                 done.remarks.append(f"mergekit 0.1.5 does not open this kind of model: it looks for {reason}.")
     if with_card:
-        done.card = card(run, graft, asked.name, about, **more)
+        done.card = card(run, graft, request.name, about, **more)
         (draft / CARD).write_text(done.card, encoding="utf-8")
         if hub.repository and about.base is None:
             done.remarks.append("The card does not name the base on the Hub. Add --base-model org/name.")
 
 
-def _origin(run: Run, graft: Graft, asked: Asked, hub: Hub) -> Origin:
-    known = origin(run, graft, asked.base, asked.finetuned)
-    about = Origin(asked.base_model or known.base, asked.license or known.license)
+def _origin(run: Run, graft: Graft, request: ExportRequest, hub: Hub) -> Origin:
+    known = origin(run, graft, request.base, request.finetuned)
+    about = Origin(request.base_model or known.base, request.license or known.license)
     if about.license is None and about.base and hub.repository and not hub.dry_run:
         return with_license(about, published_license(about.base))
     return about

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 
@@ -24,7 +24,6 @@ from skillviz.tasks.project import expanded
 
 CARD = "README.md"
 STATES = {"pretrained": "pre-trained", "grafted": "graft", "finetuned": "fine-tuned"}
-Format = Literal["graft", "peft"]
 
 
 @dataclass(frozen=True)
