@@ -1,5 +1,12 @@
-"""The dashboard: `streamlit run dashboard.py`. Shows the page table and runs the chosen page; nothing else."""
+"""The dashboard: `streamlit run dashboard.py`. The server when imported; as a script, the page that is asked for."""
 
-from skillviz.ui import page_table
+import streamlit as st
 
-page_table.navigation().run()
+if __name__ == "__main__":
+    from skillviz.ui import page_table
+
+    page_table.navigation().run()
+else:
+    from skillviz.ui import server
+
+    app = st.App(__file__, lifespan=server.getting_ready, middleware=server.middleware())

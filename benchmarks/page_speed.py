@@ -32,12 +32,13 @@ sys.path.insert(0, str(PROJECT))
 from benchmarks.machine import machine, written
 from skillviz.runs.run import RANKING
 from skillviz.runs.store import Store
-from skillviz.ui.page_table import PAGES
+from skillviz.ui.page_table import HOME, PAGES
 from tests.e2e.server import PATIENCE, served, settle
 
-FIRST_FIGURE, SWITCH = 3.0, 0.5
-"""Targets in seconds: the first figure of a fresh server, and the 95th percentile of page switches."""
+FIRST_FIGURE, SWITCH = 1.3, 2.0
+"""Targets as multiples of the bare app's median: the first figure, and a page switch to the figure."""
 NAME = "page_speed"
+PATHS = "interpolation.parquet"
 BARE = {
     "dashboard.py": """\
 import streamlit as st
@@ -70,7 +71,7 @@ UNTIL_DRAWN = """
     else requestAnimationFrame(look);
   };
   document.querySelectorAll('[data-testid="stSidebarNav"] a').forEach(link => {
-    if (link.pathname === '/' + CLICKED) link.click();
+    if (link.pathname === CLICKED) link.click();
   });
   look();
 })
@@ -107,7 +108,7 @@ def first_figures(browser: Browser, project: Path, servers: int) -> dict[str, li
     for _ in range(servers):
         for name in OPENED:
             with bare() if name == "zero" else dashboard(project) as address:
-                for visitor in ("first", "second"):
+                for visitor in VISITORS:
                     context = browser.new_context(viewport={"width": 1440, "height": 900})
                     page = context.new_page()
                     page.goto(f"{address}/{name if name != 'zero' else ''}", wait_until="commit")
@@ -122,18 +123,19 @@ def switches(page: Page, names: list[str], titles: dict[str, str]) -> list[dict[
     """One row a switch through these pages: the page, and the seconds to its heading and to its first figure."""
     rows = []
     for name in names:
-        script = UNTIL_DRAWN.replace("CLICKED", json.dumps(name))
+        script = UNTIL_DRAWN.replace("CLICKED", json.dumps("/" if name == HOME else f"/{name}"))
         heading, figure = page.evaluate(script, [titles[name], name not in WITHOUT_FIGURE])
         settle(page)
         rows.append({"page": name, "heading": round(heading, 3), "seconds": round(figure, 3)})
     return rows
 
 
+VISITORS = ("first", "second")
 OPENED = {"": "the bare address", "overview": "the overview", "zero": "a bare Streamlit app"}
 FIRST = "page switch to the figure, first visit of the page on this server"
 LATER = "page switch to the figure, later visits"
 HEADING = "page switch to the heading, later visits"
-WITHOUT_FIGURE = ("runs", "launch")
+WITHOUT_FIGURE = ("runs", "launch", "jobs", "studies", "paper")
 """Pages whose answer is a table or a form; there the heading counts."""
 
 
@@ -176,13 +178,15 @@ def row_of(name: str, seconds: list[float], least: float, target: float | None =
 def measure(runs: int, servers: int, rounds: int) -> dict[str, Any]:
     """All of it, with the machine."""
     there, shipped = machine(), Store(PROJECT / "cached_runs").list()
-    stored = [run.path for run in shipped if RANKING in run.files][:runs]  # those of studies ship without rankings
+    ranked = [run for run in shipped if RANKING in run.files][:runs]  # those of studies ship without rankings
+    stored = [run.path for run in ranked]
+    shown = next(run for run in ranked if PATHS in run.files and run.record.transfers)  # every page has its figure
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright, project_of(stored) as project:
         browser = playwright.chromium.launch(executable_path=chromium)
         first = first_figures(browser, project, servers)
         with dashboard(project) as address, bare() as least:
-            plain, page = opened(browser, least), opened(browser, f"{address}/overview")
+            plain, page = opened(browser, least), opened(browser, f"{address}/overview?run={shown.id}")
             names, titles = list(PAGES), {name: entry.question for name, entry in PAGES.items()}
             new, found, lowest = switches(page, names, titles), [], []
             for _ in range(rounds):
@@ -190,14 +194,14 @@ def measure(runs: int, servers: int, rounds: int) -> dict[str, Any]:
                 for _ in range(3):
                     lowest += switches(plain, ["two", "one"], {"one": "one", "two": "two"})
         browser.close()
-    limit, opening = (
-        float(np.median(times))
-        for times in ([row["seconds"] for row in lowest], first[f"first figure, {OPENED['zero']}, first visitor"])
-    )
+    limit = float(np.median([row["seconds"] for row in lowest]))
+    opening = {
+        visitor: float(np.median(first[f"first figure, {OPENED['zero']}, {visitor} visitor"])) for visitor in VISITORS
+    }
     pages = [row_of(name, [row["seconds"] for row in found if row["page"] == name], limit) for name in PAGES]
     rows = [
-        *(row_of(name, seconds, opening, FIRST_FIGURE) for name, seconds in first.items()),
-        row_of(HEADING, [row["heading"] for row in found], limit, SWITCH),
+        *(row_of(name, seconds, opening[name.split()[-2]], FIRST_FIGURE) for name, seconds in first.items()),
+        row_of(HEADING, [row["heading"] for row in found], limit),
         row_of(FIRST, [row["seconds"] for row in new], limit),
         row_of(LATER, [row["seconds"] for row in found], limit, SWITCH),
         *({**row, "what": f"switch to {row['what']}"} for row in pages),
@@ -207,20 +211,20 @@ def measure(runs: int, servers: int, rounds: int) -> dict[str, Any]:
 
 
 def said(row: dict[str, Any]) -> str:
-    """The target, and whether the 95th percentile is within it."""
+    """The target, and whether the median is within it."""
     if row["target"] is None:
         return ""
-    return f"{row['target']:g}, {'met' if row['p95'] <= row['target'] else 'missed'}"
+    return f"{row['target']:g}, {'met' if row['times_bare'] <= row['target'] else 'missed'}"
 
 
 def table(result: dict[str, Any]) -> str:
     """The result as a markdown table with a line on the machine."""
     head = [
-        "| what | n | median, s | 95th percentile, s | median / bare app | target, s |",
+        "| what | n | median, s | 95th percentile, s | median / bare app | target |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     rows = [
-        f"| {r['what']} | {r['n']} | {r['median']:.2f} | {r['p95']:.2f} | {r['times_bare']:.1f} | {said(r)} |"
+        f"| {r['what']} | {r['n']} | {r['median']:.2f} | {r['p95']:.2f} | {r['times_bare']:.2f} | {said(r)} |"
         for r in result["rows"]
     ]
     m = result["machine"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -171,21 +170,27 @@ def against_graft(
     paired = pd.concat([straight, turned], ignore_index=True)
     paired = paired[paired["method"].isin(SHOWN)]
     if scores is not None and not paired.empty:
-        apart = [_apart(scores, selection, row, share) for row in paired[["method", "variant"]].to_dict("records")]
+        touched = _touched_by_small(scores, selection)
+        apart = [_apart(touched, of, share) for of in zip(paired["method"], paired["variant"], strict=True)]
         paired = paired.assign(apart=apart).sort_values("apart", kind="stable")
     paired = _of_the_tuned(paired).drop_duplicates(["method", "metric"])
     paired = paired[(paired["method"] != SCALED) | ~paired["metric"].map(lambda name: metric_row(name).of_predictions)]
     return paired[columns].reset_index(drop=True)
 
 
-def _apart(scores: pd.DataFrame, selection: Selection, row: Mapping[Any, Any], share: float) -> float:
+def _touched_by_small(scores: pd.DataFrame, selection: Selection) -> dict[tuple[str, str], float]:
+    """What share of the parameters each method that trains few of them touches, by method and variant."""
+    rows = scores[(scores["id_task"] == selection.task) & (scores["setting"] == selection.setting)]
+    rows = rows[rows["method"].isin(SMALL) & (rows["touched"] > 0)].drop_duplicates(["method", "variant"])
+    shares = rows["touched"] / rows["base"].map(_graftable(scores))
+    return dict(zip(zip(rows["method"], rows["variant"], strict=True), shares.astype(float), strict=True))
+
+
+def _apart(touched: Mapping[tuple[str, str], float], of: tuple[str, str], share: float) -> float:
     """How far what a small update touches is from the graft's size, as |log ratio|; 0 for all other methods."""
-    if row["method"] not in SMALL:
+    if of[0] not in SMALL:
         return 0.0
-    same = (scores["id_task"] == selection.task) & (scores["setting"] == selection.setting)
-    same &= (scores["method"] == row["method"]) & (scores["variant"] == row["variant"]) & (scores["touched"] > 0)
-    touched = (scores["touched"] / scores["base"].map(_graftable(scores)))[same]
-    return abs(float(np.log(touched.iloc[0] / share))) if len(touched) else np.inf
+    return abs(float(np.log(touched[of] / share))) if of in touched else np.inf
 
 
 def sizes(differences: pd.DataFrame, selection: Selection) -> list[float]:

@@ -22,6 +22,7 @@ CASES = {
     "neither": Style("both wrong", "#7F4FA8", "x", "solid"),
 }
 MEASURES = {"confidence": ("true class, %", 100.0), "margin": ("margin, nats", 1.0)}
+DIGITS = 3  # of a place in percent or nats
 MANY = 3000  # points from which on the browser draws them as one picture
 NOTHING = "No example passes the filters."
 
@@ -53,7 +54,7 @@ def confidence_scatter(
     _guides(figure, examples, measure, factor, theme)
     figure.add_trace(_others(examples[~examples["shown"].astype(bool)], factor, theme))
     for case in ordered(rows["case"], CASES):
-        figure.add_trace(_points(rows[rows["case"] == case], case, factor, len(rows)))
+        figure.add_trace(_points(rows[rows["case"] == case], case, measure, len(rows)))
     if chosen is not None:
         figure.add_trace(_ring(examples[examples["example_id"] == chosen], factor, theme))
     if framed is not None:
@@ -65,27 +66,34 @@ def confidence_scatter(
     return figure
 
 
-def _points(rows: pd.DataFrame, case: str, factor: float, total: int) -> go.Scatter | go.Scattergl:
-    style = CASES[case]
+def _points(rows: pd.DataFrame, case: str, measure: str, total: int) -> go.Scatter | go.Scattergl:
+    style, (unit, factor) = CASES[case], MEASURES[measure]
+    tuned, graft = (state_style(state).title for state in ("finetuned", "grafted"))
     kind = go.Scatter if total <= MANY else go.Scattergl
     return kind(
-        x=factor * rows["finetuned"],
-        y=factor * rows["grafted"],
+        x=_places(rows, "finetuned", factor),
+        y=_places(rows, "grafted", factor),
         mode="markers",
         name=f"{style.title} ({len(rows):,})",
         marker=style.marker(5 if case == "both" else 8),
         unselected={"marker": {"opacity": 1}},
         customdata=rows["example_id"].tolist(),
         hovertext=rows["words"].tolist(),
-        hovertemplate="%{hovertext}<extra></extra>",
+        hovertemplate=f"<b>%{{customdata}}</b><br>%{{hovertext}}<br>{unit}: {tuned} %{{x:.1f}}, {graft} %{{y:.1f}}"
+        "<extra></extra>",
     )
+
+
+def _places(rows: pd.DataFrame, state: str, factor: float) -> np.ndarray:
+    """Where the marks stand, as fine as a screen can show: every digit more is sent for each of thousands."""
+    return (factor * rows[state].to_numpy()).round(DIGITS)
 
 
 def _others(rows: pd.DataFrame, factor: float, theme: str) -> go.Scatter | go.Scattergl:
     kind = go.Scatter if len(rows) <= MANY else go.Scattergl
     return kind(
-        x=factor * rows["finetuned"],
-        y=factor * rows["grafted"],
+        x=_places(rows, "finetuned", factor),
+        y=_places(rows, "grafted", factor),
         mode="markers",
         name="filtered out",
         showlegend=False,

@@ -170,8 +170,8 @@ class Store:
         """The folders with a run.json, by name; drafts and graves are hidden and none."""
         if not self.root.is_dir():
             return []
-        paths = [p for p in self.root.iterdir() if not p.name.startswith(".") and (p / RECORD).is_file()]
-        return sorted(paths)
+        names = sorted(name for name in os.listdir(self.root) if not name.startswith("."))
+        return [self.root / name for name in names if os.path.isfile(os.path.join(self.root, name, RECORD))]
 
     def _scan(self) -> Sequence[Run | Unfinished | Unreadable]:
         entries = [_entry(path) for path in self.folders()]

@@ -219,21 +219,25 @@ def listing(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def points(table: pd.DataFrame, passes: pd.Series, measure: str) -> pd.DataFrame:
-    """The table as the scatter wants it: example_id, case, finetuned, grafted, shown, words."""
-    frame = table[["example_id", "case"]].assign(
-        finetuned=table[f"finetuned_{measure}"], grafted=table[f"grafted_{measure}"], shown=passes
+def points(table: pd.DataFrame, passes: pd.Series, measure: str, words: Sequence[str]) -> pd.DataFrame:
+    """The table as the scatter wants it: example_id, case, finetuned, grafted, shown, words (of `hovers`)."""
+    return table[["example_id", "case"]].assign(
+        finetuned=table[f"finetuned_{measure}"], grafted=table[f"grafted_{measure}"], shown=passes, words=words
     )
-    return frame.assign(words=[_hover(row) for row in table.to_dict("records")])
+
+
+def hovers(table: pd.DataFrame) -> list[str]:
+    """What the hover says of each example beside its number and place: its text and class, and who says what where
+    graft and fine-tuned model differ. Short, as a page sends thousands."""
+    return [_hover(row) for row in table.to_dict("records")]
 
 
 def _hover(row: dict) -> str:
-    """What the hover says of one example."""
-    answers = [f"{state_style(s).title}: {_harmless(row[f'{s}_says'])} ({100 * row[f'{s}_sure']:.1f}%)" for s in STATES]
-    text = [_harmless(brief(row["text_a"], 60))] if "text_a" in row else []
-    return "<br>".join(
-        [f"<b>{_harmless(row['example_id'])}</b>", *text, f"true class: {_harmless(row['true'])}", *answers]
-    )
+    lines = [_harmless(brief(row["text_a"], 60))] if "text_a" in row else []
+    lines.append(f"true class: {_harmless(row['true'])}")
+    if row["finetuned_says"] != row["grafted_says"]:
+        lines += [f"{state_style(s).title} says {_harmless(row[f'{s}_says'])}" for s in ("finetuned", "grafted")]
+    return "<br>".join(lines)
 
 
 def _harmless(words: str) -> str:

@@ -111,10 +111,14 @@ class FineTunedSpec(BaseModel):
         return "/".join(parts)
 
 
+OF_RECIPE = re.compile(
+    rf"\$\{{{FINETUNED_VARIABLE}\}}/[^/]*-({'|'.join(map(re.escape, RECIPES))})-[0-9a-f]{{{SHORT}}}(/|$)"
+)
+
+
 def recipe_in(source: str) -> str:
     """The recipe of the study's model that `FineTunedSpec.path` names; empty for any other source."""
-    recipes = "|".join(map(re.escape, RECIPES))
-    match = re.match(rf"\$\{{{FINETUNED_VARIABLE}\}}/[^/]*-({recipes})-[0-9a-f]{{{SHORT}}}(/|$)", source)
+    match = OF_RECIPE.match(source)
     return match[1] if match else ""
 
 

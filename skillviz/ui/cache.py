@@ -7,6 +7,7 @@ it is read from, or for seconds.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -58,6 +59,7 @@ from skillviz.tasks.splits import load_test
 from skillviz.tasks.task import Files, Task
 from skillviz.tasks.uploaded import Upload
 from skillviz.tasks.user_file import data_files, task_stamp
+from skillviz.ui import script
 
 Arguments = ParamSpec("Arguments")
 Value = TypeVar("Value")
@@ -69,6 +71,7 @@ TASK_FOLDERS = ("benchmarks/tasks", "demo_world/tasks")
 HUB_SECONDS = 600  # after which data of a hub that could not be had are asked for again
 ANSWERS = 64  # of the worker: so that a rerun of a page asks nothing twice
 DEVICE_SECONDS, LOCAL_MODELS_SECONDS = 10, 30
+COMPUTED = 64  # tables that a page makes of stored ones
 TABLES = 64  # of studies, kept in memory
 PREVIEW_SECONDS = 60  # fine-tuned models are made without a run or study.json
 REFUSAL_SECONDS = 60  # a model's folder changes without a run
@@ -104,16 +107,20 @@ def remembered(
     return decorate
 
 
-def _run_files() -> Stamp:
-    """The stores and their run.json files."""
-    stamp: list[tuple[str, int]] = []
+def _run_files() -> str:
+    """The stores and their run.json files, as one digest: a script asks several times, and there are hundreds."""
+    return script.once_read("runs", _digest_of_run_files)
+
+
+def _digest_of_run_files() -> str:
+    digest = hashlib.blake2b(digest_size=16)
     for store in library().stores:
-        files = [folder / RUN_FILE for folder in store.folders()]
-        stamp.append((str(store.root), len(files)))
-        for path in files:  # one may be deleted just now
-            with suppress(OSError):
-                stamp.append((str(path), path.stat().st_mtime_ns))
-    return tuple(stamp)
+        digest.update(f"{store.root}\0".encode())
+        for folder in store.folders():
+            with suppress(OSError):  # it may be deleted just now
+                changed = os.stat(os.path.join(folder, RUN_FILE)).st_mtime_ns
+                digest.update(f"{folder.name}\0{changed}\0".encode())
+    return digest.hexdigest()
 
 
 def _study_files() -> Stamp:
@@ -154,7 +161,7 @@ def _yaml_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.y*ml")) if folder.is_dir() else []
 
 
-@remembered(copied, _run_files, max_entries=4)
+@remembered(shared, _run_files, max_entries=4)
 def entries() -> tuple[Entry, ...]:
     """One entry for each finished run, the user's first, each store's newest first."""
     stores = library()
@@ -189,6 +196,16 @@ def others() -> tuple[Sequence[Unfinished], Sequence[Unreadable]]:
     """The runs that cannot be opened: queued, running, failed or cancelled; and folders that cannot be read."""
     stores = library()
     return stores.unfinished(), stores.unreadable()
+
+
+@remembered(shared, lambda what, subjects, make: (what, [_mark(one) for one in subjects]), max_entries=COMPUTED)
+def computed(what: Sequence[str], subjects: Sequence[Run | StudyFolder], make: Callable[[], Value]) -> Value:
+    """What `make` returned when it was last asked for this of these runs or studies; it may not depend on more."""
+    return make()
+
+
+def _mark(subject: Run | StudyFolder) -> tuple[str, str]:
+    return str(subject.path), str(subject.record.finished)
 
 
 def note(run_id: str) -> str:

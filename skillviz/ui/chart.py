@@ -14,7 +14,7 @@ from skillviz.plots.dark_marks import with_dark_marks
 from skillviz.show import table_words
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import about
-from skillviz.ui import exports, presenter, run_bar
+from skillviz.ui import exports, presenter, run_bar, script
 from skillviz.ui.drawn_once import drawn_once
 from skillviz.ui.page_table import is_presented
 
@@ -65,6 +65,7 @@ def chart(
     with st.container(border=True, height="stretch"):
         st.markdown(f"## {title}", help=help)
         st.plotly_chart(drawn_once(presenter.figure(with_dark_marks(figure))), **_settings(name, run_id, alt))
+        script.first_figure_goes_ahead()
         below(figure, name=name, title=title, reads=reads, table=table, run_id=run_id, intervals=intervals)
 
 
@@ -90,12 +91,14 @@ def selectable(
 
     `below` draws what belongs under it.
     """
-    return st.plotly_chart(
+    selected = st.plotly_chart(
         drawn_once(with_dark_marks(figure), by=by),
         on_select=on_select,
         selection_mode=by,
         **_settings(name, run_id, alt),
     )
+    script.first_figure_goes_ahead()
+    return selected
 
 
 def below(
@@ -115,9 +118,12 @@ def below(
     if is_presented():
         return
     with st.container(horizontal=True, vertical_alignment="top"):
-        with st.expander("Table"):
-            words = table_words.worded(table)
-            st.dataframe(words, hide_index=True, column_config=COLUMNS, placeholder="", alt=f"The numbers of: {title}")
+        fold = st.expander("Table", key=f"table.{name}", on_change="rerun")
+        if fold.open:  # the browser loads what draws a table only for whoever opens one
+            fold.dataframe(
+                table_words.worded(table), hide_index=True, column_config=COLUMNS, placeholder="",
+                alt=f"The numbers of: {title}",
+            )  # fmt: skip
         downloads(figure, name=name, title=title, table=table, run_id=run_id, intervals=intervals)
         with st.popover("Help", icon=":material/help:", help="How to read this figure"):
             st.caption(f"How to read this: {formats.capital(reads)}")

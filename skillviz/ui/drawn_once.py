@@ -35,7 +35,7 @@ def drawn_once(figure: go.Figure, *, by: By | None = None) -> go.Figure:
         layout["dragmode"] = layout.get("dragmode") or DRAG[by]
     content = json.dumps([plain["data"], layout], default=str, sort_keys=True)
     layout["datarevision"] = hashlib.md5(content.encode(), usedforsecurity=False).hexdigest()
-    written = go.Figure(plain)
+    written = go.Figure(plain, _validate=False)  # the figure is a checked one
     written.layout.template = layout.get("template")  # plotly puts its own where there is none
     return written
 

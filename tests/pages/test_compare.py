@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from tests.fake_run import fake_run
-from tests.pages.test_pages import charts, opened, words
+from tests.pages.test_pages import charts, opened, with_tables, words
 from tests.ui.shared_store import SMALL
 
 
@@ -83,7 +83,7 @@ def test_the_buttons_take_localizers_and_seeds(ids: dict[str, str]) -> None:
 
 
 def test_another_baseline_turns_the_differences(ids: dict[str, str]) -> None:
-    test = compared(ids, "movement", "random")
+    test = with_tables(compared(ids, "movement", "random"))
     before = test.dataframe[0].value.set_index("metric").loc["accuracy", "value"]
     test.selectbox[0].select(ids["random"]).run()
     after = test.dataframe[0].value.set_index("metric").loc["accuracy", "value"]
@@ -96,7 +96,7 @@ def test_runs_of_other_tasks_keep_their_values_and_the_page_says_what_is_missing
     infos = "\n".join(info.value for info in test.info).replace("\\", "")
     assert "mrpc · tiny-base, 5%** has scores, but no difference" in infos
     assert "another task (mrpc, not sst2)" in infos
-    differences, values = (test.dataframe[place].value for place in (0, 3))
+    differences, values = (with_tables(test).dataframe[place].value for place in (0, 3))
     assert len(set(values["run"])) == 5 and {n for n in values["run"] if n.startswith("fine-tuned")} == {
         "fine-tuned, sst2 · tiny-base", "fine-tuned, mrpc · tiny-base",
     }  # fmt: skip

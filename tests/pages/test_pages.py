@@ -47,6 +47,14 @@ def charts(test: AppTest) -> list:
     return test.get("plotly_chart")
 
 
+def with_tables(test: AppTest) -> AppTest:
+    """The page with the table of each figure unfolded."""
+    for fold in test.expander:
+        if fold.label == "Table":
+            test.session_state[fold.proto.id.split("-", 2)[2]] = True
+    return test.run()
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_it_opens_under_its_question_and_every_chart_is_explained(name: str, ids: dict[str, str]) -> None:
     """No error; each chart has its alt text, a reading line, a table and downloads."""
@@ -268,6 +276,8 @@ def test_f1_tasks_are_judged_by_f1(ids: dict[str, str]) -> None:
 
 def test_the_overview_gives_command_and_python(ids: dict[str, str]) -> None:
     test = opened("overview", run=ids["movement"])
+    test.session_state["overview.again"] = True
+    test.run()
     command, python, export = (code.value for code in test.code)
     assert command.startswith("python -m skillviz localize") and "--method movement" in command
     assert "skillviz.localize(" in python

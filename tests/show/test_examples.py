@@ -146,10 +146,10 @@ def test_a_run_without_complement_is_listed_without_it(run: Run) -> None:
 
 def test_the_scatters_frame_keeps_all_and_marks_what_passes(table: pd.DataFrame) -> None:
     kept = passing(table, Filters("differ"))
-    frame = examples.points(table, kept, "margin")
+    frame = examples.points(table, kept, "margin", examples.hovers(table))
     assert frame["shown"].equals(kept.rename("shown")) and frame["grafted"].tolist() == table["grafted_margin"].tolist()
     harmful = table.assign(text_a="<b>&", true="a<b")
-    words = examples.points(harmful, kept, "confidence")["words"].iloc[0]
+    words = examples.hovers(harmful)[0]
     assert "&lt;b&gt;&amp;" in words and "true class: a&lt;b" in words and "a<b" not in words
 
 

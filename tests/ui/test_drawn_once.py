@@ -22,7 +22,7 @@ def test_arrays_are_lists_and_the_template_is_in_its_place() -> None:
     assert drawn["data"][0]["y"] == [1.0, 2.0] and drawn["data"][1]["z"] == [[1.0, 0.0], [0.0, 1.0]]
     ours = template("light").layout
     layout = drawn["layout"]
-    assert "template" not in layout and layout["font"]["color"] == ours.font.color
+    assert layout.get("template") is None and layout["font"]["color"] == ours.font.color
     assert layout["yaxis"]["nticks"] == 3, "what the figure says wins"
     assert layout["yaxis2"]["nticks"] == ours.yaxis.nticks, "an axis that only a trace names"
     assert layout["yaxis"]["title"] == {"font": ours.yaxis.title.font.to_plotly_json(), "standoff": 8, "text": "share"}

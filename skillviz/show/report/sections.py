@@ -193,8 +193,7 @@ def by_example(run: Run) -> list[Section]:
     if predictions.empty or run.record.task is None:
         return []
     table = example_table.scored(predictions, run.record, split)
-    points = example_table.points(table, table["case"].notna(), "confidence")
-    points["words"] = points["example_id"]  # the report stays small: what a mark says stands in the dashboard
+    points = example_table.points(table, table["case"].notna(), "confidence", example_table.hovers(table))
     logits, labels = measures.state_logits(predictions, run.record, split, example_table.STATES)
     resamples = example_exhibits.resamples(len(labels))
     results = class_results(logits, labels, resamples)

@@ -57,10 +57,13 @@ def compare(sides: tuple[Side, ...], baseline: Side) -> Comparison:
     with page.explained():
         answers = {s.name: comparison.answers(s.run, cache.table(s.run, "predictions"), state) for s in sides}
         regions = {side.name: cache.region(side.run) for side in sides}
-    like = [side.name for side in sides if not unlike(side, baseline)]
+    like = [side for side in sides if not unlike(side, baseline)]
     task = baseline.record.task
     metrics, of_f1 = comparison.metrics_of(baseline), 1 if task is None else positive(task)
-    table = less_baseline({name: answers[name] for name in like}, baseline.name, metrics, of_f1)
+    table = cache.computed(
+        ("less baseline", state, baseline.run.id, *(side.name for side in like)), [side.run for side in like],
+        lambda: less_baseline({side.name: answers[side.name] for side in like}, baseline.name, metrics, of_f1),
+    )  # fmt: skip
     shapes = regions[baseline.name].shapes
     fitting = {name: region for name, region in regions.items() if region.shapes == shapes}
     return Comparison(sides, baseline, state, answers, table, fitting)

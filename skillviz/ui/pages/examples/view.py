@@ -36,7 +36,7 @@ MOST_SEARCHED = 80  # characters of the words looked for
 EXAMPLE, TABLE, SCATTER, MEASURE = "example", "examples.table", "chart.scatter", "measure"
 BY_ROW = "examples.by_row"  # the example that was chosen by its row
 MARKS = {"example": "an example", "area": "an area"}
-MOST_LISTED = 2000
+MOST_LISTED = 500
 HEIGHT, IN_SIGHT = 430, 11  # pixels, and the rows of one line that these show
 TALL, NARROW, WIDE_TEXT = 66, 77, 164  # pixels of a row of three lines, of a number's column and of a text's
 STATES_TITLES = {state: state_style(state).title for state in (*STATES, "complement")}
@@ -71,7 +71,8 @@ class RunExamples:
 def run_examples(run: Run) -> RunExamples:
     """The examples with what each model says to them."""
     predictions, split = page.table(run, "predictions"), headline_split(run.record)
-    return RunExamples(split, example_table.scored(predictions, run.record, split), predictions)
+    table = cache.computed(("examples", split), [run], lambda: example_table.scored(predictions, run.record, split))
+    return RunExamples(split, table, predictions)
 
 
 def finding(run: Run, shown: RunExamples) -> None:
@@ -210,8 +211,11 @@ def _scatter(
             help=about("confidence", "margin"),
         )  # fmt: skip
         marks = controls.segments("marks", "Mouse selects", tuple(MARKS), "example", shown=MARKS.get)
+    words = cache.computed(
+        ("hovers", str(example_table.has_texts(table))), [run], lambda: example_table.hovers(table)
+    )  # fmt: skip
     exhibit = exhibits.scatter(
-        example_table.points(table, passes, measure), measure, chosen, theme(), marked, marks == "area"
+        example_table.points(table, passes, measure, words), measure, chosen, theme(), marked, marks == "area"
     )
     with figure:
         selectable(
@@ -315,7 +319,9 @@ def by_class(run: Run, shown: RunExamples) -> None:
     states = (*STATES, "complement") if more else STATES
     logits, labels = shown.logits(run, states)
     resamples = exhibits.resamples(len(labels))
-    results = class_results(logits, labels, resamples)
+    results = cache.computed(
+        ("classes", shown.split, *states), [run], lambda: class_results(logits, labels, resamples)
+    )  # fmt: skip
     st.markdown(exhibits.worst_classes(results, run.labels))
     side_by_side = len(run.labels) <= WIDE and len(states) <= 3
     rows = [st.columns(len(states))] if side_by_side else [st.columns(2) for _ in range(0, len(states), 2)]

@@ -69,7 +69,7 @@ def choose(study: StudyFolder) -> MethodRows:
         base = study_choice.choose_base(bases)
         with page.explained():
             studies = study_choice.beside(study, PAGES["methods"].experiments, base)
-            scores, differences = rows_of(studies, base)
+            scores, differences = cache.computed(("rows", base), studies, lambda: rows_of(studies, base))
         selection = _select(scores)
         share = None
         if sizes := method_points.sizes(differences, selection):
@@ -180,12 +180,19 @@ def _select(scores: pd.DataFrame) -> Selection:
 def _less_graft(shown: MethodRows, task: str) -> pd.DataFrame:
     """Every method that is shown less the graft; no rows where none was compared."""
     differences = shown.differences if shown.share is not None else shown.differences.iloc[:0]
-    rows = method_points.against_graft(differences, shown.selection, task, shown.share or 0.0, shown.scores)
+    asked = ("less graft", shown.base, task, repr(shown.selection), repr(shown.share))
+    rows = cache.computed(
+        asked, shown.studies,
+        lambda: method_points.against_graft(differences, shown.selection, task, shown.share or 0.0, shown.scores),
+    )  # fmt: skip
     return rows if shown.further else method_points.main_ones(rows)
 
 
 def _by_touched(shown: MethodRows, task: str, metric: str, name: str = "touched", height: int | None = None) -> None:
-    points = method_points.points(shown.scores, shown.selection, task)
+    points = cache.computed(
+        ("points", shown.base, task, repr(shown.selection)), shown.studies,
+        lambda: method_points.points(shown.scores, shown.selection, task),
+    )  # fmt: skip
     points = points if shown.further else method_points.main_ones(points)
     before = points[(points["method"] == "pretrained") & (points["metric"] == metric)]["value"]
     levels = {"pretrained": float(before.iloc[0])} if len(before) else {}

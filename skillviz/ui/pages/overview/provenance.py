@@ -24,11 +24,14 @@ def details(run: Run, report: Callable[[], bytes]) -> None:
         checks(run.record)
         st.markdown("## Notes and deviations from the paper")
         notes(run.record)
-    with right.expander("Reproduce and export", icon=":material/replay:"):
-        reproduce(run)
-        export(run, report)
-    with st.expander("Provenance", icon=":material/source:"):
-        st.table(text.plain_cells(sources(run.record)), border="horizontal", hide_header=True, hide_index=True)
+    again = right.expander("Reproduce and export", icon=":material/replay:", key="overview.again", on_change="rerun")
+    if again.open:
+        with again:
+            reproduce(run)
+            export(run, report)
+    origin = st.expander("Provenance", icon=":material/source:", key="overview.origin", on_change="rerun")
+    if origin.open:
+        origin.table(text.plain_cells(sources(run.record)), border="horizontal", hide_header=True, hide_index=True)
 
 
 def _checked(record: RunRecord) -> str:

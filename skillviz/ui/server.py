@@ -1,0 +1,88 @@
+"""What the server does beside the pages: opens the browser, gets ready while that starts, and refuses frames."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import pkgutil
+import re
+import threading
+import webbrowser
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import streamlit as st
+from starlette.middleware import Middleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from skillviz.errors import SkillvizError
+
+ANCESTORS = "SKILLVIZ_FRAME_ANCESTORS"
+"""Environment variable: the sites that may show the dashboard in a frame, as of CSP's `frame-ancestors`."""
+SITE = re.compile(r"https?://[\w.*-]+(:(\d+|\*))?")
+"""One of them, such as `https://class.example`; anything else is passed over, as it could say more than that."""
+
+
+UP = 0.3  # seconds after which the server answers
+
+
+@asynccontextmanager
+async def getting_ready(_app: Any) -> AsyncIterator[None]:
+    """Imports what the pages need, opens the browser where there is a screen, as Streamlit does for a script, and
+    reads the list of runs while the browser starts."""
+    _import_pages()
+    if not st.get_option("server.headless"):
+        address = f"http://{st.get_option('server.address')}:{st.get_option('server.port')}"
+        asyncio.get_running_loop().call_later(UP, webbrowser.open, address)
+    threading.Thread(target=_read_runs, name="reading-runs", daemon=True).start()
+    yield
+
+
+def _import_pages() -> None:
+    with suppress(ImportError):  # a package that is missing is explained by the page that needs it
+        importlib.import_module("skillviz.ui.page")
+        importlib.import_module("plotly.graph_objects")
+        pages = importlib.import_module("skillviz.ui.pages")
+        for found in pkgutil.walk_packages(pages.__path__, f"{pages.__name__}."):
+            importlib.import_module(found.name)
+
+
+def _read_runs() -> None:
+    """A page that is asked for meanwhile waits for what is left of it."""
+    from skillviz.ui import cache  # Streamlit's caches belong to a running server, which only now is one
+
+    with suppress(SkillvizError):  # a store that cannot be read is explained by the pages
+        cache.entries()
+        cache.records()
+
+
+class FramesRefused:
+    """ASGI middleware: tells browsers that no other site may show this one in a frame, as it could steal clicks."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Adds the headers to every answer."""
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), *frame_headers()]}
+            await send(message)
+
+        await self.app(scope, receive, with_headers if scope["type"] == "http" else send)
+
+
+def frame_headers() -> list[tuple[bytes, bytes]]:
+    """Only pages of the dashboard itself, and the sites that the environment names."""
+    others = " ".join(name for name in os.environ.get(ANCESTORS, "").split() if SITE.fullmatch(name))
+    policy = (b"content-security-policy", f"frame-ancestors 'self' {others}".strip().encode("latin-1", "replace"))
+    # older browsers know only this one, which cannot name other sites
+    return [policy] if others else [policy, (b"x-frame-options", b"SAMEORIGIN")]
+
+
+def middleware() -> list[Middleware]:
+    """What every request passes through."""
+    return [Middleware(FramesRefused)]
