@@ -1,7 +1,8 @@
 """Pictures and measures of every page: `python docs/screenshots.py` renews docs/screenshots/, pages.csv and pages.md.
 
-Starts the dashboard on a free port over the runs that ship, opens each page on the run that the dashboard opens on
-(`--run` names another) in headless Chromium, and for light and dark writes
+Starts the dashboard on a free port over the runs that ship, opens each page in headless Chromium on the run that the
+dashboard opens on (`--run` names another; Interpolation and Transfer on one that has stored paths, and other data), and
+for light and dark writes
 
     docs/screenshots/<page>-<theme>.png          the window at 1440x900
     docs/screenshots/<page>-<theme>-small.png    the window at 1280x720
@@ -87,7 +88,8 @@ HEAD = """\
 
 ## Numbers
 
-Before and after the redesign, in a window of 1440x900, on the run that the dashboard opens on.
+Before and after the redesign, in a window of 1440x900, on the run that the dashboard opens on. Interpolation and
+Transfer need stored paths and other data, so they are opened on a run of the demo world that has both.
 
 - **Words**: visible on the whole page. Folded text, tables, figures and icons are not counted. Before, compare,
   methods, overview, tasks, studies and examples are the numbers that asked for the redesign; {counted}
@@ -111,15 +113,12 @@ def still(page: Page) -> None:
 
 
 def shown_in(page: Page, theme: str) -> None:
-    """Returns when the page stands in the theme; Streamlit follows the browser a moment later."""
+    """Returns when the page stands in the theme; it is opened anew, as figures keep their ink until a script runs."""
     page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+    page.reload()
+    still(page)
     page.wait_for_function(IS_IN_THEME, arg=theme)
-    try:  # the figures come with the next run of the script; where none comes, the page is opened in this theme
-        page.wait_for_function(IS_IN_INK, arg=INK[theme], timeout=20_000)
-    except BrowserError:
-        page.reload()
-        still(page)
-        page.wait_for_function(IS_IN_INK, arg=INK[theme])
+    page.wait_for_function(IS_IN_INK, arg=INK[theme])
     page.wait_for_timeout(700)
     still(page)
 
@@ -186,14 +185,23 @@ def dashboard(project: Path) -> Iterator[str]:
         yield address
 
 
+def addresses(pages: list[str], run: str) -> dict[str, str]:
+    """Where each page is opened: on the run, or on the first stored one that has what the page shows."""
+    stored = Store(shipped_root()).list()
+    with_path = next((one.id for one in stored if "interpolation.parquet" in one.files), run)
+    with_others = next((one.id for one in stored if one.record.transfers), run)
+    on = {"interpolation": with_path, "transfer": with_others}
+    return {name: "/" if name == HOME else f"/{name}?run={on.get(name, run)}" for name in pages}
+
+
 def measured(project: Path, pages: list[str], run: str, out: Path | None) -> list[dict[str, Any]]:
     """One row a page; a page that fails is tried again, and the last failure is raised after the other pages."""
     rows, failure = [], None
     with dashboard(project) as address, sync_playwright() as playwright:
         chromium = shutil.which("chromium") or shutil.which("google-chrome")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        for name in pages:
-            url = f"{address}/" if name == HOME else f"{address}/{name}?run={run}"
+        for name, place in addresses(pages, run).items():
+            url = f"{address}{place}"
             for attempt in range(1, TRIES + 1):
                 begun = time.monotonic()
                 try:
