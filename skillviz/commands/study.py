@@ -168,7 +168,7 @@ def status(
         note(f"{row['title']}: {row['error']}")
     where = find_study.place(at, runs_dir)
     counts = frame["state"].value_counts().to_dict()
-    todo = left if here is at else f"to make it anew in {here.store.root}: {left}"
+    todo = left if here is at else f"to make it again in {here.store.root}: {left}"
     say(f"{spec.name}: {', '.join(f'{n} {state}' for state, n in counts.items())}; {todo}")
     say(where)
     if as_json:

@@ -56,7 +56,7 @@ def finding(points: pd.DataFrame, task: str) -> str:
             f"at step {row['step']:,} {metric.change(row['value'])} ({metric.ends(row['low'], row['high'])})"
             for row in ([first, last] if len(leads) > 1 else [first])
         ]
-        parts.append(f"{metric.heading} of **{name}** less top movement: {', '.join(ends)}.")
+        parts.append(f"{metric.heading} of **{name}** − top movement: {', '.join(ends)}.")
     shared = rows_of(of_task, "shared").sort_values("step", kind="stable")
     if shared["step"].nunique() > 1:
         first = shared.iloc[0]

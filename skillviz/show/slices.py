@@ -93,7 +93,7 @@ def by_slice(table: pd.DataFrame, metric: str, theme: str) -> Exhibit:
         reads=f"each row is a part of the examples, their number in brackets; the line is the paired 95% interval. "
         f"Rows that lose {words.title} by grafting are on top. Numbers are cut at their quartiles.",
         intervals=PAIRED,
-        alt=f"{formats.counted(len(table), 'slice')} by {words.title}, graft less fine-tuned; first: {worst}.",
+        alt=f"{formats.counted(len(table), 'slice')} by {words.title}, graft minus fine-tuned; first: {worst}.",
         table=table,
         words=("paired",),
     )

@@ -170,7 +170,7 @@ def settings(table: pd.DataFrame, task: str, metric: str, theme: str) -> Exhibit
         name=f"study_settings_{metric}",
         title=f"{title} on {task} by the constants of the search",
         figure=by_setting(rows, metric, theme=theme),
-        reads="left the learned mask, whose size is what comes out, by learning rate, a line for each choice of steps "
+        reads="left the learned mask, whose size is an outcome, by learning rate, a line for each choice of steps "
         "and bias; right of the upright line searches that are told their size. A flat row of marks: the constants "
         f"matter little. A mark is the mean over mask seeds, its line goes from the {ends}.",
         alt=f"{title} on {task}: {'; '.join(phrases)}.",

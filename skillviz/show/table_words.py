@@ -91,7 +91,7 @@ WORDS: dict[str, Callable[[str], Any]] = {
     "state": lambda name: state_style(name).title,
     "mode": _mode,
     "kind": lambda name: {"iou": "IoU", "overlap": "of the column's region"}.get(name, name),
-    "relation": lambda name: {RELATED_LESS_UNRELATED: "related less unrelated"}.get(name, name),
+    "relation": lambda name: {RELATED_LESS_UNRELATED: "related − unrelated"}.get(name, name),
     "path": lambda name: {"wise-ft": "WiSE-FT", "wise-graft": "WiSE-Graft"}.get(name, name),
     "source": lambda name: {"bootstrap": "bootstrap samples"}.get(name, name),
 }

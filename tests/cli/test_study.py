@@ -56,7 +56,7 @@ def test_a_study_that_ships_is_told_as_it_lies_there(shipped: Path, user_runs: P
     assert said.code == 0 and said.json["states"] == {"finished": 2, "not here": 1}
     assert [step["state"] for step in said.json["steps"]] == ["not here", "finished", "finished"]
     assert f"It ships with skillviz in {shipped / 'studies' / 'tiny-one'}, with the tables scores" in said.out
-    assert f"to make it anew in {user_runs}: 3 of 3 steps left" in said.out
+    assert f"to make it again in {user_runs}: 3 of 3 steps left" in said.out
     assert said.json["workers"] == 1 and "side by side" not in said.json["left"], "at the demo's scale, of own models"
     assert not user_runs.exists()
 

@@ -255,7 +255,7 @@ def test_a_stored_study_stands_until_the_one_begun_anew_has_tables(
     assert opened("paper", item="table2").query_params["study"] == "table2-demo"
     assert list(opened("studies").dataframe[0].value["state"]) == ["finished"], "the list is of the one that ships"
     test = opened("studies", view="study")
-    assert "You began this study anew, and yours is **stopped**." in test.info[0].value
+    assert "You started this study again, and yours is **stopped**." in test.info[0].value
     assert [button.label for button in test.button if button.label == "Resume it"]
 
 

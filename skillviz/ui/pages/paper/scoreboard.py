@@ -23,19 +23,19 @@ ITEM, CLAIM, NONE = "item", "claim", "none"
 TALL, SHORT = 600, 320  # pixels; short where an experiment is open below
 COLORS = {CONFIRMED: "green", CONTRADICTED: "red", INCONCLUSIVE: "gray", UNTESTED: "gray"}
 COLUMNS = {
-    "where": st.column_config.TextColumn("in paper", width=65),
+    "where": st.column_config.TextColumn("in paper", width=62),
     "verdict": st.column_config.MultiselectColumn(
         "verdict", options=list(COLORS), color=list(COLORS.values()), width=105, help=about("verdict")
     ),
-    "claim": st.column_config.TextColumn("claim of the paper", width=330),
+    "claim": st.column_config.TextColumn("claim of the paper", width=405),
     "paper": st.column_config.TextColumn(
         "paper", width=80, help="Mean over the tasks of the published table. Most figures print no number."
     ),
     "here": st.column_config.TextColumn(
-        "here (95%)", width=175, help="Mean over the comparisons, with an interval that holds however they depend on "
+        "here (95%)", width=163, help="Mean over the comparisons, with an interval that holds however they depend on "
         "each other. The verdict counts the comparisons.",
     ),
-    "world": st.column_config.TextColumn("measured on", width=85),
+    "world": st.column_config.TextColumn("measured on", width=112),
     "counts": st.column_config.TextColumn(
         "comparisons", width=120, help="How many support the claim, contradict it or leave it open, by their intervals."
     ),

@@ -70,7 +70,7 @@ def begun_anew(study: StudyFolder) -> None:
     job = _named(study.name)
     if job is not None and job.path != study.path:
         st.info(
-            f"You began this study anew, and yours is **{job.status}**. Until it has tables, "
+            f"You started this study again, and yours is **{job.status}**. Until it has tables, "
             "the stored ones are shown.",
             icon=":material/history:",
         )
