@@ -16,9 +16,11 @@ from pathlib import Path
 
 from skillviz.errors import LiveError
 from skillviz.live.protocol import VERSION
-from skillviz.tasks.project import expanded
+from skillviz.tasks.project import OURS, expanded
 
 ENVIRONMENT = "SKILLVIZ_LIVE"
+OF_THE_SERVER = (ENVIRONMENT, "SKILLVIZ_RUNS", "SKILLVIZ_ROOTS", "SKILLVIZ_FRAME_ANCESTORS")
+"""Variables that no file of a pair or a task is found by."""
 PRIVATE = 0o700
 
 
@@ -82,8 +84,13 @@ class Address:
 
 
 def address_of(store: Path | str) -> Address:
-    """The address of a store's worker: one a user, a store and a version of the protocol."""
-    name = hashlib.sha256(f"{VERSION}:{Path(store).resolve()}".encode()).hexdigest()[:16]
+    """The address of a store's worker: one a user, a store and a version of the protocol.
+
+    A worker keeps the variables that it was started with. Who has others, as after setting one that was missing, gets
+    a worker of his own.
+    """
+    places = {n: value for n, value in sorted(os.environ.items()) if n.startswith(OURS) and n not in OF_THE_SERVER}
+    name = hashlib.sha256(f"{VERSION}:{Path(store).resolve()}:{places}".encode()).hexdigest()[:16]
     return Address(_root() / name)
 
 

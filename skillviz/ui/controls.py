@@ -124,6 +124,11 @@ def switch(name: str, label: str, default: bool, *, help: str | None = None) -> 
     return _keep_choice(name, st.toggle(label, key=key, help=help), default, _yes)
 
 
+def is_pressed(name: str) -> bool:
+    """Whether the button of `press` was pressed, for whoever draws something else then."""
+    return current(name, (True, False), False, _yes)
+
+
 def press(name: str, label: str, *, icon: str | None = None, help: str | None = None) -> bool:
     """Whether a button was pressed, which stays so and goes into the address; until then it draws the button."""
     key = _seeded(name, (True, False), False, _yes)

@@ -26,6 +26,19 @@ def test_one_address_a_store(tmp_path: Path, own_workers: Path, monkeypatch: pyt
     assert "skillviz-" in str(address_of(tmp_path).folder.parent)
 
 
+def test_a_variable_that_was_set_since_brings_a_worker_that_knows_it(
+    tmp_path: Path, own_workers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SKILLVIZ_REAL", raising=False)
+    without = address_of(tmp_path)
+    monkeypatch.setenv("SKILLVIZ_REAL", str(tmp_path))
+    assert address_of(tmp_path) != without
+    monkeypatch.delenv("SKILLVIZ_REAL")
+    for name in ("SKILLVIZ_RUNS", "SKILLVIZ_ROOTS"):
+        monkeypatch.setenv(name, "elsewhere")
+    assert address_of(tmp_path) == without
+
+
 def test_the_folder_is_closed_to_others(tmp_path: Path) -> None:
     address = Address(tmp_path / "live" / "x")
     address.open()

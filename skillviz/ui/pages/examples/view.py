@@ -39,6 +39,7 @@ MARKS = {"example": "an example", "area": "an area"}
 MOST_LISTED = 500
 HEIGHT, IN_SIGHT = 430, 11  # pixels, and the rows of one line that these show
 TALL, NARROW, WIDE_TEXT = 66, 77, 164  # pixels of a row of three lines, of a number's column and of a text's
+IN_A_ROW = 58  # letters of a text that fit into these three lines
 STATES_TITLES = {state: state_style(state).title for state in (*STATES, "complement")}
 CLICK = {
     "example": "Click a mark to see that example below, or choose it in the table.",
@@ -109,7 +110,7 @@ def with_texts(run: Run, without: RunExamples) -> RunExamples:
     """The examples with their texts; as they were, under a card on what would bring the texts, where it cannot be."""
     try:
         data = task_of(run).data
-        if isinstance(data, Hub) and not controls.current("texts", (True, False), False, _yes):
+        if isinstance(data, Hub) and not controls.is_pressed("texts"):
             with missing(NO_TEXTS, f"{ONLY_SCORES} They are part of the dataset {text.plain(data.title)}.", "notes"):
                 controls.press("texts", "Read the texts from the Hugging Face Hub", icon=":material/download:")
             return without
@@ -242,6 +243,8 @@ def _table(listed: pd.DataFrame, chosen: str | None, run_id: str) -> None:
     st.session_state[TABLE] = {"selection": {"rows": rows, "columns": [], "cells": []}}
     every = example_table.listing(listed)
     shown = every.head(MOST_LISTED)
+    if can_read:  # what is longer than a row's three lines would be cut above and below
+        shown = shown.assign(text=[example_table.brief(words, IN_A_ROW) for words in shown["text"]])
     st.dataframe(
         shown,
         key=TABLE,

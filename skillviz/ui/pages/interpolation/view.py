@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
@@ -189,21 +190,30 @@ def traced(run: Run, asked: Asked, grid: Grid) -> tuple[Asked, Grid]:
     lacking = [] if asked.exact else [name for name in asked.datasets if name not in grid.between]
     if not lacking:
         return asked, grid
-    on = formats.listed(list(map(text.plain, lacking)))
-    with missing(f"No points between the models on {on} yet", NO_PATH, "timeline"):
-        if controls.press("trace", "Score the paths", icon=":material/timeline:"):
-            for name in lacking:
-                arguments: dict[str, Any] = {"task": asked.task} if name == asked.outside else {}
-                answer = live.ask(run, "wise_grid", topic=f"trace.{name}", sample=TRACED, **arguments)
-                if answer is None:
-                    break
-                grid = grid.traced(answer)
-                examples = formats.counted(grid.traced_on[name], "example")
-                st.caption(f"Both paths computed live on {examples} of {text.plain(name)}; not stored with the run.")
+    if controls.is_pressed("trace"):
+        controls.press("trace", "Score the paths")
+        grid = _scored_now(run, asked, grid, lacking)
+    else:
+        on = formats.listed(list(map(text.plain, lacking)))
+        with missing(f"No points between the models on {on} yet", NO_PATH, "timeline"):
+            controls.press("trace", "Score the paths", icon=":material/timeline:")
     if asked.inside not in grid.between:
         command(run)
         st.stop()
     return (asked if asked.headline in grid.between else replace(asked, outside=None, task=None)), grid
+
+
+def _scored_now(run: Run, asked: Asked, grid: Grid, lacking: Sequence[str]) -> Grid:
+    """The grid with both paths on these data sets, as far as the models answer."""
+    for name in lacking:
+        arguments: dict[str, Any] = {"task": asked.task} if name == asked.outside else {}
+        answer = live.ask(run, "wise_grid", topic=f"trace.{name}", sample=TRACED, **arguments)
+        if answer is None:
+            break
+        grid = grid.traced(answer)
+        examples = formats.counted(grid.traced_on[name], "example")
+        st.caption(f"Both paths computed live on {examples} of {text.plain(name)}; not stored with the run.")
+    return grid
 
 
 def shown(run: Run, choice: Choice, grid: Grid) -> ShownPoints:
