@@ -1,4 +1,4 @@
-"""What the server does beside the pages: opens the browser, gets ready while that starts, and refuses frames."""
+"""What the server does beside the pages: opens the browser, gets ready while that starts, and refuses other sites."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ import webbrowser
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 import streamlit as st
 from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
+from streamlit import net_util
 
 from skillviz.errors import SkillvizError
 
@@ -23,8 +27,9 @@ ANCESTORS = "SKILLVIZ_FRAME_ANCESTORS"
 """Environment variable: the sites that may show the dashboard in a frame, as of CSP's `frame-ancestors`."""
 SITE = re.compile(r"https?://[\w.*-]+(:(\d+|\*))?")
 """One of them, such as `https://class.example`; anything else is passed over, as it could say more than that."""
-
-
+LOOPBACK = ("localhost", "127.0.0.1")
+POLICY = 1008  # the code of a websocket that is closed for whom it comes from
+REFUSED = "This dashboard answers its own pages alone. Behind a proxy, set browser.serverAddress to its public name."
 UP = 0.3  # seconds after which the server answers
 
 
@@ -58,21 +63,42 @@ def _read_runs() -> None:
         cache.records()
 
 
-class FramesRefused:
-    """ASGI middleware: tells browsers that no other site may show this one in a frame, as it could steal clicks."""
+class Guard:
+    """ASGI middleware: no page of another site may talk to the dashboard, nor show it in a frame to steal clicks.
+
+    Streamlit itself turns a foreign origin away, but not before it has asked a public host for its own address.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Adds the headers to every answer."""
+        """Passes a request on, with headers on its answer; refuses one of another site."""
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+        elif not is_of_this_site(dict(scope["headers"]).get(b"origin", b"").decode("latin-1")):
+            if scope["type"] == "websocket":
+                await WebSocketClose(code=POLICY)(scope, receive, send)
+            else:
+                await PlainTextResponse(REFUSED, 403)(scope, receive, send)
+        else:
 
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", ()), *frame_headers()]}
-            await send(message)
+            async def with_headers(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    message = {**message, "headers": [*message.get("headers", ()), *frame_headers()]}
+                await send(message)
 
-        await self.app(scope, receive, with_headers if scope["type"] == "http" else send)
+            await self.app(scope, receive, with_headers)
+
+
+def is_of_this_site(origin: str) -> bool:
+    """Whether a request comes from a page of the dashboard, by its Origin header; one without it is no page's."""
+    named = (st.get_option("browser.serverAddress"), st.get_option("server.address"))
+    others = (urlsplit(site).hostname for site in st.get_option("server.corsAllowedOrigins"))
+    host = urlsplit(origin).hostname
+    if host is None:
+        return not origin
+    return host in (*LOOPBACK, *named, *others) or host == net_util.get_internal_ip()
 
 
 def frame_headers() -> list[tuple[bytes, bytes]]:
@@ -85,4 +111,4 @@ def frame_headers() -> list[tuple[bytes, bytes]]:
 
 def middleware() -> list[Middleware]:
     """What every request passes through."""
-    return [Middleware(FramesRefused)]
+    return [Middleware(Guard)]

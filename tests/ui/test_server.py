@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import http.client
 import os
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,26 +21,63 @@ from tests.e2e.server import free_port, served
 from tests.test_arrows import PROJECT
 
 
-async def _headers(kind: str) -> list[tuple[bytes, bytes]]:
+def answered(kind: str, origin: str | None = None) -> list[dict]:
+    """What an app behind the guard sends to a request of this origin."""
     sent: list[dict] = []
 
     async def app(scope: dict, receive: object, send) -> None:
         await send({"type": f"{kind}.response.start", "status": 200, "headers": [(b"a", b"b")]})
-        await send({"type": f"{kind}.response.body", "body": b""})
 
     async def send(message) -> None:
         sent.append(message)
 
-    await server.FramesRefused(app)({"type": kind}, None, send)
-    return sent[0]["headers"]
+    headers = [] if origin is None else [(b"origin", origin.encode())]
+    asyncio.run(server.Guard(app)({"type": kind, "headers": headers}, None, send))
+    return sent
 
 
 def test_no_other_site_may_frame_the_dashboard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(server.ANCESTORS, raising=False)
-    assert dict(asyncio.run(_headers("http"))) == {
+    assert dict(answered("http")[0]["headers"]) == {
         b"a": b"b", b"content-security-policy": b"frame-ancestors 'self'", b"x-frame-options": b"SAMEORIGIN",
     }  # fmt: skip
-    assert asyncio.run(_headers("websocket")) == [(b"a", b"b")]
+    assert answered("websocket")[0]["headers"] == [(b"a", b"b")]
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1.evil.example:8501", "http://"])
+def test_a_page_of_another_site_is_refused(origin: str) -> None:
+    assert answered("http", origin)[0]["status"] == 403
+    assert answered("websocket", origin) == [{"type": "websocket.close", "code": server.POLICY, "reason": ""}]
+
+
+@pytest.mark.parametrize("origin", [None, "http://localhost:8501", "http://127.0.0.1:9", "https://skills.example"])
+def test_its_own_pages_are_answered(origin: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {
+        "browser.serverAddress": "skills.example",
+        "server.address": "127.0.0.1",
+        "server.corsAllowedOrigins": [],
+    }
+    monkeypatch.setattr(server.st, "get_option", options.get)
+    assert answered("http", origin)[0]["status"] == 200
+
+
+def upgraded(address: str, origin: str) -> int:
+    """The status that a websocket of a page of this origin gets."""
+    headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Origin": origin}
+    headers["Sec-WebSocket-Key"] = base64.b64encode(bytes(16)).decode()
+    with closing(http.client.HTTPConnection(address.removeprefix("http://"), timeout=30)) as connection:
+        connection.request("GET", "/_stcore/stream", headers=headers)
+        with connection.getresponse() as answer:
+            return answer.status
+
+
+def test_a_refused_origin_asks_nobody_for_an_address(tmp_path: Path) -> None:
+    """Streamlit looks up its public address for an origin that it does not know, and says so where it finds none."""
+    nobody = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
+    with served(PROJECT, tmp_path, {"SKILLVIZ_RUNS": str(tmp_path), **nobody}) as address:
+        assert upgraded(address, "https://evil.example") == 403
+        assert upgraded(address, address) == 101
+    assert "external IP" not in (tmp_path / "server.log").read_text()
 
 
 def test_a_class_may_frame_it_where_the_environment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
