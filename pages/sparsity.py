@@ -9,7 +9,7 @@ from skillviz.show import measures
 from skillviz.show import sparsity as exhibits
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
-from skillviz.ui import controls, page, run_list
+from skillviz.ui import controls, exports, page, run_list
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.sparsity import view as sparsity_cards
 
@@ -44,7 +44,9 @@ with places[1]:
 shown = RECOVERED if axis == "gain" else metric
 show(exhibits.sizes(curve, run.record, split, shown, line, theme(), every), run.id)
 with st.expander(f"{formats.counted(len(entries), 'run')} of this pair and task in the figure"):
-    st.dataframe(run_list.listing(entries), hide_index=True, column_config=run_list.COLUMNS, alt="The runs drawn above")
+    listed = run_list.listing(entries)
+    st.dataframe(listed, hide_index=True, column_config=run_list.COLUMNS, alt="The runs drawn above")
+    exports.table_menu(listed, file=exports.file_name(run.id, "runs"), key="runs", caption="Runs of this pair and task")
 
 alike = [entry for entry in entries if (entry.localizer, entry.settings) == (own.localizer, own.settings)]
 complement = run_list.pair_complement(alike, split)

@@ -90,6 +90,12 @@ def table_buttons(
         )
 
 
+def table_menu(table: pd.DataFrame, *, file: str, key: str, caption: str) -> None:
+    """Draws the menu of `table_buttons` for a table that stands by itself, without a figure."""
+    with st.popover("Download table", icon=":material/download:"):
+        table_buttons(table, file=file, key=key, caption=caption, words=as_stored)
+
+
 def zip_button(
     label: str,
     runs: Sequence[Run],

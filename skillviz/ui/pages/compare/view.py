@@ -19,7 +19,7 @@ from skillviz.show import measures, small_world, text
 from skillviz.show.comparisons import counted_rows
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
-from skillviz.ui import cache, controls, page
+from skillviz.ui import cache, controls, exports, page
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import verdict_line
 from skillviz.ui.pages.compare import comparison
@@ -157,6 +157,7 @@ def specs(compared: Comparison) -> None:
     table = spec_differences(compared.sides, compared.baseline)
     with st.expander("Settings that differ"):
         st.dataframe(table.style.map(_highlighted), hide_index=True, alt="Settings in which the runs differ")
+        exports.table_menu(table, file="settings", key="settings", caption="Settings of the compared runs")
         if len(table) == 1:
             st.caption("The settings are equal: these runs repeat each other.")
         else:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pandas as pd
 import streamlit as st
 
-from skillviz.analysis.readable_table import as_stored, latex
 from skillviz.core.region_expression import canonical
 from skillviz.runs.run import Run
 from skillviz.show import region as exhibits
@@ -30,15 +27,10 @@ def tensor_table(run: Run, layers: pd.DataFrame) -> None:
     )  # fmt: skip
     rows = event.selection.rows if event else []
     row = table.iloc[rows[0] if rows and rows[0] < len(table) else 0]
-    stem, caption = exports.file_name(run.id, "tensors"), f"Entries of the region of {run.id} by tensor"
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.download_button(
-            "Download CSV", partial(exports.csv, table), f"{stem}.csv", "text/csv", key="csv.tensors",
-            on_click="ignore", icon=":material/download:",
-        )  # fmt: skip
-        st.download_button(
-            "Download LaTeX", lambda: latex(as_stored(table), caption).encode("utf-8"), f"{stem}.tex",
-            "application/x-tex", key="tex.tensors", on_click="ignore", icon=":material/download:",
+        exports.table_menu(
+            table, file=exports.file_name(run.id, "tensors"), key="tensors",
+            caption=f"Entries of the region of {run.id} by tensor",
         )  # fmt: skip
         st.page_link(
             PAGES["surgery"].link(), label=f"Open {text.plain(row['parameter'])} in Surgery",

@@ -215,6 +215,7 @@ def _table(entries: Sequence[Entry], chosen: set[str], labels: dict[tuple[str, .
         on_select=lambda: _marked_anew(key, ids),
         alt=f"Runs on {entries[0].task}, one per row",
     )
+    exports.table_menu(frame, file=exports.file_name("runs", entries[0].task), key=key, caption="Runs")
 
 
 def _marked(key: str) -> list[int]:

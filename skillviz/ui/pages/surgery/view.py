@@ -25,7 +25,7 @@ from skillviz.show import surgery as exhibits
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
 from skillviz.show.surgery import RANDOM, REGION, SAME_TENSORS, Grafted
-from skillviz.ui import address, cache, controls, jobs_view, live, page, page_table
+from skillviz.ui import address, cache, controls, exports, jobs_view, live, page, page_table
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text
 from skillviz.ui.pages.surgery import hand_region, region_form
@@ -116,11 +116,14 @@ def graft(run: Run, region: HandRegion, answer: DeltaGenerator) -> DeltaGenerato
     with answer:
         _verdicts(scores, run, total, split)
     sizes = dict.fromkeys(("grafted", "complement", RANDOM, SAME_TENSORS), region.size) | {REGION: region.run_size}
-    st.table(exhibits.scoreboard(scores, task, sizes, total), border="horizontal", hide_index=True)
-    st.caption(
-        "All models are scored on the same examples. 95% intervals in brackets. Each random region is one draw.",
-        help=about("complement", "debiased"),
-    )
+    board = exhibits.scoreboard(scores, task, sizes, total)
+    st.table(board, border="horizontal", hide_index=True)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(
+            "All models are scored on the same examples. 95% intervals in brackets. Each random region is one draw.",
+            help=about("complement", "debiased"), width="stretch",
+        )  # fmt: skip
+        exports.table_menu(board, file=exports.file_name(run.id, "surgery"), key="board", caption="Scores of a region")
     left, right = st.columns([3, 2], gap="medium")
     with left:
         metrics = exhibits.shown_metrics(task)
