@@ -31,9 +31,10 @@ def run_bar(entries: Sequence[Entry], chosen: Entry) -> None:
         with st.popover(text.plain(name), icon=":material/tune:", key="run-bar.open"):
             place = st.container()
             variants_switch(entries)
+            among = offered(entries, (chosen.id,))  # after the switch, which it follows
             with place:
                 for level in LEVELS:
-                    _box(offered(entries, (chosen.id,)), chosen, level)
+                    _box(among, chosen, level)
             where = "yours" if chosen.is_of_user else "ships with skillviz"
             st.caption(f"Made {formats.day(chosen.finished)} · {where}")
         if toy := small_world.caution(chosen.base, chosen.d, chosen.share):

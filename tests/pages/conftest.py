@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.ui.conftest import ids, made
+from tests.ui.conftest import ids, made, nobody_waits
 
-__all__ = ["ids", "made"]
+__all__ = ["ids", "made", "nobody_waits"]
 
 
 @pytest.fixture

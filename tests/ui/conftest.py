@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from streamlit.components.v2 import manifest_scanner
 
+from skillviz.ui import script
 from tests.ui.shared_store import make_store
 
 # Every AppTest looks through all installed packages for components, for a second; once a process is enough.
@@ -33,3 +34,10 @@ def ids(made: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch, user
     monkeypatch.setenv("SKILLVIZ_RUNS", str(root))
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: root)
     return found
+
+
+@pytest.fixture(autouse=True)
+def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No browser draws the first figure here, so no page waits for one."""
+    monkeypatch.setattr(script, "LEAD", 0.0)
+    monkeypatch.setattr(script, "LEAD_OF_VISITOR", 0.0)
