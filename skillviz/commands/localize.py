@@ -171,8 +171,13 @@ def localize(
         return
     from skillviz.runs.produce import produce  # imports torch
 
-    with progress_bar("localizing") as advance, gently(reporter(advance)) as progress:
-        run = produce(spec, Store(store_root(runs_dir)), progress)
+    try:
+        with progress_bar("localizing") as advance, gently(reporter(advance)) as progress:
+            run = produce(spec, Store(store_root(runs_dir)), progress)
+    except KeyboardInterrupt as interrupt:
+        for line in getattr(interrupt, "__notes__", ()):
+            note(line)
+        raise
     report(run)
     if parts:
         part_scores.report(run, part_scores.scored(run, CELLS, runs_dir))

@@ -329,8 +329,8 @@ def _moved_notes(table: ParameterTable, base: Tensor, finetuned: Tensor, outside
         notes.append(f"{moved:,} of {table.d:,} graftable entries moved in fine-tuning.")
     if outside:
         notes.append(
-            f"Fine-tuning also moved {_some(outside)}, which is not graftable: grafts keep its base value, so the "
-            "full graft is not the fine-tuned model."
+            f"Fine-tuning also moved {_some(outside)}, outside what can be grafted: grafts keep the base values there, "
+            "so the full graft is not the fine-tuned model."
         )
     return notes
 

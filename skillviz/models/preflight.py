@@ -290,7 +290,10 @@ def _check_shapes(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
     body = _body if base.model_type in HEADS else _in_blocks
     one, other = body(base), body(finetuned)
     if (blocks := _blocks(one)) != (other_blocks := _blocks(other)):
-        yield PairMismatch(f"the base has {blocks} blocks and the fine-tuned model {other_blocks}.")
+        yield PairMismatch(
+            f"the base has {blocks} blocks and the fine-tuned model {other_blocks}; give the base that this model was "
+            "fine-tuned from."
+        )
         return
     missing = sorted(one.keys() ^ other.keys())
     if missing:
@@ -305,8 +308,8 @@ def _check_shapes(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
         )
     for name in [n for n in unequal if n not in tokens or base.vocab_size == finetuned.vocab_size][:1]:
         yield PairMismatch(
-            f"'{name}' is {_shape(one[name])} in the base and {_shape(other[name])} in the fine-tuned model"
-            f"{_more(unequal)}."
+            f"the shapes differ: '{name}' is {_shape(one[name])} in the base and {_shape(other[name])} in the "
+            f"fine-tuned model{_more(unequal)}; give the base that this model was fine-tuned from."
         )
 
 

@@ -15,11 +15,12 @@ def record_failure(folder: RunFolder) -> Iterator[None]:
     """Writes why the run in `folder` ended early, once, and lets the error go on."""
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         with suppress(StoreError):  # finished just now, or no room even for this: Ctrl-C stays Ctrl-C
             if _is_open(folder):
                 folder.log("cancelled")
                 folder.cancel()
+                interrupt.add_note(f"Run cancelled. Resume it: python -m skillviz jobs resume {folder.id}")
         raise
     except Exception as error:
         if _is_open(folder):

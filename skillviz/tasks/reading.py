@@ -48,6 +48,9 @@ def from_file(path: Path, cache: str) -> Any:
         return Dataset.from_csv(str(path), **options, **_csv_options(path))
     except BadData:
         raise
+    except UnicodeDecodeError as error:
+        byte = f"{error.object[error.start]:#x}"
+        raise BadData(f"{path} is not UTF-8 text (byte {byte}); save it as UTF-8, in Excel as 'CSV UTF-8'.") from error
     except Exception as error:  # pyarrow, pandas and datasets each have errors of their own
         if is_disk_full(error):
             raise DiskFull(f"no space is left in {cache} for a copy of {path}; free some and try again.") from error
@@ -62,7 +65,7 @@ def cells(dataset: Any, column: str, shown: str) -> list[Any]:
     try:
         return list(dataset[column][:])
     except UnicodeDecodeError as error:
-        raise BadData(f"{shown} is not UTF-8 text (column '{column}': {error.reason}).") from error
+        raise BadData(f"{shown} is not UTF-8 text (column '{column}'); save it as UTF-8.") from error
 
 
 def _csv_options(path: Path) -> Mapping[str, Any]:

@@ -262,7 +262,9 @@ def test_ctrl_c_leaves_a_cancelled_run(pair, task_file, user_runs):
         process.kill()
     assert process.returncode == 130
     assert "Traceback" not in out + err
-    assert [entry.record.status for entry in Store(user_runs).unfinished()] == ["cancelled"]
+    (entry,) = Store(user_runs).unfinished()
+    assert entry.record.status == "cancelled"
+    assert f"jobs resume {entry.record.run_id}" in err and err.endswith("Interrupted.\n")
     listed = call("runs", "list", "--all", "--json")
     assert listed.json["unfinished"][0]["status"] == "cancelled"
 

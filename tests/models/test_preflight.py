@@ -75,7 +75,7 @@ def test_other_architecture(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"num_hidden_layers": 3}, "the base has 2 blocks and the fine-tuned model 3"),
+        ({"num_hidden_layers": 3}, "the base has 2 blocks and the fine-tuned model 3; give the base"),
         ({"intermediate_size": 48}, "is 32 in the base and 48 in the fine-tuned model (and"),
         ({"max_position_embeddings": 32}, "is 64 x 16 in the base and 32 x 16"),
         ({"num_attention_heads": 4}, "differ in num_attention_heads: 2 in the base, 4 in the fine-tuned"),

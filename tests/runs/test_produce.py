@@ -163,7 +163,7 @@ def test_a_moved_embedding_is_said_and_the_ends_still_hold(tmp_path: Path, store
     tiny_task(tmp_path, rows=16)
     run = produce(spec_of(tmp_path, interpolation=True), store)
     assert all(check.passed for check in run.record.checks)
-    assert any("not graftable" in note for note in run.record.notes)
+    assert any("outside what can be grafted" in note for note in run.record.notes)
     values = run.interpolation().query("metric == 'nll' and path == 'wise-ft'").set_index("alpha")["value"]
     assert values[1.0] == run.record.metrics["test"].states["finetuned"]["nll"].value
 

@@ -126,10 +126,11 @@ def test_ctrl_c_leaves_a_cancelled_run(world: Path, session: Session, store: Sto
             raise KeyboardInterrupt
 
     spec = spec_of(world, localizer="stagewise", steps=5, batch_size=8)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as interrupt:
         produce(spec, store, stop, session)
     assert store.list() == []
     (entry,) = store.unfinished()
+    assert f"jobs resume {entry.record.run_id}" in interrupt.value.__notes__[0]
     assert entry.record.status == "cancelled" and entry.record.error is None
     assert len((entry.path / "work" / "events.jsonl").read_text().splitlines()) >= 4
     assert produce(spec, store, session=session).record.checks[-1].passed  # the model was left as it was

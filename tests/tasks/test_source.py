@@ -170,7 +170,7 @@ def test_text_that_is_not_utf8_is_refused(tmp_path: Path, suffix: str) -> None:
     path = write_task(tmp_path, suffix=suffix)
     content = '{"text": "café", "label": 0}\n' if suffix == ".jsonl" else "text,label\ncafé,0\n"
     (tmp_path / f"train{suffix}").write_bytes((content * 2).encode("latin-1"))
-    with pytest.raises(BadData, match="utf-8|UTF-8"):
+    with pytest.raises(BadData, match="is not UTF-8 text.*; save it as UTF-8"):
         load(task(path))
 
 
