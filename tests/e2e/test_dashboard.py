@@ -206,6 +206,14 @@ def test_presenter_mode_is_entered_and_left_on_a_page_of_a_run(made: Made, addre
     expect(page, "/calibration", present=None, run=made[1]["stagewise0"])
 
 
+def test_in_presenter_mode_also_a_figure_with_cells_to_click_is_large(made: Made, address: str, visit: Visit) -> None:
+    heights = []
+    for mode in ("", "&present=yes"):
+        page = visit(f"{address}/region?run={made[1]['stagewise0']}{mode}")
+        heights.append(page.locator(".js-plotly-plot").first.bounding_box()["height"])
+    assert heights[1] > 1.3 * heights[0]
+
+
 def test_a_click_on_the_map_chooses_the_cell(made: Made, address: str, visit: Visit) -> None:
     ids = made[1]
     page = visit(f"{address}/region?run={ids['stagewise0']}&cell=0 · MLP in")
