@@ -214,6 +214,14 @@ def test_in_presenter_mode_also_a_figure_with_cells_to_click_is_large(made: Made
     assert heights[1] > 1.3 * heights[0]
 
 
+def test_the_way_out_of_presenter_mode_lies_over_nothing_on_a_phone(made: Made, address: str, visit: Visit) -> None:
+    page = visit(f"{address}/overview?run={made[1]['stagewise0']}&present=yes")
+    page.set_viewport_size({"width": 390, "height": 844})
+    way_out = page.get_by_role("button", name="Leave presenter mode").bounding_box()
+    assert way_out["y"] > page.locator("h1").bounding_box()["y"]
+    assert way_out["y"] > page.locator(".st-key-run-bar").bounding_box()["y"] + way_out["height"]
+
+
 def test_a_click_on_the_map_chooses_the_cell(made: Made, address: str, visit: Visit) -> None:
     ids = made[1]
     page = visit(f"{address}/region?run={ids['stagewise0']}&cell=0 · MLP in")
