@@ -222,6 +222,16 @@ def test_the_way_out_of_presenter_mode_lies_over_nothing_on_a_phone(made: Made, 
     assert way_out["y"] > page.locator(".st-key-run-bar").bounding_box()["y"] + way_out["height"]
 
 
+def test_on_a_phone_all_compared_runs_are_in_sight(made: Made, address: str, visit: Visit) -> None:
+    page = visit(f"{address}/compare?runs={made[1]['stagewise0']},{made[1]['movement']}")
+    page.set_viewport_size({"width": 390, "height": 844})
+    chips = page.locator("[data-testid='stMultiSelect'] [data-tag-index]")
+    box = page.get_by_test_id("stMultiSelectTagsContainer").first.bounding_box()
+    for chip in (chips.nth(0).bounding_box(), chips.nth(1).bounding_box()):
+        assert chip["x"] + chip["width"] <= box["x"] + box["width"]
+        assert chip["y"] + chip["height"] <= box["y"] + box["height"]
+
+
 def test_a_click_on_the_map_chooses_the_cell(made: Made, address: str, visit: Visit) -> None:
     ids = made[1]
     page = visit(f"{address}/region?run={ids['stagewise0']}&cell=0 · MLP in")
