@@ -232,6 +232,15 @@ def test_on_a_phone_all_compared_runs_are_in_sight(made: Made, address: str, vis
         assert chip["y"] + chip["height"] <= box["y"] + box["height"]
 
 
+def test_on_a_phone_the_buttons_of_a_table_lie_over_nothing(address: str, visit: Visit) -> None:
+    page = visit(f"{address}/runs", has_touch=True, is_mobile=True)
+    page.set_viewport_size({"width": 390, "height": 844})
+    buttons = page.get_by_test_id("stElementToolbar").first
+    buttons.wait_for(state="attached")
+    heading = page.locator("details[open] summary").first.bounding_box()
+    assert buttons.bounding_box()["y"] >= heading["y"] + heading["height"] - 1
+
+
 def test_a_click_on_the_map_chooses_the_cell(made: Made, address: str, visit: Visit) -> None:
     ids = made[1]
     page = visit(f"{address}/region?run={ids['stagewise0']}&cell=0 · MLP in")
