@@ -38,7 +38,7 @@ BY_ROW = "examples.by_row"  # the example that was chosen by its row
 MARKS = {"example": "an example", "area": "an area"}
 MOST_LISTED = 500
 HEIGHT, IN_SIGHT = 430, 11  # pixels, and the rows of one line that these show
-TALL, NARROW, WIDE_TEXT = 66, 77, 164  # pixels of a row of three lines, of a number's column and of a text's
+TALL, NARROW, WIDE_TEXT = 73, 77, 164  # pixels of a row of four whole lines, of a number's column and of a text's
 STATES_TITLES = {state: state_style(state).title for state in (*STATES, "complement")}
 CLICK = {
     "example": "Click a mark to see that example below, or choose it in the table.",
