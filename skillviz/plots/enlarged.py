@@ -11,6 +11,7 @@ PIXELS: dict[str, tuple[str, ...]] = {
     "": ("height",),
     "font": ("size",),
     "tickfont": ("size",),
+    "textfont": ("size",),
     "marker": ("size",),
     "line": ("width",),
     "margin": ("l", "r", "t", "b"),

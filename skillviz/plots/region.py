@@ -21,7 +21,7 @@ from skillviz.plots.theme import BAR, GROUND, INK, MODULE_KINDS, SOFT_INK, kind_
 COLUMNS = ("layer", "kind", "is_bias", "selected", "total")
 MOVED = ("movement_l2", "movement_l2_selected")
 SHARED = ("only_a", "both", "only_b", "expected")
-LAYER = "layer (first = 0)"
+LAYER, MODULE = "layer (first = 0)", "module"
 SHORT = {"attention output": "attn out", "bias": "biases"}
 NOTHING = "This region has no entries yet."
 ENDS = 3
@@ -113,10 +113,11 @@ def region_map(
     view: str = "density",
     chosen: tuple[int | None, str] | None = None,
     names: tuple[str, str] = ("A", "B"),
+    sides: bool = True,
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """Layer by module kind, the value of each cell in it, and bars by layer and by kind at the sides.
+    """Layer by module kind, the value of each cell in it, and with `sides` bars by layer and by kind beside it.
 
     `view` is one of VIEWS. Densities have a scale of doublings about 1 x with fixed ends, 1/8 and 8: a cell beyond has
     the end's colour and its own number, and the scale's end says how far cells go. Of two regions, called `names`, a
@@ -128,7 +129,7 @@ def region_map(
         raise ValueError(f"view={view!r} is not known; it is one of {', '.join(VIEWS)}")
     require(layers, (*COLUMNS, *VIEWS[view].columns), "layers")
     table, words = cells(layers), VIEWS[view]
-    x = f"module<br>bars: {words.bars}<br>marks: {words.marks}"
+    x = f"{MODULE}<br>bars: {words.bars}<br>marks: {words.marks}" if sides else MODULE
     if table.empty:
         return blank(NOTHING, theme, height or 320, x, LAYER)
     rows, kinds = layer_names(table), kinds_of(table)
@@ -140,8 +141,10 @@ def region_map(
     )
     _cells(figure, table, view, (len(rows), len(kinds)), names, theme, 12 if cell > 20 else 10)
     figure.add_trace(_squares(table, min(26, cell - 4), names))
-    _sides(figure, cells(layers, ("layer",)), cells(layers, ("kind",)), view, theme)
-    _map_axes(figure, rows, kinds, SIDE / (figure.layout.height - 146), words.side)
+    _map_axes(figure, rows, kinds)
+    if sides:
+        _sides(figure, cells(layers, ("layer",)), cells(layers, ("kind",)), view, theme)
+        _side_axes(figure, SIDE / (figure.layout.height - 146), words.side)
     if chosen is not None:
         _frame(figure, table, chosen, theme)
     return figure
@@ -314,15 +317,14 @@ def _percent(share: float) -> str:
     return "0" if value == 0 else "<0.1" if value < 0.05 else f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
 
 
-def _map_axes(figure: go.Figure, names: list[str], kinds: list[str], above: float, title: str) -> None:
-    """The map's axes, and those of the bars above it and on its right; `above` is the part of the height for those."""
+def _map_axes(figure: go.Figure, names: list[str], kinds: list[str]) -> None:
+    """The map's own axes; it fills the figure."""
     step = 1 if len(names) <= 16 else 2 if len(names) <= 32 else 4
     figure.update_xaxes(
         tickvals=list(range(len(kinds))),
         ticktext=[SHORT.get(k, k) for k in kinds],
         range=[-0.5, len(kinds) - 0.5],
         fixedrange=True,
-        domain=[0, CELL_FRACTION],
         showline=False,
         autotickangles=[0, 60, 90],
     )
@@ -331,9 +333,13 @@ def _map_axes(figure: go.Figure, names: list[str], kinds: list[str], above: floa
         ticktext=names[::step],
         range=[len(names) - 0.5, -0.5],
         fixedrange=True,
-        domain=[0, 1 - above],
         showgrid=False,
     )
+    figure.update_layout(hoverdistance=-1)  # a click anywhere in a wide cell finds its mark
+
+
+def _side_axes(figure: go.Figure, above: float, title: str) -> None:
+    """The axes of the bars above the map and on its right; `above` is the part of the height for those."""
     side = {
         "title": {"text": title, "font": {"size": 11}},
         "nticks": 3,
@@ -342,9 +348,10 @@ def _map_axes(figure: go.Figure, names: list[str], kinds: list[str], above: floa
         "fixedrange": True,
     }
     figure.update_layout(
+        xaxis_domain=[0, CELL_FRACTION],
+        yaxis_domain=[0, 1 - above],
         xaxis2=side | {"domain": [CELL_FRACTION + 0.02, 1], "anchor": "y", "showgrid": True},
         yaxis2=side | {"domain": [1 - above + 0.02, 1], "anchor": "x", "showgrid": True},
-        hoverdistance=-1,  # a click anywhere in a wide cell finds its mark
     )
 
 

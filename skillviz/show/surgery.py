@@ -183,13 +183,16 @@ def predicted(table: pd.DataFrame, labels: Sequence[str]) -> str:
 
 
 @drawn_once
-def layout(layers: pd.DataFrame, theme: str, height: int | None = None) -> Exhibit:
-    """The map of layers and module kinds, of so many pixels; None for as many as its rows need."""
+def layout(layers: pd.DataFrame, theme: str, height: int | None = None, sides: bool = True) -> Exhibit:
+    """The map of layers and module kinds, of so many pixels; None for as many as its rows need.
+
+    `sides`: with bars beside it, of the share that each layer and each kind has.
+    """
     table = cells(layers)
     return Exhibit(
         name="layout",
         title="Where your region is",
-        figure=region_map(layers, theme=theme, height=height),
+        figure=region_map(layers, sides=sides, theme=theme, height=height),
         reads=READS["density"],
         alt=alt.region_map(table, "density") if layers["selected"].any() else "The map is empty: no entry is chosen.",
         table=table,

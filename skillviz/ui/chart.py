@@ -92,7 +92,7 @@ def selectable(
     `below` draws what belongs under it.
     """
     selected = st.plotly_chart(
-        drawn_once(with_dark_marks(figure), by=by),
+        drawn_once(presenter.figure(with_dark_marks(figure)), by=by),
         on_select=on_select,
         selection_mode=by,
         **_settings(name, run_id, alt),

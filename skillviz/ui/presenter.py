@@ -15,6 +15,7 @@ from skillviz.ui import page_table
 
 STYLE = Path(__file__).with_suffix(".css")
 FACTOR = 1.5
+UNDER = 50  # pixels of the table, the download and the help under a figure, which a room does not see
 
 
 def begin() -> None:
@@ -31,8 +32,14 @@ def figure(drawn: go.Figure) -> go.Figure:
 
 
 def unenlarged(height: int) -> int:
-    """The height to draw a figure in that shall have `height` pixels as it is shown, in either mode."""
-    return round(height / FACTOR) if page_table.is_presented() else height
+    """The height to draw a figure in that shall have `height` pixels as it is shown, in a room with UNDER."""
+    return round((height + UNDER) / FACTOR) if page_table.is_presented() else height
+
+
+def small_print(caption: str) -> None:
+    """A caption for whoever reads alone; a room has no place for it."""
+    if not page_table.is_presented():
+        st.caption(caption)
 
 
 def enter() -> None:

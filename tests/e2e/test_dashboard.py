@@ -206,6 +206,41 @@ def test_presenter_mode_is_entered_and_left_on_a_page_of_a_run(made: Made, addre
     expect(page, "/calibration", present=None, run=made[1]["stagewise0"])
 
 
+def test_in_presenter_mode_also_a_figure_with_cells_to_click_is_large(made: Made, address: str, visit: Visit) -> None:
+    heights = []
+    for mode in ("", "&present=yes"):
+        page = visit(f"{address}/region?run={made[1]['stagewise0']}{mode}")
+        heights.append(page.locator(".js-plotly-plot").first.bounding_box()["height"])
+    assert heights[1] > 1.3 * heights[0]
+
+
+def test_the_way_out_of_presenter_mode_lies_over_nothing_on_a_phone(made: Made, address: str, visit: Visit) -> None:
+    page = visit(f"{address}/overview?run={made[1]['stagewise0']}&present=yes")
+    page.set_viewport_size({"width": 390, "height": 844})
+    way_out = page.get_by_role("button", name="Leave presenter mode").bounding_box()
+    assert way_out["y"] > page.locator("h1").bounding_box()["y"]
+    assert way_out["y"] > page.locator(".st-key-run-bar").bounding_box()["y"] + way_out["height"]
+
+
+def test_on_a_phone_all_compared_runs_are_in_sight(made: Made, address: str, visit: Visit) -> None:
+    page = visit(f"{address}/compare?runs={made[1]['stagewise0']},{made[1]['movement']}")
+    page.set_viewport_size({"width": 390, "height": 844})
+    chips = page.locator("[data-testid='stMultiSelect'] [data-tag-index]")
+    box = page.get_by_test_id("stMultiSelectTagsContainer").first.bounding_box()
+    for chip in (chips.nth(0).bounding_box(), chips.nth(1).bounding_box()):
+        assert chip["x"] + chip["width"] <= box["x"] + box["width"]
+        assert chip["y"] + chip["height"] <= box["y"] + box["height"]
+
+
+def test_on_a_phone_the_buttons_of_a_table_lie_over_nothing(address: str, visit: Visit) -> None:
+    page = visit(f"{address}/runs", has_touch=True, is_mobile=True)
+    page.set_viewport_size({"width": 390, "height": 844})
+    buttons = page.get_by_test_id("stElementToolbar").first
+    buttons.wait_for(state="attached")
+    heading = page.locator("details[open] summary").first.bounding_box()
+    assert buttons.bounding_box()["y"] >= heading["y"] + heading["height"] - 1
+
+
 def test_a_click_on_the_map_chooses_the_cell(made: Made, address: str, visit: Visit) -> None:
     ids = made[1]
     page = visit(f"{address}/region?run={ids['stagewise0']}&cell=0 · MLP in")

@@ -52,16 +52,31 @@ def heading(page: Any, number: int) -> None:
     settle(page)
 
 
-def test_each_step_fits_a_small_projector_whole(tour: str, visit: Visit) -> None:
+def below_the_window(page: Any) -> int:
+    """Pixels of the page that are out of sight."""
+    return int(
+        page.evaluate("(() => { const main = document.querySelector('[data-testid=stMain]');"
+                      " return main.scrollHeight - main.clientHeight; })()")
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["", "&present=yes"], ids=["page", "presented"])
+def test_each_step_and_its_answer_fit_a_small_projector_whole(mode: str, tour: str, visit: Visit) -> None:
     page = visit(f"{tour}/tour")
     page.set_viewport_size({"width": 1280, "height": 720})
     for number in range(1, len(STEPS) + 1):
-        page.goto(f"{tour}/tour?step={number}")
+        page.goto(f"{tour}/tour?step={number}{mode}")
         heading(page, number)
-        page.get_by_role("button", name="Reveal").wait_for()
-        hidden = page.evaluate("(() => { const main = document.querySelector('[data-testid=stMain]');"
-                               " return main.scrollHeight - main.clientHeight; })()")  # fmt: skip
-        assert hidden <= 0, (number, hidden)
+        reveal = page.get_by_role("button", name="Reveal")
+        answer = page.locator(".st-key-tour-question [data-testid='stAlert']")
+        reveal.wait_for()
+        assert answer.count() == 0, "an answer waits for its question"
+        assert below_the_window(page) <= 0, number
+        reveal.click()
+        answer.wait_for()
+        settle(page)
+        assert below_the_window(page) <= 0, (number, "revealed")
+        assert reveal.count() == 0, "the answer stands in the button's place"
 
 
 def test_the_first_step_a_copied_link_and_presenter_mode(tour: str, visit: Visit) -> None:

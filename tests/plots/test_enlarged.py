@@ -27,14 +27,15 @@ def test_every_figure_grows_and_keeps_its_data(name: str) -> None:
 
 def test_what_is_in_pixels_and_what_is_not() -> None:
     figure = go.Figure(
-        go.Scatter(x=[1, 2], y=[3, 4], marker={"size": [4, 6], "opacity": 0.5}, line={"width": 2, "dash": "dot"}),
+        go.Scatter(x=[1, 2], y=[3, 4], marker={"size": [4, 6], "opacity": 0.5}, line={"width": 2, "dash": "dot"},
+                   textfont={"size": 12}),
         {"height": 300, "xaxis": {"range": [0, 5], "title": {"text": "x", "font": {"size": 13}, "standoff": 8}},
          "annotations": [{"text": "here", "x": 1, "y": 3, "ax": 10, "ay": -20, "font": {"size": 11}}],
          "margin": {"l": 8, "r": 12}, "legend": {"y": 1.02}},
     )  # fmt: skip
     large = enlarged(figure, 1.5)
     assert large.data[0].marker.size == (6, 9) and large.data[0].marker.opacity == 0.5
-    assert large.data[0].line.width == 3 and large.data[0].x == (1, 2)
+    assert large.data[0].line.width == 3 and large.data[0].x == (1, 2) and large.data[0].textfont.size == 18
     note, axis = large.layout.annotations[0], large.layout.xaxis
     assert (note.ax, note.ay, note.font.size, note.x) == (15, -30, 16.5, 1)
     assert axis.range == (0, 5) and (axis.title.font.size, axis.title.standoff) == (19.5, 12)

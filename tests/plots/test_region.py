@@ -118,6 +118,13 @@ def test_bars_at_the_sides_are_shares_with_a_mark_for_an_even_spread() -> None:
     assert list(marks[1].x) == pytest.approx([50, 50])
 
 
+def test_without_bars_at_its_sides_the_map_fills_the_figure() -> None:
+    figure = region_map(small(), sides=False)
+    assert not {trace.name for trace in figure.data} & {"by module", "by layer", "if it were spread evenly"}
+    assert figure.layout.xaxis.title.text == "module" and figure.layout.xaxis.domain is None
+    assert list(trace(figure, "numbers").text) == list(trace(region_map(small()), "numbers").text)
+
+
 def test_movement_adds_up_in_squares() -> None:
     moved = small().head(4).assign(
         movement_l2=[3.0, 1.0, 4.0, 2.0], movement_l2_selected=[3.0, 1.0, 0.0, 1.0]

@@ -33,7 +33,7 @@ def tensor_table(run: Run, layers: pd.DataFrame) -> None:
             caption=f"Entries of the region of {run.id} by tensor",
         )  # fmt: skip
         st.page_link(
-            PAGES["surgery"].link(), label=f"Open {text.plain(row['parameter'])} in Surgery",
-            icon=":material/content_cut:", help="Select a row to choose another tensor.",
+            PAGES["surgery"].link(), label="Open this tensor in Surgery", icon=":material/content_cut:",
+            help=f"{text.plain(row['parameter'])}. Select a row to choose another tensor.",
             query_params={address.RUN: run.id, IN_ADDRESS: canonical(exhibits.tensor_expression(run.id, row))},
         )  # fmt: skip

@@ -78,12 +78,16 @@ class DemoRun:
         return next((task for task in tasks if task.name == name), None)
 
     def title(self, name: str) -> str:
-        """A task in words, its own name where nothing says more."""
+        """A task in words, its own name where nothing says more; in Markdown."""
+        return text.plain(self.in_words(name))
+
+    def in_words(self, name: str) -> str:
+        """The same as plain text, for a figure."""
         entry = self.entry(name)
         if entry is None:
-            return text.plain(formats.capital(name))
+            return formats.capital(name)
         size = f" ({formats.count(entry.examples.get('test', 0))} tests)"
-        return text.plain(formats.capital(entry.title.removeprefix("Shifted: ").removesuffix(size)))
+        return formats.capital(entry.title.removeprefix("Shifted: ").removesuffix(size))
 
     @cached_property
     def predictions(self) -> pd.DataFrame:

@@ -14,6 +14,7 @@ import streamlit as st
 
 from skillviz.core import formats
 from skillviz.core.intervals import metric_difference
+from skillviz.core.metrics import metric_row
 from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.runs.metrics import estimate, metrics, positive
 from skillviz.runs.points import DIFFERENCE
@@ -23,7 +24,6 @@ from skillviz.show.interpolation_grid import estimate as point
 
 UNTOLD = "untold"
 CLAIMED = "A difference counts only if its 95% interval excludes zero."
-HOLDS_ZERO = "The interval includes zero, so these sentences show no clear difference."
 ENOUGH, HALF = 0.95, 0.5
 PARTS = {"early": (0.0, 0.35), "middle": (0.35, 0.65), "late": (0.65, 1.01)}
 SEARCHED = "searched"
@@ -31,6 +31,7 @@ CHOICES = {SEARCHED: "searched region", "movement": "top movement", "random": "r
 FEWEST = 3  # points of a way: its ends, and one between
 ANSWERS = "tour.answers"  # in the session: what was answered to each question, and whether it was right
 WIDGET = "tour.choice."
+BESIDE_BUTTON, BESIDE_ANSWER = (6, 1), (3, 4)  # widths of the choices and of what stands beside them
 NOT_CHOSEN = ""  # the answer of a reader who had it revealed without a choice
 
 Answers = dict[str, tuple[str, bool | None]]
@@ -109,14 +110,12 @@ def best_choice(
         for name, gain in recovered.items()
         if gain is not None and gain.value is not None
     ]
-    why = f"Share of the gain recovered: {', '.join(shares)}."
-    rows = [(other, differences[SEARCHED, other]) for other in grafts if other != SEARCHED]
-    why += "".join(
-        f" Searched minus {CHOICES[other]}: {sentences.metric_difference(task.metric, difference)}."
-        for other, difference in rows
-    )
+    changes = [
+        sentences.metric_difference(task.metric, differences[SEARCHED, other]) for other in grafts if other != SEARCHED
+    ]
+    why = f"Gain recovered: {', '.join(shares)}. Searched minus the others: {formats.listed(changes, len(changes))}."
     return Question(
-        "Three ways to choose the same number of parameters: which graft is the most accurate?",
+        "Same number of parameters: which graft is the most accurate?",
         {name: CHOICES[name] for name in grafts} | {UNTOLD: NO_DIFFERENCE},
         best[0] if best else UNTOLD,
         why,
@@ -130,8 +129,8 @@ def calibrated(scores: Scores) -> Question:
     why = _compared("ece", ("Graft", values[0]), ("fine-tuned", values[1]), difference)
     if scaled is not None and scaled.value is not None:
         decided = sentences.verdict("ece", scaled)
-        change = sentences.metric_difference("ece", scaled)
-        why += f" Against the temperature-scaled fine-tuned model, a fairer rival: {decided} ({change})."
+        ends = metric_row("ece").ends(scaled.low, scaled.high)
+        why += f" Against the temperature-scaled model, a fairer rival: {decided} (95%: {ends})."
     return Question(
         "Which model's confidence is closer to its accuracy (lower ECE)?",
         {"grafted": "the graft's", "finetuned": "the fine-tuned model's", UNTOLD: NO_DIFFERENCE},
@@ -186,32 +185,39 @@ def _compared(
     if difference is None or difference.value is None:
         return f"{pair}."
     change = sentences.metric_difference(metric, difference)
-    untold = f" {HOLDS_ZERO}" if sentences.verdict(metric, difference) == NO_DIFFERENCE else ""
-    return f"{pair}; paired difference {change}.{untold}"
+    return f"{pair}; paired difference {change}."
 
 
 def ask_question(name: str, question: Question) -> None:
-    """The question's card: choices, the button that reveals the answer, and after it what is right and why.
+    """The question's card: choices, and beside them the button that reveals the answer, then what is right and why.
 
-    A class may also be shown the answer without a choice.
+    A class may also be shown the answer without a choice. The answer takes the button's place until another choice.
     """
     checked, key, names = answers(), f"{WIDGET}{name}", list(question.choices)
     if st.session_state.get(key) not in names:
         st.session_state[key] = checked[name][0] if name in checked and checked[name][0] in names else None
+    answer = st.session_state[key] or NOT_CHOSEN
+    is_revealed = name in checked and answer == checked[name][0]
     with st.container(border=True, key="tour-question"):
-        with st.container(horizontal=True, vertical_alignment="bottom"):
-            chosen = st.radio(
-                f"**{question.asks}**", names, key=key, format_func=lambda c: question.choices[c], horizontal=True,
-                help=CLAIMED, width="stretch",
-            )  # fmt: skip
-            is_revealed = st.button("Reveal", key=f"tour.reveal.{name}", icon=":material/visibility:")
-        answer = chosen or NOT_CHOSEN
-        if is_revealed:
-            checked[name] = (answer, None)
-        if name in checked and answer == checked[name][0]:
-            counts = question.answer is not None and answer != NOT_CHOSEN
-            checked[name] = (answer, answer == question.answer if counts else None)
-            _show_verdict(question, answer)
+        asked, revealed = st.columns(BESIDE_ANSWER if is_revealed else BESIDE_BUTTON, vertical_alignment="center")
+        asked.radio(
+            f"**{question.asks}**", names, key=key, format_func=lambda c: question.choices[c], horizontal=True,
+            help=CLAIMED,
+        )  # fmt: skip
+        with revealed:
+            if is_revealed:
+                counts = question.answer is not None and answer != NOT_CHOSEN
+                checked[name] = (answer, answer == question.answer if counts else None)
+                _show_verdict(question, answer)
+            else:
+                st.button(
+                    "Reveal", on_click=_reveal, args=(name, answer), key=f"tour.reveal.{name}",
+                    icon=":material/visibility:", width="stretch",
+                )  # fmt: skip
+
+
+def _reveal(name: str, answer: str) -> None:
+    answers()[name] = (answer, None)
 
 
 def answers() -> Answers:

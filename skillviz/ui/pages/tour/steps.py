@@ -25,6 +25,7 @@ from skillviz.runs.metrics import positive
 from skillviz.runs.record import Estimate
 from skillviz.runs.run import RANKING, Run
 from skillviz.show import interpolation, measures, small_world, surgery, text, tour
+from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import about
 from skillviz.show.interpolation import NEAREST, STORED
 from skillviz.show.interpolation_grid import FINETUNED, GRAFT, Grid, estimate
@@ -46,8 +47,7 @@ WORD = re.compile(r"\w+")
 WAY, SHIFT = "tour.way", "tour.shift"
 LIVE = 1000  # test sentences that a graft is scored on live, so that it takes about a second
 TITLES = {"pretrained": "Pre-trained", "grafted": "Graft", "finetuned": "Fine-tuned"}
-HEIGHT = 340  # pixels of a figure: with it a step fits a window of 1280 by 720
-MAP_HEIGHT = 345  # larger still in presenter mode, as its cells hold numbers
+HEIGHT = 310  # pixels of a figure: with it a step and its answer fit a window of 1280 by 720
 SIZE = "tour.size"
 BETWEEN = 2  # sizes offered between two stored ones, where the models are asked
 KEEP = "tour.keep"
@@ -125,44 +125,35 @@ def draw_wise_ft(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> 
     with left:
         label = "Mixing weight, from the pre-trained to the fine-tuned model"
         points = _chosen_point(demo, grid, [task], FINETUNED, _alpha_slider(demo, grid, FINETUNED, WAY, label))
-    exhibit = interpolation.paths(
-        points, [task], demo.task.metric, levels(demo.run, demo.task.metric), theme(), presenter.unenlarged(HEIGHT)
-    )
     reads = "0% is the pre-trained model, 100% the fine-tuned one. The band is the 95% interval over sentences."
     with right:
-        show(replace(exhibit, reads=reads), demo.run.id)
+        show(replace(_along(demo, points, task), reads=reads), demo.run.id)
     return questions.half_way(grid.at("points", task, FINETUNED, None), demo.task.metric)
 
 
 def draw_wise_graft(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question | None:
-    """WiSE-Graft on the task's own examples and on those of the other task; None where there is no other."""
+    """WiSE-Graft on the task's own examples and, drawn too, on those of the other; None where there is no other."""
     if demo.other is None:
         return None
     grid, task, other = grid_of(demo.run), demo.task.name, demo.other.name
     with left:
         label = "Mixing weight, from the pre-trained model to the graft"
         points = _chosen_point(demo, grid, [task, other], GRAFT, _alpha_slider(demo, grid, GRAFT, SHIFT, label))
-        st.caption(small_shift(demo))
-    size = demo.record.size or 1
-    lines = [points]
-    for dataset in (task, other):
-        if grid.nearest(dataset, FINETUNED, size, 0.0) is not None:
-            lines.append(grid.at("points", dataset, FINETUNED, None).assign(current=False))
-    shown = pd.concat(lines, ignore_index=True)
+        presenter.small_print(small_shift(demo))
+    if grid.nearest(other, FINETUNED, demo.record.size or 1, 0.0) is not None:
+        rival = grid.at("points", other, FINETUNED, None).assign(current=False)
+        points = pd.concat([points, rival], ignore_index=True)
     with right:
-        show(
-            interpolation.paths(
-                shown,
-                [task, other],
-                demo.task.metric,
-                levels(demo.run, demo.task.metric),
-                theme(),
-                HEIGHT,
-            ),
-            demo.run.id,
-        )
+        show(_along(demo, points, other), demo.run.id)
     asks = f"Which model is more accurate on the other domain ({demo.title(other)})?"
     return questions.graft_or_finetuned(asks, demo.other.scores, demo.task.metric)
+
+
+def _along(demo: DemoRun, points: pd.DataFrame, dataset: str) -> Exhibit:
+    """The metric along the paths on one data set, which is named in words."""
+    metric, words = demo.task.metric, demo.in_words(dataset)
+    drawn = points[points["dataset"] == dataset].assign(dataset=words)
+    return interpolation.paths(drawn, [words], metric, levels(demo.run, metric), theme(), presenter.unenlarged(HEIGHT))
 
 
 def _alpha_slider(demo: DemoRun, grid: Grid, path: str, name: str, label: str) -> float:
@@ -230,7 +221,7 @@ def draw_region(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Q
         live_scores = None if is_stored else ask_graft(demo, {"run": demo.run.id, "size": size}, SIZE)
         row = _stored_estimates(stored, size) if is_stored else _live_estimates(demo, live_scores)
         _recovered(demo, size, row, live_scores)
-        st.caption(larger_share(demo))
+        presenter.small_print(larger_share(demo))
     with right:
         by_chance = _curve_of(demo, "random")
         lines = pd.concat([stored, by_chance], ignore_index=True) if len(by_chance) else stored
@@ -332,7 +323,7 @@ def draw_place(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Qu
             layers = region.layers
             _part_numbers(demo, expression, region.size)
     with right:
-        show(surgery.layout(layers, theme(), MAP_HEIGHT), demo.run.id)
+        show(surgery.layout(layers, theme(), presenter.unenlarged(HEIGHT), sides=False), demo.run.id)
     return _most_accurate(demo, others)
 
 
@@ -473,9 +464,8 @@ def text_place(demo: DemoRun) -> str:
 def text_confidence(demo: DemoRun) -> str:
     """Step 5."""
     return (
-        "Every answer comes with a confidence. A model is **calibrated** if 90% of the answers it gives with 90% "
-        "confidence are right. The slider keeps only the answers with at least that confidence. Compare the claimed "
-        "confidence with the share that is right."
+        "A model is **calibrated** if 90% of its answers with 90% confidence are right. The slider keeps only the "
+        "answers with at least that confidence. Compare the confidence they claim with the share that is right."
     )
 
 

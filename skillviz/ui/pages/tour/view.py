@@ -83,15 +83,15 @@ def draw(number: int, demo: DemoRun) -> None:
     """The step: heading and text, control and what follows it, question; all of it fits a window 720 pixels high."""
     step = STEPS[number - 1]
     st.html(STYLE)
-    st.markdown(f"## {step.title}", help=about(*step.words))
     left, right = st.columns(2, gap="medium")
     with left:
+        st.markdown(f"## {step.title}", help=about(*step.words))
         st.markdown(step.says(demo))
     question = step.draw(demo, left, right)
     if question is not None:
         questions.ask_question(str(number), question)
     if number == 1:
-        st.caption(steps.toy_caption(demo))
+        presenter.small_print(steps.toy_caption(demo))
     if number == len(STEPS):
         job.further(demo)
 
