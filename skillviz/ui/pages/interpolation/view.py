@@ -190,7 +190,8 @@ def traced(run: Run, asked: Asked, grid: Grid) -> tuple[Asked, Grid]:
     if not lacking:
         return asked, grid
     on = formats.listed(list(map(text.plain, lacking)))
-    with missing(f"No points between the models on {on} yet", NO_PATH, "timeline"):
+    place = st.empty()
+    with place.container(), missing(f"No points between the models on {on} yet", NO_PATH, "timeline"):
         if controls.press("trace", "Score the paths", icon=":material/timeline:"):
             for name in lacking:
                 arguments: dict[str, Any] = {"task": asked.task} if name == asked.outside else {}
@@ -198,8 +199,10 @@ def traced(run: Run, asked: Asked, grid: Grid) -> tuple[Asked, Grid]:
                 if answer is None:
                     break
                 grid = grid.traced(answer)
-                examples = formats.counted(grid.traced_on[name], "example")
-                st.caption(f"Both paths computed live on {examples} of {text.plain(name)}; not stored with the run.")
+    if scored := [name for name in lacking if name in grid.between]:
+        counts = [f"{formats.counted(grid.traced_on[name], 'example')} of {text.plain(name)}" for name in scored]
+        where = place if scored == lacking else st  # else what is missing still stands above
+        where.caption(f"Both paths computed live on {formats.listed(counts)}; not stored with the run.")
     if asked.inside not in grid.between:
         command(run)
         st.stop()
@@ -276,7 +279,7 @@ def paper(run: Run, choice: Choice, grid: Grid) -> None:
 def command(run: Run) -> None:
     """How to store what the page lacks."""
     with st.expander("Store the points with the run", expanded=not run.spec.interpolation):
-        st.markdown("`--also` takes any task with the same labels, by name or file. Repeat it for several.")
+        st.markdown("`--also` is optional. It adds another task with the same labels: its name or file, for `TASK`.")
         st.code(words.missing(run.record), language=None, wrap_lines=True)
 
 
