@@ -29,7 +29,7 @@ def preflight(
     readout: options.ReadoutOption = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say whether two models make a pair, reading only their configuration and safetensors headers.
+    """Check in a second whether two models make a pair; reads only configurations and safetensors headers.
 
     With --task it also says about how long a localization by default will take and how much memory it needs.
     Ends with exit code 2 and one sentence for each thing that does not fit: architecture, shapes, vocabulary,
