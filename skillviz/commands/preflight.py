@@ -42,9 +42,9 @@ def preflight(
     result = check_pair(base, finetuned, registry.task(task) if task else None, readout.value if readout else None)
     for problem in result.problems:
         typer.echo(str(problem), err=True)
-    for remark in result.notes:
-        say(remark)
-    if not result.problems:
+    if not result.problems:  # remarks on a pair that cannot be grafted would bury why
+        for remark in result.notes:
+            say(remark)
         say(f"The pair fits: {result.readout} readout, {result.d:,} graftable parameters.")
     expected = expect(base, finetuned, task, readout) if task and not result.problems else None
     if expected is not None:

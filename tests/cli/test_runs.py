@@ -100,6 +100,7 @@ def test_preflight_says_whether_a_pair_fits(pair, task_file, tmp_path):
     assert good.code == 0 and good.json["fits"] and good.json["d"] == 4448
     other = tiny_pair(tmp_path, "gpt2")[1]
     bad = call("preflight", "--base", pair[0], "--finetuned", other, "--json")
+    assert bad.out.count("\n") == 1, "no remark beside what does not fit"
     assert bad.code == 2 and not bad.json["fits"] and "gpt2" in bad.err
 
 
