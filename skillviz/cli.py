@@ -46,10 +46,10 @@ ABOUT = """
 Find the tiny region of parameters that carries a fine-tuned skill.
 
 Bring a pair of models, a base and its fine-tuned version, and data of the task. [bold]localize[/bold] finds a region:
-a small set of parameters whose fine-tuned values, put into the base, give it the skill. The run is stored, shown by
-[bold]dashboard[/bold], and can be carried off as one small file by [bold]export[/bold] and [bold]apply[/bold].
+a small set of parameters whose fine-tuned values give the base the skill. [bold]dashboard[/bold] shows the stored run.
+[bold]export[/bold] writes it as one small file, and [bold]apply[/bold] puts that file onto the base.
 
-[bold]From nothing to a picture[/bold]
+[bold]Start here[/bold]
 
   python -m skillviz finetune --base roberta-base --task sst2 --readout prompt --k-shot 64 --out models/sst2
   python -m skillviz localize --base roberta-base --finetuned models/sst2 --task sst2 --size 0.1% 0.01%
@@ -64,8 +64,8 @@ def folded(text: str | None) -> str:
 
 
 EPILOG = (
-    "A model is a folder, a Hugging Face id, or id@revision; only safetensors are read. A task is a name of the "
-    "registry or a YAML file beside your data (docs/add-a-task.md). Wrong input ends with one sentence and exit code 2."
+    "A model is a folder, a Hugging Face id, or id@revision; only safetensors are read. A task is a built-in "
+    "name or a YAML file beside your data (docs/add-a-task.md). Wrong input ends with one sentence and exit code 2."
 )
 
 app = typer.Typer(
@@ -73,7 +73,7 @@ app = typer.Typer(
     add_completion=False, pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]},
 )  # fmt: skip
 
-SKILL, GRAFT, LOOK = "Find a skill", "Carry it off", "Look at what was found"
+SKILL, GRAFT, LOOK = "Find a skill", "Share a graft", "Look at runs"
 COMMANDS: tuple[tuple[str, Callable[..., None], type[TyperCommand] | None], ...] = (
     (SKILL, preflight.preflight, None),
     (SKILL, finetune.finetune, None),

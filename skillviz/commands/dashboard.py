@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,7 @@ def dashboard(
     It listens on this machine only (127.0.0.1) and needs no model and no GPU.
     """
     script = dashboard_script()
+    _refuse_taken(port)
     command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.port", str(port)]
     if not browser:
         command += ["--server.headless", "true"]
@@ -49,6 +51,14 @@ def dashboard_script() -> Path:
     if importlib.util.find_spec("streamlit") is None:
         raise BadInput("streamlit is not installed; install the packages of requirements.txt.")
     return script
+
+
+def _refuse_taken(port: int) -> None:
+    """Raises BadInput where another program listens on the port; Streamlit would end without saying what to do."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        if probe.connect_ex(("127.0.0.1", port)) == 0:
+            raise BadInput(f"port {port} is in use, perhaps by another dashboard; choose another with --port.")
 
 
 def _wait(server: subprocess.Popen[bytes]) -> int:

@@ -41,7 +41,7 @@ def evaluate(
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Score the pre-trained, fine-tuned and grafted model and the complement on a task, with intervals; store nothing.
+    """Score the pre-trained, fine-tuned and grafted model and the complement on a task; store nothing.
 
     The task may be another one than the region was found on: that is how transfer is measured.
 

@@ -26,16 +26,17 @@ POLL = 0.5  # seconds between two looks
 @app.command("list")
 def list_jobs(
     runs_dir: options.RunsDir = None,
-    every: Annotated[bool, typer.Option("--all", help="Also the finished ones.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Include finished jobs.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """List what waits, runs, failed or was cancelled, newest first, with how far it has come; studies under way too."""
+    """List jobs that are not finished, newest first, with their progress; studies in progress too."""
     store = Store(store_root(runs_dir))
     shown = [job for job in jobs.list(store, finished=every) if job.kind == "run" or job.is_open]
     progress = {job.name: jobs.progress(store, job.name) for job in shown}
     rows = [_row(job, progress[job.name]) for job in shown]
-    print_rows("", ["run", "status", "where", "how far", "left", "why"], rows)
-    if not rows:
+    if rows:
+        print_rows("", ["run", "status", "where", "how far", "left", "why"], rows)
+    else:
         say(f"No job is queued or running in {store.root}; `python -m skillviz localize --detach ...` starts a job.")
     if as_json:
         lists = {"jobs": "run", "studies": "study"}
@@ -46,7 +47,7 @@ def list_jobs(
 
 @app.command()
 def watch(run: JobName, runs_dir: options.RunsDir = None, as_json: options.AsJson = False) -> None:
-    """Follow a job to its end; Ctrl-C stops the watching, not the job. Exit code 2 where it did not finish."""
+    """Follow a job to its end. Ctrl-C stops the watching, not the job. Exit code 2 if the job did not finish."""
     store = Store(store_root(runs_dir))
     with progress_bar("waiting") as advance:
         while (job := jobs.status(store, run)).is_open:
@@ -73,7 +74,7 @@ def cancel(run: JobName, runs_dir: options.RunsDir = None) -> None:
 
 @app.command()
 def resume(run: JobName, runs_dir: options.RunsDir = None) -> None:
-    """Go on with a job that was cancelled, killed or failed, from its last checkpoint; prints its id."""
+    """Resume a cancelled, killed or failed job from its last checkpoint; prints its id."""
     say(jobs.resume(Store(store_root(runs_dir)), run).name)
 
 

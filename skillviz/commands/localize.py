@@ -142,11 +142,11 @@ def localize(
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Find the region that carries the skill, store the run, and say how well the graft does.
+    """Find the region that carries the skill, score its graft, and store the run.
 
     The run holds predictions of the pre-trained, fine-tuned and grafted model and of the complement (fine-tuned with
     the region put back) on the task's validation and test sets, and the curve of all sizes asked for. The dashboard
-    shows it. Ctrl-C leaves the run marked as cancelled; `jobs resume RUN` goes on where it stopped.
+    shows it. Ctrl-C leaves the run marked as cancelled; `jobs resume RUN` resumes it where it stopped.
 
     [bold]Examples[/bold]
 

@@ -58,7 +58,7 @@ def parts(
     """Score each part of a run's region alone and left out, beside random controls of equal size.
 
     The scores are stored beside the run, which stays as it is; the page Region shows them. The number of forward
-    passes and the time are printed first. An interrupted command goes on where it stopped. How to read it:
+    passes and the time are printed first. An interrupted command resumes where it stopped. How to read it:
     docs/parts-and-slices.md.
 
     [bold]Example[/bold]

@@ -29,7 +29,7 @@ def preflight(
     readout: options.ReadoutOption = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say whether two models make a pair, reading only their configuration and safetensors headers.
+    """Check in a second whether two models make a pair; reads only configurations and safetensors headers.
 
     With --task it also says about how long a localization by default will take and how much memory it needs.
     Ends with exit code 2 and one sentence for each thing that does not fit: architecture, shapes, vocabulary,
@@ -42,9 +42,9 @@ def preflight(
     result = check_pair(base, finetuned, registry.task(task) if task else None, readout.value if readout else None)
     for problem in result.problems:
         typer.echo(str(problem), err=True)
-    for remark in result.notes:
-        say(remark)
-    if not result.problems:
+    if not result.problems:  # remarks on a pair that cannot be grafted would bury why
+        for remark in result.notes:
+            say(remark)
         say(f"The pair fits: {result.readout} readout, {result.d:,} graftable parameters.")
     expected = expect(base, finetuned, task, readout) if task and not result.problems else None
     if expected is not None:

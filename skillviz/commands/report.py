@@ -23,7 +23,7 @@ def report(
     overwrite: Annotated[bool, typer.Option("--overwrite", "--force", help="Replace an existing file.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write the whole run as one HTML file that needs no network to be read: every figure, table and word explained.
+    """Write a run as one HTML file that opens without a network: every figure and table, every word explained.
 
     Light or dark as the reader's system asks, and fit for paper. Other runs of the same pair and task stand beside
     it where sizes and localizers are compared. What `parts` stored of the run is in it too.

@@ -161,9 +161,9 @@ def reproduce(
     write_only: WriteOnly = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Ask an experiment of the paper of a pair or base: writes its study file, says how long, runs it, compares.
+    """Run an experiment of the paper on your pair or base, and compare the result with the paper.
 
-    Started again, it goes on where it stopped. The file can be changed and run with [bold]study run[/bold].
+    An interrupted experiment resumes where it stopped. The file can be changed and run with [bold]study run[/bold].
     """
     store = Store(store_root(runs_dir))
     kind = readout.value if readout else None

@@ -59,7 +59,7 @@ def list_runs(
 
 @app.command()
 def show(run: RunName, runs_dir: options.RunsDir = None, as_json: options.AsJson = False) -> None:
-    """Show one run: what was asked, what was found, how well it does, and the command that makes it again."""
+    """Show one run: its settings, region and scores, and the command that reproduces it."""
     stored = open_run(run, runs_dir)
     record = stored.record
     say(f"{stored.id}\n{stored.path}")

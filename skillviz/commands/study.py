@@ -65,11 +65,11 @@ def run(
     runs_dir: options.RunsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Do every step of a study that is not finished yet; start it again and it goes on where it stopped.
+    """Run every unfinished step of a study; an interrupted study resumes where it stopped.
 
     Steps are models to fine-tune, regions to find, models to score, and the tables. In the file, lists in base, task,
     k_shot, data_seed, recipe, localizer, size, seed and the seed of finetune stand for one each, in every combination.
-    A study that ships is made anew in your own folder of runs.
+    A study that ships is run again in your own folder of runs.
     """
     spec, store = named(study, runs_dir, "own")
     count = workers or workers_for(spec)

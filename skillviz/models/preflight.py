@@ -237,7 +237,9 @@ def _class_names(info: ModelInfo) -> list[str]:
 def _label_note(finetuned: ModelInfo, task: Task | None) -> Iterator[str]:
     names = _class_names(finetuned)
     plain = all(name.startswith("LABEL_") for name in names)
-    if task is not None and names and not plain and [n.lower() for n in names] != [n.lower() for n in task.labels]:
+    if task is None or plain or len(names) != len(task.labels):  # another number of labels is a mismatch, said as one
+        return
+    if [n.lower() for n in names] != [n.lower() for n in task.labels]:
         how = "name" if class_order(finetuned, task) else "their order"
         yield (
             f"The fine-tuned model names its labels {', '.join(names)}, the task {', '.join(task.labels)}; "

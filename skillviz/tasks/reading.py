@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skillviz import json_text
+from skillviz.core.formats import counted
 from skillviz.errors import BadData, DiskFull, is_disk_full
 from skillviz.tasks.task import Hub, Task
 
@@ -85,7 +86,7 @@ def _csv_options(path: Path) -> Mapping[str, Any]:
         for number, row in enumerate((row for row in rows if row), start=1):
             if len(row) != len(names):
                 raise BadData(
-                    f"{path} has {len(row)} cells in row {number} and {len(names)} columns, separated by "
+                    f"{path} has {counted(len(row), 'cell')} in row {number} and {len(names)} columns, separated by "
                     f"{SEPARATORS[separator]}; put texts that contain the separator in double quotes."
                 )
     text = Features({name: Value("string") for name in names})

@@ -40,7 +40,8 @@ def run_bar(entries: Sequence[Entry], chosen: Entry) -> None:
         if toy := small_world.caution(chosen.base, chosen.d, chosen.share):
             st.badge("demo world", color="gray", help=toy)
         if roles(entries)[chosen.id] == "variant":
-            st.badge("study variant", color="gray", help="A run from a study, with settings that are not the default.")
+            title = "variant" if chosen.is_of_user else "study variant"
+            st.badge(title, color="gray", help="Settings other than the usual ones, or a repetition of another run.")
         st.space("stretch")
         if not page_table.is_presented():
             copy_link.button()
@@ -64,7 +65,8 @@ def variants_switch(entries: Sequence[Entry]) -> None:
     if count:
         controls.switch(
             VARIANTS, f"Show {formats.counted(count, 'study variant')}", False,
-            help="Runs from studies with other settings, other fine-tuning recipes, or repeated.",
+            help="Runs with other settings or fine-tuning recipes, or repeated, most of them from studies. Under Runs, "
+            "*From: you* lists all of yours.",
         )  # fmt: skip
 
 

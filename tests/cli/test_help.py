@@ -47,7 +47,7 @@ def test_every_command_explains_its_options(command):
 
 def test_the_front_page_shows_commands_in_panels_with_an_example():
     said = call("--help")
-    for words in ("Find a skill", "Carry it off", "Look at what was found", "python -m skillviz localize"):
+    for words in ("Find a skill", "Share a graft", "Look at runs", "python -m skillviz localize"):
         assert words in said.out
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -99,6 +100,7 @@ def test_preflight_says_whether_a_pair_fits(pair, task_file, tmp_path):
     assert good.code == 0 and good.json["fits"] and good.json["d"] == 4448
     other = tiny_pair(tmp_path, "gpt2")[1]
     bad = call("preflight", "--base", pair[0], "--finetuned", other, "--json")
+    assert bad.out.count("\n") == 1, "no remark beside what does not fit"
     assert bad.code == 2 and not bad.json["fits"] and "gpt2" in bad.err
 
 
@@ -157,11 +159,15 @@ def test_dashboard_starts_streamlit_on_the_script_with_the_runs(monkeypatch, tmp
 
     monkeypatch.setattr(subprocess, "Popen", Server)
     monkeypatch.chdir(tmp_path)
-    said = call("dashboard", "--port", 8600, "--no-browser", "--runs-dir", "mine")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = call("dashboard", "--port", port)
+        assert said.code == 2 and f"port {port} is in use" in said.err and "--port" in said.err and not seen
+    said = call("dashboard", "--port", port, "--no-browser", "--runs-dir", "mine")
     assert said.code == 0
     assert seen["command"][:4] == [sys.executable, "-m", "streamlit", "run"]
     assert Path(seen["command"][4]).name == "dashboard.py" and seen["cwd"] == Path(seen["command"][4]).parent
-    assert "8600" in seen["command"] and "--server.headless" in seen["command"]
+    assert str(port) in seen["command"] and "--server.headless" in seen["command"]
     assert seen["env"]["SKILLVIZ_RUNS"] == str(tmp_path / "mine")
 
 

@@ -177,6 +177,8 @@ def test_other_label_names_are_a_note(tmp_path: Path) -> None:
     change_config(tuned, id2label={"1": "maybe", "0": "No"})
     check = preflight(base, tuned, task("no", "yes"))
     assert any("matched by their order" in note for note in check.notes)
+    three = preflight(base, tuned, task("no", "yes", "maybe"))
+    assert three.errors and not any("matched by" in note for note in three.notes), "nothing is matched"
     assert class_order(check.finetuned, task("no", "yes")) is None
 
 

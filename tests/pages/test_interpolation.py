@@ -95,5 +95,7 @@ def test_exact_points_are_asked_of_the_models(scored: str, scored_world: Path) -
     traced = asked("interpolation", run=scored, alpha="40", ood="far", trace="yes")
     assert not traced.exception and not traced.warning and len(sources(traced)) == 4
     assert [s.split(":")[0] for s in sources(traced)] == ["Stored"] * 2 + ["Traced on 40 examples"] * 2
+    assert "No points between" not in words(traced), "what was scored is not missing"
+    assert "Both paths computed live on 40 examples of far; not stored with the run." in words(traced)
     whole = asked("interpolation", run=scored, alpha="40", ood="far", trace="yes", exact="yes")
     assert [s.split(":")[0] for s in sources(whole)] == ["Stored"] * 2 + ["Computed live"] * 2, "on all of them"

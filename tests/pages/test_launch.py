@@ -372,12 +372,12 @@ def test_an_upload_becomes_a_task_and_is_chosen(uploading: AppTest, user_runs: P
         "0"
     ]
     assert box(test, "Text columns").value == ["text"] and box(test, "Label column").value == "label"
-    assert "as it is asked: a text that is long enough 0 It was <mask>." in said(test)
+    assert "as the model reads it: a text that is long enough 0 It was <mask>." in said(test)
     box(test, "Class 0").input("bad").run()
     box(test, "Class 1").input("good").run()
-    button(test, "Check and keep").click().run()
+    button(test, "Check and save").click().run()
     path = user_runs / "tasks" / "my-reviews" / "task.yaml"
-    assert path.is_file() and f"is kept in {path}: 9 train, 1 validation and 2 test examples" in said(test)
+    assert path.is_file() and f"is saved in {path}: 9 train, 1 validation and 2 test examples" in said(test)
     assert box(test, "Task file").value == str(path) and test.query_params["new.source"] == "file"
     assert "Classes: bad and good." in said(test) and not button(test, "Start").disabled
     assert box(test, "Task file").options == ["my-reviews"]
@@ -387,30 +387,30 @@ def test_a_file_of_one_column_asks_for_a_text_column(small: Path) -> None:
     test = opened(**chosen(small, source="upload"))
     test.file_uploader[0].set_value(("labels.csv", b"label\n0\n1\n0\n", "text/csv")).run()
     assert "Choose a text column" in said(test)
-    button(test, "Check and keep").click().run()
+    button(test, "Check and save").click().run()
     assert test.error and not test.exception
 
 
 def test_a_text_column_that_is_taken_out_is_asked_for_again(uploading: AppTest) -> None:
     box(uploading, "Text columns").set_value([]).run()
-    assert "Choose a text column" in said(uploading) and "as it is asked" not in said(uploading)
+    assert "Choose a text column" in said(uploading) and "as the model reads it" not in said(uploading)
     box(uploading, "Text columns").set_value(["text"]).run()
-    assert "Choose a text column" not in said(uploading) and "as it is asked" in said(uploading)
+    assert "Choose a text column" not in said(uploading) and "as the model reads it" in said(uploading)
 
 
 def test_nothing_that_was_typed_is_lost_where_an_upload_cannot_be_kept(uploading: AppTest, user_runs: Path) -> None:
     test = uploading
     box(test, "Name of the task").input("a/b").run()
     box(test, "Word for 0").input("bad").run()
-    button(test, "Check and keep").click().run()
+    button(test, "Check and save").click().run()
     assert "'a/b' cannot name a task" in said(test)
     box(test, "Name of the task").input("ab").run()
-    button(test, "Check and keep").click().run()
+    button(test, "Check and save").click().run()
     assert "label words" in said(test), "one class has a word, the other none"
     assert (box(test, "Name of the task").value, box(test, "Word for 0").value) == ("ab", "bad")
     assert not (user_runs / "tasks" / "ab").exists()
     box(test, "Word for 1").input("good").run()
-    button(test, "Check and keep").click().run()
+    button(test, "Check and save").click().run()
     assert (user_runs / "tasks" / "ab" / "task.yaml").is_file()
 
 

@@ -97,7 +97,7 @@ def test_study_variants_are_offered_on_request_and_one_that_is_open_stays(empty:
     test.toggle(key="control.variants").set_value(True).run()
     assert seeds(test) == ["0", "0 · batch size 16", "1"]
     shown = opened("region", run=variant)
-    assert "0 · batch size 16" in seeds(shown) and "study variant" in words(shown)
+    assert "0 · batch size 16" in seeds(shown) and "gray-badge[variant]" in words(shown)
 
 
 @pytest.fixture(scope="module")

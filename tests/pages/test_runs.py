@@ -95,6 +95,9 @@ def test_study_variants_are_shown_by_a_switch(own_copy: Path) -> None:
     variant = fake_run(Store(own_copy), seed=0, finetuned="demo/tiny-sst2", sizes=("1%", "10%"), **SMALL).id
     test = library()
     before = listed(test)
+    yours = AppTest.from_file(str(PAGES["runs"].path), default_timeout=60)
+    yours.query_params["from"] = "you"
+    assert variant in listed(yours.run()), "a run of one's own is never missing among one's own"
     test.toggle[0].set_value(True).run()
     assert len(listed(test)) == len(before) + 1 and variant in set(listed(test)) | set(before)
 

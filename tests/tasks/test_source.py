@@ -145,7 +145,7 @@ def test_unreadable_files_and_missing_columns(tmp_path: Path, content: str, says
             "text,label\nb,1\na, too,0\n",
             "has 3 cells in row 2 and 2 columns, separated by commas; put texts .* in double quotes",
         ),
-        ("text,label\nb\n", "has 1 cells in row 1 and 2 columns"),
+        ("text,label\nb\n", "has 1 cell in row 1 and 2 columns"),
         ("text|label\na|0\n", "has no column 'text', which task 'made' names; its columns: text\\|label"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
@@ -190,30 +189,24 @@ def traced(run: Run, asked: Asked, grid: Grid) -> tuple[Asked, Grid]:
     lacking = [] if asked.exact else [name for name in asked.datasets if name not in grid.between]
     if not lacking:
         return asked, grid
-    if controls.is_pressed("trace"):
-        controls.press("trace", "Score the paths")
-        grid = _scored_now(run, asked, grid, lacking)
-    else:
-        on = formats.listed(list(map(text.plain, lacking)))
-        with missing(f"No points between the models on {on} yet", NO_PATH, "timeline"):
-            controls.press("trace", "Score the paths", icon=":material/timeline:")
+    on = formats.listed(list(map(text.plain, lacking)))
+    place = st.empty()
+    with place.container(), missing(f"No points between the models on {on} yet", NO_PATH, "timeline"):
+        if controls.press("trace", "Score the paths", icon=":material/timeline:"):
+            for name in lacking:
+                arguments: dict[str, Any] = {"task": asked.task} if name == asked.outside else {}
+                answer = live.ask(run, "wise_grid", topic=f"trace.{name}", sample=TRACED, **arguments)
+                if answer is None:
+                    break
+                grid = grid.traced(answer)
+    if scored := [name for name in lacking if name in grid.between]:
+        counts = [f"{formats.counted(grid.traced_on[name], 'example')} of {text.plain(name)}" for name in scored]
+        where = place if scored == lacking else st  # else what is missing still stands above
+        where.caption(f"Both paths computed live on {formats.listed(counts)}; not stored with the run.")
     if asked.inside not in grid.between:
         command(run)
         st.stop()
     return (asked if asked.headline in grid.between else replace(asked, outside=None, task=None)), grid
-
-
-def _scored_now(run: Run, asked: Asked, grid: Grid, lacking: Sequence[str]) -> Grid:
-    """The grid with both paths on these data sets, as far as the models answer."""
-    for name in lacking:
-        arguments: dict[str, Any] = {"task": asked.task} if name == asked.outside else {}
-        answer = live.ask(run, "wise_grid", topic=f"trace.{name}", sample=TRACED, **arguments)
-        if answer is None:
-            break
-        grid = grid.traced(answer)
-        examples = formats.counted(grid.traced_on[name], "example")
-        st.caption(f"Both paths computed live on {examples} of {text.plain(name)}; not stored with the run.")
-    return grid
 
 
 def shown(run: Run, choice: Choice, grid: Grid) -> ShownPoints:
@@ -286,7 +279,7 @@ def paper(run: Run, choice: Choice, grid: Grid) -> None:
 def command(run: Run) -> None:
     """How to store what the page lacks."""
     with st.expander("Store the points with the run", expanded=not run.spec.interpolation):
-        st.markdown("`--also` takes any task with the same labels, by name or file. Repeat it for several.")
+        st.markdown("`--also` is optional. It adds another task with the same labels: its name or file, for `TASK`.")
         st.code(words.missing(run.record), language=None, wrap_lines=True)
 
 

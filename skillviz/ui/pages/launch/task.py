@@ -52,7 +52,7 @@ def task(choices: Choices) -> None:
         name = _TASK_FIELDS[source](choices)
         choices.values["task"] = name or "-"
         if not name:
-            choices.still("Choose a task." if source != "upload" else "Upload data, and keep them as a task.")
+            choices.still("Choose a task." if source != "upload" else "Upload data and save them as a task.")
             return
         try:
             choices.task = visitor.task(name)
@@ -162,7 +162,7 @@ def new_task(root: Path) -> None:
     _preview(rows, draft)
     if problem := st.session_state.pop(PROBLEM, ""):
         st.error(text.plain(problem), icon=":material/error:")
-    st.button("Check and keep as a task", on_click=_save, args=(draft, root), icon=":material/task_alt:")
+    st.button("Check and save as a task", on_click=_save, args=(draft, root), icon=":material/task_alt:")
 
 
 def _read_upload(values: object) -> tuple[str, Upload]:
@@ -176,7 +176,7 @@ def _draft(rows: pd.DataFrame, files: Mapping[str, Upload]) -> Draft:
     texts, label = guessed(rows)
     name = st.text_input(
         "Name of the task", _name(files["train"].name), key=_key("name", files), max_chars=60,
-        help="Under this name it is offered as a task file from now on: letters, digits, dashes and dots.",
+        help="*Task file* lists it under this name. Allowed: letters, digits, dashes, underscores and dots.",
     )  # fmt: skip
     chosen = st.multiselect(
         "Text columns", columns, list(texts), key=_key("text", files), max_selections=2,
@@ -187,7 +187,7 @@ def _draft(rows: pd.DataFrame, files: Mapping[str, Upload]) -> Draft:
     )
     values = classes_of(rows, column)
     drop = st.multiselect(
-        "Leave out rows labelled", values, key=_key(f"drop.{column}", files), help="Labels that are not a class."
+        "Leave out rows labeled", values, key=_key(f"drop.{column}", files), help="Labels that are not a class."
     )
     values_left = [value for value in values if value not in drop]
     labels, words = _classes(values_left, column, files)
@@ -200,10 +200,7 @@ def _draft(rows: pd.DataFrame, files: Mapping[str, Upload]) -> Draft:
 
 def _classes(values: list[str], column: str, files: Mapping[str, Upload]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names of the classes, and the word that answers for each."""
-    st.caption(
-        "Classes, in their order, each with a word that a language model may answer with; a model with a "
-        "classification head needs no words."
-    )
+    st.caption("Classes in their order, each with the word that a language model answers with.")
     names, words = [], []
     for place, value in enumerate(values):
         left, right = st.columns(2)
@@ -217,8 +214,8 @@ def _classes(values: list[str], column: str, files: Mapping[str, Upload]) -> tup
         words.append(right.text_input(f"Word for {value}", key=_key(f"word.{key}", files), max_chars=60).strip())
     if not any(words):
         st.info(
-            "Without words only a pair with a classification head can be asked: a pair that answers at a mask, as "
-            "those of the demo world do, or in words, needs one for each class. A kept task is never overwritten.",
+            "Leave the words empty if your model has a classification head. Any other model, such as those of the demo "
+            "world, needs one word per class. A saved task cannot be changed.",
             icon=":material/spellcheck:",
         )
     return tuple(names), tuple(words) if any(words) else ()
@@ -264,7 +261,7 @@ def _preview(rows: pd.DataFrame, draft: Draft) -> None:
         except SkillvizError as error:
             st.warning(text.plain(str(error.args[0])))
             continue
-        st.caption(f"The first row, as it is asked: {text.plain(rendered(parts, cells, '<mask>')[:300])}")
+        st.caption(f"The first row as the model reads it: {text.plain(rendered(parts, cells, '<mask>')[:300])}")
 
 
 def _save(draft: Draft, root: Path) -> None:
@@ -275,7 +272,7 @@ def _save(draft: Draft, root: Path) -> None:
         st.session_state[PROBLEM] = str(error.args[0])
         return
     counts = f"{len(splits.train):,} train, {len(splits.validation):,} validation and {len(splits.test):,} test"
-    st.session_state[SAVED] = f"The task '{draft.name}' is kept in {path}: {counts} examples."
+    st.session_state[SAVED] = f"The task '{draft.name}' is saved in {path}: {counts} examples."
     form.assign("new.file", str(path))
     controls.assign("new.source", "file")
     address.keep("new.source", "file")

@@ -57,7 +57,9 @@ def filters(entries: Sequence[Entry]) -> list[Entry]:
     with origin:
         where = controls.segments("from", "From", ("all", "you", "skillviz"), "all")
     _fill(entries)
-    return [entry for entry in offered(entries, st.session_state[KEY]) if _passes(entry, typed, chosen, where)]
+    # who asks for the own runs looks for each of them, variants too
+    runs = entries if where == "you" else offered(entries, st.session_state[KEY])
+    return [entry for entry in runs if _passes(entry, typed, chosen, where)]
 
 
 def _passes(entry: Entry, typed: str, localizers: Sequence[str], where: str) -> bool:
