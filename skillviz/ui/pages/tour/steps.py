@@ -161,7 +161,7 @@ def _alpha_slider(demo: DemoRun, grid: Grid, path: str, name: str, label: str) -
     nearest = grid.nearest(demo.task.name, path, demo.record.size or 1, 0.0)
     line = grid.at("points", demo.task.name, path, nearest[0] if nearest else None)
     stored = sorted({round(100 * float(alpha)) for alpha in line["alpha"]})
-    return controls.steps(name, label, stored, 0, shown=lambda a: f"{a} %") / 100
+    return controls.steps(name, label, stored, 0, shown=lambda a: f"{a}%") / 100
 
 
 def _chosen_point(demo: DemoRun, grid: Grid, datasets: Sequence[str], path: str, alpha: float) -> pd.DataFrame:
