@@ -386,7 +386,7 @@ def draw_confidence(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) 
     bins = measures.reliability_bins(logits, labels, BINS, False)
     with left:
         lowest = round(100 / max(len(demo.run.labels), 1))
-        least = controls.whole(SURE, "Minimum confidence, %", lowest, MOST, 90, help=about("confidence")) / 100
+        least = controls.whole(SURE, "Minimum confidence, %", lowest, MOST, lowest, help=about("confidence")) / 100
         table = sure_answers(logits, labels, least)
         _show_claims(table, len(labels))
     with right:
