@@ -9,6 +9,7 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.plots.enlarged import enlarged
 from skillviz.ui import page_table
@@ -34,6 +35,11 @@ def figure(drawn: go.Figure) -> go.Figure:
 def unenlarged(height: int) -> int:
     """The height to draw a figure in that shall have `height` pixels as it is shown, in a room with UNDER."""
     return round((height + UNDER) / FACTOR) if page_table.is_presented() else height
+
+
+def columns(count: int) -> list[DeltaGenerator]:
+    """Places for figures side by side; in a room one under the other, as their large type needs the whole width."""
+    return [st.container() for _ in range(count)] if page_table.is_presented() else list(st.columns(count))
 
 
 def small_print(caption: str) -> None:

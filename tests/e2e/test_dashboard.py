@@ -214,6 +214,13 @@ def test_in_presenter_mode_also_a_figure_with_cells_to_click_is_large(made: Made
     assert heights[1] > 1.3 * heights[0]
 
 
+def test_in_presenter_mode_compared_metrics_stand_one_under_the_other(made: Made, address: str, visit: Visit) -> None:
+    page = visit(f"{address}/compare?runs={made[1]['stagewise0']},{made[1]['movement']}&present=yes")
+    figures = page.locator(".js-plotly-plot")
+    first, second = (figures.nth(place).bounding_box() for place in range(2))
+    assert second["y"] >= first["y"] + first["height"] and first["width"] > 800
+
+
 def test_the_way_out_of_presenter_mode_lies_over_nothing_on_a_phone(made: Made, address: str, visit: Visit) -> None:
     page = visit(f"{address}/overview?run={made[1]['stagewise0']}&present=yes")
     page.set_viewport_size({"width": 390, "height": 844})

@@ -19,7 +19,7 @@ from skillviz.show import measures, small_world, text
 from skillviz.show.comparisons import counted_rows
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
-from skillviz.ui import cache, controls, exports, page
+from skillviz.ui import cache, controls, exports, page, presenter
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import verdict_line
 from skillviz.ui.pages.compare import comparison
@@ -99,14 +99,14 @@ def scores(compared: Comparison) -> None:
     finetuned = [name for name in comparison.finetuned(compared.sides) if name in set(table["run"])]
     marks = comparison.styles(compared.sides, finetuned)
     st.markdown("## Scores")
-    for place, metric in zip(st.columns(len(compared.metrics)), compared.metrics, strict=True):
+    for place, metric in zip(presenter.columns(len(compared.metrics)), compared.metrics, strict=True):
         with place:
             show(exhibits.values(table, marks, metric, compared.state, theme()), compared.baseline.run.id)
 
 
 def _differences(compared: Comparison) -> None:
     marks, name = comparison.styles(compared.sides), compared.baseline.name
-    for place, metric in zip(st.columns(len(compared.metrics)), compared.metrics, strict=True):
+    for place, metric in zip(presenter.columns(len(compared.metrics)), compared.metrics, strict=True):
         with place:
             show(exhibits.differences(compared.differences, marks, name, metric, theme()), compared.baseline.run.id)
     rest = (verdict_line(_named(compared.differences), metric) for metric in compared.metrics[1:])

@@ -161,7 +161,7 @@ def _alpha_slider(demo: DemoRun, grid: Grid, path: str, name: str, label: str) -
     nearest = grid.nearest(demo.task.name, path, demo.record.size or 1, 0.0)
     line = grid.at("points", demo.task.name, path, nearest[0] if nearest else None)
     stored = sorted({round(100 * float(alpha)) for alpha in line["alpha"]})
-    return controls.steps(name, label, stored, 0, shown=lambda a: f"{a} %") / 100
+    return controls.steps(name, label, stored, 0, shown=lambda a: f"{a}%") / 100
 
 
 def _chosen_point(demo: DemoRun, grid: Grid, datasets: Sequence[str], path: str, alpha: float) -> pd.DataFrame:
@@ -386,7 +386,7 @@ def draw_confidence(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) 
     bins = measures.reliability_bins(logits, labels, BINS, False)
     with left:
         lowest = round(100 / max(len(demo.run.labels), 1))
-        least = controls.whole(SURE, "Minimum confidence, %", lowest, MOST, 90, help=about("confidence")) / 100
+        least = controls.whole(SURE, "Minimum confidence, %", lowest, MOST, lowest, help=about("confidence")) / 100
         table = sure_answers(logits, labels, least)
         _show_claims(table, len(labels))
     with right:
