@@ -91,6 +91,7 @@ def test_the_first_step_a_copied_link_and_presenter_mode(tour: str, visit: Visit
     page.get_by_text("Computed live.").wait_for(timeout=LONG)
     page.get_by_text("Not in the vocabulary: “zyzzyva”").wait_for()
     said = page.get_by_text("Pre-trained").first.inner_text()
+    settle(page)
     page.get_by_text("no clear difference").click()
     page.get_by_role("button", name="Reveal").click()
     page.get_by_text("Right.", exact=True).wait_for()

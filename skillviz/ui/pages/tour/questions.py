@@ -211,13 +211,14 @@ def ask_question(name: str, question: Question) -> None:
                 _show_verdict(question, answer)
             else:
                 st.button(
-                    "Reveal", on_click=_reveal, args=(name, answer), key=f"tour.reveal.{name}",
+                    "Reveal", on_click=_reveal, args=(name,), key=f"tour.reveal.{name}",
                     icon=":material/visibility:", width="stretch",
                 )  # fmt: skip
 
 
-def _reveal(name: str, answer: str) -> None:
-    answers()[name] = (answer, None)
+def _reveal(name: str) -> None:
+    """Keeps what is chosen now: whoever chooses and presses at once is ahead of what the page last drew."""
+    answers()[name] = (st.session_state[f"{WIDGET}{name}"] or NOT_CHOSEN, None)
 
 
 def answers() -> Answers:
