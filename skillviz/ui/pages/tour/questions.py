@@ -194,15 +194,18 @@ def ask_question(name: str, question: Question) -> None:
     A class may also be shown the answer without a choice. The answer takes the button's place until another choice.
     """
     checked, key, names = answers(), f"{WIDGET}{name}", list(question.choices)
+    # nothing is written where nothing is kept: a choice that is made meanwhile would be taken back
     if st.session_state.get(key) not in names:
-        st.session_state[key] = checked[name][0] if name in checked and checked[name][0] in names else None
-    answer = st.session_state[key] or NOT_CHOSEN
+        st.session_state.pop(key, None)
+        if name in checked and checked[name][0] in names:
+            st.session_state[key] = checked[name][0]
+    answer = st.session_state.get(key) or NOT_CHOSEN
     is_revealed = name in checked and answer == checked[name][0]
     with st.container(border=True, key="tour-question"):
         asked, revealed = st.columns(BESIDE_ANSWER if is_revealed else BESIDE_BUTTON, vertical_alignment="center")
         asked.radio(
-            f"**{question.asks}**", names, key=key, format_func=lambda c: question.choices[c], horizontal=True,
-            help=CLAIMED,
+            f"**{question.asks}**", names, index=None, key=key,
+            format_func=lambda c: question.choices[c], horizontal=True, help=CLAIMED,
         )  # fmt: skip
         with revealed:
             if is_revealed:
