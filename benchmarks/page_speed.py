@@ -38,7 +38,6 @@ from tests.e2e.server import PATIENCE, served, settle
 FIRST_FIGURE, SWITCH = 1.3, 2.0
 """Targets as multiples of the bare app's median: the first figure, and a page switch to the figure."""
 NAME = "page_speed"
-PATHS = "interpolation.parquet"
 BARE = {
     "dashboard.py": """\
 import streamlit as st
@@ -180,7 +179,7 @@ def measure(runs: int, servers: int, rounds: int) -> dict[str, Any]:
     there, shipped = machine(), Store(PROJECT / "cached_runs").list()
     ranked = [run for run in shipped if RANKING in run.files][:runs]  # those of studies ship without rankings
     stored = [run.path for run in ranked]
-    shown = next(run for run in ranked if PATHS in run.files and run.record.transfers)  # every page has its figure
+    shown = next(run for run in ranked if run.spec.interpolation and run.record.transfers)  # every page has its figure
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright, project_of(stored) as project:
         browser = playwright.chromium.launch(executable_path=chromium)

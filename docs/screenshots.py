@@ -188,7 +188,7 @@ def dashboard(project: Path) -> Iterator[str]:
 def addresses(pages: list[str], run: str) -> dict[str, str]:
     """Where each page is opened: on the run, or on the first stored one that has what the page shows."""
     stored = Store(shipped_root()).list()
-    with_path = next((one.id for one in stored if "interpolation.parquet" in one.files), run)
+    with_path = next((one.id for one in stored if one.spec.interpolation), run)
     with_others = next((one.id for one in stored if one.record.transfers), run)
     on = {"interpolation": with_path, "transfer": with_others}
     return {name: "/" if name == HOME else f"/{name}?run={on.get(name, run)}" for name in pages}

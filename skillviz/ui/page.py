@@ -16,7 +16,7 @@ from skillviz.runs.run import Run
 from skillviz.show import sentences, text
 from skillviz.show.entries import Entry, first_choice
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import address, cache, presenter, script, study_choice, study_words
+from skillviz.ui import address, cache, presenter, study_choice, study_words
 from skillviz.ui.chart import theme
 from skillviz.ui.page_table import BRAND, PAGES, install
 from skillviz.ui.run_bar import run_bar
@@ -171,7 +171,6 @@ def explain_empty() -> None:
 
 
 def _frame(name: str) -> None:
-    script.begin()
     entry = PAGES[name]
     st.set_page_config(page_title=f"{entry.title} · skillviz", page_icon=BRAND / "mark.svg", layout="wide")
     st.logo(BRAND / f"logo-{theme()}.svg", icon_image=BRAND / "mark.svg", size="large")

@@ -18,7 +18,7 @@ from streamlit.navigation.page import StreamlitPage
 from skillviz.errors import SkillvizError
 from skillviz.runs.folder import OPEN
 from skillviz.tasks.project import PROJECT
-from skillviz.ui import address, cache
+from skillviz.ui import address, cache, script
 
 GROUPS = ("Start", "This run", "Many runs", "Reference")
 HOME = "home"  # the page of the address without a name
@@ -91,6 +91,7 @@ def navigation() -> StreamlitPage:
 
     An address of no page that names a run is that run's.
     """
+    script.begin()
     installed.set(True)
     # before the menu: where there is no icon yet, Streamlit fetches that of the menu's entry from a public host
     st.set_page_config(page_icon=BRAND / "mark.svg")
@@ -133,4 +134,5 @@ def install() -> None:
         st.session_state[MENU] = True
         navigation()
         st.rerun()
+    script.begin()
     address.catch_up()

@@ -41,6 +41,6 @@ def first_figure_goes_ahead() -> None:
     """
     memory = _memory.get()
     if memory is not None and "figure" not in memory:
-        memory["figure"] = (0.0, None)
+        memory["figure"] = True
         time.sleep(LEAD if DREW in st.session_state else LEAD_OF_VISITOR)
         st.session_state[DREW] = True

@@ -27,7 +27,7 @@ ANCESTORS = "SKILLVIZ_FRAME_ANCESTORS"
 """Environment variable: the sites that may show the dashboard in a frame, as of CSP's `frame-ancestors`."""
 SITE = re.compile(r"https?://[\w.*-]+(:(\d+|\*))?")
 """One of them, such as `https://class.example`; anything else is passed over, as it could say more than that."""
-LOOPBACK = ("localhost", "127.0.0.1")
+LOOPBACK = ("localhost", "127.0.0.1")  # those that Streamlit knows without a look-up
 POLICY = 1008  # the code of a websocket that is closed for whom it comes from
 REFUSED = "This dashboard answers its own pages alone. Behind a proxy, set browser.serverAddress to its public name."
 UP = 0.3  # seconds after which the server answers
@@ -95,7 +95,10 @@ def is_of_this_site(origin: str) -> bool:
     """Whether a request comes from a page of the dashboard, by its Origin header; one without it is no page's."""
     named = (st.get_option("browser.serverAddress"), st.get_option("server.address"))
     others = (urlsplit(site).hostname for site in st.get_option("server.corsAllowedOrigins"))
-    host = urlsplit(origin).hostname
+    try:
+        host = urlsplit(origin).hostname
+    except ValueError:  # no address at all, such as http://[
+        return False
     if host is None:
         return not origin
     return host in (*LOOPBACK, *named, *others) or host == net_util.get_internal_ip()

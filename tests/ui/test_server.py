@@ -44,7 +44,9 @@ def test_no_other_site_may_frame_the_dashboard(monkeypatch: pytest.MonkeyPatch) 
     assert answered("websocket")[0]["headers"] == [(b"a", b"b")]
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1.evil.example:8501", "http://"])
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "http://127.0.0.1.evil.example:8501", "http://", "http://["]
+)
 def test_a_page_of_another_site_is_refused(origin: str) -> None:
     assert answered("http", origin)[0]["status"] == 403
     assert answered("websocket", origin) == [{"type": "websocket.close", "code": server.POLICY, "reason": ""}]

@@ -41,7 +41,7 @@ Point = tuple[pd.DataFrame, pd.DataFrame]
 
 
 @dataclass(frozen=True)
-class Asked:
+class PathSettings:
     """What the reader chose but for the place. `inside` and `outside` are data sets, the latter None where there is
     none; `task` is the name or file by which the worker knows it."""
 
@@ -64,14 +64,14 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Choice(Asked):
+class Choice(PathSettings):
     """The same with the place: a share of the way, and the entries of WiSE-Graft's region."""
 
     alpha: float
     size: int
 
 
-def controls_of(run: Run) -> Asked:
+def controls_of(run: Run) -> PathSettings:
     """Draws the controls but for the place on the path, which stands first and depends on what is known."""
     place, settings = st.columns([6, 1], vertical_alignment="bottom")
     with settings.popover("Settings", icon=":material/tune:"):
@@ -84,10 +84,10 @@ def controls_of(run: Run) -> Asked:
             help="Off: the sliders stop at stored points. On: they stop anywhere and the models compute the point, "
             "which needs their weights on this machine.",
         )
-    return Asked(metric, run.datasets[0], outside, task, exact, place)
+    return PathSettings(metric, run.datasets[0], outside, task, exact, place)
 
 
-def placed(run: Run, asked: Asked, grid: Grid) -> Choice:
+def placed(run: Run, asked: PathSettings, grid: Grid) -> Choice:
     """Draws the sliders: at known points alone, or anywhere where the models are asked."""
     with asked.place:
         left, right = st.columns([3, 2], vertical_alignment="bottom")
@@ -105,7 +105,7 @@ def finding(run: Run, choice: Choice, grid: Grid) -> None:
     st.markdown(f"{chip_text(decided)} {sentence}" if decided else sentence, help=help_)
 
 
-def _alpha(asked: Asked, grid: Grid) -> float:
+def _alpha(asked: PathSettings, grid: Grid) -> float:
     """The share of the way chosen."""
     label, help_ = "Mixing weight α, %: 0 is pre-trained, 100 fine-tuned or the graft", about("wise")
     if asked.exact:
@@ -132,7 +132,7 @@ def _outside(run: Run) -> tuple[str | None, str | None]:
     return None if chosen == NONE else chosen, stored.get(chosen) or (live[chosen].named if chosen in live else None)
 
 
-def _size(run: Run, asked: Asked, grid: Grid) -> int:
+def _size(run: Run, asked: PathSettings, grid: Grid) -> int:
     """The region size chosen: one of those known, or a cut of the ranking where the models are asked."""
     main = run.record.size or 1
     rows = grid.points[grid.points["dataset"].isin(asked.datasets)]
@@ -183,7 +183,7 @@ def grid_of(run: Run) -> Grid:
         return of_run(run, stored, bins, partial(cache.predictions, run))
 
 
-def traced(run: Run, asked: Asked, grid: Grid) -> tuple[Asked, Grid]:
+def traced(run: Run, asked: PathSettings, grid: Grid) -> tuple[PathSettings, Grid]:
     """What can be shown: the grid, both ways traced by the models where the reader presses for it, and the choice
     without a data set of which nothing between the models is known. Stops where that is the run's own."""
     lacking = [] if asked.exact else [name for name in asked.datasets if name not in grid.between]
