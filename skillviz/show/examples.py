@@ -26,7 +26,7 @@ MANY = 4000  # examples from which on fewer resamples have to do
 RESULTS = ("precision", "recall", "f1")
 SUMMARY = (
     "confidence in the true class, of the fine-tuned model (across) and the graft (up). On the dotted line both are "
-    "equally confident."
+    "equally confident. Examples at nearly the same place share a mark."
 )
 BY_MARGIN = (
     "the margin is the true class's score minus the best other one's: above zero the model is right. It separates "
