@@ -41,9 +41,9 @@ def confidence_scatter(
     """Each example by what the fine-tuned and the grafted model give its true class; points can be selected.
 
     `examples`: example_id, case (a key of CASES), finetuned and grafted (confidence 0..1, or margin in nats), shown
-    (False: drawn faint, as context), words (what the hover says). Examples of a case at the same of PLACES x
-    PLACES places share a mark, that of the first. A mark's customdata is its example_id; `chosen` is ringed, and `framed` (left, right, bottom, top, in the units of the frame) is drawn. With `drags` the mouse marks
-    an area.
+    (False: drawn faint, as context), words (what the hover says). Examples of a case at the same of PLACES x PLACES
+    places share a mark, that of the first. A mark's customdata is its example_id; `chosen` is ringed, and `framed`
+    (left, right, bottom, top, in the units of the frame) is drawn. With `drags` the mouse marks an area.
     """
     require(examples, COLUMNS, "examples")
     unit, factor = MEASURES[measure]

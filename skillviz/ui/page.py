@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -13,7 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 from skillviz.errors import SkillvizError, StoreError
 from skillviz.runs.record import Scores
 from skillviz.runs.run import Run
-from skillviz.show import sentences, text
+from skillviz.show import measures, sentences, text
 from skillviz.show.entries import Entry, first_choice
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import address, cache, presenter, study_choice, study_words
@@ -137,6 +138,17 @@ def table(run: Run, name: str, *, needed: bool = True) -> pd.DataFrame:
         st.code(run.spec.command(), language=None, wrap_lines=True)
         st.stop()
     return frame
+
+
+def state_logits(run: Run, split: str, states: Sequence[str]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Stored logits [n, label] of these states, and the labels [n], as of `measures.state_logits`; not to be changed.
+
+    Explains and stops where the run has no predictions.
+    """
+    predictions = table(run, "predictions")
+    return cache.computed(
+        ("logits", split, *states), [run], lambda: measures.state_logits(predictions, run.record, split, states)
+    )
 
 
 def scores(run: Run, split: str) -> Scores:

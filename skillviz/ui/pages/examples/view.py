@@ -60,7 +60,7 @@ class RunExamples:
 
     def logits(self, run: Run, states: tuple[str, ...]) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Logits [n, label] of these states, and the labels [n]."""
-        return measures.state_logits(self.predictions, run.record, self.split, states)
+        return page.state_logits(run, self.split, states)
 
     def logits_of(self, run: Run, example: str) -> dict[str, np.ndarray]:
         """Logits [label] of one example, by state."""
