@@ -11,6 +11,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from skillviz import read_only
 from skillviz.errors import SkillvizError, StoreError
 from skillviz.runs.record import Scores
 from skillviz.runs.run import Run
@@ -19,9 +20,11 @@ from skillviz.show.entries import Entry, first_choice
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import address, cache, presenter, study_choice, study_words
 from skillviz.ui.chart import theme
+from skillviz.ui.empty import missing
 from skillviz.ui.page_table import BRAND, PAGES, install
 from skillviz.ui.run_bar import run_bar
 
+INSTALL = "To localize a skill in your own model, install skillviz on a machine of yours."
 STYLE = Path(__file__).with_name("frame.css")
 FIRST_RUN = """\
 python -m skillviz finetune --base BASE --task TASK --out models/finetuned
@@ -76,10 +79,16 @@ def begin_home(name: str) -> tuple[DeltaGenerator, tuple[Entry, ...]]:
 
 
 def begin_without_run(name: str) -> None:
-    """The title of a page that needs no run; the run of the address stays in it for the pages that do."""
+    """The title of a page that needs no run; the run of the address stays in it for the pages that do.
+
+    Explains and stops where the page starts jobs and none may be started.
+    """
     _frame(name)
     st.title(PAGES[name].question, anchor=False)
     _keep_run()
+    if PAGES[name].starts and read_only.is_on():
+        missing("This is a read-only demo", f"{read_only.REASON} {INSTALL}", "lock")
+        st.stop()
 
 
 def begin_studies(name: str) -> StudyFolder:
