@@ -18,6 +18,7 @@ from skillviz.plots.theme import GROUND, LOCALIZERS, SOFT_INK, Style, localizer_
 
 COLUMNS = ("localizer", "settings", "size", "share", "value", "low", "high", "seeds", "over")
 SIZE_TITLE = "region size, % of graftable parameters"
+WORDS_WIDTH = 0.3  # of the plot's width on a phone, of the words beside the upright line
 DODGE = 0.02  # decades between neighbouring localizers, so that their intervals can be told apart
 
 
@@ -69,19 +70,33 @@ def metric_by_size(
 
 def _mark(figure: go.Figure, share: float, words: str, theme: str) -> None:
     """An upright line at a share of the parameters, with words beside it where it is farthest from all else."""
-    low, high = figure.layout.yaxis.range
-    heights = np.concatenate([np.asarray(trace.y, float) for trace in figure.data])
-    heights = np.concatenate([heights, [shape.y0 for shape in figure.layout.shapes], [low, high]])
-    heights = np.sort(heights[(heights >= low) & (heights <= high)])
-    widest = int(np.argmax(np.diff(heights)))
-    y = float(heights[widest : widest + 2].mean())
     figure.add_vline(x=100 * share, line={"color": SOFT_INK[theme], "width": 1.5, "dash": "4px,3px"}, layer="below")
     x, (left, right) = float(np.log10(100 * share)), figure.layout.xaxis.range
     side, shift = ("left", 4) if x < (left + right) / 2 else ("right", -4)
+    other = x + (1 if side == "left" else -1) * WORDS_WIDTH * (right - left)
+    y = _free_height(figure, min(x, other), max(x, other))
     figure.add_annotation(
         name="crossing", text=words, x=x, y=y, xanchor=side, yanchor="middle", xshift=shift,
         showarrow=False, font={"size": 11, "color": SOFT_INK[theme]}, align=side, bgcolor=GROUND[theme],
     )  # fmt: skip
+
+
+def _free_height(figure: go.Figure, left: float, right: float) -> float:
+    """The middle of the widest gap between lines, intervals and levels, from left to right on the log axis."""
+    bottom, top = figure.layout.yaxis.range
+    taken = [(shape.y0, shape.y0) for shape in figure.layout.shapes if shape.y0 == shape.y1]
+    for trace in figure.data:
+        at, y = np.log10(np.asarray(trace.x, float)), np.asarray(trace.y, float)
+        within = (at >= left) & (at <= right)
+        ends = [np.nan_to_num(np.asarray(trace.error_y[name], float)) for name in ("array", "arrayminus")]
+        on_line = np.interp([left, right], at, y)
+        heights = np.concatenate([on_line, y[within], (y + ends[0])[within], (y - ends[1])[within]])
+        taken.append((float(heights.min()), float(heights.max())))
+    best, reached = (0.0, bottom), bottom
+    for low, high in [*sorted(taken), (top, top)]:
+        best = max(best, (min(low, top) - reached, reached))
+        reached = max(reached, high)
+    return best[1] + best[0] / 2
 
 
 def _line(points: pd.DataFrame, style: Style, metric: str, shift: float, alone: bool) -> go.Scatter:
