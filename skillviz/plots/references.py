@@ -90,9 +90,7 @@ def _levels(figure: go.Figure, levels: Mapping[str, float], words: Metric, theme
     """Draws the level lines that lie within the y range; the labels of all."""
     bottom, top = figure.layout.yaxis.range
     labels = []
-    for name, share in levels.items():
-        if pd.isna(share):
-            continue
+    for name, share in ((name, share) for name, share in levels.items() if not pd.isna(share)):
         value, style = share * words.scale, reference_style(name, theme)
         number = f"{value:.{words.digits}f}"
         is_below = value < bottom

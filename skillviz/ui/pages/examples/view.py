@@ -282,7 +282,9 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
     return {
         **percents,
         "true class": st.column_config.TextColumn(width=narrow),
-        "graft − fine-tuned": st.column_config.NumberColumn("change, points", format="%.1f", width=presenter.pixels(100, IN_A_ROOM)),
+        "graft − fine-tuned": st.column_config.NumberColumn(
+            "change, points", format="%.1f", width=presenter.pixels(100, IN_A_ROOM)
+        ),
         "text": st.column_config.TextColumn("sentence", width=WIDE_TEXT),
     }
 

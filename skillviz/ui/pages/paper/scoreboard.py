@@ -106,7 +106,7 @@ def listed(rows: pd.DataFrame) -> str:
     """The rows of `table` as Markdown, claim by claim under the table or figure that they are of."""
     lines = []
     for where, of_item in rows.groupby("where", sort=False):
-        lines.append(f"#### {where}")
+        lines.append(f"**{where}**")
         for row in of_item.to_dict("records"):
             (outcome,) = row["verdict"]
             chip = outcome if outcome == UNTESTED else chip_text(outcome)
