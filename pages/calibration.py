@@ -10,7 +10,7 @@ from skillviz.ui.pages.calibration import calibration_controls
 
 run = page.begin("calibration")
 finding, settings = st.columns([6, 1])
-with settings.popover("Settings"):
+with settings.popover("Settings", width="stretch"):
     choice = calibration_controls.controls_of(run)
 logits, labels = page.state_logits(run, choice.split, choice.states)
 bins = measures.reliability_bins(logits, labels, choice.bins, choice.equal_mass)

@@ -126,6 +126,7 @@ def _ring(rows: pd.DataFrame, factor: float, theme: str) -> go.Scatter:
         y=factor * rows["grafted"],
         mode="markers",
         name="chosen",
+        cliponaxis=False,
         marker={"symbol": "circle-open", "size": 18, "color": INK[theme], "line": {"width": 3, "color": INK[theme]}},
         hoverinfo="skip",
     )

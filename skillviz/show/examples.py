@@ -194,7 +194,5 @@ def worst_classes(results: pd.DataFrame, labels: Sequence[str]) -> str:
 
 def passing_words(shown: int, n: int, area: str = "") -> str:
     """How many examples pass the filters; `area` tells of the part of the scatter that was marked, if any was."""
-    if shown == n:
-        return f"All **{formats.counted(n, 'example')}**."
     inside = f" in the area: {area}" if area else ""
     return f"**{formats.count(shown)}** of {formats.counted(n, 'example')}{inside}."

@@ -193,8 +193,8 @@ def explain_empty() -> None:
 
 def _frame(name: str) -> None:
     entry = PAGES[name]
-    st.set_page_config(page_title=f"{entry.title} · skillviz", page_icon=BRAND / "mark.svg", layout="wide")
-    st.logo(BRAND / f"logo-{theme()}.svg", icon_image=BRAND / "mark.svg", size="large")
+    st.set_page_config(page_title=f"{entry.title} · skillviz", page_icon=BRAND / "mark-light.svg", layout="wide")
+    st.logo(BRAND / f"logo-{theme()}.svg", icon_image=BRAND / f"mark-{theme()}.svg", size="large")
     st.html(STYLE)
     st.html(f"<style>{_colors()}</style>")
     install()

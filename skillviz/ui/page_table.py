@@ -97,7 +97,7 @@ def navigation() -> StreamlitPage:
     script.begin()
     installed.set(True)
     # before the menu: where there is no icon yet, Streamlit fetches that of the menu's entry from a public host
-    st.set_page_config(page_icon=BRAND / "mark.svg")
+    st.set_page_config(page_icon=BRAND / "mark-light.svg")
     address.catch_up()  # before there is a menu to go on with
     groups: dict[str, list[StreamlitPage]] = {
         group: [entry.link(_badge(entry.name)) for entry in PAGES.values() if entry.group == group] for group in GROUPS
