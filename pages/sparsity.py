@@ -23,7 +23,7 @@ if curve.empty:
         "`python -m skillviz localize ... --size 0.1% --size 0.01% --size 1%`."
     )
     st.stop()
-line = (own.localizer, measures.unusual_settings(entries)[entries.index(own)])
+line = (own.localizer, measures.nondefault_settings(entries)[entries.index(own)])
 st.markdown(exhibits.finding(curve, line), help=about("recovered", "localizer", "size", "seed"))
 places = st.columns([4, 3, 2], vertical_alignment="center")
 with places[2].popover("Metrics"):

@@ -20,7 +20,7 @@ HEIGHT = 390
 
 
 Line = tuple[str, str]
-"""A localizer, and those of its settings that are not the usual ones, in words."""
+"""A localizer, and those of its settings that are not the default, in words."""
 MOST_LINES = 5
 
 
@@ -114,7 +114,7 @@ def _lines(points: pd.DataFrame) -> list[Line]:
 
 
 def _first(points: pd.DataFrame, own: Line) -> list[Line]:
-    """`own`, then lines of usual settings in the order of the table, then the others; MOST_LINES of them."""
+    """`own`, then lines of default settings in the order of the table, then the others; MOST_LINES of them."""
     return sorted(dict.fromkeys(_lines(points)), key=lambda line: line != own)[:MOST_LINES]
 
 

@@ -87,7 +87,7 @@ def region(run: Run, parts: Sequence[PartScores] = ()) -> Section:
         "region",
         title,
         (
-            Words(sentence, ("region", "enrichment", "graftable")),
+            Words(sentence, ("region", "density", "graftable")),
             *([Words(unknown)] if unknown else []),
             *(
                 Charts((partial(region_exhibits.region_map, layers, view, cell),))
@@ -146,7 +146,7 @@ def sparsity(run: Run, others: Sequence[Run]) -> Section:
     curve = measures.pair_curve(entries, [known[entry.id].curve() for entry in entries], split)
     if curve.empty:
         return Section("sparsity", title, (Words(NOTHING.format("curve")),))
-    settings = dict(zip((entry.id for entry in entries), measures.unusual_settings(entries), strict=True))
+    settings = dict(zip((entry.id for entry in entries), measures.nondefault_settings(entries), strict=True))
     own = (run.spec.localizer, settings[run.id])
     offered = measures.offered(curve, run.record)
     metrics = [metric for metric in panels(offered[0]) if metric in offered]
