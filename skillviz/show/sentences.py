@@ -227,7 +227,7 @@ def sparsity_reads(points: pd.DataFrame, metric: str) -> str:
     over = f"over examples and up to {most} seeds" if most > 1 else "over examples (one seed)"
     return (
         f"further left is a smaller region. Vertical lines are 95% intervals, {over}. A localizer that chooses its "
-        f"own size is shown as single marks, one a run. {plug_in_marks(metric)}Level lines need no region."
+        f"own size is shown as single marks, one a run. {plug_in_marks(metric)}".rstrip()
     )
 
 
