@@ -51,7 +51,13 @@ VIEWS = {
     "overlap": View("entries that both have (IoU), %", "IoU, %", "IoU, %", "by chance", SHARED),
 }
 
-_VALUES = {"density": "density_ratio", "share": "share", "movement": "movement_share", "stability": "iou", "overlap": "iou"}
+_VALUES = {
+    "density": "density_ratio",
+    "share": "share",
+    "movement": "movement_share",
+    "stability": "iou",
+    "overlap": "iou",
+}
 _MARKS = {"stability": "chance", "overlap": "chance"}
 
 
@@ -59,11 +65,11 @@ def cells(layers: pd.DataFrame, by: tuple[str, ...] = ("layer", "kind")) -> pd.D
     """One row a cell of the map, or a layer or kind: selected, total, share, share_if_even, density_ratio, and what is
     known of movement_share, iou and chance.
 
-    Biases of all kinds are one column, `bias`. `share` is of all selected entries (0..1, sums to 1), `share_if_even` what
-    it would be if they were spread evenly; `density_ratio` is the density over that of the whole region (1 = average,
-    0 = none). `movement_share` is the region's share of the squared movement. `iou` is the share of common entries
-    among those that either of two regions has, `chance` the same of the mean number that random regions with as many
-    entries in each tensor have in common.
+    Biases of all kinds are one column, `bias`. `share` is of all selected entries (0..1, sums to 1), `share_if_even`
+    what it would be if they were spread evenly; `density_ratio` is the density over that of the whole region (1 =
+    average, 0 = none). `movement_share` is the region's share of the squared movement. `iou` is the share of common
+    entries among those that either of two regions has, `chance` the same of the mean number that random regions with
+    as many entries in each tensor have in common.
     """
     require(layers, COLUMNS, "layers")
     kind = layers["kind"].where(~layers["is_bias"].astype(bool), "bias")
@@ -82,7 +88,9 @@ def cells(layers: pd.DataFrame, by: tuple[str, ...] = ("layer", "kind")) -> pd.D
     grouped["share_if_even"] = grouped["total"] / max(total, 1)
     grouped["density_ratio"] = grouped["selected"] / grouped["total"] * (total / max(selected, 1))
     if set(MOVED) <= set(grouped):
-        grouped["movement_share"] = grouped["movement_l2_selected"] / grouped["movement_l2"].where(grouped["movement_l2"] > 0)
+        grouped["movement_share"] = grouped["movement_l2_selected"] / grouped["movement_l2"].where(
+            grouped["movement_l2"] > 0
+        )
     if shared:
         either = grouped["only_a"] + grouped["both"] + grouped["only_b"]
         by_chance = either + grouped["both"] - grouped["expected"]

@@ -95,8 +95,8 @@ def cell_tensors(layers: pd.DataFrame, cell: Cell) -> pd.DataFrame:
 def tensor_table(layers: pd.DataFrame) -> pd.DataFrame:
     """One row a tensor, or a part of a fused one, most selected entries first.
 
-    parameter, layer, kind, selected, total, share (of the region), density_ratio, and where it is known movement_share (of the
-    tensor's squared movement).
+    parameter, layer, kind, selected, total, share (of the region), density_ratio, and where it is known
+    movement_share (of the tensor's squared movement).
     """
     selected, total = layers["selected"].sum(), layers["total"].sum()
     table = layers[["parameter", "layer", "kind", "selected", "total"]].assign(

@@ -38,16 +38,12 @@ def sizes(
     """One line a localizer over all runs of a pair; `curve` as of `measures.pair_curve`.
 
     `own` is the line of which the finding speaks. At most MOST_LINES are drawn, `own` among them, unless `every`.
-    A level of guessing that is below everything else is left out: it would press the lines together.
     """
     points = by_size(curve.dropna(subset=["value"]), metric)
     if len(points) and not every:
         first = _first(points, own)
         points = points[[line in first for line in _lines(points)]].reset_index(drop=True)
     level = {"finetuned": 1.0, "pretrained": 0.0} if metric == RECOVERED else measures.levels(record, split, metric)
-    guesses = measures.guesses(record, split, metric)
-    lowest = min([*points["low"].dropna(), *(value for name, value in level.items() if name not in guesses)], default=0)
-    level = {name: value for name, value in level.items() if name not in guesses or value >= lowest}
     size, crossing = smallest(curve, own), None
     if size and size.is_crossed:
         crossing = (size.share, f"{formats.percent(MOST, 0)}<br>of the gain<br>at {formats.share(size.share)}")
@@ -55,7 +51,7 @@ def sizes(
         name="sparsity",
         title=f"{metric_row(metric).heading} by region size",
         figure=metric_by_size(
-            points, metric, references=level, direct=True, theme=theme, height=height,
+            points, metric, references=measures.levels_in_sight(level, points), direct=True, theme=theme, height=height,
             crossing=crossing,
         ),
         reads=sentences.sparsity_reads(points, metric),
