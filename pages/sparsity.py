@@ -43,10 +43,13 @@ with places[1]:
     every = lines > exhibits.MOST_LINES and controls.switch("every", f"All {lines} curves", False)
 shown = RECOVERED if axis == "gain" else metric
 show(exhibits.sizes(curve, run.record, split, shown, line, theme(), every), run.id)
-with st.expander(f"{formats.counted(len(entries), 'run')} of this pair and task in the figure"):
-    listed = run_list.listing(entries)
-    st.dataframe(listed, hide_index=True, column_config=run_list.COLUMNS, alt="The runs drawn above")
-    exports.table_menu(listed, file=exports.file_name(run.id, "runs"), key="runs", caption="Runs of this pair and task")
+title = f"{formats.counted(len(entries), 'run')} of this pair and task in the figure"
+fold = st.expander(title, key="table.runs", on_change="rerun")
+if fold.open:
+    with fold:
+        listed, file = run_list.listing(entries), exports.file_name(run.id, "runs")
+        st.dataframe(listed, hide_index=True, column_config=run_list.COLUMNS, alt="The runs drawn above")
+        exports.table_menu(listed, file=file, key="runs", caption="Runs of this pair and task")
 
 alike = [entry for entry in entries if (entry.localizer, entry.settings) == (own.localizer, own.settings)]
 complement = run_list.pair_complement(alike, split)

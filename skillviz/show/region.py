@@ -202,7 +202,7 @@ def region_map(
         reads=READS[view],
         alt=alt.region_map(table, view),
         table=table,
-        words={"density": ("density_ratio",), "movement": ("movement",), "stability": ("seed",)}.get(view, ()),
+        words={"density": ("density",), "movement": ("movement",), "stability": ("seed",)}.get(view, ()),
     )
 
 

@@ -48,11 +48,18 @@ def charts(test: AppTest) -> list:
 
 
 def with_tables(test: AppTest) -> AppTest:
-    """The page with the table of each figure unfolded."""
+    """The page with every folded table unfolded."""
     for fold in test.expander:
-        if fold.label == "Table":
-            test.session_state[fold.proto.id.split("-", 2)[2]] = True
+        if (key := fold.proto.id.split("-", 2)[-1]).startswith("table."):
+            test.session_state[key] = True
     return test.run()
+
+
+@pytest.mark.parametrize("name", ["sparsity", "compare"])
+def test_a_folded_table_is_sent_to_whoever_opens_it(name: str, ids: dict[str, str]) -> None:
+    test = opened(name, run=ids["stagewise0"])
+    assert not test.dataframe
+    assert len(with_tables(test).dataframe) > len(charts(test)), "one of each figure, and one by itself"
 
 
 @pytest.mark.parametrize("name", PAGES)
