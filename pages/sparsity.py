@@ -3,13 +3,12 @@
 import streamlit as st
 
 from skillviz.analysis.necessity import RECOVERED
-from skillviz.core import formats
 from skillviz.core.metrics import HEADLINE, metric_heading
 from skillviz.show import measures
 from skillviz.show import sparsity as exhibits
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
-from skillviz.ui import controls, exports, page, run_list
+from skillviz.ui import controls, page, run_list
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.sparsity import view as sparsity_cards
 
@@ -43,13 +42,7 @@ with places[1]:
     every = lines > exhibits.MOST_LINES and controls.switch("every", f"All {lines} curves", False)
 shown = RECOVERED if axis == "gain" else metric
 show(exhibits.sizes(curve, run.record, split, shown, line, theme(), every), run.id)
-title = f"{formats.counted(len(entries), 'run')} of this pair and task in the figure"
-fold = st.expander(title, key="table.runs", on_change="rerun")
-if fold.open:
-    with fold:
-        listed, file = run_list.listing(entries), exports.file_name(run.id, "runs")
-        st.dataframe(listed, hide_index=True, column_config=run_list.COLUMNS, alt="The runs drawn above")
-        exports.table_menu(listed, file=file, key="runs", caption="Runs of this pair and task")
+sparsity_cards.runs(run, entries)
 
 alike = [entry for entry in entries if (entry.localizer, entry.settings) == (own.localizer, own.settings)]
 complement = run_list.pair_complement(alike, split)
