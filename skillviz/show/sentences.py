@@ -16,7 +16,7 @@ from skillviz.plots.theme import state_style
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.show import text
 
-RIVALS = {"finetuned": "the fine-tuned model", "temperature": "the temperature-scaled fine-tuned model"}
+RIVALS = {"finetuned": "the fine-tuned model", "temperature": "temperature scaling"}
 
 
 def metric_value(metric: str, value: float | None) -> str:
