@@ -14,9 +14,9 @@ with settings.popover("Settings", width="stretch"):
     choice = calibration_controls.controls_of(run)
 logits, labels = page.state_logits(run, choice.split, choice.states)
 bins = measures.reliability_bins(logits, labels, choice.bins, choice.equal_mass)
-even = measures.reliability_bins(logits, labels, choice.bins, equal_mass=False)  # equal mass would be flat
+equal_width = measures.reliability_bins(logits, labels, choice.bins, equal_mass=False)  # equal mass would be flat
 
 with finding:
     calibration_controls.verdicts(choice, logits, labels)
-show(exhibits.confidence(even, theme()), run.id)
+show(exhibits.confidence(equal_width, theme()), run.id)
 show(exhibits.reliability(bins, theme()), run.id)

@@ -17,7 +17,7 @@ layers = page.table(run, "layers")
 table = cells(layers)
 
 st.markdown(
-    sentences.region(measures.by_kind(table), measures.by_layer(table)), help=about("region", "enrichment", "graftable")
+    sentences.region(measures.by_kind(table), measures.by_layer(table)), help=about("region", "density", "graftable")
 )
 page.note_unknown_architecture(run)
 choices = {cell.key: cell for cell in exhibits.fullest_cells(table)}

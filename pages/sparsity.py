@@ -3,13 +3,12 @@
 import streamlit as st
 
 from skillviz.analysis.necessity import RECOVERED
-from skillviz.core import formats
 from skillviz.core.metrics import HEADLINE, metric_heading
 from skillviz.show import measures
 from skillviz.show import sparsity as exhibits
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
-from skillviz.ui import controls, exports, page, run_list
+from skillviz.ui import controls, page, run_list
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.sparsity import view as sparsity_cards
 
@@ -23,7 +22,7 @@ if curve.empty:
         "`python -m skillviz localize ... --size 0.1% --size 0.01% --size 1%`."
     )
     st.stop()
-line = (own.localizer, measures.unusual_settings(entries)[entries.index(own)])
+line = (own.localizer, measures.nondefault_settings(entries)[entries.index(own)])
 st.markdown(exhibits.finding(curve, line), help=about("recovered", "localizer", "size", "seed"))
 places = st.columns([4, 3, 1], vertical_alignment="bottom")
 with places[2].popover("Metrics", width="stretch"):
@@ -43,10 +42,7 @@ with places[1]:
     every = lines > exhibits.MOST_LINES and controls.switch("every", f"All {lines} curves", False)
 shown = RECOVERED if axis == "gain" else metric
 show(exhibits.sizes(curve, run.record, split, shown, line, theme(), every), run.id)
-with st.expander(f"{formats.counted(len(entries), 'run')} of this pair and task in the figure"):
-    listed = run_list.listing(entries)
-    st.dataframe(listed, hide_index=True, column_config=run_list.COLUMNS, alt="The runs drawn above")
-    exports.table_menu(listed, file=exports.file_name(run.id, "runs"), key="runs", caption="Runs of this pair and task")
+sparsity_cards.runs(run, entries)
 
 alike = [entry for entry in entries if (entry.localizer, entry.settings) == (own.localizer, own.settings)]
 complement = run_list.pair_complement(alike, split)

@@ -78,6 +78,8 @@ COLUMNS = {
     "stage_task": Words("trained last"),
     "is_bias": Words("bias"),
     "density_ratio": Words("× the average density"),
+    "movement_share": Words("share of movement", "share"),
+    "share_if_even": Words("share if spread evenly", "share"),
     "low_edge": Words("from", "share"),
     "high_edge": Words("to", "share"),
     "count": Words("examples in the bin", "examples"),

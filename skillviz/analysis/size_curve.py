@@ -19,7 +19,7 @@ def by_size(curve: pd.DataFrame, metric: str, per_run: Collection[str] = OUTCOME
 
     `curve` has the columns of curve.parquet (localizer, seed, size, share, metric, value, low, high, debiased; dataset
     and split if they hold one value each); shares and metrics are 0..1. Its `settings`, where it has them, tell
-    searches of one localizer apart; they are words, empty for the usual ones. Rows of size 0 are left out (they are
+    searches of one localizer apart; they are words, empty for the defaults. Rows of size 0 are left out (they are
     the pre-trained model). `over` says what the 95% interval is over: `examples and seeds`, the rows' own intervals
     being the examples' part, or `examples` for a single seed. Localizers in `per_run` keep a row for each run: usually
     those whose runs each end at another size. Raises ValueError for a frame that mixes data sets or splits.
@@ -39,7 +39,7 @@ def by_size(curve: pd.DataFrame, metric: str, per_run: Collection[str] = OUTCOME
 
 
 def _series(rows: pd.DataFrame) -> list[tuple[str, str]]:
-    """Localizers with their settings: the usual ones in the order of the table, then the others."""
+    """Localizers with their settings: the defaults in the order of the table, then the others."""
     pairs = set(zip(rows["localizer"], rows["settings"], strict=True))
     places = {name: place for place, name in enumerate(LOCALIZERS)}
     usual = sorted((name for name, settings in pairs if not settings), key=lambda n: (places.get(n, len(places)), n))

@@ -14,8 +14,8 @@ import typer
 
 from skillviz.commands import options
 from skillviz.errors import BadInput
-from skillviz.runs.store import ENVIRONMENT, store_root
-from skillviz.tasks.project import PROJECT
+from skillviz.runs.store import store_root
+from skillviz.tasks.project import PROJECT, RUNS_VARIABLE
 
 
 def dashboard(
@@ -37,8 +37,8 @@ def dashboard(
     if not browser:
         command += ["--server.headless", "true"]
     environment = dict(os.environ)
-    if runs_dir is not None or environment.get(ENVIRONMENT):
-        environment[ENVIRONMENT] = str(store_root(runs_dir).resolve())
+    if runs_dir is not None or environment.get(RUNS_VARIABLE):
+        environment[RUNS_VARIABLE] = str(store_root(runs_dir).resolve())
     # the theme and the loopback address stand in .streamlit/ beside the script
     raise typer.Exit(_wait(subprocess.Popen(command, cwd=script.parent, env=environment)))
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from skillviz.errors import LiveError
 from skillviz.live.protocol import VERSION
-from skillviz.tasks.project import OURS, expanded
+from skillviz.tasks.project import ANCESTORS_VARIABLE, OURS, ROOTS_VARIABLE, RUNS_VARIABLE, expanded
 
 ENVIRONMENT = "SKILLVIZ_LIVE"
-OF_THE_SERVER = (ENVIRONMENT, "SKILLVIZ_RUNS", "SKILLVIZ_ROOTS", "SKILLVIZ_FRAME_ANCESTORS")
+OTHERS = (ENVIRONMENT, RUNS_VARIABLE, ROOTS_VARIABLE, ANCESTORS_VARIABLE)
 """Variables that no file of a pair or a task is found by."""
 PRIVATE = 0o700
 
@@ -89,7 +89,7 @@ def address_of(store: Path | str) -> Address:
     A worker keeps the variables that it was started with. Who has others, as after setting one that was missing, gets
     a worker of his own.
     """
-    places = {n: value for n, value in sorted(os.environ.items()) if n.startswith(OURS) and n not in OF_THE_SERVER}
+    places = {n: value for n, value in sorted(os.environ.items()) if n.startswith(OURS) and n not in OTHERS}
     name = hashlib.sha256(f"{VERSION}:{Path(store).resolve()}:{places}".encode()).hexdigest()[:16]
     return Address(_root() / name)
 

@@ -23,7 +23,7 @@ NOTHING = "No run has been scored yet."
 ROW, PANEL, HEAD = 34, 92, 24  # pixels of a run's row, of a panel's axis, above the first panel
 LINE = 16  # pixels of a line of a run's name
 NAME = 18  # letters of a run's name in one line
-TITLE = 24  # letters of an axis title in one line, on a phone
+TITLE = 24  # letters of an axis title in one line, on a phone; there are at most two
 
 
 def run_styles(runs: Sequence[tuple[str, str]]) -> dict[str, Style]:
@@ -107,7 +107,10 @@ def _panels(
 def _axis(words: Metric, baseline: str) -> str:
     if not baseline:
         return words.axis
-    return wrapped(f"{words.title} − {shown_name(baseline, 60)}, {words.difference_unit}", 60)
+    named, short = (
+        f"{words.title} − {name}, {words.difference_unit}" for name in (shown_name(baseline, 60), "baseline")
+    )
+    return named if len(named) <= 2 * TITLE else short
 
 
 def _range(scores: pd.DataFrame, metric: str, baseline: str) -> list[float]:

@@ -51,19 +51,25 @@ VIEWS = {
     "overlap": View("entries that both have (IoU), %", "IoU, %", "IoU, %", "by chance", SHARED),
 }
 
-_VALUES = {"density": "enrichment", "share": "share", "movement": "held", "stability": "iou", "overlap": "iou"}
+_VALUES = {
+    "density": "density_ratio",
+    "share": "share",
+    "movement": "movement_share",
+    "stability": "iou",
+    "overlap": "iou",
+}
 _MARKS = {"stability": "chance", "overlap": "chance"}
 
 
 def cells(layers: pd.DataFrame, by: tuple[str, ...] = ("layer", "kind")) -> pd.DataFrame:
-    """One row a cell of the map, or a layer or kind: selected, total, share, even, enrichment, and what is known of
-    `held`, `iou` and `chance`.
+    """One row a cell of the map, or a layer or kind: selected, total, share, share_if_even, density_ratio, and what is
+    known of movement_share, iou and chance.
 
-    Biases of all kinds are one column, `bias`. `share` is of all selected entries (0..1, sums to 1), `even` what it
-    would be if they were spread evenly; `enrichment` is the density over that of the whole region (1 = average, 0 =
-    none). `held` is the region's share of the squared movement. `iou` is the share of common entries among those that
-    either of two regions has, `chance` the same of the mean number that random regions with as many entries in each
-    tensor have in common.
+    Biases of all kinds are one column, `bias`. `share` is of all selected entries (0..1, sums to 1), `share_if_even`
+    what it would be if they were spread evenly; `density_ratio` is the density over that of the whole region (1 =
+    average, 0 = none). `movement_share` is the region's share of the squared movement. `iou` is the share of common
+    entries among those that either of two regions has, `chance` the same of the mean number that random regions with
+    as many entries in each tensor have in common.
     """
     require(layers, COLUMNS, "layers")
     kind = layers["kind"].where(~layers["is_bias"].astype(bool), "bias")
@@ -79,10 +85,12 @@ def cells(layers: pd.DataFrame, by: tuple[str, ...] = ("layer", "kind")) -> pd.D
     grouped = grouped[grouped["total"] > 0].reset_index(drop=True)
     selected, total = int(grouped["selected"].sum()), int(grouped["total"].sum())
     grouped["share"] = grouped["selected"] / max(selected, 1)
-    grouped["even"] = grouped["total"] / max(total, 1)
-    grouped["enrichment"] = grouped["selected"] / grouped["total"] * (total / max(selected, 1))
+    grouped["share_if_even"] = grouped["total"] / max(total, 1)
+    grouped["density_ratio"] = grouped["selected"] / grouped["total"] * (total / max(selected, 1))
     if set(MOVED) <= set(grouped):
-        grouped["held"] = grouped["movement_l2_selected"] / grouped["movement_l2"].where(grouped["movement_l2"] > 0)
+        grouped["movement_share"] = grouped["movement_l2_selected"] / grouped["movement_l2"].where(
+            grouped["movement_l2"] > 0
+        )
     if shared:
         either = grouped["only_a"] + grouped["both"] + grouped["only_b"]
         by_chance = either + grouped["both"] - grouped["expected"]
@@ -241,7 +249,7 @@ def _sides(figure: go.Figure, layers: pd.DataFrame, kinds: pd.DataFrame, view: s
         (kinds, [columns.index(k) for k in kinds["kind"]], True), (layers, [order.index(n) for n in names], False),
     ):  # fmt: skip
         whole = table["selected"].sum() / max(table["total"].sum(), 1)
-        by_chance = {"movement": np.full(len(table), whole)}.get(view, table[_MARKS.get(view, "even")])
+        by_chance = {"movement": np.full(len(table), whole)}.get(view, table[_MARKS.get(view, "share_if_even")])
         value = 100 * table[_VALUES["share" if view == "density" else view]]
         even = 100 * by_chance
         labels = [kind_style(k).title for k in table["kind"]] if is_above else [f"layer {n}" for n in names]
@@ -288,11 +296,11 @@ def _cell_words(row: dict, names: tuple[str, str]) -> str:
     lines = [
         f"<b>layer {layer_name(row['layer'])}, {kind_style(row['kind']).title}</b>",
         f"{row['selected']:,} of {row['total']:,} entries",
-        f"{_ratio(row['enrichment'])}× the average density",
+        f"{_ratio(row['density_ratio'])}× the average density",
         f"{100 * row['share']:.1f}% of the region",
     ]
-    if not pd.isna(row.get("held")):
-        lines.append(f"holds {100 * row['held']:.1f}% of the squared movement")
+    if not pd.isna(row.get("movement_share")):
+        lines.append(f"holds {100 * row['movement_share']:.1f}% of the squared movement")
     if not pd.isna(row.get("iou")):
         counts = [f"{formats.number(row[name], 0)} {word}" for name, word in
                   (("only_a", f"only {names[0]}"), ("both", "both"), ("only_b", f"only {names[1]}"))]  # fmt: skip

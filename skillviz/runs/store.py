@@ -20,9 +20,8 @@ from skillviz.runs.process import PROCESS, is_alive
 from skillviz.runs.record import Failure, RunRecord
 from skillviz.runs.run import RECORD, Run, read_record
 from skillviz.runs.spec import RunSpec
-from skillviz.tasks.project import expanded, project_root
+from skillviz.tasks.project import RUNS_VARIABLE, expanded, project_root
 
-ENVIRONMENT = "SKILLVIZ_RUNS"
 NOTES = ".notes"
 PARTS = "parts"  # scores of the parts of runs' regions, a folder a run
 KILLED = Failure(
@@ -200,13 +199,13 @@ def written(root: Path) -> Iterator[None]:
     except OSError as error:
         raise StoreError(
             f"the folder of runs {root} cannot be written ({error.strerror or error}); name another one with "
-            f"--runs-dir or in {ENVIRONMENT}."
+            f"--runs-dir or in {RUNS_VARIABLE}."
         ) from error
 
 
 def store_root(runs_dir: Path | str | None = None) -> Path:
     """Where a user's runs go: `runs_dir`, else $SKILLVIZ_RUNS, else cached_runs/local."""
-    chosen = runs_dir or os.environ.get(ENVIRONMENT)
+    chosen = runs_dir or os.environ.get(RUNS_VARIABLE)
     return Path(expanded(str(chosen))) if chosen else shipped_root() / "local"
 
 

@@ -10,9 +10,9 @@ from skillviz.plots.theme import localizer_style, state_style
 from skillviz.show.sentences import metric_value, times
 
 REGION_VIEWS = {
-    "density": ("enrichment", "Density, times the region's average,", "densest"),
+    "density": ("density_ratio", "Density, times the region's average,", "densest"),
     "share": ("share", "Share of the region", "largest"),
-    "movement": ("held", "Movement held by the region", "largest"),
+    "movement": ("movement_share", "Movement held by the region", "largest"),
     "stability": ("iou", "Entries that two seeds' regions share", "most stable"),
     "overlap": ("iou", "Entries that both regions have", "largest"),
 }
@@ -44,7 +44,7 @@ def region_map(cells: pd.DataFrame, view: str) -> str:
     column, title, word = REGION_VIEWS[view]
     best = cells[cells[column] > 0].nlargest(3, column)
     words = [
-        f"layer {layer_word(layer)} {kind} {times(value) if column == 'enrichment' else formats.percent(value)}"
+        f"layer {layer_word(layer)} {kind} {times(value) if column == 'density_ratio' else formats.percent(value)}"
         for layer, kind, value in zip(best["layer"], best["kind"], best[column], strict=True)
     ]
     return f"{title} by layer and module" + (f"; {word}: {', '.join(words)}." if words else ": nothing to show.")

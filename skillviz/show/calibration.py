@@ -4,12 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 
+from skillviz.core.metrics import ece
+from skillviz.core.verdicts import DifferenceVerdict
 from skillviz.plots.calibration import confidence_histogram, reliability_diagram
 from skillviz.plots.theme import STATES, Style
-from skillviz.show import alt
+from skillviz.show import alt, measures, sentences
 from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
+
+
+def verdicts(
+    logits: Mapping[str, np.ndarray], labels: np.ndarray, bins: int, equal_mass: bool
+) -> list[tuple[DifferenceVerdict, str]]:
+    """On each rival of the graft (`sentences.RIVALS`) the verdict on their paired difference in ECE, and its sentence.
+
+    `logits` [n, label] by state, the graft's and those of rivals among them.
+    """
+    values = {name: ece(z, labels, bins, equal_mass) for name, z in logits.items()}
+    judged = []
+    for rival in (name for name in sentences.RIVALS if name in logits):
+        difference = measures.ece_difference(logits["grafted"], logits[rival], labels, bins, equal_mass)
+        judged.append((sentences.verdict("ece", difference), sentences.ece_against(rival, values, difference)))
+    return judged
 
 
 @drawn_once

@@ -15,6 +15,7 @@ from skillviz.plots.sparsity import metric_by_size
 from skillviz.plots.theme import Style
 from skillviz.show import alt, calibration, overlap
 from skillviz.show.exhibit import OVER_EXAMPLES, PAIRED, Exhibit, drawn_once
+from skillviz.show.measures import levels_in_sight
 from skillviz.show.sentences import better_sides, metric_value, plug_in_marks
 
 HEIGHT = 480
@@ -81,7 +82,14 @@ def sizes(
         name="compare_sizes",
         title=f"{metric_row(metric).heading} by region size",
         figure=metric_by_size(
-            points, metric, references=levels, per_run=(), styles=marks, direct=True, theme=theme, height=HEIGHT
+            points,
+            metric,
+            references=levels_in_sight(levels, points),
+            per_run=(),
+            styles=marks,
+            direct=True,
+            theme=theme,
+            height=HEIGHT,
         ),
         reads="one line per run, at the sizes it was scored at; a run with one size is a single mark. Vertical lines "
         f"are 95% intervals over examples. {plug_in_marks(metric)}".rstrip(),

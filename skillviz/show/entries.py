@@ -382,10 +382,12 @@ def setting_labels(entry: Entry, names: Sequence[str]) -> list[str]:
 
 
 def setting_words(name: str, value: str) -> str:
-    """A setting, its value as JSON, in words: `batch size 1024`; a localizer's own options go by their names."""
+    """A setting that is not the default, its value as JSON, in words: `batch size 1024`, `64 examples per class`; a
+    localizer's own options go by their names."""
     setting = json_text.loads(value)
+    if name == "k_shot":
+        return f"{setting} examples per class"
     if not isinstance(setting, dict):
-        return f"{name.replace('_', ' ')} {'default' if setting is None else setting}"
+        return f"{name.replace('_', ' ')} {setting}"
     items = {key: json.dumps(item) if isinstance(item, (dict, list)) else item for key, item in setting.items()}
-    options = [f"{key.replace('_', ' ')} {item}" for key, item in items.items()]
-    return ", ".join(options) or f"default {name}"
+    return ", ".join(f"{key.replace('_', ' ')} {item}" for key, item in items.items())

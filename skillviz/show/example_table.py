@@ -111,17 +111,16 @@ def scored(stored: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
 
     example_id, label (number), true (name), case (both, finetuned, grafted, neither: who is right), moved (graft -
     fine-tuned, in the true class's probability); and for each of SCORED that was, with its name in front: _says
-    (class name), _sure (probability of what it says), _confidence (of the true class), _margin (true class - best
-    other, nats).
+    (class name), _confidence (of the true class), _margin (true class - best other, nats).
     """
     names = np.array(record.task.labels if record.task else (), dtype=object)
     logits, labels = measures.state_logits(stored, record, split, [s for s in SCORED if (stored["state"] == s).any()])
     ids = stored.loc[stored["split"] == split, "example_id"].unique()  # the order of the logits
     table = pd.DataFrame({"example_id": ids, "label": labels, "true": names[labels]})
     for state, z in logits.items():
-        says, share = predictions(z), probabilities(z)
-        table[f"{state}_says"], table[f"{state}_sure"] = names[says], share.max(axis=1)
-        table[f"{state}_confidence"], table[f"{state}_margin"] = share[np.arange(len(z)), labels], margins(z, labels)
+        share = probabilities(z)[np.arange(len(z)), labels]
+        table[f"{state}_says"] = names[predictions(z)]
+        table[f"{state}_confidence"], table[f"{state}_margin"] = share, margins(z, labels)
     graft, tuned = (correct(logits[state], labels) for state in ("grafted", "finetuned"))
     table["case"] = np.select([graft & tuned, tuned, graft], ["both", "finetuned", "grafted"], "neither")
     table["moved"] = table["grafted_confidence"] - table["finetuned_confidence"]

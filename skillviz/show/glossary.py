@@ -42,7 +42,7 @@ GLOSSARY = {
     "confidence and never the predictions. Any claim about calibration should beat it.",
     "paired": "Both models are scored on the same examples, so luck with the examples cancels out. A difference counts "
     "only if its 95% interval excludes zero.",
-    "enrichment": "How dense the region is in a part of the model, compared with its average density: 2× means "
+    "density": "How dense the region is in a part of the model, compared with its average density: 2× means "
     "twice as "
     "many parameters as an even spread would give.",
     "movement": "How far fine-tuning moved a parameter: its fine-tuned value minus its pre-trained value.",

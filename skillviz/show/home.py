@@ -83,7 +83,7 @@ def _calibration(scores: Scores) -> list[Number]:
 def curve(points: pd.DataFrame, record: RunRecord, split: str, own: sparsity.Line, theme: str) -> Exhibit:
     """The task's metric by region size, of this run's localizer alone; `points` as of `measures.pair_curve`."""
     alone = points[(points["localizer"] == own[0]) & (points["settings"] == own[1])].reset_index(drop=True)
-    return sparsity.sizes(alone, record, split, record.metric, own, theme, height=HEIGHT, with_guesses=False)
+    return sparsity.sizes(alone, record, split, record.metric, own, theme, height=HEIGHT)
 
 
 def where(layers: pd.DataFrame, theme: str) -> Exhibit:

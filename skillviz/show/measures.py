@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -17,9 +17,10 @@ from skillviz.plots.sparsity import COLUMNS as CURVE_COLUMNS
 from skillviz.runs.metrics import SCALED, estimate
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.runs.tables import logit_columns
-from skillviz.show.entries import Entry, setting_words
+from skillviz.show.entries import DEFAULTS, Entry, setting_words
 
 TEMPERATURE = "temperature"  # the name that the figures have for it
+CHANCE, MAJORITY = GUESSES = ("chance", "majority")
 
 
 def logits(predictions: pd.DataFrame, state: str, split: str, labels: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -87,13 +88,23 @@ def levels(record: RunRecord, split: str, metric: str) -> dict[str, float]:
     return values | guesses(record, split, metric)
 
 
+def levels_in_sight(levels: Mapping[str, float], points: pd.DataFrame) -> dict[str, float]:
+    """The levels without those of guessing that are below everything else: they would press the lines together.
+
+    `points` are those of `analysis.size_curve`.
+    """
+    others = [value for name, value in levels.items() if name not in GUESSES]
+    lowest = min([*points["value"], *points["low"].dropna(), *others], default=0)
+    return {name: value for name, value in levels.items() if name not in GUESSES or value >= lowest}
+
+
 def guesses(record: RunRecord, split: str, metric: str) -> dict[str, float]:
     """Accuracy of guessing: 1 / classes, and the most frequent class where that is more."""
     if metric != "accuracy" or record.task is None or not record.task.labels:
         return {}
     chance = 1 / len(record.task.labels)
     majority = record.task.majority.get(split)
-    return {"chance": chance} | ({"majority": majority} if majority and majority > chance + 1e-9 else {})
+    return {CHANCE: chance} | ({MAJORITY: majority} if majority and majority > chance + 1e-9 else {})
 
 
 def history_of(history: pd.DataFrame, size: int | None) -> pd.DataFrame:
@@ -114,10 +125,10 @@ def pair_curve(entries: Sequence[Entry], curves: Sequence[pd.DataFrame], split: 
     """The curves of all runs of a pair as one: one row a localizer, settings, seed, size and metric.
 
     Where two runs give the same row, the one whose main size it is counts: it was searched for, not cut from
-    a ranking. `settings` are as of `unusual_settings`.
+    a ranking. `settings` are as of `nondefault_settings`.
     """
     parts = []
-    for entry, settings, curve in zip(entries, unusual_settings(entries), curves, strict=True):
+    for entry, settings, curve in zip(entries, nondefault_settings(entries), curves, strict=True):
         rows = curve[curve["split"] == split]
         parts.append(rows.assign(localizer=entry.localizer, settings=settings, is_main=rows["size"] == entry.size))
     if not parts:
@@ -133,32 +144,28 @@ def offered(curve: pd.DataFrame, record: RunRecord) -> list[str]:
     return metric_names(record.metric, (name for name in METRICS if name in stored))
 
 
-def unusual_settings(entries: Sequence[Entry]) -> list[str]:
-    """Of each entry the settings that are not the most frequent ones of its localizer, in words.
+def nondefault_settings(entries: Sequence[Entry]) -> list[str]:
+    """Of each entry the settings that are not the default, in words, without those that all of these entries share.
 
     Regions by hand are one line, though each is another region; those of equal size are told apart by their ids.
     """
-    usual: dict[str, dict[str, str]] = {}
-    for localizer in {entry.localizer for entry in entries}:
-        kinds = [entry.settings for entry in entries if entry.localizer == localizer]
-        commonest: tuple[tuple[str, str], ...] = max(sorted(set(kinds)), key=kinds.count)
-        usual[localizer] = dict(commonest)
+    shared = set[tuple[str, str]].intersection(*(set(entry.settings) for entry in entries)) if entries else set()
     hand_sizes = Counter(entry.size for entry in entries if entry.localizer == EXPRESSION)
     words = []
     for entry in entries:
         if entry.localizer == EXPRESSION:
             words.append(entry.id[-6:] if hand_sizes[entry.size] > 1 else "")
         else:
-            common = usual[entry.localizer]
-            words.append(", ".join(setting_words(n, v) for n, v in entry.settings if v != common[n]))
+            special = [(n, v) for n, v in entry.settings if v != DEFAULTS[n] and (n, v) not in shared]
+            words.append(", ".join(setting_words(n, v) for n, v in special))
     return words
 
 
 def by_kind(cells: pd.DataFrame) -> pd.DataFrame:
-    """The map's cells summed by kind: kind, selected, total, enrichment."""
+    """The map's cells summed by kind: kind, selected, total, density_ratio."""
     sums = cells.groupby("kind", sort=False)[["selected", "total"]].sum().reset_index()
     density = sums["selected"].sum() / max(sums["total"].sum(), 1)
-    return sums.assign(enrichment=sums["selected"] / sums["total"] / density if density else np.nan)
+    return sums.assign(density_ratio=sums["selected"] / sums["total"] / density if density else np.nan)
 
 
 def by_layer(cells: pd.DataFrame) -> pd.DataFrame:

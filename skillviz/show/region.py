@@ -95,16 +95,16 @@ def cell_tensors(layers: pd.DataFrame, cell: Cell) -> pd.DataFrame:
 def tensor_table(layers: pd.DataFrame) -> pd.DataFrame:
     """One row a tensor, or a part of a fused one, most selected entries first.
 
-    parameter, layer, kind, selected, total, share (of the region), enrichment, and where it is known held (of the
-    tensor's squared movement).
+    parameter, layer, kind, selected, total, share (of the region), density_ratio, and where it is known
+    movement_share (of the tensor's squared movement).
     """
     selected, total = layers["selected"].sum(), layers["total"].sum()
     table = layers[["parameter", "layer", "kind", "selected", "total"]].assign(
         share=layers["selected"] / max(selected, 1),
-        enrichment=layers["selected"] / layers["total"].clip(lower=1) * (total / max(selected, 1)),
+        density_ratio=layers["selected"] / layers["total"].clip(lower=1) * (total / max(selected, 1)),
     )
     if "movement" in views_of(layers):
-        table["held"] = layers["movement_l2_selected"] ** 2 / (layers["movement_l2"] ** 2).where(
+        table["movement_share"] = layers["movement_l2_selected"] ** 2 / (layers["movement_l2"] ** 2).where(
             layers["movement_l2"] > 0
         )
     return table.sort_values("selected", ascending=False, kind="stable", ignore_index=True)
@@ -202,7 +202,7 @@ def region_map(
         reads=READS[view],
         alt=alt.region_map(table, view),
         table=table,
-        words={"density": ("enrichment",), "movement": ("movement",), "stability": ("seed",)}.get(view, ()),
+        words={"density": ("density",), "movement": ("movement",), "stability": ("seed",)}.get(view, ()),
     )
 
 
@@ -242,9 +242,9 @@ def cell_title(cell: Cell, table: pd.DataFrame, whole: bool = True) -> str:
     row = table[cell.in_layer(table) & (table["kind"] == cell.kind)].iloc[0]
     layer = "outside the blocks" if cell.layer is None else f"layer {cell.layer}"
     if not whole:
-        return f"{layer}, {kind_style(cell.kind).title} ({sentences.times(row['enrichment'])})"
+        return f"{layer}, {kind_style(cell.kind).title} ({sentences.times(row['density_ratio'])})"
     density_words = (
-        f"{formats.counted(int(row['selected']), 'entry')}, {sentences.times(row['enrichment'])} the average density"
+        f"{formats.counted(int(row['selected']), 'entry')}, {sentences.times(row['density_ratio'])} the average density"
     )
     return f"{layer}, {kind_style(cell.kind).title}: {density_words}"
 

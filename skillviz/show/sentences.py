@@ -16,7 +16,7 @@ from skillviz.plots.theme import state_style
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.show import text
 
-RIVALS = {"finetuned": "the fine-tuned model", "temperature": "the temperature-scaled fine-tuned model"}
+RIVALS = {"finetuned": "the fine-tuned model", "temperature": "temperature scaling"}
 
 
 def metric_value(metric: str, value: float | None) -> str:
@@ -182,22 +182,22 @@ def _n(scores: Scores) -> str:
 def region(kinds: pd.DataFrame, layers: pd.DataFrame) -> str:
     """Where the entries lie: the densest kind, and the span of layers that hold half of them.
 
-    `kinds` has kind, selected, total, enrichment; `layers` has layer (from 1) and share, adding up to 1.
+    `kinds` has kind, selected, total, density_ratio; `layers` has layer (from 1) and share, adding up to 1.
     """
     chosen = kinds[kinds["selected"] > 0]
     if chosen.empty:
         return "The region is empty: nothing was copied."
-    dense = chosen.sort_values("enrichment", ascending=False, kind="stable").iloc[0]
+    dense = chosen.sort_values("density_ratio", ascending=False, kind="stable").iloc[0]
     most = chosen.sort_values("selected", ascending=False, kind="stable").iloc[0]
     share = formats.percent(most["selected"] / int(chosen["selected"].sum()), 0)
     first = f"The module with the most is **{most['kind']}** ({share})"
-    density = f"{times(dense['enrichment'])} the average density"
+    density = f"{times(dense['density_ratio'])} the average density"
     return f"{_span(layers)}{first}; the densest is **{dense['kind']}** ({density})."
 
 
-def times(enrichment: float) -> str:
+def times(ratio: float) -> str:
     """`3.2×`."""
-    return formats.number(enrichment, 1 if enrichment >= 0.95 else 2) + "×"
+    return formats.number(ratio, 1 if ratio >= 0.95 else 2) + "×"
 
 
 def tensor(row: pd.Series, rows: int, cols: int) -> str:
@@ -227,7 +227,7 @@ def sparsity_reads(points: pd.DataFrame, metric: str) -> str:
     over = f"over examples and up to {most} seeds" if most > 1 else "over examples (one seed)"
     return (
         f"further left is a smaller region. Vertical lines are 95% intervals, {over}. A localizer that chooses its "
-        f"own size is shown as single marks, one a run. {plug_in_marks(metric)}Level lines need no region."
+        f"own size is shown as single marks, one a run. {plug_in_marks(metric)}".rstrip()
     )
 
 

@@ -20,7 +20,7 @@ HEIGHT = 390
 
 
 Line = tuple[str, str]
-"""A localizer, and those of its settings that are not the usual ones, in words."""
+"""A localizer, and those of its settings that are not the default, in words."""
 MOST_LINES = 5
 
 
@@ -34,20 +34,16 @@ def sizes(
     theme: str,
     every: bool = False,
     height: int = HEIGHT,
-    with_guesses: bool = True,
 ) -> Exhibit:
     """One line a localizer over all runs of a pair; `curve` as of `measures.pair_curve`.
 
     `own` is the line of which the finding speaks. At most MOST_LINES are drawn, `own` among them, unless `every`.
-    The levels of guessing are left out unless `with_guesses`.
     """
     points = by_size(curve.dropna(subset=["value"]), metric)
     if len(points) and not every:
         first = _first(points, own)
         points = points[[line in first for line in _lines(points)]].reset_index(drop=True)
     level = {"finetuned": 1.0, "pretrained": 0.0} if metric == RECOVERED else measures.levels(record, split, metric)
-    if not with_guesses:
-        level = {name: value for name, value in level.items() if name in ("finetuned", "pretrained")}
     size, crossing = smallest(curve, own), None
     if size and size.is_crossed:
         crossing = (size.share, f"{formats.percent(MOST, 0)}<br>of the gain<br>at {formats.share(size.share)}")
@@ -55,7 +51,7 @@ def sizes(
         name="sparsity",
         title=f"{metric_row(metric).heading} by region size",
         figure=metric_by_size(
-            points, metric, references=level, direct=True, theme=theme, height=height,
+            points, metric, references=measures.levels_in_sight(level, points), direct=True, theme=theme, height=height,
             crossing=crossing,
         ),
         reads=sentences.sparsity_reads(points, metric),
@@ -114,7 +110,7 @@ def _lines(points: pd.DataFrame) -> list[Line]:
 
 
 def _first(points: pd.DataFrame, own: Line) -> list[Line]:
-    """`own`, then lines of usual settings in the order of the table, then the others; MOST_LINES of them."""
+    """`own`, then lines of default settings in the order of the table, then the others; MOST_LINES of them."""
     return sorted(dict.fromkeys(_lines(points)), key=lambda line: line != own)[:MOST_LINES]
 
 

@@ -146,7 +146,7 @@ def composition_by_kind(table: pd.DataFrame, task: str, localizer: str, variant:
         "mask seeds together.",
         alt=f"Share by module kind: {', '.join(f'{kind} {formats.percent(share)}' for kind, share in kinds.items())}.",
         table=rows,
-        words=("region", "enrichment"),
+        words=("region", "density"),
     )
 
 

@@ -196,7 +196,7 @@ def layout(layers: pd.DataFrame, theme: str, height: int | None = None, sides: b
         reads=READS["density"],
         alt=alt.region_map(table, "density") if layers["selected"].any() else "The map is empty: no entry is chosen.",
         table=table,
-        words=("enrichment",),
+        words=("density",),
     )
 
 

@@ -12,7 +12,11 @@ PROJECT = Path(__file__).resolve().parents[2]
 """What the package lies in: the checkout, or the folder of installed packages."""
 NOWHERE = Path(os.devnull, "nowhere")
 OURS = "SKILLVIZ_"  # what the names of the project's variables begin with
-FINETUNED_VARIABLE = "SKILLVIZ_MEMBERS"
+FINETUNED_VARIABLE = f"{OURS}MEMBERS"
+RUNS_VARIABLE = f"{OURS}RUNS"
+"""The folder of a user's runs."""
+ROOTS_VARIABLE, ANCESTORS_VARIABLE = f"{OURS}ROOTS", f"{OURS}FRAME_ANCESTORS"
+"""The dashboard's: folders that a page may read, and sites that may frame it."""
 
 
 def project_root() -> Path:

@@ -9,6 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from skillviz.analysis import readable_table
 from skillviz.core import formats
 from skillviz.plots.dark_marks import with_dark_marks
 from skillviz.show import table_words
@@ -21,8 +22,10 @@ from skillviz.ui.page_table import is_presented
 # how a table's columns are shown; what is not here is shown as it is
 COLUMNS: dict[str, Any] = {
     "share": st.column_config.NumberColumn("share", format="%.3g"),
-    "enrichment": st.column_config.NumberColumn("density, × average", format="%.3g"),
-    "held": st.column_config.NumberColumn("movement held", format="%.3g"),
+    **{
+        name: st.column_config.NumberColumn(readable_table.title(name), format="%.3g")
+        for name in ("density_ratio", "movement_share", "share_if_even")
+    },
     "selected": st.column_config.NumberColumn("selected entries", format="localized"),
     "total": st.column_config.NumberColumn("all entries", format="localized"),
     "size": st.column_config.NumberColumn("size (entries)", format="localized"),

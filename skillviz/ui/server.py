@@ -24,8 +24,8 @@ from starlette.websockets import WebSocketClose
 from streamlit import net_util
 
 from skillviz.errors import SkillvizError
+from skillviz.tasks.project import ANCESTORS_VARIABLE
 
-ANCESTORS = "SKILLVIZ_FRAME_ANCESTORS"
 """Environment variable: the sites that may show the dashboard in a frame, as of CSP's `frame-ancestors`."""
 SITE = re.compile(r"https?://[\w.*-]+(:(\d+|\*))?")
 """One of them, such as `https://class.example`; anything else is passed over, as it could say more than that."""
@@ -110,7 +110,7 @@ def is_of_this_site(origin: str) -> bool:
 
 def frame_headers() -> list[tuple[bytes, bytes]]:
     """Only pages of the dashboard itself, and the sites that the environment names."""
-    others = " ".join(name for name in os.environ.get(ANCESTORS, "").split() if SITE.fullmatch(name))
+    others = " ".join(name for name in os.environ.get(ANCESTORS_VARIABLE, "").split() if SITE.fullmatch(name))
     policy = (b"content-security-policy", f"frame-ancestors 'self' {others}".strip().encode("latin-1", "replace"))
     # older browsers know only this one, which cannot name other sites
     return [policy] if others else [policy, (b"x-frame-options", b"SAMEORIGIN")]

@@ -16,12 +16,19 @@ from skillviz.errors import BadInput
 from skillviz.models import fetch, local_models
 from skillviz.show import text as words
 from skillviz.tasks import registry
-from skillviz.tasks.project import NOWHERE, OURS, expanded, located, project_root, refuse_variables
+from skillviz.tasks.project import (
+    NOWHERE,
+    OURS,
+    ROOTS_VARIABLE,
+    expanded,
+    located,
+    project_root,
+    refuse_variables,
+)
 from skillviz.tasks.task import Files, Task
 from skillviz.tasks.user_file import data_files
 from skillviz.ui import cache
 
-ROOTS = "SKILLVIZ_ROOTS"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 HUB_CACHES = ("HF_HOME", "HF_HUB_CACHE")
 _LINKED = "visitor.linked"  # in the session: field -> what an address named there and nobody has confirmed
@@ -33,7 +40,7 @@ def roots() -> tuple[Path, ...]:
     Everywhere those of $SKILLVIZ_ROOTS and $SKILLVIZ_MODELS, the models that ship and the store of runs. On a loopback
     address also the home, the working folder, the project's, the hub's cache, and what other SKILLVIZ_ variables name.
     """
-    names = [ROOTS, local_models.ENVIRONMENT]
+    names = [ROOTS_VARIABLE, local_models.ENVIRONMENT]
     places = [project_root() / fetch.DEMO, project_root() / fetch.REAL_PAIRS, cache.user_store().root]
     if _is_loopback():
         names += [*HUB_CACHES, *(name for name in os.environ if name.startswith(OURS))]
@@ -54,9 +61,9 @@ def checked(text: str) -> str:
         return text
     if _is_loopback():
         allowed = formats.listed([str(root) for root in roots()], 9)
-        way_on = f"Allowed: {allowed}. Move it there, or add its folder to the environment variable {ROOTS}."
+        way_on = f"Allowed: {allowed}. Move it there, or add its folder to the environment variable {ROOTS_VARIABLE}."
     else:  # the machine's folders are nobody else's business
-        way_on = f"Upload the file, or ask whoever runs this dashboard to add its folder to {ROOTS}."
+        way_on = f"Upload the file, or ask whoever runs this dashboard to add its folder to {ROOTS_VARIABLE}."
     raise BadInput(f"'{text}' is outside the folders that this dashboard may read. {way_on}")
 
 

@@ -126,7 +126,7 @@ def test_regions_of_unlike_models_and_tiny_other_data_are_explained(user_runs: P
 def test_equal_specs_are_said_to_repeat_each_other(user_runs: Path, monkeypatch) -> None:
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: user_runs)
     runs = [fake_run(Store(user_runs), sizes=("1%",), **SMALL) for _ in range(2)]
-    test = opened("compare", runs=",".join(run.id for run in runs))
+    test = with_tables(opened("compare", runs=",".join(run.id for run in runs)))
     (specs,) = [table.value for table in test.dataframe if "field" in table.value]
     assert not test.exception and specs["field"].tolist() == ["run"] and "repeat each other" in words(test)
 

@@ -18,7 +18,7 @@ from skillviz.runs.store import Store
 from tests.fake_run import fake_run
 from tests.live.conftest import lived, own_workers
 from tests.pages.scored_world import asked
-from tests.pages.test_pages import charts, opened, words
+from tests.pages.test_pages import charts, opened, with_tables, words
 from tests.plots.example_frames import FOURTEEN
 from tests.runs.test_texts import run_of, with_columns
 from tests.runs.tiny_world import spec_of
@@ -79,7 +79,7 @@ def scatter_of(test: AppTest) -> dict:
 
 def listed(test: AppTest) -> pd.DataFrame:
     """The table of examples."""
-    return next(frame.value for frame in test.dataframe if "grafted: true class" in frame.value)
+    return next(frame.value for frame in with_tables(test).dataframe if "grafted: true class" in frame.value)
 
 
 def token_figure(test: AppTest) -> dict:
@@ -128,7 +128,7 @@ def test_no_example_that_passes_is_said(ids: dict[str, str], use: Use, tmp_path:
 
 
 def test_the_chosen_example_is_ringed_marked_and_shown(ids: dict[str, str]) -> None:
-    test = opened("examples", run=ids["stagewise0"], example="test-7", sort="file")
+    test = with_tables(opened("examples", run=ids["stagewise0"], example="test-7", sort="file"))
     assert "**test-7** · true class" in words(test) and box(test, "Example").value == "test-7"
     assert "chosen" in [trace["name"] for trace in scatter_of(test)["data"]]
     assert test.session_state["examples.table"]["selection"]["rows"] == [7]
@@ -137,7 +137,7 @@ def test_the_chosen_example_is_ringed_marked_and_shown(ids: dict[str, str]) -> N
     box(test, "Example").select("test-90").run()
     assert test.session_state["examples.table"]["selection"]["rows"] == [0]
     assert listed(test)["example"][:2].tolist() == ["test-90", "test-0"]
-    marked = opened("examples", run=ids["stagewise0"], example="test-90", sort="file")
+    marked = with_tables(opened("examples", run=ids["stagewise0"], example="test-90", sort="file"))
     marked.session_state["examples.by_row"] = "test-90"
     marked.run()
     assert marked.session_state["examples.table"]["selection"]["rows"] == [90], "a marked row stays where it is"

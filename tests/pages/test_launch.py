@@ -205,7 +205,7 @@ def test_the_readouts_are_those_of_the_pair_and_label_words_are_judged_before(sm
     (refused,) = [caption for caption in test.caption if caption.value.startswith("Unavailable for this pair")]
     assert refused.value.endswith("classification head and likelihood of the answers.")
     assert "**classification head**: " in refused.help and "roberta" in refused.help
-    assert "answered by" in said(test) and not test.error
+    assert "answers: " in said(test) and not test.error
     for path in (small / "task").glob("*.jsonl"):
         (tmp_path / path.name).write_text(path.read_text())
     task = (small / "task" / "task.yaml").read_text().replace("terrible", "unheardof")

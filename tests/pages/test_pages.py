@@ -48,11 +48,18 @@ def charts(test: AppTest) -> list:
 
 
 def with_tables(test: AppTest) -> AppTest:
-    """The page with the table of each figure unfolded."""
+    """The page with every folded table unfolded."""
     for fold in test.expander:
-        if fold.label == "Table":
-            test.session_state[fold.proto.id.split("-", 2)[2]] = True
+        if (key := fold.proto.id.split("-", 2)[-1]).startswith("table."):
+            test.session_state[key] = True
     return test.run()
+
+
+@pytest.mark.parametrize("name", ["sparsity", "compare"])
+def test_a_folded_table_is_sent_to_whoever_opens_it(name: str, ids: dict[str, str]) -> None:
+    test = opened(name, run=ids["stagewise0"])
+    assert not test.dataframe
+    assert len(with_tables(test).dataframe) > len(charts(test)), "one of each figure, and one by itself"
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -194,7 +201,8 @@ def test_the_choices_of_the_calibration_page_stand_in_the_address_and_come_back(
     again = opened("calibration", run=ids["movement"], bins="7", kind="mass", scaled="no", split="validation")
     assert again.slider[0].value == 7
     assert "7 bins of equal mass on 60 examples" in words(again)
-    assert "temperature-scaled fine-tuned" not in words(again)
+    assert "for temperature scaling" in words(test) and "for temperature scaling" not in words(again)
+    assert len(re.findall(r"badge\[:material/\w+: (better|worse|no clear difference)\]", words(test))) == 1
 
 
 def test_histograms_are_of_equal_width_whatever_the_bins_of_the_error(ids: dict[str, str]) -> None:

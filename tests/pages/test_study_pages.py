@@ -22,7 +22,7 @@ from skillviz.studies.paper.request import EDITED, study_of, write_study
 from skillviz.studies.spec import ExperimentRequest
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.paper.words import WITHOUT
-from tests.pages.test_pages import charts, opened, words
+from tests.pages.test_pages import charts, opened, with_tables, words
 from tests.studies.fake_study import fake_running, fake_study
 from tests.studies.fake_tables import TASKS
 
@@ -350,7 +350,7 @@ def test_published_values_stand_beside_ours_and_the_claims_are_judged(empty: Pat
     assert not test.exception and test.query_params["item"] == "table2"
     assert test.selectbox(key="control.claim").value == claim
     assert "confirmed] 4 of 4 comparisons support it" in said(test)
-    table = [d.value for d in test.dataframe if "published (± sd)" in d.value.columns][-1]
+    table = [d.value for d in with_tables(test).dataframe if "published (± sd)" in d.value.columns][-1]
     row = table[(table["task"] == "SST-2") & (table["method"] == "graft") & (table["metric"] == "ECE")].iloc[0]
     assert row["published (± sd)"] == "3.1 (0.4)" and row["measured on"] == "film-sentiment"
     assert "points" in row["difference"]
@@ -363,7 +363,7 @@ def test_tasks_of_ones_own_are_shown_and_explained(empty: Path) -> None:
     pd.read_parquet(scores).replace(names).to_parquet(scores)
     test = opened("paper", item="table2")
     assert not test.exception and any("bakery" in chart.proto.spec for chart in charts(test))
-    assert "The paper has no value for bakery." in said(test)
+    assert "The paper has no value for bakery." in said(with_tables(test))
 
 
 def test_a_fine_tuned_score_of_zero_stops_no_page(empty: Path) -> None:

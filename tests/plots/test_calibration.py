@@ -100,6 +100,14 @@ def test_accuracy_stands_with_its_wilson_interval_and_its_count() -> None:
     assert list(drawn(figure, "grafted: examples").text) == ["30", "10"]
 
 
+def test_counts_are_drawn_in_three_panels_of_fifteen_bins() -> None:
+    """What the page opens on, for a task of four classes."""
+    logits = np.random.default_rng(0).normal(0, 3, (400, 4))
+    rows = reliability(logits, np.zeros(400, dtype=int), 15, False)
+    figure = reliability_diagram(pd.concat(rows.assign(state=s) for s in ("grafted", "finetuned", "temperature")))
+    assert sum(trace.name.endswith(": examples") for trace in figure.data) == 3
+
+
 def test_the_gap_runs_from_accuracy_to_confidence() -> None:
     gap = drawn(reliability_diagram(two_bins()), "grafted: gap")
     assert list(gap.base) == pytest.approx([40, 100]) and list(gap.y) == pytest.approx([20, -10])

@@ -58,3 +58,10 @@ def test_a_metric_that_no_run_has_leaves_no_panel_and_a_missing_interval_is_said
     assert [a.title.text for a in figure.select_xaxes()] == ["accuracy, %"]
     assert figure.data[0].hovertext[0].endswith("no interval")
     assert pd.isna(figure.data[0].error_x.array[0])
+
+
+@pytest.mark.parametrize(("baseline", "named"), [("top movement", "top movement"), ("learned, " * 6, "baseline")])
+def test_a_long_name_of_the_baseline_is_not_repeated_under_every_panel(baseline: str, named: str) -> None:
+    scores = pd.DataFrame({"run": ["a"], "metric": ["ece"], "value": [0.1], "low": [0.0], "high": [0.2]})
+    figure = differences(scores, run_styles([("a", "stagewise")]), baseline, ("ece",))
+    assert figure.layout.xaxis.title.text.replace("<br>", " ") == f"ECE − {named}, points"

@@ -39,11 +39,11 @@ def shared() -> pd.DataFrame:
     return table.assign(expected=(table["only_a"] + table["both"]) * (table["only_b"] + table["both"]) / 30)
 
 
-def test_enrichment_is_density_over_the_regions_density() -> None:
+def test_the_density_ratio_is_density_over_the_regions_density() -> None:
     table = cells(small()).set_index(["layer", "kind"])
-    assert table.loc[(0, "query"), "enrichment"] == pytest.approx((4 / 20) / (10 / 100))
-    assert table.loc[(0, "bias"), "enrichment"] == pytest.approx((2 / 5) / (10 / 100))
-    assert table.loc[(0, "MLP in"), "enrichment"] == 0
+    assert table.loc[(0, "query"), "density_ratio"] == pytest.approx((4 / 20) / (10 / 100))
+    assert table.loc[(0, "bias"), "density_ratio"] == pytest.approx((2 / 5) / (10 / 100))
+    assert table.loc[(0, "MLP in"), "density_ratio"] == 0
     assert table["share"].sum() == pytest.approx(1) and table["selected"].sum() == 10
 
 
@@ -86,7 +86,7 @@ def test_the_scale_is_fixed_about_the_average_and_its_ends_name_what_is_cut() ->
     far = pd.concat([small(), small().head(1).assign(layer=2, selected=20, total=20_000)]).astype({"layer": "Int64"})
     ends = region_map(far).layout.coloraxis.colorbar.ticktext
     assert ends[-1].startswith("8–") and ends[0] != ends[-1]
-    values = cells(far)["enrichment"]
+    values = cells(far)["density_ratio"]
     assert values.max() > 8 and f"{values.max():,.0f}×" in ends[-1]
 
 
@@ -129,10 +129,10 @@ def test_movement_adds_up_in_squares() -> None:
     moved = small().head(4).assign(
         movement_l2=[3.0, 1.0, 4.0, 2.0], movement_l2_selected=[3.0, 1.0, 0.0, 1.0]
     ).astype({"layer": "Int64"})  # fmt: skip
-    held = cells(moved, ("layer",))["held"]
+    held = cells(moved, ("layer",))["movement_share"]
     assert list(held) == pytest.approx([10 / 26, 1 / 4])
     assert list(held) != pytest.approx([4 / 8, 1 / 2]), "lengths that were simply added would be caught"
-    still = cells(moved.assign(movement_l2=0.0, movement_l2_selected=0.0))["held"]
+    still = cells(moved.assign(movement_l2=0.0, movement_l2_selected=0.0))["movement_share"]
     assert still.isna().all()
     assert trace(region_map(moved, view="movement"), "numbers").text[0] == "100"
 

@@ -24,7 +24,12 @@ def test_the_search_is_told_by_its_ends() -> None:
 
 def test_the_largest_cells_of_a_view_come_first() -> None:
     cells = pd.DataFrame(
-        {"layer": [0, 1, pd.NA], "kind": ["value", "key", "other"], "enrichment": [0.5, 3.0, 0.0], "held": [0.0, 0, 0]}
+        {
+            "layer": [0, 1, pd.NA],
+            "kind": ["value", "key", "other"],
+            "density_ratio": [0.5, 3.0, 0.0],
+            "movement_share": [0.0, 0, 0],
+        }
     ).astype({"layer": "Int64"})
     said = alt.region_map(cells, "density").replace(SPACE, " ")
     assert said.endswith("densest: layer 1 key 3.0×, layer 0 value 0.50×.")

@@ -56,7 +56,6 @@ def test_values_are_those_of_the_stored_logits(run: Run, table: pd.DataFrame) ->
             shares = np.exp(z) / np.exp(z).sum()
             assert row["true"] == run.labels[label] and row[f"{state}_says"] == run.labels[z.argmax()]
             assert row[f"{state}_confidence"] == pytest.approx(shares[label], rel=1e-6)
-            assert row[f"{state}_sure"] == pytest.approx(shares.max(), rel=1e-6)
             assert row[f"{state}_margin"] == pytest.approx(z[label] - np.delete(z, label).max(), rel=1e-6)
 
 

@@ -82,9 +82,9 @@ def test_a_size_that_was_searched_for_counts_before_one_cut_from_a_ranking() -> 
     assert dict(zip(whole["size"], whole["value"], strict=True)) == {100: 0.7, 1000: 0.8}
 
 
-def test_runs_with_unusual_settings_are_a_line_of_their_own() -> None:
+def test_runs_with_nondefault_settings_are_a_line_of_their_own() -> None:
     entries = [entry("learned", 1), entry("learned", 2), entry("learned", 3, settings=LARGE)]
-    assert measures.unusual_settings(entries) == ["", "", "batch size 1024"]
+    assert measures.nondefault_settings(entries) == ["", "", "batch size 1024"]
     curves = [curve(100, 0.7, seed).assign(localizer="learned") for seed in (1, 2, 3)]
     points = by_size(measures.pair_curve(entries, curves, "test"), "accuracy")
     assert list(points["settings"]) == ["", "", "batch size 1024"], "its size is an outcome: a row a run"
@@ -94,8 +94,8 @@ def test_regions_by_hand_are_single_marks_whatever_their_recipe() -> None:
     recipes = ['{"recipe": {"layers": [0]}}', '{"recipe": {"layers": [1]}}']
     settings = [tuple((name, text if name == "options" else "null") for name in SETTINGS) for text in recipes]
     made = [entry("recipe", 7, id=f"run-00000{i}", settings=given) for i, given in enumerate(settings)]
-    assert measures.unusual_settings(made) == ["000000", "000001"], "of equal size: neither is lost"
-    assert measures.unusual_settings([made[0], replace(made[1], size=8)]) == ["", ""]
+    assert measures.nondefault_settings(made) == ["000000", "000001"], "of equal size: neither is lost"
+    assert measures.nondefault_settings([made[0], replace(made[1], size=8)]) == ["", ""]
     assert "recipe" in OUTCOME_SIZED
 
 
@@ -115,8 +115,8 @@ def test_sums_by_kind_and_layer() -> None:
          "share": [0.75, 0.0, 0.25]}
     )  # fmt: skip
     kinds = measures.by_kind(cells).set_index("kind")
-    assert kinds.loc["a", "enrichment"] == pytest.approx((8 / 20) / (8 / 40))
-    assert kinds.loc["b", "enrichment"] == 0
+    assert kinds.loc["a", "density_ratio"] == pytest.approx((8 / 20) / (8 / 40))
+    assert kinds.loc["b", "density_ratio"] == 0
     assert measures.by_layer(cells)["share"].tolist() == [0.75, 0.25]
 
 

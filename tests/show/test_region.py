@@ -126,7 +126,7 @@ def test_the_table_of_tensors_adds_up_and_each_row_is_a_region(ids: dict[str, st
     run = library().open(ids["stagewise0"])
     region, table = run.region(), tensors.tensor_table(run.layers())
     assert table["selected"].sum() == region.size and table["share"].sum() == pytest.approx(1)
-    assert table["selected"].is_monotonic_decreasing and table["held"].dropna().between(0, 1).all()
+    assert table["selected"].is_monotonic_decreasing and table["movement_share"].dropna().between(0, 1).all()
     parameters = parameter_table(run.record, region)
     for _, row in table.iterrows():
         expression = checked(tensors.tensor_expression(run.id, row))

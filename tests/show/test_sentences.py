@@ -96,9 +96,9 @@ def test_calibration_errors_stand_with_their_bins_and_the_paired_difference() ->
     assert said.startswith("ECE **5.4%** for the graft, **8.3%** for the fine-tuned model: −")
 
 
-def kinds(selected: list[int], enrichment: list[float]) -> pd.DataFrame:
+def kinds(selected: list[int], ratios: list[float]) -> pd.DataFrame:
     names = ["value", "MLP in", "LayerNorm"][: len(selected)]
-    return pd.DataFrame({"kind": names, "selected": selected, "total": 1000, "enrichment": enrichment})
+    return pd.DataFrame({"kind": names, "selected": selected, "total": 1000, "density_ratio": ratios})
 
 
 def test_the_region_sentence_names_the_largest_and_the_densest_kind() -> None:

@@ -67,6 +67,15 @@ def test_at_most_five_lines_the_own_first_unless_all_are_wanted(record: RunRecor
     assert len(every.table[["localizer", "settings"]].drop_duplicates()) == 7
 
 
+def test_a_level_of_guessing_is_drawn_only_where_it_does_not_press_the_lines_together(record: RunRecord) -> None:
+    def levels(values: tuple[float, ...]) -> set[str]:
+        figure = sizes(curve(values), record, "test", "accuracy", OWN, "light").figure
+        return {str(note.text).split("<br>")[0] for note in figure.layout.annotations}
+
+    assert not any(words.startswith("chance") for words in levels((0.05, 0.45, 0.9, 1.0))), "60% to 80%"
+    assert any(words.startswith("chance") for words in levels((-0.9, 0.45, 0.9, 1.0))), "40% to 80%"
+
+
 def test_both_axes_mark_the_same_crossing(record: RunRecord) -> None:
     whole = curve((0.05, 0.45, 0.9, 1.0))
     for metric in ("accuracy", "recovered"):

@@ -47,6 +47,12 @@ def test_the_number_that_the_text_states_stands_where_no_table_prints_one() -> N
     assert scoreboard.table([union])["paper"].tolist() == ["about 70%"]
 
 
+def test_every_claim_fits_into_its_column() -> None:
+    longest = max((claim.text for row in EXPERIMENTS.values() for claim in row.claims), key=len)
+    letters = scoreboard.COLUMNS["claim"]["width"] // 5.4  # pixels of a letter, measured in Chromium
+    assert len(longest) <= letters, longest
+
+
 def test_the_count_is_on_top() -> None:
     found = [score(CONFIRMED), score(CONFIRMED), score(CONTRADICTED), score(INCONCLUSIVE), score(UNTESTED)]
     assert scoreboard.sentence(found) == "**2 of 5 claims** confirmed, 1 contradicted, 1 inconclusive, 1 not tested."

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from skillviz.tasks.project import ANCESTORS_VARIABLE
 from skillviz.ui import server
 from tests.e2e.server import free_port, served
 from tests.test_arrows import PROJECT
@@ -37,7 +38,7 @@ def answered(kind: str, origin: str | None = None, header: tuple[bytes, bytes] =
 
 
 def test_no_other_site_may_frame_the_dashboard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(server.ANCESTORS, raising=False)
+    monkeypatch.delenv(ANCESTORS_VARIABLE, raising=False)
     assert dict(answered("http")[0]["headers"]) == {
         b"a": b"b", b"content-security-policy": b"frame-ancestors 'self'", b"x-frame-options": b"SAMEORIGIN",
     }  # fmt: skip
@@ -90,12 +91,12 @@ def test_a_refused_origin_asks_nobody_for_an_address(tmp_path: Path) -> None:
 
 
 def test_a_class_may_frame_it_where_the_environment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(server.ANCESTORS, " https://class.example\n https://b.example;script-src * ")
+    monkeypatch.setenv(ANCESTORS_VARIABLE, " https://class.example\n https://b.example;script-src * ")
     assert server.frame_headers() == [(b"content-security-policy", b"frame-ancestors 'self' https://class.example")]
 
 
 def test_every_answer_has_the_header(tmp_path: Path) -> None:
-    with served(PROJECT, more={"SKILLVIZ_RUNS": str(tmp_path), server.ANCESTORS: ""}) as address:
+    with served(PROJECT, more={"SKILLVIZ_RUNS": str(tmp_path), ANCESTORS_VARIABLE: ""}) as address:
         for place in ("", "/region", "/_stcore/health", "/static/nothing"):
             try:
                 answer = urllib.request.urlopen(address + place, timeout=30)

@@ -9,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from skillviz.errors import BadInput
+from skillviz.tasks.project import ROOTS_VARIABLE
 from skillviz.ui import visitor
 from skillviz.ui.page_table import PAGES
 from tests.visitor import confirmed
@@ -25,7 +26,7 @@ def outside(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     """A folder outside the roots; the test's own folder is the only one inside."""
     folder = tmp_path_factory.mktemp("outside")
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv(visitor.ROOTS, str(tmp_path))
+    monkeypatch.setenv(ROOTS_VARIABLE, str(tmp_path))
     return folder
 
 
@@ -62,7 +63,7 @@ def test_paths_outside_are_refused_whether_or_not_they_are_there(
 def test_on_another_address_the_home_is_closed_and_no_folder_is_said(
     outside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(visitor.ROOTS, "")
+    monkeypatch.setenv(ROOTS_VARIABLE, "")
     (tmp_path / "mine.yaml").write_text("a: 1")
     assert visitor.checked(str(tmp_path / "mine.yaml"))
     for open_address in ("0.0.0.0", None, "skills.example.org"):

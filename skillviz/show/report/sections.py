@@ -12,7 +12,7 @@ from skillviz.analysis.slices import METRICS
 from skillviz.core import formats
 from skillviz.core.bins import BINS
 from skillviz.core.confusion import class_results, confusion
-from skillviz.core.metrics import ece, metric_row, panels
+from skillviz.core.metrics import metric_row, panels
 from skillviz.errors import SkillvizError
 from skillviz.plots.region import cells
 from skillviz.plots.theme import state_style
@@ -87,7 +87,7 @@ def region(run: Run, parts: Sequence[PartScores] = ()) -> Section:
         "region",
         title,
         (
-            Words(sentence, ("region", "enrichment", "graftable")),
+            Words(sentence, ("region", "density", "graftable")),
             *([Words(unknown)] if unknown else []),
             *(
                 Charts((partial(region_exhibits.region_map, layers, view, cell),))
@@ -146,7 +146,7 @@ def sparsity(run: Run, others: Sequence[Run]) -> Section:
     curve = measures.pair_curve(entries, [known[entry.id].curve() for entry in entries], split)
     if curve.empty:
         return Section("sparsity", title, (Words(NOTHING.format("curve")),))
-    settings = dict(zip((entry.id for entry in entries), measures.unusual_settings(entries), strict=True))
+    settings = dict(zip((entry.id for entry in entries), measures.nondefault_settings(entries), strict=True))
     own = (run.spec.localizer, settings[run.id])
     offered = measures.offered(curve, run.record)
     metrics = [metric for metric in panels(offered[0]) if metric in offered]
@@ -170,18 +170,13 @@ def calibration(run: Run) -> Section:
     parts: list[Part] = []
     for equal_mass in (False, True):
         bins = measures.reliability_bins(logits, labels, BINS, equal_mass)
-        values = {name: ece(z, labels, BINS, equal_mass) for name, z in logits.items()}
-        points = []
-        for rival in (name for name in sentences.RIVALS if name in logits):
-            difference = measures.ece_difference(logits["grafted"], logits[rival], labels, BINS, equal_mass)
-            said = sentences.ece_against(rival, values, difference)
-            points.append(f"**{sentences.verdict('ece', difference).capitalize()}**: {said}")
+        verdicts = calibration_exhibits.verdicts(logits, labels, BINS, equal_mass)
         # with equal mass a histogram would show that every bin holds as much
         makes = (calibration_exhibits.reliability, *(() if equal_mass else (calibration_exhibits.confidence,)))
         parts += [
             Heading(f"Bins of equal {'mass' if equal_mass else 'width'}"),
             Words(sentences.ece_basis(BINS, equal_mass, len(labels)), ("ece", "paired", "equal_mass")),
-            Points(tuple(points)),
+            Points(tuple(f"**{formats.capital(verdict)}**: {words}" for verdict, words in verdicts)),
             Charts(tuple(partial(make, bins) for make in makes)),
         ]
     return Section("calibration", title, tuple(parts))

@@ -100,8 +100,8 @@ FIGURE15 = Experiment(
     tables=tables,
     makes=("checkpoints", "scores", "differences", "note"),
     claims=(
-        Claim("At the first checkpoint the graft is as accurate as the model (within 3 points).", follows_early),
-        Claim("From the first to the last checkpoint the model improves more than its graft.", levels_off),
+        Claim("At the first checkpoint, graft and model are within 3 points.", follows_early),
+        Claim("From first to last checkpoint, the model improves more than its graft.", levels_off),
     ),
     differs=differs,
     ships=True,

@@ -69,7 +69,7 @@ FIGURE2 = Experiment(
     claims=(
         Claim("At equal size the search beats top movement.", less("graft", "graft_movement")),
         Claim("At equal size the search beats random regions.", less("graft", "graft_random")),
-        Claim("The lead over top movement is smaller at the largest size than at the smallest.", curves_meet),
+        Claim("The lead over top movement shrinks from the smallest to the largest size.", curves_meet),
     ),
     differs=differs,
     shown="curves",

@@ -77,7 +77,7 @@ FIGURE4 = Experiment(
     claims=(
         Claim("The graft is more accurate than a graft of the biases alone.", less("graft", "graft_biases")),
         Claim(
-            "The graft is more accurate than the region with everything else set to zero.",
+            "The graft is more accurate than the region with all else set to zero.",
             less("graft", "graft_lottery"),
         ),
     ),

@@ -1,4 +1,4 @@
-"""Figure 7: the graft out of distribution, by size, and on the ways between the models (WiSE)."""
+"""Figure 7: the graft out of distribution, by size and along the paths between the models (WiSE)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def differs(scale: Scale) -> list[SettingRow]:
 
 FIGURE7 = Experiment(
     name="figure7",
-    title="Figure 7: out of distribution, by size and on the ways between the models",
+    title="Figure 7: out of distribution, by size and along the paths",
     question="Does the graft transfer to other data better than the fine-tuned model? And the models between them?",
     finding="No gain under small shifts, at least 5 points under large ones. WiSE on grafts is competitive.",
     entries=entries,
@@ -91,7 +91,7 @@ FIGURE7 = Experiment(
     makes=("scores", "differences", "paths", "note"),
     published=("figures", "table7"),
     claims=(
-        Claim("Small shift: graft and fine-tuned model are equally accurate (±3 points).",
+        Claim("Under a small shift, graft and fine-tuned model are within 3 points.",
               alike("graft", "ft", keep=small_shift)),
         Claim("Under a large shift, the graft is more accurate than the fine-tuned model.",
               less("graft", "ft", keep=large_shift)),

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.core.bins import BINS
-from skillviz.core.metrics import ece
 from skillviz.runs.record import SPLITS
 from skillviz.runs.run import Run
-from skillviz.show import measures, sentences
+from skillviz.show import calibration, measures, sentences
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
 from skillviz.ui import controls
@@ -51,13 +51,9 @@ def controls_of(run: Run) -> Choice:
 
 
 def verdicts(choice: Choice, logits: dict[str, np.ndarray], labels: np.ndarray) -> None:
-    """For each rival of the graft a verdict on the paired difference in ECE, and the bins it stands on."""
-    values = {name: ece(z, labels, choice.bins, choice.equal_mass) for name, z in logits.items()}
-    lines = []
-    for rival in (name for name in sentences.RIVALS if name in logits):
-        difference = measures.ece_difference(logits["grafted"], logits[rival], labels, choice.bins, choice.equal_mass)
-        verdict = chip_text(sentences.verdict("ece", difference))
-        lines.append(f"{verdict} {sentences.ece_against(rival, values, difference)}")
+    """For each rival of the graft a verdict on the paired difference in ECE, the first as a chip, and the bins."""
+    (verdict, first), *others = calibration.verdicts(logits, labels, choice.bins, choice.equal_mass)
+    lines = [f"{chip_text(verdict)} {first}", *(f"{formats.capital(verdict)}. {words}" for verdict, words in others)]
     st.markdown("  \n".join(lines))
     st.caption(
         sentences.ece_basis(choice.bins, choice.equal_mass, len(labels)), help=about("ece", "debiased", "paired")

@@ -154,14 +154,15 @@ def _highlighted(value: object) -> str:
 
 def specs(compared: Comparison) -> None:
     """The settings that differ, and the demo world's caution."""
-    table = spec_differences(compared.sides, compared.baseline)
-    with st.expander("Settings that differ"):
-        st.dataframe(table.style.map(_highlighted), hide_index=True, alt="Settings in which the runs differ")
-        exports.table_menu(table, file="settings", key="settings", caption="Settings of the compared runs")
-        if len(table) == 1:
-            st.caption("The settings are equal: these runs repeat each other.")
-        else:
-            st.caption(f"≠ differs from {text.plain(compared.baseline.name)}, the baseline.")
+    fold = st.expander("Settings that differ", key="table.settings", on_change="rerun")
+    if fold.open:
+        with fold:
+            table = spec_differences(compared.sides, compared.baseline)
+            st.dataframe(table.style.map(_highlighted), hide_index=True, alt="Settings in which the runs differ")
+            exports.table_menu(table, file="settings", key="settings", caption="Settings of the compared runs")
+            is_repeat = len(table) == 1
+            differs = f"≠ differs from {text.plain(compared.baseline.name)}, the baseline."
+            st.caption("The settings are equal: these runs repeat each other." if is_repeat else differs)
     toys = [side.name for side in compared.sides if small_world.is_toy(side.entry.base)]
     if caution := small_world.comparison_caution(toys, len(compared.sides)):
         st.caption(caution)

@@ -185,8 +185,11 @@ def linked(run: Run, shown: RunExamples, wanted: Filters, places: Places) -> str
         if example_table.has_texts(shown.table):
             _table(listed, chosen, run.id)
         else:
-            with st.expander(f"List the {formats.counted(len(listed), 'example')} by number"):
-                _table(listed, chosen, run.id)
+            title = f"List the {formats.counted(len(listed), 'example')} by number"
+            fold = st.expander(title, key="table.numbers", on_change="rerun")
+            if fold.open:
+                with fold:
+                    _table(listed, chosen, run.id)
     return chosen
 
 

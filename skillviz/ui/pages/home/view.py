@@ -28,7 +28,7 @@ def draw(top: DeltaGenerator, entries: tuple[Entry, ...]) -> None:
     st.markdown(home.sentence(record, scores), help=about("graft", "region"))
     _numbers(home.numbers(record, scores))
     alike = run_list.pair_entries(run)
-    own = (shown.localizer, measures.unusual_settings(alike)[[entry.id for entry in alike].index(run.id)])
+    own = (shown.localizer, measures.nondefault_settings(alike)[[entry.id for entry in alike].index(run.id)])
     points = run_list.pair_curve(alike, split)
     left, right = st.columns(2)
     with left:

@@ -130,13 +130,13 @@ def _readout(choices: Choices, task: Task) -> None:
 
 
 def _show_task(task: Task, readout: str) -> None:
-    """The task in a line: its classes, and how the model is asked."""
+    """The task in a line: its classes, and the prompt with its answers."""
     kind = {"prompt": "masked", "causal": "causal"}.get(readout, "")
     template, words = (getattr(part, kind, None) for part in (task.template, task.label_words))
     classes = formats.listed([text.plain(name) for name in task.labels], 14)
-    prompt = f" Asked as “{text.plain(template)}”" if template else ""
+    prompt = f" Prompt: “{text.plain(template)}”" if template else ""
     answers = ", ".join(f"{a} for {b}" for a, b in zip(words or (), task.labels, strict=False))
-    st.caption(f"Classes: {classes}.{prompt}{f', answered by {text.plain(answers)}.' if prompt and answers else ''}")
+    st.caption(f"Classes: {classes}.{prompt}{f', answers: {text.plain(answers)}.' if prompt and answers else ''}")
 
 
 def new_task(root: Path) -> None:

@@ -124,7 +124,10 @@ def values(item: PaperItem) -> None:
     marks = paper_table.marks(rows, metric)
     table = paper_table.shown(rows)
     show(exhibits.values(marks, table[rows["metric"] == metric], metric, selection.setting, theme()), item.name)
-    with st.expander("All values"):
+    fold = st.expander("All values", key="table.values", on_change="rerun")
+    if not fold.open:
+        return
+    with fold:
         st.caption(words.CAUTION)
         if note := words.unmatched(rows):
             st.caption(note)
@@ -172,8 +175,9 @@ def further(item: PaperItem) -> None:
     """Numbers of text and captions, differences in setting, and where the paper disagrees with itself; folded."""
     rows = numbers(item.name)
     if len(rows):
-        with st.expander(f"Numbers in the paper's text: {len(rows)}"):
-            st.dataframe(words.numbers(rows), hide_index=True, alt="Single published numbers of text and captions")
+        fold = st.expander(f"Numbers in the paper's text: {len(rows)}", key="table.numbers", on_change="rerun")
+        if fold.open:
+            fold.dataframe(words.numbers(rows), hide_index=True, alt="Single published numbers of text and captions")
     if item.study is not None:
         if differences := cache.setting_differences(item.study):
             with st.expander(f"Where our study differs from the paper: {formats.counted(len(differences), 'point')}"):

@@ -34,7 +34,7 @@ def map_card(run: Run, layers: pd.DataFrame, choices: dict[str, Cell]) -> None:
     cell = choices[controls.current(CELL, list(choices), next(iter(choices)))]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         views = [*exhibits.views_of(layers), *(["stability"] if seeds else [])]
-        view = controls.segments(VIEW, "Show", views, views[0], shown=VIEWS.get, help=about("enrichment", "movement"))
+        view = controls.segments(VIEW, "Show", views, views[0], shown=VIEWS.get, help=about("density", "movement"))
         names = run_labels(entries)
         other = controls.select(
             OTHER, "Compare with", [ALONE, *others], ALONE,

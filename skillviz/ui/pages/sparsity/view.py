@@ -1,16 +1,32 @@
-"""The sparsity page's series: where the run's model is one of several checkpoints, what changes along fine-tuning."""
+"""The sparsity page's table of runs, and its series: where the run's model is one of several checkpoints, what changes
+along fine-tuning."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import pandas as pd
 import streamlit as st
 
 from skillviz.analysis.checkpoint_series import checkpoint_points, series_of
+from skillviz.core import formats
 from skillviz.runs.run import Run
 from skillviz.show import checkpoints as exhibits
+from skillviz.show.entries import Entry
 from skillviz.show.glossary import about
-from skillviz.ui import cache, page
+from skillviz.ui import cache, exports, page, run_list
 from skillviz.ui.chart import show, theme
+
+
+def runs(run: Run, entries: Sequence[Entry]) -> None:
+    """The runs of the figure, in a table that is sent to whoever opens it."""
+    title = f"{formats.counted(len(entries), 'run')} of this pair and task in the figure"
+    fold = st.expander(title, key="table.runs", on_change="rerun")
+    if fold.open:
+        with fold:
+            listed, file = run_list.listing(entries), exports.file_name(run.id, "runs")
+            st.dataframe(listed, hide_index=True, column_config=run_list.COLUMNS, alt="The runs drawn above")
+            exports.table_menu(listed, file=file, key="runs", caption="Runs of this pair and task")
 
 
 def checkpoints(run: Run) -> None:

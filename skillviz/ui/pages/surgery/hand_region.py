@@ -80,11 +80,11 @@ def stored(run_id: str, size: int | None) -> Region:
 
 
 def names(entries: Sequence[Entry]) -> dict[str, str]:
-    """A short name of each run by its id, such as `stagewise, 0.1%, seed 0`, with the settings that are unusual;
-    equal ones are numbered."""
+    """A short name of each run by its id, such as `stagewise, 0.1%, seed 0`, with the settings that are not the
+    default; equal ones are numbered."""
     by_id: dict[str, str] = {}
     seen: Counter[str] = Counter()
-    for entry, settings in zip(entries, measures.unusual_settings(entries), strict=True):
+    for entry, settings in zip(entries, measures.nondefault_settings(entries), strict=True):
         parts = [localizer_style(entry.localizer).title, formats.share(entry.share), f"seed {entry.seed}", settings]
         name = ", ".join(part for part in parts if part)
         seen[name] += 1
