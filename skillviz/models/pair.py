@@ -102,12 +102,12 @@ class ModelPair:
         not graftable too. grafted: base with the region's entries fine-tuned. complement: fine-tuned with
         the region's entries at base. The last two need a region of this pair.
         """
-        indices = self._indices(state, region)
+        self._check_state(state, region)
         theta = self.flat.theta
         before = None if _same_bits(theta, self.base) else theta.clone()
         outside = {name: parameter.detach().clone() for name, parameter in self._outside_parameters()}
         try:
-            self._set_state(state, indices)
+            self._set_state(state, region)
             yield self
         finally:
             theta.copy_(self.base if before is None else before)
@@ -149,35 +149,37 @@ class ModelPair:
         values = dict(zip(self.table.names, self.flat.views(self.finetuned), strict=True))
         return Graft.of(region, values, self.head(), {**provenance, **(header or {})})
 
-    def grafted_values(self, indices: Tensor) -> Tensor:
-        """The values inside a grafted region: the fine-tuned ones, copied; rescaled ones in a control's pair.
+    def grafted_values(self, indices: Tensor, size: int) -> Tensor:
+        """The values at these entries of a grafted region of `size`: the fine-tuned ones, copied; rescaled ones in a
+        control's pair.
 
         Of all entries they are the fine-tuned ones there too, bit for bit: the factor is 1.
         """
         tuned = self.finetuned[indices]
-        if not self.rescaled or len(indices) == self.d:
+        if not self.rescaled or size == self.d:
             return tuned
         base = self.base[indices].float()
-        return (base + (tuned.float() - base) * (self.d / max(1, len(indices)))).to(tuned.dtype)
+        return (base + (tuned.float() - base) * (self.d / max(1, size))).to(tuned.dtype)
 
-    def _indices(self, state: str, region: Region | None) -> Tensor | None:
-        """The region's entries where the state needs one; raises BadInput."""
+    def _check_state(self, state: str, region: Region | None) -> None:
+        """Raises BadInput where there is no such state, or where it needs another region than this one."""
         if state not in STATES:
             raise BadInput(f"'{state}' is not a state of a pair; known: {', '.join(STATES)}.")
         if state in ("pretrained", "finetuned"):
-            return None
+            return
         if region is None:
             raise BadInput(f"the state '{state}' needs a region.")
         if dict(region.shapes) != self.table.shapes:
             raise BadInput("the region was made for another architecture: its parameters are not this pair's.")
-        return torch.from_numpy(region.flat()).to(self.flat.device)
 
-    def _set_state(self, state: str, indices: Tensor | None) -> None:
+    def _set_state(self, state: str, region: Region | None) -> None:
         from_base = state in ("pretrained", "grafted")
         theta = self.flat.theta
         theta.copy_(self.base if from_base else self.finetuned)
-        if indices is not None:
-            theta[indices] = self.grafted_values(indices) if from_base else self.base[indices]
+        if region is not None and state in ("grafted", "complement"):
+            for block in region.blocks():
+                indices = torch.from_numpy(block).to(self.flat.device)
+                theta[indices] = self.grafted_values(indices, region.size) if from_base else self.base[indices]
         for name, parameter in self._outside_parameters():
             parameter.copy_(self.outside[name][0 if from_base else 1])
 

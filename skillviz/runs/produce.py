@@ -143,10 +143,14 @@ class _Production:
         with self.checkpoints.saving(searched):
             with self.phase("evaluate", "scoring the grafts"):
                 self.passed.begin()
-                scored = self.scoring().scored(searched, self.region_header())
+                scoring = self.scoring()
+                scored = scoring.scored(searched, self.region_header())
+                far = self.passed.done, self.passed.total
+                self.report(Progress("evaluate", *far, "checking both ends and the weights, bit for bit"))
+                checks = scoring.checks(searched)
             with self.phase("store", "storing the run"):
                 fields = self.record_fields(searched)
-            return self.folder.finish(**fields, **scored._asdict(), seconds=self.seconds)
+            return self.folder.finish(**fields, **scored._asdict(), checks=checks, seconds=self.seconds)
 
     def search_regions(self) -> Searched:
         """The regions of all sizes; the model is at base again after it."""
