@@ -231,6 +231,20 @@ def load_pair(
     return _resting_at(rest, pair)
 
 
+def rehearse(check: Preflight) -> None:
+    """Raises what `load_pair` would raise for a pair whose headers fit: both models are made, without their weights.
+
+    Says nothing of a difference from a published base, whose headers tell everything.
+    """
+    check.raise_first()
+    if frozen.left_out(check.finetuned):
+        return
+    tuned = _load_finetuned(check, torch.float32, hollow=True)
+    load_tokenizer(check.tokenizer_folder)
+    _load_base(check, tuned, torch.float32, hollow=True)
+    graftable(tuned.config.model_type, {n: tuple(p.shape) for n, p in tuned.named_parameters()}, tuned.config.to_dict())
+
+
 def _resting_at(rest: str, pair: ModelPair) -> ModelPair:
     """The pair with this rest: its own base, or zero in every graftable entry."""
     if rest not in RESTS:
@@ -267,11 +281,13 @@ def _joined(check: Preflight, model: Any, base_values: dict[str, Tensor], tokeni
     )
 
 
-def _load_finetuned(check: Preflight, dtype: torch.dtype) -> Any:
+def _load_finetuned(check: Preflight, dtype: torch.dtype, hollow: bool = False) -> Any:
+    if check.finetuned.adapter is not None and hollow:
+        return lora.load_for_adapter(check.base, check.finetuned, check.readout, hollow)
     if check.finetuned.adapter is not None:
         return lora.load_merged(check.base, check.finetuned, check.readout, dtype)
     state = frozen.state_dict(check.finetuned) if frozen.left_out(check.finetuned) else None
-    loaded = load_model(check.finetuned.folder, check.readout, dtype, linear=check.linear, state=state)
+    loaded = load_model(check.finetuned.folder, check.readout, dtype, linear=check.linear, state=state, hollow=hollow)
     if loaded.made_up:
         raise RandomHead(
             f"the fine-tuned model '{check.finetuned.id}' has no {_some(loaded.made_up)}, so the "
@@ -281,11 +297,12 @@ def _load_finetuned(check: Preflight, dtype: torch.dtype) -> Any:
     return loaded.model
 
 
-def _load_base(check: Preflight, tuned: Any, dtype: torch.dtype) -> dict[str, Tensor]:
+def _load_base(check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = False) -> dict[str, Tensor]:
     """Every parameter of the base by the name it has in the fine-tuned model, but for the head."""
     labels = {"num_labels": tuned.config.num_labels}
     rounded = check.base.rounded
-    loaded = load_model(check.base.folder, check.readout, torch.float32 if rounded else dtype, labels, check.linear)
+    kind = torch.float32 if rounded else dtype
+    loaded = load_model(check.base.folder, check.readout, kind, labels, check.linear, hollow=hollow)
     if rounded:
         loaded.model.half().to(dtype)
     heads = set(_head_names(check.readout, check.base.model_type, loaded.model.state_dict()))

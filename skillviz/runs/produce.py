@@ -111,6 +111,7 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
         notes += (f"The localizer {row.name} sets its own size; the size you gave is not used.",)
     splits = session.splits(spec)
     session.others(spec)
+    session.rehearse(spec)
     return Plan(spec, row, options, sizes, base_region, task_note(task, splits), (*splits.notes, *notes), resolved)
 
 
@@ -145,8 +146,7 @@ class _Production:
                 self.passed.begin()
                 scoring = self.scoring()
                 scored = scoring.scored(searched, self.region_header())
-                far = self.passed.done, self.passed.total
-                self.report(Progress("evaluate", *far, "checking both ends and the weights, bit for bit"))
+                self.on_scored(0, "checking both ends and the weights, bit for bit")
                 checks = scoring.checks(searched)
             with self.phase("store", "storing the run"):
                 fields = self.record_fields(searched)
@@ -229,12 +229,12 @@ class _Production:
         return Scoring(self.plan.spec, self.plan.task, self.plan.size, self.session, self.folder, heard=self.on_scored)
 
     def on_scored(self, examples: int, text: str) -> None:
-        """Tells the watchers of examples that went through the model once more."""
+        """Tells the watchers of examples that went through the model once more, or of none and what is done now."""
         self.passed.add(examples)
         far = {"step": self.passed.done, "total": self.passed.total}
         self.folder.event(phase="evaluate", **far, left=self.passed.left)
         self.beat()
-        self.report(Progress("evaluate", self.passed.done, self.passed.total, f"scored {text}"))
+        self.report(Progress("evaluate", self.passed.done, self.passed.total, f"scored {text}" if examples else text))
 
     def region_header(self) -> dict[str, Any]:
         """What region.safetensors says of where it comes from."""
