@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from statistics import median
 
@@ -11,7 +12,8 @@ import pytest
 from skillviz.core.formats import rough_span
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.errors import BadSize
-from skillviz.runs.estimate import Facts, estimate, facts_of, facts_of_record
+from skillviz.runs import estimate as estimating
+from skillviz.runs.estimate import OTHERS, Facts, estimate, facts_of, facts_of_record
 from skillviz.runs.record import Architecture, RunRecord, TaskNote
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, shipped_root
@@ -126,6 +128,44 @@ def test_the_range_is_as_wide_as_earlier_runs_differ() -> None:
     other = [r.model_copy(update={"spec": spec().model_copy(update={"base": "other"})}) for r in steady]
     assert estimate(spec(), MINILM, other).spread == 2.0 and "other models" in estimate(spec(), MINILM, other).words()
     assert rough_span(240, 540) == "4–9 min" and rough_span(40, 130) == "40 s to 2 min" and rough_span(5, 5) == "5 s"
+
+
+def recorded() -> list[RunRecord]:
+    """Runs of MiniLM on SST-2, timed in processor seconds of one thread, which no other process changes."""
+    rows = json.loads((Path(__file__).parent / "recorded_times.json").read_text())
+    records = []
+    for number, row in enumerate(rows):
+        # examples of another task are counted among its own: a record's transfers hold scores too
+        counts = {**row["counts"], OTHERS: row["others"]}
+        task = TaskNote(name="sst2_sentences", labels=("a", "b"), counts=counts, words=row["words"])
+        one = spec(**row["spec"])
+        changes = {"run_id": str(number), "spec": one, "task": task, "sizes": tuple(row["sizes"])}
+        records.append(record(row["seconds"], **changes))
+    return records
+
+
+def test_each_recorded_run_is_foretold_by_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One run is measure enough: sizes, steps, the grid, another task and the rows differ; within a factor of 1.5."""
+    plain = estimating.facts_of_record
+
+    def with_others(one: RunRecord, facts: Facts) -> Facts:
+        assert one.task is not None
+        return dataclasses.replace(plain(one, facts), counts=one.task.counts)
+
+    monkeypatch.setattr(estimating, "facts_of_record", with_others)
+    runs, phases = recorded(), ("predict", "search", "evaluate")
+    assert len(runs) == 6 and len({r.sizes for r in runs}) > 1
+    for one in runs:
+        took, facts = sum(one.seconds[name] for name in phases), with_others(one, MINILM)
+        for other in runs:
+            if other is not one:
+                found = estimate(one.spec, facts, [other]).phases
+                assert 1 / 1.5 < sum(found[name] for name in phases) / took < 1.5, (one.run_id, other.run_id)
+        without = dataclasses.replace(facts, counts={**facts.counts, OTHERS: 0}, sizes=facts.sizes[:1])
+        bare = one.spec.model_copy(update={"interpolation": False})
+        if one.spec.interpolation or len(one.sizes) > 1:
+            found = estimate(bare, without, [runs[0]]).phases
+            assert sum(found[name] for name in phases) < took / 1.5, "what is left out would be missed"
 
 
 def test_shipped_runs_of_a_quiet_machine_are_foretold_by_the_others() -> None:
