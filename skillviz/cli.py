@@ -75,7 +75,7 @@ app = typer.Typer(
 
 SKILL, GRAFT, LOOK = "Find a skill", "Share a graft", "Look at runs"
 COMMANDS: tuple[tuple[str, Callable[..., None], type[TyperCommand] | None], ...] = (
-    (SKILL, preflight.preflight, None),
+    (SKILL, preflight.preflight, localize.ManySizes),
     (SKILL, finetune.finetune, None),
     (SKILL, localize.localize, localize.ManySizes),
     (SKILL, evaluate.evaluate, None),

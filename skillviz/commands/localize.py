@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -12,22 +12,14 @@ from skillviz import jobs, json_text
 from skillviz.commands import options
 from skillviz.commands import parts as part_scores
 from skillviz.commands.output import note, print_json, print_scores, progress_bar, say
-from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS
+from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.core.region_parts import CELLS
-from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
 from skillviz.runs.process import gently
 from skillviz.runs.progress import Progress
 from skillviz.runs.run import Run
 from skillviz.runs.spec import DEFAULT_SIZE, RunSpec, read_spec
 from skillviz.runs.store import Store, store_root
-
-
-class Autocast(StrEnum):
-    """The dtype of activations."""
-
-    bfloat16 = "bfloat16"
-    float16 = "float16"
 
 
 class ManySizes(TyperCommand):
@@ -54,71 +46,24 @@ def spread(args: list[str], option: str = "--size") -> list[str]:
 
 
 def localize(
+    ctx: typer.Context,
     base: options.Base,
     finetuned: options.Finetuned,
     task: options.TaskName,
     readout: options.ReadoutOption = None,
-    method: Annotated[
-        str,
-        typer.Option(
-            "--method",
-            metavar="NAME",
-            rich_help_panel=options.SEARCH,
-            help=f"The localizer: {', '.join(LOCALIZERS)}. learned is the paper's, and its size is an outcome; recipe "
-            "takes what --option recipe=JSON describes.",
-        ),
-    ] = DEFAULT_LOCALIZER,
-    size: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--size",
-            metavar="SIZE ...",
-            rich_help_panel=options.SEARCH,
-            help="Region size: a percentage (0.1%), a count (10646) or a share (0.001). Several may follow; the first "
-            f"is the run's main size, the others go to its curve. Default: {DEFAULT_SIZE}.",
-            show_default=False,
-        ),
-    ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option("--steps", min=1, metavar="N", rich_help_panel=options.SEARCH, help="Steps of the search."),
-    ] = None,
-    batch_size: Annotated[
-        int | None,
-        typer.Option("--batch-size", min=1, metavar="N", rich_help_panel=options.SEARCH, help="Examples a step."),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option("--seed", min=0, max=LARGEST_SEED, rich_help_panel=options.SEARCH, help="Seed of the search.")
-    ] = 0,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option",
-            metavar="NAME=VALUE",
-            rich_help_panel=options.SEARCH,
-            help="One more option of the localizer; may be repeated.",
-        ),
-    ] = None,
+    method: options.Method = DEFAULT_LOCALIZER,
+    size: options.Sizes = None,
+    steps: options.Steps = None,
+    batch_size: options.BatchSize = None,
+    seed: options.Seed = 0,
+    option: options.LocalizerOptions = None,
     k_shot: options.KShot = None,
     data_seed: options.DataSeed = 0,
     max_train: options.MaxTrain = None,
     max_validation: options.MaxValidation = None,
     max_test: options.MaxTest = None,
-    interpolation: Annotated[
-        bool,
-        typer.Option("--interpolation", rich_help_panel=options.SEARCH, help="Also score WiSE-FT and WiSE-Graft."),
-    ] = False,
-    also: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--also",
-            metavar="TASK",
-            rich_help_panel=options.SEARCH,
-            help="Score the states on another task's test set too, asked in that task's own words; its labels must "
-            "be the same. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
+    interpolation: options.Interpolation = False,
+    also: options.Also = None,
     parts: Annotated[
         bool,
         typer.Option(
@@ -127,10 +72,7 @@ def localize(
     ] = False,
     device: options.Device = "auto",
     dtype: options.Dtype = options.DtypeName.float32,
-    autocast: Annotated[
-        Autocast | None,
-        typer.Option("--autocast", rich_help_panel=options.WHERE, help="Dtype of activations while searching."),
-    ] = None,
+    autocast: options.AutocastOption = None,
     runs_dir: options.RunsDir = None,
     detach: Annotated[
         bool,
@@ -154,16 +96,7 @@ def localize(
 
       python -m skillviz localize --base a/ --finetuned b/ --task task.yaml --size 0.1% 0.01% 1% --method linearized
     """
-    spec = read_spec(
-        {
-            "base": base, "finetuned": finetuned, "task": task, "readout": readout and readout.value,
-            "localizer": method, "sizes": tuple(size or [DEFAULT_SIZE]), "options": read_options(option or []),
-            "seed": seed, "data_seed": data_seed, "k_shot": k_shot, "steps": steps, "batch_size": batch_size,
-            "device": device, "dtype": dtype.value, "autocast": autocast and autocast.value,
-            "max_train": max_train, "max_validation": max_validation, "max_test": max_test,
-            "interpolation": interpolation, "others": tuple(also or []),
-        }
-    )  # fmt: skip
+    spec = spec_of(ctx.params)
     if detach and parts:
         raise BadInput("--parts needs the finished run; leave out --detach, or run the command parts afterwards.")
     if detach:
@@ -183,6 +116,23 @@ def localize(
         part_scores.report(run, part_scores.scored(run, CELLS, runs_dir))
     if as_json:
         print_json(run_json(run))
+
+
+def spec_of(typed: Mapping[str, Any]) -> RunSpec:
+    """The run that these parameters of the command line ask for, by the names that `localize` has for them."""
+    same = ("base", "finetuned", "task", "seed", "data_seed", "k_shot", "steps", "batch_size", "device", "max_train",
+            "max_validation", "max_test", "interpolation")  # fmt: skip
+    chosen = {name: typed[name] for name in ("readout", "dtype", "autocast")}
+    return read_spec(
+        {
+            **{name: typed[name] for name in same},
+            **{name: value and value.value for name, value in chosen.items()},
+            "localizer": typed["method"],
+            "sizes": tuple(typed["size"] or [DEFAULT_SIZE]),
+            "options": read_options(typed["option"] or []),
+            "others": tuple(typed["also"] or []),
+        }
+    )
 
 
 def start_job(spec: RunSpec, store: Store, as_json: bool) -> None:

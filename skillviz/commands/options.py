@@ -9,7 +9,9 @@ from typing import Annotated
 
 import typer
 
+from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.seeds import LARGEST_SEED
+from skillviz.runs.spec import DEFAULT_SIZE
 
 
 class ReadoutName(StrEnum):
@@ -125,4 +127,70 @@ CsvFile = Annotated[
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", rich_help_panel=WHERE, help="Print one JSON object as the last line of stdout.")
+]
+
+
+class Autocast(StrEnum):
+    """The dtype of activations."""
+
+    bfloat16 = "bfloat16"
+    float16 = "float16"
+
+
+Method = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        metavar="NAME",
+        rich_help_panel=SEARCH,
+        help=f"The localizer: {', '.join(LOCALIZERS)}. learned is the paper's, and its size is an outcome; recipe "
+        "takes what --option recipe=JSON describes.",
+    ),
+]
+Sizes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--size",
+        metavar="SIZE ...",
+        rich_help_panel=SEARCH,
+        help="Region size: a percentage (0.1%), a count (10646) or a share (0.001). Several may follow; the first "
+        f"is the run's main size, the others go to its curve. Default: {DEFAULT_SIZE}.",
+        show_default=False,
+    ),
+]
+Steps = Annotated[
+    int | None, typer.Option("--steps", min=1, metavar="N", rich_help_panel=SEARCH, help="Steps of the search.")
+]
+BatchSize = Annotated[
+    int | None, typer.Option("--batch-size", min=1, metavar="N", rich_help_panel=SEARCH, help="Examples a step.")
+]
+Seed = Annotated[
+    int, typer.Option("--seed", min=0, max=LARGEST_SEED, rich_help_panel=SEARCH, help="Seed of the search.")
+]
+LocalizerOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE",
+        rich_help_panel=SEARCH,
+        help="One more option of the localizer; may be repeated.",
+    ),
+]
+Interpolation = Annotated[
+    bool, typer.Option("--interpolation", rich_help_panel=SEARCH, help="Also score WiSE-FT and WiSE-Graft.")
+]
+Also = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--also",
+        metavar="TASK",
+        rich_help_panel=SEARCH,
+        help="Score the states on another task's test set too, asked in that task's own words; its labels must "
+        "be the same. May be repeated.",
+        show_default=False,
+    ),
+]
+AutocastOption = Annotated[
+    Autocast | None,
+    typer.Option("--autocast", rich_help_panel=WHERE, help="Dtype of activations while searching."),
 ]

@@ -150,6 +150,15 @@ def rough_seconds(value: Number) -> str:
     return f"{round(value / 60)} min" if value < 7200 else f"{value / 3600:.1f} h"
 
 
+def rough_span(low: float, high: float) -> str:
+    """Two durations that are only estimated: `4–9 min`, `40 s to 2 min`."""
+    first, last = rough_seconds(low), rough_seconds(high)
+    if first == last:
+        return first
+    number, unit = first.split()
+    return f"{number}–{last}" if unit == last.split()[1] else f"{first} to {last}"
+
+
 def byte_size(value: float) -> str:
     """`12.3 GiB`, `87 MiB`, `120 KiB`."""
     if value < 2**20:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -22,6 +22,8 @@ Shapes = Mapping[str, tuple[int, ...]]
 VERSIONS = (1, 2)
 """Of region files that are read: 2 holds indices as `packed` gives them."""
 INT32_LIMIT = 2**31
+BLOCK = 2**22
+"""Indices that are in memory at a time where a region is gone through."""
 
 
 class Region:
@@ -37,8 +39,11 @@ class Region:
         unknown = [name for name in indices if name not in self.shapes]
         if unknown:
             raise BadInput(f"the region names '{unknown[0]}', which is not a graftable parameter here.")
+        if isinstance(indices, _Every):
+            self.indices: Mapping[str, np.ndarray] = indices
+            return
         chosen = {n: _sorted_indices(n, indices[n], s) for n, s in self.shapes.items() if n in indices}
-        self.indices: Mapping[str, np.ndarray] = MappingProxyType({n: i for n, i in chosen.items() if len(i)})
+        self.indices = MappingProxyType({n: i for n, i in chosen.items() if len(i)})
 
     @classmethod
     def empty(cls, shapes: Shapes) -> Region:
@@ -47,8 +52,8 @@ class Region:
 
     @classmethod
     def full(cls, shapes: Shapes) -> Region:
-        """The region of all d entries."""
-        return cls({n: np.arange(prod(s)) for n, s in shapes.items()}, shapes)
+        """The region of all d entries, whose indices are made when they are read: of 7 billion they take 56 GB."""
+        return cls(_Every({n: prod(s) for n, s in shapes.items()}), shapes)
 
     @classmethod
     def from_flat(cls, flat: np.ndarray, shapes: Shapes) -> Region:
@@ -66,14 +71,25 @@ class Region:
 
     def flat(self) -> np.ndarray:
         """Global flat indices, sorted, int64 [size]."""
+        blocks = list(self.blocks())
+        return np.concatenate(blocks) if blocks else np.empty(0, dtype=np.int64)
+
+    def blocks(self, entries: int = BLOCK) -> Iterator[np.ndarray]:
+        """What `flat` returns, in blocks of whole parameters: each of at least `entries` indices, but for the last."""
         offsets = dict(zip(self.shapes, _offsets(self.shapes)[:-1], strict=True))
-        parts = [indices + offsets[name] for name, indices in self.indices.items()]
-        return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+        block: list[np.ndarray] = []
+        for name, indices in self.indices.items():
+            block.append(indices + offsets[name])
+            if sum(map(len, block)) >= entries:
+                yield np.concatenate(block)
+                block = []
+        if block:
+            yield np.concatenate(block)
 
     @cached_property
     def size(self) -> int:
         """Number of chosen entries."""
-        return sum(len(i) for i in self.indices.values())
+        return self.d if isinstance(self.indices, _Every) else sum(len(i) for i in self.indices.values())
 
     @cached_property
     def d(self) -> int:
@@ -223,6 +239,24 @@ class Region:
         names = [n for n in self.shapes if n in self.indices or n in other.indices]
         pairs = {n: (self.indices.get(n, none), other.indices.get(n, none)) for n in names}
         return Region({n: operation(a, b) for n, (a, b) in pairs.items()}, self.shapes)
+
+
+class _Every(Mapping[str, np.ndarray]):
+    """All flat indices of each parameter, made when they are read; `counts` are the parameters' entries."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self.counts = {name: count for name, count in counts.items() if count}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        indices = np.arange(self.counts[name])
+        indices.setflags(write=False)
+        return indices
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.counts)
+
+    def __len__(self) -> int:
+        return len(self.counts)
 
 
 def _offsets(shapes: Shapes) -> np.ndarray:

@@ -37,11 +37,12 @@ def load_model(
     changes: Mapping[str, Any] | None = None,
     linear: bool = False,
     state: Mapping[str, torch.Tensor] | None = None,
+    hollow: bool = False,
 ) -> Loaded:
     """The folder's model with the readout's head, in `dtype` whatever the file's own; `changes` go to its config.
 
     `linear` asks for the bare linear head in place of the classification head of the model's own class; `state`
-    are tensors to take in place of the folder's files.
+    are tensors to take in place of the folder's files. A `hollow` model has names and shapes, and no weights are read.
 
     A head that is missing, or of another shape, is drawn at random: the caller decides what of `made_up`
     is allowed. Only local safetensors are read, no code of the folder is run, and the global random
@@ -65,6 +66,7 @@ def load_model(
                 trust_remote_code=False,
                 ignore_mismatched_sizes=True,
                 output_loading_info=True,
+                **({"device_map": {"": "meta"}} if hollow else {}),
             )
     except (ValueError, OSError, KeyError, RuntimeError, ImportError, AttributeError) as error:
         raise BadModel(f"'{folder.name}' cannot be opened for the {readout} readout: {first_line(error)}") from error

@@ -72,27 +72,36 @@ def check_adapter(adapter: ModelInfo, base: ModelInfo, readout: str) -> Iterator
 def load_merged(base: ModelInfo, adapter: ModelInfo, readout: str, dtype: torch.dtype) -> Any:
     """The base with the adapter merged into its weights (in float32) and the adapter's head, as `dtype`."""
     # torch, which reading headers does not need
-    import torch  # heavy: not before it is needed
     from peft import PeftModel
 
-    from skillviz.models.load import first_line, load_model, quiet  # imports torch
+    from skillviz.models.load import first_line, quiet  # imports torch
 
-    head = saved(adapter, base).get(label_tensor(adapter, base) or "")
-    changes = {"num_labels": head[0]} if head and readout == "head" else {}
-    loaded = load_model(base.folder, readout, torch.float32, changes, readout == "head" and is_linear_adapter(adapter))
-    brought = {_plain(name) for name in adapter.shapes}
-    lost = sorted(loaded.made_up - brought)
-    if lost:
-        raise RandomHead(f"neither the adapter '{adapter.id}' nor its base has '{lost[0]}'; it would be random.")
+    model = load_for_adapter(base, adapter, readout)
     try:
         with quiet(), warnings.catch_warnings():
             # peft 0.21 reads a property that transformers 5 has renamed
             warnings.simplefilter("ignore", FutureWarning)
-            joined = PeftModel.from_pretrained(loaded.model, str(adapter.folder), torch_device="cpu")
+            joined = PeftModel.from_pretrained(model, str(adapter.folder), torch_device="cpu")
             merged = joined.merge_and_unload()
     except (ValueError, RuntimeError, KeyError, UserWarning) as error:
         raise PairMismatch(f"'{adapter.id}' cannot be merged into '{base.id}': {first_line(error)}") from error
     return merged.to(dtype).eval()
+
+
+def load_for_adapter(base: ModelInfo, adapter: ModelInfo, readout: str, hollow: bool = False) -> Any:
+    """The base in float32 with a head as large as the adapter's; `hollow` as of `load_model`."""
+    import torch  # heavy: not before it is needed
+
+    from skillviz.models.load import load_model  # imports torch
+
+    head = saved(adapter, base).get(label_tensor(adapter, base) or "")
+    changes = {"num_labels": head[0]} if head and readout == "head" else {}
+    linear = readout == "head" and is_linear_adapter(adapter)
+    loaded = load_model(base.folder, readout, torch.float32, changes, linear, hollow=hollow)
+    brought = {_plain(name) for name in adapter.shapes}
+    if lost := sorted(loaded.made_up - brought):
+        raise RandomHead(f"neither the adapter '{adapter.id}' nor its base has '{lost[0]}'; it would be random.")
+    return loaded.model
 
 
 def _plain(name: str) -> str:

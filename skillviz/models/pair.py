@@ -102,12 +102,12 @@ class ModelPair:
         not graftable too. grafted: base with the region's entries fine-tuned. complement: fine-tuned with
         the region's entries at base. The last two need a region of this pair.
         """
-        indices = self._indices(state, region)
+        self._check_state(state, region)
         theta = self.flat.theta
         before = None if _same_bits(theta, self.base) else theta.clone()
         outside = {name: parameter.detach().clone() for name, parameter in self._outside_parameters()}
         try:
-            self._set_state(state, indices)
+            self._set_state(state, region)
             yield self
         finally:
             theta.copy_(self.base if before is None else before)
@@ -149,35 +149,37 @@ class ModelPair:
         values = dict(zip(self.table.names, self.flat.views(self.finetuned), strict=True))
         return Graft.of(region, values, self.head(), {**provenance, **(header or {})})
 
-    def grafted_values(self, indices: Tensor) -> Tensor:
-        """The values inside a grafted region: the fine-tuned ones, copied; rescaled ones in a control's pair.
+    def grafted_values(self, indices: Tensor, size: int) -> Tensor:
+        """The values at these entries of a grafted region of `size`: the fine-tuned ones, copied; rescaled ones in a
+        control's pair.
 
         Of all entries they are the fine-tuned ones there too, bit for bit: the factor is 1.
         """
         tuned = self.finetuned[indices]
-        if not self.rescaled or len(indices) == self.d:
+        if not self.rescaled or size == self.d:
             return tuned
         base = self.base[indices].float()
-        return (base + (tuned.float() - base) * (self.d / max(1, len(indices)))).to(tuned.dtype)
+        return (base + (tuned.float() - base) * (self.d / max(1, size))).to(tuned.dtype)
 
-    def _indices(self, state: str, region: Region | None) -> Tensor | None:
-        """The region's entries where the state needs one; raises BadInput."""
+    def _check_state(self, state: str, region: Region | None) -> None:
+        """Raises BadInput where there is no such state, or where it needs another region than this one."""
         if state not in STATES:
             raise BadInput(f"'{state}' is not a state of a pair; known: {', '.join(STATES)}.")
         if state in ("pretrained", "finetuned"):
-            return None
+            return
         if region is None:
             raise BadInput(f"the state '{state}' needs a region.")
         if dict(region.shapes) != self.table.shapes:
             raise BadInput("the region was made for another architecture: its parameters are not this pair's.")
-        return torch.from_numpy(region.flat()).to(self.flat.device)
 
-    def _set_state(self, state: str, indices: Tensor | None) -> None:
+    def _set_state(self, state: str, region: Region | None) -> None:
         from_base = state in ("pretrained", "grafted")
         theta = self.flat.theta
         theta.copy_(self.base if from_base else self.finetuned)
-        if indices is not None:
-            theta[indices] = self.grafted_values(indices) if from_base else self.base[indices]
+        if region is not None and state in ("grafted", "complement"):
+            for block in region.blocks():
+                indices = torch.from_numpy(block).to(self.flat.device)
+                theta[indices] = self.grafted_values(indices, region.size) if from_base else self.base[indices]
         for name, parameter in self._outside_parameters():
             parameter.copy_(self.outside[name][0 if from_base else 1])
 
@@ -229,6 +231,20 @@ def load_pair(
     return _resting_at(rest, pair)
 
 
+def rehearse(check: Preflight) -> None:
+    """Raises what `load_pair` would raise for a pair whose headers fit: both models are made, without their weights.
+
+    Says nothing of a difference from a published base, whose headers tell everything.
+    """
+    check.raise_first()
+    if frozen.left_out(check.finetuned):
+        return
+    tuned = _load_finetuned(check, torch.float32, hollow=True)
+    load_tokenizer(check.tokenizer_folder)
+    _load_base(check, tuned, torch.float32, hollow=True)
+    graftable(tuned.config.model_type, {n: tuple(p.shape) for n, p in tuned.named_parameters()}, tuned.config.to_dict())
+
+
 def _resting_at(rest: str, pair: ModelPair) -> ModelPair:
     """The pair with this rest: its own base, or zero in every graftable entry."""
     if rest not in RESTS:
@@ -265,11 +281,13 @@ def _joined(check: Preflight, model: Any, base_values: dict[str, Tensor], tokeni
     )
 
 
-def _load_finetuned(check: Preflight, dtype: torch.dtype) -> Any:
+def _load_finetuned(check: Preflight, dtype: torch.dtype, hollow: bool = False) -> Any:
+    if check.finetuned.adapter is not None and hollow:
+        return lora.load_for_adapter(check.base, check.finetuned, check.readout, hollow)
     if check.finetuned.adapter is not None:
         return lora.load_merged(check.base, check.finetuned, check.readout, dtype)
     state = frozen.state_dict(check.finetuned) if frozen.left_out(check.finetuned) else None
-    loaded = load_model(check.finetuned.folder, check.readout, dtype, linear=check.linear, state=state)
+    loaded = load_model(check.finetuned.folder, check.readout, dtype, linear=check.linear, state=state, hollow=hollow)
     if loaded.made_up:
         raise RandomHead(
             f"the fine-tuned model '{check.finetuned.id}' has no {_some(loaded.made_up)}, so the "
@@ -279,11 +297,12 @@ def _load_finetuned(check: Preflight, dtype: torch.dtype) -> Any:
     return loaded.model
 
 
-def _load_base(check: Preflight, tuned: Any, dtype: torch.dtype) -> dict[str, Tensor]:
+def _load_base(check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = False) -> dict[str, Tensor]:
     """Every parameter of the base by the name it has in the fine-tuned model, but for the head."""
     labels = {"num_labels": tuned.config.num_labels}
     rounded = check.base.rounded
-    loaded = load_model(check.base.folder, check.readout, torch.float32 if rounded else dtype, labels, check.linear)
+    kind = torch.float32 if rounded else dtype
+    loaded = load_model(check.base.folder, check.readout, kind, labels, check.linear, hollow=hollow)
     if rounded:
         loaded.model.half().to(dtype)
     heads = set(_head_names(check.readout, check.base.model_type, loaded.model.state_dict()))

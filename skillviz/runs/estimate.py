@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from math import prod
+from math import log, prod
 from statistics import median
 
-from skillviz.core.formats import byte_size, counted, rough_seconds
+from skillviz.core.formats import byte_size, counted, rough_seconds, rough_span
 from skillviz.core.localizers.table import Cost, Workload, localizer, rest_of
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput
@@ -31,7 +31,15 @@ A_STEP = 4e-9  # seconds a step takes for each graftable entry: ten passes over 
 PROCESS = 5e8  # bytes of a process that has torch
 MICRO_TOKENS = {"cpu": 512, "cuda": 32_768}
 INTERVALS = 0.7  # seconds of the intervals of one data set's scores
-CALIBRATED = ("search", "evaluate")
+RESAMPLED = 7e-5  # seconds of an example's part in the intervals of one model: 0.27 s of 4,000 examples, one thread
+ENCODED = 4e-6  # seconds of a token until it is a number
+A_PARAMETER = 2.4e-8  # seconds of hashing and checking one
+MEASURES = 40  # earlier runs at the most that are taken as the measure: the nearest, of those the newest
+TELLS = 0.5  # seconds that a phase must take, or be expected to, for its time to say how fast the machine is
+APART = 1.5  # how much more one run must have scored than another for the two to tell fixed from passing time
+SPREADS = {"same": 1.5, "other": 2.0, "none": 3.0}
+"""The least factor between the estimate and both ends of its range, by what it rests on: runs of the same base, of
+others, nothing."""
 OTHERS = "others"  # rows of the other tasks' test sets, among the counts
 GRID = 10  # points of a WiSE path beside the common base
 Heard = Callable[[int, str], None]
@@ -56,37 +64,65 @@ class Facts:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds by phase and bytes at the most; `runs` finished ones were taken as the measure."""
+    """Seconds by phase and bytes at the most; `runs` finished ones were taken as the measure.
+
+    `spread` is the factor between `seconds` and both ends of the range; `is_same_base` where those runs are of this
+    base.
+    """
 
     phases: Mapping[str, float]
     bytes: int
     runs: int = 0
+    spread: float = SPREADS["none"]
+    is_same_base: bool = False
 
     @property
     def seconds(self) -> float:
         """Seconds in all."""
         return sum(self.phases.values())
 
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the most seconds that are likely."""
+        return self.seconds / self.spread, self.seconds * self.spread
+
+    @property
+    def basis(self) -> str:
+        """What the numbers rest on."""
+        if not self.runs:
+            return "rough: nothing measured on this machine yet"
+        return f"based on {counted(self.runs, 'earlier run')} of {'this base' if self.is_same_base else 'other models'}"
+
     def words(self) -> str:
         """As told to a person: rough numbers."""
-        how = (
-            f"based on {counted(self.runs, 'earlier run')}"
-            if self.runs
-            else "rough: nothing measured on this machine yet"
-        )
-        return f"about {rough_seconds(self.seconds)} and {byte_size(self.bytes)} of memory ({how})"
+        time = f"about {rough_seconds(self.seconds)} ({rough_span(*self.range)})"
+        return f"{time} and {byte_size(self.bytes)} of memory ({self.basis})"
 
 
 def estimate(spec: RunSpec, facts: Facts, finished: Sequence[RunRecord] = ()) -> Estimate:
-    """What a run will take. Finished runs on the same kind of device, of the same base where there are any,
-    correct the times measured elsewhere."""
+    """What a run will take. Finished runs on the same kind of device, the nearest ones there are, correct the times
+    measured elsewhere: the search and the scoring each by its own."""
     known = [r for r in finished if r.architecture and r.task and (r.device or "").startswith(facts.device)]
-    same = [r for r in known if r.spec.base == spec.base] or known
-    ratios = [ratio for record in same if (ratio := _ratio(record, facts)) is not None]
-    factor = median(ratios) if ratios else 1.0
-    phases = {name: seconds * factor for name, seconds in _phases(spec, facts).items()}
-    phases["load"] = BEGIN[facts.device] + facts.parameters * 8 / 5e8
-    return Estimate(phases, int(peak_bytes(spec, facts)), len(ratios))
+    known = [r for r in known if (r.spec.dtype, r.spec.autocast) == (spec.dtype, spec.autocast)] or known
+    phases = _phases(spec, facts)
+    residuals = list[float]()
+    search, scoring = (_measured(spec, facts, known, phase) for phase in ("search", "evaluate"))
+    if measured := search or scoring:
+        ratio = median(spent / expected for expected, spent, _ in measured)
+        phases["search"] *= ratio
+        residuals += [spent / expected / ratio for expected, spent, _ in measured]
+    if scoring:
+        fixed, each = _line([(expected, spent) for expected, spent, _ in scoring])
+        phases["predict"] *= each
+        phases["evaluate"] = fixed + each * phases["evaluate"]
+        residuals += [spent / (fixed + each * expected) for expected, spent, _ in scoring]
+    phases["load"] = BEGIN[facts.device] + facts.parameters * (8 / 5e8 + A_PARAMETER)
+    phases["load"] += sum(facts.counts.values()) * facts.tokens * ENCODED
+    used = {record.run_id: record for _, _, record in (*search, *scoring)}
+    is_same = bool(used) and all(record.spec.base == spec.base for record in used.values())
+    least = SPREADS["none" if not used else "same" if is_same else "other"]
+    spread = min(max(least, _most(residuals)), SPREADS["none"])
+    return Estimate(phases, int(peak_bytes(spec, facts)), len(used), spread, is_same)
 
 
 def facts_of(spec: RunSpec, device: str = "cpu", check: Preflight | None = None) -> Facts:
@@ -101,12 +137,10 @@ def facts_of(spec: RunSpec, device: str = "cpu", check: Preflight | None = None)
     caps = {"max_train": spec.max_train, "max_validation": spec.max_validation, "max_test": spec.max_test}
     splits = load(task, k_shot=spec.k_shot, seed=spec.data_seed, **caps)
     frames = {"train": splits.train, "validation": splits.validation, "test": splits.test}
-    words = splits.train["text_a"].head(200).map(lambda text: len(str(text).split())).mean()
-    both = 2 if "text_b" in splits.train.columns else 1
     counts = {name: len(frame) for name, frame in frames.items() if len(frame)}
     if spec.others:
         counts[OTHERS] = sum(len(load_test(registry.task(name), max_test=spec.max_test)[0]) for name in spec.others)
-    return _facts(spec, task, check, counts, both * words, device)
+    return _facts(spec, task, check, counts, splits.words, device)
 
 
 def published_facts(spec: RunSpec, device: str, check: Preflight) -> Facts | None:
@@ -124,7 +158,7 @@ def _facts(spec: RunSpec, task: Task, check: Preflight, counts: Mapping[str, int
     config, d = check.base.config, check.d or 1
     width = int(config.get("hidden_size") or config.get("n_embd") or config.get("dim") or 512)
     whole = sum(prod(shape) for shape in check.base.shapes.values())
-    sizes, tokens = tuple(parse_size(size, d) for size in spec.sizes), float(min(1.3 * words + 4, task.max_length))
+    sizes, tokens = tuple(parse_size(size, d) for size in spec.sizes), float(_tokens(words, task.max_length))
     return Facts(d, max(whole, d), width, check.layers or 1, len(task.labels), counts, sizes, device, tokens)
 
 
@@ -133,11 +167,11 @@ def _phases(spec: RunSpec, facts: Facts) -> dict[str, float]:
     evaluated = facts.counts.get("validation", 0) + facts.counts.get("test", 0)
     cost, searches = _cost(spec, facts), 1 if localizer(spec.localizer).is_one_search else len(facts.sizes)
     each = cost.backward * example_seconds(BACKWARD, facts) + cost.forward * example_seconds(FORWARD, facts)
-    forward = example_seconds(FORWARD, facts)
+    scored = example_seconds(FORWARD, facts) + RESAMPLED
     return {
-        "predict": 2 * evaluated * forward,
+        "predict": 2 * evaluated * scored,
         "search": searches * (each + cost.steps * facts.d * A_STEP + cost.seconds),
-        "evaluate": passes(spec, facts.counts, facts.sizes) * forward + 1 + facts.d * 5e-8,
+        "evaluate": passes(spec, facts.counts, facts.sizes) * scored,
     }
 
 
@@ -170,18 +204,72 @@ def peak_bytes(spec: RunSpec, facts: Facts) -> float:
     return PROCESS + weights + 4 * facts.d * (2 + cost.vectors) + cost.bytes + activations
 
 
-def _ratio(record: RunRecord, facts: Facts) -> float | None:
-    """How much longer a finished run took than the constants say; None where it cannot be told."""
+def _measured(
+    spec: RunSpec, facts: Facts, records: Sequence[RunRecord], phase: str
+) -> list[tuple[float, float, RunRecord]]:
+    """What the constants say of a phase of the nearest finished runs, what it took, and the run; the nearest first.
+
+    Near is of the same base, localizer and task, then of the same base and localizer, then of the same base. A phase
+    so short that its fixed part hides the machine's speed says nothing.
+    """
+    rows = []
+    for record in records:
+        its = facts_of_record(record, facts)
+        expected, spent = _phases(record.spec, its)[phase], record.seconds.get(phase, 0.0)
+        if max(expected, spent) >= TELLS and min(expected, spent) > 0:
+            rows.append((expected, spent, record))
+    is_near = {
+        "base": lambda its: its.base == spec.base,
+        "localizer": lambda its: phase != "search" or its.localizer == spec.localizer,
+        "task": lambda its: its.task == spec.task,
+    }
+    for wanted in (("base", "localizer", "task"), ("base", "localizer"), ("base",), ()):
+        near = [row for row in rows if all(is_near[name](row[2].spec) for name in wanted)]
+        if near:
+            return near[:MEASURES]
+    return []
+
+
+def facts_of_record(record: RunRecord, facts: Facts) -> Facts:
+    """The facts of a finished run; its width and the number of its parameters are not needed for its time."""
     assert record.architecture and record.task
-    others = sum(transfer.scores.n for transfer in record.transfers)
-    spent = sum(record.seconds.get(name, 0.0) for name in CALIBRATED)
-    its = Facts(
-        record.architecture.d, record.architecture.d, facts.width, record.architecture.layers,
-        len(record.task.labels), {**record.task.counts, OTHERS: others}, record.sizes or (1,), facts.device,
-        facts.tokens,
+    task, others = record.task, sum(transfer.scores.n for transfer in record.transfers)
+    published = PUBLISHED_ROWS.get(task.name)
+    words = task.words or (published.words if published else 0.0)
+    return Facts(
+        record.architecture.d, record.architecture.d, facts.width, record.architecture.layers, len(task.labels),
+        {**task.counts, OTHERS: others}, record.sizes or (1,), facts.device,
+        _tokens(words) if words else facts.tokens,
     )  # fmt: skip
-    expected = sum(_phases(record.spec, its)[name] for name in CALIBRATED)
-    return spent / expected if spent > 0 and expected > 0 else None
+
+
+def _line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Fixed seconds and factor that take what was expected of each run to what was spent on it.
+
+    Of two, that which is nearer to half of the runs: all in proportion, or the line by the median of the slopes
+    between runs of which one was to take `APART` times as long as the other.
+    """
+    candidates = [(0.0, median(spent / expected for expected, spent in points))]
+    slopes = [
+        (spent - other_spent) / (expected - other)
+        for expected, spent in points
+        for other, other_spent in points
+        if expected > APART * other
+    ]
+    if slopes and (each := median(slopes)) > 0:
+        candidates.append((max(0.0, median(spent - each * expected for expected, spent in points)), each))
+    return min(candidates, key=lambda line: median(abs(log(s / (line[0] + line[1] * e))) for e, s in points))
+
+
+def _most(residuals: Sequence[float]) -> float:
+    """The factor by which nine of ten runs differed from what the others say of them, or less; 1 without any."""
+    factors = sorted(max(one, 1 / one) for one in residuals)
+    return factors[int(0.9 * (len(factors) - 1))] if factors else 1.0
+
+
+def _tokens(words: float, longest: float = float("inf")) -> float:
+    """Tokens of an example of so many words, as far as words tell."""
+    return min(1.3 * words + 4, longest)
 
 
 def passes(spec: RunSpec, counts: Mapping[str, int], sizes: Sequence[int]) -> int:

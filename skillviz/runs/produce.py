@@ -111,6 +111,7 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
         notes += (f"The localizer {row.name} sets its own size; the size you gave is not used.",)
     splits = session.splits(spec)
     session.others(spec)
+    session.rehearse(spec)
     return Plan(spec, row, options, sizes, base_region, task_note(task, splits), (*splits.notes, *notes), resolved)
 
 
@@ -143,10 +144,13 @@ class _Production:
         with self.checkpoints.saving(searched):
             with self.phase("evaluate", "scoring the grafts"):
                 self.passed.begin()
-                scored = self.scoring().scored(searched, self.region_header())
+                scoring = self.scoring()
+                scored = scoring.scored(searched, self.region_header())
+                self.on_scored(0, "checking both ends and the weights, bit for bit")
+                checks = scoring.checks(searched)
             with self.phase("store", "storing the run"):
                 fields = self.record_fields(searched)
-            return self.folder.finish(**fields, **scored._asdict(), seconds=self.seconds)
+            return self.folder.finish(**fields, **scored._asdict(), checks=checks, seconds=self.seconds)
 
     def search_regions(self) -> Searched:
         """The regions of all sizes; the model is at base again after it."""
@@ -225,12 +229,12 @@ class _Production:
         return Scoring(self.plan.spec, self.plan.task, self.plan.size, self.session, self.folder, heard=self.on_scored)
 
     def on_scored(self, examples: int, text: str) -> None:
-        """Tells the watchers of examples that went through the model once more."""
+        """Tells the watchers of examples that went through the model once more, or of none and what is done now."""
         self.passed.add(examples)
         far = {"step": self.passed.done, "total": self.passed.total}
         self.folder.event(phase="evaluate", **far, left=self.passed.left)
         self.beat()
-        self.report(Progress("evaluate", self.passed.done, self.passed.total, f"scored {text}"))
+        self.report(Progress("evaluate", self.passed.done, self.passed.total, f"scored {text}" if examples else text))
 
     def region_header(self) -> dict[str, Any]:
         """What region.safetensors says of where it comes from."""

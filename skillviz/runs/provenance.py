@@ -44,6 +44,7 @@ def task_note(task: Task, splits: Splits, readout: str | None = None) -> TaskNot
         counts={split: len(y) for split, y in labels.items()},
         majority={split: float(np.bincount(y).max() / len(y)) for split, y in labels.items()},
         definition=definition(task, readout),
+        words=round(splits.words, 1),
     )
 
 

@@ -65,7 +65,7 @@ class ModelNote(Frozen):
 class TaskNote(Frozen):
     """What a page must know of the task without loading its data. `counts` are rows by split,
     `majority` the share of the most frequent label by split, `definition` the hashes of what is asked and how it
-    is scored, one a readout (tasks.definition), which older records do not have."""
+    is scored, one a readout (tasks.definition), `words` those of a training example; older records have neither."""
 
     name: str
     labels: tuple[str, ...]
@@ -75,6 +75,7 @@ class TaskNote(Frozen):
     counts: dict[str, int] = Field(default_factory=dict)
     majority: dict[str, float] = Field(default_factory=dict)
     definition: str = Field(default="", exclude_if=lambda value: not value)
+    words: float = Field(default=0.0, exclude_if=lambda value: not value)
 
 
 class Architecture(Frozen):

@@ -31,7 +31,6 @@ GRAFTS = ("grafted", "complement")
 class Scored(NamedTuple):
     """The fields of run.json that scoring fills; `metrics` by split."""
 
-    checks: tuple[Check, ...]
     metrics: dict[str, Scores]
     transfers: tuple[TransferNote, ...]
     temperature: float | None
@@ -75,7 +74,7 @@ class Scoring:
         self.folder.write_table("layers", layers_table(region, table, movement, pair.base, pair.finetuned))
         self.write_grid(ranking, tuple(searched.orders))
         notes = tuple(note.model_copy(update={"scores": self.without_recovered(note.scores)}) for note, _ in others)
-        return Scored(self.checks(region, searched, ranking), metrics, notes, temperature)
+        return Scored(metrics, notes, temperature)
 
     def without_recovered(self, of_split: Scores) -> Scores:
         """The scores without a recovered gain where the rest is zero: that would be measured from the zeroed model."""
@@ -139,12 +138,13 @@ class Scoring:
             ).items():
                 self.folder.write_table(name, frame)
 
-    def checks(self, region: Region, searched: Searched, ranking: np.ndarray) -> tuple[Check, ...]:
+    def checks(self, searched: Searched) -> tuple[Check, ...]:
         """The self-checks, the one of the weights last."""
+        region = searched.region(searched.size, self.pair.table.shapes)
         examples = self.data.get("test", self.data["train"])
         return (
             size_check(region, searched.orders[searched.size], self.size),
-            ranking_check(region, ranking),
+            ranking_check(region, searched.ranking()),
             ends_check(self.pair, examples),
             restored_check(self.weights, self.pair),
         )

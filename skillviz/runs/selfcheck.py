@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from skillviz.core.encoded import Encoded
+from skillviz.core.objective import Objective
 from skillviz.core.region import Region
 from skillviz.models.pair import ModelPair
-from skillviz.models.predict import predict
 from skillviz.runs.record import Check
 
 EXAMPLES = 8
@@ -50,14 +50,17 @@ def ends_check(pair: ModelPair, encoded: Encoded) -> Check:
     where nothing outside the graftable parameters moved.
     """
     few = encoded.take(np.arange(min(EXAMPLES, len(encoded))))
-    empty, full = Region.empty(pair.table.shapes), Region.full(pair.table.shapes)
-    with pair.at("grafted", empty):
-        results = [_same_bits(pair.flat.theta, pair.base)]
-    with pair.at("grafted", full):
+    objective = pair.objective(few)
+    logits = {}
+    for state in ("pretrained", "finetuned"):
+        with pair.at(state):
+            logits[state] = torch.from_numpy(objective.logits())
+    with pair.at("grafted", Region.empty(pair.table.shapes)):
+        results = [_same_bits(pair.flat.theta, pair.base), _same_logits(objective, logits["pretrained"])]
+    with pair.at("grafted", Region.full(pair.table.shapes)):
         results.append(_same_bits(pair.flat.theta, pair.finetuned))
-    results.append(_same_logits(pair, few, ("grafted", empty), ("pretrained", None)))
-    if not pair.outside:
-        results.append(_same_logits(pair, few, ("grafted", full), ("finetuned", None)))
+        if not pair.outside:
+            results.append(_same_logits(objective, logits["finetuned"]))
     if pair.rest == "zero":
         results.append(not bool(pair.base.any()))
     empty_gives = "the base" if pair.rest == "base" else "zero in every graftable entry (a control)"
@@ -77,8 +80,5 @@ def _same_bits(one: Tensor, other: Tensor) -> bool:
     return torch.equal(one.view(kind), other.view(kind))
 
 
-def _same_logits(
-    pair: ModelPair, few: Encoded, one: tuple[str, Region | None], other: tuple[str, Region | None]
-) -> bool:
-    logits = [torch.from_numpy(predict(pair, few, state, region)) for state, region in (one, other)]
-    return torch.equal(*logits)
+def _same_logits(objective: Objective, logits: Tensor) -> bool:
+    return torch.equal(torch.from_numpy(objective.logits()), logits)

@@ -12,9 +12,10 @@ import pandas as pd
 
 from skillviz.core.encoded import Encoded
 from skillviz.core.localizers.table import is_rescaled, rest_of
-from skillviz.models.pair import ModelPair, load_pair
+from skillviz.models.pair import ModelPair, load_pair, rehearse
 from skillviz.models.predict import predict
 from skillviz.models.preflight import Preflight, preflight
+from skillviz.models.tokenizer import load_tokenizer
 from skillviz.runs.layers import movement_summary
 from skillviz.runs.metrics import Metrics, metrics, temperature_of, with_scaled
 from skillviz.runs.record import TaskNote
@@ -89,6 +90,14 @@ class Session:
         )
         check.raise_first()
         return check
+
+    def rehearse(self, spec: RunSpec) -> None:
+        """Raises what loading the pair, or asking it the task, would raise; no weights are read."""
+        if self.values.get("pair", (None,))[0] == _pair_key(spec):
+            return
+        check = self.preflight(spec)
+        rehearse(check)
+        encode(self.task(spec), self.splits(spec).train.head(1), load_tokenizer(check.tokenizer_folder), check.readout)
 
     def pair(self, spec: RunSpec) -> ModelPair:
         """The loaded pair; another one is let go first."""

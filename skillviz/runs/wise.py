@@ -87,7 +87,7 @@ def on_path(pair: ModelPair, path: str, alpha: float, region: Region) -> Iterato
                 pair.model.get_parameter(name).data.copy_(_between(base, finetuned, alpha))
         else:
             inside = torch.from_numpy(region.flat()).to(pair.flat.device)
-            pair.flat.theta[inside] = _between(pair.base[inside], pair.grafted_values(inside), alpha)
+            pair.flat.theta[inside] = _between(pair.base[inside], pair.grafted_values(inside, len(inside)), alpha)
         yield pair
 
 

@@ -29,6 +29,13 @@ class Splits:
     notes: tuple[str, ...]
     fingerprint: str
 
+    @property
+    def words(self) -> float:
+        """Words of a training example: the mean of the first 200, both texts of a pair counted."""
+        texts = [name for name in ("text_a", "text_b") if name in self.train.columns]
+        counts = [self.train[name].head(200).map(lambda text: len(str(text).split())) for name in texts]
+        return float(sum(count.mean() for count in counts))
+
 
 def load(
     task: Task,

@@ -49,6 +49,24 @@ def test_algebra_is_that_of_sets(a: set[int], b: set[int]) -> None:
     assert (left | right).complement() == left.complement() & right.complement()
 
 
+def test_the_full_region_takes_no_memory() -> None:
+    """Of 7 billion entries the indices would take 56 GB; each parameter's are made when they are read."""
+    whole = Region.full({"a": (70_000, 100_000), "b": (5,)})
+    assert whole.size == whole.d == 7_000_000_005 and len(whole.indices) == 2
+    assert list(whole.indices["b"]) == [0, 1, 2, 3, 4] and not whole.indices["b"].flags.writeable
+    assert Region.full(SHAPES) == region_of(set(range(D))) and region_of(set(range(D))) == Region.full(SHAPES)
+    assert Region.full({"none": (0,), "b": (5,)}) == Region({"b": np.arange(5)}, {"none": (0,), "b": (5,)})
+
+
+def test_blocks_are_the_flat_indices_in_whole_parameters() -> None:
+    whole = Region.full(SHAPES)
+    assert [list(block) for block in whole.blocks(1)] == [
+        list(range(12)), list(range(12, 17)), list(range(17, 29)), [29],
+    ]  # fmt: skip
+    assert [len(block) for block in whole.blocks(13)] == [17, 13]
+    assert list(whole.flat()) == list(range(D)) and list(Region.empty(SHAPES).blocks()) == []
+
+
 @settings(max_examples=60, deadline=None)
 @given(flats, flats)
 def test_overlap_is_of_the_other_and_iou_is_symmetric(a: set[int], b: set[int]) -> None:

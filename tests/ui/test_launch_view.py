@@ -46,7 +46,7 @@ def test_the_plan_has_the_sizes_in_entries() -> None:
 def test_time_and_memory_are_those_of_all_jobs() -> None:
     estimate = Estimate({"search": 60.0, "load": 6.0}, 2 * 2**30)
     one = view.expected(estimate, 1, 3 * 2**30, 0)
-    assert "66 s" in one and "2.0 GiB" in one
+    assert "66 s" in one and "22 s to 3 min" in one and "2.0 GiB" in one
     assert "3 min" in view.expected(Estimate(estimate.phases, estimate.bytes, runs=2), 3, 2**20, 1)
 
 

@@ -244,15 +244,11 @@ def expected(duration: Estimate, jobs: int, free: int, queued: int) -> str:
     """Time and memory, as far as they can be told before."""
     each = " each" if jobs > 1 else ""
     whole = f", {formats.rough_seconds(duration.seconds * jobs)} in all, one after the other" if jobs > 1 else ""
-    how = (
-        f"based on {formats.counted(duration.runs, 'earlier run')}"
-        if duration.runs
-        else "rough: nothing has been measured here yet"
-    )
     waits = f" {formats.counted(queued, 'job')} ahead in the queue." if queued else ""
     return (
-        f"About **{formats.rough_seconds(duration.seconds)}**{each}{whole}, and "
-        f"**{formats.byte_size(duration.bytes)}** of memory of {formats.byte_size(free)} that are free ({how}).{waits}"
+        f"About **{formats.rough_seconds(duration.seconds)}**{each} ({formats.rough_span(*duration.range)}){whole} "
+        f"and **{formats.byte_size(duration.bytes)}** of memory of {formats.byte_size(free)} that are free "
+        f"({duration.basis}).{waits}"
     )
 
 

@@ -1,0 +1,121 @@
+"""`preflight` says what `localize` would say: its options, its checks, its sentences."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from transformers import BartConfig, BartForConditionalGeneration
+
+from skillviz import cli
+from skillviz.commands import localize, preflight
+from skillviz.runs import produce
+from tests.cli.calls import call
+from tests.tiny import tiny_pair, tiny_task, tiny_tokenizer
+
+Options = list[str | Path]
+
+
+def members(base: Path, finetuned: Path, task: Path) -> Options:
+    return ["--base", base, "--finetuned", finetuned, "--task", task]
+
+
+def without_masked_template(folder: Path) -> Options:
+    task = tiny_task(folder)
+    text = yaml.safe_load(task.read_text())
+    task.write_text(yaml.safe_dump({**text, "template": {"causal": text["template"]["causal"]}}))
+    return members(*tiny_pair(folder, "bert", "prompt"), task)
+
+
+def with_code_of_its_own(folder: Path) -> Options:
+    pair = tiny_pair(folder)
+    for model in pair:
+        config = json.loads((model / "config.json").read_text())
+        config |= {"model_type": "mynet", "auto_map": {"AutoModelForSequenceClassification": "mynet.Net"}}
+        (model / "config.json").write_text(json.dumps(config))
+    return members(*pair, tiny_task(folder))
+
+
+def encoder_and_decoder(folder: Path) -> Options:
+    sizes = {f"{part}_{name}": n for part in ("encoder", "decoder") for name, n in
+             (("layers", 1), ("attention_heads", 2), ("ffn_dim", 8))}  # fmt: skip
+    tokenizer = tiny_tokenizer("bert")
+    for seed, name in enumerate(("base", "finetuned")):
+        torch.manual_seed(seed)
+        config = BartConfig(vocab_size=len(tokenizer), d_model=8, max_position_embeddings=64, pad_token_id=0, **sizes)
+        BartForConditionalGeneration(config).save_pretrained(folder / name)
+        tokenizer.save_pretrained(folder / name)
+    return [*members(folder / "base", folder / "finetuned", tiny_task(folder)), "--readout", "causal"]
+
+
+def with_a_shorter_head(folder: Path) -> Options:
+    """A family without a row in the table, whose head only making the model finds missing."""
+    base, _ = tiny_pair(folder, "bert")
+    config = json.loads((base / "config.json").read_text())
+    (base / "config.json").write_text(json.dumps({**config, "architectures": ["BertForSequenceClassification"]}))
+    other = folder / "other"
+    shutil.copytree(base, other)
+    for model in (base, other):
+        text = (model / "config.json").read_text().replace('"model_type": "bert"', '"model_type": "bert-generation"')
+        (model / "config.json").write_text(text)
+    return members(base, other, tiny_task(folder))
+
+
+def plain(folder: Path, *more: str) -> Options:
+    return [*members(*tiny_pair(folder), tiny_task(folder)), *more]
+
+
+def without_data(folder: Path) -> Options:
+    typed = plain(folder)
+    (folder / "train.jsonl").unlink()
+    return typed
+
+
+REFUSED = {
+    "no masked template": (without_masked_template, "has no masked template"),
+    "custom code": (with_code_of_its_own, "cannot be opened for the head readout"),
+    "encoder and decoder": (encoder_and_decoder, "causal"),
+    "a head that is not in the files": (with_a_shorter_head, "head"),
+    "a size": (lambda folder: plain(folder, "--size", "200%"), "200%"),
+    "an option": (lambda folder: plain(folder, "--option", "colour=red"), "colour"),
+    "another task": (lambda folder: plain(folder, "--also", "trec"), "trec"),
+    "a device": (lambda folder: plain(folder, "--device", "cuda:99"), "device"),
+    "a data set": (without_data, "train.jsonl"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_localize_refuses_preflight_refuses_in_the_same_words(name: str, tmp_path: Path, user_runs: Path) -> None:
+    make, words = REFUSED[name]
+    typed = make(tmp_path)
+    run, checked = call("localize", *typed), call("preflight", *typed)
+    assert run.code == checked.code == 2 and words in checked.err, checked
+    sentence = checked.err.strip()
+    assert " ".join(sentence.split()) in " ".join(run.err.split()), (sentence, run.err)
+
+
+def test_they_have_the_same_options() -> None:
+    typed = {word.name: word for word in cli.typer.main.get_command(cli.app).commands["localize"].params}
+    checked = {word.name: word for word in cli.typer.main.get_command(cli.app).commands["preflight"].params}
+    assert set(typed) - set(checked) == {"parts", "detach"}, "what is no part of the run"
+    assert all(checked[name].default == typed[name].default for name in checked if name != "task")
+    assert localize.spec_of is preflight.spec_of
+
+
+def test_the_estimate_counts_what_is_asked_for(pair, task_file, user_runs: Path) -> None:
+    typed = members(*pair, task_file)
+    usual = call("preflight", *typed, "--json").json
+    more = call("preflight", *typed, "--size", "10%", "5%", "1%", "--interpolation", "--steps", "400", "--json").json
+    assert more["seconds"] > 2 * usual["seconds"]
+    assert usual["least_seconds"] < usual["seconds"] < usual["most_seconds"]
+    half = call("preflight", *typed, "--dtype", "bfloat16", "--json").json
+    assert half["bytes"] < usual["bytes"]
+
+
+def test_no_weights_are_read(pair, task_file, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(produce.Session, "pair", lambda *_: pytest.fail("the pair was loaded"))
+    assert call("preflight", *members(*pair, task_file)).code == 0
