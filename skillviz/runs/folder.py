@@ -130,7 +130,7 @@ class RunFolder:
         self._refuse_if_closed()
         files = {p.name: FileNote(sha256=sha256(p), size=p.stat().st_size) for p in artifacts(self.path)}
         self._write_record({**fields, "status": "finished", "finished": now(), "files": files})
-        self._clear_work()
+        self.clear_work()
         return Run(self.path, self.record)
 
     def fail(self, failure: Failure) -> None:
@@ -183,7 +183,8 @@ class RunFolder:
         write_text(self.path / RECORD, record_text(record))
         self.record = record
 
-    def _clear_work(self) -> None:
+    def clear_work(self) -> None:
+        """Removes from work/ what is of no use once the run is finished: all but the log."""
         for path in self.work.iterdir():
             if path.name != LOG:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()

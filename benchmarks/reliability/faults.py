@@ -1,0 +1,144 @@
+"""Planted faults: each changes one line of skillviz, and the attempt that it names must then lose something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault; `plant` makes it in this process and its children."""
+
+    name: str
+    says: str
+    attempt: str
+    plant: Callable[[], None]
+
+
+def _in_place() -> None:
+    """Files are written where they are read."""
+    from skillviz import atomic
+    from skillviz.runs import checkpoint, folder, process
+
+    def write_file(path: Path, write: Callable[[Path], object]) -> None:
+        write(path)
+
+    def write_text(path: Path, text: str) -> None:
+        path.write_text(text, encoding="utf-8")
+
+    for module in (atomic, folder, process, checkpoint):
+        for name, function in (("write_file", write_file), ("write_text", write_text)):
+            if hasattr(module, name):
+                setattr(module, name, function)
+
+
+def _no_sync() -> None:
+    from skillviz import atomic
+
+    atomic._sync = lambda path: None  # type: ignore[assignment]
+
+
+def _verdict_first() -> None:
+    """A run is called finished before its tables are there."""
+    from skillviz.runs.folder import RunFolder
+
+    write_region = RunFolder.write_region
+
+    def early(self: RunFolder, region: Any, header: Any) -> None:
+        write_region(self, region, header)
+        self._write_record({"status": "finished"})
+        self.record = self.record.model_copy(update={"status": "running"})
+
+    RunFolder.write_region = early  # type: ignore[method-assign]
+    RunFolder._refuse_if_closed = lambda self: None  # type: ignore[method-assign]
+
+
+def _drafts_stay() -> None:
+    """Nobody removes the drafts of killed processes."""
+    from skillviz import atomic
+    from skillviz.runs import doctor
+
+    atomic._is_abandoned = lambda draft: False  # type: ignore[assignment]
+    doctor.abandoned = lambda folder: []  # type: ignore[assignment]
+
+
+def _no_state() -> None:
+    """A resumed search begins with the first step's state."""
+    from skillviz.runs.checkpoint import Checkpoints
+
+    restored = Checkpoints.restored
+
+    def spoiled(self: Checkpoints) -> Any:
+        kept = restored(self)
+        if kept is not None and kept.state is not None:
+            kept.state["values"][:1] += 1
+        return kept
+
+    Checkpoints.restored = spoiled  # type: ignore[method-assign]
+
+
+def _full_disk_is_a_bug() -> None:
+    """What a run wrote before the disk was full stays as it is, and its checkpoint goes."""
+    from skillviz.runs.folder import RunFolder
+
+    def reopen(self: RunFolder) -> None:
+        self._write_record({"status": "queued"})
+        self._has_closed = False
+        (self.work / "checkpoint.safetensors").unlink(missing_ok=True)
+        for path in self.path.glob("*.parquet"):
+            path.write_bytes(b"")
+
+    RunFolder.reopen = reopen  # type: ignore[method-assign]
+    RunFolder.write_table = lambda self, name, frame: None  # type: ignore[method-assign]
+
+
+def _system_errors() -> None:
+    """The system's refusal to write is not turned into a sentence."""
+    from contextlib import nullcontext
+
+    from skillviz.runs import doctor, store
+
+    store.written = lambda root: nullcontext()  # type: ignore[assignment]
+    doctor.written = store.written
+
+
+def _no_lock() -> None:
+    """Two who resume a run at once do not see each other."""
+    from skillviz.jobs import control
+    from skillviz.runs import folder
+
+    class Open:
+        def __init__(self, *_: Any) -> None: ...
+
+        def acquire(self) -> None: ...
+
+        def release(self) -> None: ...
+
+    control.FileLock = Open  # type: ignore[assignment,misc]
+    folder.is_alive = lambda work: False  # type: ignore[assignment]
+
+
+def _start_by_the_clock() -> None:
+    """A process is known by when it began on the clock, not in the machine's ticks."""
+    from skillviz.runs import process
+
+    process._ticks = lambda pid: None  # type: ignore[assignment]
+
+
+FAULTS = {
+    fault.name: fault
+    for fault in (
+        Fault("in-place", "files are written in place", "kills-at-steps", _in_place),
+        Fault("verdict-first", "run.json says finished before the tables are written", "random-kills", _verdict_first),
+        Fault("drafts-stay", "drafts of killed processes are never removed", "kills-at-steps", _drafts_stay),
+        Fault("state-spoiled", "one entry of the restored state is wrong", "kills-at-steps", _no_state),
+        Fault("no-sync", "nothing is synced before it is renamed", "power-cuts", _no_sync),
+        Fault("tables-missing", "a run resumed after a full disk has empty tables", "full-disks", _full_disk_is_a_bug),
+        Fault("system-errors", "the system's errors are passed on", "read-only", _system_errors),
+        Fault("no-lock", "nobody looks whether a run is being made", "at-once", _no_lock),
+        Fault("clock-start", "a process is known by the clock", "clock-steps", _start_by_the_clock),
+    )
+}

@@ -1,0 +1,37 @@
+"""The table of promises and of the attempts on them."""
+
+from __future__ import annotations
+
+from benchmarks.reliability.attempt import Attempt, Promise
+
+LOST, RESUME, BAD_INPUT, ONE_BAD, NUMBERS, CHECKPOINT = "lost", "resume", "input", "one-bad", "numbers", "checkpoint"
+
+PROMISES = {
+    promise.name: promise
+    for promise in (
+        Promise(LOST, "No run is lost or half there"),
+        Promise(RESUME, "Resume is exact"),
+        Promise(BAD_INPUT, "Bad input is refused in a sentence"),
+        Promise(ONE_BAD, "One bad run never hides the others"),
+        Promise(NUMBERS, "The numbers are right"),
+        Promise(CHECKPOINT, "A damaged checkpoint is noticed"),
+    )
+}
+
+KILLS = "benchmarks.reliability.kills"
+ATTEMPTS = {
+    attempt.name: attempt
+    for attempt in (
+        Attempt("random-kills", LOST, "kill -9 at a random moment; a third again during the resume",
+                f"{KILLS}:random_kills", 60, 1000),
+        Attempt("kills-at-steps", LOST, "kill -9 before each step on the disk, of a run and of its resume",
+                f"{KILLS}:kills_at_every_step", 40, 1000),
+        Attempt("power-cuts", LOST, "power cut before each step on the disk: what is not synced loses half its bytes",
+                f"{KILLS}:power_cuts", 40, 1000),
+        Attempt("full-disks", LOST, "no room on the disk from each step on", f"{KILLS}:full_disks", 30, 1000),
+        Attempt("read-only", LOST, "each read and write of a store that cannot be written", f"{KILLS}:read_only", 20, 20),
+        Attempt("at-once", LOST, "four processes start equal runs, or resume one run, at the same moment",
+                f"{KILLS}:at_once", 6, 100),
+        Attempt("clock-steps", LOST, "the clock is set by 10 s to 3 years while a run is made", f"{KILLS}:clock_steps", 4, 100),
+    )
+}  # fmt: skip
