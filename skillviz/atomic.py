@@ -33,9 +33,11 @@ def write_file(path: Path, write: Callable[[Path], object]) -> None:
     """
     if path.exists() and not path.is_file():
         raise BadInput(f"{path} is a folder, a device or a pipe and cannot be replaced; name a file to write to.")
-    temporary = _hidden(path)
+    draft = _hidden(path)  # a folder: a library may write beside what it is told to write, and be killed there
     with disk_errors(path):
         try:
+            draft.mkdir()
+            temporary = draft / path.name
             temporary.touch()  # the system's own error where it cannot be: safetensors puts it in words of its own
             mode = stat.S_IMODE(temporary.stat().st_mode)
             write(temporary)
@@ -43,9 +45,8 @@ def write_file(path: Path, write: Callable[[Path], object]) -> None:
             _sync(temporary)
             os.replace(temporary, path)
             _sync(path.parent)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
 
 
 def write_text(path: Path, text: str) -> None:

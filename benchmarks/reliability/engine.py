@@ -42,12 +42,12 @@ class FakeEngine:
         kept = ("task", "size", "share", "sizes", "metrics", "temperature", "seeds", "readout", "device", "checks")
         self.fields: dict[str, Any] = {name: getattr(record, name) for name in (*kept, "architecture", "base")}
 
-    def produce(self, store: Store) -> None:
-        """A new run."""
+    def produce(self, store: Store, killed_after: int | None = None) -> None:
+        """A new run; with `killed_after`, this process is killed after so many steps of its search."""
         folder = store.create(self.template.spec, size=self.template.record.size)
         with record_failure(folder):
             folder.start()
-            self._make(folder)
+            self._make(folder, killed_after)
 
     def carry_on(self, folder: RunFolder) -> None:
         """A queued run, from its checkpoint where it has one."""
@@ -62,7 +62,7 @@ class FakeEngine:
             folder.reopen()
             self.carry_on(folder)
 
-    def _make(self, folder: RunFolder) -> None:
+    def _make(self, folder: RunFolder, killed_after: int | None = None) -> None:
         checkpoints = Checkpoints(folder.work / CHECKPOINT, {"spec": folder.record.key}, {"device": "cpu"}, pause=0.0)
         kept = checkpoints.restored()
         step, state = 0, torch.arange(self.template.record.d or 0, dtype=torch.int64)
@@ -70,13 +70,15 @@ class FakeEngine:
             step, state = int(kept.state["step"]), kept.state["values"]
         searched = Searched()
         while step < self.steps:
+            if step == killed_after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            checkpoints.pause = 0.0  # the real engine spares those that take long
             state = (state * 6364136223846793005 + 1442695040888963407) % (1 << 31)
             step += 1
             saved = {"step": torch.tensor(step), "values": state}
             with checkpoints.saving(searched, lambda saved=saved: saved):
                 folder.event(phase="search", step=step, total=self.steps, search=1, target=self.template.record.size)
                 folder.beat()
-        checkpoints.pause = 0.0
         order = torch.argsort(state, stable=True).numpy()
         searched.orders[self.template.record.size or 0] = order
         with checkpoints.saving(searched):
@@ -88,14 +90,26 @@ class FakeEngine:
             folder.log("storing the run")
             folder.finish(**self.fields, seconds={"search": 0.1})
 
-    def region(self) -> Region:
-        """What an uninterrupted search finds."""
+    def order(self) -> np.ndarray:
+        """What an uninterrupted search finds, best first."""
         state = np.arange(self.template.record.d or 0, dtype=np.int64)
         for _ in range(self.steps):
             with np.errstate(over="ignore"):
                 state = (state * np.int64(6364136223846793005) + np.int64(1442695040888963407)) % (1 << 31)
-        order = np.argsort(state, kind="stable")
-        return Region.from_flat(order[: self.template.record.size], self.shapes)
+        return np.argsort(state, kind="stable")
+
+    def difference(self, run: Run) -> str:
+        """What a finished run has other than an uninterrupted one; "" where it has the same."""
+        files, own = self.template.record.files, run.record.files
+        if missing := sorted(files.keys() ^ own.keys()):
+            return f"{missing[0]} is missing or too many"
+        tables = [f"{name}.parquet" for name in TABLES]
+        if other := [name for name in tables if files[name].sha256 != own[name].sha256]:
+            return f"{other[0]} is another"
+        order = self.order()
+        region = Region.from_flat(order[: self.template.record.size], self.shapes)
+        same = np.array_equal(run.ranking(), order) and run.region() == region
+        return "" if same else "the region is another"
 
 
 def forked(body: Callable[[], object]) -> int:
@@ -136,7 +150,7 @@ class Steps:
     WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
     CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod")
 
-    def __init__(self, root: Path, act: Callable[[int, str], None]) -> None:
+    def __init__(self, root: Path, act: Callable[[int, str, Path, bool], None]) -> None:
         self.root, self.act, self.count = f"{root}{os.sep}", act, 0
         sys.addaudithook(self._hook)
 
@@ -150,7 +164,7 @@ class Steps:
             return
         if counts and str(path).startswith(self.root) and not str(path).endswith(".lock"):
             self.count += 1
-            self.act(self.count, event)
+            self.act(self.count, event, Path(path), event == "open" and bool((arguments[2] or 0) & os.O_TRUNC))
 
 
 def steps_of(body: Callable[[], object], root: Path) -> int:
@@ -158,7 +172,7 @@ def steps_of(body: Callable[[], object], root: Path) -> int:
     reader, writer = os.pipe()
 
     def counted() -> None:
-        steps = Steps(root, lambda number, event: None)
+        steps = Steps(root, lambda *_: None)
         body()
         os.write(writer, str(steps.count).encode())
 
@@ -172,10 +186,12 @@ def steps_of(body: Callable[[], object], root: Path) -> int:
 
 
 def kill_at(root: Path, number: int) -> None:
-    """This process is killed before its `number`-th step."""
+    """This process is killed at its `number`-th step; a file that it opens to write anew is empty by then."""
 
-    def act(count: int, event: str) -> None:
+    def act(count: int, event: str, path: Path, is_emptied: bool) -> None:
         if count == number:
+            if is_emptied and path.is_file():
+                os.truncate(path, 0)
             os.kill(os.getpid(), signal.SIGKILL)
 
     Steps(root, act)
@@ -192,7 +208,7 @@ def cut_power_at(root: Path, number: int) -> None:
 
     os.fsync = noted
 
-    def act(count: int, event: str) -> None:
+    def act(count: int, *_: object) -> None:
         if count == number:
             for path in root.rglob("*"):
                 if path.is_file() and (state := path.stat()).st_ino not in synced:
@@ -203,10 +219,13 @@ def cut_power_at(root: Path, number: int) -> None:
 
 
 def fill_disk_at(root: Path, number: int) -> None:
-    """From the `number`-th step on there is no room for anything new; removing and renaming still work."""
+    """From the `number`-th step on there is no room for anything new; removing and renaming still work.
 
-    def act(count: int, event: str) -> None:
-        if count >= number and event in ("open", "os.mkdir"):
+    Where the number is even somebody makes room at once, and only this step fails.
+    """
+
+    def act(count: int, event: str, *_: object) -> None:
+        if event in ("open", "os.mkdir") and (count == number or (count > number and number % 2)):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     Steps(root, act)
@@ -215,7 +234,7 @@ def fill_disk_at(root: Path, number: int) -> None:
 def forbid_writing(root: Path) -> None:
     """Nothing below the folder can be changed by this process."""
 
-    def act(count: int, event: str) -> None:
+    def act(*_: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     Steps(root, act)

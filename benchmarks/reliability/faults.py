@@ -80,19 +80,20 @@ def _no_state() -> None:
     Checkpoints.restored = spoiled  # type: ignore[method-assign]
 
 
-def _full_disk_is_a_bug() -> None:
-    """What a run wrote before the disk was full stays as it is, and its checkpoint goes."""
-    from skillviz.runs.folder import RunFolder
+def _file_passed_over() -> None:
+    """A file that finds no room is passed over."""
+    from contextlib import suppress
 
-    def reopen(self: RunFolder) -> None:
-        self._write_record({"status": "queued"})
-        self._has_closed = False
-        (self.work / "checkpoint.safetensors").unlink(missing_ok=True)
-        for path in self.path.glob("*.parquet"):
-            path.write_bytes(b"")
+    from skillviz.errors import DiskFull
+    from skillviz.runs import folder
 
-    RunFolder.reopen = reopen  # type: ignore[method-assign]
-    RunFolder.write_table = lambda self, name, frame: None  # type: ignore[method-assign]
+    write_file = folder.write_file
+
+    def lenient(path: Path, write: Callable[[Path], object]) -> None:
+        with suppress(DiskFull):
+            write_file(path, write)
+
+    folder.write_file = lenient
 
 
 def _system_errors() -> None:
@@ -136,7 +137,7 @@ FAULTS = {
         Fault("drafts-stay", "drafts of killed processes are never removed", "kills-at-steps", _drafts_stay),
         Fault("state-spoiled", "one entry of the restored state is wrong", "kills-at-steps", _no_state),
         Fault("no-sync", "nothing is synced before it is renamed", "power-cuts", _no_sync),
-        Fault("tables-missing", "a run resumed after a full disk has empty tables", "full-disks", _full_disk_is_a_bug),
+        Fault("file-passed-over", "a file that finds no room is left out", "full-disks", _file_passed_over),
         Fault("system-errors", "the system's errors are passed on", "read-only", _system_errors),
         Fault("no-lock", "nobody looks whether a run is being made", "at-once", _no_lock),
         Fault("clock-start", "a process is known by the clock", "clock-steps", _start_by_the_clock),

@@ -62,9 +62,9 @@ def resumed(engine: FakeEngine, store: Store) -> str:
         return lost[0]
     if unfinished := store.unfinished():
         return f"{unfinished[0].id} is {unfinished[0].record.status} after it was resumed"
-    wrong = [run.id for run in store.list() if run.region() != engine.region()]
+    wrong = [f"{run.id}: {difference}" for run in store.list() if (difference := engine.difference(run))]
     if wrong:
-        return f"{wrong[0]} found another region than an uninterrupted run"
+        return f"not as an uninterrupted run: {wrong[0]}"
     left = leftovers(store)
     return f"left behind: {left[0]}" if left else ""
 
@@ -82,7 +82,7 @@ def random_kills(number: int, work: Path) -> Iterator[str]:
             actions: list[Callable[[Store], None]] = [engine.produce]
             actions += [engine.finish_all] * (draw.random() < 1 / 3)
             for action in actions:
-                child = forked(lambda action=action: action(store))
+                child = forked(lambda action=action, store=store: action(store))
                 time.sleep(draw.uniform(0, 1.05 * whole))
                 killed(child)
                 tried += 1
@@ -137,12 +137,7 @@ def _at_steps(
 
 def _cut(engine: FakeEngine, store: Store) -> None:
     """A run that was killed in the middle of its search."""
-
-    def cut() -> None:
-        kill_at(store.root, 60)
-        engine.produce(store)
-
-    ended(forked(cut))
+    ended(forked(lambda: engine.produce(store, killed_after=engine.steps // 2)))
 
 
 def _wrong_states(store: Store) -> list[str]:
@@ -162,7 +157,7 @@ def read_only(number: int, work: Path) -> Iterator[str]:
     name = store.unfinished()[0].id
     writes: list[Callable[[], object]] = [
         lambda: store.create(engine.template.spec), lambda: store.delete(name), lambda: store.set_note(name, "a note"),
-        lambda: jobs.resume(store, name), lambda: mended(store),
+        lambda: jobs.resume(store, name),
     ]  # fmt: skip
     for index in range(min(number, len(reads) + len(writes))):
         is_read = index < len(reads)
@@ -224,7 +219,7 @@ def at_once(number: int, work: Path) -> Iterator[str]:
         store, shared = Store(work / f"runs-{index}"), work / f"shared-{index}"
         backend = ForkedEngine(engine, shared)
         if index % 2:
-            for child in [forked(lambda: engine.produce(store)) for _ in range(4)]:
+            for child in [forked(lambda store=store: engine.produce(store)) for _ in range(4)]:
                 ended(child)
             lost = losses(store)
             if not lost and len(store.list()) != 4:
@@ -252,7 +247,7 @@ def clock_steps(number: int, work: Path) -> Iterator[str]:
     for index in range(number):
         store = Store(work / f"runs-{index}")
         child = forked(lambda store=store: engine.produce(store))
-        while not any(is_alive(entry.path / WORK) for entry in store.unfinished()):
+        while not [entry for entry in store.unfinished() if entry.record.status == "running"]:
             time.sleep(0.01)
         (entry,) = store.unfinished()
         seconds = float(draw.choice([-1, 1]) * 10 ** draw.uniform(1, 8))

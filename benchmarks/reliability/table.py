@@ -28,10 +28,12 @@ ATTEMPTS = {
                 f"{KILLS}:kills_at_every_step", 40, 1000),
         Attempt("power-cuts", LOST, "power cut before each step on the disk: what is not synced loses half its bytes",
                 f"{KILLS}:power_cuts", 40, 1000),
-        Attempt("full-disks", LOST, "no room on the disk from each step on", f"{KILLS}:full_disks", 30, 1000),
-        Attempt("read-only", LOST, "each read and write of a store that cannot be written", f"{KILLS}:read_only", 20, 20),
+        Attempt("full-disks", LOST, "no room on the disk from each step on", f"{KILLS}:full_disks", 50, 1000),
+        Attempt("read-only", LOST, "each read and write of a store that cannot be written",
+                f"{KILLS}:read_only", 20, 20),
         Attempt("at-once", LOST, "four processes start equal runs, or resume one run, at the same moment",
                 f"{KILLS}:at_once", 6, 100),
-        Attempt("clock-steps", LOST, "the clock is set by 10 s to 3 years while a run is made", f"{KILLS}:clock_steps", 4, 100),
+        Attempt("clock-steps", LOST, "the clock is set by 10 s to 3 years while a run is made",
+                f"{KILLS}:clock_steps", 4, 100),
     )
 }  # fmt: skip

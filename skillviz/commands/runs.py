@@ -108,9 +108,8 @@ def doctor(
     store = Store(store_root(runs_dir))
     seen = list(findings(store)) if dry_run else mended(store)
     for finding in seen:
-        say(
-            f"{finding.path}: {f'to be {finding.cure}' if dry_run and finding.cure != 'left' else finding.cure}. {finding.problem}"
-        )
+        cure = f"to be {finding.cure}" if dry_run and finding.cure != "left" else finding.cure
+        say(f"{finding.path}: {cure}. {finding.problem}")
     if not seen:
         say(f"Nothing is wrong in {store.root}.")
     if as_json:

@@ -1,4 +1,4 @@
-"""What is wrong in a folder of runs and how it is put right: leftovers go, runs that cannot be trusted are set aside."""
+"""What is wrong in a folder of runs and how it is mended: leftovers go, runs that cannot be trusted are set aside."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from safetensors.numpy import save_file
 
-from skillviz.atomic import TEMPORARY, disk_errors, sha256, write_file, write_text
+from skillviz.atomic import disk_errors, sha256, write_file, write_text
 from skillviz.core.region import Region, index_dtype
 from skillviz.errors import DiskFull, StoreError
 from skillviz.runs import tables
@@ -80,9 +80,10 @@ class RunFolder:
             state = "finished" if self.record.status == "finished" else "still being made"
             raise StoreError(f"run {self.id} is {state}; there is nothing to resume.")
         self.work.mkdir(exist_ok=True)
-        halves = [path for folder in (self.path, self.work) for path in folder.glob(f".*{TEMPORARY}")]
-        for path in (self.work / PROCESS, self.work / CANCEL, *artifacts(self.path), *halves):
+        for path in (self.work / PROCESS, self.work / CANCEL, *artifacts(self.path)):
             path.unlink(missing_ok=True)
+        for half in (half for folder in (self.path, self.work) for half in folder.glob(".*")):
+            shutil.rmtree(half) if half.is_dir() else half.unlink()
         self._has_closed = False
         self._write_record({"status": "queued", "error": None, "started": None, "finished": None})
 

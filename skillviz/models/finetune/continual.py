@@ -65,7 +65,8 @@ class TaskSequence:
         after = None if lock is None else lambda step: lock.check(f" at step {step} of stage {stage}")
         steps = [one.steps for one in self.settings]
         on_step = shifted(self.request.on_step, sum(steps[: stage - 1]), sum(steps))
-        history = run_steps(descend(model, settings, trainer.backward, trainer.check, after), on_step)
+        place = {"skip": trainer.skip, "entry": self.request.journal.begin()}
+        history = run_steps(descend(model, settings, trainer.backward, trainer.check, after, **place), on_step)
         model.finish()
         value = scores(model, data)[data.task.metric]
         seconds = time.perf_counter() - started
