@@ -129,6 +129,29 @@ def _start_by_the_clock() -> None:
     process._ticks = lambda pid: None  # type: ignore[assignment]
 
 
+def _search_state() -> None:
+    """What a resumed search keeps as numbers with fractions is a little off."""
+    from skillviz.runs.checkpoint import Checkpoints
+
+    restored = Checkpoints.restored
+
+    def spoiled(self: Checkpoints) -> Any:
+        kept = restored(self)
+        for value in (kept.state or {}).values() if kept is not None else ():
+            if value.is_floating_point():
+                value.copy_(value.flip(0))
+        return kept
+
+    Checkpoints.restored = spoiled  # type: ignore[method-assign]
+
+
+def _batches_again() -> None:
+    """A resumed fine-tuning takes the first batches again."""
+    from skillviz.models.finetune.training import Trainer
+
+    Trainer.skip = lambda self: None  # type: ignore[method-assign]
+
+
 FAULTS = {
     fault.name: fault
     for fault in (
@@ -141,5 +164,7 @@ FAULTS = {
         Fault("system-errors", "the system's errors are passed on", "read-only", _system_errors),
         Fault("no-lock", "nobody looks whether a run is being made", "at-once", _no_lock),
         Fault("clock-start", "a process is known by the clock", "clock-steps", _start_by_the_clock),
+        Fault("search-state", "a resumed search has another state", "localizers", _search_state),
+        Fault("batches-again", "a resumed fine-tuning takes its first batches again", "fine-tuning", _batches_again),
     )
 }

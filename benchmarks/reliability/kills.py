@@ -108,9 +108,7 @@ def full_disks(number: int, work: Path) -> Iterator[str]:
     yield from _at_steps(number, work, fill_disk_at)
 
 
-def _at_steps(
-    number: int, work: Path, fault: Callable[[Path, int], None], with_resume: bool = False
-) -> Iterator[str]:
+def _at_steps(number: int, work: Path, fault: Callable[[Path, int], None], with_resume: bool = False) -> Iterator[str]:
     """The fault at evenly spread steps of a run, and with `with_resume` of the resume of a run that was cut."""
     engine = FakeEngine(work)
     bodies: list[Callable[[Store], None]] = [engine.produce, *([engine.finish_all] if with_resume else [])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.reliability.attempt import Attempt, Promise
+from skillviz.core.localizers.table import LOCALIZERS
 
 LOST, RESUME, BAD_INPUT, ONE_BAD, NUMBERS, CHECKPOINT = "lost", "resume", "input", "one-bad", "numbers", "checkpoint"
 
@@ -18,7 +19,7 @@ PROMISES = {
     )
 }
 
-KILLS = "benchmarks.reliability.kills"
+KILLS, RESUMES = "benchmarks.reliability.kills", "benchmarks.reliability.resume"
 ATTEMPTS = {
     attempt.name: attempt
     for attempt in (
@@ -35,5 +36,11 @@ ATTEMPTS = {
                 f"{KILLS}:at_once", 6, 100),
         Attempt("clock-steps", LOST, "the clock is set by 10 s to 3 years while a run is made",
                 f"{KILLS}:clock_steps", 4, 100),
+        Attempt("real-kills", LOST, "kill -9 of the real engine on a tiny pair at a random moment",
+                f"{RESUMES}:real_kills", 4, 100),
+        Attempt("localizers", RESUME, "every localizer, interrupted at a random report and resumed",
+                f"{RESUMES}:localizers", len(LOCALIZERS), 20 * len(LOCALIZERS)),
+        Attempt("fine-tuning", RESUME, "fine-tuning by every recipe, killed after a random step and called again",
+                f"{RESUMES}:finetuning", 10, 200),
     )
 }  # fmt: skip

@@ -7,42 +7,25 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from skillviz.atomic import sha256
-from skillviz.core.region import Region
 from skillviz.errors import DiskFull
 from skillviz.models.finetune import training
 from skillviz.models.finetune.journal import ENVIRONMENT, Entry, TrainingState
-from skillviz.models.finetune.region_lock import TrainedRegion
-from skillviz.models.finetune.run import Finetuned, finetune, journal_of
-from skillviz.models.finetune.trainable_model import open_trainable
+from skillviz.models.finetune.run import Finetuned, journal_of
 from skillviz.models.finetune.training import TrainStep
-from skillviz.models.finetune.training_config import TrainingConfig
 from skillviz.tasks.task import Task
 from tests.models.finetune.test_several_tasks import variant
+from tests.models.finetune.trained import CASES, STEPS, hashes, trained
 from tests.tiny import tiny_pair
 
 Train = Callable[..., Finetuned]
-STEPS = 12
-CASES: dict[str, dict[str, Any]] = {
-    "sgd": {},
-    "adamw": {"recipe": "adamw"},
-    "adamw-l1": {"recipe": "adamw-l1"},
-    "bitfit": {"recipe": "bitfit"},
-    "lora": {"recipe": "lora"},
-    "graft-retrain": {"recipe": "graft-retrain", "regions": 1},
-    "grid": {"grid": "quick"},
-    "multi-task": {"recipe": "multi-task", "tasks": 2, "optimizer": "adamw"},
-    "continual naive": {"recipe": "continual", "tasks": 2},
-    "continual by grafting": {"recipe": "continual", "tasks": 2, "regions": 2},
-}
 
 
 @pytest.fixture(scope="module")
@@ -64,19 +47,7 @@ def train(bare: Path, tasks: list[Task], monkeypatch: pytest.MonkeyPatch) -> Tra
     monkeypatch.setattr("skillviz.models.finetune.training_config.CHECK_EVERY", 2)
     monkeypatch.setenv(ENVIRONMENT, "0")
 
-    def run(case: dict[str, Any], out: Path, **more: Any) -> Finetuned:
-        fields = {"steps": STEPS, "lr": 0.01, "batch_size": 4, **case}
-        number, count = fields.pop("tasks", 1), fields.pop("regions", 0)
-        if fields.get("grid"):
-            del fields["lr"]
-        config = TrainingConfig(**fields)
-        shapes = open_trainable(str(bare), tasks[0], config.settings(), torch.device("cpu")).table.shapes
-        d = Region.full(shapes).size
-        flats = [np.random.default_rng(seed).permutation(d)[: d // 5] for seed in range(count)]
-        regions = [TrainedRegion(Region.from_flat(flat, shapes)) for flat in flats]
-        return finetune(str(bare), tasks[:number], config, out=out, regions=regions, device="cpu", **more)
-
-    return run
+    return partial(trained, bare, tasks)
 
 
 def stopped(after: int) -> Callable[[TrainStep], None]:
@@ -90,10 +61,6 @@ def stopped(after: int) -> Callable[[TrainStep], None]:
             raise KeyboardInterrupt
 
     return on_step
-
-
-def hashes(folder: Path) -> dict[str, str]:
-    return {str(path.relative_to(folder)): sha256(path) for path in folder.rglob("*.safetensors")}
 
 
 @pytest.mark.parametrize("name", CASES)
