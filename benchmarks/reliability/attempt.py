@@ -49,7 +49,7 @@ class Attempt:
             tried += 1
             if loss:
                 losses.append(loss)
-                if len(losses) < 6:
+                if len(losses) < 40:
                     report(f"{self.name}: LOST: {loss}")
         seconds = time.monotonic() - begun
         report(f"{self.name}: {tried:,} tries, {len(losses):,} lost, {seconds:.0f} s")

@@ -42,5 +42,7 @@ ATTEMPTS = {
                 f"{RESUMES}:localizers", len(LOCALIZERS), 20 * len(LOCALIZERS)),
         Attempt("fine-tuning", RESUME, "fine-tuning by every recipe, killed after a random step and called again",
                 f"{RESUMES}:finetuning", 10, 200),
+        Attempt("mutated-input", BAD_INPUT, "mutated inputs of 15 readers: no crash, hang, other error, or 2 GiB of memory",
+                "benchmarks.reliability.bad_input:mutated", 600, 10_000),
     )
 }  # fmt: skip
