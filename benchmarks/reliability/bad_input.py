@@ -275,8 +275,10 @@ def _of_upload(work: Path) -> Any:
 
 
 def _of_address(run: Run) -> Any:
-    names = ("run", "size", "new.size", "new.source", "new.file", "new.base", "new.finetuned", "new.study", "length",
-             "study", "runs", "metric", "split", "alpha", "layer", "tensor", "order", "min", "example", "bins")  # fmt: skip
+    names = (
+        "run", "size", "new.size", "new.source", "new.file", "new.base", "new.finetuned", "new.study", "length",
+        "study", "runs", "metric", "split", "alpha", "layer", "tensor", "order", "min", "example", "bins",
+    )  # fmt: skip
 
     def make(draw: Draw) -> Callable[[], object]:
         page = list(PAGES)[int(draw.integers(len(PAGES)))]

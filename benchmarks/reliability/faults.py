@@ -152,6 +152,66 @@ def _batches_again() -> None:
     Trainer.skip = lambda self: None  # type: ignore[method-assign]
 
 
+def _no_deep_json() -> None:
+    """JSON is read without the guard against depth and long numbers."""
+    import json
+
+    from skillviz import json_text
+
+    json_text.loads = json.loads
+
+
+def _unreadable_raises() -> None:
+    """A run that cannot be read ends the listing."""
+    from skillviz.runs import store
+    from skillviz.runs.run import Run, read_record
+
+    store._entry = lambda path: Run(path, read_record(path))  # type: ignore[assignment]
+
+
+def _other_edges() -> None:
+    """A confidence counts one bin too low."""
+    from skillviz.core import metrics
+
+    bin_numbers = metrics.bin_numbers
+    metrics.bin_numbers = lambda sure, edges: (bin_numbers(sure, edges) * 9 // 10)  # type: ignore[assignment]
+
+
+def _another_class() -> None:
+    """F1 and accuracy are those of the second largest logit in one example of a hundred."""
+    from skillviz.core import scores
+
+    correct = scores.correct
+
+    def wrong(logits: Any, labels: Any) -> Any:
+        right = correct(logits, labels)
+        right[::100] = ~right[::100]
+        return right
+
+    scores.correct = wrong  # type: ignore[assignment]
+    from skillviz.core import metrics
+
+    metrics.correct = wrong
+
+
+def _hash_skipped() -> None:
+    """Nobody compares the hash of a checkpoint."""
+    from skillviz.models.finetune import journal
+    from skillviz.runs import checkpoint
+
+    class Equal(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __ne__(self, other: object) -> bool:
+            return False
+
+    checkpoint.content_sha256 = journal.content_sha256 = lambda *_: Equal("")  # type: ignore[assignment]
+
+
 FAULTS = {
     fault.name: fault
     for fault in (
@@ -166,5 +226,10 @@ FAULTS = {
         Fault("clock-start", "a process is known by the clock", "clock-steps", _start_by_the_clock),
         Fault("search-state", "a resumed search has another state", "localizers", _search_state),
         Fault("batches-again", "a resumed fine-tuning takes its first batches again", "fine-tuning", _batches_again),
+        Fault("no-guard", "deep JSON is read without its guard", "mutated-input", _no_deep_json),
+        Fault("list-stops", "a run that cannot be read ends the list", "bad-runs", _unreadable_raises),
+        Fault("bins-off", "confidences are put into lower bins", "other-programs", _other_edges),
+        Fault("one-in-100", "one example in a hundred counts the wrong way", "stored-numbers", _another_class),
+        Fault("hash-skipped", "the hash of a checkpoint is not compared", "checkpoint-bits", _hash_skipped),
     )
 }

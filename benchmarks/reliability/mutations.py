@@ -12,9 +12,10 @@ import numpy as np
 import yaml
 
 NASTY: tuple[Any, ...] = (
-    None, True, -1, 0, 2**31, 2**70, -(2**63), 1e308, float("inf"), float("nan"), "", " ", "\0", "x" * 300, "../" * 40,
-    "/etc/passwd", "/dev/zero", "$HOME", "=1+1", "<script>alert(1)</script>", "![x](http://host.invalid/x.png)", "é\u202e",
-    "9" * 5000, [], {}, [[]], [None], {"": None}, {"a": {"b": {"c": []}}}, "2026-99-99", "key:0", "nan", "-0",
+    None, True, -1, 0, 2**31, 2**70, -(2**63), 1e308, float("inf"), float("nan"), "", " ", "\0", "x" * 300,
+    "../" * 40, "/etc/passwd", "/dev/zero", "$HOME", "=1+1", "<script>alert(1)</script>",
+    "![x](http://host.invalid/x.png)", "\u00e9\u202e", "9" * 5000, [], {}, [[]], [None], {"": None},
+    {"a": {"b": {"c": []}}}, "2026-99-99", "key:0", "nan", "-0",
 )  # fmt: skip
 TEXTS = (
     "!!int x",

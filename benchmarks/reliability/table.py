@@ -19,7 +19,8 @@ PROMISES = {
     )
 }
 
-KILLS, RESUMES = "benchmarks.reliability.kills", "benchmarks.reliability.resume"
+HERE = "benchmarks.reliability"
+KILLS, RESUMES = f"{HERE}.kills", f"{HERE}.resume"
 ATTEMPTS = {
     attempt.name: attempt
     for attempt in (
@@ -42,7 +43,16 @@ ATTEMPTS = {
                 f"{RESUMES}:localizers", len(LOCALIZERS), 20 * len(LOCALIZERS)),
         Attempt("fine-tuning", RESUME, "fine-tuning by every recipe, killed after a random step and called again",
                 f"{RESUMES}:finetuning", 10, 200),
-        Attempt("mutated-input", BAD_INPUT, "mutated inputs of 15 readers: no crash, hang, other error, or 2 GiB of memory",
-                "benchmarks.reliability.bad_input:mutated", 600, 10_000),
+        Attempt("mutated-input", BAD_INPUT,
+                "mutated inputs of 15 readers: no crash, hang, other error, or more than 2 GiB of memory",
+                f"{HERE}.bad_input:mutated", 600, 10_000),
+        Attempt("bad-runs", ONE_BAD, "20 kinds of damage to one of four runs; list, jobs and doctor",
+                f"{HERE}.bad_run:damaged", 40, 1000),
+        Attempt("other-programs", NUMBERS, "values of scikit-learn, torchmetrics and netcal on random and edge cases",
+                f"{HERE}.right_numbers:reference", 10_000, 10_000),
+        Attempt("stored-numbers", NUMBERS, "metrics in run.json of shipped runs, computed again from predictions",
+                f"{HERE}.right_numbers:stored", 6, 1000),
+        Attempt("checkpoint-bits", CHECKPOINT, "a changed bit, or 64 zeroed bytes, in a checkpoint",
+                f"{HERE}.checkpoint_hash:damaged", 400, 10_000),
     )
 }  # fmt: skip

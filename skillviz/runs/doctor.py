@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from skillviz.runs.run import read_record
 from skillviz.runs.store import NOTES, PARTS, Store, Unfinished, Unreadable, written
 
 QUARANTINE = ".quarantine"
+NAME = re.compile(r"[a-zA-Z0-9][\w.-]{0,199}", re.ASCII)  # a run's id that can be a folder's name
 Cure = Literal["cleaned", "repaired", "quarantined", "left"]
 
 
@@ -91,8 +93,8 @@ def _of_unreadable(store: Store, entry: Unreadable) -> Finding:
     except StoreError:
         record = None
     if record is not None and record.run_id != entry.path.name:
-        target = store.root / Path(record.run_id).name
-        if record.run_id == target.name and not record.run_id.startswith(".") and not target.exists():
+        target = store.root / record.run_id
+        if NAME.fullmatch(record.run_id) and not target.exists():
             return Finding(entry.path, entry.reason, "repaired", partial(os.rename, entry.path, target))
     return Finding(entry.path, entry.reason, "quarantined", partial(_set_aside, store, entry.path))
 
