@@ -124,7 +124,7 @@ def reliability(
     form, lost = "short" if short else "long", 0
     for name in () if tables else only or ATTEMPTS:
         with TemporaryDirectory(prefix="skillviz-reliability-") as work:
-            row = ATTEMPTS[name].made(form, Path(work), partial(print, flush=True))
+            row = ATTEMPTS[name].made(form, Path(work), partial(print, flush=True), plant is not None)
         lost += int(str(row["lost"]))
         if plant is None:
             add(row, results / reliability_page.FILE)

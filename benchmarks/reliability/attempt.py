@@ -14,6 +14,7 @@ import pandas as pd
 Tries = Callable[[int, Path], Iterator[str]]
 """(how often, an empty folder) -> for each try what was lost, in a sentence; "" where nothing was."""
 
+SHOWN = 40  # losses that are told one by one
 COLUMNS = ("promise", "attempt", "form", "tried", "lost", "loss", "seconds", "day", "cores")
 
 
@@ -42,15 +43,17 @@ class Attempt:
         module, name = self.run.split(":")
         return getattr(import_module(module), name)
 
-    def made(self, form: str, work: Path, report: Callable[[str], None]) -> dict[str, object]:
-        """The row of results.csv after all tries."""
+    def made(self, form: str, work: Path, report: Callable[[str], None], until_lost: bool = False) -> dict[str, object]:
+        """The row of reliability.csv after all tries; with `until_lost` after the first that lost something."""
         begun, tried, losses = time.monotonic(), 0, list[str]()
         for loss in self.function()(getattr(self, form), work):
             tried += 1
             if loss:
                 losses.append(loss)
-                if len(losses) < 40:
+                if len(losses) <= SHOWN:
                     report(f"{self.name}: LOST: {loss}")
+                if until_lost:
+                    break
         seconds = time.monotonic() - begun
         report(f"{self.name}: {tried:,} tries, {len(losses):,} lost, {seconds:.0f} s")
         first = losses[0][:300] if losses else ""
