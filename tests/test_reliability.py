@@ -1,4 +1,4 @@
-"""The short form of `python -m benchmarks reliability` loses nothing, and each planted fault makes it lose something."""
+"""`python -m benchmarks reliability --short` loses nothing, and each planted fault makes it lose something."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from safetensors.torch import load_file, save_file
 from streamlit.testing.v1 import AppTest
 from typer.testing import CliRunner
 
@@ -24,11 +25,14 @@ from benchmarks.reliability.engine import forked, killed
 from benchmarks.reliability.mutations import NASTY, of_bytes, of_json, of_safetensors, of_yaml
 from skillviz import jobs
 from skillviz.cli import app
+from skillviz.commands.exit_codes import sentence_for
 from skillviz.core.graft import Graft
 from skillviz.core.region import Region
 from skillviz.errors import MOST_LETTERS, SkillvizError
-from skillviz.models.checkpoint import read_info
+from skillviz.models.checkpoint import INDEX, SINGLE
 from skillviz.models.finetune.journal import TrainingState
+from skillviz.models.pair import load_pair
+from skillviz.models.preflight import preflight
 from skillviz.runs import library
 from skillviz.runs.checkpoint import Checkpoint
 from skillviz.runs.run import Run
@@ -115,7 +119,8 @@ def _child(reader: Reader, first: int, count: int, sink: int) -> None:
             if "\n" in str(error) or len(str(error)) > SENTENCE:
                 answer = f"its refusal is no sentence: {str(error)[:200]!r}"
         except Exception as error:
-            answer = f"{type(error).__name__}: {str(error)[:200]}"
+            if sentence_for(error) is None:  # memory and disk have sentences of their own
+                answer = f"{type(error).__name__}: {str(error)[:200]}"
         os.write(sink, json.dumps(answer).encode() + b"\n")
 
 
@@ -133,6 +138,7 @@ def _readers(work: Path) -> list[Reader]:
     store = Store(work / "runs")
     run = fake_run(store, n={"validation": 20, "test": 30}, layers=1, width=8, steps=4, sizes=("5%",))
     tiny_pair(work / "pair", steps=1)
+    _sharded(work / "pair" / "finetuned")
     tiny_task(work / "task")
     region, graft = work / "region.safetensors", work / "graft.safetensors"
     run.region().save(region)
@@ -150,8 +156,10 @@ def _readers(work: Path) -> list[Reader]:
         Reader("training state", 1, _of_file(work / "training.safetensors", of_safetensors, _training)),
         Reader("task file", 2, _of_file(work / "task" / "task.yaml", of_yaml, read_task)),
         Reader("study file", 2, _of_file(work / "study.yaml", of_yaml, lambda path: plan(read_study(path)))),
-        Reader("config.json", 1, _of_model(work / "pair" / "finetuned", "config.json", of_json)),
-        Reader("model.safetensors", 1, _of_model(work / "pair" / "finetuned", "model.safetensors", of_safetensors)),
+        Reader("configuration of a model", 1, _of_model(work, "finetuned", "config.json", of_json)),
+        Reader("tokenizer of a model", 0.5, _of_model(work, "finetuned", "tokenizer.json", of_json)),
+        Reader("index of a model", 0.5, _of_model(work, "sharded", INDEX, of_json)),
+        Reader("weights of a model", 1, _of_model(work, "finetuned", SINGLE, of_safetensors)),
         Reader("job notes", 1, _of_job(store, run)),
         Reader("uploads", 0.4, _of_upload(work)),
         Reader("addresses", 0.4, _of_address(run)),
@@ -221,15 +229,35 @@ def _tables(store: Store, draw: Draw) -> None:
         run.logits("grafted")
 
 
-def _of_model(folder: Path, name: str, mutation: Any) -> Any:
+def _of_model(work: Path, kind: str, name: str, mutation: Any) -> Any:
+    """A fine-tuned model with one mutated file: checked, and opened as a run opens it."""
+    task = read_task(work / "task" / "task.yaml")
+
+    def opened(copy: Path) -> None:
+        base = str(work / "pair" / "base")
+        preflight(base, str(copy), task).raise_first()
+        load_pair(base, str(copy), task=task, device="cpu")
+
     def make(draw: Draw) -> Callable[[], object]:
-        copy = folder.with_name("mutated")
+        copy = work / "pair" / "mutated"
         shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(folder, copy)
+        shutil.copytree(work / "pair" / kind, copy)
         (copy / name).write_bytes(mutation((copy / name).read_bytes(), draw))
-        return lambda: read_info(copy)
+        return lambda: opened(copy)
 
     return make
+
+
+def _sharded(folder: Path) -> None:
+    """A copy of a model whose weights are in two files."""
+    copy = folder.with_name("sharded")
+    shutil.copytree(folder, copy)
+    tensors = load_file(copy / SINGLE)
+    (copy / SINGLE).unlink()
+    files = {name: f"model-{1 + number % 2}.safetensors" for number, name in enumerate(tensors)}
+    for file in set(files.values()):
+        save_file({name: tensors[name] for name in tensors if files[name] == file}, copy / file, {"format": "pt"})
+    (copy / INDEX).write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": files}))
 
 
 def _of_job(store: Store, run: Run) -> Any:

@@ -31,6 +31,7 @@ from skillviz.runs.folder import WORK, RunFolder
 from skillviz.runs.process import is_alive
 from skillviz.runs.store import Store
 
+FIRST = 8  # steps that are always tried: in these a run gets its folder
 ENDED = ("failed", "queued")
 """How a run may be listed whose process was killed: one that had not begun still waits for its process."""
 
@@ -118,7 +119,8 @@ def _at_steps(number: int, work: Path, fault: Callable[[Path, int], None], with_
         if body == engine.finish_all:
             _cut(engine, counted)
         steps = steps_of(lambda body=body, counted=counted: body(counted), counted.root)
-        for step in np.unique(np.linspace(1, steps, min(each, steps)).astype(int)):
+        spread = np.linspace(1, steps, min(each, steps)).astype(int)
+        for step in np.unique(np.concatenate([np.arange(1, FIRST + 1), spread])):
             store = Store(work / f"{body.__name__}-{step}")
             if body == engine.finish_all:
                 _cut(engine, store)

@@ -107,7 +107,7 @@ def descend(
         history = [TrainStep(**fields) for fields in kept.history]
         best, best_values = -np.inf if kept.best_metric is None else kept.best_metric, list(kept.best)
         if not kept.is_done:
-            model.restore(kept.values)
+            model.restore(list(kept.values))
             restore_optimizer(optimizer, kept.optimizer)
         for record in history:
             skip()

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 
 from skillviz.errors import DiskFull
 from skillviz.models.finetune import training
-from skillviz.models.finetune.journal import ENVIRONMENT, Entry, TrainingState
+from skillviz.models.finetune.journal import ENVIRONMENT, Entry, Journal, TrainingState
 from skillviz.models.finetune.run import Finetuned, journal_of
 from skillviz.models.finetune.training import TrainStep
 from skillviz.tasks.task import Task
@@ -152,6 +152,27 @@ def test_no_room_for_a_state_does_not_end_the_training(train: Train, tmp_path: P
     monkeypatch.setattr(TrainingState, "write", no_room)
     train({}, tmp_path / "out")
     assert (tmp_path / "out" / "model.safetensors").is_file() and not journal_of(tmp_path / "out").exists()
+
+
+def test_ctrl_c_in_a_terminal_says_how_to_resume(bare: Path, tasks: list[Task], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    code = (
+        "import os, signal, sys; from skillviz.models.finetune import training; from skillviz.cli import main\n"
+        "backward = training.Trainer.backward\n"
+        "def interrupted(self, step):\n"
+        "    if step == 9: os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return backward(self, step)\n"
+        "training.Trainer.backward = interrupted; sys.argv = ['skillviz', *sys.argv[1:]]; main()"
+    )
+    words = ["finetune", "--base", str(bare), "--task", str(tasks[0].path), "--steps", "20", "--device", "cpu"]
+    said = subprocess.run(
+        [sys.executable, "-c", code, *words, "--out", str(out)], capture_output=True, text=True, cwd=Path.cwd()
+    )
+    assert said.returncode == 130 and "Run the same command again" in said.stderr, said.stderr
+    state = TrainingState.read(journal_of(out) / "1.safetensors", Journal(journal_of(out)).stamp)
+    assert state is None, "it belongs to a request"
+    (file,) = journal_of(out).iterdir()
+    assert b'"step": 9' in file.read_bytes() or b'\\"step\\": 9' in file.read_bytes()
 
 
 def test_a_killed_command_resumes(bare: Path, tasks: list[Task], tmp_path: Path) -> None:
