@@ -23,6 +23,7 @@ from skillviz.models.finetune.training import TrainStep
 from skillviz.tasks.task import Task
 from tests.models.finetune.test_several_tasks import variant
 from tests.models.finetune.trained import CASES, STEPS, hashes, trained
+from tests.tiers import first
 from tests.tiny import tiny_pair
 
 Train = Callable[..., Finetuned]
@@ -63,7 +64,7 @@ def stopped(after: int) -> Callable[[TrainStep], None]:
     return on_step
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", first(CASES, ("adamw", "grid", "continual by grafting").__contains__))
 def test_an_interrupted_training_gives_the_same_weights(train: Train, tmp_path: Path, name: str) -> None:
     whole = train(CASES[name], tmp_path / "whole")
     steps = len(whole.history)
@@ -154,6 +155,7 @@ def test_no_room_for_a_state_does_not_end_the_training(train: Train, tmp_path: P
     assert (tmp_path / "out" / "model.safetensors").is_file() and not journal_of(tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_terminal_says_how_to_resume(bare: Path, tasks: list[Task], tmp_path: Path) -> None:
     out = tmp_path / "out"
     code = (
@@ -175,6 +177,7 @@ def test_ctrl_c_in_a_terminal_says_how_to_resume(bare: Path, tasks: list[Task], 
     assert b'"step": 9' in file.read_bytes() or b'\\"step\\": 9' in file.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_killed_command_resumes(bare: Path, tasks: list[Task], tmp_path: Path) -> None:
     """kill -9 of the command itself; the same command again gives the weights of one that was never killed."""
     words = [
