@@ -145,6 +145,8 @@ def pictures(page: Page, name: str, theme: str, out: Path) -> None:
     sized(page, SMALL)
     write(page.screenshot(), out / f"{name}-{theme}-small.png")
     sized(page, NARROW)
+    page.reload()  # as a phone opens it: a figure that was wide keeps margins of its own
+    still(page)
     whole = int(page.evaluate(f"{MAIN}.scrollHeight")) + 20
     sized(page, (NARROW[0], max(NARROW[1], min(whole, TALLEST))))
     write(page.screenshot(), out / f"{name}-{theme}-narrow.png")

@@ -10,9 +10,9 @@ from skillviz.ui.pages.calibration import calibration_controls
 
 run = page.begin("calibration")
 finding, settings = st.columns([6, 1])
-with settings.popover("Settings"):
+with settings.popover("Settings", width="stretch"):
     choice = calibration_controls.controls_of(run)
-logits, labels = measures.state_logits(page.table(run, "predictions"), run.record, choice.split, choice.states)
+logits, labels = page.state_logits(run, choice.split, choice.states)
 bins = measures.reliability_bins(logits, labels, choice.bins, choice.equal_mass)
 even = measures.reliability_bins(logits, labels, choice.bins, equal_mass=False)  # equal mass would be flat
 

@@ -9,7 +9,7 @@ from skillviz.ui.pages.continual import view
 study = page.begin_studies("continual")
 tables = view.read(study)
 finding, settings = st.columns([6, 1])
-with settings.popover("Settings"):
+with settings.popover("Settings", width="stretch"):
     metric = view.metric_of(tables)
 
 finding.markdown(view.summary(tables.stages, metric), help=about("continual", "paired"))

@@ -25,8 +25,8 @@ if curve.empty:
     st.stop()
 line = (own.localizer, measures.unusual_settings(entries)[entries.index(own)])
 st.markdown(exhibits.finding(curve, line), help=about("recovered", "localizer", "size", "seed"))
-places = st.columns([4, 3, 2], vertical_alignment="center")
-with places[2].popover("Metrics"):
+places = st.columns([4, 3, 1], vertical_alignment="bottom")
+with places[2].popover("Metrics", width="stretch"):
     metric = controls.select(
         "metric",
         "Metric",

@@ -9,7 +9,7 @@ from skillviz.ui.pages.tasks import view
 study = page.begin_studies("tasks")
 tables = view.read(study)
 finding, settings = st.columns([6, 1])
-with settings.popover("Settings"):
+with settings.popover("Settings", width="stretch"):
     kind, which = view.kind_of(), view.which_of(tables)
 
 finding.markdown(view.summary(tables, kind), help=about("multitask", "related", "overlap", "matched"))

@@ -17,6 +17,7 @@ from pathlib import Path
 import psutil
 from filelock import FileLock
 
+from skillviz import read_only
 from skillviz.errors import BadInput, DiskFull, is_disk_full
 
 TEMPORARY = ".part"
@@ -31,6 +32,7 @@ def write_file(path: Path, write: Callable[[Path], object]) -> None:
     After a crash at any point `path` holds what it held before, or all of the new content. Of several that write
     at once the last one counts. Raises BadInput where something is there that is no file, as a device is.
     """
+    read_only.refuse()
     if path.exists() and not path.is_file():
         raise BadInput(f"{path} is a folder, a device or a pipe and cannot be replaced; name a file to write to.")
     draft = _hidden(path)  # a folder: a library may write beside what it is told to write, and be killed there
@@ -61,6 +63,7 @@ def whole_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
     A folder that is there already is an OSError; with `replace` it stays until the draft is whole and on disk, and
     then makes room. Drafts of it that killed processes left are removed. Raises DiskFull.
     """
+    read_only.refuse()
     clear_abandoned(target.parent, target.name)
     draft = _hidden(target)
     with disk_errors(target):
@@ -126,6 +129,7 @@ def clear_abandoned(folder: Path, name: str | None = None) -> None:
 @contextmanager
 def folder_lock(target: Path) -> Iterator[None]:
     """While one process makes this folder others wait; drafts of it that killed processes left are removed."""
+    read_only.refuse()
     locks = target.parent / ".locks"
     locks.mkdir(parents=True, exist_ok=True)
     with FileLock(locks / f"{target.name}.lock"):
@@ -136,6 +140,7 @@ def folder_lock(target: Path) -> Iterator[None]:
 
 def remove_folder(path: Path) -> None:
     """Removes a folder so that no reader sees half of it."""
+    read_only.refuse()
     grave = _hidden(path)
     os.rename(path, grave)
     shutil.rmtree(grave)

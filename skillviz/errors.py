@@ -23,6 +23,7 @@ SkillvizError                the interface shows its sentence; anything else is 
     ├── CorruptRun           a file differs from what its run vouches for
     ├── WrongCheckpoint      a checkpoint of another spec, other weights or data, or one that cannot be read
     ├── NewerSchema          written by a later version of skillviz
+    ├── ReadOnly             SKILLVIZ_READONLY is set: nothing is started or written
     └── DiskFull
 """
 
@@ -171,6 +172,14 @@ class WrongCheckpoint(StoreError):
 
 class NewerSchema(StoreError):
     """Written by a later version of skillviz."""
+
+
+class ReadOnly(StoreError):
+    """SKILLVIZ_READONLY is set: nothing is started, written or downloaded."""
+
+    title = "Read-only"
+    hint = "Unset SKILLVIZ_READONLY, or run it elsewhere."
+    page_hint = "Install skillviz to run it yourself."
 
 
 class DiskFull(StoreError):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from skillviz import read_only
 from skillviz.core.localizers.table import EXPRESSION
 from skillviz.core.size import parse_size
 from skillviz.errors import StoreError
@@ -34,6 +35,7 @@ def start(spec: RunSpec, store: Store, device: str | None = None, backend: Backe
     Headers and the task's file are checked first: raises a SkillvizError and leaves no folder where the pair, the task
     or a size cannot be used.
     """
+    read_only.refuse()
     if device is not None:
         spec = spec.model_copy(update={"device": device})
     size, task = checked(spec, store)
@@ -48,6 +50,7 @@ def start_study(file: Path | str, store: Store, workers: int = 1, backend: Backe
     Files and headers are checked first: raises a SkillvizError where the study cannot be made, StoreError where it
     runs already. Relative names in it start from this process's folder.
     """
+    read_only.refuse()
     file = Path(file).absolute()
     study = read_study(file)
     check(Snapshot(plan(study), store))
@@ -76,6 +79,7 @@ def cancel(store: Store, name: str, backend: Backend = LOCAL) -> Job:
 
     Raises StoreError where it neither waits nor runs.
     """
+    read_only.refuse()
     job = status(store, name)
     if not job.is_open:
         raise StoreError(f"{job.title} is {job.status}: only a queued or running job can be cancelled.")

@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from filelock import FileLock, Timeout
 
+from skillviz import read_only
 from skillviz.errors import LiveError
 from skillviz.live.address import ENVIRONMENT, Address, address_of
 from skillviz.live.protocol import VERSION, Message, connect, raise_error, receive, send
@@ -57,6 +58,7 @@ class Client:
         was made. Raises the operation's own errors, LiveError where no answer comes within `timeout` seconds or the
         worker ends over it, and WorkerBug for an error in skillviz.
         """
+        read_only.refuse()  # the worker keeps what it answers
         end = time.monotonic() + timeout
         message: dict[str, Any] = {
             "version": VERSION, "id": secrets.token_hex(8), "session": self.session, "topic": topic,

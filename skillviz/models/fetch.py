@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from skillviz import json_text
+from skillviz import json_text, read_only
 from skillviz.errors import ModelNotFound, UnsafeWeights
 from skillviz.tasks.project import expanded, located, project_root
 
@@ -134,6 +134,7 @@ def _from_hub(source: str, on_bytes: OnBytes | None) -> Path:
     name, _, revision = source.partition("@")
     if not may_be_hub_id(name):
         raise ModelNotFound(no_folder(source))
+    read_only.refuse()
     try:
         return _snapshot(name, revision, tqdm_class=None if on_bytes is None else _bar(on_bytes))
     # the hub's client raises from four libraries (its own, http, json, os): whatever it is, the model is not here

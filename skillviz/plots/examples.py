@@ -23,7 +23,8 @@ CASES = {
 }
 MEASURES = {"confidence": ("true class, %", 100.0), "margin": ("margin, nats", 1.0)}
 DIGITS = 3  # of a place in percent or nats
-MANY = 3000  # points from which on the browser draws them as one picture
+PLACES = 200  # along an axis: marks that are nearer to each other cover each other
+MANY = 3000  # marks from which on the browser draws them as one picture
 NOTHING = "No example passes the filters."
 
 
@@ -40,9 +41,9 @@ def confidence_scatter(
     """Each example by what the fine-tuned and the grafted model give its true class; points can be selected.
 
     `examples`: example_id, case (a key of CASES), finetuned and grafted (confidence 0..1, or margin in nats), shown
-    (False: drawn faint, as context), words (what the hover says). A point's customdata is its example_id; `chosen`
-    is ringed, and `framed` (left, right, bottom, top, in the units of the frame) is drawn. With `drags` the mouse marks
-    an area.
+    (False: drawn faint, as context), words (what the hover says). Examples of a case at the same of PLACES x PLACES
+    places share a mark, that of the first. A mark's customdata is its example_id; `chosen` is ringed, and `framed`
+    (left, right, bottom, top, in the units of the frame) is drawn. With `drags` the mouse marks an area.
     """
     require(examples, COLUMNS, "examples")
     unit, factor = MEASURES[measure]
@@ -51,10 +52,13 @@ def confidence_scatter(
     if rows.empty:
         return blank(NOTHING, theme, height, x, y)
     figure = canvas(theme, height, x, y)
-    _guides(figure, examples, measure, factor, theme)
-    figure.add_trace(_others(examples[~examples["shown"].astype(bool)], factor, theme))
-    for case in ordered(rows["case"], CASES):
-        figure.add_trace(_points(rows[rows["case"] == case], case, measure, len(rows)))
+    low, high = (0.0, 1.0) if measure == "confidence" else _reach(examples)
+    _guides(figure, low, high, measure, factor, theme)
+    step = (high - low) / PLACES or 1.0
+    figure.add_trace(_others(_marks(examples[~examples["shown"].astype(bool)], step), factor, theme))
+    marks = {case: _marks(rows[rows["case"] == case], step) for case in ordered(rows["case"], CASES)}
+    for case, of_case in marks.items():
+        figure.add_trace(_points(of_case, case, measure, sum(map(len, marks.values()))))
     if chosen is not None:
         figure.add_trace(_ring(examples[examples["example_id"] == chosen], factor, theme))
     if framed is not None:
@@ -66,19 +70,33 @@ def confidence_scatter(
     return figure
 
 
+def _reach(examples: pd.DataFrame) -> tuple[float, float]:
+    """The lowest and the highest value of both models."""
+    values = examples[["finetuned", "grafted"]].to_numpy(float)
+    return float(np.nanmin(values)), float(np.nanmax(values))
+
+
+def _marks(rows: pd.DataFrame, step: float) -> pd.DataFrame:
+    """The first example of each place, places being `step` apart, with the number of examples there as `here`."""
+    place = [(rows[state].astype(float) / step).round() for state in ("finetuned", "grafted")]
+    here = rows.groupby(place, dropna=False)["example_id"].transform("size")
+    return rows.assign(here=here)[~pd.concat(place, axis=1).duplicated()]
+
+
 def _points(rows: pd.DataFrame, case: str, measure: str, total: int) -> go.Scatter | go.Scattergl:
     style, (unit, factor) = CASES[case], MEASURES[measure]
     tuned, graft = (state_style(state).title for state in ("finetuned", "grafted"))
     kind = go.Scatter if total <= MANY else go.Scattergl
+    words = (text + (f"<br>and {n - 1:,} more here" if n > 1 else "") for text, n in rows[["words", "here"]].to_numpy())
     return kind(
         x=_places(rows, "finetuned", factor),
         y=_places(rows, "grafted", factor),
         mode="markers",
-        name=f"{style.title} ({len(rows):,})",
+        name=f"{style.title} ({rows['here'].sum():,})",
         marker=style.marker(5 if case == "both" else 8),
         unselected={"marker": {"opacity": 1}},
         customdata=rows["example_id"].tolist(),
-        hovertext=rows["words"].tolist(),
+        hovertext=list(words),
         hovertemplate=f"<b>%{{customdata}}</b><br>%{{hovertext}}<br>{unit}: {tuned} %{{x:.1f}}, {graft} %{{y:.1f}}"
         "<extra></extra>",
     )
@@ -108,20 +126,19 @@ def _ring(rows: pd.DataFrame, factor: float, theme: str) -> go.Scatter:
         y=factor * rows["grafted"],
         mode="markers",
         name="chosen",
+        cliponaxis=False,
         marker={"symbol": "circle-open", "size": 18, "color": INK[theme], "line": {"width": 3, "color": INK[theme]}},
         hoverinfo="skip",
     )
 
 
-def _guides(figure: go.Figure, examples: pd.DataFrame, measure: str, factor: float, theme: str) -> None:
+def _guides(figure: go.Figure, low: float, high: float, measure: str, factor: float, theme: str) -> None:
     """The diagonal of equal values, and for margins the lines between right and wrong."""
     line = {"color": SOFT_INK[theme], "width": 1.5, "dash": "2px,3px"}
-    values = factor * examples[["finetuned", "grafted"]].to_numpy(float)
-    low, high = (0.0, 100.0) if measure == "confidence" else (float(np.nanmin(values)), float(np.nanmax(values)))
+    ends = [factor * low, factor * high]
     figure.add_trace(
-        go.Scatter(x=[low, high], y=[low, high], mode="lines", line=line, name="equal", showlegend=False,
-                   hoverinfo="skip")
-    )  # fmt: skip
+        go.Scatter(x=ends, y=ends, mode="lines", line=line, name="equal", showlegend=False, hoverinfo="skip")
+    )
     if measure == "margin":
         figure.add_hline(y=0, line={**line, "dash": "solid", "width": 1}, layer="below")
         figure.add_vline(x=0, line={**line, "dash": "solid", "width": 1}, layer="below")

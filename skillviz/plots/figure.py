@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from math import ceil, floor
+from math import ceil, floor, inf
 
 import numpy as np
 import pandas as pd
@@ -139,22 +139,27 @@ def log_ticks(low: float, high: float) -> dict:
     return {"tickmode": "array", "tickvals": values, "ticktext": [f"{value:,.6g}" for value in values]}
 
 
-def spread(places: Sequence[float], gap: float) -> list[float]:
-    """The places moved apart, as little as it takes, so that no two are nearer than `gap`; order is kept.
+def spread(places: Sequence[float], gaps: float | Sequence[float], top: float = inf) -> list[float]:
+    """The places moved apart, as little as it takes, so that no two are nearer than they may be; order is kept.
 
+    `gaps` is the room that each takes, its place in the middle; none reaches above `top`.
     Neighbours that are too near form a group that is centred on its own mean (pool adjacent violators).
     """
+    room = [float(gaps)] * len(places) if isinstance(gaps, int | float) else list(gaps)
     order = sorted(range(len(places)), key=lambda i: (places[i], i))
-    groups: list[tuple[float, int]] = []  # (sum of place - rank * gap, places)
-    for rank, i in enumerate(order):
-        total, count = places[i] - rank * gap, 1
-        while groups and groups[-1][0] / groups[-1][1] > total / count:
-            before, size = groups.pop()
-            total, count = total + before, count + size
-        groups.append((total, count))
-    moved, rank = [0.0] * len(places), 0
-    for total, count in groups:
-        for _ in range(count):
-            moved[order[rank]] = total / count + rank * gap
-            rank += 1
+    before = {i: sum(room[j] for j in order[:rank]) + room[i] / 2 for rank, i in enumerate(order)}
+    groups: list[tuple[float, list[int]]] = []  # (sum of place less the room below it, places)
+    for i in order:
+        total, group = places[i] - before[i], [i]
+        while groups and groups[-1][0] / len(groups[-1][1]) > total / len(group):
+            lower, of_lower = groups.pop()
+            total, group = total + lower, of_lower + group
+        groups.append((total, group))
+    moved = [0.0] * len(places)
+    for total, group in groups:
+        for i in group:
+            moved[i] = total / len(group) + before[i]
+    for i in reversed(order):
+        moved[i] = min(moved[i], top - room[i] / 2)
+        top = min(top, moved[i] - room[i] / 2)
     return moved

@@ -30,7 +30,7 @@ from skillviz.plots.figure import (
     value_range,
     wrapped,
 )
-from skillviz.plots.references import add_references, name_ends
+from skillviz.plots.references import add_references, name_ends, near_levels
 from skillviz.plots.theme import LOCALIZERS, SOFT_INK, STATES, Style, spare_style
 
 POINTS = ("method", "recipe", "label", "touched", "metric", "value", "low", "high")
@@ -94,7 +94,7 @@ def against_touched(
     """One mark with its interval a method and size, by the share of parameters touched, on a log axis.
 
     `points`: method, recipe and label (both empty for a plain method), touched (0..1 of the graftable parameters,
-    above 0), metric, value, low, high. Up to FEW methods are named beside their marks.
+    above 0), metric, value, low, high. Up to FEW methods are named at the right side.
     `recipes` are the titles of recipes by name.
     """
     require(points, POINTS, "points")
@@ -112,12 +112,10 @@ def against_touched(
     low, high = float(np.log10(100 * placed["at"].min())), float(np.log10(100 * placed["at"].max()))
     air = max(0.06 * (high - low), 0.12)
     figure.update_xaxes(type="log", range=[low - air, high + air], **_up_to_all(log_ticks(low, high)))
-    ends = np.append(shown[["value", "low", "high"]].to_numpy(float), list((references or {}).values()))
+    values, levels = shown[["value", "low", "high"]].to_numpy(float).ravel(), dict(references or {})
+    ends = np.append(values, list(near_levels(levels, values).values()))
     figure.update_yaxes(range=value_range(words.scale * ends, words))
-    if is_direct:
-        name_ends(figure, theme)
-    if references:
-        add_references(figure, references, words, theme)
+    (name_ends if is_direct else add_references)(figure, levels, words, theme)
     return figure
 
 

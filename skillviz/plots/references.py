@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from textwrap import wrap
 
 import numpy as np
@@ -12,15 +12,38 @@ import plotly.graph_objects as go
 
 from skillviz.core.metrics import Metric
 from skillviz.plots.figure import spread
-from skillviz.plots.theme import GROUND, SOFT_INK, STATES, Style
+from skillviz.plots.theme import SOFT_INK, STATES, Style
 
 LABEL_PIXELS = 27  # height of a label: two lines at size 11
 SHORT = {"temperature": "temp.-scaled"}
-NAME_PIXELS = 15  # height of a line of a curve's name at size 11
-NAME_LETTERS = 14  # of a line, so that a name stays beside those of level lines on a phone
+NAME_PIXELS = 15  # height of a line of a name at size 11
+NAME_LETTERS = 14  # of a line of a name
+MARGIN = 18 + round(5.8 * 13)  # pixels right of the plot, where the labels stand
 AXIS_PIXELS = 100  # at most, of a figure without a legend, for the axis and the margins
-NAME_SHARE = 0.34  # of the plot's width, right of the largest size, where the names stand
 LEAST_PLOT = 190  # the plot area's height where the legend wraps on a narrow page; more room only helps
+FLOORS = ("chance", "majority")
+FAR = 0.25  # of the range of all else: a floor that lies farther below is named, not drawn
+
+
+@dataclass(frozen=True)
+class _Label:
+    """Words at the right side, and what they name: the end of a line, a level line, or a level below the plot."""
+
+    text: str
+    lines: int
+    y: float
+    color: str
+    place: dict
+
+
+def near_levels(levels: Mapping[str, float], values: np.ndarray) -> dict[str, float]:
+    """The levels that an axis over the values shows: not a floor far below them, which would flatten all else."""
+    known = {name: value for name, value in levels.items() if not pd.isna(value)}
+    drawn = np.append(values[np.isfinite(values)], [v for name, v in known.items() if name not in FLOORS])
+    if not len(drawn):
+        return known
+    least = drawn.min() - FAR * np.ptp(drawn)
+    return {name: value for name, value in known.items() if name not in FLOORS or value >= least}
 
 
 def reference_style(name: str, theme: str) -> Style:
@@ -33,69 +56,74 @@ def reference_style(name: str, theme: str) -> Style:
 def add_references(figure: go.Figure, levels: Mapping[str, float], words: Metric, theme: str) -> None:
     """Draws the level lines across the plot and names each at its right end; the y range must be set.
 
-    Labels stand in the right margin, pushed apart where lines are near, each tied to its line by a leader.
+    Labels stand in the right margin, pushed apart where lines are near, each tied to its line by a leader. A level
+    below the range is named at the plot's foot.
     """
-    shown = {name: value * words.scale for name, value in levels.items() if not pd.isna(value)}
-    if not shown:
-        return
-    bottom, top = figure.layout.yaxis.range
-    pixels = [LEAST_PLOT * (value - bottom) / (top - bottom) for value in shown.values()]
-    for (name, value), at, moved in zip(shown.items(), pixels, spread(pixels, LABEL_PIXELS), strict=True):
-        style = reference_style(name, theme)
-        title, number = style.title, f"{value:.{words.digits}f}"
-        figure.add_hline(y=value, line={"color": style.color, "dash": style.dash, "width": 1.5}, layer="below")
-        figure.add_annotation(
-            text=title + ("<br>" if len(title) + len(number) >= 13 else " ") + number,
-            x=1,
-            xref="paper",
-            y=value,
-            yref="y",
-            ax=10,
-            ay=at - moved,
-            xanchor="left",
-            arrowhead=0,
-            arrowwidth=1,
-            arrowcolor=style.color,
-            standoff=0,
-            font={"size": 11},
-            align="left",
-        )
-    # Left of 0 by a hair, plotly lets the legend be wider than the plot: it may use the margin above the labels,
-    # which gives a narrow page two columns instead of one.
-    figure.update_layout(margin_r=18 + round(5.8 * 13), legend={"x": -0.001, "font": {"size": 11}})
+    labels = _levels(figure, levels, words, theme)
+    _write(figure, labels, [LABEL_PIXELS] * len(labels), LEAST_PLOT)
+    if labels:
+        # Left of 0 by a hair, plotly lets the legend be wider than the plot: it may use the margin above the labels,
+        # which gives a narrow page two columns instead of one.
+        figure.update_layout(legend={"x": -0.001, "font": {"size": 11}})
 
 
-def name_ends(figure: go.Figure, theme: str) -> None:
-    """Names each line at its right end instead of in a legend: a column of names, pushed apart where they meet.
+def name_ends(figure: go.Figure, levels: Mapping[str, float], words: Metric, theme: str) -> None:
+    """As `add_references`, and names each line at its right end in the same column instead of in a legend.
 
     The x-axis is logarithmic; both ranges must be set.
     """
-    left, right = figure.layout.xaxis.range
+    right = figure.layout.xaxis.range[1]
+    curves = []
+    for trace in figure.data:
+        end = int(np.argmax(trace.x))
+        name = wrap(trace.name, NAME_LETTERS, break_on_hyphens=False, break_long_words=False)
+        place = {"name": "curve", "x": float(np.log10(trace.x[end])), "axref": "x", "ax": right, "standoff": 6}
+        curves.append(
+            _Label("<br>".join(name), len(name), float(trace.y[end]), trace.line.color, {**place, "borderpad": 5})
+        )
+    labels = curves + _levels(figure, levels, words, theme)
+    _write(figure, labels, [NAME_PIXELS * label.lines for label in labels], figure.layout.height - AXIS_PIXELS)
+    figure.update_layout(showlegend=False)
+
+
+def _levels(figure: go.Figure, levels: Mapping[str, float], words: Metric, theme: str) -> list[_Label]:
+    """Draws the level lines that lie within the y range; the labels of all."""
     bottom, top = figure.layout.yaxis.range
-    figure.update_xaxes(range=[left, right + (right - left) * NAME_SHARE / (1 - NAME_SHARE)])
-    ends = [int(np.argmax(trace.x)) for trace in figure.data]
-    plot = figure.layout.height - AXIS_PIXELS
-    pixels = [plot * (trace.y[end] - bottom) / (top - bottom) for trace, end in zip(figure.data, ends, strict=True)]
-    names = [wrap(trace.name, NAME_LETTERS, break_on_hyphens=False, break_long_words=False) for trace in figure.data]
-    gap = NAME_PIXELS * max(map(len, names))
-    moved_to = spread(pixels, gap)
-    above = max(0.0, max(moved_to) + gap / 2 - plot)  # no name leaves the figure at its top
-    for trace, name, end, at, moved in zip(figure.data, names, ends, pixels, moved_to, strict=True):
+    labels = []
+    for name, share in ((name, share) for name, share in levels.items() if not pd.isna(share)):
+        value, style = share * words.scale, reference_style(name, theme)
+        number = f"{value:.{words.digits}f}"
+        is_below = value < bottom
+        if not is_below:
+            line = {"color": style.color, "dash": style.dash, "width": 1.5}
+            figure.add_hline(y=value, line=line, layer="below")
+        parts = [f"↓ {style.title}" if is_below else style.title, number]
+        is_long = sum(map(len, parts)) >= 13
+        place = {"name": "below" if is_below else "level", "x": 1, "xref": "paper", "ax": 5, "standoff": 0}
+        labels.append(
+            _Label(("<br>" if is_long else " ").join(parts), 1 + is_long, max(value, bottom), style.color, place)
+        )
+    return labels
+
+
+def _write(figure: go.Figure, labels: list[_Label], room: list[float], plot: float) -> None:
+    """Puts the labels into the right margin of a plot that is `plot` pixels high, pushed apart where they meet."""
+    if not labels:
+        return
+    bottom, top = figure.layout.yaxis.range
+    pixels = [plot * (label.y - bottom) / (top - bottom) for label in labels]
+    for label, at, moved in zip(labels, pixels, spread(pixels, room, plot), strict=True):
         figure.add_annotation(
-            name="curve",
-            text="<br>".join(name),
-            x=float(np.log10(trace.x[end])),
-            y=trace.y[end],
-            axref="x",
-            ax=right,
-            ay=at - moved + above,
+            text=label.text,
+            y=label.y,
+            yref="y",
+            ay=at - moved,
             xanchor="left",
             arrowhead=0,
-            arrowwidth=1,
-            arrowcolor=trace.line.color,
-            standoff=6,
+            arrowwidth=0.7,
+            arrowcolor="rgba(0,0,0,0)" if label.place["name"] == "below" else label.color,
             font={"size": 11},
-            bgcolor=GROUND[theme],
             align="left",
+            **label.place,
         )
-    figure.update_layout(showlegend=False)
+    figure.update_layout(margin_r=MARGIN)

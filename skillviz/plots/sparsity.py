@@ -13,11 +13,12 @@ from skillviz.core import formats
 from skillviz.core.localizers.table import OUTCOME_SIZED
 from skillviz.core.metrics import Metric, metric_row
 from skillviz.plots.figure import blank, canvas, error_bars, ordered, require
-from skillviz.plots.references import add_references, name_ends
+from skillviz.plots.references import add_references, name_ends, near_levels
 from skillviz.plots.theme import GROUND, LOCALIZERS, SOFT_INK, Style, localizer_style
 
 COLUMNS = ("localizer", "settings", "size", "share", "value", "low", "high", "seeds", "over")
 SIZE_TITLE = "region size, % of graftable parameters"
+WORDS_WIDTH = 0.3  # of the plot's width on a phone, of the words beside the upright line
 DODGE = 0.02  # decades between neighbouring localizers, so that their intervals can be told apart
 
 
@@ -39,7 +40,7 @@ def metric_by_size(
     frame (0..1); keys `finetuned`, `pretrained`, `temperature`, `chance`, `majority`, or any words. Localizers in
     `per_run` are shown as marks without a line. Neighbouring lines are set 0.02 decades apart; the hover has the true
     size. `styles` are those of names in the column `localizer` that are no localizers, such as runs. With `direct` each
-    line is named at its right end and there is no legend. `crossing` marks a share (0..1) with an upright line and
+    line is named at the right side and there is no legend. `crossing` marks a share (0..1) with an upright line and
     these words.
     """
     require(points, COLUMNS, "points")
@@ -60,24 +61,42 @@ def metric_by_size(
         style = (styles or {}).get(str(name)) or localizer_style(str(name), str(settings))
         figure.add_trace(_line(of_series, style, metric, shift, not is_line))
     levels = dict(references or {})
-    _axes(figure, points, [v for v in levels.values() if not pd.isna(v)], metric)
-    if direct:
-        name_ends(figure, theme)
-    add_references(figure, levels, words, theme)
+    _axes(figure, points, levels, metric)
+    (name_ends if direct else add_references)(figure, levels, words, theme)
     if crossing:
         _mark(figure, *crossing, theme)
     return figure
 
 
 def _mark(figure: go.Figure, share: float, words: str, theme: str) -> None:
-    """An upright line at a share of the parameters, with words at its foot."""
+    """An upright line at a share of the parameters, with words beside it where it is farthest from all else."""
     figure.add_vline(x=100 * share, line={"color": SOFT_INK[theme], "width": 1.5, "dash": "4px,3px"}, layer="below")
     x, (left, right) = float(np.log10(100 * share)), figure.layout.xaxis.range
     side, shift = ("left", 4) if x < (left + right) / 2 else ("right", -4)
+    other = x + (1 if side == "left" else -1) * WORDS_WIDTH * (right - left)
+    y = _free_height(figure, min(x, other), max(x, other))
     figure.add_annotation(
-        name="crossing", text=words, x=x, y=0, yref="paper", xanchor=side, yanchor="bottom", xshift=shift,
+        name="crossing", text=words, x=x, y=y, xanchor=side, yanchor="middle", xshift=shift,
         showarrow=False, font={"size": 11, "color": SOFT_INK[theme]}, align=side, bgcolor=GROUND[theme],
     )  # fmt: skip
+
+
+def _free_height(figure: go.Figure, left: float, right: float) -> float:
+    """The middle of the widest gap between lines, intervals and levels, from left to right on the log axis."""
+    bottom, top = figure.layout.yaxis.range
+    taken = [(shape.y0, shape.y0) for shape in figure.layout.shapes if shape.y0 == shape.y1]
+    for trace in figure.data:
+        at, y = np.log10(np.asarray(trace.x, float)), np.asarray(trace.y, float)
+        within = (at >= left) & (at <= right)
+        ends = [np.nan_to_num(np.asarray(trace.error_y[name], float)) for name in ("array", "arrayminus")]
+        on_line = np.interp([left, right], at, y)
+        heights = np.concatenate([on_line, y[within], (y + ends[0])[within], (y - ends[1])[within]])
+        taken.append((float(heights.min()), float(heights.max())))
+    best, reached = (0.0, bottom), bottom
+    for low, high in [*sorted(taken), (top, top)]:
+        best = max(best, (min(low, top) - reached, reached))
+        reached = max(reached, high)
+    return best[1] + best[0] / 2
 
 
 def _line(points: pd.DataFrame, style: Style, metric: str, shift: float, alone: bool) -> go.Scatter:
@@ -105,15 +124,16 @@ def _hover(row: dict, words: Metric) -> str:
     )
 
 
-def _axes(figure: go.Figure, points: pd.DataFrame, levels: list[float], metric: str) -> None:
-    """Log axis with round ticks; the metric's range with some air, never past 0 or 100%."""
+def _axes(figure: go.Figure, points: pd.DataFrame, levels: Mapping[str, float], metric: str) -> None:
+    """Log axis with round ticks; the metric's range with some air, never past 0 or 100%, without levels far below."""
     share = np.log10(points["share"].to_numpy(float) * 100)
     air = max(0.15, 0.35 - float(np.ptp(share)) / 2)
     left, right = float(share.min()) - air, float(share.max()) + air
     ticks = _round_ticks(left, right)
     figure.update_xaxes(type="log", range=[left, right], tickvals=ticks, ticktext=[f"{t:.10g}" for t in ticks])
     words = metric_row(metric)
-    values = np.concatenate([points[["value", "low", "high"]].to_numpy(float).ravel(), levels]) * words.scale
+    values = points[["value", "low", "high"]].to_numpy(float).ravel()
+    values = np.append(values, list(near_levels(levels, values).values())) * words.scale
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     air = 0.06 * (high - low) or 1.0
     # a share of a gain may leave 0 to 100%

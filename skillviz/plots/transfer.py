@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 
 import numpy as np
 import pandas as pd
@@ -13,13 +14,14 @@ from skillviz.core import formats
 from skillviz.core.metrics import Metric, metric_row
 from skillviz.plots.figure import blank, canvas, centers, error_bars, ordered, range_around_zero, require
 from skillviz.plots.references import reference_style
-from skillviz.plots.theme import INK, SOFT_INK, STATES, state_style
+from skillviz.plots.theme import GROUND, INK, SOFT_INK, STATES, state_style
 
 COLUMNS = ("dataset", "state", "metric", "value", "low", "high")
 DIFFERENCES = ("dataset", "metric", "value", "low", "high")
 NOTHING = "No task has been scored yet."
 STEP = 0.17  # of a task's band, between two states
 ROW, LEAST = 96, 110  # pixels of a task, and of axes
+NAME_LETTERS = 14  # of a line of a task's name
 VALUES = 0.2  # room for the values beside the dots, as a share of what the values take
 NEAR = 0.25  # of the axis: levels that are nearer than this are named together
 
@@ -128,13 +130,7 @@ def graft_minus_finetuned(
         go.Scatter(
             x=center,
             y=_places(marks["dataset"], shown),
-            mode="markers+text",
-            text=[
-                formats.signed(v, words.digits) + _ends(a, b, words) for v, a, b in zip(center, low, high, strict=True)
-            ],
-            textposition="top center",
-            textfont={"size": 11},
-            cliponaxis=False,
+            mode="markers",
             name="graft − fine-tuned, paired",
             marker={"color": INK[theme], "symbol": "diamond-tall", "size": 12},
             error_x=error_bars(center, low, high, 2, 4),
@@ -147,6 +143,11 @@ def graft_minus_finetuned(
             hovertemplate="<b>%{customdata}</b><br>%{hovertext}<extra></extra>",
         )
     )
+    for v, a, b, y in zip(center, low, high, _places(marks["dataset"], shown), strict=True):
+        figure.add_annotation(  # on the ground's color, so that the line at zero does not go through it
+            name="difference", text=formats.signed(v, words.digits) + _ends(a, b, words), x=v, y=y, yshift=15,
+            showarrow=False, font={"size": 11}, bgcolor=GROUND[theme], borderpad=0,
+        )  # fmt: skip
     _bands(figure, shown)
     figure.update_xaxes(range=range_around_zero(np.concatenate([value, low, high])))
     figure.update_layout(showlegend=False)
@@ -166,7 +167,7 @@ def _places(names: pd.Series, shown: Sequence[str]) -> np.ndarray:
 def _bands(figure: go.Figure, shown: Sequence[str]) -> None:
     """The tasks' names at their bands, and a hairline between two."""
     places = [-float(number) for number in range(len(shown))]
-    names = [name.replace("-", "-<br>") if len(name) > 13 else name for name in shown]
+    names = ["<br>".join(wrap(name, NAME_LETTERS, break_long_words=False)) for name in shown]
     figure.update_yaxes(
         range=[places[-1] - 0.55, 0.55], tickmode="array", tickvals=places, ticktext=names, showgrid=False
     )

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from skillviz import json_text
 from skillviz.atomic import write_file
-from skillviz.errors import DiskFull
+from skillviz.errors import DiskFull, ReadOnly
 
 MOST_BYTES = 256 * 2**20
 ARRAY = "__array__"  # stands in JSON for an array that is kept beside it
@@ -51,7 +51,7 @@ class DiskCache:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_file(path, lambda part: pq.write_table(_table(value), part, compression="zstd"))
             self._shrink(path)
-        except (OSError, DiskFull):
+        except (OSError, DiskFull, ReadOnly):
             return False
         return True
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from skillviz import read_only
 from skillviz.atomic import clear_abandoned, disk_errors, remove_folder, sha256, whole_folder, write_text
 from skillviz.errors import CorruptRun, NewerSchema, RunNotFound, StoreError
 from skillviz.runs.folder import OPEN, WORK, RunFolder, artifacts, now, record_text
@@ -189,7 +190,11 @@ class Store:
 
 @contextmanager
 def written(root: Path) -> Iterator[None]:
-    """Turns the system's refusal to write under a root into StoreError, DiskFull where there is no space."""
+    """Turns the system's refusal to write under a root into StoreError, DiskFull where there is no space.
+
+    Raises ReadOnly, and does not begin, where nothing may be written.
+    """
+    read_only.refuse()
     try:
         with disk_errors(root / RECORD):
             yield

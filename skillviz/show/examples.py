@@ -26,7 +26,7 @@ MANY = 4000  # examples from which on fewer resamples have to do
 RESULTS = ("precision", "recall", "f1")
 SUMMARY = (
     "confidence in the true class, of the fine-tuned model (across) and the graft (up). On the dotted line both are "
-    "equally confident."
+    "equally confident. Examples at nearly the same place share a mark."
 )
 BY_MARGIN = (
     "the margin is the true class's score minus the best other one's: above zero the model is right. It separates "
@@ -194,7 +194,5 @@ def worst_classes(results: pd.DataFrame, labels: Sequence[str]) -> str:
 
 def passing_words(shown: int, n: int, area: str = "") -> str:
     """How many examples pass the filters; `area` tells of the part of the scatter that was marked, if any was."""
-    if shown == n:
-        return f"All **{formats.counted(n, 'example')}**."
     inside = f" in the area: {area}" if area else ""
     return f"**{formats.count(shown)}** of {formats.counted(n, 'example')}{inside}."

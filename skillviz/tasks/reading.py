@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from skillviz import json_text
+from skillviz import json_text, read_only
 from skillviz.core.formats import counted
 from skillviz.errors import BadData, DiskFull, is_disk_full
 from skillviz.tasks.task import Hub, Task
@@ -95,6 +95,7 @@ def _csv_options(path: Path) -> Mapping[str, Any]:
 
 def from_hub(data: Hub, split: str, task: Task) -> Any:
     """A split of a data set of the hub or of its cache; raises BadData, with what to do, where it cannot be had."""
+    read_only.refuse()
     from datasets import load_dataset  # heavy: not before it is needed
 
     try:

@@ -42,7 +42,7 @@ def estimate(metric: str, value: Estimate | None, *, title: str = "", helps: boo
             help=help,
         )
         if value is not None and value.value is not None:
-            level = "" if value.low is None else "95%: "
+            level = "95%: " if title and value.low is not None else ""  # three numbers side by side have no room for it
             st.caption(f"{level}{metric_interval(metric, value)}")
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar, cast
 import streamlit as st
 
 from skillviz.ui import address
+from skillviz.ui.action import action
 
 T = TypeVar("T")
 LINKED = 400  # characters of a typed text that still go into the address
@@ -130,11 +131,16 @@ def is_pressed(name: str) -> bool:
 
 
 def press(name: str, label: str, *, icon: str | None = None, help: str | None = None) -> bool:
-    """Whether a button was pressed, which stays so and goes into the address; until then it draws the button."""
+    """Whether a button that runs models or reads from the hub was pressed; until then it draws the button.
+
+    That it was pressed stays so, and goes into the address.
+    """
     key = _seeded(name, (True, False), False, _yes)
     is_pressed = bool(st.session_state[key])
     if not is_pressed:
-        st.button(label, key=f"press.{name}", on_click=assign, args=(name, True), type="primary", icon=icon, help=help)
+        action(
+            label, key=f"press.{name}", on_click=assign, args=(name, True), type="primary", icon=icon, help=help
+        )  # fmt: skip
     return _keep_choice(name, is_pressed, False, _yes)
 
 

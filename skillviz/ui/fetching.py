@@ -11,13 +11,14 @@ from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.models import fetch
 from skillviz.show import text
+from skillviz.ui.action import action
 
 LOOKS = 0.2  # seconds between two looks at how far it is
 
 
 def button(source: str) -> None:
     """Downloads a model of the hub when it is clicked, with a bar of its bytes; the page is then drawn again."""
-    if not st.button(f"Download {source} from the Hugging Face Hub", key=f"fetch.{source}", icon=":material/download:"):
+    if not action(f"Download {source} from the Hugging Face Hub", key=f"fetch.{source}", icon=":material/download:"):
         return
     try:
         _download(source)

@@ -25,6 +25,7 @@ from skillviz.show import alt, sentences, text
 from skillviz.show.entries import headline_scores
 from skillviz.show.glossary import about
 from skillviz.ui import address, cache, job_words, page_table, study_choice
+from skillviz.ui.action import action
 from skillviz.ui.chart import chart, theme
 from skillviz.ui.job_words import Steps
 
@@ -78,7 +79,7 @@ def is_followed(job: Job) -> bool:
 
 def resume_button(job_name: str, label: str = "Resume") -> None:
     """Resumes a job that ended early, from wherever it is listed."""
-    st.button(label, key=f"jobs.resume.listed.{job_name}", on_click=_act, args=(job_name, jobs.resume))
+    action(label, key=f"jobs.resume.listed.{job_name}", on_click=_act, args=(job_name, jobs.resume))
 
 
 def _alone(name: str, kind: Kind, was_open: bool) -> None:
@@ -277,7 +278,7 @@ _BODIES: dict[str, Callable[[Job], None]] = {
 
 
 def _button(label: str, name: str, job: Job, act: Callable[..., Job], icon: str) -> None:
-    st.button(label, key=f"jobs.{name}.{job.path.name}", on_click=_act, args=(job.name, act), icon=icon)
+    action(label, key=f"jobs.{name}.{job.path.name}", on_click=_act, args=(job.name, act), icon=icon)
 
 
 def _act(name: str, act: Callable[..., Job]) -> None:

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from skillviz import read_only
 from skillviz.errors import SkillvizError, StoreError
 from skillviz.runs.record import Scores
 from skillviz.runs.run import Run
-from skillviz.show import sentences, text
+from skillviz.show import measures, sentences, text
 from skillviz.show.entries import Entry, first_choice
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import address, cache, presenter, study_choice, study_words
 from skillviz.ui.chart import theme
+from skillviz.ui.empty import missing
 from skillviz.ui.page_table import BRAND, PAGES, install
 from skillviz.ui.run_bar import run_bar
 
+INSTALL = "To localize a skill in your own model, install skillviz on a machine of yours."
 STYLE = Path(__file__).with_name("frame.css")
 FIRST_RUN = """\
 python -m skillviz finetune --base BASE --task TASK --out models/finetuned
@@ -75,10 +79,16 @@ def begin_home(name: str) -> tuple[DeltaGenerator, tuple[Entry, ...]]:
 
 
 def begin_without_run(name: str) -> None:
-    """The title of a page that needs no run; the run of the address stays in it for the pages that do."""
+    """The title of a page that needs no run; the run of the address stays in it for the pages that do.
+
+    Explains and stops where the page starts jobs and none may be started.
+    """
     _frame(name)
     st.title(PAGES[name].question, anchor=False)
     _keep_run()
+    if PAGES[name].starts and read_only.is_on():
+        missing("This is a read-only demo", f"{read_only.REASON} {INSTALL}", "lock")
+        st.stop()
 
 
 def begin_studies(name: str) -> StudyFolder:
@@ -139,6 +149,17 @@ def table(run: Run, name: str, *, needed: bool = True) -> pd.DataFrame:
     return frame
 
 
+def state_logits(run: Run, split: str, states: Sequence[str]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Stored logits [n, label] of these states, and the labels [n], as of `measures.state_logits`; not to be changed.
+
+    Explains and stops where the run has no predictions.
+    """
+    predictions = table(run, "predictions")
+    return cache.computed(
+        ("logits", split, *states), [run], lambda: measures.state_logits(predictions, run.record, split, states)
+    )
+
+
 def scores(run: Run, split: str) -> Scores:
     """The run's scores on a split; explains and stops where it has none."""
     values = run.record.metrics.get(split)
@@ -172,8 +193,8 @@ def explain_empty() -> None:
 
 def _frame(name: str) -> None:
     entry = PAGES[name]
-    st.set_page_config(page_title=f"{entry.title} · skillviz", page_icon=BRAND / "mark.svg", layout="wide")
-    st.logo(BRAND / f"logo-{theme()}.svg", icon_image=BRAND / "mark.svg", size="large")
+    st.set_page_config(page_title=f"{entry.title} · skillviz", page_icon=BRAND / "mark-light.svg", layout="wide")
+    st.logo(BRAND / f"logo-{theme()}.svg", icon_image=BRAND / f"mark-{theme()}.svg", size="large")
     st.html(STYLE)
     st.html(f"<style>{_colors()}</style>")
     install()

@@ -15,6 +15,7 @@ from typing import Literal
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
+from skillviz import read_only
 from skillviz.errors import SkillvizError
 from skillviz.runs.folder import OPEN
 from skillviz.tasks.project import PROJECT
@@ -33,7 +34,8 @@ class PageEntry:
     """One page: `name` is its file, its URL and the word in the code; `icon` a Material symbol; `question` its heading.
 
     `experiments` are those of the paper whose tables the page shows, its first one before the others; with
-    `takes_boards` also studies of one's own that compare a graft with other regions at equal size.
+    `takes_boards` also studies of one's own that compare a graft with other regions at equal size. What `starts` jobs
+    is in no menu where the dashboard is read-only.
     """
 
     name: str
@@ -43,6 +45,7 @@ class PageEntry:
     question: str
     experiments: tuple[str, ...] = ()
     takes_boards: bool = False
+    starts: bool = False
 
     @property
     def path(self) -> Path:
@@ -53,7 +56,7 @@ class PageEntry:
         """The page as Streamlit's navigation, links and switches want it; `badge` stands behind its title."""
         return st.Page(
             self.path, title=f"{self.title}{badge}", icon=f":material/{self.icon}:", url_path=self.name,
-            default=self.name == HOME,
+            default=self.name == HOME, visibility="hidden" if self.starts and read_only.is_on() else "visible",
         )  # fmt: skip
 
 
@@ -63,8 +66,8 @@ PAGES = {
         PageEntry(HOME, "home", "Home", "Start", "A tiny region carries the skill"),
         PageEntry("tour", "school", "Tour", "Start", "How much of the model is the skill?"),
         PageEntry("runs", "inventory_2", "Runs", "Start", "Runs"),
-        PageEntry("launch", "play_circle", "Launch", "Start", "Find a skill in your model"),
-        PageEntry("jobs", "pending_actions", "Jobs", "Start", "Jobs"),
+        PageEntry("launch", "play_circle", "Launch", "Start", "Find a skill in your model", starts=True),
+        PageEntry("jobs", "pending_actions", "Jobs", "Start", "Jobs", starts=True),
         PageEntry("overview", "dashboard", "Overview", "This run", "How much of the skill is in this region?"),
         PageEntry("region", "grid_on", "Region", "This run", "Where is the skill?"),
         PageEntry("sparsity", "show_chart", "Sparsity", "This run", "How small can the region be?"),
@@ -94,7 +97,7 @@ def navigation() -> StreamlitPage:
     script.begin()
     installed.set(True)
     # before the menu: where there is no icon yet, Streamlit fetches that of the menu's entry from a public host
-    st.set_page_config(page_icon=BRAND / "mark.svg")
+    st.set_page_config(page_icon=BRAND / "mark-light.svg")
     address.catch_up()  # before there is a menu to go on with
     groups: dict[str, list[StreamlitPage]] = {
         group: [entry.link(_badge(entry.name)) for entry in PAGES.values() if entry.group == group] for group in GROUPS

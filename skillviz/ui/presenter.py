@@ -37,6 +37,11 @@ def unenlarged(height: int) -> int:
     return round((height + UNDER) / FACTOR) if page_table.is_presented() else height
 
 
+def pixels(plain: int, factor: float = FACTOR) -> int:
+    """A size that is given in pixels and holds type, which is larger in presenter mode."""
+    return round(plain * factor) if page_table.is_presented() else plain
+
+
 def columns(count: int) -> list[DeltaGenerator]:
     """Places for figures side by side; in a room one under the other, as their large type needs the whole width."""
     return [st.container() for _ in range(count)] if page_table.is_presented() else list(st.columns(count))

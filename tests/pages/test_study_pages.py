@@ -339,7 +339,7 @@ def test_the_paper_page_opens_on_the_scoreboard_alone(empty: Path) -> None:
     of_table2 = rows[rows["where"] == "Table 2"]
     assert set(of_table2["world"]) == {"own base base"}, "that of the small scale, before the demo world"
     assert of_table2["here"].str.contains("–| to ").all()
-    assert set(rows.loc[rows["where"] != "Table 2", "world"]) == {"no stored study"}
+    assert set(rows.loc[rows["where"] != "Table 2", "world"]) == {"no study"}
     assert f"of {len(rows)} claims" in test.markdown[0].value and "not tested" in test.markdown[0].value
 
 

@@ -16,7 +16,7 @@ def points(figure: go.Figure) -> dict[str, list[str]]:
 
 
 def test_a_points_customdata_is_its_example() -> None:
-    frame = single.examples()
+    frame = single.examples(20)  # few enough for a mark each
     found = points(confidence_scatter(frame))
     shown = frame[frame["shown"]]
     assert sorted(sum(found.values(), [])) == sorted(shown["example_id"])
@@ -35,7 +35,7 @@ def test_values_are_percent_or_nats() -> None:
 
 
 def test_what_is_filtered_out_stays_as_context_that_cannot_be_clicked() -> None:
-    frame = single.examples()
+    frame = single.examples(20)
     context = next(t for t in confidence_scatter(frame).data if t.name == "filtered out")
     assert len(context.x) == (~frame["shown"]).sum() and context.hoverinfo == "skip" and context.customdata is None
 
@@ -60,8 +60,26 @@ def test_cases_differ_in_mark_as_well_as_colour() -> None:
     assert len({style.symbol for style in CASES.values()}) == len({style.color for style in CASES.values()}) == 4
 
 
+def test_examples_of_a_case_at_one_place_share_a_mark_that_says_so() -> None:
+    frame = pd.DataFrame(
+        [
+            ("a", "both", 0.9910, 0.80, True, "first"), ("b", "both", 0.9911, 0.801, True, "second"),
+            ("c", "neither", 0.9910, 0.80, True, "third"), ("d", "both", 0.9910, 0.81, True, "fourth"),
+        ], columns=["example_id", "case", "finetuned", "grafted", "shown", "words"],
+    )  # fmt: skip
+    both, neither = (t for t in confidence_scatter(frame).data if t.customdata is not None)
+    assert (both.name, list(both.customdata)) == ("both right (3)", ["a", "d"])
+    assert list(both.hovertext) == ["first<br>and 1 more here", "fourth"] and list(neither.hovertext) == ["third"]
+
+
+def test_equal_margins_share_a_mark() -> None:
+    frame = single.examples(20).assign(finetuned=1.5, grafted=1.5, case="both", shown=True)
+    (marks,) = (t for t in confidence_scatter(frame, "margin").data if t.customdata is not None)
+    assert marks.name == "both right (20)" and list(marks.x) == [1.5]
+
+
 def test_many_points_are_drawn_as_one_picture() -> None:
-    frame = single.examples(2 * MANY)
+    frame = single.examples(4 * MANY)
     kinds = {type(t) for t in confidence_scatter(frame).data if t.customdata is not None}
     assert kinds == {go.Scattergl}
     assert go.Scattergl not in {type(t) for t in confidence_scatter(single.examples()).data}

@@ -93,7 +93,7 @@ def test_cut_and_covered_words_would_be_seen(page: Any) -> None:
     assert "fine-tuned86.4" in cut(words_of(page, figure, 500))
     figure = go.Figure(draw("metric_by_size"))
     figure.update_annotations(ay=0)
-    assert ("chance 50.0", "majority 50.1") in overlapping(words_of(page, figure, 500))
+    assert ("↓ chance 50.0", "↓ majority50.1") in overlapping(words_of(page, figure, 500))
 
 
 @pytest.mark.parametrize("place", [(0.5, 0.5), (0.1, 0.15), (0.9, 0.85)])

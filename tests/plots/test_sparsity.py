@@ -12,7 +12,7 @@ import pytest
 
 from skillviz.analysis.size_curve import by_size
 from skillviz.core.metrics import metric_row
-from skillviz.plots.references import LABEL_PIXELS, LEAST_PLOT, NAME_PIXELS
+from skillviz.plots.references import AXIS_PIXELS, LABEL_PIXELS, LEAST_PLOT, NAME_PIXELS
 from skillviz.plots.sparsity import metric_by_size
 from skillviz.plots.theme import LOCALIZERS, STATES
 from tests.plots import frames
@@ -102,19 +102,34 @@ def test_level_lines_lie_where_they_say_in_the_states_style() -> None:
     figure = drawn(frames.curve(), references=frames.REFERENCES)
     lines = {round(s.y0, 6): (s.line.color, s.line.dash) for s in figure.layout.shapes}
     assert lines[86.4] == (STATES["finetuned"].color, STATES["finetuned"].dash)
-    assert set(lines) == {86.4, 63.2, 50.0, 50.1}
-    assert lines[50.0] != lines[50.1]
+    assert set(lines) == {86.4, 63.2}
     texts = {a.text.replace("<br>", " ") for a in figure.layout.annotations}
-    assert texts == {"fine-tuned 86.4", "pre-trained 63.2", "chance 50.0", "majority 50.1"}
+    assert texts == {"fine-tuned 86.4", "pre-trained 63.2", "↓ chance 50.0", "↓ majority 50.1"}
+
+
+def test_a_floor_near_the_lines_is_drawn_in_a_style_of_its_own() -> None:
+    near = {**frames.REFERENCES, "chance": 0.56, "majority": 0.561}
+    figure = drawn(frames.curve(), references=near)
+    lines = {round(s.y0, 6): (s.line.color, s.line.dash) for s in figure.layout.shapes}
+    assert set(lines) == {86.4, 63.2, 56.0, 56.1} and lines[56.0] != lines[56.1]
+    low, high = figure.layout.yaxis.range
+    assert low < 56 and high > 86.4
 
 
 def test_a_missing_level_is_left_out() -> None:
     assert not drawn(frames.curve(), references={"majority": float("nan")}).layout.annotations
 
 
-def test_level_lines_are_inside_the_axis() -> None:
+def test_a_floor_far_below_does_not_flatten_the_lines() -> None:
     low, high = drawn(frames.curve(), references=frames.REFERENCES).layout.yaxis.range
-    assert low < 50 and high > 86.4
+    without = {name: frames.REFERENCES[name] for name in ("finetuned", "pretrained")}
+    assert [low, high] == list(drawn(frames.curve(), references=without).layout.yaxis.range)
+    assert 50.1 < low < 63.2 and high > 86.4
+
+
+def test_only_a_floor_is_left_out_of_the_axis() -> None:
+    figure = drawn(rows([0.9]), references={"pretrained": 0.3})
+    assert figure.layout.yaxis.range[0] < 30 and [s.y0 for s in figure.layout.shapes] == [pytest.approx(30)]
 
 
 def test_nll_keeps_its_unit() -> None:
@@ -132,24 +147,32 @@ def test_each_line_is_named_once_at_its_right_end_without_a_legend() -> None:
     for name, trace in zip(names, figure.data, strict=True):
         end = int(np.argmax(trace.x))
         assert (10**name.x, name.y) == (pytest.approx(trace.x[end]), trace.y[end])
-    assert all(
-        max(np.log10(t.x)) < a.ax < figure.layout.xaxis.range[1] for a, t in zip(names, figure.data, strict=True)
-    )
+    left, right = figure.layout.xaxis.range
+    assert {a.ax for a in names} == {right}  # in the margin: the lines have the whole width of the plot
+    assert max(np.log10(t.x).max() for t in figure.data) > left + 0.8 * (right - left)
 
 
-@pytest.mark.parametrize("plot", [420, 900])
-def test_names_of_lines_never_overlap(plot: float) -> None:
-    others = [rows([0.8]).assign(localizer=name) for name in LOCALIZERS]
-    figure = drawn(pd.concat(others, ignore_index=True), direct=True, height=520)
+@pytest.mark.parametrize("height", [360, 520])
+def test_names_and_levels_share_one_column(height: int) -> None:
+    figure = drawn(frames.curve(), references=frames.REFERENCES, direct=True, height=height)
+    plot = height - AXIS_PIXELS
     bottom, top = figure.layout.yaxis.range
-    places = sorted(plot * (a.y - bottom) / (top - bottom) - a.ay for a in figure.layout.annotations)
-    assert len(places) == len(LOCALIZERS) and all(b - a >= NAME_PIXELS - 1e-6 for a, b in pairwise(places))
+    places = sorted(
+        (plot * (a.y - bottom) / (top - bottom) - a.ay, NAME_PIXELS * (1 + a.text.count("<br>")))
+        for a in figure.layout.annotations
+    )
+    assert len(places) == len(figure.data) + len(frames.REFERENCES)
+    assert all(b - a >= (below + above) / 2 - 1e-6 for (a, below), (b, above) in pairwise(places))
+    assert places[-1][0] + places[-1][1] / 2 <= plot + 1e-6  # none leaves the figure at its top
 
 
-@pytest.mark.parametrize("share", [0.0002, 0.009])
-def test_the_crossing_is_marked_at_its_share(share: float) -> None:
-    figure = drawn(frames.curve(), direct=True, crossing=(share, "here"))
-    (line,) = figure.layout.shapes
+@pytest.mark.parametrize("share", [0.011, 0.05, 0.3, 0.95])
+def test_the_words_of_the_crossing_cover_no_line(share: float) -> None:
+    points = pd.concat([rows([0.55], size=1_000), rows([0.8], size=10_000), rows([0.89], size=100_000)])
+    points = points.assign(low=points["value"] - 0.01, high=points["value"] + 0.01)
+    figure = drawn(points, references={"pretrained": 0.5}, direct=True, crossing=(share, "here"))
     (mark,) = (a for a in figure.layout.annotations if a.name == "crossing")
-    assert line.x0 == line.x1 == pytest.approx(100 * share) and 10**mark.x == pytest.approx(100 * share)
-    assert mark.text == "here" and not any(a.name == "crossing" for a in drawn(frames.curve()).layout.annotations)
+    (line,) = figure.data
+    here = float(np.interp(mark.x, np.log10(line.x), line.y))
+    bottom, top = figure.layout.yaxis.range
+    assert min(abs(mark.y - here), mark.y - 50, top - mark.y) > 0.08 * (top - bottom)

@@ -85,5 +85,7 @@ def test_every_mark_has_its_value_within_the_axis_and_its_name_in_the_legend() -
     assert all(low < a.x < high for a in labels) and high - max(a.x for a in labels) > 0.1 * (high - low)
     (near,) = [a.text for a in figure.layout.annotations if a.name == "level"]
     assert near == "chance 50.0, majority 50.5", "two levels so near share one label"
-    text = graft_minus_finetuned(differences(), NAMES).data[0].text
+    labels = [a for a in graft_minus_finetuned(differences(), NAMES).layout.annotations if a.name == "difference"]
+    text = [a.text for a in labels]
+    assert all(a.bgcolor for a in labels)  # the line at zero does not go through a number
     assert text[1] == "+1.0 (\N{MINUS SIGN}1.0 to 3.5)" and text[0] == "\N{MINUS SIGN}3.0"

@@ -27,9 +27,18 @@ def test_a_row_has_the_papers_number_ours_with_its_interval_and_the_verdict() ->
     table = scoreboard.table([score(CONFIRMED), score(UNTESTED, "figure9")])
     first, second = table.replace("\N{NO-BREAK SPACE}", " ", regex=True).to_dict("records")
     assert first["where"] == "Table 2" and first["verdict"] == [CONFIRMED] and first["paper"] == "97.6%"
-    assert first["here"] == "−2.1 points (−3.0 to −1.2)" and first["counts"] == "1 support"
+    assert first["here"] == "−2.1 points (−3.0 to −1.2)"
     assert second["verdict"] == [UNTESTED] and second["here"] == "" and second["paper"] == "figure only"
     assert list(table) == list(scoreboard.COLUMNS) and list(scoreboard.table([])) == list(scoreboard.COLUMNS)
+
+
+def test_a_phone_has_every_claim_in_full_under_its_table_or_figure() -> None:
+    lines = scoreboard.listed(scoreboard.table([score(CONFIRMED), score(CONTRADICTED), score(UNTESTED, "figure9")]))
+    lines = lines.replace("\N{NO-BREAK SPACE}", " ")
+    assert lines.count("**Table 2**") == 1 and lines.index("**Table 2**") < lines.index("**Figure 9**")
+    assert lines.count(EXPERIMENTS["table2"].claims[0].text) == 2
+    assert "paper 97.6% · here −2.1 points (−3.0 to −1.2) · no study" in lines.replace("\\", "")
+    assert "-badge[" in lines and f"{UNTESTED} {EXPERIMENTS['figure9'].claims[0].text}" in lines
 
 
 def test_the_number_that_the_text_states_stands_where_no_table_prints_one() -> None:

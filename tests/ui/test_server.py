@@ -21,12 +21,12 @@ from tests.e2e.server import free_port, served
 from tests.test_arrows import PROJECT
 
 
-def answered(kind: str, origin: str | None = None) -> list[dict]:
-    """What an app behind the guard sends to a request of this origin."""
+def answered(kind: str, origin: str | None = None, header: tuple[bytes, bytes] = (b"a", b"b")) -> list[dict]:
+    """What an app that sends this header, behind the guard, answers to a request of this origin."""
     sent: list[dict] = []
 
     async def app(scope: dict, receive: object, send) -> None:
-        await send({"type": f"{kind}.response.start", "status": 200, "headers": [(b"a", b"b")]})
+        await send({"type": f"{kind}.response.start", "status": 200, "headers": [header]})
 
     async def send(message) -> None:
         sent.append(message)
@@ -42,6 +42,13 @@ def test_no_other_site_may_frame_the_dashboard(monkeypatch: pytest.MonkeyPatch) 
         b"a": b"b", b"content-security-policy": b"frame-ancestors 'self'", b"x-frame-options": b"SAMEORIGIN",
     }  # fmt: skip
     assert answered("websocket")[0]["headers"] == [(b"a", b"b")]
+
+
+def test_a_page_names_plotlys_code_so_that_the_browser_loads_it_at_once() -> None:
+    headers = dict(answered("http", header=(b"content-type", b"text/html; charset=utf-8"))[0]["headers"])
+    file = headers[b"link"].decode().split(">")[0].removeprefix("<./")
+    assert (Path(server.st.__file__).parent / "static" / file).stat().st_size > 1_000_000
+    assert b"link" not in dict(answered("http", header=(b"content-type", b"text/css"))[0]["headers"])
 
 
 @pytest.mark.parametrize(

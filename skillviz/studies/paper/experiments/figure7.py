@@ -91,7 +91,7 @@ FIGURE7 = Experiment(
     makes=("scores", "differences", "paths", "note"),
     published=("figures", "table7"),
     claims=(
-        Claim("Under a small shift, graft and fine-tuned model are equally accurate (within 3 points).",
+        Claim("Small shift: graft and fine-tuned model are equally accurate (±3 points).",
               alike("graft", "ft", keep=small_shift)),
         Claim("Under a large shift, the graft is more accurate than the fine-tuned model.",
               less("graft", "ft", keep=large_shift)),

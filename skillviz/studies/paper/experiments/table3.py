@@ -45,9 +45,9 @@ TABLE3 = Experiment(
     makes=("scores", "differences", "note"),
     published=("table3",),
     claims=(
-        Claim("Under a small shift, graft and re-trained region are equally accurate (within 3 points).",
+        Claim("Small shift: graft and re-trained region are equally accurate (±3 points).",
               alike("graft_retrain", "graft", keep=small_shift)),
-        Claim("Under a small shift, graft and BitFit are equally accurate (within 3 points).",
+        Claim("Small shift: graft and BitFit are equally accurate (±3 points).",
               alike("bitfit", "graft", keep=small_shift)),
         Claim("On inference, the re-trained region is less accurate than the graft.",
               less("graft_retrain", "graft", sign=-1, keep=large_shift)),

@@ -26,7 +26,7 @@ from skillviz.show.entries import headline_split
 from skillviz.show.example_table import STATES, Filters
 from skillviz.show.glossary import about
 from skillviz.tasks.task import Hub
-from skillviz.ui import address, cache, controls, exports, page
+from skillviz.ui import address, cache, controls, exports, page, presenter
 from skillviz.ui.chart import below, selectable, show, theme
 from skillviz.ui.chip import chip_text
 from skillviz.ui.empty import missing
@@ -39,6 +39,7 @@ MARKS = {"example": "an example", "area": "an area"}
 MOST_LISTED = 500
 HEIGHT, IN_SIGHT = 430, 11  # pixels, and the rows of one line that these show
 TALL, NARROW, WIDE_TEXT = 66, 77, 164  # pixels of a row of three lines, of a number's column and of a text's
+IN_A_ROOM = 1.3  # times as wide are the columns of numbers in presenter mode, so that no heading is cut
 IN_A_ROW = 58  # letters of a text that fit into these three lines
 STATES_TITLES = {state: state_style(state).title for state in (*STATES, "complement")}
 CLICK = {
@@ -60,7 +61,7 @@ class RunExamples:
 
     def logits(self, run: Run, states: tuple[str, ...]) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Logits [n, label] of these states, and the labels [n]."""
-        return measures.state_logits(self.predictions, run.record, self.split, states)
+        return page.state_logits(run, self.split, states)
 
     def logits_of(self, run: Run, example: str) -> dict[str, np.ndarray]:
         """Logits [label] of one example, by state."""
@@ -152,7 +153,8 @@ def filters(run: Run, shown: RunExamples) -> Filters:
     wanted = Filters(case, None if chosen == EVERY else chosen, length, words, sort, marked)
     with places[3]:
         passes = int(example_table.passing(table, wanted).sum())
-        st.markdown(exhibits.passing_words(passes, len(table), marked.words() if marked else ""))
+        if passes < len(table):  # otherwise the box that chooses has their number
+            st.markdown(exhibits.passing_words(passes, len(table), marked.words() if marked else ""))
         if marked is not None:
             st.button(
                 "Clear the area", icon=":material/close:", on_click=address.forget, args=(example_table.AREA,)
@@ -237,7 +239,7 @@ def _scatter(
 def _table(listed: pd.DataFrame, chosen: str | None, run_id: str) -> None:
     """The examples one under the other; the chosen one's row is marked, and marking a row chooses its example."""
     can_read = example_table.has_texts(listed)
-    listed, is_moved = _chosen_in_sight(listed, chosen, HEIGHT // TALL - 1 if can_read else IN_SIGHT)
+    listed, is_moved = _chosen_in_sight(listed, chosen, HEIGHT // presenter.pixels(TALL) - 1 if can_read else IN_SIGHT)
     ids = listed["example_id"].head(MOST_LISTED).tolist()
     rows = [ids.index(chosen)] if chosen in ids else []
     st.session_state[TABLE] = {"selection": {"rows": rows, "columns": [], "cells": []}}
@@ -250,7 +252,7 @@ def _table(listed: pd.DataFrame, chosen: str | None, run_id: str) -> None:
         key=TABLE,
         height=HEIGHT,
         hide_index=True,
-        row_height=TALL if can_read else None,
+        row_height=presenter.pixels(TALL) if can_read else None,
         column_config=_columns(shown),
         on_select=partial(_row_marked, ids),
         selection_mode="single-row",
@@ -272,14 +274,17 @@ def _table(listed: pd.DataFrame, chosen: str | None, run_id: str) -> None:
 
 def _columns(table: pd.DataFrame) -> dict[str, Any]:
     """Short headings and widths: text, true class and three confidences fit side by side into half a page."""
+    narrow = presenter.pixels(NARROW, IN_A_ROOM)
     short = {f"{STATES_TITLES[state]}: true class": STATES_TITLES[state] for state in (*STATES, "complement")}
     percents = {
-        name: st.column_config.NumberColumn(title, format="%.1f", width=NARROW) for name, title in short.items()
+        name: st.column_config.NumberColumn(title, format="%.1f", width=narrow) for name, title in short.items()
     }
     return {
         **percents,
-        "true class": st.column_config.TextColumn(width=NARROW),
-        "graft − fine-tuned": st.column_config.NumberColumn("change, points", format="%.1f", width=100),
+        "true class": st.column_config.TextColumn(width=narrow),
+        "graft − fine-tuned": st.column_config.NumberColumn(
+            "change, points", format="%.1f", width=presenter.pixels(100, IN_A_ROOM)
+        ),
         "text": st.column_config.TextColumn("sentence", width=WIDE_TEXT),
     }
 

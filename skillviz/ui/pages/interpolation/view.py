@@ -74,7 +74,7 @@ class Choice(PathSettings):
 def controls_of(run: Run) -> PathSettings:
     """Draws the controls but for the place on the path, which stands first and depends on what is known."""
     place, settings = st.columns([6, 1], vertical_alignment="bottom")
-    with settings.popover("Settings", icon=":material/tune:"):
+    with settings.popover("Settings", icon=":material/tune:", width="stretch"):
         outside, task = _outside(run)
         metric = controls.segments("metric", "Metric", metrics(run), metrics(run)[0], shown=metric_heading)
         exact = controls.switch(

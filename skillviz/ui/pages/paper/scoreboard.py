@@ -10,12 +10,14 @@ import streamlit as st
 
 from skillviz.core import formats
 from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE
+from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.studies.paper.claims import UNTESTED, Claim, Comparison, Verdict
 from skillviz.studies.paper.experiments import EXPERIMENTS, published_verdicts
 from skillviz.studies.paper.published_values import stated
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import cache, controls, study_choice, study_words
+from skillviz.ui.chip import chip_text
 from skillviz.ui.pages.paper import words
 
 KEY = "paper.scoreboard"
@@ -23,9 +25,9 @@ ITEM, CLAIM, NONE = "item", "claim", "none"
 TALL, SHORT = 600, 320  # pixels; short where an experiment is open below
 COLORS = {CONFIRMED: "green", CONTRADICTED: "red", INCONCLUSIVE: "gray", UNTESTED: "gray"}
 COLUMNS = {
-    "where": st.column_config.TextColumn("in paper", width=62),
+    "where": st.column_config.TextColumn("in paper", width=60),
     "verdict": st.column_config.MultiselectColumn(
-        "verdict", options=list(COLORS), color=list(COLORS.values()), width=105, help=about("verdict")
+        "verdict", options=list(COLORS), color=list(COLORS.values()), width=102, help=about("verdict")
     ),
     "claim": st.column_config.TextColumn("claim of the paper", width=405),
     "paper": st.column_config.TextColumn(
@@ -35,10 +37,7 @@ COLUMNS = {
         "here (95%)", width=163, help="Mean over the comparisons, with an interval that holds however they depend on "
         "each other. The verdict counts the comparisons.",
     ),
-    "world": st.column_config.TextColumn("measured on", width=112),
-    "counts": st.column_config.TextColumn(
-        "comparisons", width=120, help="How many support the claim, contradict it or leave it open, by their intervals."
-    ),
+    "world": st.column_config.TextColumn("measured on", width=83),
 }  # fmt: skip
 
 
@@ -83,8 +82,7 @@ def table(found: Sequence[Score]) -> pd.DataFrame:
             "claim": score.claim.text,
             "paper": _in_paper(score),
             "here": _estimate(score.here.mean) if score.here.mean else "",
-            "world": study_words.world(score.study) if score.study else "no stored study",
-            "counts": _counts(score.here),
+            "world": study_words.world(score.study).split(",")[0] if score.study else "no study",
         }
         for score in found
     ]
@@ -92,12 +90,29 @@ def table(found: Sequence[Score]) -> pd.DataFrame:
 
 
 def draw(found: Sequence[Score], *, is_open: bool) -> None:
-    """The table; a click opens the claim's experiment below."""
-    st.dataframe(
-        table(found), key=KEY, hide_index=True, column_config=COLUMNS, height=SHORT if is_open else TALL,
-        on_select=lambda: _open(found), selection_mode=("single-row", "single-cell"),
-        alt="The claims of the paper, each with the paper's value, ours and the verdict",
-    )  # fmt: skip
+    """The table; a click opens the claim's experiment below. On a phone a list, whose claims break into lines."""
+    rows = table(found)
+    with st.container(key="claims-wide"):
+        st.dataframe(
+            rows, key=KEY, hide_index=True, column_config=COLUMNS, height=SHORT if is_open else TALL,
+            on_select=lambda: _open(found), selection_mode=("single-row", "single-cell"),
+            alt="The claims of the paper, each with the paper's value, ours and the verdict",
+        )  # fmt: skip
+    with st.container(key="claims-narrow"):
+        st.markdown(listed(rows))
+
+
+def listed(rows: pd.DataFrame) -> str:
+    """The rows of `table` as Markdown, claim by claim under the table or figure that they are of."""
+    lines = []
+    for where, of_item in rows.groupby("where", sort=False):
+        lines.append(f"**{where}**")
+        for row in of_item.to_dict("records"):
+            (outcome,) = row["verdict"]
+            chip = outcome if outcome == UNTESTED else chip_text(outcome)
+            values = [f"paper {row['paper']}", *([f"here {row['here']}"] if row["here"] else []), row["world"]]
+            lines.append(f"{chip} {text.plain(row['claim'])}  \n:gray[{text.plain(' · '.join(values))}]")
+    return "\n\n".join(lines)
 
 
 def _open(found: Sequence[Score]) -> None:
@@ -121,9 +136,3 @@ def _in_paper(score: Score) -> str:
 def _estimate(mean: Comparison) -> str:
     """`−2.1 points (−3.0 to −1.2)`."""
     return f"{words.number(mean)} ({words.ends(mean)})" if not formats.missing(mean.low) else words.number(mean)
-
-
-def _counts(verdict: Verdict) -> str:
-    """`9 support, 1 contradicts, 3 open`."""
-    parts = {"support": verdict.supporting, "contradict": verdict.against, "open": verdict.open}
-    return ", ".join(f"{count} {word}" for word, count in parts.items() if count)

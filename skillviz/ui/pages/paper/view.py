@@ -64,7 +64,7 @@ def claims() -> None:
 
 def choose() -> PaperItem | None:
     """The table or figure that is open, by a click in the scoreboard or by the box below it; None for none."""
-    titles = {scoreboard.NONE: "Select a claim above, or choose here", **words.items()}
+    titles = {scoreboard.NONE: "Select a claim, or choose here", **words.items()}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = controls.select(
             scoreboard.ITEM, "Table or figure", list(titles), scoreboard.NONE, shown=titles.get, width=460

@@ -20,6 +20,7 @@ from skillviz.show import part_effects as exhibits
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
 from skillviz.ui import cache, controls, live, page
+from skillviz.ui.action import action
 from skillviz.ui.chart import show, theme
 
 GROUPINGS = {CELLS: "layer and module", HEADS: "attention head"}
@@ -92,7 +93,7 @@ def _compute(run: Run, grouping: str) -> None:
         except BadInput as error:
             st.caption(str(error.args[0]))
             return
-        pressed = st.button("Score the parts", icon=":material/play_arrow:", type="primary")
+        pressed = action("Score the parts", icon=":material/play_arrow:", type="primary")
     facts = Facts(run.record.d or 1, run.record.d or 1, 0, 0, 0, {}, ())
     seconds = plan.passes * sample * example_seconds(FORWARD, facts)
     st.caption(

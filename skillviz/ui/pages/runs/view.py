@@ -17,6 +17,7 @@ from skillviz.runs.store import Unfinished, Unreadable
 from skillviz.show import text
 from skillviz.show.entries import Entry, first_choice, hero, pair_labels, run_labels
 from skillviz.ui import address, cache, controls, exports, form, job_words, jobs_view, page, page_table, run_list
+from skillviz.ui.action import action
 from skillviz.ui.pages.compare.comparison import FEWEST, MOST
 from skillviz.ui.run_bar import offered
 
@@ -104,7 +105,7 @@ def actions(entries: Sequence[Entry], shown: Sequence[Entry]) -> None:
             )  # fmt: skip
             is_own = bool(chosen) and all(entry.is_of_user for entry in chosen)
             no_deletion = None if is_own else "Choose runs of your own. Those that ship with skillviz stay."
-            if st.button("Delete", icon=":material/delete:", disabled=not is_own, help=no_deletion):
+            if action("Delete", icon=":material/delete:", disabled=not is_own, help=no_deletion):
                 confirm_delete(chosen_ids)
             st.button("Clear", type="tertiary", disabled=not chosen, on_click=_choose, args=([],))
         if len(chosen) == 1 and is_own:
@@ -237,7 +238,7 @@ def _note(entry: Entry) -> None:
     key = f"library.note.{entry.id}"
     st.session_state.setdefault(key, cache.note(entry.id))
     st.text_area("Note", key=key, placeholder="What is worth remembering about this run?", height=80)
-    if st.button("Save note", disabled=st.session_state[key] == cache.note(entry.id)):
+    if action("Save note", disabled=st.session_state[key] == cache.note(entry.id)):
         try:
             cache.user_store().set_note(entry.id, st.session_state[key])
         except StoreError as error:
@@ -252,7 +253,7 @@ def confirm_delete(run_ids: Sequence[str]) -> None:
     names = "\n".join(f"- `{run_id}`" for run_id in run_ids)
     st.markdown(f"This removes all files from `{cache.user_store().root}` and cannot be undone:\n\n{names}")
     with st.container(horizontal=True):
-        gone = st.button("Delete for good", type="primary", on_click=_delete, args=(tuple(run_ids),))
+        gone = action("Delete for good", type="primary", on_click=_delete, args=(tuple(run_ids),))
         if st.button("Keep") or gone:
             st.rerun()
 
@@ -292,7 +293,7 @@ def unfinished() -> None:
             with right.container(horizontal=True):
                 if status != "unreadable":
                     jobs_view.resume_button(path.name)
-                if st.button("Delete", key=f"library.delete.{path.name}"):
+                if action("Delete", key=f"library.delete.{path.name}"):
                     confirm_delete([path.name])
 
 

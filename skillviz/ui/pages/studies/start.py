@@ -19,6 +19,7 @@ from skillviz.studies.plan import Plan
 from skillviz.studies.spec import ExperimentRequest, StudySpec
 from skillviz.studies.store import FILE, study_path
 from skillviz.ui import address, cache, controls, fetching, form, jobs_view, study_choice, study_words, visitor
+from skillviz.ui.action import action
 from skillviz.ui.pages.launch import models
 from skillviz.ui.pages.studies import running, study_file
 
@@ -170,7 +171,7 @@ def _plan_and_button(study: StudySpec, command: str) -> None:
         st.code(f"{command}{jobs_view.runs_dir_option()}{side}", language=None, wrap_lines=True)
     if running.in_place_of_button(study):
         return
-    if st.button("Start", type="primary", icon=":material/play_arrow:", key="study.start"):
+    if action("Start", type="primary", icon=":material/play_arrow:", key="study.start"):
         _start(study, workers)
 
 

@@ -32,6 +32,7 @@ VIEWS = {LIST: "All studies", ONE: "Open study", NEW: "Start a study"}
 LISTING = "studies.list"
 BOX = 330  # pixels of a box at most: two of them stand beside the views
 COLUMNS = {
+    "experiment": st.column_config.TextColumn("experiment", width=319),
     "runs": st.column_config.NumberColumn("runs", help="Localizations that the study's tables were made from."),
     "estimated, min": st.column_config.NumberColumn("estimated, min", format="%.1f", help="Before it started."),
     "taken, min": st.column_config.NumberColumn("taken, min", format="%.1f", help="In all attempts together."),
@@ -51,7 +52,7 @@ def summary(studies: Sequence[StudyFolder], shown: str, study: StudyFolder | Non
     left = len(studies) - len(whole)
     unfinished = f", {left} without tables yet" if left else ""
     return (
-        f"**{formats.counted(len(studies), 'study')}**{unfinished}, of {len(experiments)} of the paper's "
+        f"**{formats.counted(len(studies), 'study')}**{unfinished}: {len(experiments)} of the paper's "
         f"{len(EXPERIMENTS)} experiments. Select a row to open one."
     )
 
@@ -109,7 +110,7 @@ def list_table(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> pd.
         steps = list(record.steps.values())
         rows.append(
             {
-                "experiment": _title(record.experiment),
+                "experiment": _title(study),
                 "data": study_words.world(study),
                 "state": states.get(str(study.path.resolve()))
                 or states.get(study.path.name)
@@ -124,9 +125,11 @@ def list_table(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> pd.
     return pd.DataFrame(rows)
 
 
-def _title(experiment: str | None) -> str:
-    row = EXPERIMENTS.get(experiment or "")
-    return row.title if row else study_words.experiment_title(experiment)
+def _title(study: StudyFolder) -> str:
+    experiment = study.record.experiment
+    if experiment in EXPERIMENTS:
+        return EXPERIMENTS[experiment].title
+    return study_words.experiment_title(experiment) if experiment else study.name
 
 
 def details(study: StudyFolder | None, row: DeltaGenerator) -> None:

@@ -26,6 +26,7 @@ from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
 from skillviz.show.surgery import RANDOM, REGION, SAME_TENSORS, Grafted
 from skillviz.ui import address, cache, controls, exports, jobs_view, live, page, page_table
+from skillviz.ui.action import action
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text
 from skillviz.ui.pages.surgery import hand_region, region_form
@@ -229,7 +230,7 @@ def save(run: Run, region: HandRegion) -> None:
         reason = _why_not(region, stored)
         with st.container(horizontal=True, vertical_alignment="bottom"):
             note = st.text_input("Note", key="surgery.note", max_chars=300, placeholder="What was the idea?")
-            if st.button("Save as a run", type="primary", icon=":material/save:", disabled=bool(reason)):
+            if action("Save as a run", type="primary", icon=":material/save:", disabled=bool(reason)):
                 _start(spec, note)
         if reason:
             st.caption(reason)

@@ -15,7 +15,7 @@ from skillviz.core.scores import predictions as classes
 from skillviz.errors import SkillvizError
 from skillviz.runs.record import RunRecord, Scores, TaskNote, TransferNote
 from skillviz.runs.run import Run
-from skillviz.show import measures, text
+from skillviz.show import text
 from skillviz.show.entries import demo_choice, headline_split
 from skillviz.tasks.demo_world import TaskEntry, World
 from skillviz.ui import cache, page
@@ -106,7 +106,7 @@ class DemoRun:
 
     def logits(self, *states: str) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Stored logits [n, label] by state, and the true classes [n]."""
-        return measures.state_logits(self.predictions, self.record, self.split, states or STATES)
+        return page.state_logits(self.run, self.split, states or STATES)
 
 
 def shown_run() -> DemoRun:

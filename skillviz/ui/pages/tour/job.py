@@ -16,6 +16,7 @@ from skillviz.show import text
 from skillviz.tasks.demo_world import MAIN, PairEntry, World
 from skillviz.ui import address, cache, controls, jobs_view
 from skillviz.ui import page_table as pages
+from skillviz.ui.action import action
 from skillviz.ui.pages.tour import questions
 from skillviz.ui.pages.tour.demo_run import DemoRun
 from skillviz.ui.pages.tour.questions import Question
@@ -64,7 +65,7 @@ def pair_title(world: World, name: str) -> str:
 
 def _button(spec: RunSpec, job: Job | None) -> None:
     is_open = job is not None and job.is_open
-    if st.button("Find its region", type="primary", icon=":material/play_arrow:", disabled=is_open, key="tour.start"):
+    if action("Find its region", type="primary", icon=":material/play_arrow:", disabled=is_open, key="tour.start"):
         _start(spec)
     if is_open:
         st.caption("One search at a time here. Launch accepts more.")

@@ -1,0 +1,16 @@
+"""Buttons that start, store, delete or download something: they are off where the dashboard is read-only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from skillviz import read_only
+
+
+def action(label: str, *, disabled: bool = False, help: str | None = None, **more: Any) -> bool:
+    """Whether `st.button` of these arguments was clicked."""
+    if read_only.is_on():
+        disabled, help = True, read_only.REASON
+    return st.button(label, disabled=disabled, help=help, **more)

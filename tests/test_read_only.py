@@ -1,0 +1,137 @@
+"""A read-only skillviz starts nothing and writes nothing, whichever door is tried; every page still opens."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import streamlit
+from streamlit.testing.v1 import AppTest
+
+from skillviz import jobs, read_only
+from skillviz.atomic import folder_lock, remove_folder, whole_folder, write_text
+from skillviz.cli import app
+from skillviz.errors import ReadOnly
+from skillviz.live.client import Client
+from skillviz.models.fetch import resolve
+from skillviz.runs.disk_cache import DiskCache
+from skillviz.runs.doctor import mended
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import Store
+from skillviz.tasks.reading import from_hub
+from skillviz.tasks.registry import task
+from skillviz.ui.page_table import PAGES
+from tests.fake_run import fake_run
+from tests.ui.conftest import ids, made, nobody_waits
+from tests.visitor import confirmed
+
+__all__ = ["ids", "made", "nobody_waits"]
+
+SPEC = RunSpec(base="base", finetuned="finetuned", task="sst2", localizer="movement", sizes=("0.1%",))
+DOORS: dict[str, Callable[[Store, Path], object]] = {
+    "a file": lambda store, tmp: write_text(tmp / "file", "words"),
+    "a folder": lambda store, tmp: whole_folder(tmp / "folder").__enter__(),
+    "a lock": lambda store, tmp: folder_lock(tmp / "locked").__enter__(),
+    "a deletion": lambda store, tmp: remove_folder(store.root),
+    "a run": lambda store, tmp: store.create(SPEC, size=1),
+    "a run deleted": lambda store, tmp: store.delete(store.list()[0].id),
+    "a note": lambda store, tmp: store.set_note(store.list()[0].id, "words"),
+    "a repair": lambda store, tmp: mended(store),
+    "a job": lambda store, tmp: jobs.start(SPEC, store),
+    "a job cancelled": lambda store, tmp: jobs.cancel(store, store.list()[0].id),
+    "a job resumed": lambda store, tmp: jobs.resume(store, store.list()[0].id),
+    "a study": lambda store, tmp: jobs.start_study(tmp / "study.yaml", store),
+    "a live answer": lambda store, tmp: Client(store.root).ask("score_text"),
+    "a model of the hub": lambda store, tmp: resolve("org/name"),
+    "a data set of the hub": lambda store, tmp: from_hub(task("sst2").data, "test", task("sst2")),
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A store with one run, from now on read-only."""
+    store = Store(tmp_path / "runs")
+    fake_run(store)
+    monkeypatch.setenv(read_only.ENVIRONMENT, "1")
+    return store
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file and folder under it: a folder is empty bytes."""
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b"" for path in folder.rglob("*")}
+
+
+def no_process(*arguments: object, **more: object) -> None:
+    pytest.fail(f"a process was started: {arguments}")
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_no_door_is_open(door: str, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "Popen", no_process)
+    before = contents(tmp_path)
+    with pytest.raises(ReadOnly, match="read-only: it shows stored runs, starts nothing and stores nothing"):
+        DOORS[door](store, tmp_path)
+    assert contents(tmp_path) == before
+
+
+def test_a_door_left_open_is_seen(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted fault: a writer that does not ask."""
+    monkeypatch.setattr("skillviz.atomic.read_only.refuse", lambda: None)
+    before = contents(tmp_path)
+    write_text(tmp_path / "file", "words")
+    assert contents(tmp_path) != before
+
+
+def test_a_cached_answer_is_computed_and_not_kept(store: Store, tmp_path: Path) -> None:
+    assert not DiskCache(tmp_path / "cache").put("key", {"a": 1}) and not (tmp_path / "cache" / "key.parquet").exists()
+
+
+@pytest.mark.parametrize("value", ["", "0", " 0 "])
+def test_it_is_off_unless_asked_for(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(read_only.ENVIRONMENT, value)
+    assert not read_only.is_on()
+
+
+def test_a_command_says_why(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    run_id = store.list()[0].id
+    with pytest.raises(SystemExit) as ended:
+        app(["runs", "delete", run_id, "--yes", "--runs-dir", str(store.root)])
+    assert ended.value.code and read_only.REASON in capsys.readouterr().err.replace("\n", " ")
+    assert (store.root / run_id).is_dir()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_opens_and_its_actions_are_off(
+    name: str, ids: dict[str, str], made: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A click on a button that is off changes nothing; a browser does not even send it."""
+    monkeypatch.setenv(read_only.ENVIRONMENT, "1")
+    monkeypatch.setattr(subprocess, "Popen", no_process)
+    before = contents(made[0])
+    test = AppTest.from_file(str(PAGES[name].path), default_timeout=60)
+    test.query_params["run"] = next(iter(ids.values()))
+    test = confirmed(test.run())
+    assert not test.exception
+    words = json.dumps([str(part.value) for part in test.markdown])
+    assert (read_only.REASON in words) == PAGES[name].starts
+    verbs = ("Start", "Save", "Find its region", "Delete", "Resume", "Cancel", "Score the", "Download ")
+    acting = [button for button in test.button if button.label.startswith(verbs) and button.label != "Start over"]
+    assert all(button.disabled and button.help == read_only.REASON for button in acting)
+    assert contents(made[0]) == before
+
+
+def test_launch_is_in_no_menu(ids: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: dict[str, str] = {}
+
+    def page(path: Path, *, url_path: str, visibility: str, **more: object) -> object:
+        drawn[url_path] = visibility
+        return real(path, url_path=url_path, visibility=visibility, **more)
+
+    real = streamlit.Page
+    monkeypatch.setattr(streamlit, "Page", page)
+    monkeypatch.setenv(read_only.ENVIRONMENT, "1")
+    AppTest.from_file(str(PAGES["runs"].path), default_timeout=60).run()
+    assert {name for name, visibility in drawn.items() if visibility == "hidden"} == {"launch", "jobs"}
