@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -12,6 +13,10 @@ import typer
 from benchmarks import baselines_report, comparators, localizer_figure, localizer_report, other_intervals
 from benchmarks import coverage as measure
 from benchmarks import localizer as regions
+from benchmarks.reliability import page as reliability_page
+from benchmarks.reliability.attempt import add
+from benchmarks.reliability.faults import FAULTS
+from benchmarks.reliability.table import ATTEMPTS
 from benchmarks.unseen_populations import unseen
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -94,6 +99,38 @@ def baselines(
     """Write the tables of docs/baselines.md from the stored studies, without running a model."""
     names = baselines_report.write(studies)
     typer.echo(f"Wrote the tables of {', '.join(names) or 'no study'} to docs/baselines.md.")
+
+
+@app.command()
+def reliability(
+    short: Annotated[bool, typer.Option("--short", help="A few tries of each kind: some minutes.")] = False,
+    only: Annotated[list[str] | None, typer.Option("--only", metavar="NAME", help="One attempt; repeatable.")] = None,
+    plant: Annotated[
+        str | None, typer.Option(metavar="FAULT", help="Plant a fault and try the attempt that must notice it.")
+    ] = None,
+    results: Annotated[
+        Path, typer.Option(help="Folder of reliability.csv. With another folder, docs/reliability.md does not change.")
+    ] = reliability_page.RESULTS,
+    tables: Annotated[bool, typer.Option("--tables", help="Only rewrite the tables.")] = False,
+) -> None:
+    """Try to break skillviz, and write docs/reliability.md's tables. Exit code 1 where something was lost."""
+    if plant is not None:
+        if plant not in FAULTS:
+            raise typer.BadParameter(f"'{plant}' is not a fault. Choose {', '.join(FAULTS)}.")
+        FAULTS[plant].plant()
+        only, short = [FAULTS[plant].attempt], True
+    if unknown := [name for name in only or () if name not in ATTEMPTS]:
+        raise typer.BadParameter(f"'{unknown[0]}' is not an attempt. Choose {', '.join(ATTEMPTS)}.")
+    form, lost = "short" if short else "long", 0
+    for name in () if tables else only or ATTEMPTS:
+        with TemporaryDirectory(prefix="skillviz-reliability-") as work:
+            row = ATTEMPTS[name].made(form, Path(work), partial(print, flush=True), plant is not None)
+        lost += int(str(row["lost"]))
+        if plant is None:
+            add(row, results / reliability_page.FILE)
+    if results == reliability_page.RESULTS and plant is None:
+        reliability_page.write()
+    raise typer.Exit(1 if lost else 0)
 
 
 if __name__ == "__main__":

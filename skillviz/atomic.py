@@ -11,7 +11,7 @@ import stat
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -23,7 +23,7 @@ from skillviz.errors import BadInput, DiskFull, is_disk_full
 TEMPORARY = ".part"
 REPLACED = ".old"
 CLOCK = 2.0  # seconds by which two clocks of one machine may differ
-WRITER = re.compile(rf"\.(\w+)-(\d+)-\w+{re.escape(TEMPORARY)}$")
+WRITER = re.compile(rf"\.(?P<name>.+)\.(?P<host>\w+)-(?P<pid>\d+)-\w+({re.escape(TEMPORARY)}|{re.escape(REPLACED)})")
 
 
 def write_file(path: Path, write: Callable[[Path], object]) -> None:
@@ -35,9 +35,11 @@ def write_file(path: Path, write: Callable[[Path], object]) -> None:
     read_only.refuse()
     if path.exists() and not path.is_file():
         raise BadInput(f"{path} is a folder, a device or a pipe and cannot be replaced; name a file to write to.")
-    temporary = _hidden(path)
+    draft = _hidden(path)  # a folder: a library may write beside what it is told to write, and be killed there
     with disk_errors(path):
         try:
+            draft.mkdir()
+            temporary = draft / path.name
             temporary.touch()  # the system's own error where it cannot be: safetensors puts it in words of its own
             mode = stat.S_IMODE(temporary.stat().st_mode)
             write(temporary)
@@ -45,9 +47,8 @@ def write_file(path: Path, write: Callable[[Path], object]) -> None:
             _sync(temporary)
             os.replace(temporary, path)
             _sync(path.parent)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -63,9 +64,7 @@ def whole_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
     then makes room. Drafts of it that killed processes left are removed. Raises DiskFull.
     """
     read_only.refuse()
-    for left in _drafts(target):
-        if _is_abandoned(left):
-            shutil.rmtree(left, ignore_errors=True)
+    clear_abandoned(target.parent, target.name)
     draft = _hidden(target)
     with disk_errors(target):
         try:
@@ -96,15 +95,35 @@ def whole_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
 def working_folder() -> Iterator[Path]:
     """A folder of the system's temporary files, gone after the body; those that killed processes left go as well."""
     target = Path(tempfile.gettempdir()) / "skillviz"
-    for left in _drafts(target):
-        if _is_abandoned(left):
-            shutil.rmtree(left, ignore_errors=True)
+    clear_abandoned(target.parent, target.name)
     folder = _hidden(target)
     folder.mkdir(mode=0o700)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def abandoned(folder: Path, name: str | None = None) -> list[Path]:
+    """What killed processes of this machine left in a folder: drafts, what was to be removed, and what was to be
+    replaced; with a name, only what belongs to this file or folder."""
+    if not folder.is_dir():
+        return []
+    hidden = [path for path in folder.iterdir() if name is None or path.name.startswith(f".{name}.")]
+    return [path for path in hidden if name in (None, _target(path).name) and _is_abandoned(path)]
+
+
+def clear_abandoned(folder: Path, name: str | None = None) -> None:
+    """Removes what killed processes left in a folder; what was put aside for a draft that never came is put back."""
+    for path in abandoned(folder, name):
+        target = _target(path)
+        with suppress(OSError):  # another process clears the same
+            if path.name.endswith(REPLACED) and not target.exists():
+                os.replace(path, target)
+            elif path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
 
 @contextmanager
@@ -154,6 +173,12 @@ def _hidden(path: Path, ending: str = TEMPORARY) -> Path:
     return path.with_name(f".{path.name}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}{ending}")
 
 
+def _target(hidden: Path) -> Path:
+    """What a name of `_hidden` stands for; the path itself where it is none."""
+    writer = WRITER.fullmatch(hidden.name)
+    return hidden.with_name(writer["name"]) if writer else hidden
+
+
 def _drafts(target: Path) -> list[Path]:
     """The drafts of this folder or file, and not those of `target.name` with an ending of its own."""
     name = re.compile(rf"\.{re.escape(target.name)}\.[^.]+{re.escape(TEMPORARY)}")
@@ -167,11 +192,11 @@ def _host() -> str:
 
 def _is_abandoned(draft: Path) -> bool:
     """Whether the process that wrote this draft on this machine is gone; a later one may have its number."""
-    writer = WRITER.search(draft.name)
-    if writer is None or writer[1] != _host():
+    writer = WRITER.fullmatch(draft.name)
+    if writer is None or writer["host"] != _host():
         return False
     try:
-        return psutil.Process(int(writer[2])).create_time() > draft.stat().st_mtime + CLOCK
+        return psutil.Process(int(writer["pid"])).create_time() > draft.stat().st_mtime + CLOCK
     except psutil.NoSuchProcess:
         return True
     except OSError:  # it is in its place, or removed, just now

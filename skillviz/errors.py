@@ -230,7 +230,8 @@ def advice(kind: str) -> End | type[SkillvizError]:
 
 
 def _shortened(sentence: str) -> str:
-    """Its two ends where it is very long: what is refused may be a whole file."""
+    """On one line, as libraries whose words it quotes may use several; its two ends where it is very long."""
+    sentence = " ".join(line.strip() for line in sentence.splitlines()) if "\n" in sentence else sentence
     if len(sentence) <= MOST_LETTERS:
         return sentence
     end = MOST_LETTERS // 4

@@ -13,3 +13,9 @@ def test_what_is_quoted_whole_is_shortened_and_its_advice_stays(kind: type[Excep
     assert len(str(error)) < MOST_LETTERS + 50
     assert "'xxx" in str(error) and str(error).endswith("is no size; give a share such as 1%.")
     assert str(kind("short.").args[0]) == "short."
+
+
+def test_a_library_s_words_of_several_lines_become_one() -> None:
+    assert BadInput("a file cannot be read (no thrift:\n  bad data\n).").args[0] == (
+        "a file cannot be read (no thrift: bad data )."
+    )

@@ -18,6 +18,7 @@ from skillviz.errors import ReadOnly
 from skillviz.live.client import Client
 from skillviz.models.fetch import resolve
 from skillviz.runs.disk_cache import DiskCache
+from skillviz.runs.doctor import mended
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.tasks.reading import from_hub
@@ -38,6 +39,7 @@ DOORS: dict[str, Callable[[Store, Path], object]] = {
     "a run": lambda store, tmp: store.create(SPEC, size=1),
     "a run deleted": lambda store, tmp: store.delete(store.list()[0].id),
     "a note": lambda store, tmp: store.set_note(store.list()[0].id, "words"),
+    "a repair": lambda store, tmp: mended(store),
     "a job": lambda store, tmp: jobs.start(SPEC, store),
     "a job cancelled": lambda store, tmp: jobs.cancel(store, store.list()[0].id),
     "a job resumed": lambda store, tmp: jobs.resume(store, store.list()[0].id),

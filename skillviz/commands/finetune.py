@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +12,7 @@ import typer
 
 from skillviz import json_text
 from skillviz.commands import options
-from skillviz.commands.output import command_line, print_finetuned, print_json, progress_bar, say
+from skillviz.commands.output import command_line, note, print_finetuned, print_json, progress_bar, say
 from skillviz.commands.region_source import RegionSource, check_bases, region_source
 from skillviz.core.formats import share
 from skillviz.core.seeds import LARGEST_SEED
@@ -20,6 +21,8 @@ from skillviz.models.finetune.recipes import GRIDS, MODES, OPTIMIZERS, RANKS, RE
 from skillviz.models.finetune.training_config import BATCH_SIZE, DataSettings, TrainingConfig
 from skillviz.models.frozen_tensors import strip
 from skillviz.runs.library import open_run
+from skillviz.runs.process import gently
+from skillviz.runs.progress import Progress, silent
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, store_root
 from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned
@@ -302,7 +305,7 @@ def _train_into_folder(
     from skillviz.models.finetune.run import finetune as train
 
     tasks = [registry.task(name) for name in choice.tasks]
-    with progress_bar("fine-tuning") as advance:
+    with _interruptible() as advance:
         check_bases(choice.base, choice.regions, force)
         done = train(
             choice.base, tasks, choice.config, choice.data, out=out, device=choice.device, overwrite=overwrite,
@@ -342,7 +345,7 @@ def _train_into_cache(choice: Choice, as_json: bool) -> None:
     if changes:
         say(f"The model was there before, and is trained again: {changes}.")
     if not is_cached:
-        with progress_bar("fine-tuning") as advance:
+        with _interruptible() as advance:
             on_step = _shown(advance, choice.metric)
             model = make(spec, store, device=choice.device, progress=on_step, command=command_line())
     assert model is not None
@@ -357,6 +360,22 @@ def _train_into_cache(choice: Choice, as_json: bool) -> None:
     say(f"The model {'was there before' if is_cached else 'is kept'}: {folder}.")
     if as_json:
         print_json({"path": str(folder), "cached": is_cached, "metrics": scores.get(".", scores)})
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[int, int, str], None]]:
+    """A bar of progress, during which Ctrl-C ends the training after its step, so that it can be resumed."""
+    with progress_bar("fine-tuning") as advance, gently(silent) as report:
+
+        def step(number: int, total: int, text: str) -> None:
+            advance(number, total, text)
+            report(Progress("finetune", number, total, text))
+
+        try:
+            yield step
+        except KeyboardInterrupt:
+            note("Run the same command again to resume the training where it stopped.")
+            raise
 
 
 def _say_trained(records: Iterable[Mapping[str, Any]]) -> None:

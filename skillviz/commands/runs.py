@@ -1,4 +1,4 @@
-"""`runs`: list, show, verify, export and delete stored runs. Nothing here imports torch, but `export --graft`."""
+"""`runs`: list, show, verify, mend, export and delete stored runs. Nothing here imports torch, but `export --graft`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from skillviz.core.localizers.table import makes_graft
 from skillviz.core.metrics import metric_row
 from skillviz.core.region_parts import GROUPINGS
 from skillviz.errors import CorruptRun
+from skillviz.runs.doctor import findings, mended
 from skillviz.runs.interval_table import interval_table
 from skillviz.runs.intervals import FILE, write
 from skillviz.runs.library import Library, library, open_run
@@ -27,7 +28,7 @@ from skillviz.show.bundle import bundle
 from skillviz.show.report import page
 from skillviz.tasks.project import expanded
 
-app = typer.Typer(help="List, show, verify, export and delete stored runs.", no_args_is_help=True)
+app = typer.Typer(help="List, show, verify, mend, export and delete stored runs.", no_args_is_help=True)
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or its folder.")]
 
 
@@ -91,6 +92,28 @@ def verify(
     broken = [name for name, sentences in problems.items() if sentences]
     if broken:
         raise CorruptRun(f"{len(broken)} of {len(problems)} runs differ from what run.json vouches for: {broken[0]}.")
+
+
+@app.command()
+def doctor(
+    runs_dir: options.RunsDir = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is wrong; change nothing.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Find what is wrong in the folder of runs and repair it.
+
+    Leftovers of killed processes are removed. Runs and files that differ from what run.json vouches for move to
+    .quarantine in the folder of runs; nothing is deleted. Runs that failed can be resumed, so they stay.
+    """
+    store = Store(store_root(runs_dir))
+    seen = list(findings(store)) if dry_run else mended(store)
+    for finding in seen:
+        cure = f"to be {finding.cure}" if dry_run and finding.cure != "left" else finding.cure
+        say(f"{finding.path}: {cure}. {finding.problem}")
+    if not seen:
+        say(f"Nothing is wrong in {store.root}.")
+    if as_json:
+        print_json({"findings": [{"path": str(f.path), "cure": f.cure, "problem": f.problem} for f in seen]})
 
 
 @app.command()

@@ -103,12 +103,12 @@ class Graft:
             region = Region({n: tensors[f"{n}.indices"].numpy() for n in names}, shapes)
             values = {n: tensors[f"{n}.values"] for n in names}
             claimed = int(header["size"])
-        except (BadInput, KeyError, TypeError, ValueError, AttributeError) as error:
+        except (BadInput, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise CorruptFile(f"{path} is not a valid graft file ({error}); export it again.") from error
         # values lie in the order of the indices, so indices that Region had to sort would misplace them
         sound = all(
             np.array_equal(region.indices.get(n, NONE), tensors[f"{n}.indices"].numpy())
-            and len(values[n]) == len(tensors[f"{n}.indices"])
+            and values[n].shape == tensors[f"{n}.indices"].shape
             for n in names
         )
         if not sound or region.size != claimed:

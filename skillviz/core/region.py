@@ -208,7 +208,7 @@ class Region:
                 indices = {n: unpacked(i, prod(shapes[n])) for n, i in indices.items()}
             region = cls(indices, shapes)
             claimed = int(header["size"])
-        except (BadInput, KeyError, TypeError, ValueError, AttributeError) as error:
+        except (BadInput, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise CorruptFile(f"{path} is not a valid region file ({error}); make it again.") from error
         if region.size != claimed:
             raise CorruptFile(f"{path} holds {region.size:,} entries and claims {claimed:,}; make it again.")

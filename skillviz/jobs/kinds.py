@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from skillviz.atomic import write_text
 from skillviz.errors import SkillvizError, StoreError
@@ -86,7 +86,7 @@ class RunJob(Job):
         done, total = step["step"], step.get("total")
         if total is not None:  # over the searches of the run: each takes as many
             done, total = (step["search"] - 1) * total + done, step["searches"] * total
-        latest = {name: step[name] for name in ("loss", "size", "added", "removed")}
+        latest: dict[str, Any] = {name: step.get(name) for name in ("loss", "size", "added", "removed")}
         return JobProgress(last["phase"], done, total, **latest, seconds_left=left, scored=scored)
 
     def resume(self, root: Path, backend: Backend) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from skillviz import json_text
 from skillviz.jobs.job import Event, Job, JobProgress, Kind
@@ -14,6 +16,11 @@ from skillviz.runs.run import Run, read_record
 from skillviz.runs.store import Store, Unfinished, Unreadable
 from skillviz.studies.store import FILE, FOLDER
 
+COUNTS = ("step", "total", "search", "searches", "target", "size", "added", "removed", "of")
+AMOUNTS = ("time", "left", "loss")
+TOGETHER = {"total": ("step",), "left": ("time",), "of": ("step", "title")}
+SEARCH_STEP = ("step", "search", "searches", "size", "added", "removed")
+"""What an event holds: whole numbers and other numbers; what goes with what; and what each step of a search has."""
 PIECE = 1 << 20  # bytes of events that are read at a time
 
 
@@ -117,4 +124,19 @@ def _lines(path: Path, since: int, most: int = -1) -> tuple[list[Event], int]:
     for line in whole.splitlines():
         with suppress(ValueError):  # the rest of a line that a tail begins within, or that a kill cut short
             events.append(json_text.loads(line))
-    return [event for event in events if isinstance(event, dict)], since + len(whole)
+    return [event for event in events if _is_event(event)], since + len(whole)
+
+
+def _is_event(event: Any) -> bool:
+    """Whether a line is what an event is: a mapping whose numbers are numbers, those that belong together all there."""
+    if not isinstance(event, dict) or not isinstance(event.get("phase") or "", str):
+        return False
+    needed = [name for first, names in TOGETHER.items() if event.get(first) is not None for name in names]
+    needed += SEARCH_STEP if event.get("phase") == "search" and "step" in event else ()
+    given = [name for name in (*COUNTS, *AMOUNTS) if event.get(name) is not None]
+    return (
+        all(type(event.get(name)) in (int, float) for name in given)
+        and all(type(event[name]) is int for name in given if name in COUNTS)
+        and all(event.get(name) is not None for name in needed)
+        and all(math.isfinite(event[name]) for name in given)
+    )

@@ -212,11 +212,11 @@ def _weight_files(folder: Path) -> list[Path]:
         raise ModelNotFound(f"'{folder}' has no model.safetensors.")
     try:
         names = sorted({Path(name).name for name in _read_json(index)["weight_map"].values()})
-    except (KeyError, TypeError, AttributeError) as error:
+        # a shard is beside its index, whatever the index claims
+        files = [folder / name for name in names]
+        missing = [path.name for path in files if not path.is_file()]
+    except (KeyError, TypeError, AttributeError, ValueError, OSError) as error:  # also names that no file can have
         raise CorruptFile(f"{index} has no weight_map of file names; fetch or save the model again.") from error
-    # a shard is beside its index, whatever the index claims
-    files = [folder / name for name in names]
-    missing = [path.name for path in files if not path.is_file()]
     if missing:
         raise CorruptFile(f"{index} names {missing[0]}, which is not there; fetch the model again.")
     return files

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from skillviz.errors import BadModel
+from skillviz.errors import BadModel, is_out_of_memory
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 
@@ -68,7 +68,9 @@ def load_model(
                 output_loading_info=True,
                 **({"device_map": {"": "meta"}} if hollow else {}),
             )
-    except (ValueError, OSError, KeyError, RuntimeError, ImportError, AttributeError) as error:
+    except Exception as error:  # what transformers raises for a strange configuration has no end
+        if is_out_of_memory(error):
+            raise
         raise BadModel(f"'{folder.name}' cannot be opened for the {readout} readout: {first_line(error)}") from error
     mismatched = frozenset(entry[0] for entry in report["mismatched_keys"])
     return Loaded(model.eval(), frozenset(report["missing_keys"]), mismatched)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import operator
 import os
@@ -21,6 +20,7 @@ from skillviz import json_text
 from skillviz.atomic import write_file
 from skillviz.core.localizers.record import State
 from skillviz.errors import DiskFull, WrongCheckpoint
+from skillviz.models.content_hash import content_sha256
 from skillviz.runs.search import Searched
 from skillviz.tasks.definition import same_definition
 
@@ -62,7 +62,7 @@ class Checkpoint:
         tensors = {f"order.{size}": torch.from_numpy(order.copy()) for size, order in self.searched.orders.items()}
         tensors |= {f"state.{name}": value.detach().cpu().contiguous() for name, value in (self.state or {}).items()}
         text = json.dumps(header, allow_nan=False)
-        metadata = {"checkpoint": text, "sha256": _sha256(text, tensors)}
+        metadata = {"checkpoint": text, "sha256": content_sha256(text, tensors)}
         write_file(path, lambda part: save_file(tensors, part, metadata=metadata))
 
     @classmethod
@@ -77,7 +77,7 @@ class Checkpoint:
             header = json_text.loads(metadata["checkpoint"])
             if header["version"] not in (UNHASHED, VERSION):
                 raise ValueError(f"version {header['version']}")
-            if header["version"] != UNHASHED and metadata["sha256"] != _sha256(metadata["checkpoint"], tensors):
+            if header["version"] != UNHASHED and metadata["sha256"] != content_sha256(metadata["checkpoint"], tensors):
                 raise ValueError("its content has changed since it was written")
             orders: dict[int, np.ndarray] = {size: tensors[f"order.{size}"].numpy() for size in header["sizes"]}
             searched = Searched(orders, header["history"], header["notes"])
@@ -150,15 +150,6 @@ class Checkpoints:
         self.written = time.monotonic()
         self.pause = max(self.pause, SPARED * (self.written - begun))
         return True
-
-
-def _sha256(header: str, tensors: Mapping[str, torch.Tensor]) -> str:
-    """Of the header's text and of every tensor's name, type, shape and bits."""
-    digest = hashlib.sha256(header.encode())
-    for name, tensor in sorted(tensors.items()):
-        digest.update(f"\0{name} {tensor.dtype} {list(tensor.shape)}\0".encode())
-        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
 
 
 def _anew(path: Path) -> str:

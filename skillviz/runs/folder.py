@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from safetensors.numpy import save_file
 
-from skillviz.atomic import TEMPORARY, disk_errors, sha256, write_file, write_text
+from skillviz.atomic import disk_errors, sha256, write_file, write_text
 from skillviz.core.region import Region, index_dtype
 from skillviz.errors import DiskFull, StoreError
 from skillviz.runs import tables
@@ -80,9 +80,10 @@ class RunFolder:
             state = "finished" if self.record.status == "finished" else "still being made"
             raise StoreError(f"run {self.id} is {state}; there is nothing to resume.")
         self.work.mkdir(exist_ok=True)
-        halves = [path for folder in (self.path, self.work) for path in folder.glob(f".*{TEMPORARY}")]
-        for path in (self.work / PROCESS, self.work / CANCEL, *artifacts(self.path), *halves):
+        for path in (self.work / PROCESS, self.work / CANCEL, *artifacts(self.path)):
             path.unlink(missing_ok=True)
+        for half in (half for folder in (self.path, self.work) for half in folder.glob(".*")):
+            shutil.rmtree(half) if half.is_dir() else half.unlink()
         self._has_closed = False
         self._write_record({"status": "queued", "error": None, "started": None, "finished": None})
 
@@ -130,7 +131,7 @@ class RunFolder:
         self._refuse_if_closed()
         files = {p.name: FileNote(sha256=sha256(p), size=p.stat().st_size) for p in artifacts(self.path)}
         self._write_record({**fields, "status": "finished", "finished": now(), "files": files})
-        self._clear_work()
+        self.clear_work()
         return Run(self.path, self.record)
 
     def fail(self, failure: Failure) -> None:
@@ -183,7 +184,8 @@ class RunFolder:
         write_text(self.path / RECORD, record_text(record))
         self.record = record
 
-    def _clear_work(self) -> None:
+    def clear_work(self) -> None:
+        """Removes from work/ what is of no use once the run is finished: all but the log."""
         for path in self.work.iterdir():
             if path.name != LOG:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()

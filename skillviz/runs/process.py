@@ -110,8 +110,11 @@ def launch_of(work: Path) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     with suppress(OSError, ValueError, TypeError):
         fields = dict(json_text.loads((work / LAUNCH).read_text(encoding="utf-8")))
-    cwd = Path(fields.get("cwd", ""))
-    return {**fields, "cwd": cwd if fields.get("cwd") and cwd.is_dir() else Path.cwd()}
+    cwd = fields.get("cwd")
+    with suppress(OSError, ValueError):  # a name that no folder can have
+        if isinstance(cwd, str) and cwd and Path(cwd).is_dir():
+            return {**fields, "cwd": Path(cwd)}
+    return {**fields, "cwd": Path.cwd()}
 
 
 def is_alive(work: Path, besides: int = 0) -> bool:

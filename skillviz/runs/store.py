@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skillviz import read_only
-from skillviz.atomic import disk_errors, remove_folder, sha256, whole_folder, write_text
+from skillviz.atomic import clear_abandoned, disk_errors, remove_folder, sha256, whole_folder, write_text
 from skillviz.errors import CorruptRun, NewerSchema, RunNotFound, StoreError
 from skillviz.runs.folder import OPEN, WORK, RunFolder, artifacts, now, record_text
 from skillviz.runs.process import PROCESS, is_alive
@@ -70,6 +70,7 @@ class Store:
         """
         with written(self.root):
             self.root.mkdir(parents=True, exist_ok=True)
+            clear_abandoned(self.root)
             run_id = self._free_id(name_of(spec, size, task))
             with whole_folder(self.root / run_id) as draft:
                 (draft / WORK).mkdir()

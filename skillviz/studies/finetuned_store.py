@@ -199,7 +199,8 @@ def make(
 ) -> FineTunedModel:
     """The model, which is trained where it is not there or not current; `store` has the runs of its regions.
 
-    Of two who ask at once one waits for the other. Raises what fine-tuning raises; nothing is left then.
+    Of two who ask at once one waits for the other. Raises what fine-tuning raises; a training that was interrupted
+    is resumed by the next call.
     """
     folder = folder_of(spec)
     with ExitStack() as stack:
@@ -209,7 +210,7 @@ def make(
         if (model := artifact.current(store)) is not None:
             return model
         with whole_folder(folder, replace=True) as draft:
-            _train(spec, draft, store, device, progress, command)
+            _train(spec, draft, folder, store, device, progress, command)
         model = artifact.finished(store)
     assert model is not None
     return model
@@ -251,16 +252,17 @@ def finetuned_record(folder: Path) -> dict[str, Any] | None:
 def _train(
     spec: FineTunedSpec,
     draft: Path,
+    folder: Path,
     store: Store,
     device: str,
     progress: OnStep | None,
     command: str | None,
 ) -> None:
-    """Trains the model into `draft` and says there what it was made of."""
+    """Trains the model into `draft`, which is to become `folder`, and says there what it was made of."""
     # these import torch
     from skillviz.models.device import describe, pick  # imports torch
     from skillviz.models.finetune.region_lock import TrainedRegion
-    from skillviz.models.finetune.run import finetune  # imports torch
+    from skillviz.models.finetune.run import finetune, journal_of  # imports torch
 
     started, stored = time.perf_counter(), library(store.root)
     sources = sources_of(spec, stored)
@@ -270,6 +272,7 @@ def _train(
     finetune(
         spec.base, [registry.task(task) for task in spec.tasks], config, data, out=model, device=device,
         regions=[TrainedRegion(run.region(), run.id) for run in runs], command=command, on_step=progress,
+        journal=journal_of(folder),
     )  # fmt: skip
     for path in model.iterdir():
         path.rename(draft / path.name)

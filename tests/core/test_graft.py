@@ -194,7 +194,8 @@ def test_a_file_cut_short_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", ["size", "version", "shapes", "values", "order", "twice", "outside", "format", "short"]
+    "change",
+    ["size", "version", "shapes", "values", "order", "twice", "outside", "format", "short", "scalar", "endless"],
 )
 def test_a_file_that_lies_is_told(tmp_path: Path, change: str) -> None:
     header = {"format": "skillviz.graft", "version": 1, "size": 3, "d": 9, "shapes": {"w": [3, 3]}}
@@ -204,10 +205,14 @@ def test_a_file_that_lies_is_told(tmp_path: Path, change: str) -> None:
     assert Graft.load(path).region.size == 3
     if change in ("size", "version", "shapes", "format"):
         header |= {"size": 4} if change == "size" else {change: None}
+    elif change == "endless":
+        header["size"] = float("inf")
     elif change == "values":
         del tensors["w.values"]
     elif change == "short":
         tensors["w.values"] = torch.tensor([1.0])
+    elif change == "scalar":
+        tensors["w.values"] = torch.tensor(1.0)
     else:
         wrong = {"order": [4, 1, 8], "twice": [1, 1, 8], "outside": [1, 4, 9]}[change]
         tensors["w.indices"] = torch.tensor(wrong)

@@ -216,8 +216,8 @@ def test_a_file_cut_short_or_changed_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"format": "other"}, {"size": 4}, {"size": None}, {"shapes": None}, {"shapes": {"a": [3, 4]}},
-        {"shapes": {"a": [1, 1], "b": [5]}}, {"shapes": [1]},
+        {"format": "other"}, {"size": 4}, {"size": None}, {"size": float("inf")}, {"shapes": None},
+        {"shapes": {"a": [3, 4]}}, {"shapes": {"a": [1, 1], "b": [5]}}, {"shapes": [1]},
     ],
 )  # fmt: skip
 def test_a_header_that_lies_is_told(tmp_path: Path, change: dict[str, object]) -> None:

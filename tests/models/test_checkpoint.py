@@ -197,7 +197,10 @@ def test_a_configuration_of_another_kind_is_refused(folder: Path, field: str, va
         read_info(folder)
 
 
-@pytest.mark.parametrize("content", [{"weight_map": 3}, {"weight_map": {"a": 3}}, {"weight_map": {"a": None}}, {}])
+@pytest.mark.parametrize(
+    "content",
+    [{"weight_map": 3}, {"weight_map": {"a": 3}}, {"weight_map": {"a": None}}, {"weight_map": {"a": "x" * 5000}}, {}],
+)
 def test_an_index_without_names_of_files_is_refused(folder: Path, content: object) -> None:
     (folder / "model.safetensors").unlink()
     (folder / "model.safetensors.index.json").write_text(json.dumps(content))

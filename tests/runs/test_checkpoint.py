@@ -264,7 +264,7 @@ def test_one_changed_bit_is_noticed(tmp_path: Path, where: str) -> None:
 
 def test_one_of_the_version_before_is_read_without_a_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "VERSION", checkpoint.UNHASHED)
-    monkeypatch.setattr(checkpoint, "_sha256", lambda *_: "")
+    monkeypatch.setattr(checkpoint, "content_sha256", lambda *_: "")
     Checkpoint({}, {}, 0.0, Searched({3: np.arange(3)})).write(tmp_path / CHECKPOINT)
     monkeypatch.undo()
     assert Checkpoint.read(tmp_path / CHECKPOINT).searched.orders[3].tolist() == [0, 1, 2]

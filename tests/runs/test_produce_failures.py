@@ -142,7 +142,7 @@ def test_ctrl_c_at_the_very_end_leaves_a_finished_run(
     def interrupted(self: RunFolder) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(RunFolder, "_clear_work", interrupted)
+    monkeypatch.setattr(RunFolder, "clear_work", interrupted)
     with pytest.raises(KeyboardInterrupt):
         produce(spec_of(world), store, session=session)
     (run,) = store.list()

@@ -65,7 +65,11 @@ class TaskSequence:
         after = None if lock is None else lambda step: lock.check(f" at step {step} of stage {stage}")
         steps = [one.steps for one in self.settings]
         on_step = shifted(self.request.on_step, sum(steps[: stage - 1]), sum(steps))
-        history = run_steps(descend(model, settings, trainer.backward, trainer.check, after), on_step)
+        entry = self.request.journal.begin()
+        training = descend(
+            model, settings, trainer.backward, trainer.check, after, skip=trainer.skip, entry=entry
+        )  # fmt: skip
+        history = run_steps(training, on_step)
         model.finish()
         value = scores(model, data)[data.task.metric]
         seconds = time.perf_counter() - started

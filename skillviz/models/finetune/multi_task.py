@@ -24,7 +24,14 @@ class MultiTaskTrainer:
 
     def backward(self, step: int) -> float:
         """The loss of the next batch of a task drawn at random."""
-        return self.trainers[int(self.generator.integers(len(self.trainers)))].backward(step)
+        return self._next().backward(step)
+
+    def skip(self) -> None:
+        """The next batch counts as taken."""
+        self._next().skip()
+
+    def _next(self) -> Trainer:
+        return self.trainers[int(self.generator.integers(len(self.trainers)))]
 
     def check(self) -> float:
         """The mean of the tasks' validation metrics."""
@@ -46,7 +53,10 @@ def train(request: FineTuning, folder: Path) -> Finetuned:
         models = open_shared(request.base, request.tasks, settings, request.device)
         trainers = [Trainer(model, task_data, settings) for model, task_data in zip(models, data, strict=True)]
         together = MultiTaskTrainer(trainers, settings.seed)
-        steps = descend(trained_together(models), settings, together.backward, together.check)
+        steps = descend(
+            trained_together(models), settings, together.backward, together.check, skip=together.skip,
+            entry=request.journal.begin(),
+        )  # fmt: skip
         history = run_steps(steps, on_step)
         for model in models:
             model.finish()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,18 @@ import torch
 from skillviz.atomic import whole_folder
 from skillviz.errors import BadInput
 from skillviz.models.applied import refuse_full_folder
-from skillviz.models.device import pick
+from skillviz.models.checkpoint import read_info
+from skillviz.models.device import describe, pick
+from skillviz.models.fetch import resolve
 from skillviz.models.finetune.grid import Attempt
-from skillviz.models.finetune.model_folder import Report, write_folder
+from skillviz.models.finetune.journal import Journal
+from skillviz.models.finetune.model_folder import Report, versions, write_folder
 from skillviz.models.finetune.region_lock import TrainedRegion
 from skillviz.models.finetune.trainable_model import TrainableModel
 from skillviz.models.finetune.training import OnStep, TrainStep, scores
 from skillviz.models.finetune.training_config import DataSettings, TrainingConfig, default_steps
 from skillviz.models.finetune.training_data import TrainingData, training_data
+from skillviz.tasks.definition import definition
 from skillviz.tasks.task import Task
 
 
@@ -58,10 +62,17 @@ class FineTuning:
     command: str | None
     on_step: OnStep
     started: float
+    journal: Journal
 
     def training_data(self) -> list[TrainingData]:
-        """The examples of each task."""
-        return training_data(self.tasks, self.data, self.config.readout)
+        """The examples of each task; from now on the journal belongs to them and to the rest of the request."""
+        data = training_data(self.tasks, self.data, self.config.readout)
+        self.journal.belongs_to(
+            read_info(resolve(self.base)).fingerprint, [one.splits.fingerprint for one in data],
+            [definition(task, self.config.readout) for task in self.tasks], asdict(self.config),
+            [trained.region.sha256() for trained in self.regions], describe(self.device), versions(),
+        )  # fmt: skip
+        return data
 
     def default_steps(self, task: Task) -> int:
         """The steps of a task where none are given."""
@@ -109,13 +120,15 @@ def finetune(
     overwrite: bool = False,
     command: str | None = None,
     on_step: OnStep | None = None,
+    journal: Path | None = None,
 ) -> Finetuned:
     """The fine-tuned model, written to `out` as an ordinary `from_pretrained` folder with a model card.
 
     Of several tasks there is a folder each: `out`/<task name>, or `out`/<stage>/<task name> for a sequence. `regions`
     are what may move: one for graft-retrain, one a task for continual training by grafting. Raises BadInput where
     the choices do not go together, `out` is not empty (unless `overwrite`) or the loss is no longer a number; nothing
-    is left in `out` then.
+    is left in `out` then. One that is interrupted leaves its state in the folder `journal` (hidden beside `out` where
+    none is given), and the same call resumes from it, bit for bit.
     """
     started, out = time.perf_counter(), Path(out)
     row = config.check(len(tasks), len(regions))
@@ -124,10 +137,21 @@ def finetune(
     refuse_full_folder(out, overwrite, base)
     request = FineTuning(
         base, tasks, config, data or DataSettings(), out, regions, pick(device), command,
-        on_step or (lambda record: None), started,
+        on_step or (lambda record: None), started, Journal(journal or journal_of(out)),
     )  # fmt: skip
-    with whole_folder(out.absolute(), replace=True) as draft:
-        return row.function()(request, draft)
+    try:
+        with whole_folder(out.absolute(), replace=True) as draft:
+            done: Finetuned = row.function()(request, draft)
+    except BadInput:  # it would end the same way again
+        request.journal.clear()
+        raise
+    request.journal.clear()
+    return done
+
+
+def journal_of(out: Path) -> Path:
+    """Where an interrupted fine-tuning into `out` leaves its state."""
+    return out.absolute().with_name(f".{out.absolute().name}.training")
 
 
 def _refuse_shared_folder(tasks: Sequence[Task]) -> None:

@@ -22,7 +22,7 @@ def train(request: FineTuning, folder: Path) -> Finetuned:
     def attempt(settings: TrainingSettings, on_step: OnStep) -> Attempt:
         started = time.perf_counter()
         model = open_trainable(request.base, task, settings, request.device, region.region if region else None)
-        history = run_steps(Trainer(model, data, settings).steps(), on_step)
+        history = run_steps(Trainer(model, data, settings).steps(request.journal.begin()), on_step)
         model.finish()
         value = scores(model, data)[task.metric]
         return Attempt(settings, [model], history, best_of(history).step, value, time.perf_counter() - started)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass, replace
+from contextlib import closing, nullcontext
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from skillviz.core.encoded import Encoded
 from skillviz.core.metrics import score
 from skillviz.core.readout import make_readout
 from skillviz.errors import BadInput
+from skillviz.models.finetune.journal import Entry, TrainingState, restore_optimizer, states_of
 from skillviz.models.finetune.trainable_model import TrainableModel
 from skillviz.models.finetune.training_config import TrainingSettings
 from skillviz.models.finetune.training_data import TrainingData
@@ -66,14 +68,18 @@ class Trainer:
         _refuse_diverged("loss", loss, step, self.settings)
         return loss
 
+    def skip(self) -> None:
+        """The next batch counts as taken."""
+        next(self.order)
+
     def check(self) -> float:
         """The metric on at most `check_examples` validation examples."""
         task = self.data.task
         return evaluate(self.model, self.checked, task.metric, task.positive)[task.metric]
 
-    def steps(self) -> Generator[TrainStep, None, None]:
+    def steps(self, entry: Entry | None = None) -> Generator[TrainStep, None, None]:
         """One record a step; afterwards the model has the parameters of the best check, in eval mode."""
-        return descend(self.model, self.settings, self.backward, self.check)
+        return descend(self.model, self.settings, self.backward, self.check, skip=self.skip, entry=entry)
 
 
 def descend(
@@ -82,16 +88,37 @@ def descend(
     backward: Callable[[int], float],
     check: Callable[[], float],
     after: Callable[[int], None] | None = None,
+    *,
+    skip: Callable[[], None] = lambda: None,
+    entry: Entry | None = None,
 ) -> Generator[TrainStep, None, None]:
     """One record a step. `backward(step)` leaves a gradient and returns its loss, `check()` is what is to be large.
 
-    `after(step)` is called when the step is done. Afterwards the trained parameters are those of the best check.
+    `after(step)` is called when the step is done. Afterwards the trained parameters are those of the best check. With
+    the `entry` of a journal it is resumed from there: the steps that are done yield their records again, and `skip()`
+    passes over the batch of each.
     """
     kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.SGD
     groups = [group for group in model.groups(settings.weight_decay) if group["params"]]
     optimizer = kind(groups, lr=settings.lr)
-    best, best_values, started = -np.inf, model.copy(), time.perf_counter()
-    for step in range(1, settings.steps + 1):
+    best, best_values, history = -np.inf, model.copy(), list[TrainStep]()
+    kept = entry.restored() if entry is not None else None
+    if kept is not None:
+        history = [TrainStep(**fields) for fields in kept.history]
+        best, best_values = -np.inf if kept.best_metric is None else kept.best_metric, list(kept.best)
+        if not kept.is_done:
+            model.restore(list(kept.values))
+            restore_optimizer(optimizer, kept.optimizer)
+        for record in history:
+            skip()
+            yield record
+
+    def state() -> TrainingState:
+        metric, done = None if best == -np.inf else float(best), [asdict(record) for record in history]
+        return TrainingState(done, metric, best_values, model.copy(), states_of(optimizer))
+
+    started = time.perf_counter() - (history[-1].seconds if history else 0.0)
+    for step in range(len(history) + 1, settings.steps + 1):
         for parameter in model.trained:
             parameter.grad = None
         loss = backward(step)
@@ -108,17 +135,23 @@ def descend(
             is_best = value >= best
             if is_best:
                 best, best_values = value, model.copy()
-        yield TrainStep(step, settings.steps, loss, time.perf_counter() - started, value, is_best)
+        record = TrainStep(step, settings.steps, loss, time.perf_counter() - started, value, is_best)
+        history.append(record)
+        with entry.saving(state) if entry is not None else nullcontext():
+            yield record
     model.restore(best_values)
     model.model.eval()
+    if entry is not None and entry.is_due:
+        entry.save(replace(state(), values=(), optimizer={}))
 
 
-def run_steps(steps: Iterable[TrainStep], on_step: OnStep) -> list[TrainStep]:
-    """Every record, each passed to `on_step` as it comes."""
+def run_steps(steps: Generator[TrainStep, None, None], on_step: OnStep) -> list[TrainStep]:
+    """Every record, each passed to `on_step` as it comes; where that raises, the training ends at once."""
     history = []
-    for record in steps:
-        history.append(record)
-        on_step(record)
+    with closing(steps):
+        for record in steps:
+            history.append(record)
+            on_step(record)
     return history
 
 

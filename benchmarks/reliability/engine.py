@@ -1,0 +1,240 @@
+"""An engine that makes runs in milliseconds and writes as the real one does, and the processes it runs in."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from skillviz.core.region import Region
+from skillviz.runs.checkpoint import CHECKPOINT, Checkpoints
+from skillviz.runs.folder import RunFolder
+from skillviz.runs.record_failure import record_failure
+from skillviz.runs.run import Run
+from skillviz.runs.search import Searched
+from skillviz.runs.store import Store
+from tests.fake_run import fake_run
+
+STEPS = 8
+TABLES = ("predictions", "curve", "history", "layers")
+
+
+class FakeEngine:
+    """Makes runs as `runs.produce` does: the same files in the same order by the same functions.
+
+    The search is a generator of random numbers, so that a state that is not restored to the bit gives another region.
+    """
+
+    def __init__(self, work: Path, steps: int = STEPS) -> None:
+        small = {"n": {"validation": 20, "test": 30}, "layers": 1, "width": 8, "steps": 4, "sizes": ("5%",)}
+        self.template: Run = fake_run(Store(work / "template"), **small)
+        self.tables = {name: getattr(self.template, name)() for name in TABLES}
+        self.shapes, self.steps = self.template.region().shapes, steps
+        record = self.template.record
+        kept = ("task", "size", "share", "sizes", "metrics", "temperature", "seeds", "readout", "device", "checks")
+        self.fields: dict[str, Any] = {name: getattr(record, name) for name in (*kept, "architecture", "base")}
+
+    def produce(self, store: Store, killed_after: int | None = None) -> None:
+        """A new run; with `killed_after`, this process is killed after so many steps of its search."""
+        folder = store.create(self.template.spec, size=self.template.record.size)
+        with record_failure(folder):
+            folder.start()
+            self._make(folder, killed_after)
+
+    def carry_on(self, folder: RunFolder) -> None:
+        """A queued run, from its checkpoint where it has one."""
+        with record_failure(folder):
+            folder.start()
+            self._make(folder)
+
+    def finish_all(self, store: Store) -> None:
+        """Every unfinished run of a store, resumed."""
+        for entry in store.unfinished():
+            folder = RunFolder(entry.path)
+            folder.reopen()
+            self.carry_on(folder)
+
+    def _make(self, folder: RunFolder, killed_after: int | None = None) -> None:
+        checkpoints = Checkpoints(folder.work / CHECKPOINT, {"spec": folder.record.key}, {"device": "cpu"}, pause=0.0)
+        kept = checkpoints.restored()
+        step, state = 0, torch.arange(self.template.record.d or 0, dtype=torch.int64)
+        if kept is not None and kept.state is not None:
+            step, state = int(kept.state["step"]), kept.state["values"]
+        searched = Searched()
+        while step < self.steps:
+            if step == killed_after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            checkpoints.pause = 0.0  # the real engine spares those that take long
+            state = (state * 6364136223846793005 + 1442695040888963407) % (1 << 31)
+            step += 1
+            saved = {"step": torch.tensor(step), "values": state}
+            with checkpoints.saving(searched, lambda saved=saved: saved):
+                folder.event(phase="search", step=step, total=self.steps, search=1, target=self.template.record.size)
+                folder.beat()
+        order = torch.argsort(state, stable=True).numpy()
+        searched.orders[self.template.record.size or 0] = order
+        with checkpoints.saving(searched):
+            region = Region.from_flat(order[: self.template.record.size], self.shapes)
+            folder.write_region(region, {"localizer": "stagewise"})
+            folder.write_ranking(order, len(order))
+            for name, frame in self.tables.items():
+                folder.write_table(name, frame)
+            folder.log("storing the run")
+            folder.finish(**self.fields, seconds={"search": 0.1})
+
+    def order(self) -> np.ndarray:
+        """What an uninterrupted search finds, best first."""
+        state = np.arange(self.template.record.d or 0, dtype=np.int64)
+        for _ in range(self.steps):
+            with np.errstate(over="ignore"):
+                state = (state * np.int64(6364136223846793005) + np.int64(1442695040888963407)) % (1 << 31)
+        return np.argsort(state, kind="stable")
+
+    def difference(self, run: Run) -> str:
+        """What a finished run has other than an uninterrupted one; "" where it has the same."""
+        files, own = self.template.record.files, run.record.files
+        if missing := sorted(files.keys() ^ own.keys()):
+            return f"{missing[0]} is missing or too many"
+        tables = [f"{name}.parquet" for name in TABLES]
+        if other := [name for name in tables if files[name].sha256 != own[name].sha256]:
+            return f"{other[0]} is another"
+        order = self.order()
+        region = Region.from_flat(order[: self.template.record.size], self.shapes)
+        same = np.array_equal(run.ranking(), order) and run.region() == region
+        return "" if same else "the region is another"
+
+
+def forked(body: Callable[[], object]) -> int:
+    """The number of a child process that does this and ends, with code 0 where nothing was raised."""
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        with open(os.devnull, "w", encoding="utf-8") as nothing:
+            os.dup2(nothing.fileno(), 1)
+            os.dup2(nothing.fileno(), 2)
+        body()
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def ended(pid: int) -> int:
+    """How a child ended: its exit code, below 0 the signal."""
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def killed(pid: int) -> int:
+    """How a child ended, after a kill -9 where it had not ended by itself."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    return ended(pid)
+
+
+class Steps:
+    """Counts what this process does to the files below a folder, and calls `act` before the `number`-th of it.
+
+    Whatever Python opens to write, renames, removes or makes is a step, whoever asks for it.
+    """
+
+    WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
+    CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod")
+
+    def __init__(self, root: Path, act: Callable[[int, str, Path, bool], None]) -> None:
+        self.root, self.act, self.count = f"{root}{os.sep}", act, 0
+        sys.addaudithook(self._hook)
+
+    def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            path, _, flags = arguments
+            counts = isinstance(path, (str, os.PathLike)) and bool((flags or 0) & self.WRITES)
+        elif event in self.CHANGES:
+            path, counts = arguments[0], True
+        else:
+            return
+        if counts and str(path).startswith(self.root) and not str(path).endswith(".lock"):
+            self.count += 1
+            self.act(self.count, event, Path(path), event == "open" and bool((arguments[2] or 0) & os.O_TRUNC))
+
+
+def steps_of(body: Callable[[], object], root: Path) -> int:
+    """How many steps a body takes, counted in a child."""
+    reader, writer = os.pipe()
+
+    def counted() -> None:
+        steps = Steps(root, lambda *_: None)
+        body()
+        os.write(writer, str(steps.count).encode())
+
+    code = ended(forked(counted))
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        text = file.read()
+    if code or not text:
+        raise RuntimeError("the run that is to be broken does not end well by itself")
+    return int(text)
+
+
+def kill_at(root: Path, number: int) -> None:
+    """This process is killed at its `number`-th step; a file that it opens to write anew is empty by then."""
+
+    def act(count: int, event: str, path: Path, is_emptied: bool) -> None:
+        if count == number:
+            if is_emptied and path.is_file():
+                os.truncate(path, 0)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Steps(root, act)
+
+
+def cut_power_at(root: Path, number: int) -> None:
+    """Before the `number`-th step the power fails: what was not synced loses the second half of its bytes."""
+    synced: set[int] = set()
+    sync = os.fsync
+
+    def noted(handle: int) -> None:
+        sync(handle)
+        synced.add(os.fstat(handle).st_ino)
+
+    os.fsync = noted
+
+    def act(count: int, *_: object) -> None:
+        if count == number:
+            for path in root.rglob("*"):
+                if path.is_file() and (state := path.stat()).st_ino not in synced:
+                    os.truncate(path, state.st_size // 2)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Steps(root, act)
+
+
+def fill_disk_at(root: Path, number: int) -> None:
+    """From the `number`-th step on there is no room for anything new; removing and renaming still work.
+
+    Where the number is even somebody makes room at once, and only this step fails.
+    """
+
+    def act(count: int, event: str, *_: object) -> None:
+        if event in ("open", "os.mkdir") and (count == number or (count > number and number % 2)):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    Steps(root, act)
+
+
+def forbid_writing(root: Path) -> None:
+    """Nothing below the folder can be changed by this process."""
+
+    def act(*_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    Steps(root, act)

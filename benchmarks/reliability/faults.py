@@ -1,0 +1,235 @@
+"""Planted faults: each changes one line of skillviz, and the attempt that it names must then lose something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault; `plant` makes it in this process and its children."""
+
+    name: str
+    says: str
+    attempt: str
+    plant: Callable[[], None]
+
+
+def _in_place() -> None:
+    """Files are written where they are read."""
+    from skillviz import atomic
+    from skillviz.runs import checkpoint, folder, process
+
+    def write_file(path: Path, write: Callable[[Path], object]) -> None:
+        write(path)
+
+    def write_text(path: Path, text: str) -> None:
+        path.write_text(text, encoding="utf-8")
+
+    for module in (atomic, folder, process, checkpoint):
+        for name, function in (("write_file", write_file), ("write_text", write_text)):
+            if hasattr(module, name):
+                setattr(module, name, function)
+
+
+def _no_sync() -> None:
+    from skillviz import atomic
+
+    atomic._sync = lambda path: None  # type: ignore[assignment]
+
+
+def _verdict_first() -> None:
+    """A run is called finished before its tables are there."""
+    from skillviz.runs.folder import RunFolder
+
+    write_region = RunFolder.write_region
+
+    def early(self: RunFolder, region: Any, header: Any) -> None:
+        write_region(self, region, header)
+        self._write_record({"status": "finished"})
+        self.record = self.record.model_copy(update={"status": "running"})
+
+    RunFolder.write_region = early  # type: ignore[method-assign]
+    RunFolder._refuse_if_closed = lambda self: None  # type: ignore[method-assign]
+
+
+def _drafts_stay() -> None:
+    """Nobody removes the drafts of killed processes."""
+    from skillviz import atomic
+    from skillviz.runs import doctor
+
+    atomic._is_abandoned = lambda draft: False  # type: ignore[assignment]
+    doctor.abandoned = lambda folder: []  # type: ignore[assignment]
+
+
+def _no_state() -> None:
+    """A resumed search begins with the first step's state."""
+    from skillviz.runs.checkpoint import Checkpoints
+
+    restored = Checkpoints.restored
+
+    def spoiled(self: Checkpoints) -> Any:
+        kept = restored(self)
+        if kept is not None and kept.state is not None:
+            kept.state["values"][:1] += 1
+        return kept
+
+    Checkpoints.restored = spoiled  # type: ignore[method-assign]
+
+
+def _file_passed_over() -> None:
+    """A file that finds no room is passed over."""
+    from contextlib import suppress
+
+    from skillviz.errors import DiskFull
+    from skillviz.runs import folder
+
+    write_file = folder.write_file
+
+    def lenient(path: Path, write: Callable[[Path], object]) -> None:
+        with suppress(DiskFull):
+            write_file(path, write)
+
+    folder.write_file = lenient
+
+
+def _system_errors() -> None:
+    """The system's refusal to write is not turned into a sentence."""
+    from contextlib import nullcontext
+
+    from skillviz.runs import doctor, store
+
+    store.written = lambda root: nullcontext()  # type: ignore[assignment]
+    doctor.written = store.written
+
+
+def _no_lock() -> None:
+    """Two who resume a run at once do not see each other."""
+    from skillviz.jobs import control
+    from skillviz.runs import folder
+
+    class Open:
+        def __init__(self, *_: Any) -> None: ...
+
+        def acquire(self) -> None: ...
+
+        def release(self) -> None: ...
+
+    control.FileLock = Open  # type: ignore[assignment,misc]
+    folder.is_alive = lambda work: False  # type: ignore[assignment]
+
+
+def _start_by_the_clock() -> None:
+    """A process is known by when it began on the clock, not in the machine's ticks."""
+    from skillviz.runs import process
+
+    process._ticks = lambda pid: None  # type: ignore[assignment]
+
+
+def _search_state() -> None:
+    """What a resumed search keeps as numbers with fractions is a little off."""
+    from skillviz.runs.checkpoint import Checkpoints
+
+    restored = Checkpoints.restored
+
+    def spoiled(self: Checkpoints) -> Any:
+        kept = restored(self)
+        for value in (kept.state or {}).values() if kept is not None else ():
+            if value.is_floating_point():
+                value.copy_(value.flip(0))
+        return kept
+
+    Checkpoints.restored = spoiled  # type: ignore[method-assign]
+
+
+def _batches_again() -> None:
+    """A resumed fine-tuning takes the first batches again."""
+    from skillviz.models.finetune.training import Trainer
+
+    Trainer.skip = lambda self: None  # type: ignore[method-assign]
+
+
+def _no_deep_json() -> None:
+    """JSON is read without the guard against depth and long numbers."""
+    import json
+
+    from skillviz import json_text
+
+    json_text.loads = json.loads
+
+
+def _unreadable_raises() -> None:
+    """A run that cannot be read ends the listing."""
+    from skillviz.runs import store
+    from skillviz.runs.run import Run, read_record
+
+    store._entry = lambda path: Run(path, read_record(path))  # type: ignore[assignment]
+
+
+def _other_edges() -> None:
+    """A confidence counts one bin too low."""
+    from skillviz.core import metrics
+
+    bin_numbers = metrics.bin_numbers
+    metrics.bin_numbers = lambda sure, edges: (bin_numbers(sure, edges) * 9 // 10)  # type: ignore[assignment]
+
+
+def _another_class() -> None:
+    """F1 and accuracy are those of the second largest logit in one example of a hundred."""
+    from skillviz.core import scores
+
+    correct = scores.correct
+
+    def wrong(logits: Any, labels: Any) -> Any:
+        right = correct(logits, labels)
+        right[::100] = ~right[::100]
+        return right
+
+    scores.correct = wrong  # type: ignore[assignment]
+    from skillviz.core import metrics
+
+    metrics.correct = wrong
+
+
+def _hash_skipped() -> None:
+    """Nobody compares the hash of a checkpoint."""
+    from skillviz.models.finetune import journal
+    from skillviz.runs import checkpoint
+
+    class Equal(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __ne__(self, other: object) -> bool:
+            return False
+
+    checkpoint.content_sha256 = journal.content_sha256 = lambda *_: Equal("")  # type: ignore[assignment]
+
+
+FAULTS = {
+    fault.name: fault
+    for fault in (
+        Fault("in-place", "files are written in place", "kills-at-steps", _in_place),
+        Fault("verdict-first", "run.json says finished before the tables are written", "random-kills", _verdict_first),
+        Fault("drafts-stay", "drafts of killed processes are never removed", "kills-at-steps", _drafts_stay),
+        Fault("state-spoiled", "one entry of the restored state is wrong", "kills-at-steps", _no_state),
+        Fault("no-sync", "nothing is synced before it is renamed", "power-cuts", _no_sync),
+        Fault("file-passed-over", "a file that finds no room is left out", "full-disks", _file_passed_over),
+        Fault("system-errors", "the system's errors are passed on", "read-only", _system_errors),
+        Fault("no-lock", "nobody looks whether a run is being made", "at-once", _no_lock),
+        Fault("clock-start", "a process is known by the clock", "clock-steps", _start_by_the_clock),
+        Fault("search-state", "a resumed search has another state", "localizers", _search_state),
+        Fault("batches-again", "a resumed fine-tuning takes its first batches again", "fine-tuning", _batches_again),
+        Fault("no-guard", "deep JSON is read without its guard", "mutated-input", _no_deep_json),
+        Fault("list-stops", "a run that cannot be read ends the list", "bad-runs", _unreadable_raises),
+        Fault("bins-off", "confidences are put into lower bins", "other-programs", _other_edges),
+        Fault("one-in-100", "one example in a hundred counts the wrong way", "stored-numbers", _another_class),
+        Fault("hash-skipped", "the hash of a checkpoint is not compared", "checkpoint-bits", _hash_skipped),
+    )
+}

@@ -1,0 +1,280 @@
+"""No run is lost or half there: kills, power cuts and full disks at every step, and two at once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from benchmarks.reliability.engine import (
+    FakeEngine,
+    cut_power_at,
+    ended,
+    fill_disk_at,
+    forbid_writing,
+    forked,
+    kill_at,
+    killed,
+    steps_of,
+)
+from skillviz import jobs
+from skillviz.errors import SkillvizError, StoreError
+from skillviz.runs.doctor import mended
+from skillviz.runs.folder import WORK, RunFolder
+from skillviz.runs.process import is_alive
+from skillviz.runs.store import Store
+
+FIRST = 8  # steps that are always tried: in these a run gets its folder
+ENDED = ("failed", "queued")
+"""How a run may be listed whose process was killed: one that had not begun still waits for its process."""
+
+
+def losses(store: Store) -> list[str]:
+    """What a look at the store finds lost: a run that cannot be read, is not listed, or is not what it says."""
+    folders = {path.name for path in store.folders()}
+    unfinished, finished = store.unfinished(), store.list()
+    listed = {entry.id for entry in (*unfinished, *finished)}
+    lost = [f"{broken.path.name} cannot be read: {broken.reason}" for broken in store.unreadable()]
+    lost += [f"{name} is not listed" for name in folders - listed]
+    lost += [f"{run.id} is finished, but {problem}" for run in finished for problem in store.verify(run.id)]
+    return lost
+
+
+def leftovers(store: Store) -> list[str]:
+    """Hidden files below the store that are of no process, after `runs doctor`."""
+    mended(store)
+    kept = (".slots", ".locks", ".notes")
+    return [str(p.relative_to(store.root)) for p in store.root.rglob(".*") if p.name not in kept]
+
+
+def resumed(engine: FakeEngine, store: Store) -> str:
+    """What is lost after every unfinished run was resumed: all are finished and equal to an uninterrupted one."""
+    code = ended(forked(lambda: engine.finish_all(store)))
+    if code:
+        return f"a run cannot be resumed (exit code {code}): {[entry.record.error for entry in store.unfinished()]}"
+    if lost := losses(store):
+        return lost[0]
+    if unfinished := store.unfinished():
+        return f"{unfinished[0].id} is {unfinished[0].record.status} after it was resumed"
+    wrong = [f"{run.id}: {difference}" for run in store.list() if (difference := engine.difference(run))]
+    if wrong:
+        return f"not as an uninterrupted run: {wrong[0]}"
+    left = leftovers(store)
+    return f"left behind: {left[0]}" if left else ""
+
+
+def random_kills(number: int, work: Path) -> Iterator[str]:
+    """A kill -9 at a random moment of a run; a third of them are killed again while they are resumed."""
+    engine, draw = FakeEngine(work), np.random.default_rng(17)
+    begun = time.monotonic()
+    ended(forked(lambda: engine.produce(Store(work / "timed"))))
+    whole = time.monotonic() - begun
+    tried = 0
+    for round_ in count():
+        store = Store(work / f"round-{round_}")
+        for _ in range(20):
+            actions: list[Callable[[Store], None]] = [engine.produce]
+            actions += [engine.finish_all] * (draw.random() < 1 / 3)
+            for action in actions:
+                child = forked(lambda action=action, store=store: action(store))
+                time.sleep(draw.uniform(0, 1.05 * whole))
+                killed(child)
+                tried += 1
+                lost = losses(store) or _wrong_states(store)
+                yield lost[0] if lost else resumed(engine, store) if action is actions[-1] else ""
+                if tried >= number:
+                    return
+        shutil.rmtree(store.root)
+
+
+def kills_at_every_step(number: int, work: Path) -> Iterator[str]:
+    """A kill -9 before each step that a run takes on the disk."""
+    yield from _at_steps(number, work, kill_at, with_resume=True)
+
+
+def power_cuts(number: int, work: Path) -> Iterator[str]:
+    """A kill before each step, with which every file that was not synced loses half of its bytes."""
+    yield from _at_steps(number, work, cut_power_at)
+
+
+def full_disks(number: int, work: Path) -> Iterator[str]:
+    """No room on the disk from each step on; room again for the resume."""
+    yield from _at_steps(number, work, fill_disk_at)
+
+
+def _at_steps(number: int, work: Path, fault: Callable[[Path, int], None], with_resume: bool = False) -> Iterator[str]:
+    """The fault at evenly spread steps of a run, and with `with_resume` of the resume of a run that was cut."""
+    engine = FakeEngine(work)
+    bodies: list[Callable[[Store], None]] = [engine.produce, *([engine.finish_all] if with_resume else [])]
+    each = max(1, number // len(bodies))
+    for body in bodies:
+        counted = Store(work / f"counted-{body.__name__}")
+        if body == engine.finish_all:
+            _cut(engine, counted)
+        steps = steps_of(lambda body=body, counted=counted: body(counted), counted.root)
+        spread = np.linspace(1, steps, min(each, steps)).astype(int)
+        for step in np.unique(np.concatenate([np.arange(1, FIRST + 1), spread])):
+            store = Store(work / f"{body.__name__}-{step}")
+            if body == engine.finish_all:
+                _cut(engine, store)
+
+            def broken(body: Callable[[Store], None] = body, store: Store = store, step: int = int(step)) -> None:
+                fault(store.root, step)
+                body(store)
+
+            ended(forked(broken))
+            lost = losses(store) or _wrong_states(store)
+            yield lost[0] if lost else resumed(engine, store)
+            shutil.rmtree(store.root, ignore_errors=True)
+
+
+def _cut(engine: FakeEngine, store: Store) -> None:
+    """A run that was killed in the middle of its search."""
+    ended(forked(lambda: engine.produce(store, killed_after=engine.steps // 2)))
+
+
+def _wrong_states(store: Store) -> list[str]:
+    states = [(entry.id, entry.record.status) for entry in store.unfinished()]
+    return [f"{name} is listed as {status} though nobody works on it" for name, status in states if status not in ENDED]
+
+
+def read_only(number: int, work: Path) -> Iterator[str]:
+    """A store that cannot be written: everything in it can be read, and what would write is refused in a sentence."""
+    engine, store = FakeEngine(work), Store(work / "runs")
+    ended(forked(lambda: engine.produce(store)))
+    _cut(engine, store)
+    reads: list[Callable[[], object]] = [
+        store.list, store.unfinished, lambda: store.list()[0].predictions(), lambda: store.list()[0].region(),
+        lambda: store.verify(store.list()[0].id), lambda: jobs.list(store), lambda: jobs.list(store, finished=True),
+    ]  # fmt: skip
+    name = store.unfinished()[0].id
+    writes: list[Callable[[], object]] = [
+        lambda: store.create(engine.template.spec), lambda: store.delete(name), lambda: store.set_note(name, "a note"),
+        lambda: jobs.resume(store, name),
+    ]  # fmt: skip
+    for index in range(min(number, len(reads) + len(writes))):
+        is_read = index < len(reads)
+        action = (reads + writes)[index]
+
+        def tried(action: Callable[[], object] = action, is_read: bool = is_read) -> None:
+            forbid_writing(store.root)
+            try:
+                action()
+            except StoreError as error:
+                if is_read or "\n" in str(error):
+                    raise
+                return
+            if not is_read:
+                raise AssertionError("it was not refused")
+
+        yield f"{'reading' if is_read else 'writing'} {index} did not go as promised" if ended(forked(tried)) else ""
+
+
+class ForkedEngine:
+    """A backend of jobs whose processes are children of this one and make a run with the fake engine.
+
+    Each notes in `shared` that it works on a run; two at once on one are a loss.
+    """
+
+    def __init__(self, engine: FakeEngine, shared: Path) -> None:
+        self.engine, self.shared, self.children = engine, shared, list[int]()
+        shared.mkdir(parents=True, exist_ok=True)
+
+    def start(self, folder: Path, words: Sequence[str], cwd: Path) -> None:
+        """A child that makes the run."""
+        self.children.append(forked(lambda: self.work(folder)))
+
+    def work(self, folder: Path) -> None:
+        """Makes the run of a queued folder in this process."""
+        note = self.shared / folder.name
+        with suppress(FileExistsError):
+            handle = os.open(note, os.O_CREAT | os.O_EXCL)
+            os.close(handle)
+            try:
+                self.engine.carry_on(RunFolder(folder))
+            finally:
+                note.unlink()
+            return
+        (self.shared / f"{folder.name}.twice").touch()
+
+    def alive(self, folder: Path) -> bool:
+        """Whether the process that the folder names lives."""
+        return is_alive(folder / WORK)
+
+    def cancel(self, folder: Path) -> None:
+        """Nothing is cancelled here."""
+
+
+def at_once(number: int, work: Path) -> Iterator[str]:
+    """Four processes on one store: equal runs started at once, and the same killed run resumed by all."""
+    engine = FakeEngine(work)
+    for index in range(number):
+        store, shared = Store(work / f"runs-{index}"), work / f"shared-{index}"
+        backend = ForkedEngine(engine, shared)
+        if index % 2:
+            for child in [forked(lambda store=store: engine.produce(store)) for _ in range(4)]:
+                ended(child)
+            lost = losses(store)
+            if not lost and len(store.list()) != 4:
+                lost = [f"{len(store.list())} of 4 equal runs are finished"]
+            yield lost[0] if lost else resumed(engine, store)
+            continue
+        _cut(engine, store)
+        (entry,) = store.unfinished()
+
+        def resume(store: Store = store, name: str = entry.id, backend: ForkedEngine = backend) -> None:
+            with suppress(SkillvizError):  # all but one are told that it runs already
+                jobs.resume(store, name, backend)
+            for child in backend.children:
+                ended(child)
+
+        for child in [forked(resume) for _ in range(4)]:
+            ended(child)
+        twice = [path.stem for path in shared.glob("*.twice")]
+        yield f"{twice[0]} was made by two processes at once" if twice else resumed(engine, store)
+
+
+def clock_steps(number: int, work: Path) -> Iterator[str]:
+    """The clock is set while a run is being made: it counts as running and is not resumed; killed, it is."""
+    engine, draw = FakeEngine(work, steps=2000), np.random.default_rng(5)
+    for index in range(number):
+        store = Store(work / f"runs-{index}")
+        child = forked(lambda store=store: engine.produce(store))
+        while not [entry for entry in store.unfinished() if entry.record.status == "running"]:
+            time.sleep(0.01)
+        (entry,) = store.unfinished()
+        seconds = float(draw.choice([-1, 1]) * 10 ** draw.uniform(1, 8))
+        lost = ""
+        with clock_set(seconds):
+            if (status := store.unfinished()[0].record.status) != "running":
+                lost = f"after a step of {seconds:.0f} s a living run is listed as {status}"
+            with suppress(StoreError):
+                RunFolder(entry.path).reopen()
+                lost = f"after a step of {seconds:.0f} s a living run is resumed by a second process"
+            killed(child)
+            if not lost and (status := store.unfinished()[0].record.status) != "failed":
+                lost = f"after a step of {seconds:.0f} s a killed run is listed as {status}"
+        if not lost:
+            found = losses(store)
+            lost = found[0] if found else ""
+        yield lost
+        shutil.rmtree(store.root)
+
+
+@contextmanager
+def clock_set(seconds: float) -> Iterator[None]:
+    """This process reads the clock as if it had been set; what a process's start was by that clock moves with it."""
+    now, created = time.time, psutil.Process.create_time
+    time.time = lambda: now() + seconds
+    psutil.Process.create_time = lambda self: created(self) + seconds
+    try:
+        yield
+    finally:
+        time.time, psutil.Process.create_time = now, created

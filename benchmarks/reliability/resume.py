@@ -1,0 +1,153 @@
+"""Resume is exact: the real engine and fine-tuning, killed or interrupted anywhere, end as if they had never been."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.reliability.engine import ended, forked, killed
+from benchmarks.reliability.kills import leftovers, losses
+from skillviz.core.localizers.table import LOCALIZERS
+from skillviz.models.finetune.journal import ENVIRONMENT
+from skillviz.models.finetune.training import TrainStep
+from skillviz.runs.folder import RunFolder
+from skillviz.runs.produce import carry_on, produce
+from skillviz.runs.progress import Progress
+from skillviz.runs.run import Run
+from skillviz.runs.session import Session
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import Store
+from skillviz.tasks.registry import task
+from tests.models.finetune.trained import CASES, hashes, trained
+from tests.runs.test_checkpoint import asked
+from tests.tiny import tiny_pair, tiny_task
+
+KILLED = ("stagewise", "learned", "frank-wolfe", "linearized")
+SAME = ("predictions.parquet", "curve.parquet", "layers.parquet", "complement.parquet")
+
+
+def localizers(number: int, work: Path) -> Iterator[str]:
+    """Every localizer in turn, interrupted at a random report and resumed without what it had in memory."""
+    world, draw = _world(work), np.random.default_rng(3)
+    session, whole = Session(), dict[str, tuple[Run, int]]()
+    for index in range(number):
+        name = list(LOCALIZERS)[index % len(LOCALIZERS)]
+        spec = asked(world, name)
+        if name not in whole:
+            whole[name] = _counted(spec, Store(work / "whole" / name), session)
+        run, reports = whole[name]
+        store, cut = Store(work / f"cut-{index}"), int(draw.integers(1, reports + 1))
+        try:
+            produce(spec, store, _stop_at(cut), session)
+        except KeyboardInterrupt:
+            (entry,) = store.unfinished()
+            folder = RunFolder(entry.path)
+            folder.reopen()
+            carry_on(folder, session=Session())
+        yield _other(run, store, f"{name}, cut at report {cut} of {reports}")
+
+
+def real_kills(number: int, work: Path) -> Iterator[str]:
+    """The real engine on a tiny pair, killed at a random moment of its run and resumed in another process."""
+    world, draw, begun = _world(work), np.random.default_rng(4), dict[str, float]()
+    os.environ["SKILLVIZ_CHECKPOINT_SECONDS"] = "0"
+    for name in KILLED:
+        started = time.monotonic()
+        ended(forked(lambda name=name: produce(asked(world, name, steps=20), Store(work / "whole" / name))))
+        begun[name] = time.monotonic() - started
+    for index in range(number):
+        name = KILLED[index % len(KILLED)]
+        spec, store = asked(world, name, steps=20), Store(work / f"killed-{index}")
+        child = forked(lambda spec=spec, store=store: produce(spec, store))
+        time.sleep(draw.uniform(0, begun[name]))
+        killed(child)
+        if lost := losses(store):
+            yield lost[0]
+            continue
+        code = ended(forked(lambda store=store: _resume_all(store)))
+        (run,) = Store(work / "whole" / name).list()
+        yield f"{name} cannot be resumed (exit code {code})" if code else _other(run, store, name)
+
+
+def finetuning(number: int, work: Path) -> Iterator[str]:
+    """Fine-tuning by every recipe in turn, killed after a random step and called again."""
+    os.environ[ENVIRONMENT] = "0"
+    base = Path(tiny_pair(work / "bert", "bert", "head")[0])
+    tasks = [task(tiny_task(work / name, rows=48)) for name in ("one", "two")]
+    tasks[1] = tasks[1].model_copy(update={"name": "two"})
+    draw, whole = np.random.default_rng(6), dict[str, dict[str, str]]()
+    for index in range(number):
+        name = list(CASES)[index % len(CASES)]
+        if name not in whole:
+            ended(forked(lambda name=name: trained(base, tasks, CASES[name], work / "whole" / name)))
+            whole[name] = hashes(work / "whole" / name)
+        out, step = work / f"cut-{index}" / "out", int(draw.integers(1, 13))
+        ended(forked(lambda: trained(base, tasks, CASES[name], out, on_step=_kill_at(step))))  # noqa: B023
+        code = ended(forked(lambda: trained(base, tasks, CASES[name], out)))  # noqa: B023
+        left = [path.name for path in out.parent.iterdir() if path != out]
+        same = bool(whole[name]) and hashes(out) == whole[name]
+        lost = f"exit code {code}" if code else "other weights" if not same else f"left: {left[0]}" if left else ""
+        yield f"{name}, killed after step {step}: {lost}" if lost else ""
+
+
+def _world(work: Path) -> Path:
+    torch.set_num_threads(1)
+    tiny_pair(work / "world", steps=60)
+    tiny_task(work / "world")
+    return work / "world"
+
+
+def _stop_at(report: int) -> object:
+    heard = 0
+
+    def stop(progress: Progress) -> None:
+        nonlocal heard
+        heard += progress.phase in ("search", "evaluate") and progress.done > 0
+        if heard == report:
+            raise KeyboardInterrupt
+
+    return stop
+
+
+def _kill_at(step: int) -> object:
+    def on_step(record: TrainStep) -> None:
+        if record.step == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return on_step
+
+
+def _counted(spec: RunSpec, store: Store, session: Session) -> tuple[Run, int]:
+    """The run of a spec in one go, and how many reports of its search and scoring there were."""
+    heard: list[str] = []
+    run = produce(spec, store, lambda progress: heard.append(progress.phase) if progress.done > 0 else None, session)
+    return run, sum(phase in ("search", "evaluate") for phase in heard)
+
+
+def _resume_all(store: Store) -> None:
+    for entry in store.unfinished():
+        folder = RunFolder(entry.path)
+        folder.reopen()
+        carry_on(folder)
+
+
+def _other(whole: Run, store: Store, what: str) -> str:
+    """What a store's runs have other than the uninterrupted run."""
+    if lost := losses(store):
+        return lost[0]
+    if unfinished := store.unfinished():
+        return f"{what}: {unfinished[0].record.status}"
+    for run in store.list():
+        if run.region().sha256() != whole.region().sha256() or not np.array_equal(run.ranking(), whole.ranking()):
+            return f"{what}: another region"
+        names = [name for name in SAME if name in whole.files]
+        if other := [name for name in names if run.record.files[name] != whole.record.files[name]]:
+            return f"{what}: another {other[0]}"
+    left = leftovers(store) if store.root.is_dir() else []
+    return f"{what}: left behind {left[0]}" if left else ""

@@ -1,0 +1,54 @@
+"""The numbers are right: our metrics beside those of other programs, and what pages show beside the stored tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.reliability.reference_metrics import FILE, cases
+from skillviz.core import metrics, scores
+from skillviz.core.metrics import METRICS, ece
+from skillviz.runs.library import library
+from skillviz.runs.run import Run
+
+TOLERANCE = 1e-6
+"""Of values between 0 and 2; torchmetrics sums in single precision."""
+
+
+def reference(number: int, work: Path) -> Iterator[str]:
+    """Each stored value of another program, `number` of them at the most."""
+    for row in json.loads(FILE.read_text(encoding="utf-8"))["values"][:number]:
+        logits, labels = cases()[row["case"]]
+        ours = ece(logits, labels) if row["metric"] == "ece" else getattr(scores, row["metric"])(logits, labels)
+        off = abs(ours - row["value"]) / max(1.0, abs(row["value"]))
+        yield (
+            ""
+            if off <= TOLERANCE
+            else f"{row['metric']} of {row['case']}: {ours} here, {row['value']} by {row['program']}"
+        )
+
+
+def stored(number: int, work: Path) -> Iterator[str]:
+    """Each metric of each state in run.json of the shipped runs, computed again from the stored predictions."""
+    runs = [run for run in library(work / "none").list() if "predictions.parquet" in run.files]
+    for run in (runs[i] for i in np.linspace(0, len(runs) - 1, min(number, len(runs))).astype(int)):
+        yield from _of_run(run)
+
+
+def _of_run(run: Run) -> Iterator[str]:
+    positive = run.record.task.positive if run.record.task else None
+    for split, stored in run.record.metrics.items():
+        for state, estimates in stored.states.items():
+            if state == "finetuned_scaled":  # at another temperature than the stored logits
+                continue
+            _, labels, logits = run.logits(state, split)
+            for name, estimate in estimates.items():
+                kernel = METRICS[name].kernel if name in METRICS else None
+                if kernel is None or estimate.value is None:
+                    continue
+                value = kernel.value(logits.astype(np.float64), labels, positive or 1, metrics.BINS)
+                same = abs(value - estimate.value) <= 1e-9
+                yield "" if same else f"{run.id}: {name} of {state} on {split} is {estimate.value}, not {value}"

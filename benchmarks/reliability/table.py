@@ -1,0 +1,58 @@
+"""The table of promises and of the attempts on them."""
+
+from __future__ import annotations
+
+from benchmarks.reliability.attempt import Attempt, Promise
+from skillviz.core.localizers.table import LOCALIZERS
+
+LOST, RESUME, BAD_INPUT, ONE_BAD, NUMBERS, CHECKPOINT = "lost", "resume", "input", "one-bad", "numbers", "checkpoint"
+
+PROMISES = {
+    promise.name: promise
+    for promise in (
+        Promise(LOST, "No run is lost or half there"),
+        Promise(RESUME, "Resume is exact"),
+        Promise(BAD_INPUT, "Bad input is refused in a sentence"),
+        Promise(ONE_BAD, "One bad run never hides the others"),
+        Promise(NUMBERS, "The numbers are right"),
+        Promise(CHECKPOINT, "A damaged checkpoint is noticed"),
+    )
+}
+
+HERE = "benchmarks.reliability"
+KILLS, RESUMES = f"{HERE}.kills", f"{HERE}.resume"
+ATTEMPTS = {
+    attempt.name: attempt
+    for attempt in (
+        Attempt("random-kills", LOST, "kill -9 at a random moment; a third again during the resume",
+                f"{KILLS}:random_kills", 60, 1000),
+        Attempt("kills-at-steps", LOST, "kill -9 before each step on the disk, of a run and of its resume",
+                f"{KILLS}:kills_at_every_step", 40, 1000),
+        Attempt("power-cuts", LOST, "power cut before each step on the disk: what is not synced loses half its bytes",
+                f"{KILLS}:power_cuts", 40, 1000),
+        Attempt("full-disks", LOST, "no room on the disk from each step on", f"{KILLS}:full_disks", 50, 1000),
+        Attempt("read-only", LOST, "each read and write of a store that cannot be written",
+                f"{KILLS}:read_only", 20, 20),
+        Attempt("at-once", LOST, "four processes start equal runs, or resume one run, at the same moment",
+                f"{KILLS}:at_once", 6, 100),
+        Attempt("clock-steps", LOST, "the clock is set by 10 s to 3 years while a run is made",
+                f"{KILLS}:clock_steps", 4, 100),
+        Attempt("real-kills", LOST, "kill -9 of the real engine on a tiny pair at a random moment",
+                f"{RESUMES}:real_kills", 4, 100),
+        Attempt("localizers", RESUME, "every localizer, interrupted at a random report and resumed",
+                f"{RESUMES}:localizers", len(LOCALIZERS), 20 * len(LOCALIZERS)),
+        Attempt("fine-tuning", RESUME, "fine-tuning by every recipe, killed after a random step and called again",
+                f"{RESUMES}:finetuning", 10, 200),
+        Attempt("mutated-input", BAD_INPUT,
+                "mutated inputs of 17 readers: no crash, hang, other error, or more than 2 GiB of memory",
+                f"{HERE}.bad_input:mutated", 600, 10_200),
+        Attempt("bad-runs", ONE_BAD, "20 kinds of damage to one of four runs; list, jobs and doctor",
+                f"{HERE}.bad_run:damaged", 40, 1000),
+        Attempt("other-programs", NUMBERS, "values of scikit-learn, torchmetrics and netcal on random and edge cases",
+                f"{HERE}.right_numbers:reference", 10_000, 10_000),
+        Attempt("stored-numbers", NUMBERS, "metrics in run.json of shipped runs, computed again from predictions",
+                f"{HERE}.right_numbers:stored", 6, 1000),
+        Attempt("checkpoint-bits", CHECKPOINT, "a changed bit, or 64 zeroed bytes, in a checkpoint",
+                f"{HERE}.checkpoint_hash:damaged", 400, 10_000),
+    )
+}  # fmt: skip

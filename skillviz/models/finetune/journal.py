@@ -1,0 +1,166 @@
+"""What an interrupted fine-tuning resumes from: a file for each training that is done or under way."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from skillviz import json_text
+from skillviz.atomic import write_file
+from skillviz.errors import DiskFull
+from skillviz.models.content_hash import content_sha256
+
+EVERY = 5.0  # seconds between two states on disk
+SPARED = 20  # and at least this many times what writing the last one took
+ENVIRONMENT = "SKILLVIZ_CHECKPOINT_SECONDS"
+BEST, NOW, OPTIMIZER = "best.", "now.", "optimizer."
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """A training between two steps, or after its last, when `values` and `optimizer` are empty.
+
+    `history` has the fields of each step so far. `best` and `values` are the trained parameters of the best check and
+    of the last step, in the model's order; `optimizer` is its state by the parameter's number.
+    """
+
+    history: Sequence[Mapping[str, Any]]
+    best_metric: float | None
+    best: Sequence[Tensor]
+    values: Sequence[Tensor] = ()
+    optimizer: Mapping[int, Mapping[str, Tensor]] = field(default_factory=dict)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the training has ended."""
+        return not self.values
+
+    def write(self, path: Path, stamp: str) -> None:
+        """Puts it in place at once, in place of the one before."""
+        header = {"stamp": stamp, "history": list(self.history), "best_metric": self.best_metric}
+        tensors = {f"{BEST}{number}": value for number, value in enumerate(self.best)}
+        tensors |= {f"{NOW}{number}": value for number, value in enumerate(self.values)}
+        for number, values in self.optimizer.items():
+            tensors |= {f"{OPTIMIZER}{number}.{name}": value for name, value in values.items()}
+        tensors = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+        text = json.dumps(header, allow_nan=False)
+        metadata = {"training": text, "sha256": content_sha256(text, tensors)}
+        write_file(path, lambda part: save_file(tensors, part, metadata=metadata))
+
+    @classmethod
+    def read(cls, path: Path, stamp: str) -> TrainingState | None:
+        """The stored one; None where there is none of this stamp, or it was damaged: training then starts over."""
+        if not path.is_file():
+            return None
+        try:
+            with safe_open(path, "pt") as file:
+                metadata = file.metadata()
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            header = json_text.loads(metadata["training"])
+            if header["stamp"] != stamp or metadata["sha256"] != content_sha256(metadata["training"], tensors):
+                return None
+            optimizer: dict[int, dict[str, Tensor]] = {}
+            for name, value in tensors.items():
+                if name.startswith(OPTIMIZER):
+                    number, _, key = name.removeprefix(OPTIMIZER).partition(".")
+                    optimizer.setdefault(int(number), {})[key] = value
+            best, values = (_numbered(tensors, kind) for kind in (BEST, NOW))
+            return cls(header["history"], header["best_metric"], best, values, optimizer)
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError):
+            return None
+
+
+@dataclass
+class Journal:
+    """The states of one request, in the order in which its trainings begin: points of a grid, tasks of a sequence.
+
+    They are in `folder`, which goes with `clear`. A state belongs to the request's stamp; those of another are not
+    used and make room. All that is not in a state is computed again from the request, so that a resumed training gives
+    the same weights, bit for bit, on the same device.
+    """
+
+    folder: Path
+    stamp: str = ""
+    trainings: int = 0
+    written: float = field(default_factory=time.monotonic)
+    pause: float = field(default_factory=lambda: float(os.environ.get(ENVIRONMENT, EVERY)))
+
+    def belongs_to(self, *facts: Any) -> None:
+        """Says what the states are of: facts that JSON can hold."""
+        self.stamp = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
+
+    def begin(self) -> Entry:
+        """The place of the next training."""
+        self.trainings += 1
+        return Entry(self, self.folder / f"{self.trainings}.safetensors")
+
+    def clear(self) -> None:
+        """Nothing is to be resumed any more."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@dataclass
+class Entry:
+    """The place of one training in a journal."""
+
+    journal: Journal
+    path: Path
+
+    def restored(self) -> TrainingState | None:
+        """The state to resume from, None where training starts from the beginning."""
+        return TrainingState.read(self.path, self.journal.stamp)
+
+    @contextmanager
+    def saving(self, state: Any) -> Iterator[None]:
+        """`state()` is stored now if the last time is long ago, else if the body ends early."""
+        saved = self.is_due and self.save(state())
+        try:
+            yield
+        except BaseException:
+            if not saved:
+                self.save(state())
+            raise
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the last state was stored long ago."""
+        return time.monotonic() - self.journal.written > self.journal.pause
+
+    def save(self, state: TrainingState) -> bool:
+        """Stores a state; no room for it is no reason to end the training."""
+        begun = time.monotonic()
+        with suppress(DiskFull):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            state.write(self.path, self.journal.stamp)
+        self.journal.written = time.monotonic()
+        self.journal.pause = max(self.journal.pause, SPARED * (self.journal.written - begun))
+        return True
+
+
+def states_of(optimizer: torch.optim.Optimizer) -> dict[int, dict[str, Tensor]]:
+    """The optimizer's state by the number of the parameter; what plain SGD does not keep is left out."""
+    stored = optimizer.state_dict()["state"]
+    return {number: {n: v for n, v in state.items() if isinstance(v, Tensor)} for number, state in stored.items()}
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, states: Mapping[int, Mapping[str, Tensor]]) -> None:
+    """Puts the states of `states_of` back."""
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": {n: dict(state) for n, state in states.items()}})
+
+
+def _numbered(tensors: Mapping[str, Tensor], kind: str) -> list[Tensor]:
+    count = sum(name.startswith(kind) for name in tensors)
+    return [tensors[f"{kind}{number}"] for number in range(count)]

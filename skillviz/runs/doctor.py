@@ -1,0 +1,111 @@
+"""What is wrong in a folder of runs and how it is mended: leftovers go, runs that cannot be trusted are set aside."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from skillviz.atomic import abandoned, clear_abandoned
+from skillviz.errors import NewerSchema, StoreError
+from skillviz.runs.folder import LOG, WORK, RunFolder, artifacts
+from skillviz.runs.process import is_alive
+from skillviz.runs.run import read_record
+from skillviz.runs.store import NOTES, PARTS, Store, Unfinished, Unreadable, written
+
+QUARANTINE = ".quarantine"
+NAME = re.compile(r"[a-zA-Z0-9][\w.-]{0,199}", re.ASCII)  # a run's id that can be a folder's name
+Cure = Literal["cleaned", "repaired", "quarantined", "left"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong with `path`; `cure` is what `mend` does about it, and a `left` one needs a person."""
+
+    path: Path
+    problem: str
+    cure: Cure
+    mend: Callable[[], None] = lambda: None
+
+
+def findings(store: Store) -> Iterator[Finding]:
+    """All that is wrong in the store, one by one. Nothing is changed: `mend` of each does that.
+
+    Leftovers of killed processes are removed and work/ of finished runs is cleared. A folder with another name than
+    its run gets the run's name back. A file that is not the run's, and a run whose own files differ from what its
+    run.json vouches for, move to .quarantine in the store: nothing that somebody may want is deleted.
+    """
+    folders = store.folders()
+    for folder in (store.root, store.root / NOTES, store.root / PARTS, *folders, *(path / WORK for path in folders)):
+        if not is_alive(folder / WORK) and not is_alive(folder):
+            for path in abandoned(folder):
+                clear = partial(clear_abandoned, folder)
+                yield Finding(path, "It was left by a process that was killed.", "cleaned", clear)
+    for path in folders:
+        yield from _of_run(store, path)
+
+
+def mended(store: Store) -> list[Finding]:
+    """What was wrong, after each has been put right as far as it can be; raises StoreError in a read-only store."""
+    done = []
+    with written(store.root):
+        for finding in findings(store):
+            finding.mend()
+            done.append(finding)
+    return done
+
+
+def _of_run(store: Store, path: Path) -> Iterator[Finding]:
+    entry = store.look(path.name)
+    if isinstance(entry, Unfinished):
+        if entry.record.status == "failed":
+            resume = f"Resume it: python -m skillviz jobs resume {entry.id}"
+            yield Finding(
+                path, f"{entry.record.error.message if entry.record.error else 'It failed.'} {resume}", "left"
+            )
+        return
+    if isinstance(entry, Unreadable):
+        yield _of_unreadable(store, entry)
+        return
+    if any(left.name != LOG for left in _children(path / WORK)) and not is_alive(path / WORK):
+        yield Finding(path / WORK, "The run is finished and needs it no more.", "cleaned", RunFolder(path).clear_work)
+    changed = [problem for problem in store.verify(path.name) if "not a file of this run" not in problem]
+    if changed:
+        again = f"Make it again: {entry.spec.command()}"
+        yield Finding(path, f"{' '.join(changed)} {again}", "quarantined", partial(_set_aside, store, path))
+        return
+    for file in artifacts(path):
+        if file.name not in entry.files:
+            move = partial(_set_aside, store, file, path.name)
+            yield Finding(file, f"{file.name} is not a file of this run.", "quarantined", move)
+
+
+def _of_unreadable(store: Store, entry: Unreadable) -> Finding:
+    try:
+        record = read_record(entry.path)
+    except NewerSchema as error:
+        return Finding(entry.path, str(error.args[0]), "left")
+    except StoreError:
+        record = None
+    if record is not None and record.run_id != entry.path.name:
+        target = store.root / record.run_id
+        if NAME.fullmatch(record.run_id) and not target.exists():
+            return Finding(entry.path, entry.reason, "repaired", partial(os.rename, entry.path, target))
+    return Finding(entry.path, entry.reason, "quarantined", partial(_set_aside, store, entry.path))
+
+
+def _set_aside(store: Store, path: Path, below: str = "") -> None:
+    """Moves a folder or file of the store to its quarantine, beside whatever is there of the same name."""
+    place = store.root / QUARANTINE / below
+    place.mkdir(parents=True, exist_ok=True)
+    target = place / path.name
+    os.rename(path, target.with_name(f"{path.name}.{secrets.token_hex(3)}") if target.exists() else target)
+
+
+def _children(folder: Path) -> list[Path]:
+    return list(folder.iterdir()) if folder.is_dir() else []

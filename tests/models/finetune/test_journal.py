@@ -1,0 +1,203 @@
+"""A fine-tuning that is interrupted resumes from its journal and gives the same weights, bit for bit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from skillviz.errors import DiskFull
+from skillviz.models.finetune import training
+from skillviz.models.finetune.journal import ENVIRONMENT, Entry, Journal, TrainingState
+from skillviz.models.finetune.run import Finetuned, journal_of
+from skillviz.models.finetune.training import TrainStep
+from skillviz.tasks.task import Task
+from tests.models.finetune.test_several_tasks import variant
+from tests.models.finetune.trained import CASES, STEPS, hashes, trained
+from tests.tiers import first
+from tests.tiny import tiny_pair
+
+Train = Callable[..., Finetuned]
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bare BERT encoder, as pre-trained models come."""
+    return Path(tiny_pair(tmp_path_factory.mktemp("bert"), "bert", "head")[0])
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory: pytest.TempPathFactory) -> list[Task]:
+    """Two tasks of two labels."""
+    folder = tmp_path_factory.mktemp("tasks")
+    return [variant(folder, "one", 2, seed=1), variant(folder, "two", 2, seed=2)]
+
+
+@pytest.fixture
+def train(bare: Path, tasks: list[Task], monkeypatch: pytest.MonkeyPatch) -> Train:
+    """Fine-tunes by the fields of a case; every step is checked, so that the best is not the last."""
+    monkeypatch.setattr("skillviz.models.finetune.training_config.CHECK_EVERY", 2)
+    monkeypatch.setenv(ENVIRONMENT, "0")
+
+    return partial(trained, bare, tasks)
+
+
+def stopped(after: int) -> Callable[[TrainStep], None]:
+    """Ctrl-C after so many reports."""
+    heard = 0
+
+    def on_step(record: TrainStep) -> None:
+        nonlocal heard
+        heard += 1
+        if heard == after:
+            raise KeyboardInterrupt
+
+    return on_step
+
+
+@pytest.mark.parametrize("name", first(CASES, ("adamw", "grid", "continual by grafting").__contains__))
+def test_an_interrupted_training_gives_the_same_weights(train: Train, tmp_path: Path, name: str) -> None:
+    whole = train(CASES[name], tmp_path / "whole")
+    steps = len(whole.history)
+    total = 3 * STEPS if name == "grid" else steps
+    for after in (1, 5, total - 1, total):
+        out = tmp_path / f"cut-{after}"
+        with pytest.raises(KeyboardInterrupt):
+            train(CASES[name], out, on_step=stopped(after))
+        assert not out.exists() and any(journal_of(out).iterdir())
+        with pytest.raises(KeyboardInterrupt):  # and once more, later
+            train(CASES[name], out, on_step=stopped(after + 3 if after + 3 < total else 2))
+        done = train(CASES[name], out)
+        assert hashes(out) == hashes(tmp_path / "whole"), after
+        assert [(r.step, r.loss, r.metric, r.best) for r in done.history] == [
+            (r.step, r.loss, r.metric, r.best) for r in whole.history
+        ]
+        assert done.best_step == whole.best_step and not journal_of(out).exists()
+
+
+def test_the_steps_that_are_done_are_not_trained_again(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train({}, tmp_path / "out", on_step=stopped(7))
+    taken: list[int] = []
+    backward = training.Trainer.backward
+    monkeypatch.setattr(training.Trainer, "backward", lambda self, step: (taken.append(step), backward(self, step))[1])
+    train({}, tmp_path / "out")
+    assert taken == list(range(8, STEPS + 1))
+
+
+@pytest.mark.parametrize("changed", [{"lr": 0.02}, {"seed": 1}, {"batch_size": 8}])
+def test_other_settings_start_over(train: Train, tmp_path: Path, changed: dict[str, Any]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train({}, tmp_path / "out", on_step=stopped(7))
+    train(changed, tmp_path / "out")
+    train(changed, tmp_path / "whole")
+    assert hashes(tmp_path / "out") == hashes(tmp_path / "whole") and not journal_of(tmp_path / "out").exists()
+
+
+def test_a_changed_bit_is_noticed_and_training_starts_over(train: Train, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train({}, tmp_path / "out", on_step=stopped(7))
+    (file,) = journal_of(tmp_path / "out").iterdir()
+    content = bytearray(file.read_bytes())
+    content[-1000] ^= 1
+    file.write_bytes(content)
+    train({}, tmp_path / "out")
+    train({}, tmp_path / "whole")
+    assert hashes(tmp_path / "out") == hashes(tmp_path / "whole")
+
+
+def test_a_state_that_is_not_put_back_exactly_gives_other_weights(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted fault that the test of the weights must see: one trained value is one unit off."""
+    train({"recipe": "adamw"}, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        train({"recipe": "adamw"}, tmp_path / "out", on_step=stopped(7))
+    restored = Entry.restored
+
+    def spoiled(self: Entry) -> TrainingState | None:
+        state = restored(self)
+        if state is not None:
+            next(iter(state.optimizer.values()))["exp_avg"].view(-1)[0] += 1e-3
+        return state
+
+    monkeypatch.setattr(Entry, "restored", spoiled)
+    train({"recipe": "adamw"}, tmp_path / "out")
+    assert hashes(tmp_path / "out") != hashes(tmp_path / "whole")
+
+
+def test_a_state_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    state = TrainingState([{"step": 1}], 0.5, [torch.ones(2)], [torch.zeros(2)], {0: {"step": torch.tensor(3.0)}})
+    state.write(tmp_path / "1", "a")
+    again = TrainingState.read(tmp_path / "1", "a")
+    assert again is not None and not again.is_done and again.best_metric == 0.5 and again.history == [{"step": 1}]
+    assert again.optimizer[0]["step"] == 3 and torch.equal(again.best[0], torch.ones(2))
+    assert TrainingState.read(tmp_path / "1", "b") is None and TrainingState.read(tmp_path / "2", "a") is None
+
+
+def test_no_room_for_a_state_does_not_end_the_training(train: Train, tmp_path: Path, monkeypatch: Any) -> None:
+    def no_room(self: TrainingState, path: Path, stamp: str) -> None:
+        raise DiskFull("no space")
+
+    monkeypatch.setattr(TrainingState, "write", no_room)
+    train({}, tmp_path / "out")
+    assert (tmp_path / "out" / "model.safetensors").is_file() and not journal_of(tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_a_terminal_says_how_to_resume(bare: Path, tasks: list[Task], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    code = (
+        "import os, signal, sys; from skillviz.models.finetune import training; from skillviz.cli import main\n"
+        "backward = training.Trainer.backward\n"
+        "def interrupted(self, step):\n"
+        "    if step == 9: os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return backward(self, step)\n"
+        "training.Trainer.backward = interrupted; sys.argv = ['skillviz', *sys.argv[1:]]; main()"
+    )
+    words = ["finetune", "--base", str(bare), "--task", str(tasks[0].path), "--steps", "20", "--device", "cpu"]
+    said = subprocess.run(
+        [sys.executable, "-c", code, *words, "--out", str(out)], capture_output=True, text=True, cwd=Path.cwd()
+    )
+    assert said.returncode == 130 and "Run the same command again" in said.stderr, said.stderr
+    state = TrainingState.read(journal_of(out) / "1.safetensors", Journal(journal_of(out)).stamp)
+    assert state is None, "it belongs to a request"
+    (file,) = journal_of(out).iterdir()
+    assert b'"step": 9' in file.read_bytes() or b'\\"step\\": 9' in file.read_bytes()
+
+
+@pytest.mark.slow
+def test_a_killed_command_resumes(bare: Path, tasks: list[Task], tmp_path: Path) -> None:
+    """kill -9 of the command itself; the same command again gives the weights of one that was never killed."""
+    words = [
+        sys.executable, "-m", "skillviz", "finetune", "--base", str(bare), "--task", str(tasks[0].path),
+        "--steps", "60", "--lr", "0.01", "--device", "cpu", "--out",
+    ]  # fmt: skip
+    environment = {**os.environ, ENVIRONMENT: "0"}
+    out = tmp_path / "out"
+    code = (
+        "import os, signal, sys; from skillviz.models.finetune import training; from skillviz.cli import main\n"
+        "backward = training.Trainer.backward\n"
+        "def killed(self, step):\n"
+        "    if step == 40: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return backward(self, step)\n"
+        "training.Trainer.backward = killed; sys.argv = ['skillviz', *sys.argv[1:]]; main()"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, *words[3:], str(out)], env=environment, cwd=Path.cwd())
+    assert killed.returncode == -signal.SIGKILL and not out.exists() and journal_of(out).is_dir()
+    for folder in (out, tmp_path / "whole"):
+        subprocess.run([*words, str(folder)], env=environment, cwd=Path.cwd(), check=True, capture_output=True)
+    assert torch.equal(*(load_file(f / "model.safetensors")["classifier.weight"] for f in (out, tmp_path / "whole")))
+    assert hashes(out) == hashes(tmp_path / "whole")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == [], "nothing is left beside it"

@@ -1,0 +1,67 @@
+"""`python -m benchmarks reliability --short` loses nothing, and each planted fault makes it lose something."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from benchmarks.reliability import page
+from benchmarks.reliability.attempt import stored
+from benchmarks.reliability.faults import FAULTS
+from benchmarks.reliability.table import ATTEMPTS, PROMISES
+
+LIMIT = 600  # seconds
+
+
+def reliability(*words: object) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own: it forks, and faults stay in it."""
+    command = [sys.executable, "-m", "benchmarks", "reliability", *(str(word) for word in words)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=LIMIT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ATTEMPTS)
+def test_the_short_form_loses_nothing(tmp_path: Path, name: str) -> None:
+    done = reliability("--short", "--only", name, "--results", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = stored(tmp_path / page.FILE).to_dict("records")
+    assert row["attempt"] == name and row["lost"] == 0 and row["tried"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_noticed(tmp_path: Path, name: str) -> None:
+    done = reliability("--plant", name, "--results", tmp_path)
+    assert done.returncode == 1 and "LOST" in done.stdout, done.stdout + done.stderr
+    assert not list(tmp_path.iterdir()), "what a fault loses is no result"
+
+
+def test_every_promise_is_tried_and_has_a_fault_that_breaks_it() -> None:
+    assert {attempt.promise for attempt in ATTEMPTS.values()} == set(PROMISES)
+    assert {ATTEMPTS[fault.attempt].promise for fault in FAULTS.values()} == set(PROMISES)
+
+
+def test_the_page_holds_the_stored_results_and_nothing_was_lost() -> None:
+    rows = stored(page.RESULTS / page.FILE)
+    assert set(rows[rows["form"] == "long"]["attempt"]) == set(ATTEMPTS) and (rows["lost"] == 0).all()
+    text = page.PAGE.read_text(encoding="utf-8")
+    for name, lines in page.tables().items():
+        assert "\n".join(lines) in text, f"{name}: run python -m benchmarks reliability --tables"
+
+
+def test_a_loss_is_shown(tmp_path: Path) -> None:
+    row = {"promise": "lost", "attempt": "random-kills", "form": "long", "tried": 1000, "lost": 3, "loss": "x",
+           "seconds": 1.0, "day": "2026-01-01", "cores": 2}  # fmt: skip
+    pd.DataFrame([row]).to_csv(tmp_path / page.FILE, index=False)
+    assert any("| 1,000 | 3 |" in line for line in page.tables(tmp_path)["attempts"])
+
+
+def test_what_is_unknown_is_refused() -> None:
+    assert "is not a fault" in reliability("--plant", "nothing").stderr
+    assert "is not an attempt" in reliability("--only", "nothing").stderr
