@@ -111,7 +111,7 @@ def test_a_readout_whose_words_are_gone_is_another() -> None:
 
 def test_a_note_of_one_readout_tells_of_that_one() -> None:
     frame = pd.DataFrame({"label": [0, 1]})
-    splits: Any = SimpleNamespace(train=frame, validation=frame, test=frame, fingerprint="f")
+    splits: Any = SimpleNamespace(train=frame, validation=frame, test=frame, fingerprint="f", words=1.0)
     assert task_note(of({}), splits, "prompt").definition == definition(of({}), "prompt")
     assert task_note(of({}), splits).definition == definition(of({}))
 
