@@ -15,7 +15,6 @@ from skillviz.plots.sparsity import metric_by_size
 from skillviz.plots.theme import Style
 from skillviz.show import alt, calibration, overlap
 from skillviz.show.exhibit import OVER_EXAMPLES, PAIRED, Exhibit, drawn_once
-from skillviz.show.measures import levels_in_sight
 from skillviz.show.sentences import better_sides, metric_value, plug_in_marks
 
 HEIGHT = 480
@@ -84,7 +83,7 @@ def sizes(
         figure=metric_by_size(
             points,
             metric,
-            references=levels_in_sight(levels, points),
+            references=levels,
             per_run=(),
             styles=marks,
             direct=True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from skillviz.runs.tables import logit_columns
 from skillviz.show.entries import DEFAULTS, Entry, setting_words
 
 TEMPERATURE = "temperature"  # the name that the figures have for it
-CHANCE, MAJORITY = GUESSES = ("chance", "majority")
+CHANCE, MAJORITY = ("chance", "majority")
 
 
 def logits(predictions: pd.DataFrame, state: str, split: str, labels: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -86,16 +86,6 @@ def levels(record: RunRecord, split: str, metric: str) -> dict[str, float]:
         if one and one.value is not None and not (name == TEMPERATURE and metric_row(metric).of_predictions):
             values[name] = one.value
     return values | guesses(record, split, metric)
-
-
-def levels_in_sight(levels: Mapping[str, float], points: pd.DataFrame) -> dict[str, float]:
-    """The levels without those of guessing that are below everything else: they would press the lines together.
-
-    `points` are those of `analysis.size_curve`.
-    """
-    others = [value for name, value in levels.items() if name not in GUESSES]
-    lowest = min([*points["value"], *points["low"].dropna(), *others], default=0)
-    return {name: value for name, value in levels.items() if name not in GUESSES or value >= lowest}
 
 
 def guesses(record: RunRecord, split: str, metric: str) -> dict[str, float]:

@@ -51,7 +51,7 @@ def sizes(
         name="sparsity",
         title=f"{metric_row(metric).heading} by region size",
         figure=metric_by_size(
-            points, metric, references=measures.levels_in_sight(level, points), direct=True, theme=theme, height=height,
+            points, metric, references=level, direct=True, theme=theme, height=height,
             crossing=crossing,
         ),
         reads=sentences.sparsity_reads(points, metric),
