@@ -27,8 +27,7 @@ NOTHING = "No predictions to bin yet."
 PANEL_COLUMNS = 3  # at most, so that axis titles fit on a phone
 PANEL_HEIGHT = 280
 TITLE_LETTERS = 14  # of a line, on a phone
-MOST_COUNTS = 34
-"""Bins that a row of panels may span for their counts to be legible side by side on a phone: 8 pixels a bin there."""
+LEAST_COUNT = 8  # pixels of a count: where a bin is narrower, as on a phone, the counts are left out
 
 Panels = list[tuple[str, pd.DataFrame]]
 
@@ -80,15 +79,14 @@ def reliability_diagram(
         filled = rows[rows["count"] > 0]
         figure.add_trace(_gaps(style, filled), **_cell(place, len(panels)))
         figure.add_trace(_accuracies(style, filled), **_cell(place, len(panels)))
-        spanned = (100 - start) / (100 * float((filled["upper"] - filled["lower"]).min()))
-        if spanned * _shape(len(panels))[1] <= MOST_COUNTS:
-            figure.add_trace(_counts(style, filled, theme), **_cell(place, len(panels)))
+        figure.add_trace(_counts(style, filled, theme), **_cell(place, len(panels)))
         line = {"color": SOFT_INK[theme], "width": 1.5, "dash": "2px,3px"}
         diagonal = go.Scatter(
             x=[start, 100], y=[start, 100], mode="lines", line=line, name="accuracy = confidence", hoverinfo="skip"
         )
         figure.add_trace(diagonal, **_cell(place, len(panels)))
     figure.update_yaxes(range=[0, 101])
+    figure.update_layout(uniformtext={"minsize": LEAST_COUNT, "mode": "hide"})
     return figure
 
 
@@ -205,6 +203,6 @@ def _counts(style: Style, rows: pd.DataFrame, theme: str) -> go.Bar:
     return go.Bar(
         x=middle, y=[100] * len(rows), width=width, name=f"{style.title}: examples", hoverinfo="skip",
         marker={"color": "rgba(0,0,0,0)", "line": {"width": 0}}, text=[f"{int(n):,}" for n in rows["count"]],
-        textposition="inside", insidetextanchor="start", textangle=-90, constraintext="none",
+        textposition="inside", insidetextanchor="start", textangle=-90, constraintext="inside",
         textfont={"size": 10, "color": INK[theme]},
     )  # fmt: skip
