@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import importlib
 import os
 import pkgutil
@@ -26,7 +27,6 @@ from streamlit import net_util
 from skillviz.errors import SkillvizError
 from skillviz.tasks.project import ANCESTORS_VARIABLE
 
-"""Environment variable: the sites that may show the dashboard in a frame, as of CSP's `frame-ancestors`."""
 SITE = re.compile(r"https?://[\w.*-]+(:(\d+|\*))?")
 """One of them, such as `https://class.example`; anything else is passed over, as it could say more than that."""
 LOOPBACK = ("localhost", "127.0.0.1")  # those that Streamlit knows without a look-up
@@ -40,6 +40,7 @@ async def getting_ready(_app: Any) -> AsyncIterator[None]:
     """Imports what the pages need, opens the browser where there is a screen, as Streamlit does for a script, and
     reads the list of runs while the browser starts."""
     _import_pages()
+    _keep_out_of_collections()
     if not st.get_option("server.headless"):
         address = f"http://{st.get_option('server.address')}:{st.get_option('server.port')}"
         asyncio.get_running_loop().call_later(UP, webbrowser.open, address)
@@ -63,6 +64,13 @@ def _read_runs() -> None:
     with suppress(SkillvizError):  # a store that cannot be read is explained by the pages
         cache.entries()
         cache.records()
+        _keep_out_of_collections()
+
+
+def _keep_out_of_collections() -> None:
+    """Tells the garbage collector that what is there now stays: modules and records, which are most of all objects."""
+    gc.collect()
+    gc.freeze()
 
 
 class Guard:
