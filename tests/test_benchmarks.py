@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from types import ModuleType
@@ -148,3 +149,30 @@ def test_percentiles_and_multiples_of_the_bare_app(page_speed: ModuleType) -> No
     assert row == {"what": "switch to runs", "n": 5, "median": 0.3, "p95": 0.48, "times_bare": 3.0, "target": None}
     assert page_speed.said(row) == ""
     assert [page_speed.said(row | {"target": target}) for target in (3.0, 2.9)] == ["3, met", "2.9, missed"]
+
+
+@pytest.fixture(scope="module")
+def visitors() -> ModuleType:
+    """benchmarks/visitors.py as a module."""
+    pytest.importorskip("playwright.async_api")
+    return importlib.import_module("benchmarks.visitors")
+
+
+def test_the_slope_of_memory_is_that_of_the_second_half(visitors: ModuleType) -> None:
+    full = [(float(second), 2**20 * (100 + 10 * min(second, 60))) for second in range(121)]  # fills, then stands
+    assert visitors.slope(full) == 0
+    assert visitors.slope([(second, size + 2**20 * second / 12) for second, size in full]) == 5.0
+    assert visitors.slope(full[:10]) is None and visitors.said(None, 1) == "not measured"
+
+
+@pytest.mark.e2e
+def test_a_visitor_gets_pages_and_notes_their_errors(visitors: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "pages").mkdir()
+    for name, text in visitors.BARE.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "pages" / "two.py").write_text("raise ValueError('planted')")
+    with visitors.Server(tmp_path, tmp_path) as server:
+        good = visitors.of_turn(server, ["zero", "one"], [""], 1)
+        bad = visitors.of_turn(server, ["two"], [""], 1)
+    assert len(good["seconds"]) >= visitors.BUSY and good["errors"] == [] and good["processor"] > 0
+    assert len(bad["errors"]) == len(bad["seconds"]) and "planted" in bad["errors"][0]

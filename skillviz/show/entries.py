@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import lru_cache, wraps
+from typing import Literal, TypeVar
 
 from skillviz import json_text
 from skillviz.analysis.variants import differing
@@ -25,6 +26,7 @@ from skillviz.tasks.demo_world import MAIN, PREFIX
 LEVELS = ("pair", "size", "localizer", "seed")
 DEFAULT_SHARE = 0.001
 DEMO_PAIR = (f"{PREFIX}base", f"{PREFIX}pairs/{MAIN}")
+LISTS = 32  # of entries, such as those of one store
 LONGEST = 40  # characters of a setting in the picker
 # what a run was asked for beside the four levels; two runs that differ in none of these are repetitions
 SETTINGS = ("options", "steps", "batch_size", "data_seed", "k_shot", "dtype", "autocast")
@@ -55,6 +57,9 @@ class Entry:
     grafted: float | None
     recovered: float | None
     ece: float | None
+
+    def __hash__(self) -> int:
+        return hash(self.id)  # lists of hundreds are keys
 
     @property
     def share(self) -> float:
@@ -91,6 +96,20 @@ def entry_of(run: Run, *, is_of_user: bool) -> Entry:
     )
 
 
+Told = TypeVar("Told")
+
+
+def once_for_each_list(tell: Callable[[Sequence[Entry]], Told]) -> Callable[[Sequence[Entry]], Told]:
+    """The function, which a page asks several times of the same hundreds of entries; nobody may change its answer."""
+    told = lru_cache(maxsize=LISTS)(tell)
+
+    @wraps(tell)
+    def asked(entries: Sequence[Entry]) -> Told:
+        return told(tuple(entries))
+
+    return asked
+
+
 def headline_split(record: RunRecord) -> str:
     """`test`, or `validation` for a run without a test set."""
     return "test" if "test" in record.metrics else "validation"
@@ -118,7 +137,8 @@ Role = Literal["headline", "seed", "variant"]
 FEW = 0.2  # of the runs of the most studied models: those of one base and task with fewer are a study's variant
 
 
-def roles(entries: Sequence[Entry]) -> dict[str, Role]:
+@once_for_each_list
+def roles(entries: Sequence[Entry]) -> Mapping[str, Role]:
     """Each run's role, by id.
 
     Of the settings that a localizer ran with at one size those nearest to the defaults stand for it, of equally near
@@ -184,7 +204,8 @@ def is_default(entry: Entry) -> bool:
     return _given(entry.settings) == 0
 
 
-def pair_labels(entries: Sequence[Entry]) -> dict[tuple[str, ...], str]:
+@once_for_each_list
+def pair_labels(entries: Sequence[Entry]) -> Mapping[tuple[str, ...], str]:
     """A short name for each pair, in the order of the entries: `sst2 · minilm-l6`; equal names get what tells them
     apart: recipe, readout, number of examples, else a number."""
     first: dict[tuple[str, ...], Entry] = {}
@@ -361,7 +382,8 @@ def level_labels(choices: Sequence[Entry], level: str) -> list[str]:
     return labels
 
 
-def run_labels(entries: Sequence[Entry]) -> dict[str, str]:
+@once_for_each_list
+def run_labels(entries: Sequence[Entry]) -> Mapping[str, str]:
     """Each run in one line, by id: `cr · minilm-l6 · stagewise · 0.1% · seed 0`, then every setting that is not the
     default; repetitions have a number."""
     pairs, times, labels = pair_labels(entries), Counter[str](), {}

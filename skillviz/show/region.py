@@ -82,8 +82,11 @@ class Cell(NamedTuple):
 def fullest_cells(cells: pd.DataFrame) -> list[Cell]:
     """All cells of `plots.region.cells`, most selected entries first."""
     ordered = cells.sort_values("selected", ascending=False, kind="stable")
-    layers = [None if pd.isna(layer) else int(layer) for layer in ordered["layer"]]
-    return [Cell(layer, kind) for layer, kind in zip(layers, ordered["kind"], strict=True)]
+    return list(map(_cell, ordered["layer"], ordered["kind"]))
+
+
+def _cell(layer: float, kind: str) -> Cell:
+    return Cell(None if pd.isna(layer) else int(layer), kind)
 
 
 def cell_tensors(layers: pd.DataFrame, cell: Cell) -> pd.DataFrame:
@@ -237,16 +240,25 @@ def seeds_agreement(regions: Sequence[Region]) -> str:
     return f"{found}; by chance {formats.by_chance(*shared.chance)}."
 
 
-def cell_title(cell: Cell, table: pd.DataFrame, whole: bool = True) -> str:
-    """`layer 3, value: 120 entries, 2.4 × the average density`; in a box `layer 3, value (2.4 ×)`."""
+def cell_title(cell: Cell, table: pd.DataFrame) -> str:
+    """`layer 3, value: 120 entries, 2.4 × the average density`."""
     row = table[cell.in_layer(table) & (table["kind"] == cell.kind)].iloc[0]
-    layer = "outside the blocks" if cell.layer is None else f"layer {cell.layer}"
-    if not whole:
-        return f"{layer}, {kind_style(cell.kind).title} ({sentences.times(row['density_ratio'])})"
     density_words = (
         f"{formats.counted(int(row['selected']), 'entry')}, {sentences.times(row['density_ratio'])} the average density"
     )
-    return f"{layer}, {kind_style(cell.kind).title}: {density_words}"
+    return f"{_place(cell)}: {density_words}"
+
+
+def cell_titles(table: pd.DataFrame) -> dict[Cell, str]:
+    """Each cell of `plots.region.cells` as it stands in a box: `layer 3, value (2.4 ×)`."""
+    cells = map(_cell, table["layer"], table["kind"])
+    ratios = zip(cells, table["density_ratio"], strict=True)
+    return {cell: f"{_place(cell)} ({sentences.times(ratio)})" for cell, ratio in ratios}
+
+
+def _place(cell: Cell) -> str:
+    layer = "outside the blocks" if cell.layer is None else f"layer {cell.layer}"
+    return f"{layer}, {kind_style(cell.kind).title}"
 
 
 @drawn_once

@@ -30,7 +30,7 @@ from skillviz.live.client import Client
 from skillviz.models import preflight as headers
 from skillviz.models.local_models import LocalModels, find_models, roots
 from skillviz.models.preflight import Preflight
-from skillviz.runs.estimate import Facts, facts_of
+from skillviz.runs.estimate import Estimate, Facts, estimate, facts_of
 from skillviz.runs.library import library
 from skillviz.runs.part_scores import PartScores
 from skillviz.runs.record import RunRecord
@@ -351,6 +351,12 @@ def _without_caps(spec: RunSpec) -> RunSpec:
 def facts(spec: RunSpec) -> Facts:
     """What a run's headers and all its data say, without its caps; raises a SkillvizError."""
     return facts_of(_without_caps(spec))
+
+
+@remembered(copied, lambda spec, facts: (spec.json_text(), repr(facts), _run_files()), max_entries=32)
+def run_estimate(spec: RunSpec, facts: Facts) -> Estimate:
+    """How long a run will take, by all finished runs."""
+    return estimate(spec, facts, records())
 
 
 def scored_rows(task: str) -> int | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import pandas as pd
@@ -13,10 +14,10 @@ from skillviz.analysis import readable_table
 from skillviz.core import formats
 from skillviz.plots.dark_marks import with_dark_marks
 from skillviz.show import table_words
-from skillviz.show.exhibit import Exhibit
+from skillviz.show.exhibit import MOST_EXHIBITS, Exhibit
 from skillviz.show.glossary import about
 from skillviz.ui import exports, presenter, run_bar, script
-from skillviz.ui.drawn_once import drawn_once
+from skillviz.ui.drawn_once import By, drawn_once
 from skillviz.ui.page_table import is_presented
 
 # how a table's columns are shown; what is not here is shown as it is
@@ -67,9 +68,32 @@ def chart(
     """Draws a card. `reads` says how to read the figure, `alt` what it shows to somebody who cannot see it."""
     with st.container(border=True, height="stretch"):
         st.markdown(f"## {title}", help=help)
-        st.plotly_chart(drawn_once(presenter.figure(with_dark_marks(figure))), **_settings(name, run_id, alt))
+        st.plotly_chart(as_shown(figure), **_settings(name, run_id, alt))
         script.first_figure_goes_ahead()
         below(figure, name=name, title=title, reads=reads, table=table, run_id=run_id, intervals=intervals)
+
+
+@dataclass(frozen=True, eq=False)
+class _Figure:
+    """Equal to itself alone: exhibits are shared between readers, and nobody changes one."""
+
+    figure: go.Figure
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Figure) and other.figure is self.figure
+
+    def __hash__(self) -> int:
+        return id(self.figure)
+
+
+def as_shown(figure: go.Figure, by: By | None = None) -> go.Figure:
+    """The figure in the marks of its theme, larger in presenter mode, and written so that it is drawn once."""
+    return _as_shown(_Figure(figure), by, is_presented())
+
+
+@lru_cache(maxsize=MOST_EXHIBITS)
+def _as_shown(of: _Figure, by: By | None, is_presented: bool) -> go.Figure:
+    return drawn_once(presenter.figure(with_dark_marks(of.figure)), by=by)
 
 
 def show(exhibit: Exhibit, run_id: str = "") -> None:
@@ -95,7 +119,7 @@ def selectable(
     `below` draws what belongs under it.
     """
     selected = st.plotly_chart(
-        drawn_once(presenter.figure(with_dark_marks(figure)), by=by),
+        as_shown(figure, by),
         on_select=on_select,
         selection_mode=by,
         **_settings(name, run_id, alt),
@@ -143,7 +167,7 @@ def downloads(
         heading = exports.Heading(title, tuple(line for line in (run_bar.name_of(run_id), intervals) if line))
         st.download_button(
             "Chart (HTML, works offline)",
-            partial(exports.html, with_dark_marks(figure), heading),
+            lambda: exports.html(with_dark_marks(figure), heading),
             f"{stem}.html",
             "text/html",
             key=f"html.{name}",

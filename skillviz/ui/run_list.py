@@ -45,15 +45,21 @@ def runs_of(entries: Sequence[Entry]) -> list[Run]:
 def pair_curve(entries: Sequence[Entry], split: str) -> pd.DataFrame:
     """One curve of all these runs of a pair on a split; explains and stops where one cannot be read."""
     with page.explained():
-        curves = [cache.table(run, "curve") for run in cache.runs(entry.id for entry in entries)]
-    return measures.pair_curve(entries, curves, split)
+        runs = cache.runs(entry.id for entry in entries)
+        return cache.computed(
+            ("curve", split), runs,
+            lambda: measures.pair_curve(entries, [cache.table(run, "curve") for run in runs], split),
+        )  # fmt: skip
 
 
 def pair_complement(entries: Sequence[Entry], split: str) -> pd.DataFrame:
     """As `pair_curve`, of the complements: what is left without the region; of older runs at the main size alone."""
     with page.explained():
-        tables = [without_region(run, split) for run in cache.runs(entry.id for entry in entries)]
-    return measures.pair_curve(entries, tables, split)
+        runs = cache.runs(entry.id for entry in entries)
+        return cache.computed(
+            ("complement", split), runs,
+            lambda: measures.pair_curve(entries, [without_region(run, split) for run in runs], split),
+        )  # fmt: skip
 
 
 def listing(entries: Sequence[Entry]) -> pd.DataFrame:

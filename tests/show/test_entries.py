@@ -138,6 +138,15 @@ def test_other_settings_other_recipes_and_repetitions_are_variants() -> None:
     assert "mine" in of_role([*every, mine], "headline")
 
 
+def test_roles_and_names_are_told_once_for_a_list() -> None:
+    entries = [entry(seed=seed, id=f"e{seed}") for seed in range(3)]
+    for tell in (roles, run_labels, pair_labels):
+        assert tell(entries) is tell(tuple(entries))
+        changed = [*entries[:2], replace(entries[2], localizer="movement")]  # of the same id
+        assert tell(changed) is not tell(entries)
+    assert run_labels(changed) != run_labels(entries)
+
+
 def test_pages_use_the_usual_runs_and_the_settings_of_the_one_that_is_open() -> None:
     large = [replace(e, id="large-" + e.id, settings=LARGE) for e in GRID]
     assert usual([*GRID, *large], ()) == GRID

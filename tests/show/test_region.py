@@ -105,6 +105,11 @@ def test_every_cell_of_a_run_has_its_tensors_and_their_counts_agree(ids: dict[st
     run = library().open(ids["stagewise0"])
     layers, region = run.layers(), run.region()
     table = cells(layers)
+    titles = tensors.cell_titles(table)
+    assert set(titles) == set(tensors.fullest_cells(table))
+    for cell, title in titles.items():  # the same cell as when it is looked up by itself
+        place, _, words = tensors.cell_title(cell, table).partition(": ")
+        assert title == f"{place} ({words.split(', ')[1].removesuffix(' the average density')})"
     chosen = tensors.fullest_cells(table)
     assert len({cell.key for cell in chosen}) == len(chosen) == len(table)
     seen = 0

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 
+import plotly.graph_objects as go
 from streamlit.testing.v1 import AppTest
+
+from skillviz.ui.chart import as_shown
 
 
 def script() -> None:
@@ -63,3 +66,11 @@ def test_downloads_are_table_page_and_pictures() -> None:
     settings = json.loads(pictures.proto.json)
     assert (settings["chart"], settings["file"], settings["ground"]) == ("st-key-chart-lines", "run-1-lines", "#FFFFFF")
     assert settings["title"] == "Two lines" and settings["lines"] == ["run-1", "95% intervals over examples"]
+
+
+def test_a_figure_is_written_once_for_all_who_see_it_in_one_way() -> None:
+    figure = go.Figure(go.Scatter(y=[1, 2]))
+    again = go.Figure(go.Scatter(y=[1, 2]))  # equal, but not the same: it might be another tomorrow
+    assert as_shown(figure) is as_shown(figure)
+    assert as_shown(figure) is not as_shown(again)
+    assert as_shown(figure, "box").layout.dragmode == "select" != as_shown(figure).layout.dragmode

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import http.client
 import os
 import subprocess
 import sys
 import time
+import tomllib
 import urllib.error
 import urllib.request
 from contextlib import closing
@@ -103,6 +105,22 @@ def test_every_answer_has_the_header(tmp_path: Path) -> None:
             except urllib.error.HTTPError as error:
                 answer = error
             assert answer.headers["content-security-policy"] == "frame-ancestors 'self'", place
+
+
+def test_modules_and_records_are_kept_out_of_collections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_read_runs", lambda: None)
+    monkeypatch.setattr(server.webbrowser, "open", lambda address: None)
+    config = tomllib.loads((PROJECT / ".streamlit/config.toml").read_text())
+    assert config["runner"]["postScriptGC"] is False  # else all that is not frozen is looked through after each script
+
+    async def ready() -> int:
+        async with server.getting_ready(None):
+            return gc.get_freeze_count()
+
+    try:
+        assert asyncio.run(ready()) > 100_000
+    finally:
+        gc.unfreeze()
 
 
 def test_it_opens_the_browser_where_there_is_a_screen(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from importlib import import_module
 from math import ceil
 from typing import TYPE_CHECKING, Any, Literal
@@ -564,7 +565,7 @@ class Localizer:
         """Whether the paper uses or compares it."""
         return self.source.startswith(PAPER)
 
-    @property
+    @cached_property
     def shown_options(self) -> tuple[Option, ...]:
         """The options that people may set, in order."""
         return tuple(

@@ -144,7 +144,11 @@ def shared(compared: Comparison) -> None:
     if len(compared.regions) < FEWEST:
         return
     kind = controls.segments("shared", "Shared entries", tuple(SHARED), "iou", shown=SHARED.get, help=about("iou"))
-    show(exhibits.shared(comparison.shares(compared.regions, kind), kind, theme()), compared.baseline.run.id)
+    rows = cache.computed(
+        ("shares", kind, *compared.regions), [side.run for side in compared.sides],
+        lambda: comparison.shares(compared.regions, kind),
+    )  # fmt: skip
+    show(exhibits.shared(rows, kind, theme()), compared.baseline.run.id)
 
 
 def _highlighted(value: object) -> str:

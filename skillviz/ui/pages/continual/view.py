@@ -96,7 +96,11 @@ def summary(stages: pd.DataFrame, metric: str) -> str:
 
 def beside_one_task(tables: ContinualTables, metric: str) -> None:
     """The verdict on each mode beside a model that learned one task alone, and how many comparisons hold."""
-    if lines := beside_words(tables.stages, tables.differences, metric):
+    lines = cache.computed(
+        ("beside one task", metric), [tables.study],
+        lambda: beside_words(tables.stages, tables.differences, metric),
+    )  # fmt: skip
+    if lines:
         st.markdown(lines, help=about("paired", "debiased", "discovery"))
 
 

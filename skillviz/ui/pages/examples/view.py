@@ -354,7 +354,10 @@ def by_slice(run: Run, shown: RunExamples) -> None:
     with st.container(horizontal=True):
         chosen = controls.any_of("slices", "Slice by", known, known, shown=slices.title) if len(known) > 1 else known
         metric = controls.segments("sliced", "Metric", METRICS, METRICS[0], shown=metric_heading)
-    table = slices.differences(graft, tuned, columns[list(chosen)], metric)
+    table = cache.computed(
+        ("slices", shown.split, str(others is None), metric, *chosen), [run],
+        lambda: slices.differences(graft, tuned, columns[list(chosen)], metric),
+    )  # fmt: skip
     st.markdown(slices.finding(table, metric, text.plain))
     if len(table):
         show(slices.by_slice(table, metric, theme()), run.id)

@@ -15,7 +15,7 @@ from skillviz.errors import SkillvizError
 from skillviz.jobs.devices import chosen as device_for
 from skillviz.jobs.slots import queue, slot_of
 from skillviz.plots.theme import localizer_style
-from skillviz.runs.estimate import OTHERS, Estimate, Facts, estimate
+from skillviz.runs.estimate import OTHERS, Estimate, Facts
 from skillviz.runs.folder import OPEN
 from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.show import text
@@ -150,7 +150,7 @@ def _show_estimate(spec: RunSpec, facts: Facts, count: int) -> None:
     device = device_for(spec.device, cache.devices())
     if device is None:
         return
-    duration = estimate(spec, replace(facts, device=device.name.partition(":")[0]), cache.records())
+    duration = cache.run_estimate(spec, replace(facts, device=device.name.partition(":")[0]))
     before = len(queue(cache.user_store().root, slot_of(spec.device)))
     st.markdown(expected(duration, count, device.free, before))
     unknown = [text.plain(name) for name in spec.others if cache.scored_rows(name) is None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import pandas as pd
 import streamlit as st
@@ -73,11 +73,17 @@ def choose(study: StudyFolder) -> MethodRows:
         selection = _select(scores)
         share = None
         if sizes := method_points.sizes(differences, selection):
-            first = method_points.main_size(differences, selection, main_share(study.record.scale))
+            first = cache.computed(
+                ("main size", base, *astuple(selection)), studies,
+                lambda: method_points.main_size(differences, selection, main_share(study.record.scale)),
+            )  # fmt: skip
             share = controls.select(
                 "size", "Region size", sizes, first, shown=formats.share, width=160, help=about("size")
             )
-        further = method_points.has_further(scores, selection) and controls.switch(
+        has_further = cache.computed(
+            ("further", base, *astuple(selection)), studies, lambda: method_points.has_further(scores, selection)
+        )
+        further = has_further and controls.switch(
             "further", "Other optimizers and regions", study.record.experiment not in ("table1", "table3"),
             help="Models fine-tuned with AdamW (and with L1 on the movement), their grafts, and other regions: top "
             "movement, random, other masks.",

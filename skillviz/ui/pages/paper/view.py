@@ -55,7 +55,7 @@ class PaperItem:
 def claims() -> None:
     """The scoreboard, with the count of the verdicts on top."""
     with page.explained():
-        found = scoreboard.scores()
+        found = cache.computed(("scoreboard",), cache.studies(), scoreboard.scores)
     st.markdown(scoreboard.sentence(found), help=about("verdict", "discovery"))
     titles = [scoreboard.NONE, *words.items()]
     is_open = controls.current(scoreboard.ITEM, titles, scoreboard.NONE) != scoreboard.NONE

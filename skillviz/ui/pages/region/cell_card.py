@@ -20,10 +20,10 @@ COUNTED = {ENTRIES: "Entries", "row": "Rows", "column": "Columns", "head": "Head
 
 def cell_card(run: Run, layers: pd.DataFrame, table: pd.DataFrame, choices: dict[str, Cell]) -> None:
     """The chosen cell: its count, one of its tensors, and that tensor's entries, rows, columns or heads."""
+    titles = exhibits.cell_titles(table)
     key = controls.select(
-        CELL, "Zoom in on", list(choices), next(iter(choices)),
-        shown=lambda key: formats.capital(exhibits.cell_title(choices[key], table, False)),
-    )  # fmt: skip
+        CELL, "Zoom in on", list(choices), next(iter(choices)), shown=lambda key: formats.capital(titles[choices[key]])
+    )
     rows = exhibits.cell_tensors(layers, choices[key])
     names = exhibits.tensor_names(rows)
     if len(names) > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -197,7 +197,7 @@ def _group_label(entries: Sequence[Entry]) -> str:
     return f"**{text.plain(entries[0].task)}** · {' · '.join(parts)}"
 
 
-def _table(entries: Sequence[Entry], chosen: set[str], labels: dict[tuple[str, ...], str]) -> None:
+def _table(entries: Sequence[Entry], chosen: set[str], labels: Mapping[tuple[str, ...], str]) -> None:
     """The runs of one task; its marked rows are the chosen ones."""
     ordered = sorted(entries, key=lambda e: (labels[e.pair], e.localizer, e.share, e.seed, e.id))
     frame = run_list.listing(ordered).drop(columns="size")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -40,18 +41,18 @@ class TaskTables:
     study: StudyFolder
     tables: Mapping[str, pd.DataFrame]
 
-    @property
+    @cached_property
     def tasks(self) -> tuple[str, ...]:
         """The tasks whose regions are known, those of one family together."""
         return tuple(sorted(set(self.tables["overlap"]["row_task"]), key=lambda task: (family(task), task)))
 
-    @property
+    @cached_property
     def gain(self) -> pd.DataFrame:
         """The table of gains, without the tasks on which none is defined."""
         table = self.tables["gain"]
         return table[~table["task"].isin(self.without_gain)]
 
-    @property
+    @cached_property
     def without_gain(self) -> tuple[str, ...]:
         """The tasks on which the multi-task model gains nothing, so that no region can give back a share of it."""
         table = self.tables["gain"]
@@ -73,7 +74,9 @@ def read(study: StudyFolder) -> TaskTables:
         st.code(study_words.command(study), language=None, wrap_lines=True)
         st.stop()
 
-    return TaskTables(study, {name: tables.get(name, empty(name)) for name in TABLES})
+    return cache.computed(
+        ("tables",), [study], lambda: TaskTables(study, {name: tables.get(name, empty(name)) for name in TABLES})
+    )
 
 
 def summary(tables: TaskTables, kind: str) -> str:

@@ -1,0 +1,324 @@
+"""How the dashboard holds many visitors: page times, processor time a page, errors, and whether memory grows.
+
+    python benchmarks/visitors.py [--seconds 60] [--minutes 10] [--out benchmarks]
+
+Visitors are websocket clients that speak Streamlit's own protocol, so that twenty of them cost less than one browser.
+
+- *Busy*: 12 visitors ask for the next page as soon as they have one. The dashboard, with all runs that ship, and a
+  bare Streamlit app with pages of one small figure take turns, a minute each, three times.
+- *Class*: 17 such visitors and 3 browsers read for some seconds between pages, for ten minutes; 5 of the 17 are on
+  pages that ask the models. Memory is that of the server and of the live worker, once a second; its slope is fitted to
+  the second half.
+
+Writes visitors.json, and the table into README.md beside this file. Needs the packages of requirements-dev.txt and a
+Chromium on the path.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import websockets
+from playwright.async_api import async_playwright
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+
+PROJECT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(PROJECT))
+
+from benchmarks.machine import machine, written
+from benchmarks.page_speed import BARE
+from skillviz.runs.store import Store
+from skillviz.ui.page_table import HOME, PAGES
+from tests.e2e.server import PATIENCE, STILL, started
+
+NAME = "visitors"
+BUSY, TURNS = 12, 3
+READERS, LIVE, BROWSERS = 12, 5, 3
+READS = (2.0, 12.0)  # seconds that a reader of the class stays on a page
+LIVE_PAGES = ("surgery", "tour", "interpolation")
+STORED_PAGES = tuple(name for name in PAGES if name not in LIVE_PAGES)
+BARE_PAGES = ("zero", "one", "two")
+TIMES_BARE, SLOPE = 2.0, 1.0
+"""Targets: the 95th percentile of a busy page over the bare app's, and MiB a minute that memory may grow."""
+WAIT = PATIENCE / 1000
+
+
+@dataclass
+class Seen:
+    """What visitors saw: seconds by page, and the errors."""
+
+    seconds: list[float] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+
+class Visitor:
+    """A browser as the server sees it: one websocket, one session."""
+
+    def __init__(self, address: str) -> None:
+        self.url = f"{address.replace('http', 'ws', 1)}/_stcore/stream"
+        self.pages: dict[str, str] = {}
+
+    async def __aenter__(self) -> Visitor:
+        self.socket = await websockets.connect(self.url, subprotocols=["streamlit"], max_size=None, open_timeout=WAIT)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.socket.close()
+
+    async def visit(self, page: str, query: str, seen: Seen) -> None:
+        """Asks for a page and waits until its script has ended; notes the seconds, and an error that the page shows."""
+        message, begun = BackMsg(), time.monotonic()
+        message.rerun_script.query_string = query
+        message.rerun_script.page_name = page
+        message.rerun_script.page_script_hash = self.pages.get(page, "")
+        await self.socket.send(message.SerializeToString())
+        while True:
+            answer = ForwardMsg()
+            answer.ParseFromString(await asyncio.wait_for(self.socket.recv(), WAIT))
+            kind = answer.WhichOneof("type")
+            if kind == "navigation":
+                self.pages = {one.url_pathname: one.page_script_hash for one in answer.navigation.app_pages}
+            elif kind == "delta" and answer.delta.new_element.WhichOneof("type") == "exception":
+                seen.errors.append(f"{page}?{query}: {answer.delta.new_element.exception.message}")
+            elif kind == "script_finished" and answer.script_finished != ForwardMsg.FINISHED_EARLY_FOR_RERUN:
+                break
+        seen.seconds.append(time.monotonic() - begun)
+
+
+async def visits(
+    address: str,
+    pages: Sequence[str],
+    queries: Sequence[str],
+    end: float,
+    reads: tuple[float, float],
+    seed: int,
+    seen: Seen,
+) -> None:
+    """One visitor until `end`, on pages and runs drawn by its seed."""
+    draw = random.Random(seed)
+    async with Visitor(address) as visitor:
+        await visitor.visit("", "", Seen())  # the first answer lists the pages
+        while True:
+            await visitor.visit(draw.choice(pages), draw.choice(queries), seen)
+            if time.monotonic() > end:
+                break
+            await asyncio.sleep(draw.uniform(*reads))
+
+
+async def browses(playwright: Any, address: str, queries: Sequence[str], end: float, seed: int, seen: Seen) -> None:
+    """One browser until `end`; seconds are until the page stands still."""
+    draw = random.Random(seed)
+    browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"))
+    page = await browser.new_page(viewport={"width": 1440, "height": 900})
+    page.set_default_timeout(PATIENCE)
+    while time.monotonic() < end:
+        name, begun = draw.choice(STORED_PAGES), time.monotonic()
+        await page.goto(f"{address}/{'' if name == HOME else name}?{draw.choice(queries)}")
+        await page.wait_for_function(STILL)
+        seen.seconds.append(time.monotonic() - begun)
+        if await page.locator("[data-testid='stException']").count():
+            seen.errors.append(f"{name}: {await page.locator('[data-testid=stException]').first.inner_text()}")
+        await asyncio.sleep(draw.uniform(*READS))
+    await browser.close()
+
+
+class Server:
+    """A dashboard as a process of its own, with what it uses."""
+
+    def __init__(self, project: Path, place: Path) -> None:
+        more = {"SKILLVIZ_RUNS": str(place / "runs")}
+        self.popen, self.address = started(project, place, more)
+        self.process = psutil.Process(self.popen.pid)
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.popen.terminate()
+        self.popen.wait(WAIT)
+
+    @property
+    def processor_seconds(self) -> float:
+        """Of the server alone."""
+        return sum(self.process.cpu_times()[:2])
+
+    def workers(self) -> list[psutil.Process]:
+        """The live workers that it started."""
+        ours = []
+        for process in psutil.process_iter(["cmdline", "environ"]):
+            if "worker" in (process.info["cmdline"] or []) and (process.info["environ"] or {}).get(
+                "SKILLVIZ_RUNS"
+            ) == self.process.environ().get("SKILLVIZ_RUNS"):
+                ours.append(process)
+        return ours
+
+
+def of_turn(server: Server, pages: Sequence[str], queries: Sequence[str], seconds: float) -> dict[str, Any]:
+    """Busy visitors for some seconds: their page times, and what a page cost."""
+    seen, before, begun = Seen(), server.processor_seconds, time.monotonic()
+
+    async def all_of_them() -> None:
+        end = time.monotonic() + seconds
+        await asyncio.gather(*(visits(server.address, pages, queries, end, (0, 0), seed, seen) for seed in range(BUSY)))
+
+    asyncio.run(all_of_them())
+    spent = time.monotonic() - begun
+    return {
+        "seconds": seen.seconds, "errors": seen.errors, "rate": len(seen.seconds) / spent,
+        "processor": (server.processor_seconds - before) / len(seen.seconds),
+    }  # fmt: skip
+
+
+def busy(dashboard: Server, bare: Server, queries: Sequence[str], seconds: float) -> list[dict[str, Any]]:
+    """Both apps by turns: one row each."""
+    of_turn(dashboard, tuple(PAGES), queries, seconds / 2)  # what is read once is read
+    of_turn(bare, BARE_PAGES, [""], seconds / 10)
+    turns: dict[str, list[dict[str, Any]]] = {"dashboard": [], "bare app": []}
+    for _ in range(TURNS):
+        turns["dashboard"].append(of_turn(dashboard, tuple(PAGES), queries, seconds))
+        turns["bare app"].append(of_turn(bare, BARE_PAGES, [""], seconds))
+    return [busy_row(name, of) for name, of in turns.items()]
+
+
+def busy_row(name: str, turns: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One app's turns together."""
+    row = row_of(
+        name, BUSY, [s for turn in turns for s in turn["seconds"]], [e for turn in turns for e in turn["errors"]]
+    )
+    middle = {of: float(np.median([turn[of] for turn in turns])) for of in ("rate", "processor")}
+    return {**row, "rate": round(middle["rate"], 2), "processor": round(middle["processor"], 4)}
+
+
+def row_of(name: str, visitors: int, seconds: Sequence[float], errors: Sequence[str]) -> dict[str, Any]:
+    """What visitors of one kind saw."""
+    middle, late = np.quantile(seconds, [0.5, 0.95])
+    return {
+        "what": name, "visitors": visitors, "pages": len(seconds), "median": round(float(middle), 3),
+        "p95": round(float(late), 3), "errors": list(errors),
+    }  # fmt: skip
+
+
+async def lesson(server: Server, queries: Sequence[str], minutes: float) -> dict[str, Any]:
+    """A class for some minutes: page times of each kind of visitor, and memory second by second."""
+    end, memory = time.monotonic() + 60 * minutes, {"server": [], "worker": []}
+    seen = {"websocket": Seen(), "live": Seen(), "browser": Seen()}
+
+    async def watch() -> None:
+        while time.monotonic() < end:
+            memory["server"].append((time.monotonic(), server.process.memory_info().rss))
+            if workers := server.workers():
+                memory["worker"].append((time.monotonic(), sum(one.memory_info().rss for one in workers)))
+            await asyncio.sleep(1)
+
+    async with async_playwright() as playwright:
+        await asyncio.gather(
+            watch(),
+            *(visits(server.address, STORED_PAGES, queries, end, READS, n, seen["websocket"]) for n in range(READERS)),
+            *(visits(server.address, LIVE_PAGES, [""], end, READS, 100 + n, seen["live"]) for n in range(LIVE)),
+            *(browses(playwright, server.address, queries, end, 200 + n, seen["browser"]) for n in range(BROWSERS)),
+        )
+    kinds = zip(seen.items(), (READERS, LIVE, BROWSERS), strict=True)
+    rows = [row_of(name, count, of.seconds, of.errors) for (name, of), count in kinds]
+    growth = {name: slope(of) for name, of in memory.items()}
+    most = {name: round(max((bytes_ for _, bytes_ in of), default=0) / 2**20) for name, of in memory.items()}
+    return {"minutes": minutes, "rows": rows, "growth": growth, "most": most}
+
+
+def slope(rows: Sequence[tuple[float, float]]) -> float | None:
+    """MiB a minute by which memory grew in the second half; None with fewer than ten readings there."""
+    half = rows[len(rows) // 2 :]
+    if len(half) < 10:
+        return None
+    times, sizes = np.array(half).T
+    return round(float(np.polyfit((times - times[0]) / 60, sizes / 2**20, 1)[0]), 2)
+
+
+def measure(seconds: float, minutes: float) -> dict[str, Any]:
+    """All of it, with the machine."""
+    there = machine()
+    shown = [run.id for run in Store(PROJECT / "cached_runs").list()]
+    queries = ["", *(f"run={name}" for name in random.Random(0).sample(shown, 12))]
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        (place / "bare" / "pages").mkdir(parents=True)
+        for name, text in BARE.items():
+            (place / "bare" / name).write_text(text)
+        with Server(PROJECT, place) as dashboard:
+            with Server(place / "bare", place) as bare:
+                rows = busy(dashboard, bare, queries, seconds)
+            of_class = asyncio.run(lesson(dashboard, queries, minutes))
+    return {"machine": there, "runs": len(shown), "busy": rows, "class": of_class}
+
+
+def said(value: float | None, target: float) -> str:
+    """Whether a value keeps within its target."""
+    return "not measured" if value is None else f"{target:g}, {'met' if value <= target else 'missed'}"
+
+
+def table(result: dict[str, Any]) -> str:
+    """The result as Markdown: the busy visitors beside the bare app, the class, and its memory."""
+    (ours, bare), of_class, there = result["busy"], result["class"], result["machine"]
+    ratio = round(ours["p95"] / bare["p95"], 2)
+    lines = [
+        f"{BUSY} busy visitors:",
+        "",
+        "| app | pages | median, s | 95th percentile, s | errors | pages a second | processor time a page, s |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+        *(f"| {row['what']} | {cells(row)} | {row['rate']:.1f} | {row['processor']:.3f} |" for row in (ours, bare)),
+        "",
+        f"95th percentile / bare app: {ratio:.2f} (target {said(ratio, TIMES_BARE)}).",
+        "",
+        f"A class of {READERS + LIVE + BROWSERS} for {of_class['minutes']:g} minutes:",
+        "",
+        "| visitors | how many | pages | median, s | 95th percentile, s | errors |",
+        "| --- | --- | --- | --- | --- | --- |",
+        *(f"| {row['what']} | {row['visitors']} | {cells(row)} |" for row in of_class["rows"]),
+        "",
+        "| process | most memory, MiB | growth, MiB a minute | target |",
+        "| --- | --- | --- | --- |",
+        *(
+            f"| {name} | {of_class['most'][name]} | {'' if grows is None else f'{grows:.2f}'} | {said(grows, SLOPE)} |"
+            for name, grows in of_class["growth"].items()
+        ),
+        "",
+        f"{result['runs']} stored runs; visitors, browsers and the server share the machine: {there['cpu']}, "
+        f"{there['cores']} cores; load at the start {there['load']}.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def cells(row: dict[str, Any]) -> str:
+    """Pages, times and the number of errors, as cells of a row."""
+    return f"{row['pages']:,} | {row['median']:.2f} | {row['p95']:.2f} | {len(row['errors'])}"
+
+
+def main(report: Callable[[str], None] = print) -> None:
+    """Measure, print the table, and write it as JSON and into README.md."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--minutes", type=float, default=10)
+    given = parser.parse_args()
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    result = measure(given.seconds, given.minutes)
+    written(NAME, result, table(result), given.out)
+    report(table(result))
+
+
+if __name__ == "__main__":
+    main()
