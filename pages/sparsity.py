@@ -23,7 +23,10 @@ if curve.empty:
     )
     st.stop()
 line = (own.localizer, measures.nondefault_settings(entries)[entries.index(own)])
-st.markdown(exhibits.finding(curve, line), help=about("recovered", "localizer", "size", "seed"))
+st.markdown(
+    f"{exhibits.finding(curve, line)} {sparsity_cards.verdict(entries, own, split)}".strip(),
+    help=about("recovered", "localizer", "size", "seed", "paired"),
+)
 places = st.columns([4, 3, 1], vertical_alignment="bottom")
 with places[2].popover("Metrics", width="stretch"):
     metric = controls.select(
@@ -36,7 +39,7 @@ with places[2].popover("Metrics", width="stretch"):
     )
 with places[0]:
     axes = {"metric": metric_heading(metric), "gain": "Share of the gain"}
-    axis = controls.segments("axis", "Show", tuple(axes), "metric", shown=axes.get, help=about("recovered"))
+    axis = controls.segments("axis", "Show", tuple(axes), "metric", shown=axes.get, shows_label=False)
 with places[1]:
     lines = exhibits.line_count(curve)
     every = lines > exhibits.MOST_LINES and controls.switch("every", f"All {lines} curves", False)

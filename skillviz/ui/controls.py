@@ -50,10 +50,14 @@ def segments(
     shown: Callable[[T], Any] = str,
     written: Callable[[T], str] = str,
     help: str | None = None,
+    shows_label: bool = True,
 ) -> T:
-    """The option chosen among a few that stand side by side."""
+    """The option chosen among a few that stand side by side. A label that is not shown is still read out."""
     key = _seeded(name, options, default, written)
-    value = st.segmented_control(label, options, key=key, format_func=shown, help=help, required=True)
+    value = st.segmented_control(
+        label, options, key=key, format_func=shown, help=help, required=True,
+        label_visibility="visible" if shows_label else "collapsed",
+    )  # fmt: skip
     return _keep_choice(name, value, default, written)
 
 

@@ -22,7 +22,7 @@ def cell_card(run: Run, layers: pd.DataFrame, table: pd.DataFrame, choices: dict
     """The chosen cell: its count, one of its tensors, and that tensor's entries, rows, columns or heads."""
     key = controls.select(
         CELL, "Zoom in on", list(choices), next(iter(choices)),
-        shown=lambda key: formats.capital(exhibits.cell_title(choices[key], table, False)),
+        shown=lambda key: formats.capital(exhibits.cell_title(choices[key], table, False)), shows_label=False,
     )  # fmt: skip
     rows = exhibits.cell_tensors(layers, choices[key])
     names = exhibits.tensor_names(rows)
