@@ -16,7 +16,7 @@ from skillviz.studies.paper.claims import UNTESTED, Claim, Comparison, Verdict
 from skillviz.studies.paper.experiments import EXPERIMENTS, published_verdicts
 from skillviz.studies.paper.published_values import stated
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import cache, controls, study_choice, study_words
+from skillviz.ui import cache, controls, exports, study_choice, study_words
 from skillviz.ui.chip import chip_text
 from skillviz.ui.pages.paper import words
 
@@ -100,6 +100,8 @@ def draw(found: Sequence[Score], *, is_open: bool) -> None:
         )  # fmt: skip
     with st.container(key="claims-narrow"):
         st.markdown(listed(rows))
+    plain = rows.assign(verdict=[outcome for (outcome,) in rows["verdict"]])
+    exports.table_menu(plain, file="claims", key="claims", caption="The paper's claims and our verdicts")
 
 
 def listed(rows: pd.DataFrame) -> str:

@@ -177,7 +177,11 @@ def further(item: PaperItem) -> None:
     if len(rows):
         fold = st.expander(f"Numbers in the paper's text: {len(rows)}", key="table.numbers", on_change="rerun")
         if fold.open:
-            fold.dataframe(words.numbers(rows), hide_index=True, alt="Single published numbers of text and captions")
+            with fold:
+                table = words.numbers(rows)
+                st.dataframe(table, hide_index=True, alt="Single published numbers of text and captions")
+                file, caption = exports.file_name("paper", item.name, "numbers"), f"{item.name}: numbers in the text"
+                exports.table_menu(table, file=file, key="numbers", caption=caption)
     if item.study is not None:
         if differences := cache.setting_differences(item.study):
             with st.expander(f"Where our study differs from the paper: {formats.counted(len(differences), 'point')}"):
