@@ -103,15 +103,20 @@ def typed(
     linked: int = LINKED,
     placeholder: str | None = None,
     help: str | None = None,
+    is_long: bool = False,
 ) -> str:
     """The text typed, of at most `most` characters, without spaces at its ends.
 
-    One of up to `linked` characters stands in the address; a longer one stays in the session.
+    One of up to `linked` characters stands in the address; a longer one stays in the session. With `is_long` the field
+    has as many lines as the text takes.
     """
     key = _key(name)
     if key not in st.session_state or address.is_asked(name):
         st.session_state[key] = (address.current(name) or "")[:most]
-    value = st.text_input(label, key=key, max_chars=most, placeholder=placeholder, help=help)
+    if is_long:
+        value = st.text_area(label, key=key, max_chars=most, placeholder=placeholder, help=help, height="content")
+    else:
+        value = st.text_input(label, key=key, max_chars=most, placeholder=placeholder, help=help)
     address.drew(key, value)
     value = value.strip()
     if not value:

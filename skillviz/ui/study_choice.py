@@ -136,7 +136,7 @@ def setting_table(rows: Sequence[SettingRow]) -> None:
 
 def notes(studies: Sequence[StudyFolder]) -> None:
     """What the studies say of themselves, folded."""
-    lines = [text.plain(line) for study in studies for line in cache.study_table(study, "note").get("text", ())]
+    lines = [text.with_code(line) for study in studies for line in cache.study_table(study, "note").get("text", ())]
     if not lines:
         return
     with st.expander("About this study" if len(studies) == 1 else "About these studies"):

@@ -88,7 +88,8 @@ def _sentence_box(examples: Sequence[Sample]) -> str:
     """The control: an example of the task to begin with, which can be changed or typed over."""
     if examples and address.current(SENTENCE) is None:
         address.remember(SENTENCE, examples[0].text)
-    words = controls.typed(SENTENCE, "Sentence (edit it, then press Enter)", most=LONGEST, placeholder="Type one")
+    label = "Sentence (edit it, then press Ctrl+Enter)"
+    words = controls.typed(SENTENCE, label, most=LONGEST, placeholder="Type one", is_long=True)
     if examples:
         texts = [one.text for one in examples]
         following = texts[(texts.index(words) + 1) % len(texts) if words in texts else 0]
@@ -102,7 +103,7 @@ def _sentence_logits(demo: DemoRun, words: str, sample: Sample | None) -> dict[s
     if sample is not None:
         return {state: sample.logits[state][None] for state in ENDS}
     if not words:
-        st.caption("Type a sentence and press Enter.")
+        st.caption("Type a sentence and press Ctrl+Enter.")
         return None
     answer = live.ask(demo.run, "score_text", topic=SENTENCE, texts=[words], states=list(ENDS))
     return None if answer is None else {state: answer["logits"][state] for state in ENDS}
