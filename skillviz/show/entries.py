@@ -210,22 +210,22 @@ def _pair_label(entry: Entry) -> str:
 def _distinctions(namesakes: Sequence[Entry], runs: Mapping[tuple[str, ...], int]) -> list[str]:
     """What tells entries of one name apart, as much of it as is needed; nothing for the one with the most runs."""
     most = max(namesakes, key=lambda e: runs[e.pair])
-    told = ["" if entry is most else " other" for entry in namesakes]
+    labels = ["" if entry is most else " other" for entry in namesakes]
     for words in (_model_words, lambda e: e.readout, lambda e: formats.counted(e.n, "example")):
-        if len(set(told)) == len(told) and " other" not in told:
+        if len(set(labels)) == len(labels) and " other" not in labels:
             break
         names = [words(entry) for entry in namesakes]
-        told = [
+        labels = [
             so_far
-            if entry is most or told.count(so_far) == 1 and so_far != " other" or not name
+            if entry is most or labels.count(so_far) == 1 and so_far != " other" or not name
             else f"{'' if so_far == ' other' else so_far} {name}"
-            for entry, so_far, name in zip(namesakes, told, names, strict=True)
+            for entry, so_far, name in zip(namesakes, labels, names, strict=True)
         ]
     seen: Counter[str] = Counter()
-    for place, words_ in enumerate(told):
+    for place, words_ in enumerate(labels):
         seen[words_] += 1
-        told[place] = f"{words_} #{seen[words_]}" if seen[words_] > 1 else words_
-    return told
+        labels[place] = f"{words_} #{seen[words_]}" if seen[words_] > 1 else words_
+    return labels
 
 
 def _model_words(entry: Entry) -> str:

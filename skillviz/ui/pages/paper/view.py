@@ -55,11 +55,11 @@ class PaperItem:
 def claims() -> None:
     """The scoreboard, with the count of the verdicts on top."""
     with page.explained():
-        found = scoreboard.scores()
-    st.markdown(scoreboard.sentence(found), help=about("verdict", "discovery"))
+        judged = scoreboard.scores()
+    st.markdown(scoreboard.sentence(judged), help=about("verdict", "discovery"))
     titles = [scoreboard.NONE, *words.items()]
     is_open = controls.current(scoreboard.ITEM, titles, scoreboard.NONE) != scoreboard.NONE
-    scoreboard.draw(found, is_open=is_open)
+    scoreboard.draw(judged, is_open=is_open)
 
 
 def choose() -> PaperItem | None:

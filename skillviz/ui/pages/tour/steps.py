@@ -301,9 +301,9 @@ def _curve_of(demo: DemoRun, localizer: str) -> pd.DataFrame:
 def rivals(demo: DemoRun) -> dict[str, Run]:
     """Stored runs with as many entries, chosen in the other ways of RIVALS; those that are here."""
     entries = [entry for entry in pair_entries(demo.run) if entry.size == demo.record.size]
-    found = {name: next((e.id for e in entries if e.localizer == name), None) for name in RIVALS}
+    run_ids = {name: next((e.id for e in entries if e.localizer == name), None) for name in RIVALS}
     with page.explained():
-        return {name: cache.run(run_id) for name, run_id in found.items() if run_id is not None}
+        return {name: cache.run(run_id) for name, run_id in run_ids.items() if run_id is not None}
 
 
 def draw_place(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question | None:
@@ -312,14 +312,14 @@ def draw_place(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Qu
     with left:
         by_name = parts(demo.layers)
         chosen = controls.select(KEEP, "Copy only", [WHOLE, *by_name, *others], WHOLE, shown=part_title)
-        own = {"run": demo.run.id}
+        whole = {"run": demo.run.id}
         if chosen in others:
             layers = page.table(others[chosen], "layers")
             _rival_numbers(demo, others[chosen])
         else:
             with page.explained():
                 table = hand_region.table_of(demo.run)
-                expression = {"intersection": [own, by_name[chosen]]} if chosen in by_name else own
+                expression = {"intersection": [whole, by_name[chosen]]} if chosen in by_name else whole
                 region = hand_region.hand_region_of(demo.run, expression, table)
             layers = region.layers
             _part_numbers(demo, expression, region.size)

@@ -29,9 +29,9 @@ def finding(run: Run, notes: tuple[TransferNote, ...]) -> str:
     """A line with a chip for each of the first tasks, and the metric that it and the charts are about."""
     lines, options = st.container(), metrics(run)
     metric = controls.segments("metric", "Metric", options, options[0], shown=metric_heading, help=about(*options))
-    told = [f"{chip_text(decided)} {words}" for decided, words in transfer.findings(notes, metric)]
+    findings = [f"{chip_text(decided)} {words}" for decided, words in transfer.findings(notes, metric)]
     with lines:
-        st.markdown("  \n".join([*told, *transfer.rest(notes, metric)]), help=about("ood", "graft", "paired"))
+        st.markdown("  \n".join([*findings, *transfer.rest(notes, metric)]), help=about("ood", "graft", "paired"))
         if several := transfer.comparisons(notes, metric):
             st.caption(several, help=about("discovery"))
     return metric
