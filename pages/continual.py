@@ -3,7 +3,7 @@
 import streamlit as st
 
 from skillviz.show.glossary import about
-from skillviz.ui import page
+from skillviz.ui import page, study_choice
 from skillviz.ui.pages.continual import view
 
 study = page.begin_studies("continual")
@@ -15,4 +15,4 @@ with settings.popover("Settings", width="stretch"):
 finding.markdown(view.summary(tables.stages, metric), help=about("continual", "paired"))
 view.stages(tables, metric)
 view.beside_one_task(tables, metric)
-view.notes(tables)
+study_choice.notes((study,))

@@ -11,14 +11,14 @@ from skillviz.ui.pages.region.cell_card import cell_card
 from skillviz.ui.pages.region.map_card import map_card
 from skillviz.ui.pages.region.part_cards import parts
 from skillviz.ui.pages.region.tensor_table import tensor_table
+from skillviz.ui.pages.region.verdict import verdict
 
 run = page.begin("region")
 layers = page.table(run, "layers")
 table = cells(layers)
 
-st.markdown(
-    sentences.region(measures.by_kind(table), measures.by_layer(table)), help=about("region", "density", "graftable")
-)
+lines = (sentences.region(measures.by_kind(table), measures.by_layer(table)), verdict(run))
+st.markdown("  \n".join(filter(None, lines)), help=about("region", "density", "movement", "graftable", "paired"))
 page.note_unknown_architecture(run)
 choices = {cell.key: cell for cell in exhibits.fullest_cells(table)}
 left, right = st.columns([2, 1], gap="medium")

@@ -14,7 +14,7 @@ from skillviz.ui.pages.sparsity import view as sparsity_cards
 
 run = page.begin("sparsity")
 entries, split = run_list.pair_entries(run), headline_split(run.record)
-own = next(entry for entry in entries if entry.id == run.id)
+this = next(entry for entry in entries if entry.id == run.id)
 curve = run_list.pair_curve(entries, split)
 if curve.empty:
     st.info(
@@ -22,8 +22,11 @@ if curve.empty:
         "`python -m skillviz localize ... --size 0.1% --size 0.01% --size 1%`."
     )
     st.stop()
-line = (own.localizer, measures.nondefault_settings(entries)[entries.index(own)])
-st.markdown(exhibits.finding(curve, line), help=about("recovered", "localizer", "size", "seed"))
+line = (this.localizer, measures.nondefault_settings(entries)[entries.index(this)])
+st.markdown(
+    f"{exhibits.finding(curve, line)} {sparsity_cards.verdict(entries, this, split)}".strip(),
+    help=about("recovered", "localizer", "size", "seed", "paired"),
+)
 places = st.columns([4, 3, 1], vertical_alignment="bottom")
 with places[2].popover("Metrics", width="stretch"):
     metric = controls.select(
@@ -36,7 +39,7 @@ with places[2].popover("Metrics", width="stretch"):
     )
 with places[0]:
     axes = {"metric": metric_heading(metric), "gain": "Share of the gain"}
-    axis = controls.segments("axis", "Show", tuple(axes), "metric", shown=axes.get, help=about("recovered"))
+    axis = controls.segments("axis", "Show", tuple(axes), "metric", shown=axes.get, shows_label=False)
 with places[1]:
     lines = exhibits.line_count(curve)
     every = lines > exhibits.MOST_LINES and controls.switch("every", f"All {lines} curves", False)
@@ -44,12 +47,12 @@ shown = RECOVERED if axis == "gain" else metric
 show(exhibits.sizes(curve, run.record, split, shown, line, theme(), every), run.id)
 sparsity_cards.runs(run, entries)
 
-alike = [entry for entry in entries if (entry.localizer, entry.settings) == (own.localizer, own.settings)]
+alike = [entry for entry in entries if (entry.localizer, entry.settings) == (this.localizer, this.settings)]
 complement = run_list.pair_complement(alike, split)
 if complement.empty:
     st.caption("What removing the region costs is not stored for these runs.")
 else:
-    necessity = exhibits.necessity(run_list.pair_curve(alike, split), complement, own.localizer, theme())
+    necessity = exhibits.necessity(run_list.pair_curve(alike, split), complement, this.localizer, theme())
     st.markdown(necessity.finding, help=about("complement", "recovered"))
     show(necessity, run.id)
 sparsity_cards.checkpoints(run)

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from skillviz.show.glossary import about
-from skillviz.ui import page
+from skillviz.ui import page, study_choice
 from skillviz.ui.pages.tasks import view
 
 study = page.begin_studies("tasks")
@@ -21,4 +21,4 @@ with right:
 view.transfers(tables)
 view.union(tables)
 view.stability(tables)
-view.notes(tables)
+study_choice.notes((study,))

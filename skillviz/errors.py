@@ -5,6 +5,7 @@ SkillvizError                the interface shows its sentence; anything else is 
 │   ├── UnknownTask
 │   ├── UnknownLocalizer
 │   ├── BadSize              a region size outside 1..d, or unreadable
+│   ├── UnsetVariable        a path that names a variable which the environment does not have
 │   ├── BadData              a missing column, a label outside `labels`, no rows
 │   └── BadLabelWord         a label word that the readout cannot score
 ├── BadModel                 a model that cannot be used
@@ -81,6 +82,13 @@ class UnknownLocalizer(BadInput):
 
 class BadSize(BadInput):
     """A region size outside 1..d, or one that cannot be read."""
+
+
+class UnsetVariable(BadInput):
+    """A path that names a variable which the environment does not have: `variable` in `path`."""
+
+    variable: str = ""
+    path: str = ""
 
 
 class BadData(BadInput):

@@ -25,7 +25,7 @@ COLUMNS = ("state", "bin", "lower", "upper", "count", "confidence", "accuracy", 
 CONFIDENCE = "confidence, %"
 NOTHING = "No predictions to bin yet."
 PANEL_COLUMNS = 3  # at most, so that axis titles fit on a phone
-PANEL_HEIGHT = 280
+PANEL_HEIGHT = 296
 TITLE_LETTERS = 14  # of a line, on a phone
 LEAST_COUNT = 8  # pixels of a count: where a bin is narrower, as on a phone, the counts are left out
 
@@ -47,7 +47,8 @@ def confidence_histogram(
     for name, rows in panels:
         wrong = rows["count"] * (1 - rows["accuracy"])
         known = wrong.notna().any()
-        under = f"{formats.percent(float(wrong.sum()) / float(rows['count'].sum()))} wrong" if known else ""
+        share = formats.percent(float(wrong.sum()) / float(rows["count"].sum())) if known else ""
+        under = f"{share} wrong<br>(hatched)" if known else ""
         titles.append(_title(state_style(name), under))
     figure = _grid(titles, "share of examples, %", _first_edge(panels), theme, height)
     for place, (name, rows) in enumerate(panels):
@@ -72,7 +73,10 @@ def reliability_diagram(
         return blank(NOTHING, check_theme(theme), height or PANEL_HEIGHT, CONFIDENCE, "accuracy, %")
     looks = [styles.get(name) or state_style(name) for name, _ in panels]
     errors = [float(((r["accuracy"] - r["confidence"]).abs() * r["count"]).sum() / r["count"].sum()) for _, r in panels]
-    titles = [_title(style, f"ECE {formats.percent(error)}") for style, error in zip(looks, errors, strict=True)]
+    titles = [
+        _title(style, f"ECE {formats.percent(error)}<br>(gaps hatched)")
+        for style, error in zip(looks, errors, strict=True)
+    ]
     start = _first_edge(panels)
     figure = _grid(titles, "accuracy, %", start, theme, height)
     for place, (style, (_, rows)) in enumerate(zip(looks, panels, strict=True)):

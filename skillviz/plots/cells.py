@@ -11,22 +11,24 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.colors import get_colorscale
 
-from skillviz.plots.theme import BAR, DENSITY, GROUND, INK
+from skillviz.plots.theme import BAR, DENSITY, INK
 
 AGAINST, FOR = "#1D5FD1", "#A16207"  # blue and ochre: told apart whatever colours an eye sees
+NEUTRAL = {"light": "#EBEDF1", "dark": "#3B424E"}
+"""Where a scale begins or turns: not the ground, so that a cell there is still a cell."""
 INKS = ("#000000", "#FFFFFF")
 Scale = list[tuple[float, str]]
 CIVIDIS: Scale = [(float(place), str(colour)) for place, colour in get_colorscale(DENSITY)]
 
 
 def shades(theme: str) -> Scale:
-    """From the ground (0) to a full colour (1)."""
-    return [(0.0, GROUND[theme]), (1.0, BAR)]
+    """From the neutral colour (0) to a full one (1)."""
+    return [(0.0, NEUTRAL[theme]), (1.0, BAR)]
 
 
 def diverging(theme: str) -> Scale:
-    """From against (0) over the ground (0.5) to for (1)."""
-    return [(0.0, AGAINST), (0.5, GROUND[theme]), (1.0, FOR)]
+    """From against (0) over the neutral colour (0.5) to for (1)."""
+    return [(0.0, AGAINST), (0.5, NEUTRAL[theme]), (1.0, FOR)]
 
 
 def matrix(table: pd.DataFrame, keys: tuple[str, str], rows: list[str], columns: list[str], values: str) -> np.ndarray:

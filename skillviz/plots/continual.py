@@ -23,7 +23,7 @@ STYLES = {
     "grafting": Style("within regions (grafting)", STATES["grafted"].color, "diamond", "solid"),
     "naive": Style("naive", STATES["finetuned"].color, "circle", "dash"),
 }
-ALONE, PRETRAINED = "a model of its own", "pre-trained"
+ALONE, PRETRAINED = "one model per task", "pre-trained"
 LOW = {"color": STATES["pretrained"].color, "width": 1.5, "dash": "2px,5px"}
 
 

@@ -17,7 +17,7 @@ import plotly.graph_objects as go
 
 from skillviz.core.metrics import Metric, metric_row
 from skillviz.plots.figure import blank, canvas, ordered, require
-from skillviz.plots.references import reference_style
+from skillviz.plots.references import legend_level, reference_style
 from skillviz.plots.theme import STATES, Style, spare_style, state_style
 
 COLUMNS = ("path", "alpha", "dataset", "metric", "value", "low", "high", "current")
@@ -65,11 +65,15 @@ def trade_off(
         figure.add_trace(_way(path, rows, x, y))
     here = _sides(points[chosen], inside, outside, metric)
     figure.add_traces([*_ends(lines, x, y), *(_chosen(path, rows, x, y) for path, rows in here.items())])
-    for name, value in (references or {}).items():
-        _level(figure, name, value * x.scale, x, theme)
     shown = [*lines.values(), *here.values()]
-    figure.update_xaxes(showgrid=True, range=_range(shown, "x", references or {}, x))
-    figure.update_yaxes(range=_range(shown, "y", references or {}, y))
+    ends = [_range(shown, axis, references or {}, x) for axis in ("x", "y")]
+    figure.update_xaxes(showgrid=True, range=ends[0])
+    figure.update_yaxes(range=ends[1])
+    for name, value in (references or {}).items():
+        is_near = any(low <= value * x.scale <= high for low, high in ends)
+        figure.add_trace(legend_level(name, value, x, theme, "" if is_near else "down-left"))
+        if is_near:
+            _level(figure, name, value * x.scale, theme)
     return figure
 
 
@@ -163,12 +167,10 @@ def _bars(rows: pd.DataFrame, axis: str) -> dict:
     return {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "thickness": 1.2, "width": 3}
 
 
-def _level(figure: go.Figure, name: str, value: float, words: Metric, theme: str) -> None:
-    """A level that holds on both axes, named with its value in the legend."""
+def _level(figure: go.Figure, name: str, value: float, theme: str) -> None:
+    """A level that holds on both axes; the legend names it."""
     style = reference_style(name, theme)
     line = {"color": style.color, "dash": style.dash, "width": 1.5}
-    title = f"{style.title} {words.text(value / words.scale)}"
-    figure.add_trace(go.Scatter(x=[None], y=[None], mode="lines", line=line, name=title))
     figure.add_vline(x=value, line=line, layer="below")
     figure.add_hline(y=value, line=line, layer="below")
 

@@ -13,7 +13,7 @@ from plotly.subplots import make_subplots
 from skillviz.core.metrics import Metric, metric_row
 from skillviz.plots.figure import blank, ordered, require
 from skillviz.plots.interpolation import COLUMNS, NOTHING, PATHS, datasets_of, numbers, on, path_style
-from skillviz.plots.references import reference_style
+from skillviz.plots.references import legend_level, near_levels, reference_style
 from skillviz.plots.theme import SOFT_INK, template
 
 WAY = "mixing weight α, %"
@@ -34,7 +34,8 @@ def along_paths(
 ) -> go.Figure:
     """One panel a data set: the metric against alpha in percent, one line a path with its interval as a band.
 
-    `points` as in plots.interpolation; a vertical line stands at the chosen alpha. `references`: levels, 0..1.
+    `points` as in plots.interpolation; a vertical line stands at the chosen alpha. `references`: levels, 0..1,
+    of which one far below the curves is only named.
     """
     require(points, COLUMNS, "points")
     rows = points[points["metric"] == metric]
@@ -54,12 +55,16 @@ def along_paths(
         figure.update_yaxes(title_text=title, row=number, col=1)
     for alpha in sorted(set(chosen["alpha"])):
         figure.add_vline(x=100 * alpha, line={"color": SOFT_INK[theme], "width": 1.5}, layer="below")
+    near = near_levels(
+        references or {}, rows.loc[rows["dataset"].isin(shown), ["value", "low", "high"]].to_numpy(float).ravel()
+    )
     for name, value in (references or {}).items():
-        style, words = reference_style(name, theme), metric_row(metric)
-        line = {"color": style.color, "dash": style.dash, "width": 1.5}
-        title = f"{style.title} {words.text(value)}"
-        figure.add_trace(go.Scatter(x=[None], y=[None], mode="lines", line=line, name=title), row=1, col=1)
-        figure.add_hline(y=value * words.scale, line=line, layer="below")
+        words, is_near = metric_row(metric), name in near
+        figure.add_trace(legend_level(name, value, words, theme, "" if is_near else "down"), row=1, col=1)
+        if is_near:
+            style = reference_style(name, theme)
+            line = {"color": style.color, "dash": style.dash, "width": 1.5}
+            figure.add_hline(y=value * words.scale, line=line, layer="below")
     figure.update_xaxes(title_text=WAY, row=len(shown), col=1)
     figure.update_xaxes(range=[-3, 103])
     return figure

@@ -12,7 +12,7 @@ from plotly.subplots import make_subplots
 
 from skillviz.core.metrics import HEADLINE, Metric, metric_row
 from skillviz.plots.figure import blank, centers, error_bars, ordered, require
-from skillviz.plots.references import reference_style
+from skillviz.plots.references import legend_level, near_levels, reference_style
 from skillviz.plots.theme import STATES, state_style, template
 
 COLUMNS = ("state", "metric", "value", "low", "high")
@@ -29,7 +29,7 @@ def state_comparison(
     """One panel a metric under each other, one dot with its interval a state.
 
     `scores`: state, metric, value, low, high (shares 0..1, NLL in nats; low and high may be NaN). `references`:
-    levels of the first metric shown, e.g. chance and majority, drawn there.
+    levels of the first metric shown, e.g. chance and majority, drawn there; one far below is only named.
     """
     require(scores, COLUMNS, "scores")
     shown = [m for m in metrics if (scores["metric"] == m).any()]
@@ -39,19 +39,26 @@ def state_comparison(
     tall = height or 30 + (80 + 24 * len(states)) * len(shown)
     figure = make_subplots(rows=len(shown), cols=1, vertical_spacing=min(62 / tall, 0.8 / len(shown)))
     figure.update_layout(template=template(theme), height=tall)
+    of_first = scores.loc[scores["metric"] == shown[0], ["value", "low", "high"]]
+    near = near_levels(references or {}, of_first.to_numpy(float).ravel())
     titles = [state_style(s).title for s in reversed(states)]
     for row, metric in enumerate(shown, start=1):
         words = metric_row(metric)
         for state in states:
             hit = scores[(scores["metric"] == metric) & (scores["state"] == state)]
             figure.add_trace(_dot(state, hit, words), row=row, col=1)
-        levels = list((references or {}).values()) if row == 1 else []
-        ends = _range(scores[scores["metric"] == metric], levels, words)
+        ends = _range(scores[scores["metric"] == metric], list(near.values()) if row == 1 else [], words)
         figure.update_xaxes(title_text=words.axis, showgrid=True, range=ends, row=row, col=1)
         order = {"type": "category", "categoryorder": "array", "categoryarray": titles, "dtick": 1}
-        figure.update_yaxes(title_text="state", showgrid=False, row=row, col=1, **order)
+        is_middle = row == (len(shown) + 1) // 2  # the panels share their rows, and one title says so
+        figure.update_yaxes(title_text="state" if is_middle else "", showgrid=False, row=row, col=1, **order)
     for name, value in (references or {}).items():
-        _level(figure, name, value, metric_row(shown[0]), theme)
+        words, is_near = metric_row(shown[0]), name in near
+        figure.add_trace(legend_level(name, value, words, theme, "" if is_near else "left"), row=1, col=1)
+        if is_near:
+            style = reference_style(name, theme)
+            line = {"color": style.color, "dash": style.dash, "width": 1.5}
+            figure.add_vline(x=value * words.scale, line=line, layer="below", row=1, col=1)
     return figure
 
 
@@ -61,15 +68,6 @@ def _range(scores: pd.DataFrame, levels: list[float], words: Metric) -> list[flo
     low, high = float(np.nanmin(shown)), float(np.nanmax(shown))
     air = 0.05 * (high - low) or 1.0
     return [low - air, high + air]
-
-
-def _level(figure: go.Figure, name: str, value: float, words: Metric, theme: str) -> None:
-    """A level line in the first panel, named with its value in the legend, where no two labels can overlap."""
-    style = reference_style(name, theme)
-    line = {"color": style.color, "dash": style.dash, "width": 1.5}
-    title = f"{style.title} {words.text(value)}"
-    figure.add_trace(go.Scatter(x=[None], y=[None], mode="lines", line=line, name=title), row=1, col=1)
-    figure.add_vline(x=value * words.scale, line=line, layer="below", row=1, col=1)
 
 
 def _dot(state: str, rows: pd.DataFrame, words: Metric) -> go.Scatter:

@@ -36,6 +36,9 @@ class _Label:
     place: dict
 
 
+ARROWS = {"left": "triangle-left", "down": "triangle-down", "down-left": "triangle-sw"}
+
+
 def near_levels(levels: Mapping[str, float], values: np.ndarray) -> dict[str, float]:
     """The levels that an axis over the values shows: not a floor far below them, which would flatten all else."""
     known = {name: value for name, value in levels.items() if not pd.isna(value)}
@@ -51,6 +54,17 @@ def reference_style(name: str, theme: str) -> Style:
     if name in STATES:
         return replace(STATES[name], title=SHORT.get(name, STATES[name].title))
     return Style(name, SOFT_INK[theme], "line-ew", "2px,3px" if name == "chance" else "7px,3px,2px,3px")
+
+
+def legend_level(name: str, value: float, words: Metric, theme: str, far: str = "") -> go.Scatter:
+    """A trace that names a level with its value in the legend; of one that is not drawn the sample is a triangle that
+    points to where it lies, `far` (one of ARROWS)."""
+    style = reference_style(name, theme)
+    text = f"{style.title} {words.text(value)}"
+    looks: dict[str, object] = {"mode": "lines", "line": {"color": style.color, "dash": style.dash, "width": 1.5}}
+    if far:
+        looks = {"mode": "markers", "marker": {"symbol": ARROWS[far], "color": style.color, "size": 9}}
+    return go.Scatter(x=[None], y=[None], name=text, hoverinfo="skip", **looks)
 
 
 def add_references(figure: go.Figure, levels: Mapping[str, float], words: Metric, theme: str) -> None:

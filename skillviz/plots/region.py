@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 
 from skillviz.core import formats
 from skillviz.plots.cells import AGAINST, FOR, Scale, diverging, numbers, shades
-from skillviz.plots.figure import blank, canvas, colour_bar, ordered, require
+from skillviz.plots.figure import BAR_ROOM, blank, canvas, colour_bar, ordered, require
 from skillviz.plots.theme import BAR, GROUND, INK, MODULE_KINDS, SOFT_INK, kind_style
 
 COLUMNS = ("layer", "kind", "is_bias", "selected", "total")
@@ -27,6 +27,7 @@ NOTHING = "This region has no entries yet."
 ENDS = 3
 """Doublings from 1 x to either end of the scale of densities: 1/8 to 8."""
 CELL_FRACTION, SIDE = 0.86, 66  # of the width, for the map; pixels above it, for the bars
+AROUND = BAR_ROOM + 66  # pixels above and below the plot: colour bar, names of the modules, title of the axis
 
 
 @dataclass(frozen=True)
@@ -137,22 +138,22 @@ def region_map(
         raise ValueError(f"view={view!r} is not known; it is one of {', '.join(VIEWS)}")
     require(layers, (*COLUMNS, *VIEWS[view].columns), "layers")
     table, words = cells(layers), VIEWS[view]
-    x = f"{MODULE}<br>bars: {words.bars}<br>marks: {words.marks}" if sides else MODULE
+    x = f"{MODULE} · bars: {words.bars}<br>marks: {words.marks}" if sides else MODULE
     if table.empty:
         return blank(NOTHING, theme, height or 320, x, LAYER)
     rows, kinds = layer_names(table), kinds_of(table)
-    cell = 34 if len(rows) <= 8 else 26 if len(rows) <= 16 else 20
-    tall = SIDE + 206 + cell * len(rows)
+    cell = 40 if len(rows) <= 8 else 30 if len(rows) <= 16 else 22
+    tall = SIDE + AROUND + cell * len(rows)
     figure = canvas(theme, height or tall, x, LAYER)
     table = table.assign(
         x=[kinds.index(k) for k in table["kind"]], y=[rows.index(layer_name(v)) for v in table["layer"]]
     )
-    _cells(figure, table, view, (len(rows), len(kinds)), names, theme, 12 if cell > 20 else 10)
+    _cells(figure, table, view, (len(rows), len(kinds)), names, theme, 12 if cell > 22 else 10)
     figure.add_trace(_squares(table, min(26, cell - 4), names))
     _map_axes(figure, rows, kinds)
     if sides:
         _sides(figure, cells(layers, ("layer",)), cells(layers, ("kind",)), view, theme)
-        _side_axes(figure, SIDE / (figure.layout.height - 146), words.side)
+        _side_axes(figure, SIDE / (figure.layout.height - AROUND), words.side)
     if chosen is not None:
         _frame(figure, table, chosen, theme)
     return figure

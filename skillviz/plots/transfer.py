@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from skillviz.core import formats
 from skillviz.core.metrics import Metric, metric_row
 from skillviz.plots.figure import blank, canvas, centers, error_bars, ordered, range_around_zero, require
-from skillviz.plots.references import reference_style
+from skillviz.plots.references import near_levels, reference_style
 from skillviz.plots.theme import GROUND, INK, SOFT_INK, STATES, state_style
 
 COLUMNS = ("dataset", "state", "metric", "value", "low", "high")
@@ -37,7 +37,7 @@ def zero_shot(
 ) -> go.Figure:
     """One band a task, one dot with its interval a state, its value beside it.
 
-    `references`: level name -> task -> level, 0..1.
+    `references`: level name -> task -> level, 0..1; one that is far below on every task is only named.
     """
     require(scores, COLUMNS, "scores")
     words, rows = metric_row(metric), scores[scores["metric"] == metric]
@@ -47,14 +47,17 @@ def zero_shot(
     if not shown:
         return blank(NOTHING, theme, tall, words.axis, "task")
     figure = canvas(theme, tall, words.axis, "task")
-    for name, levels in (references or {}).items():
-        figure.add_trace(_ticks(name, levels, shown, words, theme))
+    values = rows.loc[rows["dataset"].isin(shown), ["value", "low", "high"]].to_numpy(float).ravel()
+    near = [name for name, of in (references or {}).items()
+            if any(near_levels({name: of[task]}, values) for task in shown if task in of)]  # fmt: skip
+    for name in near:
+        figure.add_trace(_ticks(name, (references or {})[name], shown, words, theme))
     for number, state in enumerate(states):
         offset = ((len(states) - 1) / 2 - number) * min(STEP, 0.8 / len(states))
         figure.add_trace(_dots(state, rows[rows["state"] == state], shown, offset, words))
     _bands(figure, shown)
     _write_values(figure, words)
-    _name_levels(figure, references or {}, shown, words, theme)
+    _name_levels(figure, references or {}, near, shown, words, theme)
     for trace in figure.data:
         trace.showlegend = trace.mode == "markers"  # levels are named where they are
     return figure
@@ -85,9 +88,11 @@ def _write_values(figure: go.Figure, words: Metric) -> None:
 
 
 def _name_levels(
-    figure: go.Figure, references: Mapping[str, Mapping[str, float]], shown: Sequence[str], words: Metric, theme: str
-) -> None:
-    """Names the levels of the uppermost task at the top of its band, those that are near one another together."""
+    figure: go.Figure, references: Mapping[str, Mapping[str, float]], near: Sequence[str], shown: Sequence[str],
+    words: Metric, theme: str,
+) -> None:  # fmt: skip
+    """Names the levels of the uppermost task at the top of its band, those that are near one another together; those
+    that are not drawn at the left end, with an arrow."""
     levels = sorted((of[shown[0]] * words.scale, name) for name, of in references.items() if shown[0] in of)
     left, right = figure.layout.xaxis.range
     groups: list[list[tuple[float, str]]] = []
@@ -97,10 +102,11 @@ def _name_levels(
         else:
             groups.append([level])
     for group in groups:
+        is_drawn = any(name in near for _, name in group)
         text = ", ".join(f"{reference_style(name, theme).title} {value:.{words.digits}f}" for value, name in group)
         figure.add_annotation(
-            name="level", text=text, x=group[0][0], y=0.5, xanchor="left", yanchor="middle", xshift=3, showarrow=False,
-            font={"size": 11, "color": SOFT_INK[theme]},
+            name="level", text=text if is_drawn else f"← {text}", x=group[0][0] if is_drawn else left, y=0.5,
+            xanchor="left", yanchor="middle", xshift=3, showarrow=False, font={"size": 11, "color": SOFT_INK[theme]},
         )  # fmt: skip
 
 

@@ -69,11 +69,13 @@ def finding(points: pd.DataFrame, task: str) -> str:
 
 def _alt(rows: pd.DataFrame, name: str) -> str:
     """First and last value of every line."""
-    told = []
+    changes = []
     for (what, localizer), line in rows.sort_values("step").groupby(["what", "localizer"], sort=False):
         title = localizer_style(str(localizer)).title if localizer else state_style(str(what)).title
         first, last = line.iloc[0], line.iloc[-1]
         text = formats.share if name == "needed" else metric_row(first["metric"]).text
-        told.append(f"{title} from {text(first['value'])} at step {first['step']:,} to {text(last['value'])} at step "
-                    f"{last['step']:,}")  # fmt: skip
-    return f"{PANELS[name].title}: {'; '.join(told)}." if told else f"{PANELS[name].title}: nothing is known."
+        changes.append(
+            f"{title} from {text(first['value'])} at step {first['step']:,} to {text(last['value'])} at step "
+            f"{last['step']:,}"
+        )
+    return f"{PANELS[name].title}: {'; '.join(changes)}." if changes else f"{PANELS[name].title}: nothing is known."

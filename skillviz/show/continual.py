@@ -1,4 +1,4 @@
-"""The continual page's exhibits: every task after every stage, and each mode less a model of its own."""
+"""The continual page's exhibits: every task after every stage, and each mode less one model per task."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ LEVELS = ("pair", "size", "localizer", "seed")
 DEFAULT_SHARE = 0.001
 DEMO_PAIR = (f"{PREFIX}base", f"{PREFIX}pairs/{MAIN}")
 LISTS = 32  # of entries, such as those of one store
+PATH_SIGNS = re.compile(r"[/\\]")
 LONGEST = 40  # characters of a setting in the picker
 # what a run was asked for beside the four levels; two runs that differ in none of these are repetitions
 SETTINGS = ("options", "steps", "batch_size", "data_seed", "k_shot", "dtype", "autocast")
@@ -229,22 +231,22 @@ def _pair_label(entry: Entry) -> str:
 def _distinctions(namesakes: Sequence[Entry], runs: Mapping[tuple[str, ...], int]) -> list[str]:
     """What tells entries of one name apart, as much of it as is needed; nothing for the one with the most runs."""
     most = max(namesakes, key=lambda e: runs[e.pair])
-    told = ["" if entry is most else " other" for entry in namesakes]
+    labels = ["" if entry is most else " other" for entry in namesakes]
     for words in (_model_words, lambda e: e.readout, lambda e: formats.counted(e.n, "example")):
-        if len(set(told)) == len(told) and " other" not in told:
+        if len(set(labels)) == len(labels) and " other" not in labels:
             break
         names = [words(entry) for entry in namesakes]
-        told = [
+        labels = [
             so_far
-            if entry is most or told.count(so_far) == 1 and so_far != " other" or not name
+            if entry is most or labels.count(so_far) == 1 and so_far != " other" or not name
             else f"{'' if so_far == ' other' else so_far} {name}"
-            for entry, so_far, name in zip(namesakes, told, names, strict=True)
+            for entry, so_far, name in zip(namesakes, labels, names, strict=True)
         ]
     seen: Counter[str] = Counter()
-    for place, words_ in enumerate(told):
+    for place, words_ in enumerate(labels):
         seen[words_] += 1
-        told[place] = f"{words_} #{seen[words_]}" if seen[words_] > 1 else words_
-    return told
+        labels[place] = f"{words_} #{seen[words_]}" if seen[words_] > 1 else words_
+    return labels
 
 
 def _model_words(entry: Entry) -> str:
@@ -372,9 +374,10 @@ def level_labels(choices: Sequence[Entry], level: str) -> list[str]:
         return [localizer_style(entry.localizer).title for entry in choices]
     if level == "size":
         return [f"{formats.share(entry.share)} ({formats.count(entry.size)})" for entry in choices]
-    # `0`; where settings differ `0 · batch size 1024`; repetitions of one run by number
+    # `0`; where settings differ `0 · batch size 1024`, where folders do `0 · tuned-b`; repetitions of one run by number
     names = list(differing([dict(entry.settings) for entry in choices]))
-    labels = [" · ".join([str(e.seed), *setting_labels(e, names)]) for e in choices]
+    folders = folder_labels(choices)
+    labels = [" · ".join([str(e.seed), *setting_labels(e, names), *folders[e.id]]) for e in choices]
     times: Counter[str] = Counter()
     for place, label in enumerate(labels):
         times[label] += 1
@@ -385,15 +388,39 @@ def level_labels(choices: Sequence[Entry], level: str) -> list[str]:
 @once_for_each_list
 def run_labels(entries: Sequence[Entry]) -> Mapping[str, str]:
     """Each run in one line, by id: `cr · minilm-l6 · stagewise · 0.1% · seed 0`, then every setting that is not the
-    default; repetitions have a number."""
+    default, and the folders of models with equal weights; repetitions have a number."""
     pairs, times, labels = pair_labels(entries), Counter[str](), {}
+    folders = folder_labels(entries)
     for entry in entries:
         words = [pairs[entry.pair], localizer_style(entry.localizer).title, formats.share(entry.share)]
         names = [name for name, value in entry.settings if value != DEFAULTS[name]]
-        label = " · ".join([*words, f"seed {entry.seed}", *setting_labels(entry, names)])
+        label = " · ".join([*words, f"seed {entry.seed}", *setting_labels(entry, names), *folders[entry.id]])
         times[label] += 1
         labels[entry.id] = f"{label} · #{times[label]}" if times[label] > 1 else label
     return labels
+
+
+def folder_labels(entries: Sequence[Entry]) -> dict[str, list[str]]:
+    """Of each run, by id, where its models lie, as far as models of equal weights lie in several places: runs on them
+    are of one pair and need a name each. Otherwise nothing."""
+    places: dict[tuple[str, ...], set[tuple[str, str]]] = defaultdict(set)
+    for entry in entries:
+        places[entry.pair].add((entry.base, entry.finetuned))
+    labels = {}
+    for entry in entries:
+        halves = ((path, {place[half] for place in places[entry.pair]})
+                  for half, path in enumerate((entry.base, entry.finetuned)))  # fmt: skip
+        labels[entry.id] = [_ending(path, paths) for path, paths in halves if len(paths) > 1]
+    return labels
+
+
+def _ending(path: str, paths: Collection[str]) -> str:
+    """The last parts of a path, as few as no other one of these ends with."""
+    parts = PATH_SIGNS.split(path)
+    for count in range(1, len(parts) + 1):
+        if sum(PATH_SIGNS.split(other)[-count:] == parts[-count:] for other in paths) == 1:
+            return "/".join(parts[-count:])
+    return path
 
 
 def setting_labels(entry: Entry, names: Sequence[str]) -> list[str]:

@@ -20,8 +20,8 @@ def evidence(here: Verdict, paper: Verdict) -> pd.DataFrame:
     several to take them of."""
     rows = [(one, SAYS[one.supports]) for one in here.comparisons if not formats.missing(one.value)]
     means = [(paper.mean, "mean in the paper"), (here.mean if len(rows) > 1 else None, "mean here")]
-    told = [*((one, says) for one, says in means if one is not None), *rows]
-    return pd.DataFrame([_row(one, says) for one, says in told], columns=list(CLAIM_COLUMNS))
+    comparisons = [*((one, says) for one, says in means if one is not None), *rows]
+    return pd.DataFrame([_row(one, says) for one, says in comparisons], columns=list(CLAIM_COLUMNS))
 
 
 def _row(one: Comparison, says: str) -> tuple[str, float, float, float, float, str]:

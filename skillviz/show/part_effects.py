@@ -65,7 +65,7 @@ def part_map(effects: pd.DataFrame, condition: str, metric: str, grouping: str, 
     """The map of layers and modules, or heads, with each part's change of the metric."""
     rows, words = strongest(effects, condition), metric_row(metric)
     noun = NOUNS[grouping]
-    told = ", ".join(
+    largest = ", ".join(
         f"{name} {words.change(value)}" for name, value in zip(rows["name"][:3], rows["value"][:3], strict=True)
     )
     return Exhibit(
@@ -74,7 +74,7 @@ def part_map(effects: pd.DataFrame, condition: str, metric: str, grouping: str, 
         figure=effect_map(rows, metric, theme=theme),
         reads=f"each number is {words.title} of {DIFFERENCES[condition]}, in {words.difference_unit}. Ochre is better, "
         f"blue is worse. Bold numbers have a 95% interval that excludes zero. Empty squares hold no entry.",
-        alt=f"Change of {words.title} by {noun}, {CONDITIONS[condition].lower()}; largest: {told}.",
+        alt=f"Change of {words.title} by {noun}, {CONDITIONS[condition].lower()}; largest: {largest}.",
         table=rows.drop(columns="name"),
         words=("graft",),
     )

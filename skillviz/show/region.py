@@ -236,8 +236,8 @@ def seeds_agreement(regions: Sequence[Region]) -> str:
     """How far the regions of several mask seeds agree, beside chance."""
     shared = stability(regions)
     interval = "" if np.isnan(shared.low) else f" ({formats.percent_interval(shared.low, shared.high)})"
-    found = f"Mean IoU of **{shared.n} seeds**: **{formats.percent(shared.iou)}**{interval}"
-    return f"{found}; by chance {formats.by_chance(*shared.chance)}."
+    agreement = f"Mean IoU of **{shared.n} seeds**: **{formats.percent(shared.iou)}**{interval}"
+    return f"{agreement}; by chance {formats.by_chance(*shared.chance)}."
 
 
 def cell_title(cell: Cell, table: pd.DataFrame) -> str:

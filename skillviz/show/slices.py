@@ -44,9 +44,9 @@ def differences(graft: Answers, tuned: Answers, columns: pd.DataFrame, metric: s
     rate of `core.many_comparisons`."""
     table = worst_first(slice_differences(graft, tuned, columns, metric), metric)
     verdicts = [metric_row(metric).verdict(low, high) for low, high in zip(table["low"], table["high"], strict=True)]
-    found = discoveries(p_values(table["value"], table["low"], table["high"]))
+    discovered = discoveries(p_values(table["value"], table["low"], table["high"]))
     return table.assign(
-        verdict=verdicts, holds=[bool(f) and v != NO_DIFFERENCE for f, v in zip(found, verdicts, strict=True)]
+        verdict=verdicts, holds=[bool(f) and v != NO_DIFFERENCE for f, v in zip(discovered, verdicts, strict=True)]
     )
 
 
@@ -56,14 +56,14 @@ def finding(table: pd.DataFrame, metric: str, safe: Callable[[str], str] = str) 
         return "All examples are alike in these columns, so there is nothing to compare."
     words = metric_row(metric)
     lost, gained = (table[(table["verdict"] == verdict)] for verdict in ("worse", "better"))
-    told = [
+    losses = [
         f"**{safe(_name(row))}** ({words.change(row['value'])}, {words.ends(row['low'], row['high'])}, "
         f"n = {row['n']:,})"
         for row in lost.to_dict("records")
     ]
     first = (
-        f"The graft is worse in {words.title} on {formats.listed(told, 3)}"
-        if told
+        f"The graft is worse in {words.title} on {formats.listed(losses, 3)}"
+        if losses
         else f"The graft is worse in {words.title} on no slice"
     )
     of = formats.counted(len(table), "slice")

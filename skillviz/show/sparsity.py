@@ -30,21 +30,21 @@ def sizes(
     record: RunRecord,
     split: str,
     metric: str,
-    own: Line,
+    main_line: Line,
     theme: str,
     every: bool = False,
     height: int = HEIGHT,
 ) -> Exhibit:
     """One line a localizer over all runs of a pair; `curve` as of `measures.pair_curve`.
 
-    `own` is the line of which the finding speaks. At most MOST_LINES are drawn, `own` among them, unless `every`.
+    The finding is about `main_line`. At most MOST_LINES are drawn, that one among them, unless `every`.
     """
     points = by_size(curve.dropna(subset=["value"]), metric)
     if len(points) and not every:
-        first = _first(points, own)
+        first = _first(points, main_line)
         points = points[[line in first for line in _lines(points)]].reset_index(drop=True)
     level = {"finetuned": 1.0, "pretrained": 0.0} if metric == RECOVERED else measures.levels(record, split, metric)
-    size, crossing = smallest(curve, own), None
+    size, crossing = smallest(curve, main_line), None
     if size and size.is_crossed:
         crossing = (size.share, f"{formats.percent(MOST, 0)}<br>of the gain<br>at {formats.share(size.share)}")
     return Exhibit(
@@ -59,7 +59,7 @@ def sizes(
         alt=alt.sparsity(points, metric),
         table=points,
         words=("seed", "chance", "recovered"),
-        finding=finding(curve, own),
+        finding=finding(curve, main_line),
     )  # fmt: skip
 
 
@@ -68,18 +68,18 @@ def line_count(curve: pd.DataFrame) -> int:
     return len(curve[["localizer", "settings"]].drop_duplicates())
 
 
-def smallest(curve: pd.DataFrame, own: Line) -> GainSize | None:
+def smallest(curve: pd.DataFrame, main_line: Line) -> GainSize | None:
     """The smallest size of one line with MOST of the gain; None where fewer than two sizes were scored."""
-    rows = curve[(curve["localizer"] == own[0]) & (curve["settings"] == own[1])]
+    rows = curve[(curve["localizer"] == main_line[0]) & (curve["settings"] == main_line[1])]
     return gain_size(restored_and_left(rows, pd.DataFrame()), "grafted", MOST)
 
 
-def finding(curve: pd.DataFrame, own: Line) -> str:
+def finding(curve: pd.DataFrame, main_line: Line) -> str:
     """How small a region of one line can be to bring back MOST of the gain, with what the intervals allow."""
     gain = f"{formats.percent(MOST, 0)} of the gain"
     if not len(curve[curve["metric"] == RECOVERED].dropna(subset=["value"])):
         return "Fine-tuning did not improve on the base model, so there is no gain to recover."
-    size, title = smallest(curve, own), localizer_style(*own).title
+    size, title = smallest(curve, main_line), localizer_style(*main_line).title
     if size is None:
         return f"Fewer than two sizes of {title} have a share of the gain. Start a run with several sizes to see it."
     if size.share == 0:
@@ -109,9 +109,9 @@ def _lines(points: pd.DataFrame) -> list[Line]:
     return list(zip(points["localizer"], points["settings"], strict=True))
 
 
-def _first(points: pd.DataFrame, own: Line) -> list[Line]:
-    """`own`, then lines of default settings in the order of the table, then the others; MOST_LINES of them."""
-    return sorted(dict.fromkeys(_lines(points)), key=lambda line: line != own)[:MOST_LINES]
+def _first(points: pd.DataFrame, main_line: Line) -> list[Line]:
+    """`main_line`, then lines of default settings in the order of the table, then the others; MOST_LINES of them."""
+    return sorted(dict.fromkeys(_lines(points)), key=lambda line: line != main_line)[:MOST_LINES]
 
 
 @drawn_once

@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from skillviz.errors import BadInput
+from skillviz.errors import BadInput, UnsetVariable
 
 PROJECT = Path(__file__).resolve().parents[2]
 """What the package lies in: the checkout, or the folder of installed packages."""
@@ -34,11 +34,15 @@ def finetuned_root() -> Path:
 
 
 def expanded(text: str, field: str | None = None) -> str:
-    """The text with `${VAR}`, `$VAR` and `~` filled in. Where it names a `field`, raises BadInput for a variable that
-    is not set; without one, that stays as it is."""
+    """The text with `${VAR}`, `$VAR` and `~` filled in. Where it names a `field`, raises UnsetVariable for a variable
+    that is not set; without one, that stays as it is."""
     path = os.path.expanduser(os.path.expandvars(text))
     if field is not None and (missing := re.search(r"\$\{?(\w+)\}?", path)):
-        raise BadInput(f"'{text}' ({field}) names the environment variable {missing[1]}, which is not set; set it.")
+        error = UnsetVariable(
+            f"'{text}' ({field}) names the environment variable {missing[1]}, which is not set; set it."
+        )
+        error.variable, error.path = missing[1], text
+        raise error
     return path
 
 

@@ -9,6 +9,7 @@ from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.core.verdicts import NO_DIFFERENCE, ClaimVerdict, DifferenceVerdict
 from skillviz.show import text
+from skillviz.show.control import Judged
 
 Verdict = DifferenceVerdict | ClaimVerdict
 
@@ -25,6 +26,11 @@ SIGNS: dict[Verdict, tuple[str, str]] = {
 def chip(verdict: Verdict, *, of: str = "", help: str | None = None) -> None:
     """Draws the verdict; `of` names what it is about, in front of it."""
     st.markdown(f"{of} {chip_text(verdict)}".strip(), help=help)
+
+
+def judged_text(judged: Judged) -> str:
+    """The chip between its words, in Markdown."""
+    return f"{judged.subject} {chip_text(judged.verdict)} {judged.difference}"
 
 
 def chip_text(verdict: Verdict) -> str:

@@ -50,10 +50,14 @@ def segments(
     shown: Callable[[T], Any] = str,
     written: Callable[[T], str] = str,
     help: str | None = None,
+    shows_label: bool = True,
 ) -> T:
-    """The option chosen among a few that stand side by side."""
+    """The option chosen among a few that stand side by side. A label that is not shown is still read out."""
     key = _seeded(name, options, default, written)
-    value = st.segmented_control(label, options, key=key, format_func=shown, help=help, required=True)
+    value = st.segmented_control(
+        label, options, key=key, format_func=shown, help=help, required=True,
+        label_visibility="visible" if shows_label else "collapsed",
+    )  # fmt: skip
     return _keep_choice(name, value, default, written)
 
 
@@ -99,15 +103,20 @@ def typed(
     linked: int = LINKED,
     placeholder: str | None = None,
     help: str | None = None,
+    is_long: bool = False,
 ) -> str:
     """The text typed, of at most `most` characters, without spaces at its ends.
 
-    One of up to `linked` characters stands in the address; a longer one stays in the session.
+    One of up to `linked` characters stands in the address; a longer one stays in the session. With `is_long` the field
+    has as many lines as the text takes.
     """
     key = _key(name)
     if key not in st.session_state or address.is_asked(name):
         st.session_state[key] = (address.current(name) or "")[:most]
-    value = st.text_input(label, key=key, max_chars=most, placeholder=placeholder, help=help)
+    if is_long:
+        value = st.text_area(label, key=key, max_chars=most, placeholder=placeholder, help=help, height="content")
+    else:
+        value = st.text_input(label, key=key, max_chars=most, placeholder=placeholder, help=help)
     address.drew(key, value)
     value = value.strip()
     if not value:

@@ -45,12 +45,12 @@ def without_template(layout: dict[str, Any], traces: Sequence[dict[str, Any]]) -
     template = layout.get("template", {})
     if template.keys() - {"layout"} or any(trace.get("type", "scatter") not in CARTESIAN for trace in traces):
         return layout
-    own = {name: value for name, value in layout.items() if name != "template"}
-    axes = {"xaxis", "yaxis", *filter(AXIS.fullmatch, own)}
+    ours = {name: value for name, value in layout.items() if name != "template"}
+    axes = {"xaxis", "yaxis", *filter(AXIS.fullmatch, ours)}
     axes |= {f"{letter}axis{trace.get(f'{letter}axis', letter)[1:]}" for trace in traces for letter in "xy"}
     defaults = dict(template.get("layout", {}))
     of_axes = {letter: defaults.pop(f"{letter}axis", {}) for letter in "xy"}
-    return _merged({**defaults, **{axis: of_axes[axis[0]] for axis in sorted(axes)}}, own)
+    return _merged({**defaults, **{axis: of_axes[axis[0]] for axis in sorted(axes)}}, ours)
 
 
 def _merged(defaults: Any, own: Any) -> Any:

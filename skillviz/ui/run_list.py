@@ -18,11 +18,15 @@ from skillviz.ui import cache, page
 from skillviz.ui.run_bar import offered
 
 COLUMNS = {
-    "share": st.column_config.NumberColumn("size, %", format="%.2g", help="Share of the graftable parameters."),
+    "share": st.column_config.NumberColumn(
+        "size, %", format="%.2g", width=62, help="Share of the graftable parameters."
+    ),
     "size": st.column_config.NumberColumn("entries", format="localized", help="Entries in the region."),
-    "graft": st.column_config.NumberColumn("graft, %", format="%.1f", help="Accuracy (or F1) of the grafted model."),
-    "recovered": st.column_config.NumberColumn("gain, %", format="%.0f", help=about("recovered")),
-    "ece": st.column_config.NumberColumn("ECE, %", format="%.1f", help="Of the grafted model."),
+    "graft": st.column_config.NumberColumn(
+        "graft, %", format="%.1f", width=66, help="Accuracy (or F1) of the grafted model."
+    ),
+    "recovered": st.column_config.NumberColumn("gain, %", format="%.0f", width=62, help=about("recovered")),
+    "ece": st.column_config.NumberColumn("ECE, %", format="%.1f", width=62, help="Of the grafted model."),
     "finished": st.column_config.TextColumn("made"),
     "settings": st.column_config.TextColumn("settings", width="medium", help="Those that are not the default."),
     "note": st.column_config.TextColumn("note", width="medium"),

@@ -57,7 +57,7 @@ def test_tour_launch_watch_open_then_cancel_and_resume(address: str, store: Stor
     page.locator("h1", has_text=PAGES["tour"].question).wait_for()
     sentence = page.get_by_role("textbox", name=re.compile("^Sentence"))
     sentence.fill(TYPED)
-    sentence.press("Enter")
+    sentence.press("Control+Enter")
     page.get_by_text(re.compile("fine-tuned", re.I)).first.wait_for()
     settle(page)
     page.get_by_role("radio").first.or_(page.locator("[data-testid='stRadio'] label").first).first.click()

@@ -87,7 +87,7 @@ def test_the_first_step_a_copied_link_and_presenter_mode(tour: str, visit: Visit
     page.get_by_text("Stored scores").wait_for()
 
     page.get_by_role("textbox").first.fill("the zyzzyva was fine")
-    page.keyboard.press("Enter")
+    page.keyboard.press("Control+Enter")
     page.get_by_text("Computed live.").wait_for(timeout=LONG)
     page.get_by_text("Not in the vocabulary: “zyzzyva”").wait_for()
     said = page.get_by_text("Pre-trained").first.inner_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -216,6 +217,16 @@ def test_texts_are_shown_searched_and_measured_where_they_are_at_hand(use: Use, 
     test.text_input[0].input("").run()
     test.slider[0].set_range(longest, test.slider[0].max).run()
     assert set(listed(test)["words"]) <= set(range(longest, 99)) and link(test)["length"] != "all"
+
+
+def test_where_the_data_belong_is_said_in_words(use: Use, tmp_path: Path) -> None:
+    task = tiny_task(tmp_path / "task")
+    run = run_of(task, tmp_path / "runs")
+    (run.path / "run.json").write_text(run.record.model_dump_json())
+    use(tmp_path / "runs")
+    task.write_text(re.sub(r"(\w+)\.jsonl", r"${SKILLVIZ_ABSENT}/data/tiny/\1.jsonl", task.read_text()))
+    said = words(opened("examples", run=run.id))
+    assert "`data/tiny` of the folder" in said and "`SKILLVIZ_ABSENT`" in said and "${" not in said
 
 
 def test_data_that_are_not_the_runs_own_are_never_shown(use: Use, tmp_path: Path) -> None:

@@ -337,3 +337,9 @@ def test_the_table_of_tensors_leads_to_surgery(ids: dict[str, str]) -> None:
     surgery = opened("surgery", run=query["run"][0], recipe=query["recipe"][0])
     assert not surgery.exception
     assert f"{int(table.loc[0, 'selected']):,}" in {metric.value for metric in surgery.metric}
+
+
+@pytest.mark.parametrize("name", ["sparsity", "region"])
+def test_a_page_of_a_result_has_one_verdict_chip(name: str, ids: dict[str, str]) -> None:
+    verdicts = re.findall(r"(better|worse|no clear difference)\]", words(opened(name, run=ids["stagewise0"])))
+    assert len(verdicts) == 1

@@ -253,10 +253,10 @@ def test_every_live_control_asks_the_models(demo: Run) -> None:
     """One session through the steps that ask: a typed sentence, a size between two stored ones, a part."""
     test = opened()
     assert not test.exception and len(charts(test)) == 1 and "Stored scores" in said(test)
-    first = test.text_input[0].value
+    first = test.text_area[0].value
     button(test, "Another example").click().run()
-    assert test.text_input[0].value != first and "Stored scores" in said(test)
-    test.text_input[0].input("the film was a zyzzyva").run()
+    assert test.text_area[0].value != first and "Stored scores" in said(test)
+    test.text_area[0].input("the film was a zyzzyva").run()
     assert not test.warning and "“zyzzyva”" in said(test) and "Computed live." in said(test)
     assert re.search(r"Pre-trained \*\*\w+\*\* \([\d.]+%\); fine-tuned \*\*\w+\*\*", said(test))
     button(test, "Next").click().run()

@@ -47,7 +47,7 @@ def test_bars_are_shares_of_the_examples_and_the_hatched_part_is_wrong() -> None
     assert list(every.y) == [0, 75, 25] and list(wrong.y) == pytest.approx([0, 45, 0])
     assert wrong.marker.pattern.shape == "/" and not every.marker.pattern.shape
     assert figure.layout.barmode == "overlay"  # stacked, the two would add up to more than all
-    assert titles(figure) == ["grafted<br>45.0% wrong"]
+    assert titles(figure) == ["grafted<br>45.0% wrong<br>(hatched)"]
     assert "30 of 40 examples (75.0%)<br>18 of them wrong" in every.hovertext[1]
 
 
@@ -60,7 +60,7 @@ def test_without_accuracies_nothing_is_called_wrong() -> None:
 @pytest.mark.parametrize("make", [confidence_histogram, reliability_diagram])
 def test_each_model_has_a_panel_of_its_own_with_the_same_axes(make: Callable[..., go.Figure]) -> None:
     figure = make(frames.reliability())
-    assert ["".join(title.split("<br>")[:-1]) for title in titles(figure)] == [
+    assert ["".join(title.split("<br>")[:-2]) for title in titles(figure)] == [
         STATES[n].title for n in ("grafted", "finetuned", "temperature")
     ]
     assert [drawn(figure, STATES[n].title).xaxis for n in ("grafted", "finetuned", "temperature")] == ["x", "x2", "x3"]
@@ -124,7 +124,7 @@ def test_the_title_has_the_ece_of_the_bins(logits: np.ndarray, labels: np.ndarra
     rows = reliability(logits, labels, bins, equal_mass).assign(state="grafted")
     figure = reliability_diagram(rows)
     said = formats.percent(ece(logits, labels, bins, equal_mass))
-    assert figure.layout.annotations[0].text == f"grafted<br>ECE {said}"
+    assert figure.layout.annotations[0].text == f"grafted<br>ECE {said}<br>(gaps hatched)"
     filled = rows[rows["count"] > 0]
     assert list(drawn(figure, "grafted: examples").text) == [f"{int(n):,}" for n in filled["count"]]
 

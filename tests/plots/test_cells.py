@@ -6,7 +6,19 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from skillviz.plots.cells import AGAINST, FOR, blended, broken, contrast, diverging, ink_on, printed, shades, shown
+from skillviz.plots.cells import (
+    AGAINST,
+    FOR,
+    NEUTRAL,
+    blended,
+    broken,
+    contrast,
+    diverging,
+    ink_on,
+    printed,
+    shades,
+    shown,
+)
 from skillviz.plots.theme import GROUND
 
 
@@ -33,7 +45,14 @@ def test_a_scale_is_blended_between_its_stops() -> None:
         "#000000", "#000000", "#800000", "#FF0000", "#FF8080", "#FFFFFF", "#FFFFFF"
     ]  # fmt: skip
     assert blended(diverging("light"), 0) == AGAINST and blended(diverging("dark"), 1) == FOR
-    assert blended(diverging("dark"), 0.5) == GROUND["dark"]
+    assert blended(diverging("dark"), 0.5) == NEUTRAL["dark"]
+
+
+@pytest.mark.parametrize(("theme", "least"), [("light", 1.15), ("dark", 1.8)])
+@pytest.mark.parametrize("make", [diverging, shades])
+def test_no_colour_of_a_scale_merges_with_the_page(make, theme: str, least: float) -> None:  # type: ignore[no-untyped-def]
+    colours = [blended(make(theme), share) for share in np.linspace(0, 1, 101)]
+    assert min(contrast(colour, GROUND[theme]) for colour in colours) >= least
 
 
 def test_a_missing_value_has_no_number() -> None:

@@ -41,9 +41,12 @@ CATEGORIES = {
 
 
 def axes(figure: go.Figure) -> list:
-    """The axes that are drawn; the upper one of two that share their scale has its title below."""
+    """The axes that are drawn; the upper one of two that share their scale has its title below, and of panels with
+    the same categories one has it for all."""
     every = [*figure.select_xaxes(), *figure.select_yaxes()]
-    return [a for a in every if a.matches is None or a.showticklabels is not False]
+    drawn = [a for a in every if a.matches is None or a.showticklabels is not False]
+    named = [tuple(a.categoryarray) for a in drawn if a.categoryarray is not None and a.title.text]
+    return [a for a in drawn if a.title.text or a.categoryarray is None or tuple(a.categoryarray) not in named]
 
 
 def titled(title: str | None) -> bool:

@@ -68,6 +68,14 @@ def test_a_level_far_off_does_not_press_the_points_into_a_corner() -> None:
     assert 55 < far[0] < 61 and far[1] == pytest.approx(near[1], abs=1)
 
 
+@pytest.mark.parametrize("draw", [trade_off, lambda points, *on, **more: along_paths(points, on, **more)])
+def test_a_level_far_off_is_named_and_not_drawn(draw) -> None:  # type: ignore[no-untyped-def]
+    figure = draw(points(), INSIDE, OUTSIDE, references={"chance": 0.1})
+    assert not [shape for shape in figure.layout.shapes if 10 in (shape.x0, shape.y0)]
+    (level,) = traces(figure, "chance 10.0%")
+    assert level.mode == "markers" and level.marker.symbol.startswith("triangle")
+
+
 def test_an_alpha_that_one_data_set_lacks_is_left_out() -> None:
     frame = points()
     gone = (frame["dataset"] == OUTSIDE) & np.isclose(frame["alpha"], 0.5) & ~frame["current"]

@@ -37,11 +37,19 @@ def test_only_metrics_that_were_taken_have_a_panel() -> None:
 
 
 def test_chance_stands_in_the_first_panel_and_in_the_legend() -> None:
-    figure = state_comparison(frames.scores(), references={"chance": 0.5, "majority": 0.62})
-    assert [(s.x0, s.xref) for s in figure.layout.shapes] == [(50, "x"), (62, "x")]
+    figure = state_comparison(frames.scores(), references={"chance": 0.6, "majority": 0.62})
+    assert [(s.x0, s.xref) for s in figure.layout.shapes] == [(60, "x"), (62, "x")]
     shown = [t.name for t in figure.data if t.showlegend is not False]
-    assert shown == ["chance 50.0%", "majority 62.0%"]
-    assert next(figure.select_xaxes()).range[0] < 50
+    assert shown == ["chance 60.0%", "majority 62.0%"]
+    assert next(figure.select_xaxes()).range[0] < 60
+
+
+def test_chance_far_below_is_named_and_does_not_flatten_the_states() -> None:
+    figure = state_comparison(frames.scores(), references={"chance": 0.25, "majority": 0.62})
+    assert [s.x0 for s in figure.layout.shapes] == [62]
+    (chance,) = [t for t in figure.data if t.name == "chance 25.0%"]
+    assert chance.mode == "markers" and chance.marker.symbol == "triangle-left"
+    assert 55 < next(figure.select_xaxes()).range[0] < 62
 
 
 def test_a_missing_interval_is_said() -> None:

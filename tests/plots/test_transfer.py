@@ -89,3 +89,13 @@ def test_every_mark_has_its_value_within_the_axis_and_its_name_in_the_legend() -
     text = [a.text for a in labels]
     assert all(a.bgcolor for a in labels)  # the line at zero does not go through a number
     assert text[1] == "+1.0 (\N{MINUS SIGN}1.0 to 3.5)" and text[0] == "\N{MINUS SIGN}3.0"
+
+
+def test_chance_far_below_is_named_at_the_left_end() -> None:
+    levels = {"chance": dict.fromkeys(NAMES, 0.01)}
+    figure = zero_shot(tasks(), NAMES, references=levels)
+    without = zero_shot(tasks(), NAMES)
+    assert not [trace for trace in figure.data if trace.name == "chance"]
+    assert figure.layout.xaxis.range == without.layout.xaxis.range
+    (name,) = [one for one in figure.layout.annotations if one.name == "level"]
+    assert name.text == "← chance 1.0" and name.x == figure.layout.xaxis.range[0]

@@ -196,3 +196,15 @@ def test_settings_are_told_in_words() -> None:
     assert setting_words("options", '{"selection": "train+validation", "start_share": 0.5}') == (
         "selection train+validation, start share 0.5"
     )
+
+
+def test_runs_on_models_of_equal_weights_in_two_folders_have_a_name_each() -> None:
+    here = entry(finetuned="/data/a/tuned")
+    there = replace(here, id="there", finetuned="/data/b/tuned")
+    labels = run_labels([here, there])
+    assert [label.rpartition(" · ")[2] for label in labels.values()] == ["a/tuned", "b/tuned"]
+    assert level_labels([here, there], "seed") == ["0 · a/tuned", "0 · b/tuned"]
+    moved = replace(here, id="moved", base="org/copy")
+    assert [label.rpartition(" · ")[2] for label in run_labels([here, moved]).values()] == ["base", "copy"]
+    again = replace(here, id="again")
+    assert run_labels([here, again])["again"].endswith("seed 0 · #2"), "a repetition needs no folder"

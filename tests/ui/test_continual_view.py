@@ -36,7 +36,7 @@ def beside(stages: pd.DataFrame, told: pd.DataFrame, metric: str) -> str:
 
 def test_a_loss_is_told_with_its_interval_and_grafting_as_unchanged() -> None:
     said = summary(stages((-0.1, -0.15, -0.05)))
-    assert said.endswith("Change in accuracy since each task was learned, after 2 tasks (95% intervals).")
+    assert said.endswith("(Accuracy since each task was learned; 95% intervals.)")
     assert "**Naive training**: a **lost** 10.0 points (5.0–15.0)." in said
     assert "**Training within regions**: a is unchanged, prediction by prediction." in said
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import io
+from pathlib import Path
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -39,3 +41,31 @@ def test_the_camera_saves_under_the_charts_name() -> None:
     config = exports.plotly_config("run-by-layer")
     assert config["toImageButtonOptions"] == {"format": "png", "filename": "run-by-layer", "scale": 2}
     assert config["displaylogo"] is False
+
+
+WITHOUT_DOWNLOAD = {"_preview": "the first rows of a file that the reader uploaded"}
+SAVES = {"table_menu", "table_buttons", "downloads"}
+
+
+def test_every_table_can_be_saved() -> None:
+    """A function of the interface that draws a table also offers it as CSV, Markdown and LaTeX."""
+    drawn, without = 0, []
+    for path in sorted(Path(exports.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            called = {call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+                      for call in ast.walk(node) if isinstance(call, ast.Call)}  # fmt: skip
+            if called & {"dataframe"} or _draws_a_plain_table(node):
+                drawn += 1
+                if not called & SAVES and node.name not in WITHOUT_DOWNLOAD:
+                    without.append(f"{path.name}: {node.name}")
+    assert drawn > 12 and without == []
+
+
+def _draws_a_plain_table(function: ast.FunctionDef) -> bool:
+    """Whether it calls `st.table`."""
+    return any(
+        isinstance(node, ast.Attribute) and node.attr == "table" and getattr(node.value, "id", "") == "st"
+        for node in ast.walk(function)
+    )

@@ -147,10 +147,10 @@ def sparsity(run: Run, others: Sequence[Run]) -> Section:
     if curve.empty:
         return Section("sparsity", title, (Words(NOTHING.format("curve")),))
     settings = dict(zip((entry.id for entry in entries), measures.nondefault_settings(entries), strict=True))
-    own = (run.spec.localizer, settings[run.id])
+    main_line = (run.spec.localizer, settings[run.id])
     offered = measures.offered(curve, run.record)
     metrics = [metric for metric in panels(offered[0]) if metric in offered]
-    makes = [partial(sparsity_exhibits.sizes, curve, run.record, split, metric, own) for metric in metrics]
+    makes = [partial(sparsity_exhibits.sizes, curve, run.record, split, metric, main_line) for metric in metrics]
     stands = f"{formats.counted(len(entries), 'run')} of this pair and task stand behind the figures."
     return Section(
         "sparsity",

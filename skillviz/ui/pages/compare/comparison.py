@@ -24,7 +24,7 @@ from skillviz.plots.theme import Style, localizer_style, state_style
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
-from skillviz.show.entries import DEFAULTS, Entry, headline_split, pair_labels, setting_labels
+from skillviz.show.entries import DEFAULTS, Entry, folder_labels, headline_split, pair_labels, setting_labels
 
 FEWEST, MOST = 2, 6
 UNSET, DEFAULT, DIFFERS = "not given", " (default)", "≠ "
@@ -55,15 +55,17 @@ def short_names(entries: Sequence[Entry]) -> list[str]:
     """`stagewise`, and of pair, size and seed what differs among the entries, and every setting that differs or is not
     the default; repetitions have a number."""
     pairs, times, names = pair_labels(entries), Counter[str](), []
+    folders = folder_labels(entries)
     parts = [
-        {"pair": pairs[entry.pair], "share": formats.share(entry.share), "seed": f"seed {entry.seed}"}
+        {"pair": pairs[entry.pair], "share": formats.share(entry.share), "seed": f"seed {entry.seed}",
+         "folder": ", ".join(folders[entry.id])}
         for entry in entries
-    ]
+    ]  # fmt: skip
     fields = differing(parts)
-    told = differing([dict(entry.settings) for entry in entries])
+    different = differing([dict(entry.settings) for entry in entries])
     for place, entry in enumerate(entries):
         words = [localizer_style(entry.localizer).title, *(values[place] for values in fields.values())]
-        settings = [name for name, value in entry.settings if name in told or value != DEFAULTS[name]]
+        settings = [name for name, value in entry.settings if name in different or value != DEFAULTS[name]]
         name = ", ".join([*words, *setting_labels(entry, settings)])
         times[name] += 1
         names.append(f"{name}, #{times[name]}" if times[name] > 1 else name)

@@ -1,4 +1,4 @@
-"""The continual page's parts: the stages of a study, the metric that is shown, and what the study says of itself."""
+"""The continual page's parts: stages of a study, the metric that is shown, and each mode beside one model per task."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from skillviz.ui import cache, controls, page, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import verdict_line
 
-TABLES = ("stages", "scores", "differences", "note")
+TABLES = ("stages", "scores", "differences")
 ESTIMATE = ("value", "debiased", "low", "high")
 EXACTLY = "prediction by prediction"
 NAMES = {"naive": "naive training", "grafting": "training within regions"}
@@ -39,7 +39,6 @@ class ContinualTables:
     stages: pd.DataFrame
     scores: pd.DataFrame
     differences: pd.DataFrame
-    note: pd.DataFrame
 
 
 def read(study: StudyFolder) -> ContinualTables:
@@ -72,13 +71,6 @@ def stages(tables: ContinualTables, metric: str) -> None:
             st.markdown(titles)
 
 
-def notes(tables: ContinualTables) -> None:
-    """What the study says of itself."""
-    if len(tables.note):
-        with st.expander("About this study"):
-            st.markdown("\n".join(f"- {text.with_code(note)}" for note in tables.note["text"]))
-
-
 def summary(stages: pd.DataFrame, metric: str) -> str:
     """What later training did to the earlier tasks, mode by mode."""
     rows = stages[stages["metric"] == metric]
@@ -91,7 +83,7 @@ def summary(stages: pd.DataFrame, metric: str) -> str:
         if (rows["mode"] == mode).any()
     ]
     title = metric_row(metric).title
-    return f"{' '.join(lines)} Change in {title} since each task was learned, after {len(order)} tasks (95% intervals)."
+    return f"{' '.join(lines)} ({formats.capital(title)} since each task was learned; 95% intervals.)"
 
 
 def beside_one_task(tables: ContinualTables, metric: str) -> None:

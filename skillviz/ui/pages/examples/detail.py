@@ -20,7 +20,7 @@ from skillviz.show import attribution, example_table, text
 from skillviz.show import examples as exhibits
 from skillviz.show.attribution import Answer
 from skillviz.show.glossary import about
-from skillviz.ui import controls, live
+from skillviz.ui import controls, exports, live
 from skillviz.ui.cards import STATES
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.examples.view import RunExamples
@@ -226,8 +226,11 @@ def _completeness(answer: Answer, request: AttributionRequest) -> None:
                 f"The gap is large for {names}. Single values may be off by as much. {more} may help.",
                 icon=":material/difference:",
             )
-        st.dataframe(_gap_table(gaps), hide_index=True, column_config=COLUMNS, alt="Completeness by model, in nats")
-        st.caption("In nats. The gap is what the numerical integral misses.")
+        table = _gap_table(gaps)
+        st.dataframe(table, hide_index=True, column_config=COLUMNS, alt="Completeness by model, in nats")
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.caption("In nats. The gap is what the numerical integral misses.", width="stretch")
+            exports.table_menu(table, file="completeness", key="completeness", caption="Completeness by model, in nats")
 
 
 def _gap_table(gaps: pd.DataFrame) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from skillviz.analysis.slices import METRICS, sliceable
 from skillviz.core import formats
 from skillviz.core.confusion import class_results, confusion
 from skillviz.core.metrics import metric_heading
-from skillviz.errors import SkillvizError
+from skillviz.errors import SkillvizError, UnsetVariable
 from skillviz.plots.theme import state_style
 from skillviz.runs.run import Run
 from skillviz.runs.texts import task_of
@@ -119,13 +120,24 @@ def with_texts(run: Run, without: RunExamples) -> RunExamples:
             texts = cache.texts(run, without.split)
     except SkillvizError as error:
         with missing(NO_TEXTS, f"{ONLY_SCORES} They are shown once the task's data are here.", "notes"):
-            st.caption(text.plain(str(error.args[0])))
+            st.caption(_what_is_missing(error))
             if address.current("texts") is not None:
                 st.button("Try later", on_click=controls.forget, args=("texts",), icon=":material/undo:")
         return without
     if isinstance(data, Hub):
         address.keep("texts", _yes(True))
     return RunExamples(without.split, example_table.with_texts(without.table, texts), without.predictions)
+
+
+def _what_is_missing(error: SkillvizError) -> str:
+    """What would bring the texts: of data in a folder that a variable names its place there, else the error itself."""
+    if not isinstance(error, UnsetVariable):
+        return text.plain(str(error.args[0]))
+    inside = PurePosixPath(error.path.partition("/")[2]).parent
+    return (
+        f"They belong in `{text.plain(str(inside))}` of the folder that the environment variable `{error.variable}` "
+        "names. It is not set: set it, then restart the dashboard."
+    )
 
 
 def _yes(value: bool) -> str:

@@ -28,12 +28,12 @@ def draw(top: DeltaGenerator, entries: tuple[Entry, ...]) -> None:
     st.markdown(home.sentence(record, scores), help=about("graft", "region"))
     _numbers(home.numbers(record, scores))
     alike = run_list.pair_entries(run)
-    own = (shown.localizer, measures.nondefault_settings(alike)[[entry.id for entry in alike].index(run.id)])
+    main_line = (shown.localizer, measures.nondefault_settings(alike)[[entry.id for entry in alike].index(run.id)])
     points = run_list.pair_curve(alike, split)
     left, right = st.columns(2)
     with left:
         if not points.empty:
-            show(home.curve(points, record, split, own, theme()), run.id)
+            show(home.curve(points, record, split, main_line, theme()), run.id)
     with right:
         show(home.where(page.table(run, "layers"), theme()), run.id)
 

@@ -107,7 +107,7 @@ def finding(run: Run, choice: Choice, grid: Grid) -> None:
 
 def _alpha(asked: PathSettings, grid: Grid) -> float:
     """The share of the way chosen."""
-    label, help_ = "Mixing weight α, %: 0 is pre-trained, 100 fine-tuned or the graft", about("wise")
+    label, help_ = "Mixing weight α, % (0: pre-trained, 100: fine-tuned or graft)", about("wise")
     if asked.exact:
         return controls.whole("alpha", label, 0, 100, 50, help=help_) / 100
     known = set.intersection(*(set(grid.points.loc[grid.points["dataset"] == n, "alpha"]) for n in asked.datasets))
@@ -141,10 +141,7 @@ def _size(run: Run, asked: PathSettings, grid: Grid) -> int:
     cuts = np.geomspace(max(1, min(stored) / 10), most, CUTS).round() if RANKING in run.files else np.empty(0)
     options, d = sorted({*stored, main, *map(int, cuts)} if asked.exact else set(stored)), run.record.d or 1
     if len(options) == 1:
-        st.caption(
-            f"WiSE-Graft's region: {formats.share(options[0] / d)} ({formats.counted(options[0], 'entry')}), the only "
-            "size stored."
-        )
+        st.caption(f"WiSE-Graft's region: {formats.share(options[0] / d)} ({formats.counted(options[0], 'entry')})")
         return options[0]
     titles = {
         size: f"{formats.share(size / d)}{', stored' if size in stored and asked.exact else ''}" for size in options

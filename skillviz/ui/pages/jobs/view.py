@@ -7,7 +7,7 @@ import streamlit as st
 
 from skillviz import jobs
 from skillviz.jobs.job import Job
-from skillviz.ui import cache, job_words, jobs_view, page
+from skillviz.ui import cache, exports, job_words, jobs_view, page
 from skillviz.ui.page_table import PAGES
 
 OPENING = "Jobs keep running when you close this page. Time left is measured on this machine."
@@ -32,6 +32,7 @@ def ended() -> None:
         rows, hide_index=True, on_select="rerun", selection_mode="single-row", key="jobs.ended",
         alt="Jobs that ended, with status and end",
     )  # fmt: skip
+    exports.table_menu(rows, file="jobs", key="jobs", caption="Jobs that ended")
     if len(listed) > MOST:
         st.caption(f"The newest {MOST} of {len(listed):,} jobs.")
     places = [place for place in chosen["selection"]["rows"] if place < len(rows)]

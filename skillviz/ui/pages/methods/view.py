@@ -186,9 +186,9 @@ def _select(scores: pd.DataFrame) -> Selection:
 def _less_graft(shown: MethodRows, task: str) -> pd.DataFrame:
     """Every method that is shown less the graft; no rows where none was compared."""
     differences = shown.differences if shown.share is not None else shown.differences.iloc[:0]
-    asked = ("less graft", shown.base, task, repr(shown.selection), repr(shown.share))
+    key = ("less graft", shown.base, task, repr(shown.selection), repr(shown.share))
     rows = cache.computed(
-        asked, shown.studies,
+        key, shown.studies,
         lambda: method_points.against_graft(differences, shown.selection, task, shown.share or 0.0, shown.scores),
     )  # fmt: skip
     return rows if shown.further else method_points.main_ones(rows)

@@ -16,7 +16,7 @@ from skillviz.studies.paper.claims import UNTESTED, Claim, Comparison, Verdict
 from skillviz.studies.paper.experiments import EXPERIMENTS, published_verdicts
 from skillviz.studies.paper.published_values import stated
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import cache, controls, study_choice, study_words
+from skillviz.ui import cache, controls, exports, study_choice, study_words
 from skillviz.ui.chip import chip_text
 from skillviz.ui.pages.paper import words
 
@@ -54,18 +54,18 @@ class Score:
 
 def scores() -> list[Score]:
     """Every claim in the order of the paper, each by the best stored study: of real data before the demo world."""
-    found = []
+    judged = []
     for name, row in EXPERIMENTS.items():
         study = next(iter(study_choice.offered((name,))), None)
         here = cache.study_verdicts(study) if study else row.verdicts({}, None)
-        found += [Score(name, *one, study) for one in zip(row.claims, published_verdicts(name), here, strict=True)]
-    return found
+        judged += [Score(name, *one, study) for one in zip(row.claims, published_verdicts(name), here, strict=True)]
+    return judged
 
 
-def sentence(found: Sequence[Score]) -> str:
+def sentence(judged: Sequence[Score]) -> str:
     """`19 of 36 claims confirmed, 2 contradicted, 15 inconclusive. Confirmed by data: ...`, in Markdown."""
-    total = words.verdict_counts([score.here for score in found])
-    studied = [(score.study, score.here) for score in found if score.study is not None]
+    total = words.verdict_counts([score.here for score in judged])
+    studied = [(score.study, score.here) for score in judged if score.study is not None]
     worlds: dict[str, list[Verdict]] = {}
     for study, here in sorted(studied, key=lambda one: study_choice.scale_place(one[0])):
         worlds.setdefault(study_words.world(study), []).append(here)
@@ -73,7 +73,7 @@ def sentence(found: Sequence[Score]) -> str:
     return f"{total}. Confirmed by data: {'; '.join(parts)}." if parts else f"{total}."
 
 
-def table(found: Sequence[Score]) -> pd.DataFrame:
+def table(judged: Sequence[Score]) -> pd.DataFrame:
     """One row a claim, for the eye."""
     rows = [
         {
@@ -84,22 +84,24 @@ def table(found: Sequence[Score]) -> pd.DataFrame:
             "here": _estimate(score.here.mean) if score.here.mean else "",
             "world": study_words.world(score.study).split(",")[0] if score.study else "no study",
         }
-        for score in found
+        for score in judged
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def draw(found: Sequence[Score], *, is_open: bool) -> None:
+def draw(judged: Sequence[Score], *, is_open: bool) -> None:
     """The table; a click opens the claim's experiment below. On a phone a list, whose claims break into lines."""
-    rows = table(found)
+    rows = table(judged)
     with st.container(key="claims-wide"):
         st.dataframe(
             rows, key=KEY, hide_index=True, column_config=COLUMNS, height=SHORT if is_open else TALL,
-            on_select=lambda: _open(found), selection_mode=("single-row", "single-cell"),
+            on_select=lambda: _open(judged), selection_mode=("single-row", "single-cell"),
             alt="The claims of the paper, each with the paper's value, ours and the verdict",
         )  # fmt: skip
     with st.container(key="claims-narrow"):
         st.markdown(listed(rows))
+    plain = rows.assign(verdict=[outcome for (outcome,) in rows["verdict"]])
+    exports.table_menu(plain, file="claims", key="claims", caption="The paper's claims and our verdicts")
 
 
 def listed(rows: pd.DataFrame) -> str:
@@ -115,12 +117,12 @@ def listed(rows: pd.DataFrame) -> str:
     return "\n\n".join(lines)
 
 
-def _open(found: Sequence[Score]) -> None:
+def _open(judged: Sequence[Score]) -> None:
     """Opens the experiment of the row that was chosen; called when the choice changes."""
     selection = st.session_state[KEY]["selection"]
     chosen = [*selection["rows"], *(row for row, _ in selection["cells"])]
     if chosen:
-        score = found[chosen[-1]]
+        score = judged[chosen[-1]]
         controls.assign(ITEM, score.experiment)
         controls.assign(CLAIM, score.claim.text)
     else:

@@ -55,11 +55,11 @@ class PaperItem:
 def claims() -> None:
     """The scoreboard, with the count of the verdicts on top."""
     with page.explained():
-        found = cache.computed(("scoreboard",), cache.studies(), scoreboard.scores)
-    st.markdown(scoreboard.sentence(found), help=about("verdict", "discovery"))
+        judged = cache.computed(("scoreboard",), cache.studies(), scoreboard.scores)
+    st.markdown(scoreboard.sentence(judged), help=about("verdict", "discovery"))
     titles = [scoreboard.NONE, *words.items()]
     is_open = controls.current(scoreboard.ITEM, titles, scoreboard.NONE) != scoreboard.NONE
-    scoreboard.draw(found, is_open=is_open)
+    scoreboard.draw(judged, is_open=is_open)
 
 
 def choose() -> PaperItem | None:
@@ -177,7 +177,11 @@ def further(item: PaperItem) -> None:
     if len(rows):
         fold = st.expander(f"Numbers in the paper's text: {len(rows)}", key="table.numbers", on_change="rerun")
         if fold.open:
-            fold.dataframe(words.numbers(rows), hide_index=True, alt="Single published numbers of text and captions")
+            with fold:
+                table = words.numbers(rows)
+                st.dataframe(table, hide_index=True, alt="Single published numbers of text and captions")
+                file, caption = exports.file_name("paper", item.name, "numbers"), f"{item.name}: numbers in the text"
+                exports.table_menu(table, file=file, key="numbers", caption=caption)
     if item.study is not None:
         if differences := cache.setting_differences(item.study):
             with st.expander(f"Where our study differs from the paper: {formats.counted(len(differences), 'point')}"):

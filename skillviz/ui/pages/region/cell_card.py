@@ -22,8 +22,9 @@ def cell_card(run: Run, layers: pd.DataFrame, table: pd.DataFrame, choices: dict
     """The chosen cell: its count, one of its tensors, and that tensor's entries, rows, columns or heads."""
     titles = exhibits.cell_titles(table)
     key = controls.select(
-        CELL, "Zoom in on", list(choices), next(iter(choices)), shown=lambda key: formats.capital(titles[choices[key]])
-    )
+        CELL, "Zoom in on", list(choices), next(iter(choices)),
+        shown=lambda key: formats.capital(titles[choices[key]]), shows_label=False,
+    )  # fmt: skip
     rows = exhibits.cell_tensors(layers, choices[key])
     names = exhibits.tensor_names(rows)
     if len(names) > 1:

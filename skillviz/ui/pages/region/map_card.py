@@ -11,7 +11,6 @@ import streamlit as st
 from skillviz.runs.run import Run
 from skillviz.show import region as exhibits
 from skillviz.show.entries import Entry, other_seeds, run_labels
-from skillviz.show.glossary import about
 from skillviz.show.region import Cell
 from skillviz.ui import cache, controls, page
 from skillviz.ui.chart import below, selectable, theme
@@ -34,11 +33,12 @@ def map_card(run: Run, layers: pd.DataFrame, choices: dict[str, Cell]) -> None:
     cell = choices[controls.current(CELL, list(choices), next(iter(choices)))]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         views = [*exhibits.views_of(layers), *(["stability"] if seeds else [])]
-        view = controls.segments(VIEW, "Show", views, views[0], shown=VIEWS.get, help=about("density", "movement"))
+        view = controls.segments(VIEW, "Show", views, views[0], shown=VIEWS.get, shows_label=False)
         names = run_labels(entries)
         other = controls.select(
             OTHER, "Compare with", [ALONE, *others], ALONE,
-            shown=lambda run_id: names[run_id] if run_id else "no other region", width=200,
+            shown=lambda run_id: names[run_id] if run_id else "Compare with another region", width=250,
+            shows_label=False,
         )  # fmt: skip
     with page.explained():
         region = cache.region(run)

@@ -24,6 +24,8 @@ from skillviz.ui.run_bar import offered
 CHOSEN = "chosen"  # in the address
 KEY, TABLE, PROBLEM = "library.chosen", "library.table", "library.problem"
 LINKED = 6  # chosen runs that still go into the address
+FIRST = ("localizer", "share", "graft", "recovered", "ece")
+"""The columns that come first: a phone shows no more than about four."""
 FEW_ROWS = 30  # up to which all groups are open
 
 
@@ -203,6 +205,7 @@ def _table(entries: Sequence[Entry], chosen: set[str], labels: Mapping[tuple[str
     frame = run_list.listing(ordered).drop(columns="size")
     frame["models and task"] = [labels[entry.pair].removeprefix(f"{entry.task} · ") for entry in ordered]
     frame = frame.rename(columns={"models and task": "model"})
+    frame = frame[[*FIRST, *(name for name in frame if name not in FIRST)]]
     alike = [name for name in ("model", "from") if frame[name].nunique() == 1]
     empty = [name for name in ("settings", "note") if not frame[name].any()]
     ids, key = frame["run"].tolist(), f"{TABLE}.{entries[0].task}"

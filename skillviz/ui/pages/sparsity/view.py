@@ -1,5 +1,5 @@
-"""The sparsity page's table of runs, and its series: where the run's model is one of several checkpoints, what changes
-along fine-tuning."""
+"""The sparsity page's verdict, its table of runs, and its series: where the run's model is one of several checkpoints,
+what changes along fine-tuning."""
 
 from __future__ import annotations
 
@@ -12,10 +12,22 @@ from skillviz.analysis.checkpoint_series import checkpoint_points, series_of
 from skillviz.core import formats
 from skillviz.runs.run import Run
 from skillviz.show import checkpoints as exhibits
+from skillviz.show.control import beside_finetuned, smallest_enough
 from skillviz.show.entries import Entry
 from skillviz.show.glossary import about
 from skillviz.ui import cache, exports, page, run_list
 from skillviz.ui.chart import show, theme
+from skillviz.ui.chip import judged_text
+
+
+def verdict(entries: Sequence[Entry], like: Entry, split: str) -> str:
+    """Whether the smallest region of this search with 95% of the gain scores like the fine-tuned model, as a chip in
+    Markdown; of a run without such a region its own. Empty where no paired difference is stored."""
+    with page.explained():
+        record = cache.run(smallest_enough(entries, like).id).record
+    scores = record.metrics.get(split)
+    judged = beside_finetuned(record, scores, names_size=True) if scores else None
+    return judged_text(judged) if judged else ""
 
 
 def runs(run: Run, entries: Sequence[Entry]) -> None:

@@ -18,7 +18,18 @@ from skillviz.studies.paper.scales import SCALES, STORED_SCALES, Scale
 from skillviz.studies.plan import Plan
 from skillviz.studies.spec import ExperimentRequest, StudySpec
 from skillviz.studies.store import FILE, study_path
-from skillviz.ui import address, cache, controls, fetching, form, jobs_view, study_choice, study_words, visitor
+from skillviz.ui import (
+    address,
+    cache,
+    controls,
+    exports,
+    fetching,
+    form,
+    jobs_view,
+    study_choice,
+    study_words,
+    visitor,
+)
 from skillviz.ui.action import action
 from skillviz.ui.pages.launch import models
 from skillviz.ui.pages.studies import running, study_file
@@ -165,6 +176,7 @@ def _plan_and_button(study: StudySpec, command: str) -> None:
     place.markdown(f"{_counted(preview.plan, preview.left)} {duration}")
     with st.expander("Steps"):
         st.dataframe(preview.steps, hide_index=True, alt="The steps of the study, with their seconds")
+        exports.table_menu(preview.steps, file="study-steps", key="planned", caption="Planned steps of the study")
     # the number of processes stands where machines differ in their usual one
     side = f" --workers {workers}" if max(workers, usual) > 1 else ""
     with st.expander("Command line"):

@@ -87,11 +87,13 @@ def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> None:
     if not studies:
         return
     studies = sorted(studies, key=paper_words.place_of)
+    table = list_table(studies, states)
     st.dataframe(
-        list_table(studies, states), key=LISTING, hide_index=True, column_config=COLUMNS, placeholder="",
-        height="content", on_select=lambda: _open(studies), selection_mode=("single-row", "single-cell"),
+        table, key=LISTING, hide_index=True, column_config=COLUMNS, placeholder="", height="content",
+        on_select=lambda: _open(studies), selection_mode=("single-row", "single-cell"),
         alt="The stored studies; select a row to open it",
     )  # fmt: skip
+    exports.table_menu(table, file="studies", key="studies", caption="Stored studies")
 
 
 def _open(studies: Sequence[StudyFolder]) -> None:
@@ -280,6 +282,8 @@ def _steps(study: StudyFolder) -> None:
         table = steps_table(study)
         if len(table):
             st.dataframe(table, hide_index=True, placeholder="", alt="The steps of the study")
+            file, caption = exports.file_name(study.name, "steps"), f"Steps of {study.name}"
+            exports.table_menu(table, file=file, key="steps", caption=caption)
 
 
 def failures(study: StudyFolder) -> list[str]:

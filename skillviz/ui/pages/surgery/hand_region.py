@@ -59,18 +59,18 @@ def table_of(run: Run) -> ParameterTable:
 
 def hand_region_of(run: Run, expression: Mapping[str, Any], table: ParameterTable) -> HandRegion:
     """The expression's region among the parameters of the run; raises BadInput or a StoreError."""
-    own, counts = cache.region(run), list[tuple[int, int, int]]()
+    run_region, counts = cache.region(run), list[tuple[int, int, int]]()
 
     def counted() -> Iterator[tuple[Parameter, np.ndarray]]:
         for parameter, entries in parts(expression, table, stored):
-            counts.append((len(entries), len(own.indices.get(parameter.name, ())), parameter.size))
+            counts.append((len(entries), len(run_region.indices.get(parameter.name, ())), parameter.size))
             yield parameter, entries
 
     layers = composition_of_parts(counted())
     both = {"intersection": [expression, {"run": run.id}]}
     shared = sum(len(entries) for _, entries in parts(both, table, stored))
-    chance = overlap_by_chance(np.array(counts, dtype=np.int64), own.size)
-    return HandRegion(expression, layers, int(layers["selected"].sum()), table.d, own.size, shared, chance)
+    chance = overlap_by_chance(np.array(counts, dtype=np.int64), run_region.size)
+    return HandRegion(expression, layers, int(layers["selected"].sum()), table.d, run_region.size, shared, chance)
 
 
 def stored(run_id: str, size: int | None) -> Region:

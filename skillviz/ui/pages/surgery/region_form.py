@@ -341,8 +341,8 @@ def remember(choices: RegionChoices, written: str) -> None:
     if not past or past[-1] != written:
         st.session_state[PAST] = [*past, written][-MOST:]
     if is_linked(written):
-        own = canonical(expression_of(RegionChoices(runs=(st.session_state[OF_RUN],))))
-        address.keep(IN_ADDRESS, written, is_default=written == own)
+        of_run = canonical(expression_of(RegionChoices(runs=(st.session_state[OF_RUN],))))
+        address.keep(IN_ADDRESS, written, is_default=written == of_run)
     else:
         address.remember(IN_ADDRESS, written)
 

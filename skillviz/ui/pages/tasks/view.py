@@ -28,7 +28,7 @@ from skillviz.ui import cache, controls, live, page, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text
 
-TABLES = ("overlap", "isolation", "gain", "stability", "scores", "note")
+TABLES = ("overlap", "isolation", "gain", "stability", "scores")
 KINDS = {"overlap": "of one region", "iou": "of both (IoU)"}
 WHICH = {"single": "of one task", "unions": "unions", "purified": "unions, purified"}
 SHARES = {"overlap": "of one region's entries", "iou": "of the entries of both regions"}
@@ -226,13 +226,6 @@ def stability(tables: TaskTables) -> None:
     """How steady the regions are, where the study says."""
     if len(tables.tables["stability"]):
         show(exhibits.stability(tables.tables["stability"], theme()), tables.study.name)
-
-
-def notes(tables: TaskTables) -> None:
-    """What the study says of itself."""
-    if len(tables.tables["note"]):
-        with st.expander("About this study"):
-            st.markdown("\n".join(f"- {text.with_code(note)}" for note in tables.tables["note"]["text"]))
 
 
 def isolation(table: pd.DataFrame, kind: str) -> str:

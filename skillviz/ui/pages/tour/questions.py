@@ -202,8 +202,10 @@ def ask_question(name: str, question: Question) -> None:
     answer = st.session_state.get(key) or NOT_CHOSEN
     is_revealed = name in checked and answer == checked[name][0]
     with st.container(border=True, key="tour-question"):
-        asked, revealed = st.columns(BESIDE_ANSWER if is_revealed else BESIDE_BUTTON, vertical_alignment="center")
-        asked.radio(
+        question_place, revealed = st.columns(
+            BESIDE_ANSWER if is_revealed else BESIDE_BUTTON, vertical_alignment="center"
+        )
+        question_place.radio(
             f"**{question.asks}**", names, index=None, key=key,
             format_func=lambda c: question.choices[c], horizontal=True, help=CLAIMED,
         )  # fmt: skip

@@ -88,7 +88,8 @@ def _sentence_box(examples: Sequence[Sample]) -> str:
     """The control: an example of the task to begin with, which can be changed or typed over."""
     if examples and address.current(SENTENCE) is None:
         address.remember(SENTENCE, examples[0].text)
-    words = controls.typed(SENTENCE, "Sentence (edit it, then press Enter)", most=LONGEST, placeholder="Type one")
+    label = "Sentence (edit it, then press Ctrl+Enter)"
+    words = controls.typed(SENTENCE, label, most=LONGEST, placeholder="Type one", is_long=True)
     if examples:
         texts = [one.text for one in examples]
         following = texts[(texts.index(words) + 1) % len(texts) if words in texts else 0]
@@ -102,7 +103,7 @@ def _sentence_logits(demo: DemoRun, words: str, sample: Sample | None) -> dict[s
     if sample is not None:
         return {state: sample.logits[state][None] for state in ENDS}
     if not words:
-        st.caption("Type a sentence and press Enter.")
+        st.caption("Type a sentence and press Ctrl+Enter.")
         return None
     answer = live.ask(demo.run, "score_text", topic=SENTENCE, texts=[words], states=list(ENDS))
     return None if answer is None else {state: answer["logits"][state] for state in ENDS}
@@ -300,9 +301,9 @@ def _curve_of(demo: DemoRun, localizer: str) -> pd.DataFrame:
 def rivals(demo: DemoRun) -> dict[str, Run]:
     """Stored runs with as many entries, chosen in the other ways of RIVALS; those that are here."""
     entries = [entry for entry in pair_entries(demo.run) if entry.size == demo.record.size]
-    found = {name: next((e.id for e in entries if e.localizer == name), None) for name in RIVALS}
+    run_ids = {name: next((e.id for e in entries if e.localizer == name), None) for name in RIVALS}
     with page.explained():
-        return {name: cache.run(run_id) for name, run_id in found.items() if run_id is not None}
+        return {name: cache.run(run_id) for name, run_id in run_ids.items() if run_id is not None}
 
 
 def draw_place(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question | None:
@@ -311,14 +312,14 @@ def draw_place(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Qu
     with left:
         by_name = parts(demo.layers)
         chosen = controls.select(KEEP, "Copy only", [WHOLE, *by_name, *others], WHOLE, shown=part_title)
-        own = {"run": demo.run.id}
+        whole = {"run": demo.run.id}
         if chosen in others:
             layers = page.table(others[chosen], "layers")
             _rival_numbers(demo, others[chosen])
         else:
             with page.explained():
                 table = hand_region.table_of(demo.run)
-                expression = {"intersection": [own, by_name[chosen]]} if chosen in by_name else own
+                expression = {"intersection": [whole, by_name[chosen]]} if chosen in by_name else whole
                 region = hand_region.hand_region_of(demo.run, expression, table)
             layers = region.layers
             _part_numbers(demo, expression, region.size)

@@ -12,7 +12,7 @@ from skillviz.runs.record import Scores, TransferNote
 from skillviz.runs.run import Run
 from skillviz.show import text, transfer
 from skillviz.show.glossary import about
-from skillviz.ui import controls, form, live, visitor
+from skillviz.ui import controls, exports, form, live, visitor
 from skillviz.ui.chip import chip_text
 from skillviz.ui.empty import missing
 from skillviz.ui.other_tasks import Offered, as_offered, offered, offered_task
@@ -29,9 +29,9 @@ def finding(run: Run, notes: tuple[TransferNote, ...]) -> str:
     """A line with a chip for each of the first tasks, and the metric that it and the charts are about."""
     lines, options = st.container(), metrics(run)
     metric = controls.segments("metric", "Metric", options, options[0], shown=metric_heading, help=about(*options))
-    told = [f"{chip_text(decided)} {words}" for decided, words in transfer.findings(notes, metric)]
+    findings = [f"{chip_text(decided)} {words}" for decided, words in transfer.findings(notes, metric)]
     with lines:
-        st.markdown("  \n".join([*told, *transfer.rest(notes, metric)]), help=about("ood", "graft", "paired"))
+        st.markdown("  \n".join([*findings, *transfer.rest(notes, metric)]), help=about("ood", "graft", "paired"))
         if several := transfer.comparisons(notes, metric):
             st.caption(several, help=about("discovery"))
     return metric
@@ -87,7 +87,10 @@ def _detail(run: Run, note: TransferNote) -> None:
     st.markdown(f"### {text.plain(note.name)}", help=about("mapping", "dropped"))
     st.markdown(transfer.counted(note))
     with st.expander("Labels and prompt" if note.template else "Labels"):
-        st.table(text.plain_cells(transfer.mapping(note, run.labels)), border="horizontal", hide_index=True)
+        table = text.plain_cells(transfer.mapping(note, run.labels))
+        st.table(table, border="horizontal", hide_index=True)
+        file, caption = exports.file_name(run.id, note.name, "labels"), f"Labels of {note.name}"
+        exports.table_menu(table, file=file, key=f"labels.{note.name}", caption=caption)
         if note.template:
             st.code(note.template, language=None, wrap_lines=True)
     for remark in note.notes:

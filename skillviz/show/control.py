@@ -1,0 +1,89 @@
+"""What a region is judged by where a page asks whether its place or its size matters: a control of its size, or the
+fine-tuned model; each as a verdict and the paired difference behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from skillviz.analysis.answers import answers_of_state
+from skillviz.analysis.differences import less_baseline
+from skillviz.analysis.necessity import MOST
+from skillviz.core import formats
+from skillviz.core.metrics import metric_row
+from skillviz.core.verdicts import DifferenceVerdict
+from skillviz.runs.metrics import positive
+from skillviz.runs.record import RunRecord, Scores
+from skillviz.show import sentences
+from skillviz.show.entries import Entry, roles
+
+CONTROLS = {
+    "random-matched": "a random region in the same layers and modules",
+    "random": "a random region of its size",
+    "movement": "top movement at its size",
+}
+"""Localizers that a region is compared with, the strictest first, and what each is called beside a verdict."""
+
+
+class Judged(NamedTuple):
+    """A verdict, and the words around its chip: of what it is in front of it, the paired difference behind it."""
+
+    verdict: DifferenceVerdict
+    subject: str
+    difference: str
+
+
+def control_of(entries: Sequence[Entry], judged: Entry) -> Entry | None:
+    """The run of the first of CONTROLS on the same pair, examples and size, at its usual settings; of its seeds that of
+    the judged run, else the lowest. None where there is none; a control is compared with stricter ones alone."""
+    names = list(CONTROLS)
+    stricter = names[: names.index(judged.localizer)] if judged.localizer in names else names
+    role_of = roles(entries)
+    rivals = [
+        entry for entry in entries
+        if entry.localizer in stricter and (entry.pair, entry.size, entry.n) == (judged.pair, judged.size, judged.n)
+        and role_of[entry.id] != "variant"
+    ]  # fmt: skip
+    return min(rivals, key=lambda e: (names.index(e.localizer), e.seed != judged.seed, e.seed, e.id), default=None)
+
+
+def beside_control(
+    record: RunRecord, predictions: pd.DataFrame, control: Entry, of_control: pd.DataFrame, split: str
+) -> Judged | None:
+    """The graft's score less the control's on the test examples that both have; None where they share none."""
+    if record.task is None:
+        return None
+    tables = {"graft": predictions, "control": of_control}
+    answers = {name: answers_of_state(table, split, record.task.labels, "grafted") for name, table in tables.items()}
+    rows = less_baseline(answers, "control", [record.metric], positive(record.task))
+    if rows.empty:
+        return None
+    row, metric = rows.iloc[0], metric_row(record.metric)
+    subject = f"{metric.heading} vs {CONTROLS[control.localizer]}:"
+    return Judged(
+        metric.verdict(row["low"], row["high"]), subject, metric.difference(row["value"], row["low"], row["high"])
+    )
+
+
+def beside_finetuned(record: RunRecord, scores: Scores, names_size: bool = False) -> Judged | None:
+    """The graft's score less the fine-tuned model's, as the run stored it. None where no pair was stored."""
+    difference = scores.differences.get(record.metric)
+    if difference is None or difference.value is None or difference.low is None:
+        return None
+    at = f" at {formats.share(record.share)}" if names_size else ""
+    subject = f"{metric_row(record.metric).heading}{at} vs fine-tuned:"
+    verdict = sentences.verdict(record.metric, difference)
+    return Judged(verdict, subject, sentences.metric_difference(record.metric, difference))
+
+
+def smallest_enough(entries: Sequence[Entry], like: Entry) -> Entry:
+    """Of the runs that differ from `like` in size alone, the smallest that recovers MOST of the gain; `like` where none
+    does."""
+    enough = [
+        entry for entry in entries
+        if (entry.pair, entry.localizer, entry.settings, entry.seed, entry.n)
+        == (like.pair, like.localizer, like.settings, like.seed, like.n) and (entry.recovered or 0.0) >= MOST
+    ]  # fmt: skip
+    return min(enough, key=lambda e: (e.size, e.id), default=like)
