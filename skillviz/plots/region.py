@@ -22,7 +22,11 @@ COLUMNS = ("layer", "kind", "is_bias", "selected", "total")
 MOVED = ("movement_l2", "movement_l2_selected")
 SHARED = ("only_a", "both", "only_b", "expected")
 LAYER, MODULE = "layer (first = 0)", "module"
-SHORT = {"attention output": "attn out", "bias": "biases"}
+SHORT = {
+    "attention output": "attn out", "key and value": "key+value", "cross query": "cross q", "cross key": "cross k",
+    "cross value": "cross v", "cross output": "cross out", "MLP gate": "gate", "MLP up": "up",
+    "expert gate": "exp. gate", "expert up": "exp. up", "expert out": "exp. out", "bias": "biases",
+}  # fmt: skip
 NOTHING = "This region has no entries yet."
 ENDS = 3
 """Doublings from 1 x to either end of the scale of densities: 1/8 to 8."""

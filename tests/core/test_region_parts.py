@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillviz.core import region_parts
+from skillviz.core.architectures import FAMILIES, HEADED
 from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.core.region import Region
 from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT, grafts_of, other_entries, parts_of, rest_of_region
 from skillviz.errors import BadInput
 from tests.core.problems import model_of, table_of
 from tests.reference.region_parts import cell_of, heads_of
-from tests.tiny import FAMILIES
+from tests.tiny import FAMILIES as TINY
 
-TABLES = {family: table_of(model_of(family, "head")) for family in FAMILIES}
+TABLES = {family: table_of(model_of(family, "head")) for family in TINY}
 HEAD_WIDTH = 8
-regions = st.tuples(st.sampled_from(FAMILIES), st.integers(0, 10**6), st.floats(0.001, 1))
+regions = st.tuples(st.sampled_from(TINY), st.integers(0, 10**6), st.floats(0.001, 1))
 
 
 def drawn(family: str, seed: int, share: float) -> tuple[ParameterTable, Region]:
@@ -69,8 +72,8 @@ def test_a_wrong_place_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin is a test that can fail: heads along the other axis, and key entries in the value's cell."""
     table, region = drawn("bert", 0, 0.2)
     right = as_lists(parts_of(region, table, HEADS))
-    monkeypatch.setattr("skillviz.core.attention_heads.head_axis", lambda model_type, kind: "column")
-    assert as_lists(parts_of(region, table, HEADS)) != right
+    monkeypatch.setitem(FAMILIES, "bert", replace(FAMILIES["bert"], head_axes=dict.fromkeys(HEADED, "column")))
+    assert as_lists(parts_of(region, replace(table), HEADS)) != right
 
 
 def test_whole_heads_have_equal_sizes() -> None:
@@ -133,7 +136,7 @@ def test_what_cannot_be_divided_is_said() -> None:
     with pytest.raises(BadInput, match="another architecture"):
         parts_of(region, TABLES["gpt2"], CELLS)
     unknown = graftable("bert", table.shapes)
-    with pytest.raises(BadInput, match="the number of attention heads of this 'bert' model is not known"):
+    with pytest.raises(BadInput, match="the attention heads of this 'bert' model are not known"):
         parts_of(region, unknown, HEADS)
 
 
