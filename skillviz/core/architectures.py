@@ -128,6 +128,7 @@ BERT = Family(
     head=(r"(^|\.)pooler\.", r"^classifier\."),
 )
 # A second set of projections for tokens that attend to all, or from words to entities.
+IBERT = replace(BERT, buffers=r"(_integer|_scaling_factor|\.x_min|\.x_max|\.shift)$")
 LONGFORMER = replace(
     BERT,
     kinds=(
@@ -401,8 +402,10 @@ LLAMA = Family(
     splits=(Split(r"^mlp\.gate_up_proj\.", GATE_UP),),
     buffers=r"rotary_emb\.inv_freq$",
 )
+GTE = replace(LLAMA, block=r"(?:^|\.)layers?\.(\d+)\.")  # in files the block is encoder.layer
 PHI3 = replace(LLAMA, splits=(Split(r"^self_attn\.qkv_proj\.", QKV, QUERY_FIRST), *LLAMA.splits))
 NEMOTRON = replace(LLAMA, kinds=(*ATTENTION, *PLAIN_MLP), splits=())  # no gate: up is the first of two layers
+APERTUS = replace(NEMOTRON, buffers=r"^mlp\.act_fn\.(beta|eps)$")
 # Each head attends with a query of its own and the values of a pair of heads.
 DIFFLLAMA = replace(LLAMA, head_axes={})
 # In files an expert has tensors of its own; in the model, one tensor holds the same matrix of all experts.
@@ -419,7 +422,7 @@ MOE = replace(
     LLAMA,
     kinds=(*LLAMA.kinds, *EXPERTS),
     splits=(*LLAMA.splits, Split(r"experts\.gate_up_proj$", EXPERT_GATE_UP)),
-    buffers=r"rotary_emb\.inv_freq$|^mlp\.(gate\.)?e_score_correction_bias$",
+    buffers=r"rotary_emb\.inv_freq$|^(mlp|block_sparse_moe)\.(gate\.)?e_score_correction_bias$",
 )
 ERNIE_MOE = replace(MOE, buffers=r"rotary_emb\.inv_freq$")
 GPT_OSS = replace(MOE, splits=(Split(r"experts\.gate_up_proj(_bias)?$", EXPERT_GATE_UP, ALTERNATING, transposed=True),))
@@ -451,8 +454,8 @@ JETMOE = Family(
 # MiniMax alternates attention with linear attention, whose projections are fused.
 MINIMAX = replace(
     MOE,
-    kinds=((r"norm", LAYER_NORM), *MOE.kinds),
     splits=(Split(r"^self_attn\.qkv_proj\.", QKV, BY_GROUP), *MOE.splits),
+    buffers=rf"{MOE.buffers}|^self_attn\.(slope_rate|(query|key|diagonal)_decay)$",
 )
 
 # Encoder and decoder --------------------------------------------------------------------------------------------------
@@ -520,8 +523,9 @@ UNKNOWN = Family(
 
 SCHEMES: tuple[tuple[Family, tuple[str, ...]], ...] = (
     (BERT, ("bert", "roberta", "xlm-roberta", "camembert", "electra", "data2vec-text", "roberta-prelayernorm",
-            "xlm-roberta-xl", "xmod", "ernie", "megatron-bert", "rembert", "roc_bert", "roformer", "ibert", "esm",
+            "xlm-roberta-xl", "xmod", "ernie", "megatron-bert", "rembert", "roc_bert", "roformer", "esm",
             "big_bird", "nystromformer", "yoso", "fnet")),
+    (IBERT, ("ibert",)),
     (LONGFORMER, ("longformer",)),
     (LUKE, ("luke",)),
     (MOBILEBERT, ("mobilebert",)),
@@ -551,9 +555,11 @@ SCHEMES: tuple[tuple[Family, tuple[str, ...]], ...] = (
     (LLAMA, ("llama", "mistral", "ministral", "ministral3", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text",
              "vaultgemma", "glm", "glm4", "olmo", "olmo2", "olmo3", "granite", "cohere", "cohere2", "helium",
              "hunyuan_v1_dense", "smollm3", "seed_oss", "exaone4", "ernie4_5", "cwm", "stablelm", "eurobert",
-             "nomic_bert", "gte")),
+             "nomic_bert")),
+    (GTE, ("gte",)),
     (PHI3, ("phi3",)),
-    (NEMOTRON, ("nemotron", "arcee", "apertus", "phi", "starcoder2", "jina_embeddings_v3")),
+    (NEMOTRON, ("nemotron", "arcee", "phi", "starcoder2", "jina_embeddings_v3")),
+    (APERTUS, ("apertus",)),
     (DIFFLLAMA, ("diffllama",)),
     (MOE, ("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "flex_olmo", "granitemoe", "phimoe", "glm4_moe",
            "hunyuan_v1_moe", "minimax_m2", "exaone_moe")),

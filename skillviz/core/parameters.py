@@ -204,8 +204,8 @@ def graftable(
     places = {name: place for name in shapes if (place := _place(family, name)) is not None}
     if not places:
         raise BadModel(
-            f"no numbered transformer block is among the {len(shapes)} tensors of this "
-            f"'{model_type}' model, so nothing can be grafted; known families: {', '.join(FAMILIES)}."
+            f"no numbered transformer block is among the {len(shapes)} tensors of this '{model_type}' model, so "
+            "nothing can be grafted; docs/architectures.md lists the known families."
         )
     layers, stacks = _layers(family, places)
     inside: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
