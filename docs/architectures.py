@@ -23,12 +23,12 @@ PAGE = PROJECT / "docs" / "architectures.md"
 COLUMNS = ("family", "model class", "layers", "modules", "notes")
 WORDS = """# Architectures
 
-Which layers and modules skillviz finds in each model family. The map of a region, its attention heads, its parts and the
-localizer [`kinds`](localizers.md) all read this one table.
+Which layers and modules skillviz finds in each model family. The map of a region, its attention heads, its parts and
+the localizer [`kinds`](localizers.md) all read this one table.
 
 Each family was built tiny from its configuration, with a fine-tuned twin, and taken through `preflight`, `localize`,
-`export` and `apply`. The applied model's scores equal the graft's bit for bit. No trained weights were used, so this page
-says nothing about how small a skill is in a family.
+`export` and `apply`. The applied model's scores equal the graft's bit for bit. No trained weights were used, so this
+page says nothing about how small a skill is in a family.
 
 - *Layers* are those of the tiny model. A decoder's layers follow its encoder's.
 - *Modules* joined by + share one tensor, and each has its own column in the map. Biases of all modules share a column.
@@ -43,9 +43,9 @@ says nothing about how small a skill is in a family.
 ABSENT = """
 ## Not in the table
 
-transformers has a sequence-classification class for these, too. Their tensors are graftable where they stand in numbered
-blocks, under their own names and with the kind *other*. Most read pictures or page layouts, or mix attention with
-recurrent layers. They were not tried.
+transformers has a sequence-classification class for these, too. Their tensors are graftable where they stand in
+numbered blocks, under their own names and with the kind *other*. Most read pictures or page layouts, or mix attention
+with recurrent layers. They were not tried.
 
 """
 

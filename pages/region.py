@@ -19,7 +19,7 @@ table = cells(layers)
 st.markdown(
     sentences.region(measures.by_kind(table), measures.by_layer(table)), help=about("region", "density", "graftable")
 )
-page.note_unknown_architecture(run)
+page.note_architecture(run)
 choices = {cell.key: cell for cell in exhibits.fullest_cells(table)}
 left, right = st.columns([2, 1], gap="medium")
 with left:

@@ -36,9 +36,19 @@ _STACK = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_head
           "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}  # fmt: skip
 CHANGES: dict[str, dict[str, Any]] = {
     "squeezebert": {"embedding_size": WIDTH, **dict.fromkeys(
-        ("q_groups", "k_groups", "v_groups", "post_attention_groups", "intermediate_groups", "output_groups"), 2)},
+        ("q_groups", "k_groups", "v_groups", "intermediate_groups", "output_groups"), 2), "post_attention_groups": 1},
     "funnel": {"num_hidden_layers": None, "block_sizes": [1, 1], "block_repeats": [1, 1]},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
+    "xmod": {"default_language": "en_XX"},
+    "gptj": {"rotary_dim": 4},
+    "codegen": {"rotary_dim": 4},
+    **dict.fromkeys(("deepseek_v2", "minicpm3", "mistral4"), {"head_dim": None, "num_key_value_heads": HEADS}),
+    "deepseek_v3": {"head_dim": None, "num_key_value_heads": HEADS, "n_group": 1, "topk_group": 1},
+    "t5": {"decoder_start_token_id": 0},
+    "deberta": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "max_relative_positions": 8},
+    "deberta-v2": {
+        "relative_attention": True, "pos_att_type": ["c2p", "p2c"], "max_relative_positions": 8, "position_buckets": 4,
+    },
     "falcon": {"head_dim": None, "num_kv_heads": 2, "new_decoder_architecture": True},
     "xlnet": {"max_position_embeddings": None},
     "gpt_bigcode": {"multi_query": True},

@@ -24,7 +24,9 @@ def heads_of_kind(table: ParameterTable, parameter: Parameter, kind: str) -> int
     axis = table.head_axes.get(kind)
     if axis is None or (parameter.is_bias and kind in (ATTENTION_OUTPUT, CROSS_OUTPUT)):  # its bias is of no head
         return 0
-    return head_count(table, _length(parameter, kind, axis))
+    count = head_count(table, _length(parameter, kind, axis))
+    # the output takes in every head; where it does not, its columns are those of a group of a convolution
+    return 0 if kind in (ATTENTION_OUTPUT, CROSS_OUTPUT) and count != table.heads else count
 
 
 def head_numbers(table: ParameterTable, parameter: Parameter, flat: np.ndarray) -> np.ndarray:
