@@ -263,11 +263,12 @@ HEADS: dict[str, Heads] = {
     "gpt_neox": _causal("gpt_neox", tied=False),
     "persimmon": _causal("model", tied=False),
     "phi": _causal("model", tied=False, needed=_BIASED),
+    "mistral4": _causal("model", tied=False, needed={"head": ("score.weight",)}),
     **dict.fromkeys(
         ("llama", "mistral", "ministral", "ministral3", "qwen2", "qwen3", "glm", "glm4", "olmo", "olmo2", "olmo3",
          "helium", "hunyuan_v1_dense", "seed_oss", "exaone4", "stablelm", "phi3", "nemotron", "arcee", "diffllama",
          "mixtral", "qwen2_moe", "qwen3_moe", "phimoe", "hunyuan_v1_moe", "gpt_oss", "deepseek_v2", "deepseek_v3",
-         "mistral4", "minimax"),
+         "minimax"),
         _causal("model", tied=False),
     ),
     **dict.fromkeys(
