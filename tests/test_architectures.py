@@ -33,7 +33,7 @@ from skillviz.runs.store import Store
 from skillviz.tasks import registry
 from tests.models.examples import examples
 from tests.models.folders import change_config
-from tests.scripts import script
+from tests.scripts import ROOT, script
 from tests.tiers import first
 from tests.tiny import AUTO, tiny_rows, tiny_task, tiny_tokenizer
 from tests.tiny_families import family_config, family_pair
@@ -186,7 +186,7 @@ def test_what_lies_outside_a_family_body_is_a_head(family: str) -> None:
 
 def test_stored_runs_of_the_first_families_keep_their_modules_and_gated_ones_are_divided() -> None:
     seen = set()
-    for path in sorted(Path("cached_runs").glob("*/run.json")):
+    for path in sorted((ROOT / "cached_runs").glob("*/run.json")):
         run = Store(path.parent.parent).open(path.parent.name)
         family = run.record.architecture.model_type if run.record.architecture else ""
         if family in seen or not (path.parent / "layers.parquet").is_file():
