@@ -19,7 +19,7 @@ table = cells(layers)
 
 lines = (sentences.region(measures.by_kind(table), measures.by_layer(table)), verdict(run))
 st.markdown("  \n".join(filter(None, lines)), help=about("region", "density", "movement", "graftable", "paired"))
-page.note_unknown_architecture(run)
+page.note_architecture(run)
 choices = {cell.key: cell for cell in exhibits.fullest_cells(table)}
 left, right = st.columns([2, 1], gap="medium")
 with left:

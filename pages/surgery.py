@@ -17,7 +17,7 @@ with answer:
 with right:
     show(exhibits.layout(region.layers, theme()), run.id)
 with left:
-    page.note_unknown_architecture(run)
+    page.note_architecture(run)
     view.counts(region)
 place = view.graft(run, region, answer)
 with place:

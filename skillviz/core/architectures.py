@@ -1,47 +1,123 @@
-"""Where the blocks, heads and module kinds of each model family are: data, read by `parameters`.
+"""Where the blocks, modules and heads of each model family are: data, read by `parameters` and `attention_heads`.
 
-Names are matched as regular expressions against the part of a parameter's name after its block number;
-the first match wins. Sources: the modelling files of the transformers library, read tensor by tensor.
+A family follows a naming scheme. Names are matched as regular expressions against the part of a parameter's name after
+its block number; the first match wins. Sources: the modelling files of the transformers library, read tensor by tensor.
+docs/architectures.md is this table as it was tried.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-QUERY, KEY, VALUE = "query", "key", "value"
-ATTENTION_OUTPUT, MLP_IN, MLP_OUT, LAYER_NORM, OTHER = (
-    "attention output",
-    "MLP in",
-    "MLP out",
-    "LayerNorm",
-    "other",
+QUERY, KEY, VALUE, ATTENTION_OUTPUT = "query", "key", "value", "attention output"
+KEY_AND_VALUE = "key and value"
+"""What keys and values are both computed from, where attention compresses them into one vector."""
+CROSS_QUERY, CROSS_KEY, CROSS_VALUE, CROSS_OUTPUT = "cross query", "cross key", "cross value", "cross output"
+GATE, UP, MLP_IN, MLP_OUT = "MLP gate", "MLP up", "MLP in", "MLP out"
+"""A gated MLP is out(activation(gate(x)) * up(x)), a plain one out(activation(in(x)))."""
+ROUTER, EXPERT_GATE, EXPERT_UP, EXPERT_OUT = "router", "expert gate", "expert up", "expert out"
+POSITION, LAYER_NORM, OTHER = "position", "LayerNorm", "other"
+KINDS = (
+    QUERY,
+    KEY,
+    VALUE,
+    KEY_AND_VALUE,
+    ATTENTION_OUTPUT,
+    CROSS_QUERY,
+    CROSS_KEY,
+    CROSS_VALUE,
+    CROSS_OUTPUT,
+    GATE,
+    UP,
+    MLP_IN,
+    MLP_OUT,
+    ROUTER,
+    EXPERT_GATE,
+    EXPERT_UP,
+    EXPERT_OUT,
+    POSITION,
+    LAYER_NORM,
+    OTHER,
 )
-KINDS = (QUERY, KEY, VALUE, ATTENTION_OUTPUT, MLP_IN, MLP_OUT, LAYER_NORM, OTHER)
+QKV, GATE_UP, EXPERT_GATE_UP = (QUERY, KEY, VALUE), (GATE, UP), (EXPERT_GATE, EXPERT_UP)
+
+ROW, COLUMN = "row", "column"
+HEADED: Mapping[str, str] = {
+    QUERY: ROW, KEY: ROW, VALUE: ROW, ATTENTION_OUTPUT: COLUMN,
+    CROSS_QUERY: ROW, CROSS_KEY: ROW, CROSS_VALUE: ROW, CROSS_OUTPUT: COLUMN,
+}  # fmt: skip
+"""Along which axis of a weight its heads lie, in equal consecutive parts."""
+
+EQUAL = "equal"
+QUERY_FIRST = "query first"
+BY_GROUP = "by group"
+QUARTERS = "quarters"
+ALTERNATING = "alternating"
+LATENT = "latent"
+UNCOMPRESSED = "uncompressed"
+LAYOUTS = {
+    EQUAL: "one part after the other, all of one length",
+    QUERY_FIRST: "all queries, then all keys, then all values; with grouped queries the last two are shorter",
+    BY_GROUP: "group after group of heads: its queries, its key, its value; without grouped queries a group is a head",
+    QUARTERS: "four equal pieces, each with equal parts in turn",
+    ALTERNATING: "one entry of each part in turn",
+    LATENT: "the compressed vector, as long as the next projection is wide, then the key's rotary part",
+    UNCOMPRESSED: "head after head: its key, then its value, which is as long as the head's output",
+}
+
+
+@dataclass(frozen=True)
+class Split:
+    """A tensor that holds several modules: their `kinds` in order, and which of LAYOUTS divides its rows.
+
+    In a `transposed` weight they are columns. A bias is divided as the weight's rows are.
+    """
+
+    pattern: str
+    kinds: tuple[str, ...]
+    layout: str = EQUAL
+    transposed: bool = False
+
+
+# Of any family: poolers, and the heads of sequence-classification classes.
+CLASS_HEADS = (
+    r"(^|\.)pooler\.",
+    r"^(pre_)?classifier\.",
+    r"^score\.",
+    r"^(classification_)?head\.",
+    r"^dense\.",
+    r"^(sequence_summary|logits_proj)\.",
+)
 
 
 @dataclass(frozen=True)
 class Family:
-    """One model family: the block's number in a name, its modules, and what belongs to a class head.
+    """One model family: where its blocks, their modules and its class head are.
 
-    `fused` names a module that holds query, key and value in one tensor, `fused_axis` the weight's axis
-    along which they lie (a bias has one axis), `fused_by_head` whether they alternate head by head.
-    `buffers` are no parameters, but older checkpoints list them beside the parameters.
+    `block` ends before a module's name; its numbered groups say which block, a group called `stack` which of `stacks`.
+    `splits` come before `kinds`. `buffers` are no parameters, but checkpoints list them beside the parameters.
+    `heads_keys` are the configuration's names for the number of attention heads; where they disagree it is not known.
+    `head_axes` is empty where heads do not lie in equal consecutive parts. In a family of `shared` blocks one block is
+    used several times.
     """
 
     block: str
     kinds: tuple[tuple[str, str], ...]
-    head: tuple[str, ...]
-    fused: str | None = None
-    fused_axis: int = 0
-    fused_by_head: bool = False
+    head: tuple[str, ...] = CLASS_HEADS
+    splits: tuple[Split, ...] = ()
     buffers: str | None = None
-    heads_key: str = "num_attention_heads"
+    heads_keys: tuple[str, ...] = ("num_attention_heads",)
+    head_axes: Mapping[str, str] = field(default_factory=lambda: HEADED)
+    stacks: tuple[str, ...] = ()
+    shared: bool = False
 
 
+# Encoders named as BERT's -----------------------------------------------------------------------------------------
 BERT = Family(
     block=r"encoder\.layer\.(\d+)\.",
     kinds=(
-        (r"LayerNorm|layernorm", LAYER_NORM),
+        (r"LayerNorm|layernorm|layer_norm|(^|\.)ln\.", LAYER_NORM),
         (r"attention\.self\.query\.", QUERY),
         (r"attention\.self\.key\.", KEY),
         (r"attention\.self\.value\.", VALUE),
@@ -50,6 +126,89 @@ BERT = Family(
         (r"^output\.dense\.", MLP_OUT),
     ),
     head=(r"(^|\.)pooler\.", r"^classifier\."),
+)
+# A second set of projections for tokens that attend to all, or from words to entities.
+IBERT = replace(BERT, buffers=r"(_integer|_scaling_factor|\.x_min|\.x_max|\.shift)$")
+LONGFORMER = replace(
+    BERT,
+    kinds=(
+        (r"attention\.self\.query_global\.", QUERY),
+        (r"attention\.self\.key_global\.", KEY),
+        (r"attention\.self\.value_global\.", VALUE),
+        *BERT.kinds,
+    ),
+)
+LUKE = replace(BERT, kinds=((r"attention\.self\.(w2e|e2w|e2e)_query\.", QUERY), *BERT.kinds))
+MOBILEBERT = replace(
+    BERT,
+    kinds=(
+        *BERT.kinds,
+        (r"^ffn\.\d+\.intermediate\.dense\.", MLP_IN),
+        (r"^ffn\.\d+\.output\.dense\.", MLP_OUT),
+    ),
+)
+MPNET = replace(
+    BERT,
+    kinds=(
+        (r"LayerNorm", LAYER_NORM),
+        (r"attention\.attn\.q\.", QUERY),
+        (r"attention\.attn\.k\.", KEY),
+        (r"attention\.attn\.v\.", VALUE),
+        (r"attention\.attn\.o\.", ATTENTION_OUTPUT),
+        *BERT.kinds[-2:],
+    ),
+)
+DEBERTA = replace(
+    BERT,
+    kinds=(
+        (r"attention\.self\.q_bias$", QUERY),
+        (r"attention\.self\.v_bias$", VALUE),
+        (r"attention\.self\.pos_(q_)?proj\.", POSITION),
+        *BERT.kinds,
+    ),
+    splits=(Split(r"attention\.self\.in_proj\.", QKV, BY_GROUP),),
+)
+DEBERTA_V2 = replace(
+    BERT,
+    kinds=(
+        (r"attention\.self\.query_proj\.", QUERY),
+        (r"attention\.self\.key_proj\.", KEY),
+        (r"attention\.self\.value_proj\.", VALUE),
+        (r"attention\.self\.pos_(key|query)_proj\.", POSITION),
+        *BERT.kinds,
+    ),
+)
+# Half of the heads' output comes from a convolution, which has no query of its own: heads cannot be told apart.
+CONVBERT = replace(BERT, head_axes={})
+CANINE = replace(
+    BERT,
+    block=r"(?:^|\.)(?P<stack>initial_char_encoder|encoder|final_char_encoder)\.layer\.(\d+)\.",
+    stacks=("initial_char_encoder", "encoder", "final_char_encoder"),
+)
+SQUEEZEBERT = Family(
+    block=r"encoder\.layers\.(\d+)\.",
+    kinds=(
+        (r"layernorm", LAYER_NORM),
+        (r"^attention\.query\.", QUERY),
+        (r"^attention\.key\.", KEY),
+        (r"^attention\.value\.", VALUE),
+        (r"^post_attention\.conv1d\.", ATTENTION_OUTPUT),
+        (r"^intermediate\.conv1d\.", MLP_IN),
+        (r"^output\.conv1d\.", MLP_OUT),
+    ),
+)
+ALBERT = Family(
+    block=r"albert_layer_groups\.(\d+)\.albert_layers\.(\d+)\.",
+    kinds=(
+        (r"LayerNorm|layer_norm", LAYER_NORM),
+        (r"attention\.query\.", QUERY),
+        (r"attention\.key\.", KEY),
+        (r"attention\.value\.", VALUE),
+        (r"attention\.dense\.", ATTENTION_OUTPUT),
+        (r"^ffn\.", MLP_IN),
+        (r"^ffn_output\.", MLP_OUT),
+    ),
+    shared=True,
 )
 DISTILBERT = Family(
     block=r"transformer\.layer\.(\d+)\.",
@@ -63,10 +222,69 @@ DISTILBERT = Family(
         (r"ffn\.lin2\.", MLP_OUT),
     ),
     head=(r"^pre_classifier\.", r"^classifier\."),
-    heads_key="n_heads",
+    heads_keys=("n_heads",),
 )
+XLM = Family(
+    block=r"(?:^|\.)(?:attentions|layer_norm1|ffns|layer_norm2)\.(\d+)\.",
+    kinds=(
+        (r"^q_lin\.", QUERY),
+        (r"^k_lin\.", KEY),
+        (r"^v_lin\.", VALUE),
+        (r"^out_lin\.", ATTENTION_OUTPUT),
+        (r"^lin1\.", MLP_IN),
+        (r"^lin2\.", MLP_OUT),
+        (r"^(weight|bias)$", LAYER_NORM),
+    ),
+    heads_keys=("n_heads",),
+)
+XLNET = Family(
+    block=r"transformer\.layer\.(\d+)\.|^layer\.(\d+)\.",
+    kinds=(
+        (r"layer_norm", LAYER_NORM),
+        (r"^rel_attn\.q$", QUERY),
+        (r"^rel_attn\.k$", KEY),
+        (r"^rel_attn\.v$", VALUE),
+        (r"^rel_attn\.o$", ATTENTION_OUTPUT),
+        (r"^rel_attn\.(r|r_._bias|seg_embed)$", POSITION),
+        (r"^ff\.layer_1\.", MLP_IN),
+        (r"^ff\.layer_2\.", MLP_OUT),
+    ),
+    heads_keys=("n_head",),
+    head_axes=dict.fromkeys((QUERY, KEY, VALUE, ATTENTION_OUTPUT), COLUMN),  # [width, head, width of a head]
+)
+FUNNEL = Family(
+    block=r"(?:^|\.)(?P<stack>encoder|decoder)\.(?:blocks\.(\d+)|layers)\.(\d+)\.",
+    kinds=(
+        (r"layer_norm", LAYER_NORM),
+        (r"^attention\.q_head\.", QUERY),
+        (r"^attention\.k_head\.", KEY),
+        (r"^attention\.v_head\.", VALUE),
+        (r"^attention\.post_proj\.", ATTENTION_OUTPUT),
+        (r"^attention\.(r_._bias|r_kernel|seg_embed)$", POSITION),
+        (r"^ffn\.linear_1\.", MLP_IN),
+        (r"^ffn\.linear_2\.", MLP_OUT),
+    ),
+    heads_keys=("n_head",),
+    stacks=("encoder", "decoder"),
+)
+MODERNBERT = Family(
+    block=r"(?:^|\.)layers\.(\d+)\.",
+    kinds=(
+        (r"norm", LAYER_NORM),
+        (r"^attn\.q_proj\.", QUERY),
+        (r"^attn\.k_proj\.", KEY),
+        (r"^attn\.v_proj\.", VALUE),
+        (r"^attn\.Wo\.", ATTENTION_OUTPUT),
+        (r"^mlp\.Wo\.", MLP_OUT),
+    ),
+    # what passes the activation comes first; the modelling file calls it the input, and the other half the gate
+    splits=(Split(r"^attn\.Wqkv\.", QKV), Split(r"^mlp\.Wi\.", GATE_UP)),
+)
+
+# Decoders named as GPT's --------------------------------------------------------------------------------------------
+GPT_BLOCK = r"(?:^|\.)h\.(\d+)\."
 GPT2 = Family(
-    block=r"(?:^|\.)h\.(\d+)\.",
+    block=GPT_BLOCK,
     kinds=(
         (r"^ln_\d", LAYER_NORM),
         (r"attn\.c_proj\.", ATTENTION_OUTPUT),
@@ -74,10 +292,80 @@ GPT2 = Family(
         (r"mlp\.c_proj\.", MLP_OUT),
     ),
     head=(r"^score\.",),
-    fused=r"attn\.c_attn\.",
-    fused_axis=1,
+    splits=(Split(r"attn\.c_attn\.", QKV, transposed=True),),
     buffers=r"^attn\.(masked_)?bias$",
-    heads_key="n_head",
+    heads_keys=("n_head",),
+    head_axes={QUERY: COLUMN, KEY: COLUMN, VALUE: COLUMN, ATTENTION_OUTPUT: ROW},  # its weights are stored transposed
+)
+GPT_BIGCODE = replace(
+    GPT2, splits=(Split(r"attn\.c_attn\.", QKV, BY_GROUP),), buffers=r"^attn\.(masked_)?bias$", head_axes=HEADED
+)
+GPT_NEO = Family(
+    block=GPT_BLOCK,
+    kinds=(
+        (r"^ln_\d", LAYER_NORM),
+        (r"attn\.(attention\.)?q_proj\.", QUERY),
+        (r"attn\.(attention\.)?k_proj\.", KEY),
+        (r"attn\.(attention\.)?v_proj\.", VALUE),
+        (r"attn\.(attention\.)?out_proj\.", ATTENTION_OUTPUT),
+        (r"mlp\.(c_fc|fc_in)\.", MLP_IN),
+        (r"mlp\.(c_proj|fc_out)\.", MLP_OUT),
+    ),
+    buffers=r"^attn\.(attention\.)?(masked_)?bias$|embed_positions$",
+    heads_keys=("num_heads",),
+)
+GPTJ = replace(GPT_NEO, heads_keys=("n_head",))
+CODEGEN = replace(
+    GPTJ,
+    splits=(Split(r"attn\.qkv_proj\.", (QUERY, VALUE, KEY), QUARTERS),),
+    buffers=r"^attn\.causal_mask$|^attn\.(masked_)?bias$",
+)
+BLOOM = Family(
+    block=GPT_BLOCK,
+    kinds=(
+        (r"layernorm|^ln_", LAYER_NORM),
+        (r"^self_attention\.dense\.", ATTENTION_OUTPUT),
+        (r"^mlp\.dense_h_to_4h\.", MLP_IN),
+        (r"^mlp\.dense_4h_to_h\.", MLP_OUT),
+    ),
+    splits=(Split(r"^self_attention\.query_key_value\.", QKV, BY_GROUP),),
+    heads_keys=("n_head", "num_attention_heads"),
+)
+GPT_NEOX = Family(
+    block=r"(?:^|\.)layers\.(\d+)\.",
+    kinds=(
+        (r"layernorm", LAYER_NORM),
+        (r"(attention|self_attn)\.dense\.", ATTENTION_OUTPUT),
+        (r"mlp\.dense_h_to_4h\.", MLP_IN),
+        (r"mlp\.dense_4h_to_h\.", MLP_OUT),
+    ),
+    head=(r"^score\.", r"^classifier\."),
+    splits=(Split(r"(attention|self_attn)\.query_key_value\.", QKV, BY_GROUP),),
+    buffers=r"^attention\.(masked_)?bias$|rotary_emb\.inv_freq$",
+)
+MPT = Family(
+    block=r"(?:^|\.)blocks\.(\d+)\.",
+    kinds=(
+        (r"^norm_\d", LAYER_NORM),
+        (r"^attn\.out_proj\.", ATTENTION_OUTPUT),
+        (r"^ffn\.up_proj\.", MLP_IN),
+        (r"^ffn\.down_proj\.", MLP_OUT),
+    ),
+    splits=(Split(r"^attn\.Wqkv\.", QKV),),
+    heads_keys=("n_heads",),
+)
+CTRL = Family(
+    block=GPT_BLOCK,
+    kinds=(
+        (r"layernorm", LAYER_NORM),
+        (r"^multi_head_attention\.Wq\.", QUERY),
+        (r"^multi_head_attention\.Wk\.", KEY),
+        (r"^multi_head_attention\.Wv\.", VALUE),
+        (r"^multi_head_attention\.dense\.", ATTENTION_OUTPUT),
+        (r"^ffn\.0\.", MLP_IN),
+        (r"^ffn\.2\.", MLP_OUT),
+    ),
+    heads_keys=("n_head",),
 )
 OPT = Family(
     block=r"decoder\.layers\.(\d+)\.",
@@ -92,58 +380,196 @@ OPT = Family(
     ),
     head=(r"^score\.",),
 )
-GPT_NEOX = Family(
-    block=r"(?:^|\.)layers\.(\d+)\.",
-    kinds=(
-        (r"layernorm", LAYER_NORM),
-        (r"attention\.dense\.", ATTENTION_OUTPUT),
-        (r"mlp\.dense_h_to_4h\.", MLP_IN),
-        (r"mlp\.dense_4h_to_h\.", MLP_OUT),
-    ),
-    head=(r"^score\.", r"^classifier\."),
-    fused=r"attention\.query_key_value\.",
-    fused_by_head=True,
-    buffers=r"^attention\.(masked_)?bias$|rotary_emb\.inv_freq$",
+XGLM = replace(OPT, block=r"(?:^|\.)layers\.(\d+)\.", heads_keys=("num_attention_heads", "attention_heads"))
+
+# Decoders, and some encoders, named as LLaMA's -----------------------------------------------------------------------
+ATTENTION = (
+    (r"norm", LAYER_NORM),
+    (r"^self_attn\.q_proj\.", QUERY),
+    (r"^self_attn\.k_proj\.", KEY),
+    (r"^self_attn\.v_proj\.", VALUE),
+    (r"^self_attn\.(o_proj|out_proj|dense)\.", ATTENTION_OUTPUT),
 )
+PLAIN_MLP = ((r"^mlp\.(up_proj|fc1|c_fc)\.", MLP_IN), (r"^mlp\.(down_proj|fc2|c_proj)\.", MLP_OUT))
 LLAMA = Family(
     block=r"(?:^|\.)layers\.(\d+)\.",
     kinds=(
-        (r"norm", LAYER_NORM),
-        (r"self_attn\.q_proj\.", QUERY),
-        (r"self_attn\.k_proj\.", KEY),
-        (r"self_attn\.v_proj\.", VALUE),
-        (r"self_attn\.o_proj\.", ATTENTION_OUTPUT),
-        (r"mlp\.(gate|up)_proj\.", MLP_IN),
-        (r"mlp\.down_proj\.", MLP_OUT),
+        *ATTENTION,
+        (r"^mlp\.gate_proj\.", GATE),
+        (r"^mlp\.up_proj\.", UP),
+        (r"^mlp\.down_proj\.", MLP_OUT),
     ),
-    head=(r"^score\.",),
+    splits=(Split(r"^mlp\.gate_up_proj\.", GATE_UP),),
     buffers=r"rotary_emb\.inv_freq$",
 )
+GTE = replace(LLAMA, block=r"(?:^|\.)layers?\.(\d+)\.")  # in files the block is encoder.layer
+PHI3 = replace(LLAMA, splits=(Split(r"^self_attn\.qkv_proj\.", QKV, QUERY_FIRST), *LLAMA.splits))
+NEMOTRON = replace(LLAMA, kinds=(*ATTENTION, *PLAIN_MLP), splits=())  # no gate: up is the first of two layers
+APERTUS = replace(NEMOTRON, buffers=r"^mlp\.act_fn\.(beta|eps)$")
+# Each head attends with a query of its own and the values of a pair of heads.
+DIFFLLAMA = replace(LLAMA, head_axes={})
+# In files an expert has tensors of its own; in the model, one tensor holds the same matrix of all experts.
+EXPERTS = (
+    (r"experts\.down_proj(_bias|\.|$)|experts\.\d+\.(down_proj|w2)\.", EXPERT_OUT),
+    (r"experts\.\d+\.(gate_proj|w1)\.", EXPERT_GATE),
+    (r"experts\.\d+\.(up_proj|w3)\.", EXPERT_UP),
+    (r"^(mlp|block_sparse_moe|feed_forward)\.(gate|router|shared_expert_gate)\.", ROUTER),
+    (r"^mlp\.shared_(experts?|mlp)\.gate_proj\.", GATE),
+    (r"^mlp\.shared_(experts?|mlp)\.up_proj\.", UP),
+    (r"^mlp\.shared_(experts?|mlp)\.down_proj\.", MLP_OUT),
+)
+MOE = replace(
+    LLAMA,
+    kinds=(*LLAMA.kinds, *EXPERTS),
+    splits=(*LLAMA.splits, Split(r"experts\.gate_up_proj$", EXPERT_GATE_UP)),
+    buffers=r"rotary_emb\.inv_freq$|^(mlp|block_sparse_moe)\.(gate\.)?e_score_correction_bias$",
+)
+ERNIE_MOE = replace(MOE, buffers=r"rotary_emb\.inv_freq$")
+GPT_OSS = replace(MOE, splits=(Split(r"experts\.gate_up_proj(_bias)?$", EXPERT_GATE_UP, ALTERNATING, transposed=True),))
+LATENT_ATTENTION = replace(
+    MOE,
+    kinds=((r"norm", LAYER_NORM), (r"^self_attn\.q_(a_|b_)?proj\.", QUERY), *MOE.kinds),
+    splits=(
+        Split(r"^self_attn\.kv_a_proj_with_mqa\.", (KEY_AND_VALUE, KEY), LATENT),
+        Split(r"^self_attn\.kv_b_proj\.", (KEY, VALUE), UNCOMPRESSED),
+        *MOE.splits,
+    ),
+    head_axes={},
+)
+JETMOE = Family(
+    block=r"(?:^|\.)layers\.(\d+)\.",
+    kinds=(
+        (r"norm", LAYER_NORM),
+        (r"router\.", ROUTER),
+        (r"^self_attention\.experts\.input_linear\.", QUERY),
+        (r"^self_attention\.experts\.(output_linear\.|bias$)", ATTENTION_OUTPUT),
+        (r"^mlp\.(output_linear\.|bias$)", EXPERT_OUT),
+    ),
+    splits=(
+        Split(r"^self_attention\.kv_proj\.", (KEY, VALUE)),
+        Split(r"^mlp\.input_linear\.", EXPERT_GATE_UP),
+    ),
+    head_axes={},
+)
+# MiniMax alternates attention with linear attention, whose projections are fused.
+MINIMAX = replace(
+    MOE,
+    splits=(Split(r"^self_attn\.qkv_proj\.", QKV, BY_GROUP), *MOE.splits),
+    buffers=rf"{MOE.buffers}|^self_attn\.(slope_rate|(query|key|diagonal)_decay)$",
+)
+
+# Encoder and decoder --------------------------------------------------------------------------------------------------
+TWO_STACKS = ("encoder", "decoder")
+BART = Family(
+    block=r"(?:^|\.)(?P<stack>encoder|decoder)\.layers\.(\d+)\.",
+    kinds=(
+        (r"norm", LAYER_NORM),
+        (r"^encoder_attn\.q_proj\.", CROSS_QUERY),
+        (r"^encoder_attn\.k_proj\.", CROSS_KEY),
+        (r"^encoder_attn\.v_proj\.", CROSS_VALUE),
+        (r"^encoder_attn\.out_proj\.", CROSS_OUTPUT),
+        (r"^self_attn\.(q_proj|self\.query)\.", QUERY),
+        (r"^self_attn\.(k_proj|self\.key)\.", KEY),
+        (r"^self_attn\.(v_proj|self\.value)\.", VALUE),
+        (r"^self_attn\.(out_proj|output)\.", ATTENTION_OUTPUT),
+        (r"^fc1\.", MLP_IN),
+        (r"^fc2\.", MLP_OUT),
+    ),
+    heads_keys=("encoder_attention_heads", "decoder_attention_heads", "num_attention_heads"),
+    stacks=TWO_STACKS,
+)
+T5 = Family(
+    block=r"(?:^|\.)(?P<stack>encoder|decoder)\.block\.(\d+)\.",
+    kinds=(
+        (r"layer_norm", LAYER_NORM),
+        (r"SelfAttention\.q\.", QUERY),
+        (r"SelfAttention\.k\.", KEY),
+        (r"SelfAttention\.v\.", VALUE),
+        (r"SelfAttention\.o\.", ATTENTION_OUTPUT),
+        (r"EncDecAttention\.q\.", CROSS_QUERY),
+        (r"EncDecAttention\.k\.", CROSS_KEY),
+        (r"EncDecAttention\.v\.", CROSS_VALUE),
+        (r"EncDecAttention\.o\.", CROSS_OUTPUT),
+        (r"relative_attention_bias\.", POSITION),
+        (r"DenseReluDense\.wi_0\.", GATE),
+        (r"DenseReluDense\.wi_1\.", UP),
+        (r"DenseReluDense\.wi\.", MLP_IN),
+        (r"DenseReluDense\.wo\.", MLP_OUT),
+    ),
+    heads_keys=("num_heads",),
+    stacks=TWO_STACKS,
+)
+T5GEMMA = replace(
+    LLAMA,
+    block=BART.block,
+    kinds=(
+        (r"norm", LAYER_NORM),
+        (r"^cross_attn\.q_proj\.", CROSS_QUERY),
+        (r"^cross_attn\.k_proj\.", CROSS_KEY),
+        (r"^cross_attn\.v_proj\.", CROSS_VALUE),
+        (r"^cross_attn\.o_proj\.", CROSS_OUTPUT),
+        *LLAMA.kinds,
+    ),
+    heads_keys=("num_attention_heads", "encoder.num_attention_heads", "decoder.num_attention_heads"),
+    stacks=TWO_STACKS,
+)
+
 # Answers for anything else: blocks by the first number in a name, kinds unknown, usual names of heads.
 UNKNOWN = Family(
     block=r"(?:^|\.)(?:layers?|blocks?|h|encoder|decoder|group|groups|albert_layer_groups)\.(?:layers?\.)?(\d+)\.",
     kinds=(),
-    head=(
-        r"(^|\.)pooler\.",
-        r"^(pre_)?classifier\.",
-        r"^score\.",
-        r"^(classification_)?head\.",
-        r"^(sequence_summary|logits_proj)\.",
-    ),
+    head_axes={},
 )
 
-FAMILIES: dict[str, Family] = {
-    "bert": BERT,
-    "roberta": BERT,
-    "xlm-roberta": BERT,
-    "camembert": BERT,
-    "electra": BERT,
-    "distilbert": DISTILBERT,
-    "gpt2": GPT2,
-    "opt": OPT,
-    "gpt_neox": GPT_NEOX,
-    "llama": LLAMA,
-    "mistral": LLAMA,
-    "qwen2": LLAMA,
-    "qwen3": LLAMA,
-}
+SCHEMES: tuple[tuple[Family, tuple[str, ...]], ...] = (
+    (BERT, ("bert", "roberta", "xlm-roberta", "camembert", "electra", "data2vec-text", "roberta-prelayernorm",
+            "xlm-roberta-xl", "xmod", "ernie", "megatron-bert", "rembert", "roc_bert", "roformer", "esm",
+            "big_bird", "nystromformer", "yoso", "fnet")),
+    (IBERT, ("ibert",)),
+    (LONGFORMER, ("longformer",)),
+    (LUKE, ("luke",)),
+    (MOBILEBERT, ("mobilebert",)),
+    (MPNET, ("mpnet",)),
+    (DEBERTA, ("deberta",)),
+    (DEBERTA_V2, ("deberta-v2",)),
+    (CONVBERT, ("convbert",)),
+    (CANINE, ("canine",)),
+    (SQUEEZEBERT, ("squeezebert",)),
+    (ALBERT, ("albert",)),
+    (DISTILBERT, ("distilbert",)),
+    (XLM, ("xlm", "flaubert")),
+    (XLNET, ("xlnet",)),
+    (FUNNEL, ("funnel",)),
+    (MODERNBERT, ("modernbert", "modernbert-decoder")),
+    (GPT2, ("gpt2", "openai-gpt")),
+    (GPT_BIGCODE, ("gpt_bigcode",)),
+    (GPT_NEO, ("gpt_neo",)),
+    (GPTJ, ("gptj",)),
+    (CODEGEN, ("codegen",)),
+    (BLOOM, ("bloom", "falcon")),
+    (GPT_NEOX, ("gpt_neox", "persimmon")),
+    (MPT, ("mpt",)),
+    (CTRL, ("ctrl",)),
+    (OPT, ("opt",)),
+    (XGLM, ("xglm", "biogpt")),
+    (LLAMA, ("llama", "mistral", "ministral", "ministral3", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text",
+             "vaultgemma", "glm", "glm4", "olmo", "olmo2", "olmo3", "granite", "cohere", "cohere2", "helium",
+             "hunyuan_v1_dense", "smollm3", "seed_oss", "exaone4", "ernie4_5", "cwm", "stablelm", "eurobert",
+             "nomic_bert")),
+    (GTE, ("gte",)),
+    (PHI3, ("phi3",)),
+    (NEMOTRON, ("nemotron", "arcee", "phi", "starcoder2", "jina_embeddings_v3")),
+    (APERTUS, ("apertus",)),
+    (DIFFLLAMA, ("diffllama",)),
+    (MOE, ("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "flex_olmo", "granitemoe", "phimoe", "glm4_moe",
+           "hunyuan_v1_moe", "minimax_m2", "exaone_moe")),
+    (ERNIE_MOE, ("ernie4_5_moe",)),
+    (GPT_OSS, ("gpt_oss",)),
+    (LATENT_ATTENTION, ("deepseek_v2", "deepseek_v3", "minicpm3", "mistral4")),
+    (JETMOE, ("jetmoe",)),
+    (MINIMAX, ("minimax",)),
+    (BART, ("bart", "mbart", "mvp", "plbart", "bigbird_pegasus")),
+    (T5, ("t5", "mt5", "umt5")),
+    (T5GEMMA, ("t5gemma",)),
+)  # fmt: skip
+FAMILIES: dict[str, Family] = {model_type: family for family, names in SCHEMES for model_type in names}

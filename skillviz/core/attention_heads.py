@@ -4,20 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from skillviz.core.architectures import ATTENTION_OUTPUT, FAMILIES, KEY, QUERY, UNKNOWN, VALUE
+from skillviz.core.architectures import ATTENTION_OUTPUT, CROSS_OUTPUT, ROW
 from skillviz.core.parameters import Parameter, ParameterTable
-
-HEADED = {QUERY: "row", KEY: "row", VALUE: "row", ATTENTION_OUTPUT: "column"}
-"""Along which axis of a weight its heads lie, in equal consecutive parts."""
-SWAPPED = {"row": "column", "column": "row"}
-
-
-def head_axis(model_type: str, kind: str) -> str | None:
-    """`row` or `column`: along which axis the heads of a module's weight lie; None for a module without heads."""
-    axis = HEADED.get(kind)
-    if axis and FAMILIES.get(model_type, UNKNOWN).fused_axis == 1:  # GPT-2 stores its weights transposed
-        return SWAPPED[axis]
-    return axis
 
 
 def head_count(table: ParameterTable, length: int) -> int:
@@ -25,11 +13,20 @@ def head_count(table: ParameterTable, length: int) -> int:
 
     0 where the table does not tell, or the heads do not divide the axis.
     """
-    if not table.heads:
+    if not table.head_axes:
         return 0
-    query = next((p for p in table.parameters if p.kind == QUERY and not p.is_bias), None)
-    width = query.rows // table.heads if query is not None else length // table.heads
+    width = table.head_width or length // (table.heads or 1)
     return length // width if width and length % width == 0 else 0
+
+
+def heads_of_kind(table: ParameterTable, parameter: Parameter, kind: str) -> int:
+    """How many heads the parameter's part of this kind holds; 0 where it is not divided into heads."""
+    axis = table.head_axes.get(kind)
+    if axis is None or (parameter.is_bias and kind in (ATTENTION_OUTPUT, CROSS_OUTPUT)):  # its bias is of no head
+        return 0
+    count = head_count(table, _length(parameter, kind, axis))
+    # the output takes in every head; where it does not, its columns are those of a group of a convolution
+    return 0 if kind in (ATTENTION_OUTPUT, CROSS_OUTPUT) and count != table.heads else count
 
 
 def head_numbers(table: ParameterTable, parameter: Parameter, flat: np.ndarray) -> np.ndarray:
@@ -37,20 +34,28 @@ def head_numbers(table: ParameterTable, parameter: Parameter, flat: np.ndarray) 
 
     Key and value heads are numbered among themselves: with grouped queries several query heads share one.
     """
-    nowhere = np.full(len(flat), -1, dtype=np.int64)
+    numbers = np.full(len(flat), -1, dtype=np.int64)
+    parts = parameter.kind_numbers(flat)
+    for part, kind in enumerate(parameter.kinds):
+        if heads := heads_of_kind(table, parameter, kind):
+            inside = parts == part
+            length = _length(parameter, kind, table.head_axes[kind])
+            numbers[inside] = _along(table, parameter, flat[inside], part) // (length // heads)
+    return numbers
+
+
+def _length(parameter: Parameter, kind: str, axis: str) -> int:
+    """Entries of the kind's part along the axis of its heads."""
+    shape = parameter.part_shape(parameter.kinds.index(kind))
+    rows = shape[0] if len(shape) > 1 else 1
+    is_row = axis == ROW and not parameter.is_bias
+    return rows if is_row else int(np.prod(shape)) // rows
+
+
+def _along(table: ParameterTable, parameter: Parameter, flat: np.ndarray, part: int) -> np.ndarray:
+    """The place of each entry of a part along the axis of its heads, counted inside the part."""
     if parameter.fused is not None:
-        axis, length = parameter.fused.axis, parameter.shape[parameter.fused.axis]
         kinds = parameter.fused.kind_numbers(parameter.shape)
-        inside = np.empty(length, dtype=np.int64)  # place of each position among those of its kind
-        for kind in range(len(parameter.kinds)):
-            inside[kinds == kind] = np.arange(int((kinds == kind).sum()))
-        along, length = inside[np.unravel_index(flat, parameter.shape)[axis]], length // len(parameter.kinds)
-    else:
-        name = head_axis(table.model_type, parameter.kind)
-        if name is None or (parameter.is_bias and parameter.kind == ATTENTION_OUTPUT):
-            return nowhere
-        is_row = name == "row" and not parameter.is_bias
-        length = parameter.rows if is_row else parameter.cols
-        along = flat // parameter.cols if is_row else flat % max(parameter.cols, 1)
-    heads = head_count(table, length)
-    return along // (length // heads) if heads else nowhere
+        return (np.cumsum(kinds == part) - 1)[np.unravel_index(flat, parameter.shape)[parameter.fused.axis]]
+    is_row = table.head_axes[parameter.kinds[part]] == ROW and not parameter.is_bias
+    return flat // parameter.cols if is_row else flat % max(parameter.cols, 1)

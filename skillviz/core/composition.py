@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ COLUMNS = ("parameter", "layer", "kind", "is_bias", "rows", "cols", "selected", 
 
 
 def composition(region: Region, table: ParameterTable) -> pd.DataFrame:
-    """One row a parameter and kind (a fused tensor gives three), with `selected` and `total` entries.
+    """One row a parameter and kind (a fused tensor gives several), with `selected` and `total` entries.
 
     `selected` sums to the region's size and `total` to d.
     """
@@ -31,30 +32,20 @@ def composition_of_parts(parts: Iterable[tuple[Parameter, np.ndarray]]) -> pd.Da
 def _rows(parameter: Parameter, indices: np.ndarray) -> list[tuple[object, ...]]:
     kinds = parameter.kinds
     selected = np.bincount(parameter.kind_numbers(indices), minlength=len(kinds))
-    rows, cols = _part_shape(parameter)
+    shapes = [parameter.part_shape(number) for number in range(len(kinds))]
     return [
         (
             parameter.name,
             parameter.layer,
             kind,
             parameter.is_bias,
-            rows,
-            cols,
+            shape[0] if len(shape) > 1 else 1,
+            prod(shape[1:] if len(shape) > 1 else shape),
             int(count),
-            parameter.size // len(kinds),
+            prod(shape),
         )
-        for kind, count in zip(kinds, selected, strict=True)
+        for kind, shape, count in zip(kinds, shapes, selected, strict=True)
     ]
-
-
-def _part_shape(parameter: Parameter) -> tuple[int, int]:
-    """Rows and columns of one part: a third along the fused axis."""
-    if parameter.fused is None:
-        return parameter.rows, parameter.cols
-    if len(parameter.shape) == 1:
-        return 1, parameter.size // 3
-    shape = [k // 3 if i == parameter.fused.axis else k for i, k in enumerate(parameter.shape)]
-    return shape[0], shape[1]
 
 
 def shared_composition(pairs: Sequence[tuple[Region, Region]], table: ParameterTable) -> pd.DataFrame:

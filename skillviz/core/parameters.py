@@ -8,37 +8,63 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
 
-from skillviz.core.architectures import FAMILIES, KINDS, OTHER, UNKNOWN, Family
+from skillviz.core.architectures import (
+    ALTERNATING,
+    ATTENTION_OUTPUT,
+    BY_GROUP,
+    FAMILIES,
+    KINDS,
+    LATENT,
+    OTHER,
+    QKV,
+    QUARTERS,
+    QUERY,
+    QUERY_FIRST,
+    ROW,
+    UNCOMPRESSED,
+    UNKNOWN,
+    Family,
+    Split,
+)
 from skillviz.errors import BadModel
 
 __all__ = ["KINDS", "Fused", "Parameter", "ParameterTable", "graftable", "readout_names"]
 
-FUSED_KINDS = ("query", "key", "value")
-
 
 @dataclass(frozen=True)
 class Fused:
-    """How query, key and value share one tensor: thirds along `axis`, repeated in each of `groups`."""
+    """How several kinds share one tensor: parts in the ratio of `sizes` along `axis`, repeated in each of `groups`."""
 
     axis: int
     groups: int
+    sizes: tuple[int, ...] = (1, 1, 1)
+    kinds: tuple[str, ...] = QKV
 
     def kind_numbers(self, shape: tuple[int, ...]) -> np.ndarray:
-        """0, 1 or 2 (query, key, value) for every position along the axis, int64."""
-        length = shape[self.axis]
-        return np.arange(length) // (length // (3 * self.groups)) % 3
+        """Place in `kinds` for every position along the axis, int64."""
+        unit = shape[self.axis] // (self.groups * sum(self.sizes))
+        parts = np.repeat(np.arange(len(self.sizes), dtype=np.int64), np.array(self.sizes) * unit)
+        return np.tile(parts, self.groups)
+
+    def part_shape(self, shape: tuple[int, ...], number: int) -> tuple[int, ...]:
+        """The shape of one kind's part, taken together."""
+        length = shape[self.axis] * self.sizes[number] // sum(self.sizes)
+        return tuple(length if i == self.axis else k for i, k in enumerate(shape))
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One graftable tensor. `layer` counts from 0; `kind` is one of KINDS, or `query+key+value`."""
+    """One graftable tensor. `layer` counts from 0, through the encoder and then the decoder where there are two.
+
+    `kind` is one of KINDS, or several joined by + where they are fused.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -64,8 +90,12 @@ class Parameter:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of its entries: one, or three where they are fused."""
-        return FUSED_KINDS if self.fused else (self.kind,)
+        """The kinds of its entries: one, or several where they are fused."""
+        return self.fused.kinds if self.fused else (self.kind,)
+
+    def part_shape(self, number: int) -> tuple[int, ...]:
+        """The shape of what it has of the kind at this place in `kinds`."""
+        return self.fused.part_shape(self.shape, number) if self.fused else self.shape
 
     def kind_numbers(self, flat: np.ndarray) -> np.ndarray:
         """Place in `kinds` of each entry, for flat indices into the tensor."""
@@ -76,13 +106,28 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Stack:
+    """Layers `first` to `last`, inclusive, of a model with several stacks: `encoder`, `decoder`."""
+
+    name: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
 class ParameterTable:
-    """The graftable parameters in the model's own order; `d` entries in all."""
+    """The graftable parameters in the model's own order; `d` entries in all.
+
+    `heads` is the number of attention heads, None where it is not known. `stacks` is empty where the model has one.
+    Each of the table's layers is used `repeats` times: more than once where layers share their parameters.
+    """
 
     parameters: tuple[Parameter, ...]
     model_type: str
     known: bool
     heads: int | None = None
+    stacks: tuple[Stack, ...] = ()
+    repeats: int = 1
 
     @cached_property
     def d(self) -> int:
@@ -109,15 +154,40 @@ class ParameterTable:
         """Number of blocks."""
         return 1 + max((p.layer for p in self.parameters if p.layer is not None), default=-1)
 
+    @cached_property
+    def head_axes(self) -> Mapping[str, str]:
+        """`row` or `column` for each kind of weight that is divided into attention heads; empty where none can be."""
+        return FAMILIES.get(self.model_type, UNKNOWN).head_axes if self.heads else {}
+
+    @cached_property
+    def head_width(self) -> int:
+        """Entries of a query head; 0 where it is not known."""
+        for parameter in self.parameters:
+            if QUERY in parameter.kinds and not parameter.is_bias and QUERY in self.head_axes:
+                shape = parameter.part_shape(parameter.kinds.index(QUERY))
+                is_row = self.head_axes[QUERY] == ROW
+                return (shape[0] if is_row else prod(shape[1:])) // (self.heads or 1)
+        return 0
+
     @property
     def note(self) -> str | None:
-        """A sentence for the reader where the architecture is not in the table of families."""
-        if self.known:
-            return None
-        return (
-            f"The architecture '{self.model_type}' is not in skillviz's table, so its tensors are shown under "
-            "their own names with kind 'other'; every tensor inside a numbered block is graftable."
-        )
+        """A sentence for the reader where layers or modules are not what they seem."""
+        if not self.known:
+            return (
+                f"The architecture '{self.model_type}' is not in skillviz's table, so its tensors are shown under "
+                "their own names with kind 'other'; every tensor inside a numbered block is graftable."
+            )
+        return layers_note(self.layers, self.stacks, self.repeats)
+
+
+def layers_note(layers: int, stacks: Iterable[Stack], repeats: int) -> str | None:
+    """A sentence where the layers are those of several stacks, or each is used several times; else None."""
+    if parts := [f"{stack.first}–{stack.last} are the {stack.name}'s" for stack in stacks]:
+        return f"Layers {', '.join(parts)}."
+    if repeats > 1:
+        which = "one set of parameters, shown as layer 0" if layers == 1 else f"{layers} sets of parameters"
+        return f"The model's {layers * repeats} layers share {which}: a graft changes all layers that share it."
+    return None
 
 
 def graftable(
@@ -125,21 +195,42 @@ def graftable(
 ) -> ParameterTable:
     """The table of graftable parameters among `shapes` (name to shape, in the model's order).
 
-    `config` is the model's configuration, read for the number of attention heads. Raises BadModel
-    where no parameter stands in a numbered block. A tied tensor must appear once in `shapes`.
+    `config` is the model's configuration, read for the number of attention heads and of uses of shared layers. Raises
+    BadModel where no parameter stands in a numbered block. A tied tensor must appear once in `shapes`.
     """
     config = config or {}
     family = FAMILIES.get(model_type, UNKNOWN)
-    stated = config.get(family.heads_key, config.get("num_attention_heads"))
-    heads = stated if isinstance(stated, int) and stated > 0 else None
-    read = [_parameter(family, name, tuple(shape), heads) for name, shape in shapes.items()]
-    parameters = tuple(p for p in read if p is not None)
-    if not parameters:
+    heads = _heads(family, config)
+    places = {name: place for name in shapes if (place := _place(family, name)) is not None}
+    if not places:
         raise BadModel(
-            f"no numbered transformer block is among the {len(shapes)} tensors of this "
-            f"'{model_type}' model, so nothing can be grafted; known families: {', '.join(FAMILIES)}."
+            f"no numbered transformer block is among the {len(shapes)} tensors of this '{model_type}' model, so "
+            "nothing can be grafted; docs/architectures.md lists the known families."
         )
-    return ParameterTable(parameters, model_type, model_type in FAMILIES, heads)
+    layers, stacks = _layers(family, places)
+    inside: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
+    for name, place in places.items():
+        inside.setdefault(place.prefix, []).append((place.rest, tuple(shapes[name])))
+    parameters = tuple(
+        _parameter(
+            family, name, tuple(shapes[name]), layers[name], place.rest, _Block(family, inside[place.prefix], heads)
+        )
+        for name, place in places.items()
+    )
+    table = ParameterTable(parameters, model_type, model_type in FAMILIES, heads, stacks)
+    uses = config.get("num_hidden_layers")
+    if family.shared and isinstance(uses, int) and uses > table.layers:
+        return replace(table, repeats=uses // table.layers)
+    return table
+
+
+def kind_now(model_type: str, name: str) -> str | None:
+    """The kind that the table has today for all of a tensor; None where it has several, or none of its own."""
+    family = FAMILIES.get(model_type, UNKNOWN)
+    place = _place(family, name)
+    if place is None or any(re.search(split.pattern, place.rest) for split in family.splits):
+        return None
+    return next((kind for pattern, kind in family.kinds if re.search(pattern, place.rest)), None)
 
 
 def readout_names(model_type: str, names: Iterable[str]) -> list[str]:
@@ -148,17 +239,121 @@ def readout_names(model_type: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if any(re.search(p, name) for p in patterns)]
 
 
-def _parameter(family: Family, name: str, shape: tuple[int, ...], heads: int | None) -> Parameter | None:
-    block = re.search(family.block, name)
-    if block is None or any(re.search(p, name) for p in family.head):
+def _heads(family: Family, config: Mapping[str, Any]) -> int | None:
+    """The number of attention heads, None where the configuration has none or two different ones."""
+    stated = set()
+    for key in dict.fromkeys((*family.heads_keys, "num_attention_heads")):
+        value: Any = config
+        for word in key.split("."):
+            value = value.get(word) if isinstance(value, Mapping) else None
+        stated |= {value} if isinstance(value, int) and value > 0 else set()
+    return stated.pop() if len(stated) == 1 else None
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The place that a name tells: its stack, the numbers of its block, and the name inside the block."""
+
+    stack: str
+    numbers: tuple[int, ...]
+    prefix: str
+    rest: str
+
+
+def _place(family: Family, name: str) -> _Place | None:
+    match = re.search(family.block, name)
+    if match is None or any(re.search(pattern, name) for pattern in family.head):
         return None
-    rest = name[block.end() :]
+    rest = name[match.end() :]
     if family.buffers and re.search(family.buffers, rest):
         return None
+    stack = match["stack"] if family.stacks else ""
+    numbers = tuple(int(group) for group in match.groups() if group is not None and group != stack)
+    return _Place(stack, numbers, name[: match.end()], rest)
+
+
+def _layers(family: Family, places: Mapping[str, _Place]) -> tuple[dict[str, int], tuple[Stack, ...]]:
+    """The layer of each name, and the stacks: a stack's layers follow those of the one before it.
+
+    A block's one number is its layer, as far as the stack goes; blocks with two numbers are counted in their order.
+    """
+    layers: dict[str, int] = {}
+    stacks: list[Stack] = []
+    first = 0
+    for stack in family.stacks or ("",):
+        numbered = {name: place.numbers for name, place in places.items() if place.stack == stack}
+        if not numbered:
+            continue
+        order = sorted(set(numbered.values()))
+        single = all(len(numbers) == 1 for numbers in order)
+        layers |= {n: first + (numbers[0] if single else order.index(numbers)) for n, numbers in numbered.items()}
+        last = max(layers[name] for name in numbered)
+        stacks.append(Stack(stack.replace("_", " "), first, last))
+        first = last + 1
+    return layers, tuple(stacks) if len(stacks) > 1 else ()
+
+
+@dataclass(frozen=True)
+class _Block:
+    """The tensors of one block, by their names inside it: they tell the lengths that a fused one does not."""
+
+    family: Family
+    tensors: list[tuple[str, tuple[int, ...]]]
+    heads: int | None
+
+    @property
+    def output_width(self) -> int | None:
+        """Width of all heads' outputs together, which is what the attention output takes in."""
+        patterns = [pattern for pattern, kind in self.family.kinds if kind == ATTENTION_OUTPUT]
+        return self._width(patterns, 0 if self.family.head_axes.get(ATTENTION_OUTPUT) == ROW else 1)
+
+    @property
+    def latent_width(self) -> int | None:
+        """Width of the compressed vector, which is what the layer behind it takes in."""
+        return self._width([split.pattern for split in self.family.splits if split.layout == UNCOMPRESSED], 1)
+
+    def _width(self, patterns: list[str], axis: int) -> int | None:
+        for name, shape in self.tensors:
+            if len(shape) == 2 and any(re.search(pattern, name) for pattern in patterns):
+                return shape[axis]
+        return None
+
+
+def _parameter(family: Family, name: str, shape: tuple[int, ...], layer: int, rest: str, block: _Block) -> Parameter:
     is_bias = name.endswith("bias") or name.endswith("_b")
-    if family.fused and re.search(family.fused, rest):
-        groups = int(heads or 1) if family.fused_by_head else 1
-        fused = Fused(axis=0 if len(shape) == 1 else family.fused_axis, groups=groups)
-        return Parameter(name, shape, int(block.group(1)), "+".join(FUSED_KINDS), is_bias, fused)
+    for split in family.splits:
+        if re.search(split.pattern, rest):
+            fused = _fused(split, shape, is_bias, block)
+            if fused is not None:
+                return Parameter(name, shape, layer, "+".join(split.kinds), is_bias, fused)
+            return Parameter(name, shape, layer, OTHER, is_bias)
     kind = next((kind for pattern, kind in family.kinds if re.search(pattern, rest)), OTHER)
-    return Parameter(name, shape, int(block.group(1)), kind, is_bias)
+    return Parameter(name, shape, layer, kind, is_bias)
+
+
+def _fused(split: Split, shape: tuple[int, ...], is_bias: bool, block: _Block) -> Fused | None:
+    """How the parts lie in a tensor of this shape; None where its length does not divide into them."""
+    axis = len(shape) - 1 if split.transposed or is_bias or len(shape) == 1 else len(shape) - 2
+    length, heads = shape[axis], block.heads or 1
+    groups, parts = 1, (1,) * len(split.kinds)
+    if split.layout == QUARTERS:
+        groups = 4
+    elif split.layout == ALTERNATING:
+        groups = length // len(parts)
+    elif split.layout == LATENT:
+        latent = block.latent_width or 0
+        parts = (latent, length - latent)
+    elif split.layout == UNCOMPRESSED:
+        groups = heads
+        value = (block.output_width or 0) // heads
+        parts = (length // heads - value, value)
+    elif split.layout in (QUERY_FIRST, BY_GROUP):
+        query = block.output_width or length // 3
+        shared = (length - query) // 2  # entries of all keys, and of all values
+        if split.layout == BY_GROUP:
+            groups = heads * shared // query if query else 0  # of heads that share a key and value
+        parts = (query, shared, shared)
+    unit = gcd(*parts)
+    if not unit or min(parts) <= 0 or not groups or length % (groups * sum(parts) // unit):
+        return None
+    return Fused(axis, groups, tuple(part // unit for part in parts), split.kinds)

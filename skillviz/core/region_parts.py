@@ -13,13 +13,36 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from skillviz.core.architectures import ATTENTION_OUTPUT, KEY, KINDS, QUERY, VALUE
-from skillviz.core.attention_heads import head_numbers
+from skillviz.core.architectures import (
+    ATTENTION_OUTPUT,
+    CROSS_KEY,
+    CROSS_OUTPUT,
+    CROSS_QUERY,
+    CROSS_VALUE,
+    EXPERT_GATE,
+    EXPERT_OUT,
+    EXPERT_UP,
+    GATE,
+    KEY,
+    KEY_AND_VALUE,
+    KINDS,
+    LAYER_NORM,
+    MLP_IN,
+    MLP_OUT,
+    OTHER,
+    POSITION,
+    QUERY,
+    ROUTER,
+    UP,
+    VALUE,
+)
+from skillviz.core.attention_heads import head_numbers, heads_of_kind
 from skillviz.core.parameters import Parameter, ParameterTable
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 
 CELLS, HEADS = "cells", "heads"
+ATTENTION = (QUERY, KEY, VALUE, ATTENTION_OUTPUT)
 ALONE, WITHOUT = "alone", "without"
 BIAS = "bias"
 """The column of the map that holds the biases of all modules."""
@@ -55,9 +78,9 @@ def parts_of(region: Region, table: ParameterTable, grouping: str) -> list[Regio
     """The parts of a grouping that have entries, by layer.
 
     CELLS divide the region: every entry is in one of them. HEADS hold a head's rows of query, key and value with
-    their biases, and its columns of the attention output; what is of no head is in none of them. With grouped
-    queries, a key and value head belongs to every head that uses it. Raises BadInput where the model's number of
-    heads is not known.
+    their biases, and its columns of the attention output; what is of no head is in none of them, cross-attention
+    neither. With grouped queries, a key and value head belongs to every head that uses it. Raises BadInput where the
+    model's heads are not known.
     """
     if grouping not in GROUPINGS:
         raise BadInput(f"'{grouping}' is not a way to divide a region; known: {', '.join(GROUPINGS)}.")
@@ -122,7 +145,7 @@ def grafts_of(
     layer, _, head = part.place
     place = [-1 if number is None else number for number in (layer, head)]
     for draw in range(1, draws + 1):
-        key = [seed, place[0] + 1, _KIND_ORDER.index(part.kind), place[1] + 1, draw]
+        key = [seed, place[0] + 1, _SEED_NUMBERS.index(part.kind), place[1] + 1, draw]
         generator = np.random.default_rng(key)
         elsewhere, rest = other_entries(region, table, part, generator), rest_of_region(region, part, generator)
         if elsewhere is not None:
@@ -146,24 +169,32 @@ def _cells(table: ParameterTable, parameter: Parameter, flat: np.ndarray) -> Pla
 
 def _heads(table: ParameterTable, parameter: Parameter, flat: np.ndarray) -> Places:
     """The heads that these entries of a tensor are in."""
-    if not table.heads:
+    if not table.head_axes:
+        why = "cannot be told apart in its tensors" if table.heads else "are not known"
         raise BadInput(
-            f"the number of attention heads of this '{table.model_type}' model is not known; divide the region by "
-            f"{CELLS} instead."
+            f"the attention heads of this '{table.model_type}' model {why}; divide the region by {CELLS} instead."
         )
-    if not {QUERY, KEY, VALUE, ATTENTION_OUTPUT} & set(parameter.kinds):
+    own = {kind: heads_of_kind(table, parameter, kind) for kind in parameter.kinds if kind in ATTENTION}
+    own = {kind: count for kind, count in own.items() if count}
+    if not own:
         return
-    numbers = head_numbers(table, parameter, flat)
-    last = np.array([parameter.size - 1])
-    own = int(head_numbers(table, parameter, last)[0]) + 1  # heads of this tensor: fewer with grouped queries
-    for head in range(table.heads if own else 0):
-        yield (parameter.layer, "", head), numbers == head * own // table.heads
+    parts, numbers = parameter.kind_numbers(flat), head_numbers(table, parameter, flat)
+    for head in range(table.heads or 0):
+        there = np.zeros(len(flat), dtype=bool)
+        for kind, count in own.items():  # fewer than the model's heads with grouped queries
+            there |= (parts == parameter.kinds.index(kind)) & (numbers == head * count // (table.heads or 1))
+        yield (parameter.layer, "", head), there
 
 
 GROUPINGS: dict[str, Callable[[ParameterTable, Parameter, np.ndarray], Places]] = {CELLS: _cells, HEADS: _heads}
 
 
 _KIND_ORDER = (*KINDS, BIAS, "")
+# A kind's number in the key of the random draws never changes, or stored draws could not be repeated: new ones go last.
+_SEED_NUMBERS = (
+    QUERY, KEY, VALUE, ATTENTION_OUTPUT, MLP_IN, MLP_OUT, LAYER_NORM, OTHER, BIAS, "", GATE, UP, KEY_AND_VALUE,
+    CROSS_QUERY, CROSS_KEY, CROSS_VALUE, CROSS_OUTPUT, ROUTER, EXPERT_GATE, EXPERT_UP, EXPERT_OUT, POSITION,
+)  # fmt: skip
 
 
 def _order(part: RegionPart) -> tuple[float, int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -105,7 +106,10 @@ def save_applied(result: Applied, out: Path | str, *, overwrite: bool = False) -
     config = copy.deepcopy(result.model.config)
     config.architectures = [type(result.model).__name__]
     config.dtype = torch.promote_types(result.model.dtype, torch.float32)
-    extra = {"config.json": config.to_json_string()}
+    written = json.loads(config.to_json_string())
+    # left out where there are two plain labels, which is not every family's default
+    labels = {"id2label": config.id2label, "label2id": config.label2id} if config.id2label else {}
+    extra = {"config.json": json.dumps({**labels, **written}, indent=2, sort_keys=True) + "\n"}
     write_model(Path(out), result.model, result.tokenizer, extra, overwrite=overwrite)
 
 

@@ -105,6 +105,11 @@ def explained(
     pair: ModelPair, encoded: Encoded, target: int, row: int = 0, baseline: str = "pad", steps: int = STEPS
 ) -> Explained:
     """The path and the score of one example, for the model as it stands."""
+    if getattr(pair.model.config, "is_encoder_decoder", False):
+        raise BadInput(
+            f"predictions of '{pair.table.model_type}' models cannot be explained: encoder and decoder read the same "
+            "embeddings at different places; use a model with one stack of layers."
+        )
     _check(encoded, target, row, baseline, steps)
     one = encoded.take([row])
     objective = pair.objective(one)

@@ -9,6 +9,7 @@ taken in the same pass and the gradient by the trapezoid rule.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,10 +19,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skillviz.core.architectures import ATTENTION_OUTPUT, FAMILIES, MLP_OUT, UNKNOWN
+from skillviz.core.architectures import ATTENTION_OUTPUT, EXPERT_OUT, FAMILIES, MLP_OUT, UNKNOWN
 from skillviz.core.encoded import Encoded
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.region import Region
+from skillviz.errors import BadInput
 from skillviz.models.attribution import STEPS, Explained, explained
 from skillviz.models.pair import ModelPair
 
@@ -61,7 +63,15 @@ def conductance(
     baseline: str = "pad",
     steps: int = STEPS,
 ) -> Conductance:
-    """How the layers carry class `target` on example `row`, in a state of the pair; the arguments are `attribute`'s."""
+    """How the layers carry class `target` on example `row`, in a state of the pair; the arguments are `attribute`'s.
+
+    Raises BadInput where layers share their parameters: one module then has an output for each of its uses.
+    """
+    if pair.table.repeats > 1:
+        raise BadInput(
+            f"the layers of this '{pair.table.model_type}' model share their parameters, so they cannot be told apart; "
+            "explain the tokens instead."
+        )
     with pair.at(state, region):
         case = explained(pair, encoded, target, row, baseline, steps)
         flows, scores = _integrated(case, _modules(pair), steps)
@@ -76,16 +86,23 @@ def conductance(
 
 
 def module_names(table: ParameterTable) -> dict[tuple[str, int], str]:
-    """(part, layer) -> the module whose output is measured; a family that is not in the table has blocks only."""
+    """(part, layer) -> the module whose output is measured; a family that is not in the table has blocks only.
+
+    A part that a layer has several of, or that is one of several experts, is left out.
+    """
     block = FAMILIES.get(table.model_type, UNKNOWN).block
     modules: dict[tuple[str, int], str] = {}
+    kinds = Counter((p.kind, p.layer) for p in table.parameters if not p.is_bias)
     for parameter in table.parameters:
         if parameter.layer is None:
             continue
         place = re.search(block, parameter.name)
         if place is not None:
             modules[BLOCK, parameter.layer] = parameter.name[: place.end()].rstrip(".")
-        if parameter.kind in (ATTENTION_OUTPUT, MLP_OUT) and not parameter.is_bias:
+        is_only = kinds[parameter.kind, parameter.layer] == 1 and not (
+            parameter.kind == MLP_OUT and kinds[EXPERT_OUT, parameter.layer]
+        )
+        if parameter.kind in (ATTENTION_OUTPUT, MLP_OUT) and not parameter.is_bias and is_only:
             modules[parameter.kind, parameter.layer] = parameter.name.rpartition(".")[0]
     return dict(sorted(modules.items(), key=lambda item: (item[0][0] != BLOCK, item[0])))
 

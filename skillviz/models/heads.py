@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
-from skillviz.errors import BadInput, RandomHead
+from skillviz.errors import BadInput, BadModel, RandomHead
 from skillviz.models.checkpoint import ModelInfo
 
 Readout = Literal["prompt", "head", "causal"]
@@ -33,7 +33,8 @@ class Heads:
     """The prefix of a family's body, and the tensors of its heads, by readout.
 
     `output` are the names of the matrix that may be tied to the token embedding; `tied` is the family's
-    default. A readout that the family has no model class for is absent from `needed`.
+    default. A readout that the family has no model class for is absent from `needed`. `labels` is the tensor with a row
+    for each class, `unused` what a base may have and a classifier of the family has not.
     """
 
     prefix: str
@@ -41,6 +42,7 @@ class Heads:
     output: tuple[str, ...]
     tied: bool
     labels: str
+    unused: tuple[str, ...] = ()
 
 
 _BERT_LM = "cls.predictions.transform."
@@ -86,16 +88,61 @@ DISTILBERT = Heads(
 )
 
 
-def _causal(prefix: str, tied: bool) -> Heads:
+_LM_HEAD = {"prompt": ROBERTA.needed["prompt"]}
+_CLS = {"prompt": BERT.needed["prompt"]}
+_POOLED = {"head": BERT.needed["head"]}
+_DENSE = {"head": ROBERTA.needed["head"]}
+_PLAIN = {"head": ("classifier.weight", "classifier.bias")}
+
+
+def _pooled(prefix: str) -> Heads:
+    """BERT's heads behind another prefix."""
+    return replace(BERT, prefix=prefix)
+
+
+def _dense(prefix: str) -> Heads:
+    """RoBERTa's heads behind another prefix."""
+    return replace(ROBERTA, prefix=prefix)
+
+
+def _dense_cls(prefix: str) -> Heads:
+    """RoBERTa's classification head and BERT's masked-LM head."""
+    return replace(BERT, prefix=prefix, needed=_DENSE | _CLS, labels=ROBERTA.labels)
+
+
+def _causal(prefix: str, tied: bool, **changes: Any) -> Heads:
+    needed = {"head": ("score.weight",), "causal": ()}
+    plain = Heads(prefix, needed, ("lm_head.weight", "embed_out.weight"), tied, "score.weight")
+    return replace(plain, **changes)
+
+
+def _causal_only(prefix: str, tied: bool) -> Heads:
+    """A decoder that has no classification class."""
+    return _causal(prefix, tied, needed={"causal": ()})
+
+
+def _two_stacks(prefix: str, head: str = "classification_head.") -> Heads:
+    """An encoder-decoder: only its classification head can be read."""
+    names = (
+        ("dense.weight", "out_proj.weight", "out_proj.bias") if head == "classification_head." else ("out_proj.weight",)
+    )
     return Heads(
-        prefix,
-        {"head": ("score.weight",), "causal": ()},
-        ("lm_head.weight", "embed_out.weight"),
-        tied,
-        "score.weight",
+        prefix, {"head": tuple(head + name for name in names)}, ("lm_head.weight",), True, head + "out_proj.weight"
     )
 
 
+_BIASED = {"head": ("score.weight",), "causal": ("lm_head.bias",)}
+_MODERN = ("head.dense.weight", "head.norm.weight")
+_XLM = Heads(
+    "transformer",
+    {
+        "head": ("sequence_summary.summary.weight", "sequence_summary.summary.bias"),
+        "prompt": ("pred_layer.proj.bias",),
+    },
+    ("pred_layer.proj.weight",),
+    True,
+    "sequence_summary.summary.weight",
+)
 HEADS: dict[str, Heads] = {
     "bert": BERT,
     "roberta": ROBERTA,
@@ -103,16 +150,149 @@ HEADS: dict[str, Heads] = {
     "camembert": ROBERTA,
     "electra": ELECTRA,
     "distilbert": DISTILBERT,
+    "data2vec-text": _dense("data2vec_text"),
+    "roberta-prelayernorm": _dense("roberta_prelayernorm"),
+    "xlm-roberta-xl": ROBERTA,
+    "xmod": ROBERTA,
+    "esm": _dense("esm"),
+    "ibert": _dense("ibert"),
+    "longformer": _dense("longformer"),
+    "mpnet": _dense("mpnet"),
+    "jina_embeddings_v3": ROBERTA,
+    "ernie": _pooled("ernie"),
+    "megatron-bert": BERT,
+    "roc_bert": _pooled("roc_bert"),
+    "squeezebert": _pooled("transformer"),
+    "fnet": _pooled("fnet"),
+    "deberta": _pooled("deberta"),
+    "deberta-v2": _pooled("deberta"),
+    "rembert": replace(
+        _pooled("rembert"),
+        needed=_POOLED | {"prompt": ("cls.predictions.dense.weight", "cls.predictions.LayerNorm.weight")},
+        tied=False,
+    ),
+    "nomic_bert": replace(
+        _pooled("nomic_bert"),
+        needed=_POOLED | {"prompt": (_BERT_LM + "dense.weight", _BERT_LM + "layer_norm.weight")},
+    ),
+    "gte": replace(_pooled("gte"), needed=_POOLED | {"prompt": _LM_HEAD["prompt"][:2]}, output=ROBERTA.output),
+    "luke": replace(
+        _pooled("luke"), needed=_POOLED | _LM_HEAD, output=ROBERTA.output, unused=("entity_predictions",)
+    ),
+    "mobilebert": replace(_pooled("mobilebert"), needed=_PLAIN | _CLS),
+    "canine": replace(_pooled("canine"), needed=_POOLED, output=()),
+    "big_bird": _dense_cls("bert"),
+    "nystromformer": _dense_cls("nystromformer"),
+    "roformer": _dense_cls("roformer"),
+    "yoso": _dense_cls("yoso"),
+    "convbert": replace(ELECTRA, prefix="convbert"),
+    "albert": Heads(
+        "albert",
+        {
+            "head": ("pooler.weight", "classifier.weight", "classifier.bias"),
+            "prompt": ("predictions.dense.weight", "predictions.LayerNorm.weight", "predictions.bias"),
+        },
+        ("predictions.decoder.weight",),
+        True,
+        "classifier.weight",
+        unused=("sop_classifier",),
+    ),
+    "xlm": _XLM,
+    "flaubert": _XLM,
+    "xlnet": Heads(
+        "transformer",
+        {"head": ("sequence_summary.summary.weight", "logits_proj.weight", "logits_proj.bias")},
+        (),
+        True,
+        "logits_proj.weight",
+        unused=("lm_loss",),
+    ),
+    "funnel": Heads(
+        "funnel",
+        {
+            "head": ("classifier.linear_hidden.weight", "classifier.linear_out.weight", "classifier.linear_out.bias"),
+            "prompt": ("lm_head.bias",),
+        },
+        ("lm_head.weight",),
+        True,
+        "classifier.linear_out.weight",
+        unused=("decoder",),
+    ),
+    "modernbert": Heads(
+        "model",
+        {"head": (*_MODERN, *_PLAIN["head"]), "prompt": (*_MODERN, "decoder.bias")},
+        ("decoder.weight",),
+        True,
+        "classifier.weight",
+    ),
+    "modernbert-decoder": Heads(
+        "model",
+        {
+            "head": (*_MODERN, "classifier.weight"),
+            "causal": ("lm_head.dense.weight", "lm_head.norm.weight", "decoder.bias"),
+        },
+        ("decoder.weight",),
+        True,
+        "classifier.weight",
+    ),
+    "eurobert": Heads(
+        "model",
+        {"head": ("dense.weight", "dense.bias", *_PLAIN["head"]), "prompt": ()},
+        ("lm_head.weight",),
+        False,
+        "classifier.weight",
+    ),
     "gpt2": _causal("transformer", tied=True),
+    "openai-gpt": _causal("transformer", tied=True),
+    "gpt_bigcode": _causal("transformer", tied=True),
+    "gpt_neo": _causal("transformer", tied=True),
+    "gptj": _causal("transformer", tied=False, needed=_BIASED),
+    "codegen": replace(_causal_only("transformer", tied=False), needed={"causal": ("lm_head.bias",)}),
+    "bloom": _causal("transformer", tied=True),
+    "falcon": _causal("transformer", tied=True),
+    "mpt": _causal("transformer", tied=True),
+    "ctrl": _causal(
+        "transformer",
+        tied=True,
+        needed={"head": ("classifier.weight",), "causal": ("lm_head.bias",)},
+        labels="classifier.weight",
+    ),
     "opt": _causal("model", tied=True),
+    "xglm": _causal_only("model", tied=True),
+    "biogpt": _causal("biogpt", tied=True, output=("output_projection.weight",)),
     "gpt_neox": _causal("gpt_neox", tied=False),
-    "llama": _causal("model", tied=False),
-    "mistral": _causal("model", tied=False),
-    "qwen2": _causal("model", tied=False),
-    "qwen3": _causal("model", tied=False),
-}
+    "persimmon": _causal("model", tied=False),
+    "phi": _causal("model", tied=False, needed=_BIASED),
+    "mistral4": _causal("model", tied=False, needed={"head": ("score.weight",)}),
+    **dict.fromkeys(
+        ("llama", "mistral", "ministral", "ministral3", "qwen2", "qwen3", "glm", "glm4", "olmo", "olmo2", "olmo3",
+         "helium", "hunyuan_v1_dense", "seed_oss", "exaone4", "stablelm", "phi3", "nemotron", "arcee", "diffllama",
+         "mixtral", "qwen2_moe", "qwen3_moe", "phimoe", "hunyuan_v1_moe", "gpt_oss", "deepseek_v2", "deepseek_v3",
+         "minimax"),
+        _causal("model", tied=False),
+    ),
+    **dict.fromkeys(
+        ("gemma", "gemma2", "gemma3_text", "smollm3", "starcoder2", "jetmoe", "minicpm3"), _causal("model", tied=True)
+    ),
+    **dict.fromkeys(
+        ("granite", "cwm", "apertus", "olmoe", "flex_olmo", "granitemoe", "glm4_moe", "minimax_m2", "exaone_moe"),
+        _causal_only("model", tied=False),
+    ),
+    **dict.fromkeys(
+        ("vaultgemma", "cohere", "cohere2", "ernie4_5", "ernie4_5_moe"), _causal_only("model", tied=True)
+    ),
+    **dict.fromkeys(("bart", "mbart", "mvp", "plbart", "bigbird_pegasus"), _two_stacks("model")),
+    **dict.fromkeys(("t5", "mt5", "umt5"), _two_stacks("transformer")),
+    "t5gemma": _two_stacks("model", "score."),
+}  # fmt: skip
+# Tops of the names of heads that a file of any family may have beside those of its row.
+ANY_HEAD = frozenset(
+    ("pooler", "cls", "lm_head", "classifier", "score", "discriminator_predictions", "lm_predictions",
+     "mask_predictions", "qa_outputs", "final_logits_bias")
+)  # fmt: skip
 # Stored in old files, but no parameters: causal masks, rotary tables, position numbers.
 BUFFERS = re.compile(r"(^|\.)(attn|attention)\.(masked_)?bias$|rotary_emb\.inv_freq$|(^|\.)position_ids$")
+COPIES = r"^(encoder|decoder)\.embed_tokens\.weight$"
 OLD_NAMES = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
 
 
@@ -127,6 +307,8 @@ def own_shapes(info: ModelInfo) -> dict[str, tuple[int, ...]]:
         for old, new in OLD_NAMES:
             name = name.replace(old, new)
         shapes[name.removeprefix(prefix)] = shape
+    if "shared.weight" in shapes:  # old files list the one embedding of encoder and decoder three times
+        shapes = {name: shape for name, shape in shapes.items() if not re.search(COPIES, name)}
     return shapes
 
 
@@ -135,7 +317,7 @@ def is_head(model_type: str, name: str) -> bool:
     heads = HEADS.get(model_type)
     tops = {n.split(".")[0] for names in heads.needed.values() for n in names} if heads else set()
     tops |= {n.split(".")[0] for n in heads.output} if heads else set()
-    return name.split(".")[0] in tops | {"pooler", "cls", "lm_head", "classifier", "score", "discriminator_predictions"}
+    return name.split(".")[0] in tops | ANY_HEAD | set(heads.unused if heads else ())
 
 
 def is_tied(info: ModelInfo) -> bool:
@@ -190,6 +372,8 @@ def choose_readout(info: ModelInfo, readout: str | None = None) -> str:
     named = [r for r, pattern in CLASSES.items() if any(re.search(pattern, name) for name in info.architectures)]
     heads = HEADS.get(info.model_type)
     available = [r for r in READOUTS if heads and r in heads.needed and not missing_head(info, r)]
+    if not named and not available and (error := refused_generator(info)) is not None:
+        raise error
     if not named and not available:
         what = info.architectures[0] if info.architectures else "model without a named class"
         raise RandomHead(
@@ -197,6 +381,18 @@ def choose_readout(info: ModelInfo, readout: str | None = None) -> str:
             "random; fine-tune it first (the finetune command), or give the fine-tuned model."
         )
     return (named or available)[0]
+
+
+def refused_generator(info: ModelInfo) -> BadModel | None:
+    """The refusal of an encoder-decoder that writes text: its class scores would be those of a whole output text."""
+    if not info.config.get("is_encoder_decoder"):
+        return None
+    what = info.architectures[0] if info.architectures else f"'{info.model_type}' model"
+    heads = HEADS.get(info.model_type)
+    then = "give one fine-tuned with a sequence-classification head." if heads else "give a model of another family."
+    return BadModel(
+        f"'{info.id}' is a {what}, an encoder-decoder with a language-model head, which has no readout here; {then}"
+    )
 
 
 def supported(model_type: str, readout: str) -> bool:

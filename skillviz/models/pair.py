@@ -287,7 +287,12 @@ def _load_finetuned(check: Preflight, dtype: torch.dtype, hollow: bool = False) 
     if check.finetuned.adapter is not None:
         return lora.load_merged(check.base, check.finetuned, check.readout, dtype)
     state = frozen.state_dict(check.finetuned) if frozen.left_out(check.finetuned) else None
-    loaded = load_model(check.finetuned.folder, check.readout, dtype, linear=check.linear, state=state, hollow=hollow)
+    # a family may have another default than the two labels that a configuration leaves unsaid
+    unsaid = check.readout == "head" and check.labels is not None and "id2label" not in check.finetuned.config
+    changes = {"num_labels": check.labels} if unsaid else {}
+    loaded = load_model(
+        check.finetuned.folder, check.readout, dtype, changes, linear=check.linear, state=state, hollow=hollow
+    )
     if loaded.made_up:
         raise RandomHead(
             f"the fine-tuned model '{check.finetuned.id}' has no {_some(loaded.made_up)}, so the "

@@ -27,6 +27,7 @@ from skillviz.models.heads import (
     label_count,
     missing_head,
     own_shapes,
+    refused_generator,
     supported,
 )
 from skillviz.models.tokenizer import has_tokenizer, same_tokenizer, vocabulary_size
@@ -327,6 +328,9 @@ def _check_tying(base: ModelInfo, finetuned: ModelInfo, readout: str) -> Iterato
 
 def _check_heads(base: ModelInfo, finetuned: ModelInfo, readout: str) -> Iterator[BadModel]:
     """Heads that would be random: the fine-tuned one's, and the base's language-model head."""
+    if readout != "head" and (error := refused_generator(finetuned)) is not None:
+        yield error
+        return
     if not supported(base.model_type, readout):
         yield BadModel(
             f"the {readout} readout does not exist for '{base.model_type}' models; "

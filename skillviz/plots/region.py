@@ -7,6 +7,7 @@ regions the columns of `core.composition.shared_composition`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +23,11 @@ COLUMNS = ("layer", "kind", "is_bias", "selected", "total")
 MOVED = ("movement_l2", "movement_l2_selected")
 SHARED = ("only_a", "both", "only_b", "expected")
 LAYER, MODULE = "layer (first = 0)", "module"
-SHORT = {"attention output": "attn out", "bias": "biases"}
+SHORT = {
+    "attention output": "attn out", "key and value": "key+value", "cross query": "cross q", "cross key": "cross k",
+    "cross value": "cross v", "cross output": "cross out", "MLP gate": "gate", "MLP up": "up",
+    "expert gate": "exp. gate", "expert up": "exp. up", "expert out": "exp. out", "bias": "biases",
+}  # fmt: skip
 NOTHING = "This region has no entries yet."
 ENDS = 3
 """Doublings from 1 x to either end of the scale of densities: 1/8 to 8."""
@@ -116,6 +121,14 @@ def layer_name(layer: float | None) -> str:
     return "none" if layer is None or pd.isna(layer) or layer < 0 else str(int(layer))
 
 
+def stack_starts(layers: pd.DataFrame) -> dict[str, str]:
+    """The first layer of each stack, as a word, to the stack's name; empty where the model has one stack."""
+    if "stack" not in layers:
+        return {}
+    first = layers.dropna(subset=["stack", "layer"]).groupby("stack")["layer"].min()
+    return {layer_name(layer): str(stack) for stack, layer in first.items()}
+
+
 def region_map(
     layers: pd.DataFrame,
     *,
@@ -150,7 +163,7 @@ def region_map(
     )
     _cells(figure, table, view, (len(rows), len(kinds)), names, theme, 12 if cell > 22 else 10)
     figure.add_trace(_squares(table, min(26, cell - 4), names))
-    _map_axes(figure, rows, kinds)
+    _map_axes(figure, rows, kinds, stack_starts(layers))
     if sides:
         _sides(figure, cells(layers, ("layer",)), cells(layers, ("kind",)), view, theme)
         _side_axes(figure, SIDE / (figure.layout.height - AROUND), words.side)
@@ -326,9 +339,10 @@ def _percent(share: float) -> str:
     return "0" if value == 0 else "<0.1" if value < 0.05 else f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
 
 
-def _map_axes(figure: go.Figure, names: list[str], kinds: list[str]) -> None:
-    """The map's own axes; it fills the figure."""
+def _map_axes(figure: go.Figure, names: list[str], kinds: list[str], starts: Mapping[str, str]) -> None:
+    """The map's own axes; it fills the figure. The first layer of a stack has its name."""
     step = 1 if len(names) <= 16 else 2 if len(names) <= 32 else 4
+    rows = [row for row, name in enumerate(names) if row % step == 0 or name in starts]
     figure.update_xaxes(
         tickvals=list(range(len(kinds))),
         ticktext=[SHORT.get(k, k) for k in kinds],
@@ -338,8 +352,8 @@ def _map_axes(figure: go.Figure, names: list[str], kinds: list[str]) -> None:
         autotickangles=[0, 60, 90],
     )
     figure.update_yaxes(
-        tickvals=list(range(0, len(names), step)),
-        ticktext=names[::step],
+        tickvals=rows,
+        ticktext=[f"{starts[names[row]]} {names[row]}" if names[row] in starts else names[row] for row in rows],
         range=[len(names) - 0.5, -0.5],
         fixedrange=True,
         showgrid=False,

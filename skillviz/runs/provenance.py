@@ -51,7 +51,13 @@ def task_note(task: Task, splits: Splits, readout: str | None = None) -> TaskNot
 def architecture_note(table: ParameterTable) -> Architecture:
     """The graftable parameters in numbers."""
     return Architecture(
-        model_type=table.model_type, known=table.known, d=table.d, layers=table.layers, heads=table.heads
+        model_type=table.model_type,
+        known=table.known,
+        d=table.d,
+        layers=table.layers,
+        heads=table.heads,
+        stacks=tuple((stack.name, stack.first, stack.last) for stack in table.stacks),
+        repeats=table.repeats,
     )
 
 

@@ -79,13 +79,18 @@ class TaskNote(Frozen):
 
 
 class Architecture(Frozen):
-    """The graftable parameters in numbers; `known` is False where the family is not in the table."""
+    """The graftable parameters in numbers; `known` is False where the family is not in the table.
+
+    `stacks` are name, first and last layer of an encoder and a decoder; each layer is used `repeats` times.
+    """
 
     model_type: str
     known: bool
     d: int
     layers: int
     heads: int | None = None
+    stacks: tuple[tuple[str, int, int], ...] = Field(default=(), exclude_if=lambda value: not value)
+    repeats: int = Field(default=1, exclude_if=lambda value: value == 1)
 
 
 class FileNote(Frozen):

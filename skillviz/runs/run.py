@@ -13,7 +13,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from skillviz import json_text
-from skillviz.core.parameters import ParameterTable, graftable
+from skillviz.core.architectures import MLP_IN, OTHER
+from skillviz.core.parameters import ParameterTable, graftable, kind_now
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, CorruptFile, CorruptRun
 from skillviz.runs import tables
@@ -69,8 +70,14 @@ def stored_record(folder: Path) -> tuple[RunRecord, int]:
 def parameter_table(record: RunRecord, region: Region) -> ParameterTable:
     """The graftable parameters of a run's pair, as its record and region tell them without its models."""
     built = record.architecture
-    heads = {"num_attention_heads": built.heads} if built and built.heads else {}
-    return graftable(built.model_type if built else "", region.shapes, heads)
+    if built is None:
+        return graftable("", region.shapes)
+    config = {"num_attention_heads": built.heads, "num_hidden_layers": built.layers * built.repeats}
+    return graftable(built.model_type, region.shapes, config)
+
+
+# Kinds that once held what has one of its own today: gate and up of a gated MLP, and all of a family not yet known.
+DIVIDED = (MLP_IN, OTHER)
 
 
 class Run:
@@ -147,8 +154,20 @@ class Run:
         return self._table("history")
 
     def layers(self) -> pd.DataFrame:
-        """The region by parameter and module kind, with each tensor's movement."""
-        return self._table("layers")
+        """The region by parameter and module kind, with each tensor's movement.
+
+        Kinds are those that the table of architectures has today: older runs have fewer. Where the model has an encoder
+        and a decoder, `stack` says which of them a layer is in.
+        """
+        frame, built = self._table("layers"), self.record.architecture
+        if built is None or frame.empty:
+            return frame
+        rows = zip(frame["parameter"], frame["kind"], frame["kind"].isin(DIVIDED), strict=True)
+        kinds = [(kind_now(built.model_type, name) or kind) if old else kind for name, kind, old in rows]
+        frame = frame.assign(kind=pd.Series(kinds, index=frame.index, dtype=frame["kind"].dtype))
+        for name, first, last in built.stacks:
+            frame.loc[frame["layer"].between(first, last).fillna(False), "stack"] = name
+        return frame
 
     def interpolation(self) -> pd.DataFrame:
         """The grid of WiSE-FT and WiSE-Graft on every data set; without rows where it was not asked for."""

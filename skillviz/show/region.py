@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from skillviz.core import formats
-from skillviz.core.attention_heads import head_axis, head_count, head_numbers
+from skillviz.core.attention_heads import head_numbers, heads_of_kind
 from skillviz.core.composition import shared_composition
 from skillviz.core.overlap import matched_chance
 from skillviz.core.parameters import Parameter, ParameterTable
@@ -133,8 +134,7 @@ def part(region: Region, record: RunRecord, parameter: str, kind: str) -> Part:
     row, col = flat // max(cols, 1), flat % max(cols, 1)
     if whole.fused is not None:
         rows, cols, row, col = _fused_part(whole, flat, kind)
-    axis = head_axis(table.model_type, kind)
-    heads = head_count(table, rows if axis == "row" else cols) if axis and not whole.is_bias else 0
+    heads = 0 if whole.is_bias else heads_of_kind(table, whole, kind)
     entries = pd.DataFrame({"row": row.astype(np.int64), "col": col.astype(np.int64)})
     return Part(parameter, kind, entries, rows, cols, heads)
 
@@ -161,8 +161,7 @@ def head_table(region: Region, table: ParameterTable, kind: str) -> pd.DataFrame
             continue
         flat = region.indices.get(parameter.name, none)
         of_kind = flat[parameter.kind_numbers(flat) == parameter.kinds.index(kind)]
-        number = int(head_numbers(table, parameter, np.array([parameter.size - 1]))[0]) + 1
-        if number:
+        if number := heads_of_kind(table, parameter, kind):
             counts = np.bincount(head_numbers(table, parameter, of_kind), minlength=number)
             rows += [(parameter.layer, head, int(count)) for head, count in enumerate(counts)]
     return pd.DataFrame(rows, columns=["layer", "head", "selected"])
@@ -171,17 +170,18 @@ def head_table(region: Region, table: ParameterTable, kind: str) -> pd.DataFrame
 def _fused_part(whole: Parameter, flat: np.ndarray, kind: str) -> tuple[int, int, np.ndarray, np.ndarray]:
     """Rows, columns and places of the entries of `kind`, counted inside the part alone."""
     assert whole.fused is not None
-    axis = whole.fused.axis
-    is_of_kind = whole.fused.kind_numbers(whole.shape) == whole.kinds.index(kind)
+    axis, number = whole.fused.axis, whole.kinds.index(kind)
+    is_of_kind = whole.fused.kind_numbers(whole.shape) == number
     numbers = np.cumsum(is_of_kind) - 1
     places = [np.asarray(place) for place in np.unravel_index(flat, whole.shape)]
     inside = is_of_kind[places[axis]]
     places = [place[inside] for place in places]
     places[axis] = numbers[places[axis]]
-    shape = [int(is_of_kind.sum()) if i == axis else length for i, length in enumerate(whole.shape)]
-    if len(shape) == 1:
-        return 1, shape[0], np.zeros(len(places[0]), dtype=np.int64), places[0]
-    return shape[0], shape[1], places[0], places[1]
+    shape = whole.part_shape(number)
+    rows = shape[0] if len(shape) > 1 else 1
+    cols = prod(shape) // rows
+    together = np.ravel_multi_index(places, shape) if len(places[0]) else np.empty(0, dtype=np.int64)
+    return rows, cols, together // cols, together % cols
 
 
 @drawn_once

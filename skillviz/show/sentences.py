@@ -10,6 +10,7 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.localizers.table import is_rescaled, rest_of
 from skillviz.core.metrics import metric_row
+from skillviz.core.parameters import Stack, layers_note
 from skillviz.core.temperature import COLDEST, HOTTEST
 from skillviz.core.verdicts import NO_DIFFERENCE, DifferenceVerdict
 from skillviz.plots.theme import state_style
@@ -102,15 +103,17 @@ def basis(scores: Scores, record: RunRecord, split: str) -> str:
     )
 
 
-def unknown_architecture(record: RunRecord) -> str:
-    """Says so where the model's family is not known and tensors go under their own names; else empty."""
-    architecture = record.architecture
-    if architecture is None or architecture.known:
+def architecture(record: RunRecord) -> str:
+    """What a reader of the map must know of the model's layers and modules; empty where they are what they seem."""
+    built = record.architecture
+    if built is None:
         return ""
-    return (
-        f"The architecture '{text.plain(architecture.model_type)}' is not in skillviz's table of families: its "
-        "tensors are listed under their own names."
-    )
+    if not built.known:
+        return (
+            f"The architecture '{text.plain(built.model_type)}' is not in skillviz's table of families: its "
+            "tensors are listed under their own names."
+        )
+    return layers_note(built.layers, [Stack(*stack) for stack in built.stacks], built.repeats) or ""
 
 
 def one_step(record: RunRecord, loss: float) -> str:

@@ -169,9 +169,9 @@ def scores(run: Run, split: str) -> Scores:
     return values
 
 
-def note_unknown_architecture(run: Run) -> None:
-    """Says so where the model's family is not known and tensors go under their own names."""
-    sentence = sentences.unknown_architecture(run.record)
+def note_architecture(run: Run) -> None:
+    """Says so where layers share their parameters, are those of two stacks, or are not known."""
+    sentence = sentences.architecture(run.record)
     if sentence:
         st.info(sentence)
 

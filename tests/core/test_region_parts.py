@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillviz.core import region_parts
+from skillviz.core.architectures import FAMILIES, HEADED, KINDS
 from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.core.region import Region
 from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT, grafts_of, other_entries, parts_of, rest_of_region
 from skillviz.errors import BadInput
 from tests.core.problems import model_of, table_of
 from tests.reference.region_parts import cell_of, heads_of
-from tests.tiny import FAMILIES
+from tests.tiny import FAMILIES as TINY
+from tests.tiny_families import family_model
 
-TABLES = {family: table_of(model_of(family, "head")) for family in FAMILIES}
+TABLES = {family: table_of(model_of(family, "head")) for family in TINY}
 HEAD_WIDTH = 8
-regions = st.tuples(st.sampled_from(FAMILIES), st.integers(0, 10**6), st.floats(0.001, 1))
+regions = st.tuples(st.sampled_from(TINY), st.integers(0, 10**6), st.floats(0.001, 1))
 
 
 def drawn(family: str, seed: int, share: float) -> tuple[ParameterTable, Region]:
@@ -69,8 +73,8 @@ def test_a_wrong_place_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin is a test that can fail: heads along the other axis, and key entries in the value's cell."""
     table, region = drawn("bert", 0, 0.2)
     right = as_lists(parts_of(region, table, HEADS))
-    monkeypatch.setattr("skillviz.core.attention_heads.head_axis", lambda model_type, kind: "column")
-    assert as_lists(parts_of(region, table, HEADS)) != right
+    monkeypatch.setitem(FAMILIES, "bert", replace(FAMILIES["bert"], head_axes=dict.fromkeys(HEADED, "column")))
+    assert as_lists(parts_of(region, replace(table), HEADS)) != right
 
 
 def test_whole_heads_have_equal_sizes() -> None:
@@ -133,9 +137,36 @@ def test_what_cannot_be_divided_is_said() -> None:
     with pytest.raises(BadInput, match="another architecture"):
         parts_of(region, TABLES["gpt2"], CELLS)
     unknown = graftable("bert", table.shapes)
-    with pytest.raises(BadInput, match="the number of attention heads of this 'bert' model is not known"):
+    with pytest.raises(BadInput, match="the attention heads of this 'bert' model are not known"):
         parts_of(region, unknown, HEADS)
 
 
 def test_the_groupings_are_named_once() -> None:
     assert tuple(region_parts.GROUPINGS) == (CELLS, HEADS)
+
+
+@pytest.mark.parametrize("family", ["phi3", "falcon", "gpt_bigcode", "deberta", "codegen", "xlnet", "bart"])
+def test_every_head_of_a_fused_or_grouped_attention_has_its_share(family: str) -> None:
+    model = family_model(family)
+    shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    table = graftable(family, shapes, model.config.to_dict())
+    parts = parts_of(Region.full(table.shapes), table, HEADS)
+    layers, heads = table.layers, table.heads or 0
+    assert [part.place for part in parts] == [(layer, "", head) for layer in range(layers) for head in range(heads)]
+    assert len({part.size for part in parts}) == 1
+    inside = np.unique(np.concatenate([part.entries for part in parts]))
+    attention = sum(
+        int(np.prod(p.part_shape(number)))
+        for p in table.parameters
+        for number, kind in enumerate(p.kinds)
+        if kind in ("query", "key", "value") or (kind == "attention output" and not p.is_bias)
+    )
+    assert len(inside) == attention  # every such entry is of a head
+
+
+def test_stored_draws_can_be_repeated() -> None:
+    """The first kinds have the numbers that stored draws were made with, and every kind has one."""
+    first = ("query", "key", "value", "attention output", "MLP in", "MLP out", "LayerNorm", "other", "bias", "")
+    numbers = region_parts._SEED_NUMBERS
+    assert numbers[: len(first)] == first
+    assert sorted(numbers) == sorted({*KINDS, "bias", ""})

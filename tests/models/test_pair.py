@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from huggingface_hub import split_torch_state_dict_into_shards
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification
 
 from skillviz.core.graft import Graft
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, BadModel, PairMismatch, RandomHead
 from skillviz.models import pair as loading
+from skillviz.models.applied import applied
 from skillviz.models.heads import HEADS, is_head
 from skillviz.models.load import load_model
 from skillviz.models.pair import ModelPair, load_pair
@@ -40,6 +43,27 @@ def test_values_are_the_files_own(tmp_path: Path, family: str, readout: str) -> 
     assert torch.equal(pair.flat.theta, pair.base)
     assert (pair.d, pair.readout_name, pair.outside) == (len(pair.base), readout, {})
     assert not pair.model.training
+
+
+@pytest.mark.parametrize("half", ["base", "finetuned"])
+def test_a_model_in_several_files_is_the_same_pair_and_takes_the_same_graft(tmp_path: Path, half: str) -> None:
+    folders = dict(zip(("base", "finetuned"), tiny_pair(tmp_path), strict=True))
+    whole = load_pair(folders["base"], folders["finetuned"])
+    region = some_region(whole)
+    graft = applied(folders["base"], whole.graft(region, {"task": "tiny"})).model.state_dict()
+    shutil.copytree(folders[half], tmp_path / "many", ignore=shutil.ignore_patterns("model.safetensors"))
+    shards = split_torch_state_dict_into_shards(load_file(folders[half] / "model.safetensors"), max_shard_size="20KB")
+    for name, keys in shards.filename_to_tensors.items():
+        tensors = load_file(folders[half] / "model.safetensors")
+        save_file({key: tensors[key] for key in keys}, tmp_path / "many" / name, {"format": "pt"})
+    index = {"metadata": {}, "weight_map": shards.tensor_to_filename}
+    (tmp_path / "many" / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert len(shards.filename_to_tensors) > 1
+    folders[half] = tmp_path / "many"
+    pair = load_pair(folders["base"], folders["finetuned"])
+    assert torch.equal(pair.base, whole.base) and torch.equal(pair.finetuned, whole.finetuned)
+    again = applied(folders["base"], pair.graft(region, {"task": "tiny"})).model.state_dict()
+    assert all(torch.equal(tensor, again[name]) for name, tensor in graft.items())
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

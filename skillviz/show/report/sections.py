@@ -82,13 +82,13 @@ def region(run: Run, parts: Sequence[PartScores] = ()) -> Section:
     table = cells(layers)
     cell = region_exhibits.fullest_cells(table)[0]
     sentence = sentences.region(measures.by_kind(table), measures.by_layer(table))
-    unknown = sentences.unknown_architecture(run.record)
+    architecture = sentences.architecture(run.record)
     return Section(
         "region",
         title,
         (
             Words(sentence, ("region", "density", "graftable")),
-            *([Words(unknown)] if unknown else []),
+            *([Words(architecture)] if architecture else []),
             *(
                 Charts((partial(region_exhibits.region_map, layers, view, cell),))
                 for view in region_exhibits.views_of(layers)

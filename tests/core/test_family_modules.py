@@ -1,0 +1,246 @@
+"""That a tensor's entries are what the table calls them is seen in what the model does when they are changed.
+
+Attention takes a mean of values, weighted by the products of queries and keys. So without values its output is zero,
+without keys the queries change nothing, without queries the keys change nothing. A gated MLP is linear in what the
+table calls up, and not in the gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from skillviz.core.architectures import (
+    ATTENTION_OUTPUT,
+    CROSS_KEY,
+    CROSS_OUTPUT,
+    CROSS_QUERY,
+    CROSS_VALUE,
+    EXPERT_GATE,
+    EXPERT_OUT,
+    EXPERT_UP,
+    FAMILIES,
+    GATE,
+    KEY,
+    KEY_AND_VALUE,
+    MLP_OUT,
+    QUERY,
+    UP,
+    VALUE,
+)
+from skillviz.core.attention_heads import head_numbers, heads_of_kind
+from skillviz.core.parameters import Parameter, ParameterTable, graftable
+from tests.tiers import first
+from tests.tiny import tiny_rows, tiny_tokenizer
+from tests.tiny_families import family_model
+
+SELF, CROSS = (QUERY, KEY, VALUE, ATTENTION_OUTPUT), (CROSS_QUERY, CROSS_KEY, CROSS_VALUE, CROSS_OUTPUT)
+USUAL = (
+    "bert", "gpt2", "deberta", "modernbert", "gpt_neox", "bloom", "falcon", "gpt_bigcode", "codegen", "phi3", "mpt",
+    "llama", "mixtral", "gpt_oss", "deepseek_v3", "jetmoe", "bart", "t5",
+)  # fmt: skip
+NO_ATTENTION = {"fnet": "it mixes tokens by a Fourier transform"}
+OTHER_ATTENTION = {
+    "xlnet": "a learned bias is added to its queries, and its output is no module of its own",
+    "funnel": "a learned bias is added to its queries",
+    "convbert": "a convolution of its keys is a part of its output",
+    "yoso": "it samples hashes of queries and keys",
+    "nystromformer": "it inverts a matrix of means of queries and keys",
+}
+NORMALIZED_TOGETHER = ("olmo2", "olmo3", "olmoe", "flex_olmo", "minimax_m2")
+"""One norm over the queries of all heads, and one over the keys, so that every head feels a change of one."""
+# Without what would mix into the check: learned terms that a zero query or key leaves.
+PLAIN = {
+    "persimmon": {"qk_layernorm": False},
+    "deberta": {"relative_attention": False},
+    "deberta-v2": {"relative_attention": False},
+}
+
+
+@cache
+def built(family: str) -> tuple[Any, ParameterTable]:
+    """A tiny model, and its table; who changes it puts it back."""
+    model = family_model(family, **PLAIN.get(family, {}))
+    shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    return model, graftable(family, shapes, model.config.to_dict())
+
+
+@cache
+def words() -> dict[str, Tensor]:
+    """Two sentences of the same length."""
+    tokenizer = tiny_tokenizer("roberta")
+    ids = [tokenizer(row["text"])["input_ids"][:8] for row in tiny_rows(2, seed=3)]
+    ids = [row[:7] + [2] for row in ids]
+    return {"input_ids": torch.tensor(ids), "attention_mask": torch.ones(2, 8, dtype=torch.long)}
+
+
+def parts(table: ParameterTable, layer: int, kind: str) -> list[tuple[Parameter, np.ndarray]]:
+    """The tensors of a layer with entries of the kind, and the flat indices of those."""
+    found = []
+    for p in table.parameters:
+        if p.layer == layer and kind in p.kinds:
+            found.append((p, np.flatnonzero(p.kind_numbers(np.arange(p.size)) == p.kinds.index(kind))))
+    return found
+
+
+@contextmanager
+def changed(
+    model: Any, *changes: tuple[list[tuple[Parameter, np.ndarray]], Callable[[Tensor], Tensor]]
+) -> Iterator[None]:
+    """Inside, these entries of the model are changed."""
+    before = {p.name: model.get_parameter(p.name).detach().clone() for part, _ in changes for p, _ in part}
+    try:
+        for part, change in changes:
+            for p, flat in part:
+                data = model.get_parameter(p.name).data.view(-1)
+                data[flat] = change(data[flat])
+        yield
+    finally:
+        for name, values in before.items():
+            model.get_parameter(name).data.copy_(values)
+
+
+def zero(values: Tensor) -> Tensor:
+    return torch.zeros_like(values)
+
+
+def other(values: Tensor) -> Tensor:
+    return torch.randn(values.shape, generator=torch.Generator().manual_seed(7))
+
+
+def double(values: Tensor) -> Tensor:
+    return 2 * values
+
+
+def taken_in(model: Any, table: ParameterTable, layer: int, kind: str) -> Tensor:
+    """What the layer's module of this kind is given in one pass."""
+    name = next(p.name for p in table.parameters if p.layer == layer and p.kinds == (kind,) and not p.is_bias)
+    return _hooked(model, model.get_submodule(name.rpartition(".")[0]), before=True)
+
+
+def put_out(model: Any, table: ParameterTable, layer: int, kind: str) -> Tensor:
+    """What the module that holds the layer's experts gives."""
+    name = next(p.name for p in table.parameters if p.layer == layer and kind in p.kinds)
+    module = name.rpartition(".")[0].removesuffix(".input_linear")
+    return _hooked(model, model.get_submodule(module), before=False)
+
+
+def _hooked(model: Any, module: Any, before: bool) -> Tensor:
+    seen: list[Tensor] = []
+
+    def keep(_: Any, inputs: Any, output: Any = None) -> None:
+        value = inputs[0] if before else output[0] if isinstance(output, tuple) else output
+        seen.append(value.detach().clone())
+
+    handle = module.register_forward_pre_hook(keep) if before else module.register_forward_hook(keep)
+    try:
+        with torch.no_grad():
+            model(**words())
+    finally:
+        handle.remove()
+    first = seen[0]  # of a shared layer, its first use
+    if model.config.model_type == "squeezebert":  # [sentence, channel, token]
+        first = first.transpose(1, 2)
+    return first.flatten(0, -2)
+
+
+def layer_of(table: ParameterTable, kind: str) -> int:
+    return min(p.layer for p in table.parameters if kind in p.kinds and p.layer is not None)
+
+
+def attentions(family: str) -> list[tuple[str, ...]]:
+    """The kinds of each attention that the family has."""
+    _, table = built(family)
+    kinds = {kind for p in table.parameters for kind in p.kinds}
+    return [four for four in (SELF, CROSS) if set(four) <= kinds]
+
+
+@pytest.mark.parametrize("family", first(FAMILIES, USUAL.__contains__))
+def test_attention_does_with_each_part_what_its_name_says(family: str) -> None:
+    if reason := (NO_ATTENTION | OTHER_ATTENTION).get(family):
+        assert family in OTHER_ATTENTION or not attentions(family), reason
+        return
+    model, table = built(family)
+    assert attentions(family)
+    for query, key, value, output in attentions(family):
+        layer = layer_of(table, query)
+        q, k, v = (parts(table, layer, kind) for kind in (query, key, value))
+
+        def seen(*changes: Any, layer: int = layer, output: str = output) -> Tensor:
+            with changed(model, *changes):
+                return taken_in(model, table, layer, output)
+
+        plain = seen()
+        assert not seen((v, zero)).any(), "an entry of the value is missing"
+        assert torch.equal(seen((k, zero)), seen((k, zero), (q, other))), "an entry of the query is none"
+        assert torch.equal(seen((q, zero)), seen((q, zero), (k, other))), "an entry of the key is none"
+        for part in (q, k, v):  # each of them does something
+            assert not torch.equal(seen((part, other)), plain)
+        if both := parts(table, layer, KEY_AND_VALUE):
+            assert not seen((both, zero)).any()
+
+
+@pytest.mark.parametrize("family", first(FAMILIES, USUAL.__contains__))
+def test_a_head_is_what_changes_with_its_part_of_query_key_and_value(family: str) -> None:
+    model, table = built(family)
+    if family in NO_ATTENTION | OTHER_ATTENTION or not table.head_axes:
+        return
+    heads = table.heads or 0
+    for query, key, value, output in attentions(family):
+        layer = layer_of(table, query)
+        weight = next(p for p in table.parameters if p.layer == layer and p.kinds == (output,) and not p.is_bias)
+        columns = np.array(
+            [head_numbers(table, weight, np.array([i]))[0] for i in _one_of_each_input(table, weight, output)]
+        )
+        assert set(columns) == set(range(heads))
+        plain = taken_in(model, table, layer, output)
+        for kind in (value,) if family in NORMALIZED_TOGETHER else (query, key, value):
+            part = parts(table, layer, kind)
+            count = heads_of_kind(table, part[0][0], kind)
+            for head in range(count):
+                own = [(p, flat[head_numbers(table, p, flat) == head]) for p, flat in part]
+                with changed(model, (own, other)):
+                    moved = (taken_in(model, table, layer, output) != plain).any(0).numpy()
+                assert set(columns[moved]) == {h for h in range(heads) if h * count // heads == head}, (kind, head)
+
+
+def _one_of_each_input(table: ParameterTable, weight: Parameter, output: str) -> np.ndarray:
+    """Flat indices of one entry of the weight for each number that it takes in."""
+    if table.head_axes[output] == "row":
+        return np.arange(weight.rows) * weight.cols
+    return np.arange(weight.cols)
+
+
+@pytest.mark.parametrize("family", first(FAMILIES, USUAL.__contains__))
+def test_a_gated_mlp_is_linear_in_up_and_not_in_the_gate(family: str) -> None:
+    model, table = built(family)
+    kinds = {kind for p in table.parameters for kind in p.kinds}
+    for gate, up in ((GATE, UP), (EXPERT_GATE, EXPERT_UP)):
+        assert (gate in kinds) == (up in kinds)
+        if gate not in kinds:
+            continue
+        layer = layer_of(table, gate)
+        gates, ups = parts(table, layer, gate), parts(table, layer, up)
+        biases = [
+            (p, np.arange(p.size)) for p in table.parameters if p.layer == layer and p.kind == EXPERT_OUT and p.is_bias
+        ]
+
+        def seen(*changes: Any, layer: int = layer, gate: str = gate, biases: Any = biases) -> Tensor:
+            with changed(model, (biases, zero), *changes):
+                if gate == EXPERT_GATE:
+                    return put_out(model, table, layer, gate)
+                return taken_in(model, table, layer, MLP_OUT)
+
+        if family == "gpt_oss":  # (up + 1) * gate * sigmoid(...)
+            assert not seen((gates, zero)).any() and seen((ups, zero)).any()
+            continue
+        assert torch.equal(seen((ups, double)), 2 * seen())
+        assert not torch.equal(seen((gates, double)), 2 * seen())
+        assert not seen((ups, zero)).any()

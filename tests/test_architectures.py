@@ -1,0 +1,203 @@
+"""Every family of the table, tiny: preflight, localize, export and apply; and its line of docs/architectures.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer
+
+from skillviz.core.architectures import FAMILIES, KINDS
+from skillviz.core.graft import Graft
+from skillviz.core.parameters import readout_names
+from skillviz.errors import BadInput, BadModel
+from skillviz.models.applied import applied, save_applied
+from skillviz.models.attribution import explained
+from skillviz.models.conductance import conductance
+from skillviz.models.heads import HEADS, is_head
+from skillviz.models.load import load_model
+from skillviz.models.pair import load_pair
+from skillviz.models.preflight import preflight
+from skillviz.plots.region import region_map
+from skillviz.runs.export import ExportRequest, export
+from skillviz.runs.produce import produce
+from skillviz.runs.run import parameter_table
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import Store
+from skillviz.tasks import registry
+from tests.models.examples import examples
+from tests.models.folders import change_config
+from tests.scripts import ROOT, script
+from tests.tiers import first
+from tests.tiny import AUTO, tiny_rows, tiny_task, tiny_tokenizer
+from tests.tiny_families import family_config, family_pair
+
+USUAL = ("deberta", "albert", "modernbert", "phi3", "falcon", "mixtral", "bart", "t5")
+"""One of each thing that a name does not tell: fused by head and in turn, shared, grouped, experts, two stacks."""
+
+
+@pytest.fixture(scope="module")
+def page() -> ModuleType:
+    return script("docs/architectures.py")
+
+
+@pytest.mark.parametrize("family", first(FAMILIES, USUAL.__contains__))
+def test_a_family_from_preflight_to_apply(family: str, page: ModuleType, tmp_path: Path) -> None:
+    base, finetuned = family_pair(tmp_path, family)
+    task = registry.task(str(tiny_task(tmp_path / "task", rows=16)))
+    check = preflight(base, finetuned, task)
+    assert check.fits, check.problems
+    pair = load_pair(base, finetuned, device="cpu")
+    assert pair.d == check.d and pair.table.known
+    assert not pair.outside, "the twin moved in the blocks alone, and all of them are graftable"
+
+    spec = RunSpec(
+        base=str(base), finetuned=str(finetuned), task=str(tmp_path / "task" / "task.yaml"), localizer="stagewise",
+        sizes=("5%",), steps=2, batch_size=8, device="cpu",
+    )  # fmt: skip
+    run = produce(spec, Store(tmp_path / "runs"))
+    assert parameter_table(run.record, run.region()) == pair.table  # what pages know of it without its models
+    layers = run.layers()
+    assert set(layers["kind"]) == {kind for p in pair.table.parameters for kind in p.kinds} <= set(KINDS)
+    assert layers["selected"].sum() == run.region().size and layers["total"].sum() == pair.d
+    region_map(layers)
+
+    export(run, ExportRequest("graft", "graft.safetensors"), tmp_path / "graft.safetensors")
+    graft = Graft.load(tmp_path / "graft.safetensors")
+    result = applied(base, graft)
+    save_applied(result, tmp_path / "applied")
+    inputs = sentences(tmp_path / "applied")
+    with torch.no_grad():
+        with pair.at("grafted", run.region()):
+            wanted = pair.model(**inputs).logits.clone()
+        with pair.at("pretrained"):
+            assert not torch.equal(pair.model(**inputs).logits, wanted)
+        again = load_model(tmp_path / "applied", check.readout, torch.float32)
+        assert not again.made_up
+        assert torch.equal(again.model(**inputs).logits, wanted)
+    assert page.row(family, type(pair.model).__name__, pair.table) in page.PAGE.read_text().splitlines(), (
+        "docs/architectures.md is out of date: run python docs/architectures.py"
+    )
+
+
+def sentences(folder: Path) -> dict[str, Any]:
+    """Four padded sentences."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    texts = [row["text"] for row in tiny_rows(4, seed=5)]
+    return dict(tokenizer(texts, padding=True, return_tensors="pt"))
+
+
+def test_the_page_lists_the_families_of_the_table(page: ModuleType) -> None:
+    text = page.PAGE.read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    assert [row.split("`")[1] for row in rows] == list(FAMILIES)
+    assert page.page(rows) == text, "run python docs/architectures.py"
+
+
+@pytest.mark.parametrize(
+    ("family", "language"), [("t5", "T5ForConditionalGeneration"), ("bart", "BartForConditionalGeneration")]
+)
+def test_an_encoder_decoder_with_a_language_model_head_is_refused_by_name(
+    family: str, language: str, tmp_path: Path
+) -> None:
+    base, finetuned = family_pair(tmp_path, family)
+    config = family_config(family, len(tiny_tokenizer("roberta")))
+    generator = getattr(transformers, language)(config)
+    for folder in (base, finetuned):
+        generator.save_pretrained(folder)
+    for readout in (None, "prompt", "causal"):
+        check = preflight(base, finetuned, readout=readout)
+        assert check.problems == [
+            f"'finetuned' is a {language}, an encoder-decoder with a language-model head, which has no readout here; "
+            "give one fine-tuned with a sequence-classification head."
+        ]
+    assert isinstance(check.errors[0], BadModel)
+    with pytest.raises(BadModel, match="encoder-decoder with a language-model head"):
+        load_pair(base, finetuned, device="cpu")
+
+
+def test_a_base_that_writes_text_is_a_base_of_its_classifier(tmp_path: Path) -> None:
+    """As encoder-decoders are published: with a language-model head, and the embedding listed three times."""
+    base, finetuned = family_pair(tmp_path, "t5")
+    tensors = load_file(base / "model.safetensors")
+    copies = {f"{stack}.embed_tokens.weight": tensors["shared.weight"].clone() for stack in ("encoder", "decoder")}
+    save_file({**tensors, **copies}, base / "model.safetensors", {"format": "pt"})
+    change_config(base, architectures=["T5ForConditionalGeneration"])
+    check = preflight(base, finetuned)
+    assert check.fits, check.problems
+    pair = load_pair(base, finetuned, device="cpu")
+    assert [(s.name, s.first, s.last) for s in pair.table.stacks] == [("encoder", 0, 1), ("decoder", 2, 3)]
+    assert pair.table.note in pair.notes and pair.table.note == "Layers 0–1 are the encoder's, 2–3 are the decoder's."
+    with pytest.raises(BadInput, match="predictions of 't5' models cannot be explained"):
+        explained(pair, examples(tmp_path, pair), 0)
+
+
+def test_layers_that_share_their_parameters_are_said_and_not_told_apart(tmp_path: Path) -> None:
+    base, finetuned = family_pair(tmp_path, "albert")
+    pair = load_pair(base, finetuned, device="cpu")
+    note = (
+        "The model's 2 layers share one set of parameters, shown as layer 0: a graft changes all layers that share it."
+    )
+    assert pair.table.note == note and note in pair.notes
+    with pytest.raises(BadInput, match="share their parameters, so they cannot be told apart"):
+        conductance(pair, examples(tmp_path, pair), "finetuned", target=0)
+
+
+def test_the_map_names_the_stacks_and_each_head_of_a_stack_is_counted() -> None:
+    table = pd.DataFrame(
+        {"layer": [0, 1, 2, 3], "kind": "query", "is_bias": False, "selected": 1, "total": 4,
+         "stack": ["encoder", "encoder", "decoder", "decoder"]}
+    )  # fmt: skip
+    assert region_map(table).layout.yaxis.ticktext == ("encoder 0", "1", "decoder 2", "3")
+    assert region_map(table.drop(columns="stack")).layout.yaxis.ticktext == ("0", "1", "2", "3")
+
+
+def test_every_family_says_where_its_heads_are() -> None:
+    assert set(HEADS) == set(FAMILIES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_lies_outside_a_family_body_is_a_head(family: str) -> None:
+    for readout in ("head", "prompt", "causal"):
+        try:
+            with torch.device("meta"):
+                model = AUTO[readout].from_config(family_config(family, 700))
+        except ValueError:  # the family has no such class
+            assert readout not in HEADS[family].needed
+            continue
+        prefix = f"{HEADS[family].prefix}."
+        names = [name for name, _ in model.named_parameters()]
+        outside = [name for name in names if not name.startswith(prefix)]
+        assert model.base_model_prefix + "." == prefix
+        assert all(is_head(family, name) for name in outside), (readout, outside)
+        if readout in HEADS[family].needed:
+            assert set(HEADS[family].needed[readout]) <= {name.removeprefix(prefix) for name in names}
+        if readout == "head":
+            found = readout_names(family, names)
+            assert set(outside) <= set(found) and HEADS[family].labels in {name.removeprefix(prefix) for name in found}
+
+
+def test_stored_runs_of_the_first_families_keep_their_modules_and_gated_ones_are_divided() -> None:
+    seen = set()
+    for path in sorted((ROOT / "cached_runs").glob("*/run.json")):
+        run = Store(path.parent.parent).open(path.parent.name)
+        family = run.record.architecture.model_type if run.record.architecture else ""
+        if family in seen or not (path.parent / "layers.parquet").is_file():
+            continue
+        seen.add(family)
+        stored, now = pd.read_parquet(path.parent / "layers.parquet"), run.layers()
+        if family == "llama":
+            gated = stored["kind"] == "MLP in"
+            assert gated.any() and set(now.loc[gated, "kind"]) == {"MLP gate", "MLP up"}
+            stored, now = stored[~gated], now[~gated]
+        pd.testing.assert_frame_equal(now[stored.columns], stored, check_dtype=False)
+        table = parameter_table(run.record, run.region())
+        assert table.d == run.record.architecture.d and table.layers == run.record.architecture.layers
+    assert {"bert", "roberta", "gpt2", "llama"} <= seen
