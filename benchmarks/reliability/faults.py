@@ -174,7 +174,7 @@ def _other_edges() -> None:
     from skillviz.core import metrics
 
     bin_numbers = metrics.bin_numbers
-    metrics.bin_numbers = lambda sure, edges: (bin_numbers(sure, edges) * 9 // 10)  # type: ignore[assignment]
+    metrics.bin_numbers = lambda sure, edges: bin_numbers(sure, edges) * 9 // 10  # type: ignore[assignment]
 
 
 def _another_class() -> None:

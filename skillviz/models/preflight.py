@@ -156,6 +156,7 @@ def _problems(
         yield from mismatches
         if base.model_type != finetuned.model_type:
             return
+        yield from _check_vocabulary(base, finetuned)
         yield from _check_shapes(base, finetuned)
         yield from _check_tying(base, finetuned, readout)
     if readout:
@@ -187,6 +188,13 @@ def _notes(
 ) -> Iterator[str]:
     if finetuned.adapter is not None:
         yield f"The fine-tuned model is a LoRA adapter of rank {finetuned.adapter.get('r')}; it is merged on load."
+    for info, model in ((base, "base"), (finetuned, "fine-tuned model")):
+        if info.wrapper:
+            yield (
+                f"The {model} was saved inside a wrapper (torch.compile or DataParallel): '{info.wrapper}' is left out "
+                "of its tensors' names."
+            )
+    yield from _padding_note(base, finetuned)
     if (note := frozen.note(finetuned, base)) is not None:
         yield note
     if readout == "head":
@@ -301,18 +309,44 @@ def _check_shapes(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
     if missing:
         which = "base" if missing[0] not in one else "fine-tuned model"
         yield PairMismatch(f"the {which} has no '{missing[0]}'{_more(missing)}, which the other one has.")
+    rows = (base.vocab_size, finetuned.vocab_size) if is_padded(base, finetuned) else ()
     unequal = [name for name in one if name in other and one[name] != other[name]]
-    tokens = [name for name in unequal if "emb" in name and one[name][1:] == other[name][1:]]
-    if tokens and base.vocab_size != finetuned.vocab_size:
-        yield PairMismatch(
-            f"the vocabularies differ: {base.vocab_size:,} tokens in the base, {finetuned.vocab_size:,} in the "
-            "fine-tuned model; a fine-tuned model with added tokens cannot be grafted."
-        )
-    for name in [n for n in unequal if n not in tokens or base.vocab_size == finetuned.vocab_size][:1]:
+    unequal = [n for n in unequal if (one[n][:1] + other[n][:1], one[n][1:]) != (rows, other[n][1:])]
+    for name in unequal[:1]:
         yield PairMismatch(
             f"the shapes differ: '{name}' is {_shape(one[name])} in the base and {_shape(other[name])} in the "
             f"fine-tuned model{_more(unequal)}; give the base that this model was fine-tuned from."
         )
+
+
+def is_padded(base: ModelInfo, finetuned: ModelInfo) -> bool:
+    """Whether one model's vocabulary has more rows than the other's."""
+    return (
+        finetuned.adapter is None
+        and None not in (sizes := (base.vocab_size, finetuned.vocab_size))
+        and (sizes[0] != sizes[1])
+    )
+
+
+def _check_vocabulary(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
+    """Rows that one vocabulary has more than the other, unless no tokenizer uses them: then they only pad it."""
+    if not is_padded(base, finetuned):
+        return
+    tokens = [vocabulary_size(info.folder) for info in (base, finetuned) if has_tokenizer(info.folder)]
+    shared = min(base.vocab_size or 0, finetuned.vocab_size or 0)
+    if not tokens or any(count is None or count > shared for count in tokens):
+        yield PairMismatch(
+            f"the vocabularies differ: {base.vocab_size:,} tokens in the base, {finetuned.vocab_size:,} in the "
+            "fine-tuned model; a fine-tuned model with added tokens cannot be grafted."
+        )
+
+
+def _padding_note(base: ModelInfo, finetuned: ModelInfo) -> Iterator[str]:
+    if not is_padded(base, finetuned):
+        return
+    more = (finetuned.vocab_size or 0) - (base.vocab_size or 0)
+    model, what = ("fine-tuned model", "left out") if more > 0 else ("base", "the base's in every state")
+    yield f"The {model} has {abs(more):,} more vocabulary rows, which no token of the tokenizer uses; they are {what}."
 
 
 def _check_tying(base: ModelInfo, finetuned: ModelInfo, readout: str) -> Iterator[BadModel]:

@@ -94,6 +94,9 @@ def test_other_vocabulary(tmp_path: Path) -> None:
     name = "bert.embeddings.word_embeddings.weight"
     change_weights(tuned, lambda t: {**t, name: torch.cat([t[name], t[name][:1]])})
     change_config(tuned, vocab_size=rows + 1)
+    tokenizer = tiny_tokenizer("bert")
+    tokenizer.add_tokens(["[added]"])
+    tokenizer.save_pretrained(tuned)
     assert f"{rows} tokens in the base, {rows + 1} in" in only_problem(preflight(base, tuned), PairMismatch)
 
 
