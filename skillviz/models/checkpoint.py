@@ -47,6 +47,7 @@ class _Config(BaseModel):
 
     model_type: str | None = None
     architectures: list[str] | None = None
+    problem_type: str | None = None
     vocab_size: Annotated[int, Field(ge=1)] | None = None
     id2label: dict[int, Any] | None = None
     skillviz_frozen: dict[str, Any] | None = None

@@ -26,6 +26,7 @@ from skillviz.models.heads import (
     is_tied,
     label_count,
     missing_head,
+    other_kind,
     own_shapes,
     supported,
 )
@@ -161,7 +162,7 @@ def _problems(
         yield from _check_tying(base, finetuned, readout)
     if readout:
         yield from _check_heads(base, finetuned, readout)
-        yield from _check_labels(labels, readout, task)
+        yield from _check_labels(base if finetuned.adapter is not None else finetuned, labels, readout, task)
     yield from _check_tokenizers(base, finetuned)
 
 
@@ -188,6 +189,7 @@ def _notes(
 ) -> Iterator[str]:
     if finetuned.adapter is not None:
         yield f"The fine-tuned model is a LoRA adapter of rank {finetuned.adapter.get('r')}; it is merged on load."
+        yield from lora.base_note(finetuned, base)
     for info, model in ((base, "base"), (finetuned, "fine-tuned model")):
         if info.wrapper:
             yield (
@@ -285,14 +287,37 @@ def _check_architecture(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadMo
 
 
 def _check_floats(info: ModelInfo) -> Iterator[BadModel]:
-    """Quantised weights, which have no values to copy entry by entry."""
+    """Quantized weights, which have no values to copy entry by entry."""
     dtypes = {stored.dtype for name, stored in info.tensors.items() if BLOCK.search(name) and name.endswith("weight")}
     strange = sorted(dtypes - set(FLOATS))
-    if strange or "quantization_config" in info.config:
-        yield BadModel(
-            f"'{info.id}' is quantised ({', '.join(strange) or 'see its configuration'}); give the model in float32, "
-            "bfloat16 or float16."
-        )
+    if not strange and "quantization_config" not in info.config:
+        return
+    sentence = (
+        f"'{info.id}' is quantized ({', '.join(strange) or 'see its configuration'}); only weights in float32, "
+        "bfloat16 or float16 can be grafted."
+    )
+    settings = info.config.get("quantization_config")
+    method = settings.get("quant_method") if isinstance(settings, dict) else None
+    if method == "bitsandbytes" and info.architectures:
+        yield BadModel(f"{sentence} Convert it once where bitsandbytes is installed: {dequantizing(info)}")
+    else:
+        yield BadModel(f"{sentence} Give the model from before it was quantized.")
+
+
+def dequantizing(info: ModelInfo) -> str:
+    """The command that writes a model quantized by bitsandbytes as float32, into a folder beside it."""
+    source, out = (
+        (info.id, f"{info.id.split('/')[-1]}-float32")
+        if info.revision
+        else (str(info.folder), f"{info.folder}-float32")
+    )
+    # a model that was loaded quantized cannot be saved in transformers 5.23, so its values go into a new one
+    code = (
+        f"from transformers import {info.architectures[0]} as M; "
+        f"m = M.from_pretrained({source!r}, dtype='float32').dequantize(); "
+        f"n = M(m.config); n.load_state_dict(m.state_dict()); n.save_pretrained({out!r})"
+    )
+    return f'python -c "{code}"'
 
 
 def _check_shapes(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
@@ -382,8 +407,14 @@ def _check_heads(base: ModelInfo, finetuned: ModelInfo, readout: str) -> Iterato
             )
 
 
-def _check_labels(count: int | None, readout: str, task: Task | None) -> Iterator[BadModel]:
-    """A head for another number of classes than the task has, or for none."""
+def _check_labels(info: ModelInfo, count: int | None, readout: str, task: Task | None) -> Iterator[BadModel]:
+    """A head for another number of classes than the task has, or for none; `info` has its configuration."""
+    if readout == "head" and count != 1 and (kind := other_kind(info)):
+        yield PairMismatch(
+            f"the fine-tuned model's head is {kind}; a region is scored on one label an example, so give a model "
+            "with a single-label head."
+        )
+        return
     if readout != "head" or count is None:
         return
     if count < 2:

@@ -1,23 +1,33 @@
-"""Checkpoints as other programs leave them: names of wrappers, padded vocabularies."""
+"""Checkpoints as other programs leave them: names of wrappers, padded vocabularies, other heads, quantized weights."""
 
 from __future__ import annotations
 
+import ast
+import shlex
+import subprocess
+import sys
+import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import AutoModelForSequenceClassification, BitsAndBytesConfig
 
 from skillviz.core.region import Region
-from skillviz.errors import CorruptFile, PairMismatch
+from skillviz.errors import BadModel, CorruptFile, PairMismatch
 from skillviz.models.applied import applied, save_applied
 from skillviz.models.checkpoint import read_info
+from skillviz.models.finetune.trainable_model import open_trainable
+from skillviz.models.finetune.training_config import TrainingConfig
 from skillviz.models.frozen_tensors import fill, strip
 from skillviz.models.load import load_model
 from skillviz.models.pair import load_pair, rehearse
-from skillviz.models.preflight import preflight
+from skillviz.models.preflight import dequantizing, preflight
+from skillviz.tasks import registry
 from tests.models.folders import change_config, change_weights, drop_tokenizer
-from tests.tiny import FAMILIES, MASKED, tiny_pair, tiny_tokenizer
+from tests.tiny import FAMILIES, MASKED, tiny_pair, tiny_task, tiny_tokenizer
 
 WRAPPERS = ("_orig_mod.", "module.", "module._orig_mod.", "_orig_mod.module.")
 READOUTS = [(f, r) for f in FAMILIES for r in (("head", "prompt") if f in MASKED else ("head", "causal"))]
@@ -142,3 +152,73 @@ def test_other_shapes_beside_a_padded_vocabulary_are_told(tmp_path: Path) -> Non
     assert "the shapes differ: 'embeddings.position_embeddings.weight'" in preflight(base, tuned).problems[0]
     change_config(tuned, vocab_size=rows)  # which is then not what its file has
     assert "(and 1 more)" in preflight(base, tuned).problems[0]
+
+
+KINDS = {"multi_label_classification": "is multi-label", "regression": "is a regression"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+def test_a_head_that_tells_no_classes_apart_is_refused(tmp_path: Path, family: str, kind: str) -> None:
+    base, tuned = tiny_pair(tmp_path, family)
+    change_config(base, problem_type=kind)  # of a base's head nothing is used
+    assert preflight(base, tuned).fits
+    change_config(tuned, problem_type=kind)
+    with pytest.raises(PairMismatch, match=KINDS[kind]):
+        load_pair(base, tuned)
+    change_config(tuned, problem_type="single_label_classification")
+    assert preflight(base, tuned).fits
+
+
+def test_a_language_models_problem_type_is_nothing_to_it(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path, "gpt2", "causal")
+    change_config(tuned, problem_type="regression")
+    assert preflight(base, tuned).fits
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fine_tuning_does_not_go_on_with_such_a_head(tmp_path: Path, kind: str) -> None:
+    _, classifier = tiny_pair(tmp_path, "bert")
+    change_config(classifier, problem_type=kind)
+    task = registry.task(tiny_task(tmp_path / "two"))
+    three = registry.task(tiny_task(tmp_path / "three", labels=3))
+    settings = TrainingConfig("sgd", "head", "own", 1, 8, 0.1).settings()
+    with pytest.raises(BadModel, match=KINDS[kind]):
+        open_trainable(str(classifier), task, settings, torch.device("cpu"))
+    # for another number of labels the head is a new one
+    assert open_trainable(str(classifier), three, settings, torch.device("cpu")).model.config.problem_type == (
+        "single_label_classification"
+    )
+
+
+QUANTIZED = {"quant_method": "bitsandbytes", "load_in_8bit": True}
+
+
+def test_weights_quantized_by_bitsandbytes_come_with_the_command_that_converts_them(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path, "llama")
+    change_config(tuned, quantization_config=QUANTIZED)
+    problem = preflight(base, tuned).problems[0]
+    assert "is quantized" in problem and problem.endswith(dequantizing(read_info(tuned)))
+    words = shlex.split(dequantizing(read_info(tuned)))
+    assert words[:2] == ["python", "-c"] and len(words) == 3
+    code = ast.parse(words[2])
+    assert {"LlamaForSequenceClassification", str(tuned), f"{tuned}-float32"} <= {
+        *(node.value for node in ast.walk(code) if isinstance(node, ast.Constant)),
+        *(name.name for node in ast.walk(code) if isinstance(node, ast.ImportFrom) for name in node.names),
+    }
+    change_config(tuned, quantization_config={"quant_method": "gptq"})
+    assert preflight(base, tuned).problems[0].endswith("Give the model from before it was quantized.")
+
+
+@pytest.mark.skipif(find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed; installing it ends this")
+@pytest.mark.parametrize("bits", [8, 4])
+def test_that_command_converts_a_quantized_model(tmp_path: Path, bits: int) -> None:
+    base, tuned = tiny_pair(tmp_path, "llama")
+    settings = BitsAndBytesConfig(load_in_8bit=bits == 8, load_in_4bit=bits == 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        AutoModelForSequenceClassification.from_pretrained(tuned, quantization_config=settings).save_pretrained(tuned)
+    problem = preflight(base, tuned).problems[0]
+    subprocess.run([sys.executable, *shlex.split(problem[problem.index("python -c") :])[1:]], check=True)
+    pair = load_pair(base, f"{tuned}-float32")
+    assert pair.readout_name == "head"
