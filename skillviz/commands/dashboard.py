@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import socket
-import subprocess
-import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -33,14 +32,23 @@ def dashboard(
     """
     script = dashboard_script()
     _refuse_taken(port)
-    command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.port", str(port)]
+    words = ["run", str(script), "--server.port", str(port)]
     if not browser:
-        command += ["--server.headless", "true"]
-    environment = dict(os.environ)
-    if runs_dir is not None or environment.get(RUNS_VARIABLE):
-        environment[RUNS_VARIABLE] = str(store_root(runs_dir).resolve())
-    # the theme and the loopback address stand in .streamlit/ beside the script
-    raise typer.Exit(_wait(subprocess.Popen(command, cwd=script.parent, env=environment)))
+        words += ["--server.headless", "true"]
+    if runs_dir is not None or os.environ.get(RUNS_VARIABLE):
+        os.environ[RUNS_VARIABLE] = str(store_root(runs_dir).resolve())
+    os.chdir(script.parent)  # the theme and the loopback address stand in .streamlit/ beside the script
+    _serve(words)
+
+
+def _serve(words: list[str]) -> None:
+    """Runs Streamlit in this process, so that whatever ends the command ends its server; Ctrl-C is its normal end."""
+    # heavy, and what is asked of it stands in the folder that is now the working one
+    from click import Abort
+    from streamlit.web import cli
+
+    with suppress(Abort):
+        cli.main(words, prog_name="streamlit", standalone_mode=False)
 
 
 def dashboard_script() -> Path:
@@ -59,15 +67,3 @@ def _refuse_taken(port: int) -> None:
         probe.settimeout(1)
         if probe.connect_ex(("127.0.0.1", port)) == 0:
             raise BadInput(f"port {port} is in use, perhaps by another dashboard; choose another with --port.")
-
-
-def _wait(server: subprocess.Popen[bytes]) -> int:
-    """The server's exit code; Ctrl-C reaches it too, and is its normal end."""
-    try:
-        return server.wait()
-    except KeyboardInterrupt:
-        try:
-            server.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            server.terminate()
-        return 0

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from skillviz.commands import options
-from skillviz.commands.output import print_json, print_scores, say
+from skillviz.commands.output import print_json, print_scores, progress_bar, say
 
 
 def evaluate(
@@ -53,11 +53,12 @@ def evaluate(
     """
     from skillviz.runs import evaluation  # torch is loaded here alone, so that help stays quick
 
-    scored = evaluation.evaluate(
-        base, finetuned, task, region=region, graft=graft, readout=readout.value if readout else None, k_shot=k_shot,
-        data_seed=data_seed, max_validation=max_validation, max_test=max_test, device=device, dtype=dtype.value,
-        force=force,
-    )  # fmt: skip
+    with progress_bar("evaluating") as advance:
+        scored = evaluation.evaluate(
+            base, finetuned, task, region=region, graft=graft, readout=readout.value if readout else None,
+            k_shot=k_shot, data_seed=data_seed, max_validation=max_validation, max_test=max_test, device=device,
+            dtype=dtype.value, force=force, progress=lambda p: advance(p.done, p.total, p.text),
+        )  # fmt: skip
     print_scores(scored.scores, scored.metric)
     if scored.size is not None:
         say(f"Region: {scored.size:,} of {scored.d:,} graftable parameters ({100 * scored.size / scored.d:.4g}%).")

@@ -12,6 +12,7 @@ from skillviz.commands import options
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.output import note, print_json, print_rows, progress_bar, say
 from skillviz.jobs.job import Job, JobProgress
+from skillviz.jobs.words import standing
 from skillviz.runs.store import Store, store_root
 
 app = typer.Typer(
@@ -86,8 +87,13 @@ def log(
         int, typer.Option("--lines", "-n", min=1, metavar="N", help="How many lines, counted from the end.")
     ] = 50,
 ) -> None:
-    """Print the end of a run's or study's log."""
-    say(jobs.log_tail(Store(store_root(runs_dir)), run, lines))
+    """Print the end of a run's or study's log, and on stderr where it stands: how far it is, or why it ended."""
+    store = Store(store_root(runs_dir))
+    if tail := jobs.log_tail(store, run, lines):
+        say(tail)
+    job = jobs.status(store, run)
+    for sentence in standing(job, jobs.progress(store, job.name)):
+        note(sentence)
 
 
 def _row(job: Job, progress: JobProgress) -> list[str]:

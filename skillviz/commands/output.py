@@ -6,6 +6,8 @@ import json
 import math
 import shlex
 import sys
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +24,7 @@ from rich.table import Table
 from skillviz.analysis.readable_table import ReadableTable, html, latex, markdown, readable, tab_separated
 from skillviz.analysis.tables import csv_text
 from skillviz.atomic import write_text
-from skillviz.core.formats import MISSING
+from skillviz.core.formats import MISSING, rough_seconds
 from skillviz.core.metrics import Metric, metric_row, panels
 from skillviz.errors import BadInput
 from skillviz.runs.record import Estimate, Scores
@@ -35,6 +37,7 @@ STATE_WORDS = {
     "complement": "complement",
 }
 
+LINE_EVERY = 10.0  # seconds between two lines of progress where there is no terminal
 LEAST = 9
 """Letters that a column needs for its cells not to break apart."""
 
@@ -168,16 +171,58 @@ def _draw(console: Console, part: ReadableTable) -> None:
 
 @contextmanager
 def progress_bar(title: str, total: int | None = None) -> Iterator[Any]:
-    """A function `advance(done, total, text)` that moves a bar on stderr; silent where stderr is no terminal."""
+    """A function `advance(done, total, text)` that moves a bar on stderr; where that is no terminal, a plain line
+    every ten seconds says the same."""
     console = Console(stderr=True)
+    if not console.is_terminal:
+        with _progress_lines(title, total) as advance:
+            yield advance
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         number = bar.add_task(title, total=total)
 
         def advance(done: int, total: int | None = None, text: str | None = None) -> None:
             bar.update(number, completed=done, total=total, description=text or title)
 
         yield advance
+
+
+@contextmanager
+def _progress_lines(title: str, total: int | None) -> Iterator[Any]:
+    """As `progress_bar`, for a log: a thread writes the lines, so that they also come while nothing is told."""
+    begun = time.monotonic()
+    now: dict[str, Any] = {"text": title, "done": 0, "total": total, "since": begun, "from": 0}
+
+    def advance(done: int, total: int | None = None, text: str | None = None) -> None:
+        if total != now["total"] or done < now["done"]:  # another count: its pace is not that of the one before
+            now.update({"since": time.monotonic(), "from": done})
+        now.update({"text": text or title, "done": done, "total": total})
+
+    def line() -> str:
+        seen, at = dict(now), time.monotonic()
+        words = [seen["text"]]
+        if seen["total"]:
+            words.append(f"{seen['done']:,} of {seen['total']:,}")
+        words.append(f"{rough_seconds(at - begun)} so far")
+        if seen["total"] and seen["done"] > seen["from"]:
+            each = (at - seen["since"]) / (seen["done"] - seen["from"])
+            words.append(f"about {rough_seconds(each * max(0, seen['total'] - seen['done']))} left")
+        return ", ".join(words)
+
+    ended = threading.Event()
+
+    def write() -> None:
+        while not ended.wait(LINE_EVERY):
+            note(line())
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    try:
+        yield advance
+    finally:
+        ended.set()
+        writer.join()
 
 
 def _table(title: str, columns: Sequence[str]) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -33,6 +34,9 @@ FLOATS = ("F16", "BF16", "F32", "F64")
 HALF = "F16"
 NUMPY = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
 """The floats that numpy has too, which are those that can be rounded to float16 without torch."""
+WRAPPERS = {r"^(?:(?:_orig_mod|module)\.)+": "", r"(?<=\.)_orig_mod\.": ""}
+"""What torch.compile (`_orig_mod.`) and DataParallel (`module.`) add to the names of the model that they wrap, and what
+it becomes: each pattern once a name."""
 LONGEST_HEADER = 100_000_000
 CHUNK = 1 << 22
 _known: dict[tuple[tuple[str, int, int, bool], ...], str] = {}
@@ -43,6 +47,7 @@ class _Config(BaseModel):
 
     model_type: str | None = None
     architectures: list[str] | None = None
+    problem_type: str | None = None
     vocab_size: Annotated[int, Field(ge=1)] | None = None
     id2label: dict[int, Any] | None = None
     skillviz_frozen: dict[str, Any] | None = None
@@ -83,15 +88,17 @@ class Stored:
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """A model's folder without its weights. `tensors` are named as in the files.
+    """A model's folder without its weights. `tensors` are named as in the files, but without what a wrapper added.
 
-    `adapter` is the adapter_config.json of a LoRA checkpoint; its `config` may be empty.
+    `adapter` is the adapter_config.json of a LoRA checkpoint; its `config` may be empty. `wrapper` is what was left
+    out of names, such as `_orig_mod.`; '' for most models.
     """
 
     folder: Path
     config: Mapping[str, Any]
     tensors: Mapping[str, Stored] = field(repr=False)
     adapter: Mapping[str, Any] | None = None
+    wrapper: str = ""
 
     @property
     def id(self) -> str:
@@ -193,7 +200,22 @@ def read_info(folder: Path | str) -> ModelInfo:
     tensors: dict[str, Stored] = {}
     for path in _weight_files(folder):
         tensors |= read_header(path)
-    return ModelInfo(folder, config, tensors)
+    plain = {unwrapped(name): stored for name, stored in tensors.items()}
+    if len(plain) < len(tensors):
+        raise CorruptFile(f"'{folder}' has a tensor both with and without '_orig_mod.' in its name; save it again.")
+    wrapper = next((match[0] for name in tensors for match in _wrappers(name)), "")
+    return ModelInfo(folder, config, plain, wrapper=wrapper)
+
+
+def unwrapped(name: str) -> str:
+    """The name of a tensor without what torch.compile or DataParallel added to it."""
+    for pattern, plain in WRAPPERS.items():
+        name = re.sub(pattern, plain, name, count=1)
+    return name
+
+
+def _wrappers(name: str) -> Iterator[re.Match[str]]:
+    return (match for pattern in WRAPPERS if (match := re.search(pattern, name)))
 
 
 def _read_adapter(folder: Path, adapter: dict[str, Any]) -> ModelInfo:

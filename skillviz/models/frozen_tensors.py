@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from skillviz import json_text
 from skillviz.atomic import whole_folder
 from skillviz.errors import BadInput, BadModel, CorruptFile, WrongBase
-from skillviz.models.checkpoint import SINGLE, ModelInfo, Stored, read_info
+from skillviz.models.checkpoint import SINGLE, ModelInfo, Stored, read_info, unwrapped
 from skillviz.models.fetch import REAL_PAIRS, resolve
 from skillviz.models.heads import HEADS
 from skillviz.tasks.project import project_root
@@ -115,13 +115,11 @@ def note(info: ModelInfo, base: ModelInfo) -> str | None:
 
 def state_dict(info: ModelInfo) -> dict[str, torch.Tensor]:
     """Every tensor of a filled model, by name, as its files have it."""
-    from safetensors.torch import load_file  # torch
-
-    tensors = load_file(info.folder / SINGLE)
+    tensors = _read_tensors(info.folder / SINGLE)
     of_base: dict[Path, dict[str, torch.Tensor]] = {}
     for name, other in left_out(info).items():
         file = info.tensors[name].file
-        of_base.setdefault(file, load_file(file))
+        of_base.setdefault(file, _read_tensors(file))
         value = of_base[file][other]
         tensors.setdefault(name, value.half() if info.tensors[name].rounded else value)
     return tensors
@@ -133,13 +131,13 @@ def strip(folder: Path | str, base: str | Path, dtype: str | None = None, hub: s
     With `dtype` float16 every value of both is rounded first: the folder's model is then the rounded one. `hub` is
     where the base is published.
     """
-    from safetensors.torch import load_file, save_file  # torch
+    from safetensors.torch import save_file  # torch
 
     if dtype not in (None, FLOAT16):
         raise BadInput(f"'{dtype}' is not a dtype that a difference can be stored in; allowed: {FLOAT16}.")
     folder, first, info = Path(folder), read_info(resolve(base)), read_info(Path(folder))
     _check_single(info)
-    tensors = load_file(folder / SINGLE)
+    tensors = _read_tensors(folder / SINGLE)
     if dtype:
         first, info = first.read_as_float16(), info.read_as_float16()
         tensors = {name: tensors[name].half() for name in info.tensors}
@@ -165,6 +163,13 @@ def fill(folder: Path | str, base: str | Path) -> None:
     whole = state_dict(info)
     config = {name: value for name, value in info.config.items() if name != KEY}
     _rewritten(folder, config, lambda path: save_file(whole, path, metadata={"format": "pt"}))
+
+
+def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
+    """Every tensor of a file, by the name that `ModelInfo` has for it."""
+    from safetensors.torch import load_file  # torch
+
+    return {unwrapped(name): tensor for name, tensor in load_file(path).items()}
 
 
 def _check_single(info: ModelInfo) -> None:

@@ -25,6 +25,11 @@ CLASSES = {
 LINEAR = r"ForTokenClassification$"
 LINEAR_HEAD = ("classifier.weight", "classifier.bias")
 LINEAR_FAMILIES = ("bert", "roberta", "xlm-roberta", "camembert", "electra", "distilbert")
+OTHER_KINDS = {
+    "multi_label_classification": "multi-label (any number of labels an example)",
+    "regression": "a regression (numbers, not labels)",
+}
+"""Kinds of heads that give no class scores, by the configuration's `problem_type`."""
 NAMES = {"head": "classification head", "prompt": "masked-LM head", "causal": "causal-LM head"}
 
 
@@ -358,6 +363,21 @@ def label_count(info: ModelInfo) -> int | None:
         return shapes[labels][0]
     names = info.config.get("id2label")
     return len(names) if names and heads is None else None
+
+
+def other_kind(info: ModelInfo) -> str | None:
+    """What the classification head is where it tells no classes apart, by its configuration; None for a usual one."""
+    return OTHER_KINDS.get(str(info.config.get("problem_type")))
+
+
+def own_head_of_other_kind(info: ModelInfo, labels: int) -> str | None:
+    """Why a base cannot be fine-tuned to so many labels: the head that it would go on with is of another kind."""
+    if (kind := other_kind(info)) is None or label_count(info) != labels:
+        return None
+    return (
+        f"the base '{info.id}' has a head that is {kind}, which would be trained on as a classifier; give the base "
+        "without that head."
+    )
 
 
 def choose_readout(info: ModelInfo, readout: str | None = None) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from skillviz.errors import BadModel, is_out_of_memory
+from skillviz.models.checkpoint import WRAPPERS, read_info
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 
@@ -44,12 +45,13 @@ def load_model(
     `linear` asks for the bare linear head in place of the classification head of the model's own class; `state`
     are tensors to take in place of the folder's files. A `hollow` model has names and shapes, and no weights are read.
 
-    A head that is missing, or of another shape, is drawn at random: the caller decides what of `made_up`
-    is allowed. Only local safetensors are read, no code of the folder is run, and the global random
-    state stays as it was. Raises BadModel where transformers cannot make the model.
+    A head that is missing, or of another shape, is drawn at random: the caller decides what of `made_up` is allowed.
+    What a wrapper added to the names of tensors is left out. Only local safetensors are read, no code of the folder is
+    run, and the global random state stays as it was. Raises BadModel where transformers cannot make the model.
     """
     from transformers import AutoConfig  # seconds to import, so only when a model is loaded
 
+    is_wrapped = state is None and bool(read_info(folder).wrapper)
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **(changes or {}))
         with quiet(), torch.random.fork_rng(devices=[]):
@@ -66,12 +68,17 @@ def load_model(
                 trust_remote_code=False,
                 ignore_mismatched_sizes=True,
                 output_loading_info=True,
+                **({"key_mapping": WRAPPERS} if is_wrapped else {}),
                 **({"device_map": {"": "meta"}} if hollow else {}),
             )
     except Exception as error:  # what transformers raises for a strange configuration has no end
         if is_out_of_memory(error):
             raise
         raise BadModel(f"'{folder.name}' cannot be opened for the {readout} readout: {first_line(error)}") from error
+    if is_wrapped:  # transformers would put it back into the names that it saves
+        model._weight_conversions = [
+            one for one in model._weight_conversions or () if not WRAPPERS.keys() & set(one.source_patterns)
+        ]
     mismatched = frozenset(entry[0] for entry in report["mismatched_keys"])
     return Loaded(model.eval(), frozenset(report["missing_keys"]), mismatched)
 

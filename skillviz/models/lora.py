@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from skillviz.errors import BadModel, PairMismatch, RandomHead
+from skillviz.errors import BadModel, PairMismatch, RandomHead, SkillvizError
 from skillviz.models.checkpoint import ModelInfo, read_info
-from skillviz.models.fetch import hub_name
+from skillviz.models.fetch import hub_name, is_local, may_be_hub_id, resolve
 from skillviz.models.heads import HEADS, LINEAR_HEAD, choose_readout, missing_head, own_shapes
 
 if TYPE_CHECKING:
@@ -55,8 +55,11 @@ def check_adapter(adapter: ModelInfo, base: ModelInfo, readout: str) -> Iterator
             f"the adapter '{adapter.id}' is of type {settings.get('peft_type')}; only LORA can be merged into its base."
         )
         return
-    if reason := _other_base(adapter, base):
-        yield PairMismatch(reason)
+    if is_its_base(adapter, base) is False:
+        yield PairMismatch(
+            f"the adapter '{adapter.id}' was trained on '{_last_part(_named_base(adapter))}', not on '{base.id}'; give "
+            "that base."
+        )
     wrong = next(_unfitting(adapter, base), None)
     if wrong:
         yield PairMismatch(f"the adapter '{adapter.id}' does not fit the base '{base.id}': {wrong}.")
@@ -109,17 +112,55 @@ def _plain(name: str) -> str:
     return name.removeprefix(PREFIX).replace("modules_to_save.", "").replace("default.", "")
 
 
-def _other_base(adapter: ModelInfo, base: ModelInfo) -> str | None:
-    """Why the adapter belongs to another base; None where it names this one or one that is not here."""
-    named = str((adapter.adapter or {}).get("base_model_name_or_path") or "")
-    sentence = f"the adapter '{adapter.id}' was trained on '{Path(named).name}', not on '{base.id}'; give that base."
-    folder = Path(named)
-    if named and folder.is_dir():
-        same = folder.resolve() == base.folder.resolve() or read_info(folder).fingerprint == base.fingerprint
-        return None if same else sentence
+def base_note(adapter: ModelInfo, base: ModelInfo) -> Iterator[str]:
+    """A sentence where the adapter names a base by another name, and nothing here tells whether it is the same."""
+    named = _named_base(adapter)
+    if named and _last_part(named) != _last_part(base.id) and is_its_base(adapter, base) is None:
+        yield (
+            f"The adapter '{adapter.id}' was trained on '{_last_part(named)}', which could not be compared "
+            f"with '{base.id}'. If they differ, give that base."
+        )
+
+
+def is_its_base(adapter: ModelInfo, base: ModelInfo) -> bool | None:
+    """Whether the adapter was trained on this base; None where it names none, or one that cannot be compared.
+
+    A base that is here, as a folder or in the hub's local cache, is compared by its weights, whatever its name.
+    """
+    named = _named_base(adapter)
+    if not named:
+        return None
+    is_hub_id = may_be_hub_id(named.partition("@")[0])
+    if Path(named).is_dir() or (is_hub_id and is_local(named)):
+        try:
+            return _same_weights(read_info(resolve(named)), base)
+        except SkillvizError:  # what is there is no model that can be read
+            return None
     hub_id, revision = hub_name(base.folder)
-    is_hub_id = named.count("/") == 1 and not named.startswith((".", "/", "~"))
-    return sentence if is_hub_id and revision is not None and named != hub_id else None
+    if not is_hub_id or revision is None:
+        return None
+    if named == hub_id:
+        return True
+    return None if _last_part(named) == _last_part(hub_id) else False  # a copy of another organisation
+
+
+def _same_weights(one: ModelInfo, other: ModelInfo) -> bool | None:
+    """Whether two models have the same values, also where one is stored as float16; None where that cannot be told."""
+    if one.folder.resolve() == other.folder.resolve() or one.fingerprint == other.fingerprint:
+        return True
+    if one.dtypes == other.dtypes or own_shapes(one) != own_shapes(other):
+        return False
+    if not (one.can_be_rounded and other.can_be_rounded):
+        return None
+    return one.read_as_float16().fingerprint == other.read_as_float16().fingerprint
+
+
+def _named_base(adapter: ModelInfo) -> str:
+    return str((adapter.adapter or {}).get("base_model_name_or_path") or "")
+
+
+def _last_part(name: str) -> str:
+    return PurePath(name.partition("@")[0]).name
 
 
 def _unfitting(adapter: ModelInfo, base: ModelInfo) -> Iterator[str]:

@@ -56,4 +56,4 @@ def write_mergekit(folder: Path, opened: Applied, graft: Graft) -> str:
 
 def _same_tensors(opened: Applied, written: Path) -> bool:
     """Whether the base's own files have the tensors, by name and shape, that this folder has."""
-    return opened.info.shapes == read_info(written).shapes
+    return not opened.info.wrapper and opened.info.shapes == read_info(written).shapes

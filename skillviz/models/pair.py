@@ -25,8 +25,8 @@ from skillviz.models import frozen_tensors as frozen
 from skillviz.models import lora
 from skillviz.models.checkpoint import ModelInfo
 from skillviz.models.device import pick
-from skillviz.models.load import DTYPES, Loaded, load_model
-from skillviz.models.preflight import Preflight, class_order, preflight
+from skillviz.models.load import DTYPES, Loaded, load_model, quiet
+from skillviz.models.preflight import Preflight, class_order, is_padded, preflight
 from skillviz.models.tokenizer import load_tokenizer, set_padding
 from skillviz.tasks import registry
 from skillviz.tasks.task import Task
@@ -214,9 +214,12 @@ def load_pair(
     check = preflight(base, finetuned, task, readout)
     check.raise_first()
     tuned = _load_finetuned(check, DTYPES[dtype])
+    rows = _with_rows_of_base(check, tuned)
     tokenizer = load_tokenizer(check.tokenizer_folder)
     set_padding(tuned, tokenizer)
     base_values = _load_base(check, tuned, DTYPES[dtype])
+    for name in rows:  # those that only the base has are its own in every state
+        tuned.get_parameter(name).data[check.finetuned.vocab_size :] = base_values[name][check.finetuned.vocab_size :]
     pair = _joined(check, tuned.to(where), base_values, tokenizer, where)
     if is_graft:
         pair.notes = check.notes
@@ -240,6 +243,7 @@ def rehearse(check: Preflight) -> None:
     if frozen.left_out(check.finetuned):
         return
     tuned = _load_finetuned(check, torch.float32, hollow=True)
+    _with_rows_of_base(check, tuned)
     load_tokenizer(check.tokenizer_folder)
     _load_base(check, tuned, torch.float32, hollow=True)
     graftable(tuned.config.model_type, {n: tuple(p.shape) for n, p in tuned.named_parameters()}, tuned.config.to_dict())
@@ -300,6 +304,16 @@ def _load_finetuned(check: Preflight, dtype: torch.dtype, hollow: bool = False) 
             f"another --readout."
         )
     return loaded.model
+
+
+def _with_rows_of_base(check: Preflight, tuned: Any) -> list[str]:
+    """The names of the tensors that were given the base's number of vocabulary rows; what fills new ones is to come."""
+    if not is_padded(check.base, check.finetuned):
+        return []
+    before = {name: parameter.shape for name, parameter in tuned.named_parameters()}
+    with quiet(), torch.random.fork_rng(devices=[]):
+        tuned.resize_token_embeddings(check.base.vocab_size, mean_resizing=False)
+    return [name for name, parameter in tuned.named_parameters() if parameter.shape != before[name]]
 
 
 def _load_base(check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = False) -> dict[str, Tensor]:

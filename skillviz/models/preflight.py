@@ -26,6 +26,7 @@ from skillviz.models.heads import (
     is_tied,
     label_count,
     missing_head,
+    other_kind,
     own_shapes,
     refused_generator,
     supported,
@@ -157,11 +158,12 @@ def _problems(
         yield from mismatches
         if base.model_type != finetuned.model_type:
             return
+        yield from _check_vocabulary(base, finetuned)
         yield from _check_shapes(base, finetuned)
         yield from _check_tying(base, finetuned, readout)
     if readout:
         yield from _check_heads(base, finetuned, readout)
-        yield from _check_labels(labels, readout, task)
+        yield from _check_labels(base if finetuned.adapter is not None else finetuned, labels, readout, task)
     yield from _check_tokenizers(base, finetuned)
 
 
@@ -188,6 +190,14 @@ def _notes(
 ) -> Iterator[str]:
     if finetuned.adapter is not None:
         yield f"The fine-tuned model is a LoRA adapter of rank {finetuned.adapter.get('r')}; it is merged on load."
+        yield from lora.base_note(finetuned, base)
+    for info, model in ((base, "base"), (finetuned, "fine-tuned model")):
+        if info.wrapper:
+            yield (
+                f"The {model} was saved inside a wrapper (torch.compile or DataParallel): '{info.wrapper}' is left out "
+                "of its tensors' names."
+            )
+    yield from _padding_note(base, finetuned)
     if (note := frozen.note(finetuned, base)) is not None:
         yield note
     if readout == "head":
@@ -278,14 +288,37 @@ def _check_architecture(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadMo
 
 
 def _check_floats(info: ModelInfo) -> Iterator[BadModel]:
-    """Quantised weights, which have no values to copy entry by entry."""
+    """Quantized weights, which have no values to copy entry by entry."""
     dtypes = {stored.dtype for name, stored in info.tensors.items() if BLOCK.search(name) and name.endswith("weight")}
     strange = sorted(dtypes - set(FLOATS))
-    if strange or "quantization_config" in info.config:
-        yield BadModel(
-            f"'{info.id}' is quantised ({', '.join(strange) or 'see its configuration'}); give the model in float32, "
-            "bfloat16 or float16."
-        )
+    if not strange and "quantization_config" not in info.config:
+        return
+    sentence = (
+        f"'{info.id}' is quantized ({', '.join(strange) or 'see its configuration'}); only weights in float32, "
+        "bfloat16 or float16 can be grafted."
+    )
+    settings = info.config.get("quantization_config")
+    method = settings.get("quant_method") if isinstance(settings, dict) else None
+    if method == "bitsandbytes" and info.architectures:
+        yield BadModel(f"{sentence} Convert it once where bitsandbytes is installed: {dequantizing(info)}")
+    else:
+        yield BadModel(f"{sentence} Give the model from before it was quantized.")
+
+
+def dequantizing(info: ModelInfo) -> str:
+    """The command that writes a model quantized by bitsandbytes as float32, into a folder beside it."""
+    source, out = (
+        (info.id, f"{info.id.split('/')[-1]}-float32")
+        if info.revision
+        else (str(info.folder), f"{info.folder}-float32")
+    )
+    # a model that was loaded quantized cannot be saved in transformers 5.23, so its values go into a new one
+    code = (
+        f"from transformers import {info.architectures[0]} as M; "
+        f"m = M.from_pretrained({source!r}, dtype='float32').dequantize(); "
+        f"n = M(m.config); n.load_state_dict(m.state_dict()); n.save_pretrained({out!r})"
+    )
+    return f'python -c "{code}"'
 
 
 def _check_shapes(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
@@ -302,18 +335,44 @@ def _check_shapes(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
     if missing:
         which = "base" if missing[0] not in one else "fine-tuned model"
         yield PairMismatch(f"the {which} has no '{missing[0]}'{_more(missing)}, which the other one has.")
+    rows = (base.vocab_size, finetuned.vocab_size) if is_padded(base, finetuned) else ()
     unequal = [name for name in one if name in other and one[name] != other[name]]
-    tokens = [name for name in unequal if "emb" in name and one[name][1:] == other[name][1:]]
-    if tokens and base.vocab_size != finetuned.vocab_size:
-        yield PairMismatch(
-            f"the vocabularies differ: {base.vocab_size:,} tokens in the base, {finetuned.vocab_size:,} in the "
-            "fine-tuned model; a fine-tuned model with added tokens cannot be grafted."
-        )
-    for name in [n for n in unequal if n not in tokens or base.vocab_size == finetuned.vocab_size][:1]:
+    unequal = [n for n in unequal if (one[n][:1] + other[n][:1], one[n][1:]) != (rows, other[n][1:])]
+    for name in unequal[:1]:
         yield PairMismatch(
             f"the shapes differ: '{name}' is {_shape(one[name])} in the base and {_shape(other[name])} in the "
             f"fine-tuned model{_more(unequal)}; give the base that this model was fine-tuned from."
         )
+
+
+def is_padded(base: ModelInfo, finetuned: ModelInfo) -> bool:
+    """Whether one model's vocabulary has more rows than the other's."""
+    return (
+        finetuned.adapter is None
+        and None not in (sizes := (base.vocab_size, finetuned.vocab_size))
+        and (sizes[0] != sizes[1])
+    )
+
+
+def _check_vocabulary(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
+    """Rows that one vocabulary has more than the other, unless no tokenizer uses them: then they only pad it."""
+    if not is_padded(base, finetuned):
+        return
+    tokens = [vocabulary_size(info.folder) for info in (base, finetuned) if has_tokenizer(info.folder)]
+    shared = min(base.vocab_size or 0, finetuned.vocab_size or 0)
+    if not tokens or any(count is None or count > shared for count in tokens):
+        yield PairMismatch(
+            f"the vocabularies differ: {base.vocab_size:,} tokens in the base, {finetuned.vocab_size:,} in the "
+            "fine-tuned model; a fine-tuned model with added tokens cannot be grafted."
+        )
+
+
+def _padding_note(base: ModelInfo, finetuned: ModelInfo) -> Iterator[str]:
+    if not is_padded(base, finetuned):
+        return
+    more = (finetuned.vocab_size or 0) - (base.vocab_size or 0)
+    model, what = ("fine-tuned model", "left out") if more > 0 else ("base", "the base's in every state")
+    yield f"The {model} has {abs(more):,} more vocabulary rows, which no token of the tokenizer uses; they are {what}."
 
 
 def _check_tying(base: ModelInfo, finetuned: ModelInfo, readout: str) -> Iterator[BadModel]:
@@ -352,8 +411,14 @@ def _check_heads(base: ModelInfo, finetuned: ModelInfo, readout: str) -> Iterato
             )
 
 
-def _check_labels(count: int | None, readout: str, task: Task | None) -> Iterator[BadModel]:
-    """A head for another number of classes than the task has, or for none."""
+def _check_labels(info: ModelInfo, count: int | None, readout: str, task: Task | None) -> Iterator[BadModel]:
+    """A head for another number of classes than the task has, or for none; `info` has its configuration."""
+    if readout == "head" and count != 1 and (kind := other_kind(info)):
+        yield PairMismatch(
+            f"the fine-tuned model's head is {kind}; a region is scored on one label an example, so give a model "
+            "with a single-label head."
+        )
+        return
     if readout != "head" or count is None:
         return
     if count < 2:

@@ -18,6 +18,7 @@ from skillviz.models.fetch import graft_file
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.predict import predict
 from skillviz.runs.metrics import scores, temperature_of
+from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import task_note
 from skillviz.runs.record import Scores
 from skillviz.tasks import registry
@@ -69,12 +70,13 @@ def evaluate(
     device: str = "auto",
     dtype: str = "float32",
     force: bool = False,
+    progress: Report = silent,
 ) -> Evaluation:
     """The metrics of the pre-trained, fine-tuned and grafted model and of the complement, with intervals.
 
     The region comes from `region` or `graft` (an object or a file); without either, only the two ends are
     scored. With a graft, `finetuned` may be left out: then there are the pre-trained and the grafted model.
-    Raises PairMismatch where the graft's values are not those of `finetuned`.
+    Raises PairMismatch where the graft's values are not those of `finetuned`. `progress` is told of each pass.
     """
     if region is not None and graft is not None:
         raise BadInput("give a region or a graft, not both: a graft holds its region.")
@@ -86,6 +88,7 @@ def evaluate(
     loading: dict[str, Any] = {"readout": readout, "task": of_task, "device": device, "dtype": dtype}
     sampling = {"k_shot": k_shot, "data_seed": data_seed, "max_validation": max_validation, "max_test": max_test}
     source = expanded(str(base), "base")
+    progress(Progress("load", text="loading the models"))
     if finetuned is None:
         assert stored_graft is not None
         with working_folder() as folder:
@@ -95,24 +98,31 @@ def evaluate(
                 save_applied(opened_base(source, stored_graft), folder / "base")
                 source = str(folder / "base")
             pair = load_pair(source, folder / "grafted", is_graft=True, **loading)
-            return _scored(pair, of_task, stored_graft.region, ("pretrained", "grafted"), sampling)
+            return _scored(pair, of_task, stored_graft.region, ("pretrained", "grafted"), sampling, progress)
     pair = load_pair(source, expanded(str(finetuned), "finetuned"), **loading)
     if stored_graft is not None:
         _check_values(pair, stored_graft)
         chosen = stored_graft.region
     states = ("pretrained", "finetuned") + (() if chosen is None else ("grafted", "complement"))
-    return _scored(pair, of_task, chosen, states, sampling)
+    return _scored(pair, of_task, chosen, states, sampling, progress)
 
 
 def _scored(
-    pair: ModelPair, task: Task, region: Region | None, states: tuple[str, ...], sampling: dict[str, Any]
+    pair: ModelPair,
+    task: Task,
+    region: Region | None,
+    states: tuple[str, ...],
+    sampling: dict[str, Any],
+    progress: Report,
 ) -> Evaluation:
     splits = load(task, seed=sampling.pop("data_seed"), **sampling)
     frames = {"validation": splits.validation, "test": splits.test}
     data = {s: encode(task, frame, pair.tokenizer, pair.readout_name) for s, frame in frames.items() if len(frame)}
-    logits = {
-        split: {state: predict(pair, encoded, state, region) for state in states} for split, encoded in data.items()
-    }
+    logits: dict[str, dict[str, np.ndarray]] = {split: {} for split in data}
+    passes = [(split, state) for split in data for state in states]
+    for number, (split, state) in enumerate(passes):
+        progress(Progress("predict", number, len(passes), f"scoring {state} on {split}"))
+        logits[split][state] = predict(pair, data[split], state, region)
     note, temperature = task_note(task, splits), None
     if "finetuned" in states and "validation" in data:
         temperature = temperature_of(logits["validation"], data["validation"].labels)

@@ -10,7 +10,7 @@ from typing import Any
 from skillviz.errors import BadInput, RunNotFound, SkillvizError
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import resolve
-from skillviz.models.heads import missing_head, supported
+from skillviz.models.heads import missing_head, own_head_of_other_kind, supported
 from skillviz.models.preflight import Preflight, preflight
 from skillviz.runs.library import Library, library
 from skillviz.studies.paper.experiments import experiment
@@ -95,6 +95,8 @@ def _refuse_unasked(base: str, task: Task, readout: str) -> None:
     info = read_info(resolve(base))
     if not supported(info.model_type, readout):
         raise BadInput(f"the base '{base}' ({info.model_type}) has no {readout} readout; choose another one.")
+    if readout == "head" and (kind := own_head_of_other_kind(info, len(task.labels))):
+        raise BadInput(kind)
     if readout != "head":
         task.wording(readout)
         if lost := missing_head(info, readout):

@@ -1,4 +1,4 @@
-"""Words about a job: its settings, its place in the queue, how far it has come, why it failed. No widgets here."""
+"""Words about a job on its card: its settings, its place in the queue, its steps, why it failed. No widgets here."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.errors import advice
 from skillviz.jobs.job import Job, JobProgress
+from skillviz.jobs.words import PHASES
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.spec import RunSpec
 from skillviz.show import text
@@ -28,14 +29,6 @@ STATUS = {
     "failed": ("red", ":material/error:"),
     "cancelled": ("orange", ":material/cancel:"),
     "stopped": ("orange", ":material/pause_circle:"),
-}
-PHASES = {
-    "check": "starting",
-    "load": "loading the models",
-    "predict": "scoring the two models",
-    "search": "searching",
-    "evaluate": "scoring the grafts",
-    "store": "storing the run",
 }
 COLUMNS = ("localizer", "step", "loss", "size", "added", "removed")
 MOST_POINTS = 60
@@ -62,35 +55,6 @@ def waits(job: Job) -> str:
         return f"Starting; **{job.slot}** is free for it."
     verb = "is" if job.position == 1 else "are"
     return f"Waits for **{job.slot}**: {formats.counted(job.position, 'job')} {verb} ahead of it."
-
-
-def run_progress(progress: JobProgress) -> str:
-    """`searching: step 31 of 50, loss 0.412, 12 s left`."""
-    words = [PHASES.get(progress.phase, progress.phase)]
-    if progress.phase == "search" and progress.step is not None:
-        of = f" of {progress.total:,}" if progress.total else ""
-        words = [f"searching: step {progress.step:,}{of}"]
-        words += [f"loss {formats.number(progress.loss)}"] if progress.loss is not None else []
-    if progress.seconds_left is not None:
-        words.append(f"about {formats.rough_seconds(progress.seconds_left)} left")
-    return ", ".join(words)
-
-
-def study_progress(progress: JobProgress) -> str:
-    """`step 4 of 31: localize sst2 with stagewise, about 3 min left`."""
-    if progress.step is None:
-        return "Starting: checking models and data, and waiting for the device."
-    left, rest = progress.seconds_left, ""
-    if left is not None:
-        rest = f", about {formats.rough_seconds(left)} left" if left >= 1 else ", longer than estimated"
-    return f"step {progress.step + 1} of {progress.total}: {text.plain(progress.title)}{rest}"
-
-
-def ended_early(steps: int) -> str:
-    """What is there of a study that ended early."""
-    if not steps:
-        return "It stopped before finishing a step. Resuming starts over."
-    return f"{formats.counted(steps, 'step')} finished before it stopped. It resumes from there."
 
 
 def share(progress: JobProgress) -> float:

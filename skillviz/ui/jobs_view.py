@@ -16,6 +16,7 @@ from skillviz import jobs
 from skillviz.core import formats
 from skillviz.core.localizers.table import EXPRESSION
 from skillviz.errors import RunNotFound, SkillvizError
+from skillviz.jobs import words
 from skillviz.jobs.job import Job, JobProgress, Kind
 from skillviz.plots.history import search_history
 from skillviz.runs.folder import OPEN
@@ -168,7 +169,7 @@ def _queued(job: Job) -> None:
 
 def _running(job: Job) -> None:
     progress = jobs.progress(cache.user_store(), job.name)
-    if progress.phase not in (*job_words.PHASES, "steps"):  # it ended between the two looks
+    if progress.phase not in (*words.PHASES, "steps"):  # it ended between the two looks
         return
     bar(job, progress)
     if job.kind == "run":
@@ -179,9 +180,9 @@ def _running(job: Job) -> None:
 def bar(job: Job, progress: JobProgress) -> None:
     """How far a running job has come."""
     if job.kind == "study":
-        st.progress(progress.share or 0.0, job_words.study_progress(progress))
+        st.progress(progress.share or 0.0, text.plain(words.study_progress(progress)))
     else:
-        st.progress(job_words.share(progress), job_words.run_progress(progress))
+        st.progress(job_words.share(progress), words.run_progress(progress))
 
 
 def _search_chart(job: Job) -> None:
@@ -240,7 +241,7 @@ def _failed(job: Job) -> None:
 
 def _ended_early(job: Job) -> None:
     st.caption(
-        job_words.ended_early(job.finished_steps)
+        words.ended_early(job.finished_steps)
         if job.kind == "study"
         else "Cancelled. It resumes from its last checkpoint, or starts over if there is none."
     )

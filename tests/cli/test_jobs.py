@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 
 from skillviz.jobs import control, kinds, start_study
 from skillviz.jobs.backend import LocalBackend
+from skillviz.runs.process import name_process
 from skillviz.runs.store import Store
 from tests.cli.calls import call
 from tests.fake_run import fake_run
@@ -86,7 +89,29 @@ def test_watching_a_study_ends_with_it(empty: Path) -> None:
 
 def test_the_log_of_a_study_is_printed(empty: Path) -> None:
     fake_running(empty, NOBODY)
-    assert call("jobs", "log", "table2-demo").out == "3 of 31 finished: fine-tune film-sentiment\n"
+    said = call("jobs", "log", "table2-demo")
+    assert said.out == "3 of 31 finished: fine-tune film-sentiment\n"
+    assert "table2-demo is stopped." in said.err and "`python -m skillviz jobs resume table2-demo`" in said.err
+
+
+def test_the_log_says_what_the_page_says(empty: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    fake_running(empty, sleeper.pid)
+    assert "table2-demo is running: step 4 of 31: " in call("jobs", "log", "table2-demo").err
+    run = fake_run(Store(empty), seed=1)
+    record = run.path / "run.json"
+    content = json.loads(record.read_text())
+    failure = {"kind": "BadData", "message": "no rows", "hint": "Add some."}
+    record.write_text(json.dumps({**content, "status": "failed", "error": failure}))
+    said = call("jobs", "log", run.id).err
+    assert f"{run.id} is failed." in said and "BadData: no rows Add some." in said and "resume" in said
+    record.write_text(json.dumps({**content, "status": "running"}))
+    (run.path / "work").mkdir(exist_ok=True)
+    name_process(run.path / "work", sleeper.pid)
+    step = {"phase": "search", "search": 1, "searches": 1, "step": 31, "total": 50, "size": 9, "added": 1, "removed": 0,
+            "loss": 0.412, "time": time.time(), "left": 75, "target": 9}  # fmt: skip
+    (run.path / "work" / "events.jsonl").write_text(json.dumps(step) + "\n")
+    said = call("jobs", "log", run.id).err
+    assert f"{run.id} is running: searching: step 31 of 50, loss 0.412, about 75 s left" in said
 
 
 def test_a_study_that_was_cut_goes_on_with_as_many_processes(empty: Path, begun: list[Started]) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -16,7 +18,8 @@ import yaml
 from skillviz.commands import dashboard
 from skillviz.runs.library import open_run
 from skillviz.runs.store import Store
-from tests.cli.calls import call
+from tests.cli.calls import call, started
+from tests.e2e.server import free_port, wait_until_up
 from tests.tiny import tiny_pair
 
 
@@ -150,14 +153,11 @@ def test_a_study_without_runs_yet_says_so(pair, task_file, tmp_path, user_runs):
 def test_dashboard_starts_streamlit_on_the_script_with_the_runs(monkeypatch, tmp_path):
     seen = {}
 
-    class Server:
-        def __init__(self, command: list[str], cwd: Path, env: dict[str, str]) -> None:
-            seen.update(command=command, cwd=cwd, env=env)
+    def served(words: list[str], **options: object) -> None:
+        seen.update(words=words, cwd=Path.cwd(), runs=os.environ["SKILLVIZ_RUNS"])
 
-        def wait(self, timeout: float | None = None) -> int:
-            return 0
-
-    monkeypatch.setattr(subprocess, "Popen", Server)
+    monkeypatch.setattr("streamlit.web.cli.main", served)
+    monkeypatch.setenv("SKILLVIZ_RUNS", "elsewhere")
     monkeypatch.chdir(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -165,10 +165,26 @@ def test_dashboard_starts_streamlit_on_the_script_with_the_runs(monkeypatch, tmp
         assert said.code == 2 and f"port {port} is in use" in said.err and "--port" in said.err and not seen
     said = call("dashboard", "--port", port, "--no-browser", "--runs-dir", "mine")
     assert said.code == 0
-    assert seen["command"][:4] == [sys.executable, "-m", "streamlit", "run"]
-    assert Path(seen["command"][4]).name == "dashboard.py" and seen["cwd"] == Path(seen["command"][4]).parent
-    assert str(port) in seen["command"] and "--server.headless" in seen["command"]
-    assert seen["env"]["SKILLVIZ_RUNS"] == str(tmp_path / "mine")
+    assert seen["words"][0] == "run"
+    assert Path(seen["words"][1]).name == "dashboard.py" and seen["cwd"] == Path(seen["words"][1]).parent
+    assert str(port) in seen["words"] and "--server.headless" in seen["words"]
+    assert seen["runs"] == str(tmp_path / "mine")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
+def test_whatever_ends_the_command_ends_its_server(number: signal.Signals, tmp_path: Path) -> None:
+    port = free_port()
+    words = ("dashboard", "--no-browser", "--port", port, "--runs-dir", tmp_path)
+    command = started(*words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until_up(f"http://127.0.0.1:{port}")
+        command.send_signal(number)
+        assert command.wait(30) == (0 if number == signal.SIGINT else -number)
+    finally:
+        command.kill()
+        command.wait()
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0, "its server lives on"
 
 
 def test_dashboard_says_what_is_missing(monkeypatch):

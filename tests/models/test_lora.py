@@ -104,12 +104,59 @@ def test_the_adapter_of_another_base(tmp_path: Path) -> None:
     assert preflight(copy, folder).fits
 
 
-def test_a_base_named_elsewhere_is_believed_where_shapes_fit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["/not/on/this/machine", "org/machine", "machine"])
+def test_a_base_named_elsewhere_is_believed_where_shapes_fit_and_a_note_says_so(tmp_path: Path, name: str) -> None:
     base, _ = tiny_pair(tmp_path, "roberta")
     folder = adapter(tmp_path / "lora", base, "roberta")
-    for name in ("/not/on/this/machine", "org/name", None):
-        change_adapter(folder, base_model_name_or_path=name)
-        assert preflight(base, folder).fits
+    change_adapter(folder, base_model_name_or_path=name)
+    check = preflight(base, folder)
+    assert check.fits
+    assert any("was trained on 'machine', which could not be compared with 'base'" in note for note in check.notes)
+    assert any("could not be compared" in note for note in load_pair(base, folder).notes)
+
+
+@pytest.mark.parametrize("name", [None, "/elsewhere/base", "org/base"])
+def test_a_base_of_the_same_name_needs_no_note(tmp_path: Path, name: str | None) -> None:
+    base, _ = tiny_pair(tmp_path, "roberta")
+    folder = adapter(tmp_path / "lora", base, "roberta")
+    change_adapter(folder, base_model_name_or_path=name)
+    check = preflight(base, folder)
+    assert check.fits and not any("trained on" in note for note in check.notes)
+
+
+def cached(folder: Path, hub_id: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder as a snapshot of the hub's local cache."""
+    root = folder.parent / "hub" / f"models--{hub_id.replace('/', '--')}"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(root.parent))
+    commit = "a" * 40
+    (root / "refs").mkdir(parents=True)
+    (root / "refs" / "main").write_text(commit)
+    return Path(shutil.copytree(folder, root / "snapshots" / commit))
+
+
+def test_a_base_in_the_hubs_cache_is_compared_by_its_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base, _ = tiny_pair(tmp_path / "a", "roberta")
+    other, _ = tiny_pair(tmp_path / "b", "roberta", seed=5)
+    folder = adapter(tmp_path / "lora", base, "roberta")
+    change_adapter(folder, base_model_name_or_path="org/name")
+    cached(base, "org/name", monkeypatch)
+    check = preflight(base, folder)
+    assert check.fits and not any("trained on" in note for note in check.notes)
+    words = "was trained on 'name', not on 'base'"
+    assert words in preflight(other, folder).problems[0]
+
+
+def test_a_half_precision_copy_is_the_same_base(tmp_path: Path) -> None:
+    base, _ = tiny_pair(tmp_path / "a", "roberta")
+    half, _ = tiny_pair(tmp_path / "b", "roberta", base_dtype=torch.float16)
+    moved, _ = tiny_pair(tmp_path / "c", "roberta", base_dtype=torch.float16, seed=3)
+    wide, _ = tiny_pair(tmp_path / "d", "roberta", base_dtype=torch.bfloat16)
+    folder = adapter(tmp_path / "lora", base, "roberta")
+    assert preflight(half, folder).fits
+    assert "not on 'base'" in preflight(moved, folder).problems[0]
+    wide = wide.rename(wide.parent / "wide")
+    check = preflight(wide, folder)  # numpy has no bfloat16
+    assert check.fits and any("could not be compared with 'wide'" in note for note in check.notes)
 
 
 def test_a_hub_base_with_another_id(tmp_path: Path) -> None:

@@ -94,6 +94,9 @@ def test_other_vocabulary(tmp_path: Path) -> None:
     name = "bert.embeddings.word_embeddings.weight"
     change_weights(tuned, lambda t: {**t, name: torch.cat([t[name], t[name][:1]])})
     change_config(tuned, vocab_size=rows + 1)
+    tokenizer = tiny_tokenizer("bert")
+    tokenizer.add_tokens(["[added]"])
+    tokenizer.save_pretrained(tuned)
     assert f"{rows} tokens in the base, {rows + 1} in" in only_problem(preflight(base, tuned), PairMismatch)
 
 
@@ -219,7 +222,7 @@ def test_stored_dtype_is_a_note(tmp_path: Path) -> None:
 def test_quantised_weights(tmp_path: Path) -> None:
     base, tuned = tiny_pair(tmp_path, "llama")
     change_weights(tuned, lambda t: {n: v.to(torch.int8) if v.dim() > 1 else v for n, v in t.items()})
-    assert "quantised (I8)" in only_problem(preflight(base, tuned), BadModel)
+    assert "is quantized (I8)" in only_problem(preflight(base, tuned), BadModel)
 
 
 def test_an_unknown_architecture_is_a_note(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from skillviz import errors
 from skillviz.core.formats import SPACE
+from skillviz.jobs import words as job_progress
 from skillviz.jobs.job import Job, JobProgress
 from skillviz.jobs.kinds import RunJob
 from skillviz.plots.history import search_history
@@ -43,13 +44,13 @@ def test_the_place_in_the_queue_is_a_number() -> None:
 
 
 def test_progress_has_step_loss_and_the_time_left() -> None:
-    progress = words.run_progress(JobProgress("search", 1031, 2000, 0.4123, 5, 1, 1, 75.2))
+    progress = job_progress.run_progress(JobProgress("search", 1031, 2000, 0.4123, 5, 1, 1, 75.2))
     assert all(number in progress for number in ("1,031 of 2,000", "0.412", "75 s"))
-    assert words.run_progress(JobProgress("search", 3)).endswith("step 3")
+    assert job_progress.run_progress(JobProgress("search", 3)).endswith("step 3")
 
 
 def test_the_bar_only_grows() -> None:
-    assert list(words.PHASES) == list(PHASES)
+    assert list(job_progress.PHASES) == list(PHASES)
     shares = [words.share(JobProgress(phase, 10, 10) if phase == "search" else JobProgress(phase)) for phase in PHASES]
     assert shares == sorted(shares) and shares[0] == 0 and shares[-1] < 1
     begun, half = (words.share(JobProgress("search", n, 10)) for n in (0, 5))

@@ -18,7 +18,7 @@ from skillviz.models.finetune.low_rank import Adapter
 from skillviz.models.finetune.recipes import recipe_row
 from skillviz.models.finetune.region_lock import RegionLock, check_region
 from skillviz.models.finetune.training_config import TrainingSettings
-from skillviz.models.heads import LINEAR_FAMILIES, supported
+from skillviz.models.heads import LINEAR_FAMILIES, own_head_of_other_kind, supported
 from skillviz.models.load import load_model
 from skillviz.models.tokenizer import load_tokenizer, set_padding
 from skillviz.tasks.task import Task
@@ -100,7 +100,7 @@ def open_trainable(
     A base without a classification head, or with one for another number of labels, gets a fresh one drawn
     from the settings' seed, and a note says so. A language-model head that is not in the file is refused.
     """
-    info = _fitting(base, settings)
+    info = _fitting(base, settings, len(task.labels))
     model, fresh = _load(info, task, settings)
     tokenizer = load_tokenizer(info.folder)
     set_padding(model, tokenizer)
@@ -161,8 +161,8 @@ def _with_body_of(first: TrainableModel, other: TrainableModel) -> TrainableMode
     return replace(other, trained=trained, start=first.start)
 
 
-def _fitting(base: str, settings: TrainingSettings) -> ModelInfo:
-    """The base's files, where these settings can be trained on them."""
+def _fitting(base: str, settings: TrainingSettings, labels: int) -> ModelInfo:
+    """The base's files, where these settings can be trained on them for so many labels."""
     info = read_info(resolve(base))
     if info.adapter is not None:
         raise BadModel(f"'{base}' is a LoRA adapter; fine-tune the model that it belongs to.")
@@ -173,6 +173,8 @@ def _fitting(base: str, settings: TrainingSettings) -> ModelInfo:
         )
     if not supported(info.model_type, settings.readout):
         raise BadModel(f"a {info.model_type} model has no {settings.readout} readout; use another --readout or base.")
+    if settings.readout == "head" and settings.head != "linear" and (kind := own_head_of_other_kind(info, labels)):
+        raise BadModel(kind)
     return info
 
 

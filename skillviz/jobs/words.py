@@ -1,0 +1,62 @@
+"""How far a job has come, in words: for its card on a page and for the terminal."""
+
+from __future__ import annotations
+
+from skillviz.core import formats
+from skillviz.jobs.job import Job, JobProgress
+
+PHASES = {
+    "check": "starting",
+    "load": "loading the models",
+    "predict": "scoring the two models",
+    "search": "searching",
+    "evaluate": "scoring the grafts",
+    "store": "storing the run",
+}
+
+
+def run_progress(progress: JobProgress) -> str:
+    """`searching: step 31 of 50, loss 0.412, about 12 s left`."""
+    words = [PHASES.get(progress.phase, progress.phase)]
+    if progress.phase == "search" and progress.step is not None:
+        of = f" of {progress.total:,}" if progress.total else ""
+        words = [f"searching: step {progress.step:,}{of}"]
+        words += [f"loss {formats.number(progress.loss)}"] if progress.loss is not None else []
+    if progress.seconds_left is not None:
+        words.append(f"about {formats.rough_seconds(progress.seconds_left)} left")
+    return ", ".join(words)
+
+
+def study_progress(progress: JobProgress) -> str:
+    """`step 4 of 31: localize sst2 with stagewise, about 3 min left`."""
+    if progress.step is None:
+        return "Starting: checking models and data, and waiting for the device."
+    left, rest = progress.seconds_left, ""
+    if left is not None:
+        rest = f", about {formats.rough_seconds(left)} left" if left >= 1 else ", longer than estimated"
+    return f"step {progress.step + 1} of {progress.total}: {progress.title}{rest}"
+
+
+def ended_early(steps: int) -> str:
+    """What is there of a study that ended early."""
+    if not steps:
+        return "It stopped before finishing a step. Resuming starts over."
+    return f"{formats.counted(steps, 'step')} finished before it stopped. It resumes from there."
+
+
+def standing(job: Job, progress: JobProgress) -> list[str]:
+    """Where a job stands, a sentence a line: how far it has come, or how and why it ended."""
+    first = f"{job.name} is {job.status}"
+    if job.status == "queued":
+        return [f"{first}: {formats.counted(job.position or 0, 'job')} ahead of it on {job.slot}."]
+    if job.status == "running":
+        return [f"{first}: {study_progress(progress) if job.kind == 'study' else run_progress(progress)}"]
+    lines = [f"{first}."]
+    if job.error is not None:
+        lines.append(f"{job.error.kind}: {job.error.message} {job.error.hint}")
+    lines += [f"{title}: {reason}" for title, reason in job.failed_steps.items()]
+    if job.status in ("stopped", "cancelled") and job.kind == "study":
+        lines.append(ended_early(job.finished_steps))
+    if job.is_resumable:
+        lines.append(f"`python -m skillviz jobs resume {job.name}` resumes it.")
+    return lines

@@ -1,0 +1,78 @@
+"""Where the terminal is none, commands say how far they are in plain lines on stderr."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from skillviz.commands import output
+from skillviz.commands.output import progress_bar
+from tests.cli.calls import Said, call
+from tests.cli.conftest import QUICK
+
+LINE = re.compile(r".+, \d+ s so far(, about .+ left)?")
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "LINE_EVERY", 0.05)
+
+
+def test_ten_seconds_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    assert output.LINE_EVERY == 10
+
+
+def test_lines_come_while_nothing_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar("loading"):
+        time.sleep(0.3)
+    lines = capsys.readouterr().err.splitlines()
+    assert 2 <= len(lines) <= 7 and all(line == "loading, 1 s so far" for line in lines)
+    time.sleep(0.2)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_line_has_the_count_and_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar("searching") as advance:
+        advance(1, 1_000, "stagewise")
+        time.sleep(0.12)
+        advance(2, 1_000, "stagewise, loss 0.312")
+        time.sleep(0.12)
+        advance(3, 50, "scoring")  # another count: nothing is known of its pace
+        time.sleep(0.12)
+    first, *_, last = capsys.readouterr().err.splitlines()
+    assert first.startswith("stagewise, 1 of 1,000, 1 s so far")
+    assert last == "scoring, 3 of 50, 1 s so far"
+
+
+def test_pace_is_that_of_the_count(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar("searching") as advance:
+        advance(0, 100, "x")
+        time.sleep(0.2)
+        advance(1, 100, "x")
+        time.sleep(0.08)
+    left = re.findall(r"1 of 100, 1 s so far, about (\d+) s left", capsys.readouterr().err)
+    assert left and all(15 <= int(seconds) <= 60 for seconds in left)
+
+
+def lines_of(said: Said) -> list[str]:
+    assert said.code == 0, said.err
+    return [line for line in said.err.splitlines() if "so far" in line]
+
+
+def test_the_long_commands_say_how_far_they_are(
+    pair: tuple[Path, Path], task_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "LINE_EVERY", 0.005)
+    models = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file)
+    localizing = lines_of(call("localize", *models, "--size", "5%", *QUICK, "--runs-dir", tmp_path / "runs"))
+    evaluating = lines_of(call("evaluate", *models, "--device", "cpu"))
+    tuned = ("--out", tmp_path / "tuned", "--steps", "100", "--device", "cpu")
+    training = lines_of(call("finetune", "--base", pair[0], "--task", task_file, *tuned))
+    for lines, word in ((localizing, "load"), (evaluating, "scoring"), (training, "fine-tuning")):
+        assert lines and all(LINE.fullmatch(line) for line in lines), lines
+        assert any(word in line for line in lines), lines
+    assert any(" of 100, " in line for line in training)

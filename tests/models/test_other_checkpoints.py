@@ -1,0 +1,224 @@
+"""Checkpoints as other programs leave them: names of wrappers, padded vocabularies, other heads, quantized weights."""
+
+from __future__ import annotations
+
+import ast
+import shlex
+import subprocess
+import sys
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForSequenceClassification, BitsAndBytesConfig
+
+from skillviz.core.region import Region
+from skillviz.errors import BadModel, CorruptFile, PairMismatch
+from skillviz.models.applied import applied, save_applied
+from skillviz.models.checkpoint import read_info
+from skillviz.models.finetune.trainable_model import open_trainable
+from skillviz.models.finetune.training_config import TrainingConfig
+from skillviz.models.frozen_tensors import fill, strip
+from skillviz.models.load import load_model
+from skillviz.models.pair import load_pair, rehearse
+from skillviz.models.preflight import dequantizing, preflight
+from skillviz.tasks import registry
+from tests.models.folders import change_config, change_weights, drop_tokenizer
+from tests.tiny import FAMILIES, MASKED, tiny_pair, tiny_task, tiny_tokenizer
+
+WRAPPERS = ("_orig_mod.", "module.", "module._orig_mod.", "_orig_mod.module.")
+READOUTS = [(f, r) for f in FAMILIES for r in (("head", "prompt") if f in MASKED else ("head", "causal"))]
+
+
+def wrap(folder: Path, prefix: str) -> None:
+    change_weights(folder, lambda tensors: {prefix + name: tensor for name, tensor in tensors.items()})
+
+
+@pytest.mark.parametrize("prefix", WRAPPERS)
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
+def test_a_wrapped_model_is_the_model_inside(tmp_path: Path, family: str, prefix: str) -> None:
+    base, tuned = tiny_pair(tmp_path, family)
+    plain = load_pair(base, tuned)
+    fingerprint = read_info(tuned).fingerprint
+    wrap(tuned, prefix)
+    wrap(base, "module.")
+    check = preflight(base, tuned)
+    assert check.fits and sum("saved inside a wrapper" in note for note in check.notes) == 2
+    assert any(f"'{prefix}' is left out" in note for note in check.notes)
+    rehearse(check)
+    pair = load_pair(base, tuned)
+    assert torch.equal(pair.base, plain.base) and torch.equal(pair.finetuned, plain.finetuned)
+    assert pair.head().keys() == plain.head().keys()
+    assert all(torch.equal(tensor, plain.head()[name]) for name, tensor in pair.head().items())
+    assert read_info(tuned).fingerprint == fingerprint
+
+
+def test_layers_that_were_compiled_one_by_one(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path, "bert")
+    plain = load_pair(base, tuned)
+    change_weights(tuned, lambda t: {n.replace("layer.1.", "layer.1._orig_mod."): v for n, v in t.items()})
+    assert torch.equal(load_pair(base, tuned).finetuned, plain.finetuned)
+
+
+def test_a_graft_on_a_wrapped_base_is_written_under_the_models_own_names(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path, "bert")
+    wrap(base, "_orig_mod.")
+    pair = load_pair(base, tuned)
+    graft = pair.graft(Region.full(pair.table.shapes))
+    save_applied(applied(base, graft), tmp_path / "out")
+    written = load_file(tmp_path / "out" / "model.safetensors")
+    assert written.keys() == load_file(tuned / "model.safetensors").keys()
+    assert all(torch.equal(written[name], tensor) for name, tensor in load_file(tuned / "model.safetensors").items())
+
+
+def test_a_wrapped_pair_is_stored_as_its_difference(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path, "bert")
+    plain = read_info(tuned).fingerprint
+    wrap(base, "module.")
+    wrap(tuned, "_orig_mod.")
+    strip(tuned, base)
+    load_pair(base, tuned)
+    fill(tuned, base)
+    assert read_info(tuned).fingerprint == plain
+
+
+def test_a_tensor_with_and_without_the_wrapper_is_refused(tmp_path: Path) -> None:
+    _, tuned = tiny_pair(tmp_path, "bert")
+    change_weights(tuned, lambda t: {**t, **{"_orig_mod." + name: v for name, v in list(t.items())[:1]}})
+    with pytest.raises(CorruptFile, match="with and without"):
+        read_info(tuned)
+
+
+def resize(folder: Path, readout: str, more: int) -> int:
+    """Gives the folder's model `more` vocabulary rows at the end, or takes some; returns how many it had."""
+    model = load_model(folder, readout).model
+    before = int(model.config.vocab_size)
+    model.resize_token_embeddings(before + more, mean_resizing=False)
+    model.save_pretrained(folder)
+    return before
+
+
+@pytest.mark.parametrize("is_base", [False, True])
+@pytest.mark.parametrize(("family", "readout"), READOUTS)
+def test_a_padded_vocabulary_is_taken_at_the_bases_rows(
+    tmp_path: Path, family: str, readout: str, is_base: bool
+) -> None:
+    base, tuned = tiny_pair(tmp_path, family, readout)
+    plain = load_pair(base, tuned, readout=readout)
+    rows = resize(base if is_base else tuned, readout, 6)
+    check = preflight(base, tuned, readout=readout)
+    assert check.fits, check.problems
+    assert any("6 more vocabulary rows" in note for note in check.notes)
+    rehearse(check)
+    draw = torch.get_rng_state()
+    pair = load_pair(base, tuned, readout=readout)
+    assert torch.equal(torch.get_rng_state(), draw)
+    assert torch.equal(pair.base, plain.base) and torch.equal(pair.finetuned, plain.finetuned)
+    assert pair.outside.keys() == plain.outside.keys() == set()
+    embedding = pair.model.get_input_embeddings().weight
+    assert len(embedding) == rows + 6 * is_base == pair.model.config.vocab_size
+    assert torch.equal(embedding[:rows], plain.model.get_input_embeddings().weight)
+    stored = load_model(base, readout).model.get_input_embeddings().weight
+    assert torch.equal(embedding, stored)
+
+
+def test_rows_that_a_tokenizer_uses_are_no_padding(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path, "gpt2")
+    resize(tuned, "head", 8)
+    tokenizer = tiny_tokenizer("gpt2")
+    tokenizer.add_tokens(["[added]"])
+    tokenizer.save_pretrained(tuned)
+    with pytest.raises(PairMismatch, match="added tokens cannot be grafted"):
+        preflight(base, tuned).raise_first()
+
+
+def test_without_a_tokenizers_size_nothing_is_taken_for_padding(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path, "bert")
+    resize(tuned, "head", 8)
+    drop_tokenizer(tuned)
+    assert preflight(base, tuned).fits
+    drop_tokenizer(base)
+    assert "vocabularies differ" in preflight(base, tuned).problems[0]
+
+
+def test_other_shapes_beside_a_padded_vocabulary_are_told(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path, "bert")
+    rows = resize(tuned, "head", 8)
+    name = "bert.embeddings.position_embeddings.weight"
+    change_weights(tuned, lambda t: {**t, name: t[name][:32]})
+    assert "the shapes differ: 'embeddings.position_embeddings.weight'" in preflight(base, tuned).problems[0]
+    change_config(tuned, vocab_size=rows)  # which is then not what its file has
+    assert "(and 1 more)" in preflight(base, tuned).problems[0]
+
+
+KINDS = {"multi_label_classification": "is multi-label", "regression": "is a regression"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+def test_a_head_that_tells_no_classes_apart_is_refused(tmp_path: Path, family: str, kind: str) -> None:
+    base, tuned = tiny_pair(tmp_path, family)
+    change_config(base, problem_type=kind)  # of a base's head nothing is used
+    assert preflight(base, tuned).fits
+    change_config(tuned, problem_type=kind)
+    with pytest.raises(PairMismatch, match=KINDS[kind]):
+        load_pair(base, tuned)
+    change_config(tuned, problem_type="single_label_classification")
+    assert preflight(base, tuned).fits
+
+
+def test_a_language_models_problem_type_is_nothing_to_it(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path, "gpt2", "causal")
+    change_config(tuned, problem_type="regression")
+    assert preflight(base, tuned).fits
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fine_tuning_does_not_go_on_with_such_a_head(tmp_path: Path, kind: str) -> None:
+    _, classifier = tiny_pair(tmp_path, "bert")
+    change_config(classifier, problem_type=kind)
+    task = registry.task(tiny_task(tmp_path / "two"))
+    three = registry.task(tiny_task(tmp_path / "three", labels=3))
+    settings = TrainingConfig("sgd", "head", "own", 1, 8, 0.1).settings()
+    with pytest.raises(BadModel, match=KINDS[kind]):
+        open_trainable(str(classifier), task, settings, torch.device("cpu"))
+    # for another number of labels the head is a new one
+    assert open_trainable(str(classifier), three, settings, torch.device("cpu")).model.config.problem_type == (
+        "single_label_classification"
+    )
+
+
+QUANTIZED = {"quant_method": "bitsandbytes", "load_in_8bit": True}
+
+
+def test_weights_quantized_by_bitsandbytes_come_with_the_command_that_converts_them(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path, "llama")
+    change_config(tuned, quantization_config=QUANTIZED)
+    problem = preflight(base, tuned).problems[0]
+    assert "is quantized" in problem and problem.endswith(dequantizing(read_info(tuned)))
+    words = shlex.split(dequantizing(read_info(tuned)))
+    assert words[:2] == ["python", "-c"] and len(words) == 3
+    code = ast.parse(words[2])
+    assert {"LlamaForSequenceClassification", str(tuned), f"{tuned}-float32"} <= {
+        *(node.value for node in ast.walk(code) if isinstance(node, ast.Constant)),
+        *(name.name for node in ast.walk(code) if isinstance(node, ast.ImportFrom) for name in node.names),
+    }
+    change_config(tuned, quantization_config={"quant_method": "gptq"})
+    assert preflight(base, tuned).problems[0].endswith("Give the model from before it was quantized.")
+
+
+@pytest.mark.skipif(find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed; installing it ends this")
+@pytest.mark.parametrize("bits", [8, 4])
+def test_that_command_converts_a_quantized_model(tmp_path: Path, bits: int) -> None:
+    base, tuned = tiny_pair(tmp_path, "llama")
+    settings = BitsAndBytesConfig(load_in_8bit=bits == 8, load_in_4bit=bits == 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        AutoModelForSequenceClassification.from_pretrained(tuned, quantization_config=settings).save_pretrained(tuned)
+    problem = preflight(base, tuned).problems[0]
+    subprocess.run([sys.executable, *shlex.split(problem[problem.index("python -c") :])[1:]], check=True)
+    pair = load_pair(base, f"{tuned}-float32")
+    assert pair.readout_name == "head"
