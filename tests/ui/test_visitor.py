@@ -31,7 +31,8 @@ def outside(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
 
 
 def address(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
-    monkeypatch.setattr(visitor.st, "get_option", lambda name: value)
+    original = visitor.st.get_option
+    monkeypatch.setattr(visitor.st, "get_option", lambda name: value if name == "server.address" else original(name))
 
 
 @pytest.mark.parametrize("name", ["sst2", "org/name", "org/name@main", "demo_world/base", "Is a/b better?"])

@@ -12,6 +12,7 @@ from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.models.heads import READOUTS
 from skillviz.models.tokenizer import words_problem
+from skillviz.runs import quota
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.tasks import registry, uploaded
@@ -267,6 +268,7 @@ def _preview(rows: pd.DataFrame, draft: Draft) -> None:
 def _save(draft: Draft, root: Path) -> None:
     """Writes the task, and chooses it; nothing that was typed is lost where that cannot be done."""
     try:
+        quota.refuse(cache.user_store().root)
         path, splits = save(draft, root)
     except SkillvizError as error:
         st.session_state[PROBLEM] = str(error.args[0])
