@@ -27,6 +27,7 @@ from skillviz.show import text
 SECTION = "auth"
 CLIENT = "client_id"  # an entry of each provider's settings
 LIBRARY = "authlib"
+LONGEST = 30  # letters of a name in the menu
 MADE = "sign_in.made"  # in the session: the store that is there
 NAMES = ("name", "preferred_username", "email")
 """Claims that say to a person who is signed in."""
@@ -107,7 +108,7 @@ def is_open() -> bool:
 def draw() -> None:
     """In place of a page: the buttons that lead to the identity providers."""
     st.set_page_config(page_title="Sign in · skillviz")
-    st.title("Sign in", anchor=False)
+    st.title("Sign in to skillviz", anchor=False)
     try:
         names = providers()
         if st.user.to_dict().get("is_logged_in"):
@@ -129,17 +130,21 @@ def _begin(name: str) -> None:
 
 
 def account() -> None:
-    """In the menu, for who is signed in: the name, what the runs hold, and the way out."""
+    """In the menu, for who is signed in: the name, the way out, and what the runs hold."""
     visitor = user()
-    if visitor is None:
-        return
-    with st.sidebar:
-        box = st.popover(text.plain(visitor.name), icon=":material/account_circle:", key="account", on_change="rerun")
-        with box:
-            if box.open:
-                st.markdown(_held())
-                st.caption(f"Your store: `{visitor.id}`")
-            st.button("Sign out", key="account.out", icon=":material/logout:", on_click=st.logout)
+    if visitor is not None:
+        with st.sidebar:
+            st.fragment(_account)(visitor)
+
+
+def _account(visitor: User) -> None:
+    name = visitor.name if len(visitor.name) <= LONGEST else f"{visitor.name[:LONGEST]}…"
+    box = st.popover(text.plain(name), icon=":material/account_circle:", key="account", on_change="rerun")
+    with box:
+        st.button("Sign out", key="account.out", icon=":material/logout:", on_click=st.logout)
+        if box.open:  # what the runs hold is counted file by file
+            st.markdown(_held())
+            st.caption(f"Your store: `{visitor.id}`")
 
 
 def _held() -> str:
