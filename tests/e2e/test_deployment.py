@@ -6,6 +6,7 @@ The identity provider is a stand-in on a port of its own; everything else is wha
 from __future__ import annotations
 
 import datetime
+import getpass
 import http.client
 import os
 import re
@@ -230,7 +231,7 @@ def proxy(tmp_path: Path) -> Iterator[Callable[[int, int, int], None]]:
             f"{kind}_temp_path {tmp_path}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         )
         (tmp_path / "nginx.conf").write_text(
-            f"daemon off; pid {tmp_path}/pid; error_log {tmp_path}/nginx.log; events {{}}\n"
+            f"daemon off; user {getpass.getuser()}; pid {tmp_path}/pid; error_log {tmp_path}/nginx.log; events {{}}\n"
             f"http {{ access_log off; {places} include {tmp_path}/site.conf; }}\n"
         )
         running.append(subprocess.Popen([nginx, "-e", str(tmp_path / "nginx.log"), "-c", str(tmp_path / "nginx.conf")]))

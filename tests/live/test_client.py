@@ -298,12 +298,16 @@ def test_no_more_workers_than_allowed_run_for_all_stores(
     assert clients[2].ask("echo", words="room")
 
 
-def test_an_ended_worker_leaves_its_place(echo: MakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ended_or_killed_worker_leaves_its_place(
+    echo: MakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(LIVE_WORKERS_VARIABLE, "1")
-    first, second = echo(store=tmp_path / "a", idle_seconds=0.3), echo(store=tmp_path / "b")
-    assert first.ask("echo", words="first")
-    until(lambda: not first.is_running(), "it still runs")
+    first, second, third = (echo(store=tmp_path / name, idle_seconds=0.3) for name in "abc")
+    os.kill(first.ask("echo", words="first")["pid"], signal.SIGKILL)
+    assert first.address.read_token(), "it could not clear up"
     assert second.ask("echo", words="second")
+    until(lambda: not second.is_running(), "it still runs")
+    assert third.ask("echo", words="third")
 
 
 def test_a_limit_of_workers_that_is_no_number_starts_none(echo: MakeClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ from tests.ui import shared_store
 AUTH = '[auth]\nredirect_uri = "http://127.0.0.1/oauth2callback"\ncookie_secret = "x"\n'
 PROVIDER = 'client_id = "a"\nclient_secret = "b"\nserver_metadata_url = "https://id.example"\n'
 SMALL = {**shared_store.SMALL, "sizes": ("5%",)}
+OUT = {"iss": "a", "sub": "b", "is_logged_in": False}
 SPEC = RunSpec(base="a", finetuned="b", task="c")
 
 SignIn = Callable[..., None]
@@ -123,7 +124,8 @@ def test_secrets_that_go_while_it_runs_do_not_open_it(secrets: Callable[[str], N
 
 
 @pytest.mark.parametrize(
-    "claims", [{}, {"sub": "a"}, {"iss": "a"}, {"iss": "", "sub": "a"}, {"iss": "a", "sub": ""}, {"iss": "a", "sub": 7}]
+    "claims",
+    [{}, {"sub": "a"}, {"iss": "a"}, {"iss": "", "sub": "a"}, {"iss": "a", "sub": ""}, {"iss": "a", "sub": 7}, OUT],
 )
 def test_who_is_nobody_reads_nothing(claims: dict[str, Any], signed_in: SignIn, ids: dict[str, str]) -> None:
     signed_in(**claims)
