@@ -17,6 +17,7 @@ SkillvizError                the interface shows its sentence; anything else is 
 │   └── WrongBase            a graft or region of another base
 ├── HubError                 the Hugging Face Hub: no login, no network, or it refuses
 ├── NoDevice                 a device that this machine does not have
+├── NotSignedIn              the dashboard shows its runs to those who are signed in
 ├── LiveError                the worker behind the live pages did not answer
 │   └── Superseded           a newer request took this one's place
 └── StoreError               the folder of runs
@@ -25,6 +26,7 @@ SkillvizError                the interface shows its sentence; anything else is 
     ├── WrongCheckpoint      a checkpoint of another spec, other weights or data, or one that cannot be read
     ├── NewerSchema          written by a later version of skillviz
     ├── ReadOnly             SKILLVIZ_READONLY is set: nothing is started or written
+    ├── OverQuota            a user has as much as the deployment allows
     └── DiskFull
 """
 
@@ -150,6 +152,14 @@ class NoDevice(SkillvizError):
     page_hint = "Choose another device in the form."
 
 
+class NotSignedIn(SkillvizError):
+    """The deployment asks for sign-in, and nobody is signed in, or the identity provider does not say who."""
+
+    title = "Not signed in"
+    hint = "Sign in on the dashboard."
+    page_hint = "Reload the page and sign in."
+
+
 class LiveError(SkillvizError):
     """The worker behind the live pages could not be started, was ended, or took too long."""
 
@@ -188,6 +198,14 @@ class ReadOnly(StoreError):
     title = "Read-only"
     hint = "Unset SKILLVIZ_READONLY, or run it elsewhere."
     page_hint = "Install skillviz to run it yourself."
+
+
+class OverQuota(StoreError):
+    """A user has as many bytes or open jobs as the deployment allows."""
+
+    title = "Over quota"
+    hint = "Delete runs that you no longer need, then resume."
+    page_hint = "Delete runs that you no longer need, then resume."
 
 
 class DiskFull(StoreError):

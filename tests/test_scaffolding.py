@@ -43,7 +43,9 @@ def normalised(distribution: str) -> str:
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt", "constraints.txt"])
+@pytest.mark.parametrize(
+    "name", ["requirements.txt", "requirements-deploy.txt", "requirements-dev.txt", "constraints.txt"]
+)
 def test_what_is_pinned_is_what_runs_here(name: str) -> None:
     installed = {p: version(p).split("+")[0] for p in pins(name) if present(p)}
     assert installed == {p: v for p, v in pins(name).items() if p in installed}
@@ -59,8 +61,9 @@ def present(distribution: str) -> bool:
 
 
 def test_nothing_is_pinned_twice() -> None:
-    app, tools, brought = (set(pins(f"{n}.txt")) for n in ("requirements", "requirements-dev", "constraints"))
-    assert not app & tools and not (app | tools) & brought
+    names = ("requirements", "requirements-deploy", "requirements-dev", "constraints")
+    every = [pin for name in names for pin in pins(f"{name}.txt")]
+    assert len(every) == len(set(every))
     assert "-c constraints.txt" in text("requirements.txt") and "-r requirements.txt" in text("requirements-dev.txt")
 
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from skillviz.jobs.slots import device_for_run, slot_in
+from skillviz.runs import quota
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.process import gently, is_alive
 from skillviz.runs.progress import Progress, silent
@@ -40,6 +41,7 @@ def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued r
                 raise KeyboardInterrupt
             slot = slot_in(run, folder.record.spec.device)
             with device_for_run(run.parent, slot, folder.id, on_wait):
+                quota.refuse(run.parent)  # jobs before it may have filled the store since it was started
                 from skillviz.runs.produce import carry_on  # imports torch: only once the device is free
 
                 carry_on(folder, report)

@@ -9,18 +9,20 @@ from filelock import FileLock
 from skillviz import read_only
 from skillviz.core.localizers.table import EXPRESSION
 from skillviz.core.size import parse_size
-from skillviz.errors import StoreError
+from skillviz.errors import BadInput, StoreError
 from skillviz.jobs.backend import LOCAL, Backend
 from skillviz.jobs.job import Job
 from skillviz.jobs.kinds import RunJob, StudyJob
 from skillviz.jobs.slots import SLOTS
 from skillviz.jobs.watch import status
 from skillviz.models.preflight import preflight
+from skillviz.runs import quota
 from skillviz.runs.library import library
 from skillviz.runs.region_expression import resolved_expression
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, written
 from skillviz.runs.transfer import refuse_unfit
+from skillviz.runs.users import user_of
 from skillviz.studies.check import check
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import read_study
@@ -33,9 +35,10 @@ def start(spec: RunSpec, store: Store, device: str | None = None, backend: Backe
     """A queued job that makes the run of `spec` (on `device`, where one is named); returns at once.
 
     Headers and the task's file are checked first: raises a SkillvizError and leaves no folder where the pair, the task
-    or a size cannot be used.
+    or a size cannot be used. OverQuota where the store's user may start nothing new.
     """
     read_only.refuse()
+    quota.refuse_job(store)
     if device is not None:
         spec = spec.model_copy(update={"device": device})
     size, task = checked(spec, store)
@@ -51,12 +54,25 @@ def start_study(file: Path | str, store: Store, workers: int = 1, backend: Backe
     runs already. Relative names in it start from this process's folder.
     """
     read_only.refuse()
+    refuse_study(store)
     file = Path(file).absolute()
     study = read_study(file)
     check(Snapshot(plan(study), store))
     path = study_path(store.root, study)
     StudyJob.launch(store.root, path, study, file, Path.cwd(), workers, backend)
     return StudyJob.of(path)
+
+
+def refuse_study(store: Store) -> None:
+    """Raises BadInput where the store is one user's of several: a study would keep a device from all the others.
+
+    Jobs take turns; a study has its devices until its end.
+    """
+    if user_of(store.root):
+        raise BadInput(
+            "studies are not started by users of a shared dashboard, as each keeps the device from all others for "
+            "hours; start single runs on Launch, or ask whoever runs the dashboard to make the study for everybody."
+        )
 
 
 def checked(spec: RunSpec, store: Store) -> tuple[int, str]:
@@ -93,8 +109,10 @@ def resume(store: Store, name: str, backend: Backend = LOCAL) -> Job:
     """The job, started again from the folder it was started in. A run continues from its last checkpoint, bit for bit,
     or starts over without one; a study continues with what is not finished, with as many processes as before.
 
-    Raises StoreError where the job is finished, waits or runs, or the store cannot be written.
+    Raises StoreError where the job is finished, waits or runs, or the store cannot be written; OverQuota where its user
+    may start nothing.
     """
+    quota.refuse_job(store)
     lock = FileLock(store.root / SLOTS / "resume.lock")  # of two calls at once, the later one sees a queued job
     with written(store.root):
         (store.root / SLOTS).mkdir(parents=True, exist_ok=True)

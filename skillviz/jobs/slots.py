@@ -1,11 +1,24 @@
-"""One job at a time on a device: a lock that its holder's death releases, and tickets that keep the order."""
+"""One job at a time on a device: a lock that its holder's death releases, and tickets that keep the order.
+
+All users of a deployment share one queue, in the shared store, and take turns in it: next is the first job of the user
+whose last turn is the longest ago. So many jobs of one user do not hold up another's first. Among one user's own jobs,
+first come first served.
+
+    .slots/<device>/<time>-<user>~<run>   a ticket: a run that waits; without `<user>~` where a store is no user's
+    .slots/<device>/000...-<user>~<run>   the run that has the device
+    .slots/<device>/served-<user>         its time of change is the user's last turn
+    .slots/<device>/lock                  held by the process that has the device
+"""
 
 from __future__ import annotations
 
+import heapq
+import os
 import re
 import time
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,11 +28,15 @@ from skillviz.jobs.devices import automatic
 from skillviz.runs.folder import WORK
 from skillviz.runs.process import launch_of
 from skillviz.runs.store import is_awaited, written
+from skillviz.runs.users import shared_root, store_of_user, user_of
 
 SLOTS = ".slots"
 LOCK = "lock"
-POLL = 0.1  # seconds between two looks at the queue
-TICKET = re.compile(r"(\d{20})-(.+)")
+POLL = 0.1  # seconds between two looks at the queue of who is next
+FARTHEST = 5.0  # of who is far behind: 200 that wait take a fifth of a core so, at 3 ms a look
+TICKET = re.compile(r"(\d{20})-(?:([0-9a-f]{32})~)?([^~]+)")
+HOLDS = "0" * 20  # the time on the ticket of the run that has the device
+SERVED = "served-"
 
 
 def slot_of(device: str) -> str:
@@ -35,13 +52,14 @@ def slot_in(path: Path, device: str) -> str:
 
 
 def take_ticket(root: Path, slot: str, run_id: str) -> Path:
-    """The place of a run at the end of its device's queue; one that it had before, and dead ones, are given up."""
+    """The place of a run of a store as its user's last in the device's queue; one that it had before, and dead ones,
+    are given up."""
     for old in _tickets(root):
-        if old.run_id == run_id or not is_awaited(root / old.run_id):
+        if old.is_of(root, run_id) or not is_awaited(old.run):
             old.path.unlink(missing_ok=True)
-    folder = root / SLOTS / slot
+    folder = _folder(root, slot)
     folder.mkdir(parents=True, exist_ok=True)
-    ticket = folder / f"{time.time_ns():020d}-{run_id}"
+    ticket = folder / _name(f"{time.time_ns():020d}", user_of(root), run_id)
     ticket.touch()
     return ticket
 
@@ -49,19 +67,26 @@ def take_ticket(root: Path, slot: str, run_id: str) -> Path:
 def give_up_ticket(root: Path, run_id: str) -> None:
     """Takes a run out of every queue."""
     for ticket in _tickets(root):
-        if ticket.run_id == run_id:
+        if ticket.is_of(root, run_id):
             ticket.path.unlink(missing_ok=True)
 
 
 def queue(root: Path, slot: str) -> list[str]:
-    """The runs that hold or wait for a device, first come first; those whose process is gone do not count."""
-    return [ticket.run_id for ticket in _tickets(root, slot) if is_awaited(root / ticket.run_id)]
+    """The runs that hold or wait for a device, of all users, the next first; those whose process is gone do not
+    count."""
+    return [ticket.run_id for ticket in _in_turn(_living(root, slot), _served(root, slot))]
 
 
 def position(root: Path, slot: str, run_id: str) -> int | None:
     """How many jobs are before this one; None where it is in no queue."""
-    waiting = queue(root, slot)
-    return waiting.index(run_id) if run_id in waiting else None
+    line = _in_turn(_living(root, slot), _served(root, slot))
+    return next((before for before, ticket in enumerate(line) if ticket.is_of(root, run_id)), None)
+
+
+def position_of_next(root: Path, slot: str) -> int:
+    """How many jobs would be before one that the store's user starts now."""
+    new = _Ticket(_folder(root, slot), "9" * 20, user_of(root), "")
+    return _in_turn([*_living(root, slot), new], _served(root, slot)).index(new)
 
 
 @contextmanager
@@ -69,11 +94,12 @@ def device_for_run(root: Path, slot: str, run_id: str, on_wait: Callable[[int], 
     """The device is this run's inside. Until then `on_wait` is called regularly with the number of jobs before it."""
     if position(root, slot, run_id) is None:
         take_ticket(root, slot, run_id)
-    lock = FileLock(root / SLOTS / slot / LOCK)
+    lock = FileLock(_folder(root, slot) / LOCK)
     try:
-        while not _acquired(lock, before := position(root, slot, run_id) or 0):
+        while not _acquired(lock, before := _before(root, slot, run_id)):
             on_wait(max(before, 1))
-            time.sleep(POLL)
+            time.sleep(min(FARTHEST, POLL * max(before, 1)))
+        _take_turn(root, slot, run_id)
         yield
     finally:
         lock.release()
@@ -86,17 +112,18 @@ def devices_for_study(root: Path, slots: Sequence[str], on_wait: Callable[[str],
 
     A study stands in no queue: it takes a device between two jobs.
     """
-    locks = [FileLock(root / SLOTS / slot / LOCK) for slot in sorted(set(slots))]
+    places = {slot: _folder(root, slot) for slot in sorted(set(slots))}
+    locks = {slot: FileLock(place / LOCK) for slot, place in places.items()}
     try:
-        for slot, lock in zip(sorted(set(slots)), locks, strict=True):
+        for slot, lock in locks.items():
             with written(root):
-                (root / SLOTS / slot).mkdir(parents=True, exist_ok=True)
+                places[slot].mkdir(parents=True, exist_ok=True)
             while not _acquired(lock, 0):
                 on_wait(slot)
                 time.sleep(POLL)
         yield
     finally:
-        for lock in locks:
+        for lock in locks.values():
             lock.release()
 
 
@@ -111,14 +138,92 @@ def _acquired(lock: FileLock, before: int) -> bool:
     return True
 
 
+def _take_turn(root: Path, slot: str, run_id: str) -> None:
+    """Notes that the run has the device, and that its user has had a turn."""
+    user = user_of(root)
+    for ticket in _tickets(root, slot):
+        if ticket.is_of(root, run_id):
+            with suppress(FileNotFoundError):  # it was given up just now
+                ticket.path.rename(ticket.path.with_name(_name(HOLDS, user, run_id)))
+    (_folder(root, slot) / f"{SERVED}{user}").touch()
+
+
+def _folder(root: Path, slot: str) -> Path:
+    return shared_root(root) / SLOTS / slot
+
+
+def _name(time_text: str, user: str, run_id: str) -> str:
+    return f"{time_text}-{user}~{run_id}" if user else f"{time_text}-{run_id}"
+
+
 class _Ticket(NamedTuple):
-    """A file whose name says when a run was queued."""
+    """A file whose name says when a run was queued, and whose it is."""
 
     path: Path
+    time: str
+    user: str
     run_id: str
+
+    @property
+    def run(self) -> Path:
+        """The run's folder."""
+        return store_of_user(self.path.parents[2], self.user) / self.run_id
+
+    def is_of(self, root: Path, run_id: str) -> bool:
+        """Whether it is of this run of a store: another user's may have the same id."""
+        return self.run_id == run_id and self.user == user_of(root)
 
 
 def _tickets(root: Path, slot: str = "*") -> list[_Ticket]:
     """All tickets, the oldest of each device first."""
-    named = ((path, TICKET.fullmatch(path.name)) for path in sorted((root / SLOTS).glob(f"{slot}/*")))
-    return [_Ticket(path, match[2]) for path, match in named if match]
+    paths = sorted((shared_root(root) / SLOTS).glob(f"{slot}/*"))
+    named = ((path, TICKET.fullmatch(path.name)) for path in paths)
+    return [_Ticket(path, match[1], match[2] or "", match[3]) for path, match in named if match]
+
+
+def _served(root: Path, slot: str) -> dict[str, int]:
+    """When each user had the last turn."""
+    turns = {}
+    for path in _folder(root, slot).glob(f"{SERVED}*"):
+        with suppress(OSError):  # the user is being removed
+            turns[path.name.removeprefix(SERVED)] = os.stat(path).st_mtime_ns
+    return turns
+
+
+def _living(root: Path, slot: str) -> list[_Ticket]:
+    return [ticket for ticket in _tickets(root, slot) if is_awaited(ticket.run)]
+
+
+def _before(root: Path, slot: str, run_id: str) -> int:
+    """How many tickets are before a run's; 0 where it is next. Tickets of the dead that stand first are given up.
+
+    Unlike `position` it looks at one run alone, as everybody who waits asks it all the time.
+    """
+    while line := _in_turn(_tickets(root, slot), _served(root, slot)):
+        if line[0].is_of(root, run_id):
+            return 0
+        if is_awaited(line[0].run):
+            return next((before for before, ticket in enumerate(line) if ticket.is_of(root, run_id)), 0)
+        line[0].path.unlink(missing_ok=True)
+    return 0
+
+
+def _in_turn(tickets: Sequence[_Ticket], served: dict[str, int]) -> list[_Ticket]:
+    """Who has the device, then the others as they will be served if nobody else comes.
+
+    A user who never had a turn comes before those who had.
+    """
+    waiting: dict[str, deque[_Ticket]] = defaultdict(deque)
+    for ticket in sorted(tickets, key=lambda ticket: (ticket.time, ticket.run_id)):
+        if ticket.time != HOLDS:
+            waiting[ticket.user].append(ticket)
+    turns = [(served.get(user, 0), own[0].time, user) for user, own in waiting.items()]
+    heapq.heapify(turns)
+    line, last = [ticket for ticket in tickets if ticket.time == HOLDS], max(served.values(), default=0)
+    while turns:
+        _, _, user = heapq.heappop(turns)
+        line.append(waiting[user].popleft())
+        if waiting[user]:
+            last += 1
+            heapq.heappush(turns, (last, waiting[user][0].time, user))
+    return line

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from skillviz.errors import LiveError
 from skillviz.live.protocol import VERSION
-from skillviz.tasks.project import ANCESTORS_VARIABLE, OURS, ROOTS_VARIABLE, RUNS_VARIABLE, expanded
+from skillviz.tasks.project import DEPLOYMENT_VARIABLES, OURS, expanded
 
 ENVIRONMENT = "SKILLVIZ_LIVE"
-OTHERS = (ENVIRONMENT, RUNS_VARIABLE, ROOTS_VARIABLE, ANCESTORS_VARIABLE)
+OTHERS = (ENVIRONMENT, *DEPLOYMENT_VARIABLES)
 """Variables that no file of a pair or a task is found by."""
 PRIVATE = 0o700
 
@@ -48,6 +48,15 @@ class Address:
     def lock(self) -> Path:
         """Locked by whoever starts a worker, so that one is started."""
         return self.folder / "lock"
+
+    @property
+    def lock_of_all(self) -> Path:
+        """Locked by whoever starts a worker of any store, so that their number can be counted."""
+        return self.folder.with_name("lock")
+
+    def others(self) -> list[Address]:
+        """The addresses of this user's other workers, listening or not."""
+        return [Address(token.parent) for token in self.folder.parent.glob("*/token") if token.parent != self.folder]
 
     @property
     def log(self) -> Path:

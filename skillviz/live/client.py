@@ -6,6 +6,7 @@ import secrets
 import subprocess
 import sys
 import time
+from contextlib import nullcontext, suppress
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -17,11 +18,14 @@ from skillviz import read_only
 from skillviz.errors import LiveError
 from skillviz.live.address import ENVIRONMENT, Address, address_of
 from skillviz.live.protocol import VERSION, Message, connect, raise_error, receive, send
+from skillviz.runs import quota
 from skillviz.runs.process import environment
+from skillviz.tasks.project import LIVE_WORKERS_VARIABLE
 
 SECONDS = 120.0  # a first request may load a model
 POLL_SECONDS = 0.02
 AGAIN_SECONDS = 0.2
+LOOK_SECONDS = 2.0  # that another store's worker has to say that it is there
 ATTEMPTS = 3
 TOO_LONG = "the worker took too long; ask for fewer examples, or wait until it is free."
 LONGEST_LOG = 2**20  # bytes of a log that the next worker still appends to
@@ -93,7 +97,10 @@ class Client:
             return connection
         try:
             self.address.open()
-            with FileLock(self.address.lock, timeout=max(0.0, end - time.monotonic())):
+            left = max(0.0, end - time.monotonic())
+            # where workers are counted, no other store's is started meanwhile
+            others = FileLock(self.address.lock_of_all, timeout=left) if self._most() is not None else nullcontext()
+            with FileLock(self.address.lock, timeout=left), others:
                 # another may have started it while this one waited for the lock
                 return _connection(self.address, end) or self._started(end)
         except Timeout as error:
@@ -105,6 +112,11 @@ class Client:
             ) from error
 
     def _started(self, end: float) -> Connection:
+        most = self._most()
+        if most is not None and self._running_elsewhere(end) >= most:
+            raise LiveError(
+                f"others use all {most} workers of this dashboard; try again in some minutes, or look at a shared run."
+            )
         self._make_store()
         words = [*self.command, "--address", str(self.address.folder), "--store", str(self.store)]
         words += [] if self.idle_seconds is None else ["--idle", str(self.idle_seconds)]
@@ -125,6 +137,20 @@ class Client:
                 raise LiveError(f"the worker could not be started: {reason}")
             time.sleep(POLL_SECONDS)
         raise LiveError(f"the worker is still starting; try again. Its log is {self.address.log}.")
+
+    def _most(self) -> int | None:
+        """How many workers may run for all stores together; None without a limit. Raises BadInput."""
+        return quota.whole(LIVE_WORKERS_VARIABLE)
+
+    def _running_elsewhere(self, end: float) -> int:
+        """How many workers of other stores listen."""
+        count = 0
+        for other in self.address.others():
+            with suppress(LiveError):
+                if (connection := _connection(other, min(end, time.monotonic() + LOOK_SECONDS))) is not None:
+                    connection.close()
+                    count += 1
+        return count
 
     def _make_store(self) -> None:
         """Makes the folder of runs where it is not there: a worker ends when it is gone. Raises LiveError."""

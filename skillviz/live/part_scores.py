@@ -15,6 +15,7 @@ import pandas as pd
 from skillviz.core.region import Region
 from skillviz.core.region_parts import RegionPart, parts_of
 from skillviz.errors import BadData, BadInput
+from skillviz.runs import quota
 from skillviz.runs.part_scores import DRAWS, ENDS, PartScores, end_rows, part_rows, passes, store_parts
 from skillviz.runs.run import Run, parameter_table
 from skillviz.runs.store import Store
@@ -69,7 +70,11 @@ class PartScoring:
             yield done, part_rows(part, conditions, answer["logits"], *examples)
 
     def stored(self, ask: Ask, store: Store, advance: Callable[[int], object]) -> PartScores:
-        """Scores all parts and stores them; `advance` is called with the forward passes done so far."""
+        """Scores all parts and stores them; `advance` is called with the forward passes done so far.
+
+        Raises OverQuota, before anything is scored, where the store holds as much as it may.
+        """
+        quota.refuse(store.root)
         begun, frames = time.monotonic(), []
         for done, rows in self.steps(ask):
             frames.append(rows)

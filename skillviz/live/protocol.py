@@ -31,7 +31,6 @@ from skillviz.runs.disk_cache import ARRAY, DTYPES
 
 VERSION = 2
 LONGEST = 256 * 2**20  # bytes of a message
-ANSWERS = ".live"  # the folder beside the runs with the answers that are stored
 
 Message = dict[str, Any]
 

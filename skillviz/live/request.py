@@ -15,7 +15,6 @@ from skillviz.core.region import Region
 from skillviz.core.region_expression import checked, region_of
 from skillviz.errors import BadData, BadInput, PairMismatch
 from skillviz.live.pair_cache import LoadedPair, PairCache
-from skillviz.live.protocol import ANSWERS
 from skillviz.models.pair import ModelPair
 from skillviz.runs.disk_cache import DiskCache, cache_key
 from skillviz.runs.intervals import METHOD
@@ -23,6 +22,7 @@ from skillviz.runs.library import library
 from skillviz.runs.region_expression import in_full, stored_in
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec, read_spec
+from skillviz.runs.store import ANSWERS
 from skillviz.tasks import registry
 from skillviz.tasks.definition import definition, same_definition
 from skillviz.tasks.encode import encode

@@ -1,4 +1,4 @@
-"""All runs that can be seen: the user's own and those that ship, as one list."""
+"""All runs that can be seen: the user's own, those shared with the user and those that ship, as one list."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from skillviz.errors import RunNotFound
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store, Unfinished, Unreadable, shipped_root, store_root
+from skillviz.runs.users import shared_root
 from skillviz.tasks.project import expanded
 
 KEY = "key:"  # before the key of a spec: its newest finished run, in place of an id
@@ -64,8 +65,9 @@ class Library:
 
 
 def library(runs_dir: Path | str | None = None) -> Library:
-    """The user's store (see store_root) and the shipped runs."""
-    roots = list(dict.fromkeys([store_root(runs_dir).resolve(), shipped_root().resolve()]))
+    """The user's store (see store_root), the one that it is shared with (see users), and the shipped runs."""
+    root = store_root(runs_dir).resolve()
+    roots = dict.fromkeys([root, shared_root(root), shipped_root().resolve()])
     return Library([Store(root) for root in roots])
 
 

@@ -24,6 +24,7 @@ from skillviz.tasks.project import RUNS_VARIABLE, expanded, project_root
 
 NOTES = ".notes"
 PARTS = "parts"  # scores of the parts of runs' regions, a folder a run
+ANSWERS = ".live"  # what the live pages computed
 KILLED = Failure(
     kind="killed",
     message="The process of this run has stopped.",

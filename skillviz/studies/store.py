@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -126,21 +126,26 @@ def open_study(path: Path) -> StudyFolder | None:
         return None
 
 
-def list_studies(library: Library | Store) -> Sequence[StudyFolder]:
+def studies_in(store: Store) -> Sequence[StudyFolder]:
+    """The studies of one store that can be read, by folder."""
+    found = (open_study(path.parent) for path in sorted((store.root / FOLDER).glob(f"*/{RECORD}")))
+    return [study for study in found if study is not None]
+
+
+def list_studies(
+    library: Library | Store, read: Callable[[Store], Sequence[StudyFolder]] = studies_in
+) -> Sequence[StudyFolder]:
     """The studies of all stores of a library, by name; of two of one name the user's own, which is the first.
 
-    One without tables, begun anew or cut off, gives way to one of its name that has them.
+    One without tables, begun anew or cut off, gives way to one of its name that has them. `read` gives those of one
+    store.
     """
     stores = library.stores if isinstance(library, Library) else [library]
     studies: dict[str, StudyFolder] = {}
-    for store in stores:
-        for path in sorted((store.root / FOLDER).glob(f"*/{RECORD}")):
-            study = open_study(path.parent)
-            if study is None:
-                continue
-            before = studies.get(path.parent.name)
-            if before is None or (study.tables() and not before.tables()):
-                studies[path.parent.name] = study
+    for study in (study for store in stores for study in read(store)):
+        before = studies.get(study.path.name)
+        if before is None or (study.tables() and not before.tables()):
+            studies[study.path.name] = study
     return [studies[name] for name in sorted(studies)]
 
 

@@ -17,6 +17,12 @@ RUNS_VARIABLE = f"{OURS}RUNS"
 """The folder of a user's runs."""
 ROOTS_VARIABLE, ANCESTORS_VARIABLE = f"{OURS}ROOTS", f"{OURS}FRAME_ANCESTORS"
 """The dashboard's: folders that a page may read, and sites that may frame it."""
+QUOTA_VARIABLE, OPEN_JOBS_VARIABLE, LIVE_WORKERS_VARIABLE = f"{OURS}QUOTA", f"{OURS}OPEN_JOBS", f"{OURS}LIVE_WORKERS"
+"""Limits of a deployment for many: what one user's runs may hold, the user's open jobs, and all users' live workers."""
+DEPLOYMENT_VARIABLES = (
+    RUNS_VARIABLE, ROOTS_VARIABLE, ANCESTORS_VARIABLE, QUOTA_VARIABLE, OPEN_JOBS_VARIABLE, LIVE_WORKERS_VARIABLE,
+)  # fmt: skip
+"""Those that say who may do how much where; no file of a pair or a task is found by them."""
 
 
 def project_root() -> Path:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from skillviz.atomic import whole_folder, working_folder
+from skillviz.atomic import remove_folder, whole_folder, working_folder
 from skillviz.errors import BadData, BadInput, SkillvizError
 from skillviz.tasks import upload_size
 from skillviz.tasks.reading import SEPARATORS, cells, from_file, quiet, separator_of
@@ -135,6 +135,13 @@ def save(draft: Draft, root: Path) -> tuple[Path, Splits]:
 def saved(root: Path) -> list[Path]:
     """The task files that were written under `root`, by name."""
     return sorted(path for path in root.glob(f"*/{FILE}") if not path.parent.name.startswith("."))
+
+
+def delete(file: Path, root: Path) -> None:
+    """Removes a task that was saved under `root` with its data, at once; raises BadInput for any other file."""
+    if file not in saved(root):
+        raise BadInput(f"{file} is no task that was uploaded to {root}; nothing was deleted.")
+    remove_folder(file.parent)
 
 
 def set_aside(count: int) -> np.ndarray:

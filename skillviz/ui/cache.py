@@ -2,19 +2,23 @@
 
 Nothing is computed here. Every function is `remembered` by what names its content, not by its arguments: a finished run
 or study by its folder and time of completion, a list by the times of change of its files, anything else by the files
-it is read from, or for seconds.
+it is read from, or for seconds. What holds for one store of several users is remembered by the store: a visitor is
+handed nothing that was read for another, and what all share is read once.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial, wraps
+from itertools import chain
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -30,8 +34,9 @@ from skillviz.live.client import Client
 from skillviz.models import preflight as headers
 from skillviz.models.local_models import LocalModels, find_models, roots
 from skillviz.models.preflight import Preflight
+from skillviz.runs import library as libraries
 from skillviz.runs.estimate import Estimate, Facts, estimate, facts_of
-from skillviz.runs.library import library
+from skillviz.runs.library import Library
 from skillviz.runs.part_scores import PartScores
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import RECORD as RUN_FILE
@@ -49,7 +54,7 @@ from skillviz.studies.paper.request import refuse_wrong
 from skillviz.studies.paper.setting import SettingRow
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec
-from skillviz.studies.store import FILE, FOLDER, StudyFolder, list_studies
+from skillviz.studies.store import FILE, FOLDER, StudyFolder, list_studies, studies_in
 from skillviz.studies.store import RECORD as STUDY_RECORD
 from skillviz.studies.subject import Subject, subject
 from skillviz.tasks import demo_world, registry, uploaded
@@ -59,12 +64,13 @@ from skillviz.tasks.splits import load_test
 from skillviz.tasks.task import Files, Task
 from skillviz.tasks.uploaded import Upload
 from skillviz.tasks.user_file import data_files, task_stamp
-from skillviz.ui import script
+from skillviz.ui import script, sign_in
 
 Arguments = ParamSpec("Arguments")
 Value = TypeVar("Value")
 Stamp = tuple[tuple[str, int], ...]  # files with their times of change: equal stamps, equal content
 
+STORES = 256  # of users, and what is theirs alone: a class of 200
 TABLE_READS = 256  # a pair's curve over some seventy runs, and the open run's other tables
 SCAN_SECONDS = 5
 TASK_FOLDERS = ("benchmarks/tasks", "demo_world/tasks")
@@ -107,31 +113,74 @@ def remembered(
     return decorate
 
 
-def _run_files() -> str:
-    """The stores and their run.json files, as one digest: a script asks several times, and there are hundreds."""
-    return script.once_read("runs", _digest_of_run_files)
+class _Kept:
+    """What a function returned for one store: `stamp` says of which files, `read` when."""
+
+    def __init__(self) -> None:
+        self.lock, self.stamp, self.read, self.value = threading.Lock(), None, 0.0, None
 
 
-def _digest_of_run_files() -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for store in library().stores:
-        digest.update(f"{store.root}\0".encode())
-        for folder in store.folders():
-            with suppress(OSError):  # it may be deleted just now
-                changed = os.stat(os.path.join(folder, RUN_FILE)).st_mtime_ns
-                digest.update(f"{folder.name}\0{changed}\0".encode())
+def kept_for_store(
+    stamp: Callable[[Store], Any], seconds: float = math.inf
+) -> Callable[[Callable[[Store], Value]], Callable[[Store], Value]]:
+    """Keeps what a function returned last for each store, until its stamp is another one or so many seconds are over.
+
+    One value a store, which no page may change: a list that grows run by run would else be held in all its states.
+    """
+
+    def decorate(function: Callable[[Store], Value]) -> Callable[[Store], Value]:
+        def place(root: str) -> _Kept:
+            return _Kept()
+
+        place.__qualname__ = function.__qualname__
+        places = shared(place, show_spinner=False, max_entries=STORES)
+
+        @wraps(function)
+        def read(store: Store) -> Value:
+            kept, now = places(str(store.root)), stamp(store)
+            with kept.lock:
+                if kept.stamp != now or time.monotonic() - kept.read > seconds:
+                    kept.value = function(store)
+                    kept.stamp, kept.read = now, time.monotonic()
+                value: Value = kept.value
+                return value
+
+        return read
+
+    return decorate
+
+
+def library() -> Library:
+    """The visitor's own store, what is shared with the visitor, and the runs that ship; raises NotSignedIn."""
+    return libraries.library(sign_in.user_root())
+
+
+def _run_files(store: Store) -> str:
+    """A store and its run.json files, as one digest: a script asks several times, and there are hundreds."""
+    return script.once_read(f"runs {store.root}", partial(_digest_of_run_files, store))
+
+
+def _digest_of_run_files(store: Store) -> str:
+    digest = hashlib.blake2b(f"{store.root}\0".encode(), digest_size=16)
+    for folder in store.folders():
+        with suppress(OSError):  # it may be deleted just now
+            changed = os.stat(os.path.join(folder, RUN_FILE)).st_mtime_ns
+            digest.update(f"{folder.name}\0{changed}\0".encode())
     return digest.hexdigest()
 
 
-def _study_files() -> Stamp:
-    """The stores and their studies' files."""
-    stamp: list[tuple[str, int]] = []
-    for store in library().stores:
-        stamp.append((str(store.root), 0))
-        for path in sorted((store.root / FOLDER).glob(f"*/{STUDY_RECORD}")):
-            with suppress(OSError):
-                stamp.append((str(path), path.stat().st_mtime_ns))
+def _study_files(store: Store) -> Stamp:
+    """A store and its studies' files."""
+    stamp = [(str(store.root), 0)]
+    for path in sorted((store.root / FOLDER).glob(f"*/{STUDY_RECORD}")):
+        with suppress(OSError):
+            stamp.append((str(path), path.stat().st_mtime_ns))
     return tuple(stamp)
+
+
+def _seen() -> tuple[tuple[str, Stamp], ...]:
+    """What the visitor's stores hold now: their runs and studies."""
+    return tuple((_run_files(store), _study_files(store)) for store in library().stores)
 
 
 def _stamp(*paths: Path) -> Stamp:
@@ -161,17 +210,36 @@ def _yaml_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.y*ml")) if folder.is_dir() else []
 
 
-@remembered(shared, _run_files, max_entries=4)
 def entries() -> tuple[Entry, ...]:
     """One entry for each finished run, the user's first, each store's newest first."""
-    stores = library()
-    return tuple(entry_of(run, is_of_user=store is stores.stores[0]) for store in stores.stores for run in store.list())
+    own, *others = library().stores
+    return (*_own_entries_in(own), *chain.from_iterable(map(_shared_entries_in, others)))
 
 
-@remembered(shared, _run_files, max_entries=4)
+@kept_for_store(_run_files)
+def _runs_in(store: Store) -> Sequence[Run]:
+    return store.list()
+
+
+@kept_for_store(_run_files)
+def _own_entries_in(store: Store) -> Sequence[Entry]:
+    return [entry_of(run, is_of_user=True) for run in _runs_in(store)]
+
+
+@kept_for_store(_run_files)
+def _shared_entries_in(store: Store) -> Sequence[Entry]:
+    return [entry_of(run, is_of_user=False) for run in _runs_in(store)]
+
+
 def _runs_by_id() -> dict[str, Run]:
     """The user's run where two stores hold one id."""
-    return {run.id: run for run in reversed(library().list())}
+    return {run.id: run for store in reversed(library().stores) for run in reversed(_runs_in(store))}
+
+
+def read_shared() -> None:
+    """Reads the runs that every visitor sees, so that the first one need not wait for them."""
+    for store in libraries.library().stores:
+        _shared_entries_in(store)
 
 
 def run(run_id: str) -> Run:
@@ -191,11 +259,15 @@ def records() -> list[RunRecord]:
     return [run.record for run in _runs_by_id().values()]
 
 
-@remembered(copied, _run_files, max_entries=4, ttl=SCAN_SECONDS)
 def others() -> tuple[Sequence[Unfinished], Sequence[Unreadable]]:
     """The runs that cannot be opened: queued, running, failed or cancelled; and folders that cannot be read."""
-    stores = library()
-    return stores.unfinished(), stores.unreadable()
+    found = [_others_in(store) for store in library().stores]
+    return [run for runs, _ in found for run in runs], [folder for _, folders in found for folder in folders]
+
+
+@kept_for_store(_run_files, seconds=SCAN_SECONDS)
+def _others_in(store: Store) -> tuple[Sequence[Unfinished], Sequence[Unreadable]]:
+    return store.unfinished(), store.unreadable()
 
 
 @remembered(shared, lambda what, subjects, make: (what, [_mark(one) for one in subjects]), max_entries=COMPUTED)
@@ -280,7 +352,13 @@ def _columns(run: Run, split: str) -> pd.DataFrame:
 
 @remembered(
     copied,
-    lambda run, operation, arguments, client, topic: (run.id, run.record.finished, operation, arguments),
+    lambda run, operation, arguments, client, topic: (
+        str(client.store),
+        run.id,
+        run.record.finished,
+        operation,
+        arguments,
+    ),
     max_entries=ANSWERS,
 )
 def answer(run: Run, operation: str, arguments: str, client: Client, topic: str) -> dict[str, Any]:
@@ -389,10 +467,14 @@ def rows(file_id: str, upload: Upload) -> pd.DataFrame:
     return uploaded.rows_of(upload)
 
 
-@remembered(shared, _study_files, max_entries=4, ttl=SCAN_SECONDS)
 def studies() -> Sequence[StudyFolder]:
     """The stored studies by name, of two of one name the user's own once it has tables."""
-    return list_studies(library())
+    return list_studies(library(), _studies_in)
+
+
+@kept_for_store(_study_files, seconds=SCAN_SECONDS)
+def _studies_in(store: Store) -> Sequence[StudyFolder]:
+    return studies_in(store)
 
 
 def study_table(study: StudyFolder, name: str) -> pd.DataFrame:
@@ -412,10 +494,10 @@ def study_verdicts(study: StudyFolder) -> Sequence[Verdict]:
     return tuple(verdicts(study.record.experiment, tables, study.record.scale))
 
 
-@remembered(shared, lambda study: (str(study.path), study.record.finished, len(library().list())), max_entries=16)
+@remembered(shared, lambda study: (str(study.path), study.record.finished, _seen()), max_entries=16)
 def study_runs(study: StudyFolder) -> Sequence[Run]:
     """The finished runs that the study's file asks for, from all stores, in the order of the file."""
-    by_key = {run.record.key: run for run in reversed(library().list())}
+    by_key = {run.record.key: run for run in _runs_by_id().values()}
     return [by_key[spec.key()] for spec in plan(study.study).runs if spec.key() in by_key]
 
 
@@ -448,7 +530,7 @@ def setting_differences(study: StudyFolder) -> tuple[SettingRow, ...]:
 
 @remembered(
     copied,
-    lambda study, store, workers: (study.yaml_text(), workers, _study_files(), len(library().list())),
+    lambda study, store, workers: (study.yaml_text(), workers, _seen()),
     max_entries=16,
     ttl=PREVIEW_SECONDS,
 )
@@ -457,9 +539,7 @@ def study_preview(study: StudySpec, store: Store, workers: int) -> Preview:
     return preview(study, store, workers)
 
 
-@remembered(
-    copied, lambda study, store: (study.yaml_text(), len(library().list())), max_entries=16, ttl=REFUSAL_SECONDS
-)
+@remembered(copied, lambda study, store: (study.yaml_text(), _seen()), max_entries=16, ttl=REFUSAL_SECONDS)
 def refuse_study(study: StudySpec, store: Store) -> None:
     """Raises the SkillvizError that stands against the study; it is looked for again each time until it is gone."""
     refuse_wrong(study, store)

@@ -22,10 +22,10 @@ import streamlit as st
 from skillviz.analysis.readable_table import ReadableTable, as_stored, latex, markdown
 from skillviz.analysis.tables import csv_text
 from skillviz.plots.theme import FONT, GROUND, INK, SOFT_INK
-from skillviz.runs.library import library
 from skillviz.runs.run import Run
 from skillviz.show.bundle import bundle, stored_bytes
 from skillviz.show.table_words import worded
+from skillviz.ui import cache
 
 NAME = "skillviz_pictures"
 HTML = """
@@ -120,7 +120,7 @@ def zip_button(
 
 def _zipped(runs: Sequence[Run], reports: Mapping[str, Callable[[], bytes]]) -> bytes:
     made = io.BytesIO()
-    bundle(runs, library(), made, reports=reports, grafts={})
+    bundle(runs, cache.library(), made, reports=reports, grafts={})
     return made.getvalue()
 
 

@@ -6,21 +6,26 @@ A page that asks goes on without an answer: `ask` then has said why, and what wo
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
 from skillviz.errors import BadModel, LiveError, ModelNotFound, SkillvizError, Superseded
 from skillviz.live.client import Client
-from skillviz.live.protocol import ANSWERS
 from skillviz.models.fetch import refuse_absent
 from skillviz.models.preflight import published_base
 from skillviz.runs.record import ModelNote
 from skillviz.runs.run import Run
+from skillviz.runs.store import ANSWERS
+from skillviz.runs.users import shared_root, user_of
 from skillviz.show import text
 from skillviz.ui import cache, fetching
 
-CLIENT = "live.client"
+CLIENTS = "live.clients"  # in the session: by store
+OWN_SECONDS = 120.0  # without a question, after which the worker of one user among many ends
+NAMED = re.compile(r'"run": "([^"]*)"')  # in the arguments of a question, as JSON
 WAITING = "Running the models; the first time loads them."
 
 
@@ -30,11 +35,13 @@ def ask(run: Run, operation: str, *, topic: str, waiting: str = WAITING, **argum
     `topic` names the control that asks: of two requests of one topic that wait, the older is given up.
     """
     try:
-        if not (cache.user_store().root / ANSWERS / run.id).is_dir():  # stored answers need no model
+        text_of_arguments = json.dumps(arguments, sort_keys=True)
+        asked = client(_store_for(run, text_of_arguments))
+        if not (asked.store / ANSWERS / run.id).is_dir():  # stored answers need no model
             for source, was_folder in _pair(run).values():
                 refuse_absent(source, was_folder)  # so that no worker is started to find out
         with st.spinner(waiting):
-            return cache.answer(run, operation, json.dumps(arguments, sort_keys=True), client(), topic)
+            return cache.answer(run, operation, text_of_arguments, asked, topic)
     except Superseded:
         return None
     except SkillvizError as error:
@@ -92,10 +99,23 @@ def _was_folder(note: ModelNote | None) -> bool:
     return note is not None and note.revision is None
 
 
-def client() -> Client:
-    """This session's client of the worker."""
-    root = cache.user_store().root
-    stored: Client | None = st.session_state.get(CLIENT)
-    if stored is None or stored.store != root.resolve():
-        stored = st.session_state[CLIENT] = Client(root)
-    return stored
+def client(root: Path) -> Client:
+    """This session's client of the worker of a store."""
+    clients: dict[Path, Client] = st.session_state.setdefault(CLIENTS, {})
+    if root not in clients:
+        clients[root] = Client(root, idle_seconds=OWN_SECONDS if user_of(root) else None)
+    return clients[root]
+
+
+def _store_for(run: Run, arguments: str) -> Path:
+    """The store whose worker is asked: the shared one for what any user may ask, else the user's own.
+
+    So a class that looks at one shared run has one worker and one copy of its models. The worker of the shared store
+    knows no user's runs, and what it stores is the same for everybody.
+    """
+    own = cache.user_store().root
+    shared = shared_root(own)
+    named = set(NAMED.findall(arguments))
+    everybodys = {entry.id for entry in cache.entries() if not entry.is_of_user}
+    is_own = run.path.is_relative_to(own) or str(own) in arguments or not named <= everybodys
+    return own if is_own else shared

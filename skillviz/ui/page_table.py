@@ -6,6 +6,7 @@ without dashboard.py. So the table lives here, and a page that finds no navigati
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from skillviz import read_only
 from skillviz.errors import SkillvizError
 from skillviz.runs.folder import OPEN
 from skillviz.tasks.project import PROJECT
-from skillviz.ui import address, cache, script
+from skillviz.ui import address, cache, script, sign_in
 
 GROUPS = ("Start", "This run", "Many runs", "Reference")
 HOME = "home"  # the page of the address without a name
@@ -52,10 +53,13 @@ class PageEntry:
         """Its script."""
         return PROJECT / "pages" / f"{self.name}.py"
 
-    def link(self, badge: str = "") -> StreamlitPage:
-        """The page as Streamlit's navigation, links and switches want it; `badge` stands behind its title."""
+    def link(self, badge: str = "", instead: Callable[[], None] | None = None) -> StreamlitPage:
+        """The page as Streamlit's navigation, links and switches want it; `badge` stands behind its title.
+
+        With `instead`, its address shows what that draws.
+        """
         return st.Page(
-            self.path, title=f"{self.title}{badge}", icon=f":material/{self.icon}:", url_path=self.name,
+            instead or self.path, title=f"{self.title}{badge}", icon=f":material/{self.icon}:", url_path=self.name,
             default=self.name == HOME, visibility="hidden" if self.starts and read_only.is_on() else "visible",
         )  # fmt: skip
 
@@ -92,19 +96,23 @@ PAGES = {
 def navigation() -> StreamlitPage:
     """The page that the address asks for, which is caught up with first; draws the menu. Call once a script run.
 
-    An address of no page that names a run is that run's.
+    An address of no page that names a run is that run's. Who has to sign in first is shown that at every address.
     """
     script.begin()
     installed.set(True)
     # before the menu: where there is no icon yet, Streamlit fetches that of the menu's entry from a public host
     st.set_page_config(page_icon=BRAND / "mark-light.svg")
     address.catch_up()  # before there is a menu to go on with
+    if not sign_in.is_open():
+        return st.navigation([entry.link(instead=sign_in.draw) for entry in PAGES.values()], position="hidden")
     groups: dict[str, list[StreamlitPage]] = {
         group: [entry.link(_badge(entry.name)) for entry in PAGES.values() if entry.group == group] for group in GROUPS
     }
     shown = {group: links for group, links in groups.items() if links}
     place: Literal["hidden", "sidebar"] = "hidden" if is_presented() else "sidebar"
     chosen = st.navigation(shown, position=place, expanded=True)
+    if place == "sidebar":
+        sign_in.account()
     if chosen.url_path == PAGES[HOME].link().url_path and address.RUN in st.query_params:
         st.switch_page(PAGES["overview"].link(), query_params=st.query_params.to_dict())
     return chosen

@@ -62,8 +62,7 @@ def _read_runs() -> None:
     from skillviz.ui import cache  # Streamlit's caches belong to a running server, which only now is one
 
     with suppress(SkillvizError):  # a store that cannot be read is explained by the pages
-        cache.entries()
-        cache.records()
+        cache.read_shared()
         _keep_out_of_collections()
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import streamlit as st
 
 from skillviz.core import formats
 from skillviz.errors import BadInput
 from skillviz.models import fetch, local_models
+from skillviz.runs.users import USERS, shared_root, user_of
 from skillviz.show import text as words
 from skillviz.tasks import registry
 from skillviz.tasks.project import (
@@ -27,9 +29,11 @@ from skillviz.tasks.project import (
 )
 from skillviz.tasks.task import Files, Task
 from skillviz.tasks.user_file import data_files
-from skillviz.ui import cache
+from skillviz.ui import cache, sign_in
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+PASSED_ON = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+"""Headers that proxies add."""
 HUB_CACHES = ("HF_HOME", "HF_HUB_CACHE")
 _LINKED = "visitor.linked"  # in the session: field -> what an address named there and nobody has confirmed
 
@@ -37,12 +41,13 @@ _LINKED = "visitor.linked"  # in the session: field -> what an address named the
 def roots() -> tuple[Path, ...]:
     """The folders that a visitor's files may lie in.
 
-    Everywhere those of $SKILLVIZ_ROOTS and $SKILLVIZ_MODELS, the models that ship and the store of runs. On a loopback
-    address also the home, the working folder, the project's, the hub's cache, and what other SKILLVIZ_ variables name.
+    For everybody those of $SKILLVIZ_ROOTS and $SKILLVIZ_MODELS, the models that ship and the visitor's store of runs.
+    For who works at this machine (`is_local`) also the home, the working folder, the project's, the hub's cache, and
+    what other SKILLVIZ_ variables name.
     """
     names = [ROOTS_VARIABLE, local_models.ENVIRONMENT]
     places = [project_root() / fetch.DEMO, project_root() / fetch.REAL_PAIRS, cache.user_store().root]
-    if _is_loopback():
+    if is_local():
         names += [*HUB_CACHES, *(name for name in os.environ if name.startswith(OURS))]
         places += [Path.home(), Path.cwd(), project_root()]
     listed = [path for name in names for path in os.environ.get(name, "").split(os.pathsep) if path]
@@ -57,9 +62,10 @@ def checked(text: str) -> str:
     refuse_variables(text)
     path = located(text)
     is_name = not path.is_absolute() and ".." not in path.parts and not path.exists()  # a task's, the hub's
-    if is_name or path == NOWHERE or any(path.resolve().is_relative_to(root) for root in roots()):
+    inside = path == NOWHERE or any(path.resolve().is_relative_to(root) for root in roots())
+    if is_name or (inside and not _is_of_other_user(path.resolve())):
         return text
-    if _is_loopback():
+    if is_local():
         allowed = formats.listed([str(root) for root in roots()], 9)
         way_on = f"Allowed: {allowed}. Move it there, or add its folder to the environment variable {ROOTS_VARIABLE}."
     else:  # the machine's folders are nobody else's business
@@ -67,8 +73,36 @@ def checked(text: str) -> str:
     raise BadInput(f"'{text}' is outside the folders that this dashboard may read. {way_on}")
 
 
-def _is_loopback() -> bool:
-    return st.get_option("server.address") in LOOPBACK
+def is_local() -> bool:
+    """Whether the visitor works at this machine, as far as a server can tell.
+
+    Not where the server listens elsewhere or has a public name, where visitors sign in, and where a proxy passed the
+    visit on: behind one on the same machine everybody seems to be here.
+    """
+    named = [st.get_option("browser.serverAddress"), *map(_host, st.get_option("server.corsAllowedOrigins"))]
+    headers = {name.lower(): value for name, value in st.context.headers.items()}
+    asked = [_host(f"//{headers['host']}")] if "host" in headers else []
+    asked += [_host(headers["origin"])] if "origin" in headers else []
+    return (
+        st.get_option("server.address") in LOOPBACK
+        and all(host in LOOPBACK for host in (*named, *asked))
+        and not any(name in headers for name in PASSED_ON)
+        and not sign_in.providers()
+    )
+
+
+def _host(address: str) -> str:
+    """The host of an address; empty for what is none."""
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_of_other_user(path: Path) -> bool:
+    """Whether a path lies among the stores of users, and not in the visitor's own, whatever folder is a root."""
+    own = cache.user_store().root
+    return path.is_relative_to(shared_root(own) / USERS) and not (user_of(own) and path.is_relative_to(own))
 
 
 def task(name: str) -> Task:

@@ -9,10 +9,20 @@ from pathlib import Path
 import pytest
 
 from skillviz.jobs import slots
-from skillviz.jobs.slots import device_for_run, give_up_ticket, position, queue, slot_in, slot_of, take_ticket
+from skillviz.jobs.slots import (
+    device_for_run,
+    give_up_ticket,
+    position,
+    position_of_next,
+    queue,
+    slot_in,
+    slot_of,
+    take_ticket,
+)
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
+from skillviz.runs.users import store_of_user, user_named
 
 SPEC = RunSpec(base="b", finetuned="f", task="t", device="cpu")
 
@@ -109,3 +119,84 @@ def test_the_lock_alone_keeps_a_second_one_out(store: Store) -> None:
         with pytest.raises(InterruptedError), device_for_run(store.root, "cpu", two.id, waits):
             pass
     assert heard == [1]
+
+
+@pytest.fixture
+def class_of_three(tmp_path: Path) -> list[Store]:
+    """The stores of three users of one deployment."""
+    return [Store(store_of_user(tmp_path / "runs", user_named("https://id.example", name))) for name in "abc"]
+
+
+def served(store: Store, run_id: str) -> None:
+    """Has the device for a moment."""
+    with device_for_run(store.root, "cpu", run_id, lambda before: pytest.fail(f"{before} before {run_id}")):
+        pass
+
+
+def test_ten_jobs_of_one_user_do_not_hold_up_another_s_first(class_of_three: list[Store]) -> None:
+    """Users take turns, however many jobs each has and whoever was first; a user's own jobs keep their order."""
+    many, other, third = class_of_three
+    ten = [queued(many).id for _ in range(10)]
+    two, last = [queued(other).id for _ in range(2)], queued(third).id
+    expected = [ten[0], two[0], last, ten[1], two[1], *ten[2:]]
+    assert queue(many.root, "cpu") == queue(third.root, "cpu") == expected, "all see one queue"
+    assert [position(other.root, "cpu", run_id) for run_id in two] == [1, 4]
+    assert position_of_next(third.root, "cpu") == 5 and position_of_next(many.root, "cpu") == 13
+    with device_for_run(many.root, "cpu", ten[0], lambda before: pytest.fail("it is the first")):
+        assert queue(many.root, "cpu") == expected, "who has the device stands first, though the turn is taken"
+        newcomer = queued(third).id
+        assert position(third.root, "cpu", newcomer) == 5
+    stores = {**dict.fromkeys(ten, many), **dict.fromkeys(two, other), last: third, newcomer: third}
+    order = []
+    while line := queue(many.root, "cpu"):
+        served(stores[line[0]], line[0])
+        order.append(line[0])
+    assert order == [two[0], last, ten[1], two[1], newcomer, *ten[2:]]
+
+
+def test_the_order_is_kept_while_the_device_goes_from_hand_to_hand(class_of_three: list[Store]) -> None:
+    """The turn of who is served is over: without the note of it, the first user's second job would come before."""
+    many, other, _ = class_of_three
+    first, second = queued(many).id, queued(many).id
+    theirs = queued(other).id
+    served(many, first)
+    assert queue(many.root, "cpu") == [theirs, second]
+    served(other, theirs)
+    assert queue(many.root, "cpu") == [second]
+
+
+def test_runs_of_one_id_of_two_users_are_told_apart(class_of_three: list[Store]) -> None:
+    one, two, _ = class_of_three
+    ours = queued(one)
+    theirs = two.root / ours.id
+    theirs.mkdir(parents=True)
+    (theirs / "run.json").write_bytes((ours.path / "run.json").read_bytes())
+    take_ticket(two.root, "cpu", ours.id)
+    assert queue(one.root, "cpu") == [ours.id] * 2 and position(two.root, "cpu", ours.id) == 1
+    give_up_ticket(two.root, ours.id)
+    assert position(one.root, "cpu", ours.id) == 0 and position(two.root, "cpu", ours.id) is None
+
+
+def test_the_dead_of_others_do_not_stand_in_the_way(class_of_three: list[Store]) -> None:
+    dead, ended, living = (queued(store) for store in class_of_three)
+    long_ago(dead)
+    ended.cancel()
+    served(class_of_three[2], living.id)
+    assert queue(class_of_three[2].root, "cpu") == []
+    assert [path.name for path in (class_of_three[0].root.parents[1] / ".slots" / "cpu").glob("*~*")] == []
+
+
+def test_only_one_user_has_the_device(class_of_three: list[Store]) -> None:
+    one, two, _ = class_of_three
+    ours, theirs = queued(one), queued(two)
+
+    def waits(before: int) -> None:
+        assert before == 1
+        raise InterruptedError
+
+    with device_for_run(one.root, "cpu", ours.id, waits), pytest.raises(InterruptedError):  # noqa: SIM117
+        with device_for_run(two.root, "cpu", theirs.id, waits):
+            pass
+    with slots.devices_for_study(one.root, ["cpu"], lambda slot: None), pytest.raises(InterruptedError):  # noqa: SIM117
+        with device_for_run(two.root, "cpu", theirs.id, waits):
+            pass

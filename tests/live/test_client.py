@@ -19,9 +19,10 @@ import numpy as np
 import psutil
 import pytest
 
-from skillviz.errors import BadSize, LiveError, Superseded
+from skillviz.errors import BadInput, BadSize, LiveError, Superseded
 from skillviz.live.client import Client
 from skillviz.live.protocol import WorkerBug
+from skillviz.tasks.project import LIVE_WORKERS_VARIABLE
 from tests.live.conftest import MakeClient
 
 pytestmark = pytest.mark.slow
@@ -280,3 +281,36 @@ def test_a_worker_that_does_not_start_is_told_by_its_own_last_words(store: Path)
     client.command = (sys.executable, "-c", "raise SystemExit()")
     with pytest.raises(LiveError, match="it ended without a word"):
         client.ask("echo")
+
+
+def test_no_more_workers_than_allowed_run_for_all_stores(
+    echo: MakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of two hundred users may open a live page: a worker for each would fill the memory."""
+    monkeypatch.setenv(LIVE_WORKERS_VARIABLE, "2")
+    clients = [echo(store=tmp_path / name) for name in "abc"]
+    for client in clients[:2]:
+        assert client.ask("echo", words="first")
+    with pytest.raises(LiveError, match="others use all 2 workers of this dashboard; try again in some minutes"):
+        clients[2].ask("echo", words="no room")
+    assert clients[0].ask("echo", words="again"), "whose worker runs is answered"
+    monkeypatch.setenv(LIVE_WORKERS_VARIABLE, "3")
+    assert clients[2].ask("echo", words="room")
+
+
+def test_an_ended_or_killed_worker_leaves_its_place(
+    echo: MakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(LIVE_WORKERS_VARIABLE, "1")
+    first, second, third = (echo(store=tmp_path / name, idle_seconds=0.3) for name in "abc")
+    os.kill(first.ask("echo", words="first")["pid"], signal.SIGKILL)
+    assert first.address.read_token(), "it could not clear up"
+    assert second.ask("echo", words="second")
+    until(lambda: not second.is_running(), "it still runs")
+    assert third.ask("echo", words="third")
+
+
+def test_a_limit_of_workers_that_is_no_number_starts_none(echo: MakeClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LIVE_WORKERS_VARIABLE, "many")
+    with pytest.raises(BadInput, match="SKILLVIZ_LIVE_WORKERS is 'many'; allowed is a whole number from 1 on"):
+        echo().ask("echo", words="no")

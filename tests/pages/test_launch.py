@@ -13,12 +13,14 @@ from streamlit.testing.v1 import AppTest
 
 from skillviz import jobs
 from skillviz.core.localizers.table import LOCALIZERS
+from skillviz.errors import BadInput
 from skillviz.jobs.backend import LocalBackend
 from skillviz.models import fetch
 from skillviz.runs.estimate import LEAST_SECONDS, RESAMPLED
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
+from skillviz.tasks import uploaded
 from skillviz.tasks.demo_world import PairEntry, Share, TaskEntry, World, write_world
 from skillviz.ui.job_words import form_of
 from skillviz.ui.page_table import PAGES
@@ -390,6 +392,23 @@ def test_a_file_of_one_column_asks_for_a_text_column(small: Path) -> None:
     assert "Choose a text column" in said(test)
     button(test, "Check and save").click().run()
     assert test.error and not test.exception
+
+
+def test_an_uploaded_task_can_be_deleted(uploading: AppTest, user_runs: Path) -> None:
+    """What counts towards a quota can be given up; a task of another folder stays whatever is asked."""
+    button(uploading, "Check and save").click().run()
+    (path,) = uploaded.saved(user_runs / "tasks")
+    button(uploading, "Delete this task").click().run()
+    assert path.is_file(), "it asks first"
+    button(uploading, "Delete for good").click().run()
+    assert not path.parent.exists() and uploaded.saved(user_runs / "tasks") == []
+    other = user_runs / "elsewhere" / "mine" / "task.yaml"
+    other.parent.mkdir(parents=True)
+    other.write_text("name: mine")
+    for file in (other, user_runs / "tasks" / ".." / "elsewhere" / "mine" / "task.yaml"):
+        with pytest.raises(BadInput, match="nothing was deleted"):
+            uploaded.delete(file, user_runs / "tasks")
+    assert other.is_file()
 
 
 def test_a_text_column_that_is_taken_out_is_asked_for_again(uploading: AppTest) -> None:

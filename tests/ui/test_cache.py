@@ -71,11 +71,12 @@ def test_a_run_that_goes_while_the_list_is_made_is_no_error(user_runs: Path, mon
 
 def test_drafts_and_graves_are_no_runs(user_runs: Path) -> None:
     """They come and go within a second: a list that is read anew for each would be read all the time."""
-    before = cache._run_files()
+    store = cache.user_store()
+    before = cache._run_files(store)
     one = next(user_runs.glob("[!.]*/run.json")).parent
     for name in (f".new-{one.name}", f".deleted-{one.name}-abc"):
         shutil.copytree(one, user_runs / name)
-    assert cache._run_files() == before
+    assert cache._run_files(store) == before
 
 
 def test_the_users_run_comes_before_the_shipped_one_of_the_same_id(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -31,7 +32,8 @@ def outside(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
 
 
 def address(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
-    monkeypatch.setattr(visitor.st, "get_option", lambda name: value)
+    original = visitor.st.get_option
+    monkeypatch.setattr(visitor.st, "get_option", lambda name: value if name == "server.address" else original(name))
 
 
 @pytest.mark.parametrize("name", ["sst2", "org/name", "org/name@main", "demo_world/base", "Is a/b better?"])
@@ -117,3 +119,38 @@ def test_an_endless_file_and_a_pipe_are_refused_at_once(ids: dict[str, str], tmp
         test.query_params["new.file"] = str(tmp_path / name)
         confirmed(test.run())
         assert not test.exception and words in test.error[0].value
+
+
+HERE = {"host": "localhost:8501", "origin": "http://localhost:8501"}
+
+
+@pytest.mark.parametrize(
+    ("options", "headers", "is_local"),
+    [
+        ({}, HERE, True),
+        ({}, {"Host": "127.0.0.1:8501"}, True),
+        ({}, {"host": "[::1]:8501", "origin": "http://[::1]:8501"}, True),
+        ({"server.address": "0.0.0.0"}, HERE, False),
+        ({"server.address": None}, HERE, False),
+        ({"browser.serverAddress": "skills.example"}, HERE, False),
+        ({"server.corsAllowedOrigins": ["https://skills.example"]}, HERE, False),
+        ({}, {**HERE, "host": "skills.example"}, False),
+        ({}, {**HERE, "Origin": "https://skills.example"}, False),
+        ({}, {**HERE, "origin": "http://["}, False),
+        ({}, {**HERE, "X-Forwarded-For": "127.0.0.1"}, False),
+        ({}, {**HERE, "X-Real-IP": "127.0.0.1"}, False),
+        ({}, {**HERE, "forwarded": "for=127.0.0.1"}, False),
+        ({}, {**HERE, "Via": "1.1 proxy"}, False),
+    ],
+)
+def test_who_works_at_this_machine(
+    options: dict[str, object], headers: dict[str, str], is_local: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a proxy on the same machine every visitor comes from a loopback address."""
+    usual = {"server.address": "127.0.0.1", "browser.serverAddress": "localhost", "server.corsAllowedOrigins": []}
+    monkeypatch.setattr(visitor.st, "get_option", {**usual, **options}.get)
+    monkeypatch.setattr(visitor.st, "context", SimpleNamespace(headers=headers))
+    monkeypatch.setattr(visitor.sign_in, "providers", lambda: ())
+    assert visitor.is_local() == is_local
+    monkeypatch.setattr(visitor.sign_in, "providers", lambda: ("",))
+    assert not visitor.is_local(), "who signs in is a visitor"

@@ -12,6 +12,7 @@ from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.models.heads import READOUTS
 from skillviz.models.tokenizer import words_problem
+from skillviz.runs import quota
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.tasks import registry, uploaded
@@ -20,6 +21,7 @@ from skillviz.tasks.template import parse, places, rendered
 from skillviz.tasks.uploaded import ASIDE, Draft, Upload, are_indices, classes_of, guessed, save
 from skillviz.tasks.user_file import FORMATS
 from skillviz.ui import address, cache, controls, form, visitor
+from skillviz.ui.action import action
 from skillviz.ui.pages.launch.models import READOUTS as READOUT_TITLES
 from skillviz.ui.pages.launch.models import Choices
 
@@ -89,12 +91,37 @@ def _known_task(choices: Choices) -> str:
 
 def _task_file(choices: Choices) -> str:
     files = [str(path) for path in uploaded.saved(cache.user_store().root / TASKS)]
-    return form.box(
+    chosen = form.box(
         "new.file", "Task file", files, files[0] if files else "",
         shown=lambda path: path if path not in files else text.last_part(path.removesuffix(f"/{uploaded.FILE}")),
         help="A YAML file beside your data (docs/add-a-task.md): one of those you uploaded, or type its path.",
         names_files=True,
     )  # fmt: skip
+    _show_problem()
+    if chosen in files and action("Delete this task", key="task.delete", icon=":material/delete:", type="tertiary"):
+        _confirm_delete(chosen)
+    return chosen
+
+
+@st.dialog("Delete for good?")
+def _confirm_delete(file: str) -> None:
+    """Asks before an uploaded task is deleted; there is no way back."""
+    name = text.plain(text.last_part(file.removesuffix(f"/{uploaded.FILE}")))
+    st.markdown(
+        f"This removes the task **{name}** and the data that you uploaded for it. Runs on it stay, without their texts."
+    )
+    with st.container(horizontal=True):
+        gone = action("Delete for good", type="primary", on_click=_delete, args=(file,))
+        if st.button("Keep") or gone:
+            st.rerun()
+
+
+def _delete(file: str) -> None:
+    try:
+        uploaded.delete(Path(file), cache.user_store().root / TASKS)
+    except SkillvizError as error:
+        st.session_state[PROBLEM] = str(error.args[0])
+    form.assign("new.file", "")
 
 
 def _upload(choices: Choices) -> str:
@@ -160,9 +187,14 @@ def new_task(root: Path) -> None:
         st.error(text.plain(str(error.args[0])), icon=":material/error:")
         return
     _preview(rows, draft)
+    _show_problem()
+    st.button("Check and save as a task", on_click=_save, args=(draft, root), icon=":material/task_alt:")
+
+
+def _show_problem() -> None:
+    """Says once why the last task was not saved or deleted."""
     if problem := st.session_state.pop(PROBLEM, ""):
         st.error(text.plain(problem), icon=":material/error:")
-    st.button("Check and save as a task", on_click=_save, args=(draft, root), icon=":material/task_alt:")
 
 
 def _read_upload(values: object) -> tuple[str, Upload]:
@@ -267,6 +299,7 @@ def _preview(rows: pd.DataFrame, draft: Draft) -> None:
 def _save(draft: Draft, root: Path) -> None:
     """Writes the task, and chooses it; nothing that was typed is lost where that cannot be done."""
     try:
+        quota.refuse(cache.user_store().root)
         path, splits = save(draft, root)
     except SkillvizError as error:
         st.session_state[PROBLEM] = str(error.args[0])

@@ -13,7 +13,7 @@ from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.size import parse_size
 from skillviz.errors import SkillvizError
 from skillviz.jobs.devices import chosen as device_for
-from skillviz.jobs.slots import queue, slot_of
+from skillviz.jobs.slots import position_of_next, slot_of
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.estimate import OTHERS, Estimate, Facts
 from skillviz.runs.folder import OPEN
@@ -151,7 +151,7 @@ def _show_estimate(spec: RunSpec, facts: Facts, count: int) -> None:
     if device is None:
         return
     duration = cache.run_estimate(spec, replace(facts, device=device.name.partition(":")[0]))
-    before = len(queue(cache.user_store().root, slot_of(spec.device)))
+    before = position_of_next(cache.user_store().root, slot_of(spec.device))
     st.markdown(expected(duration, count, device.free, before))
     unknown = [text.plain(name) for name in spec.others if cache.scored_rows(name) is None]
     if unknown:

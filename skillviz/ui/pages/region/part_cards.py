@@ -13,7 +13,6 @@ from skillviz.core.region_parts import ALONE, CELLS, HEADS
 from skillviz.errors import BadInput
 from skillviz.live.part_scores import PartScoring
 from skillviz.runs.estimate import FORWARD, Facts, example_seconds
-from skillviz.runs.library import library
 from skillviz.runs.part_scores import PartScores, stored_parts
 from skillviz.runs.run import Run
 from skillviz.show import part_effects as exhibits
@@ -42,7 +41,7 @@ def parts(run: Run) -> None:
     with st.container(horizontal=True):
         grouping = controls.segments("parts", "Divide by", tuple(GROUPINGS), CELLS, shown=GROUPINGS.get)
     with page.explained():
-        scores = stored_parts(library(), run, grouping)
+        scores = stored_parts(cache.library(), run, grouping)
     if scores is None:
         _compute(run, grouping)
     else:

@@ -27,6 +27,7 @@ LINKED = 6  # chosen runs that still go into the address
 FIRST = ("localizer", "share", "graft", "recovered", "ece")
 """The columns that come first: a phone shows no more than about four."""
 FEW_ROWS = 30  # up to which all groups are open
+MOST_NOTED = 10_000  # letters of a note
 
 
 def counts(entries: Sequence[Entry]) -> tuple[int, int, int]:
@@ -240,7 +241,8 @@ def _marked_anew(key: str, ids: Sequence[str]) -> None:
 def _note(entry: Entry) -> None:
     key = f"library.note.{entry.id}"
     st.session_state.setdefault(key, cache.note(entry.id))
-    st.text_area("Note", key=key, placeholder="What is worth remembering about this run?", height=80)
+    st.text_area("Note", key=key, placeholder="What is worth remembering about this run?", height=80,
+                 max_chars=MOST_NOTED)  # fmt: skip
     if action("Save note", disabled=st.session_state[key] == cache.note(entry.id)):
         try:
             cache.user_store().set_note(entry.id, st.session_state[key])

@@ -8,6 +8,7 @@ import streamlit as st
 
 from skillviz.core import formats
 from skillviz.errors import ModelNotFound, SkillvizError
+from skillviz.jobs import control
 from skillviz.models.heads import READOUTS
 from skillviz.show import table_words, text
 from skillviz.show.glossary import about
@@ -66,6 +67,11 @@ SEEDS_HELP = (
 
 def draw() -> None:
     """Draws the form, from the choice to the button that starts a process of its own."""
+    try:
+        control.refuse_study(cache.user_store())
+    except SkillvizError as error:
+        st.info(text.plain(str(error.args[0])), icon=":material/group:")
+        return
     with st.container(border=True):
         source = controls.segments("new.study", "What", tuple(SOURCES), "experiment", shown=SOURCES.get)
         try:

@@ -10,7 +10,6 @@ from typing import Any
 
 from skillviz.atomic import working_folder
 from skillviz.errors import BadInput, SkillvizError
-from skillviz.runs.library import library
 from skillviz.runs.store import Store
 from skillviz.studies.paper.request import is_as_requested, refuse_edited
 from skillviz.studies.plan import plan
@@ -62,7 +61,7 @@ def replaces(study: StudySpec) -> str:
     skillviz, or the file in its folder was changed since it was run and would be lost.
     """
     user_root, warning = cache.user_store().root, ""
-    for store in library().stores:
+    for store in cache.library().stores:
         path = study_path(store.root, study)
         if (conflict := _conflict(study, store)) is None:
             continue

@@ -1,0 +1,83 @@
+"""How much one user may have, as the environment of a deployment says: bytes in the store, and open jobs.
+
+What is over a limit starts nothing new. It can be opened, compared and deleted as before.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from skillviz.core import formats
+from skillviz.errors import BadInput, OverQuota
+from skillviz.runs.folder import OPEN
+from skillviz.runs.store import ANSWERS, Store
+from skillviz.tasks.project import OPEN_JOBS_VARIABLE, QUOTA_VARIABLE
+
+UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+SIZE = re.compile(rf"(\d{{1,9}}(?:\.\d{{1,9}})?) ?({'|'.join(UNITS)})")
+
+
+def most_bytes() -> int | None:
+    """The bytes that one store may hold; None without a limit. Raises BadInput for a value that is no size."""
+    text = os.environ.get(QUOTA_VARIABLE, "").strip()
+    if not text:
+        return None
+    match = SIZE.fullmatch(text)
+    if match is None:
+        raise BadInput(f"{QUOTA_VARIABLE} is '{text}'; allowed are a number and one of {', '.join(UNITS)}, as `2 GiB`.")
+    return int(float(match[1]) * UNITS[match[2]])
+
+
+def most_open_jobs() -> int | None:
+    """The jobs that one user may have queued or running; None without a limit. Raises BadInput."""
+    return whole(OPEN_JOBS_VARIABLE)
+
+
+def whole(variable: str) -> int | None:
+    """The whole number from 1 on that a variable holds, None where it is not set; raises BadInput for anything else."""
+    text = os.environ.get(variable, "").strip()
+    if not text:
+        return None
+    if not re.fullmatch(r"[1-9]\d{0,8}", text):
+        raise BadInput(f"{variable} is '{text}'; allowed is a whole number from 1 on.")
+    return int(text)
+
+
+def bytes_held(root: Path) -> int:
+    """The bytes of a store's files, but for the live pages' answers: those have a limit of their own, and no owner."""
+    total, folders = 0, [root]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        if entry.name != ANSWERS:
+                            folders.append(Path(entry.path))
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_size
+        except OSError:  # it was deleted just now
+            continue
+    return total
+
+
+def refuse(root: Path) -> None:
+    """Raises OverQuota where a store holds as much as it may."""
+    most = most_bytes()
+    if most is not None and (held := bytes_held(root)) >= most:
+        raise OverQuota(
+            f"your runs and data hold {formats.byte_size(held)}, and {formats.byte_size(most)} are allowed; delete "
+            "runs that you no longer need to start something new."
+        )
+
+
+def refuse_job(store: Store) -> None:
+    """Raises OverQuota where a store holds as much as it may, or has as many open jobs."""
+    refuse(store.root)
+    most = most_open_jobs()
+    if most is not None and (count := sum(run.record.status in OPEN for run in store.unfinished())) >= most:
+        raise OverQuota(
+            f"you have {formats.counted(count, 'open job')}, and {most} may be queued or running; wait until one ends, "
+            "or cancel one."
+        )

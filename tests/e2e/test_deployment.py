@@ -1,0 +1,299 @@
+"""A shared dashboard as docs/deploy.md sets it up, as processes of this machine: sign-in, stores, quotas, the proxy.
+
+The identity provider is a stand-in on a port of its own; everything else is what a deployment runs.
+"""
+
+from __future__ import annotations
+
+import datetime
+import getpass
+import http.client
+import os
+import re
+import shutil
+import ssl
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from skillviz import jobs
+from skillviz.runs.store import Store
+from skillviz.runs.users import store_of_user, user_named
+from skillviz.tasks.project import OPEN_JOBS_VARIABLE, QUOTA_VARIABLE, ROOTS_VARIABLE
+from skillviz.ui.page_table import PAGES, PROJECT
+from tests.e2e import server
+from tests.e2e.identity_provider import IdentityProvider, identity_provider, secrets_toml
+from tests.e2e.server import free_port, settle
+from tests.jobs.conftest import ended, until
+from tests.ui.shared_store import make_store
+
+pytestmark = pytest.mark.e2e
+
+USERS = {"ada-1815": {"name": "Ada", "email": "ada@class.example"}, "bo-7": {"preferred_username": "bo"}}
+FORM = "launch?new.method=random&new.size=5%25&new.trial=yes&new.seeds={seed}"
+LONG = 240_000  # milliseconds until a new process has torch and a model
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """One that runs: where it is, its provider, and its shared store."""
+
+    address: str
+    provider: IdentityProvider
+    shared: Path
+    ids: dict[str, str]
+
+    def store(self, user: str) -> Store:
+        """A user's store."""
+        return Store(store_of_user(self.shared, user_named(self.provider.issuer, user)))
+
+
+Deploy = Callable[..., Deployment]
+
+
+@pytest.fixture
+def deploy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deploy]:
+    """Starts a deployment, with further variables, at another public address if one is given."""
+    with ExitStack() as running:
+
+        def begin(public: str = "", **variables: str) -> Deployment:
+            port = free_port()
+            monkeypatch.setattr(server, "free_port", lambda: port)
+            address = public or f"http://127.0.0.1:{port}"
+            provider = running.enter_context(identity_provider(USERS, f"{address}/oauth2callback"))
+            secrets, shared = tmp_path / "secrets.toml", tmp_path / "shared"
+            secrets.write_text(secrets_toml(provider))
+            more = {
+                "SKILLVIZ_RUNS": str(shared), "STREAMLIT_SECRETS_FILES": str(secrets), ROOTS_VARIABLE: "",
+                "SKILLVIZ_LIVE": str(tmp_path / "live"), **variables,
+            }  # fmt: skip
+            ids = make_store(shared)
+            local = running.enter_context(server.served(PROJECT, tmp_path, more))
+            return Deployment(public or local, provider, shared, ids)
+
+        yield begin
+        for root in (tmp_path / "shared" / "users").glob("*"):
+            for job in jobs.list(Store(root)):
+                if job.is_open:
+                    jobs.cancel(Store(root), job.run_id)
+
+
+def signed_in(visit: Callable[..., Any], at: Deployment, user: str, **settings: Any) -> Any:
+    """A browser of its own in which the user has signed in, on the first page."""
+    page = visit(at.address, **settings)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_text(user).click()
+    page.locator("h1", has_text=PAGES["home"].question).wait_for()
+    settle(page)
+    return page
+
+
+def go(page: Any, at: Deployment, place: str) -> str:
+    """What the page at a place says."""
+    page.goto(f"{at.address}/{place}")
+    settle(page)
+    return str(page.locator("[data-testid='stMain']").inner_text())
+
+
+def started(page: Any, at: Deployment, user: str, seed: int) -> str:
+    """Starts a small search on the demo world, waits for its end, and returns its id."""
+    go(page, at, FORM.format(seed=seed))
+    page.get_by_role("button", name="Start", exact=True).click(timeout=LONG)
+    store = at.store(user)
+    until(lambda: store.folders())
+    (folder,) = store.folders()
+    assert ended(store, folder.name).status == "finished", jobs.log_tail(store, folder.name)
+    return folder.name
+
+
+def test_two_users_share_the_shared_runs_and_nothing_else(deploy: Deploy, visit: Callable[..., Any]) -> None:
+    at = deploy()
+    stranger = visit(f"{at.address}/overview?run={at.ids['movement']}")
+    words = stranger.locator("body").inner_text()
+    assert "Sign in" in words and at.ids["movement"] not in words and stranger.locator("nav").count() == 0
+    for name in ("jobs", "studies", "launch"):
+        stranger.goto(f"{at.address}/{name}?run={at.ids['movement']}")
+        settle(stranger)
+        assert stranger.locator("h1").inner_text() == "Sign in to skillviz", name
+    ada, bo = (signed_in(visit, at, user) for user in USERS)
+    for page in (ada, bo):
+        assert "Delete" in go(page, at, f"runs?chosen={at.ids['movement']}")
+        assert page.get_by_role("button", name="Delete", exact=True).first.is_disabled(), "shared runs stay"
+        go(page, at, f"region?run={at.ids['movement']}")
+        assert page.locator("h1").inner_text() == PAGES["region"].question
+    runs = {"ada-1815": started(ada, at, "ada-1815", 71), "bo-7": started(bo, at, "bo-7", 72)}
+    assert [len(at.store(user).list()) for user in USERS] == [1, 1] and len(Store(at.shared).list()) == len(at.ids)
+    for page, user, other in ((ada, "ada-1815", "bo-7"), (bo, "bo-7", "ada-1815")):
+        own, theirs = runs[user], runs[other]
+        assert "1 run on 1 task" in go(page, at, "runs?from=you") and theirs not in page.content()
+        go(page, at, f"jobs?jobs={theirs}")
+        assert theirs not in page.content().partition("<body")[2]
+        beside = f"../{at.store(other).root.name}/{theirs}"
+        for place in (f"overview?run={theirs}", f"surgery?run={theirs[:-2]}", f"region?run={beside}"):
+            assert "cannot be shown" in go(page, at, place), place
+        assert "1 run not found here" in go(page, at, f"compare?runs={own},{theirs}")
+        assert PAGES["overview"].question in go(page, at, f"overview?run={own}")
+        path = at.store(other).root / theirs / "run.json"
+        go(page, at, f"launch?new.from=own&new.source=file&new.file={path}")
+        page.get_by_role("button", name="Open what the link names").first.click()
+        page.get_by_text("outside the folders").first.wait_for()
+    assert [store.verify(run) for store, run in ((at.store(user), run) for user, run in runs.items())] == [[], []]
+
+
+def test_a_user_over_quota_starts_nothing_and_can_make_room(deploy: Deploy, visit: Callable[..., Any]) -> None:
+    at = deploy(**{QUOTA_VARIABLE: "20 KiB", OPEN_JOBS_VARIABLE: "1"})
+    page = signed_in(visit, at, "ada-1815")
+    run = started(page, at, "ada-1815", 71)
+    store = at.store("ada-1815")
+    go(page, at, FORM.format(seed=73))
+    page.get_by_role("button", name="Start", exact=True).click(timeout=LONG)
+    page.get_by_text(re.compile(r"your runs and data hold \d+ KiB, and 20 KiB are allowed")).wait_for()
+    assert [folder.name for folder in store.folders()] == [run]
+    page.get_by_role("button", name="Ada").click()
+    page.get_by_text(re.compile(r"hold \d+ KiB of 20 KiB")).wait_for()
+    go(page, at, f"runs?chosen={run}")
+    page.get_by_role("button", name="Delete", exact=True).first.click()
+    page.get_by_role("button", name="Delete for good").click()
+    until(lambda: not store.folders())
+    started(page, at, "ada-1815", 74)
+
+
+def test_who_signs_out_sees_nothing_more(deploy: Deploy, visit: Callable[..., Any]) -> None:
+    at = deploy()
+    page = signed_in(visit, at, "bo-7")
+    assert re.fullmatch(r"[0-9a-f]{32}", at.store("bo-7").root.name) and at.store("bo-7").root.is_dir()
+    page.get_by_role("button", name="bo").click()
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("button", name="Sign in").wait_for()
+    assert "Sign in to skillviz" in page.locator("h1").inner_text()
+    page.goto(f"{at.address}/runs")
+    settle(page)
+    assert at.ids["movement"] not in page.content()
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_text("ada-1815").click()
+    page.get_by_role("button", name="Ada").wait_for()
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate for localhost that signs itself, and its key."""
+    key, name = (
+        ec.generate_private_key(ec.SECP256R1()),
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")]),
+    )
+    now = datetime.datetime.now(datetime.UTC)
+    signed = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    files = folder / "fullchain.pem", folder / "privkey.pem"
+    files[0].write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    plain = serialization.NoEncryption()
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    files[1].write_bytes(key.private_bytes(pem, pkcs8, plain))
+    return files
+
+
+@pytest.fixture
+def proxy(tmp_path: Path) -> Iterator[Callable[[int, int, int], None]]:
+    """Starts the shipped proxy: its ports for TLS and plain, and the app's; only names of places are changed."""
+    nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    if nginx is None:
+        pytest.skip("no nginx on the path; install it (apt-get install nginx-light) to run this")
+    running: list[subprocess.Popen[bytes]] = []
+
+    def begin(secure: int, plain: int, app: int) -> None:
+        public, key = certificate(tmp_path)
+        text = (PROJECT / "deploy" / "nginx.conf").read_text()
+        changes = {
+            "listen 80;": f"listen 127.0.0.1:{plain};", "listen 443 ssl;": f"listen 127.0.0.1:{secure} ssl;",
+            "server_name skills.example;": "server_name localhost;", "127.0.0.1:8501": f"127.0.0.1:{app}",
+            "/etc/letsencrypt/live/skills.example/fullchain.pem": str(public),
+            "/etc/letsencrypt/live/skills.example/privkey.pem": str(key),
+        }  # fmt: skip
+        for old, new in changes.items():
+            assert old in text
+            text = text.replace(old, new)
+        assert "example" not in text.partition("map ")[2]
+        (tmp_path / "site.conf").write_text(text)
+        places = "".join(
+            f"{kind}_temp_path {tmp_path}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        )
+        (tmp_path / "nginx.conf").write_text(
+            f"daemon off; user {getpass.getuser()}; pid {tmp_path}/pid; error_log {tmp_path}/nginx.log; events {{}}\n"
+            f"http {{ access_log off; {places} include {tmp_path}/site.conf; }}\n"
+        )
+        running.append(subprocess.Popen([nginx, "-e", str(tmp_path / "nginx.log"), "-c", str(tmp_path / "nginx.conf")]))
+
+    yield begin
+    for process in running:
+        process.terminate()
+        process.wait(30)
+
+
+def test_behind_the_shipped_proxy(
+    deploy: Deploy, proxy: Callable[[int, int, int], None], visit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TLS, sign-in, websockets, the limit of uploads, headers; and nobody behind it is taken for somebody here."""
+    secure, plain = free_port(), free_port()
+    at = deploy(f"https://localhost:{secure}", SKILLVIZ_FRAME_ANCESTORS="https://class.example")
+    proxy(secure, plain, server.free_port())
+    page = signed_in(visit, at, "ada-1815", ignore_https_errors=True)
+    assert PAGES["region"].question in go(page, at, f"region?run={at.ids['movement']}")
+    assert all(c["secure"] and c["httpOnly"] for c in page.context.cookies() if c["name"].startswith("_streamlit_user"))
+    assert [c["name"] for c in page.context.cookies()].count("_streamlit_user") == 1
+    go(page, at, f"launch?new.from=own&new.source=file&new.file={Path.home() / 'mine.yaml'}")
+    page.get_by_role("button", name="Open what the link names").first.click()
+    page.get_by_text("Upload the file, or ask whoever runs this dashboard").first.wait_for()
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with closing(http.client.HTTPSConnection("localhost", secure, context=context, timeout=60)) as connection:
+        connection.request("GET", "/")
+        answer = connection.getresponse()
+        assert answer.status == 200 and answer.headers["strict-transport-security"]
+        assert answer.headers["content-security-policy"] == "frame-ancestors 'self' https://class.example"
+        assert answer.headers["x-frame-options"] is None
+        answer.read()
+        for origin, status in (("https://evil.example", 403), (at.address, 200)):
+            connection.request("GET", "/_stcore/health", headers={"Origin": origin})
+            answer = connection.getresponse()
+            assert answer.status == status
+            answer.read()
+        connection.putrequest("POST", "/_stcore/upload_file/a/b")
+        connection.putheader("Content-Length", str(53 * 2**20))
+        connection.endheaders()
+        assert connection.getresponse().status == 413
+    with closing(http.client.HTTPConnection("localhost", plain, timeout=60)) as connection:
+        connection.request("GET", "/runs")
+        answer = connection.getresponse()
+        assert answer.status == 301 and urlsplit(answer.headers["location"]).scheme == "https"
+
+
+def test_secrets_that_cannot_be_read_let_nobody_in(
+    tmp_path: Path, visit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A typing error in them must not open the dashboard to everybody."""
+    shared, secrets = tmp_path / "shared", tmp_path / "secrets.toml"
+    ids = make_store(shared)
+    wrong = {"[auth\n": "cannot be read", "[auth]\ncookie_secret = 'x'\n": "names no identity provider"}
+    for content, sentence in wrong.items():
+        secrets.write_text(content)
+        more = {"SKILLVIZ_RUNS": str(shared), "STREAMLIT_SECRETS_FILES": str(secrets)}
+        with server.served(PROJECT, tmp_path, more) as address:
+            page = visit(f"{address}/overview?run={ids['movement']}")
+            assert (
+                sentence in page.locator("body").inner_text()
+                and ids["movement"] not in page.content().split("<body")[1]
+            )
+            assert page.get_by_role("button", name="Sign in").count() == 0

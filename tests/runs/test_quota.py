@@ -1,0 +1,116 @@
+"""What a user may have: sizes as they are written, what counts, and what is refused over it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from skillviz import jobs
+from skillviz.errors import BadInput, OverQuota, SkillvizError
+from skillviz.runs import quota
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import ANSWERS, Store
+from skillviz.runs.users import store_of_user, user_named
+from skillviz.tasks.project import OPEN_JOBS_VARIABLE, QUOTA_VARIABLE
+from tests.fake_run import fake_run
+
+SPEC = RunSpec(base="b", finetuned="f", task="t", device="cpu")
+SMALL = {"sizes": ("5%",), "layers": 1, "width": 8, "n": {"validation": 20, "test": 20}, "steps": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("2 GiB", 2**31), ("1.5KiB", 1536), ("0.5 TiB", 2**39), (" 3 MiB ", 3 * 2**20), ("", None)]
+)
+def test_sizes(text: str, size: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(QUOTA_VARIABLE, text)
+    assert quota.most_bytes() == size
+
+
+@pytest.mark.parametrize("text", ["2", "2 GB", "2 gib", "-1 GiB", "many", "1e9 KiB", "2 GiB extra"])
+def test_what_is_no_size_allows_nothing(text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A typing error in the environment must not take the limit away."""
+    monkeypatch.setenv(QUOTA_VARIABLE, text)
+    with pytest.raises(BadInput, match=f"{QUOTA_VARIABLE} is '{text}'; allowed are a number and one of KiB"):
+        quota.refuse(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "few", "1_0"])
+def test_what_is_no_number_of_jobs_allows_nothing(text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(OPEN_JOBS_VARIABLE, text)
+    with pytest.raises(BadInput, match="whole number from 1 on"):
+        quota.refuse_job(Store(tmp_path))
+
+
+def test_all_files_count_but_for_the_live_answers_and_what_links_lead_to(tmp_path: Path) -> None:
+    for place in ("run/work", "tasks/mine", f"{ANSWERS}/run", ".slots/cpu"):
+        (tmp_path / "runs" / place).mkdir(parents=True)
+        (tmp_path / "runs" / place / "file").write_bytes(b"x" * 1000)
+    (tmp_path / "big").write_bytes(b"x" * 10_000)
+    (tmp_path / "runs" / "link").symlink_to(tmp_path / "big")
+    (tmp_path / "runs" / "loop").symlink_to(tmp_path / "runs")
+    links = sum(os.lstat(tmp_path / "runs" / name).st_size for name in ("link", "loop"))
+    assert quota.bytes_held(tmp_path / "runs") == 3000 + links
+    assert quota.bytes_held(tmp_path / "nothing") == 0
+
+
+def test_over_it_nothing_new_is_started_and_the_old_can_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(store_of_user(tmp_path, user_named("i", "s")))
+    run = fake_run(store, **SMALL)
+    ended = store.create(SPEC)
+    ended.cancel()
+    monkeypatch.setenv(QUOTA_VARIABLE, "1 KiB")
+    sentence = r"your runs and data hold \d+ KiB, and 1 KiB are allowed; delete runs that you no longer need"
+    for begin in (lambda: jobs.start(SPEC, store), lambda: jobs.resume(store, ended.id)):
+        with pytest.raises(OverQuota, match=sentence):
+            begin()
+    assert len(store.folders()) == 2 and store.open(run.id).predictions().size
+    store.set_note(run.id, "words")
+    store.delete(run.id)
+    store.delete(ended.id)
+    quota.refuse(store.root)
+
+
+def test_a_job_that_waited_is_refused_when_its_store_is_full_by_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from skillviz.commands.work import work
+
+    store = Store(tmp_path / "runs")
+    folder = store.create(SPEC)
+    monkeypatch.setenv(QUOTA_VARIABLE, "1 KiB")
+    (store.root / "filled").write_bytes(b"x" * 2000)
+    with pytest.raises(SkillvizError):
+        work(folder.path)
+    (ended,) = store.unfinished()
+    assert ended.record.status == "failed" and ended.record.error is not None
+    assert ended.record.error.kind == "OverQuota"
+
+
+def test_open_jobs_are_counted_and_ended_ones_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path)
+    monkeypatch.setenv(OPEN_JOBS_VARIABLE, "2")
+    fake_run(store, **SMALL)
+    first, _ = store.create(SPEC), store.create(SPEC)
+    with pytest.raises(OverQuota, match="you have 2 open jobs, and 2 may be queued or running; wait until one ends"):
+        jobs.start(SPEC, store)
+    first.cancel()
+    quota.refuse_job(store)
+    with pytest.raises(OverQuota):
+        store.create(SPEC)
+        jobs.resume(store, first.id)
+
+
+def test_users_start_no_study(tmp_path: Path) -> None:
+    """One would keep the device from the whole class for hours."""
+    from skillviz.studies.paper.experiments import EXPERIMENTS
+    from skillviz.studies.paper.scales import scale
+    from skillviz.studies.spec import StudySpec
+
+    file = tmp_path / "study.yaml"
+    file.write_text(StudySpec(**EXPERIMENTS["table1"].build(scale("demo"))).yaml_text())
+    store = Store(store_of_user(tmp_path / "runs", user_named("i", "s")))
+    with pytest.raises(BadInput, match="studies are not started by users of a shared dashboard"):
+        jobs.start_study(file, store)
+    assert not store.root.exists()

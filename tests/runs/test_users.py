@@ -1,0 +1,64 @@
+"""Stores of users: where they lie, who names them, and what each sees."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from skillviz.errors import RunNotFound
+from skillviz.runs.library import library
+from skillviz.runs.store import Store
+from skillviz.runs.users import OWNER, USER, make_store, shared_root, store_of_user, user_named, user_of
+from tests.fake_run import fake_run
+
+SMALL = {"sizes": ("5%",), "layers": 1, "width": 8, "n": {"validation": 20, "test": 20}, "steps": 2}
+
+
+def test_a_user_is_issuer_and_subject_together() -> None:
+    names = {user_named(*who) for who in (("a", "b"), ("a", "c"), ("b", "b"), ("ab", ""), ('a", "b', ""))}
+    assert len(names) == 5 and all(USER.fullmatch(name) for name in names)
+    assert user_named("a", "b") == user_named("a", "b")
+
+
+def test_a_subject_cannot_choose_a_folder(tmp_path: Path) -> None:
+    root = store_of_user(tmp_path, user_named("https://id.example", "../../etc"))
+    assert root.resolve().parent == tmp_path / "users"
+
+
+def test_a_store_knows_whose_it_is(tmp_path: Path) -> None:
+    user = user_named("i", "s")
+    root = store_of_user(tmp_path, user)
+    assert user_of(root) == user and shared_root(root) == tmp_path
+    for nobodys in (tmp_path, tmp_path / "users", tmp_path / "users" / "sst2-run", root / "run"):
+        assert user_of(nobodys) == "" and shared_root(nobodys) == nobodys
+    assert store_of_user(tmp_path, "") == tmp_path
+
+
+def test_a_user_sees_the_own_runs_the_shared_ones_and_those_that_ship(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared, ships = Store(tmp_path / "runs"), Store(tmp_path / "ships")
+    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: ships.root)
+    one, two = (Store(store_of_user(shared.root, user_named("i", name))) for name in "ab")
+    own, other, everybodys, shipped = (fake_run(store, **SMALL).id for store in (one, two, shared, ships))
+    assert [run.id for run in library(one.root).list()] == [own, everybodys, shipped]
+    assert [run.id for run in library(shared.root).list()] == [everybodys, shipped], "users' runs are not shared"
+    for name in (other, other[:-3], f"../{two.root.name}/{other}", f"users/{two.root.name}/{other}"):
+        with pytest.raises(RunNotFound):
+            library(one.root).open(name)
+        with pytest.raises(RunNotFound):
+            one.delete(name)
+        with pytest.raises(RunNotFound):
+            shared.open(name)
+    assert two.open(other).id == other
+
+
+def test_the_store_says_who_its_owner_is_and_keeps_it(tmp_path: Path) -> None:
+    user = user_named("i", "s")
+    make_store(tmp_path, user, {"issuer": "i", "subject": "s", "name": "Ada"})
+    make_store(tmp_path, user, {"issuer": "i", "subject": "s", "name": "Ada Lovelace"})
+    root = store_of_user(tmp_path, user)
+    assert json.loads((root / OWNER).read_text()) == {"issuer": "i", "subject": "s", "name": "Ada"}
+    assert Store(root).list() == [] and Store(tmp_path).folders() == []

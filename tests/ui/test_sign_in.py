@@ -1,0 +1,271 @@
+"""Sign-in: who is let in, whose store a page reads, and that nothing read for one user is handed to another."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from streamlit.runtime.secrets import secrets_singleton
+from streamlit.testing.v1 import AppTest
+
+from skillviz.errors import BadInput, NotSignedIn, RunNotFound
+from skillviz.jobs import slots
+from skillviz.runs.library import library
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import Store
+from skillviz.runs.users import OWNER, store_of_user, user_named
+from skillviz.ui import cache, live, sign_in, visitor
+from skillviz.ui.page_table import PAGES
+from tests.fake_run import fake_run
+from tests.ui import shared_store
+
+AUTH = '[auth]\nredirect_uri = "http://127.0.0.1/oauth2callback"\ncookie_secret = "x"\n'
+PROVIDER = 'client_id = "a"\nclient_secret = "b"\nserver_metadata_url = "https://id.example"\n'
+SMALL = {**shared_store.SMALL, "sizes": ("5%",)}
+OUT = {"iss": "a", "sub": "b", "is_logged_in": False}
+SPEC = RunSpec(base="a", finetuned="b", task="c")
+
+SignIn = Callable[..., None]
+
+
+providers = sign_in.providers
+"""Before a test puts something else in its place."""
+
+
+@pytest.fixture(autouse=True)
+def anew() -> Iterator[None]:
+    """Providers are read once a process."""
+    providers.cache_clear()
+    yield
+    providers.cache_clear()
+
+
+@pytest.fixture
+def secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Writes the deployment's secrets; afterwards there are none."""
+    file, original = tmp_path / "secrets.toml", sign_in.st.get_option
+    paths = {"secrets.files": [str(file)]}
+    for place in ("skillviz.ui.sign_in.st.get_option", "streamlit.config.get_option"):
+        monkeypatch.setattr(place, lambda name: paths.get(name) or original(name))
+
+    def write(content: str) -> None:
+        file.write_text(content)
+        secrets_singleton._reset()
+        providers.cache_clear()
+
+    yield write
+    secrets_singleton._reset()
+
+
+@pytest.fixture
+def signed_in(monkeypatch: pytest.MonkeyPatch) -> SignIn:
+    """Lets somebody of these claims look, or nobody, where sign-in is asked for."""
+
+    def begin(**claims: Any) -> None:
+        monkeypatch.setattr(sign_in, "providers", lambda: ("",))
+        claims = {"is_logged_in": bool(claims), **claims}
+        monkeypatch.setattr(sign_in.st, "user", SimpleNamespace(to_dict=lambda: claims))
+
+    return begin
+
+
+def user(signed_in: SignIn, name: str) -> Store:
+    """Signs a user in, and returns the user's store."""
+    signed_in(iss="https://id.example", sub=name)
+    return cache.user_store()
+
+
+def test_without_secrets_nobody_has_to_sign_in(secrets: Callable[[str], None], user_runs: Path) -> None:
+    assert sign_in.providers() == () and sign_in.user() is None
+    assert sign_in.user_root() == user_runs.resolve()
+    secrets("[other]\na = 1\n")
+    assert sign_in.providers() == ()
+
+
+def test_providers(secrets: Callable[[str], None]) -> None:
+    secrets(AUTH + PROVIDER)
+    assert sign_in.providers() == ("",)
+    secrets(f"{AUTH}[auth.school]\n{PROVIDER}[auth.guests]\n{PROVIDER}")
+    assert sign_in.providers() == ("school", "guests")
+    secrets(f"{AUTH}{PROVIDER}client_kwargs = {{prompt = 'login'}}\n")
+    assert sign_in.providers() == ("",), "a table of settings is no provider"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [("[auth\n", "cannot be read"), (AUTH, "names no identity provider"), ("[auth]\n", "names no identity provider")],
+)
+def test_wrong_secrets_let_nobody_in(content: str, sentence: str, secrets: Callable[[str], None]) -> None:
+    secrets(content)
+    for ask in (sign_in.providers, sign_in.user, cache.entries, cache.user_store):
+        with pytest.raises(BadInput, match=sentence):
+            ask()
+    assert not sign_in.is_open()
+
+
+def test_without_its_library_nobody_is_let_in(secrets: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets(AUTH + PROVIDER)
+    monkeypatch.setattr(sign_in, "LIBRARY", "a_package_that_is_not_here")
+    with pytest.raises(BadInput, match="needs the package Authlib"):
+        sign_in.user()
+
+
+def test_secrets_that_go_while_it_runs_do_not_open_it(secrets: Callable[[str], None], tmp_path: Path) -> None:
+    secrets(AUTH + PROVIDER)
+    assert sign_in.providers()
+    (tmp_path / "secrets.toml").unlink()
+    secrets_singleton._reset()
+    with pytest.raises(NotSignedIn):
+        cache.library()
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [{}, {"sub": "a"}, {"iss": "a"}, {"iss": "", "sub": "a"}, {"iss": "a", "sub": ""}, {"iss": "a", "sub": 7}, OUT],
+)
+def test_who_is_nobody_reads_nothing(claims: dict[str, Any], signed_in: SignIn, ids: dict[str, str]) -> None:
+    signed_in(**claims)
+    run_id = ids["random"]
+    asks: tuple[Callable[[], object], ...] = (
+        cache.entries, cache.others, cache.studies, cache.records, cache.user_store, cache.library, visitor.roots,
+        lambda: cache.run(run_id), lambda: cache.runs([run_id]), lambda: cache.note(run_id),
+    )  # fmt: skip
+    for ask in asks:
+        with pytest.raises(NotSignedIn):
+            ask()
+
+
+def test_each_user_has_a_list_of_the_own_and_the_shared_runs(signed_in: SignIn, user_runs: Path, empty: Path) -> None:
+    shared = fake_run(Store(user_runs), **SMALL).id
+    own = {}
+    for name in "ab":
+        own[name] = fake_run(user(signed_in, name), localizer="random", **SMALL).id
+    for _ in range(2):  # the second time from memory
+        for name, other in ("ab", "ba"):
+            store = user(signed_in, name)
+            assert store.root == store_of_user(user_runs.resolve(), user_named("https://id.example", name))
+            entries = {entry.id: entry.is_of_user for entry in cache.entries()}
+            assert entries == {own[name]: True, shared: False}
+            assert {record.run_id for record in cache.records()} == set(entries)
+            assert cache.run(own[name]).path.parent == store.root
+            for unknown in (own[other], own[other][:-2]):
+                with pytest.raises(RunNotFound):
+                    cache.run(unknown)
+
+
+def test_unfinished_runs_are_the_own_user_s_too(signed_in: SignIn, empty: Path) -> None:
+    queued = user(signed_in, "a").create(SPEC).id
+    assert [run.id for run in cache.others()[0]] == [queued]
+    user(signed_in, "b")
+    assert cache.others() == ([], [])
+    user(signed_in, "a")
+    assert [run.id for run in cache.others()[0]] == [queued]
+
+
+def test_the_worker_s_answers_are_kept_by_store(signed_in: SignIn, user_runs: Path, empty: Path) -> None:
+    """An answer may be about a region of a user's own run."""
+    run = fake_run(Store(user_runs), **SMALL)
+
+    class Worker:
+        def __init__(self, store: Path) -> None:
+            self.store = store
+
+        def ask(self, operation: str, **arguments: Any) -> dict[str, Any]:
+            return {"from": str(self.store)}
+
+    for name in "abab":
+        root = user(signed_in, name).root
+        assert cache.answer(run, "evaluate_region", "{}", Worker(root), "topic") == {"from": str(root)}  # type: ignore[arg-type]
+
+
+def test_what_all_may_ask_is_asked_of_one_worker(signed_in: SignIn, user_runs: Path, empty: Path) -> None:
+    shared = fake_run(Store(user_runs), **SMALL)
+    root = user_runs.resolve()
+    own = user(signed_in, "a")
+    mine = fake_run(own, **SMALL)
+    ask = live._store_for
+    assert ask(shared, "{}") == ask(shared, f'{{"region": {{"run": "{shared.id}", "size": 3}}}}') == root
+    assert ask(mine, "{}") == own.root
+    for arguments in (f'{{"region": {{"run": "{mine.id}"}}}}', f'{{"task": "{own.root}/tasks/x/task.yaml"}}'):
+        assert ask(shared, arguments) == own.root
+    assert (
+        ask(shared, f'{{"region": {{"union": [{{"run": "{shared.id}"}}, {{"run": "{mine.id[:-1]}"}}]}}}}') == own.root
+    )
+
+
+def test_a_list_is_read_once_while_nothing_changes(signed_in: SignIn, empty: Path, monkeypatch: Any) -> None:
+    reads: list[str] = []
+    original = Store.list
+
+    def counted(store: Store) -> Any:
+        reads.append(store.root.name)
+        return original(store)
+
+    monkeypatch.setattr(Store, "list", counted)
+    store = user(signed_in, "a")
+    for _ in range(3):
+        fake_run(store, **SMALL)
+        assert len(cache.entries()) == len(store.folders())
+    before = len(reads)
+    for _ in range(3):
+        cache.entries()
+    assert len(reads) == before
+
+
+def test_a_page_asks_for_sign_in_and_makes_the_store(
+    signed_in: SignIn, ids: dict[str, str], made: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: Any
+) -> None:
+    """The page is run without dashboard.py, as Streamlit does where an address names it first."""
+    root = tmp_path / "copy"
+    shutil.copytree(made[0], root)
+    monkeypatch.setenv("SKILLVIZ_RUNS", str(root))
+    signed_in()
+    test = AppTest.from_file(str(PAGES["runs"].path), default_timeout=60)
+    test.query_params["run"] = ids["random"]
+    test.run()
+    words = " ".join(str(part.value) for part in (*test.title, *test.markdown, *test.error))
+    assert not any(run_id in words for run_id in ids.values()) and not test.dataframe
+    assert not (root / "users").exists()
+    signed_in(iss="https://id.example", sub="a", name="Ada")
+    assert sign_in.is_open()
+    assert (store_of_user(root, user_named("https://id.example", "a")) / OWNER).is_file()
+
+
+def test_a_queue_is_shared_and_says_nothing_of_others(signed_in: SignIn, empty: Path) -> None:
+    theirs, own = user(signed_in, "a"), user(signed_in, "b")
+    for store in (theirs, own):
+        slots.take_ticket(store.root, "cpu", store.create(SPEC).id)
+    (job,) = cache.others()[0]
+    assert slots.position(own.root, "cpu", job.id) == 1 and job.path.parent == own.root
+
+
+def test_files_of_another_user_are_closed_though_a_root_holds_them(
+    signed_in: SignIn, user_runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SKILLVIZ_ROOTS", str(user_runs))
+    theirs, own = (user(signed_in, name).root for name in "ab")
+    for root in (theirs, own):
+        (root / "tasks").mkdir(parents=True)
+        (root / "tasks" / "task.yaml").write_text("a: 1")
+    (own / "link").symlink_to(theirs)
+    assert visitor.checked(str(own / "tasks" / "task.yaml"))
+    for path in (
+        theirs / "tasks" / "task.yaml",
+        theirs,
+        theirs.parent,
+        own / ".." / theirs.name,
+        own / "link" / "tasks",
+    ):
+        with pytest.raises(BadInput, match="outside the folders"):
+            visitor.checked(str(path))
+    assert visitor.checked(str(user_runs / "shared.yaml"))
+
+
+def test_the_worker_of_the_shared_store_knows_no_user_s_run(signed_in: SignIn, user_runs: Path, empty: Path) -> None:
+    mine = fake_run(user(signed_in, "a"), **SMALL)
+    with pytest.raises(RunNotFound):
+        library(user_runs).open(mine.id)
