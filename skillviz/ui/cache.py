@@ -77,7 +77,7 @@ TASK_FOLDERS = ("benchmarks/tasks", "demo_world/tasks")
 HUB_SECONDS = 600  # after which data of a hub that could not be had are asked for again
 ANSWERS = 64  # of the worker: so that a rerun of a page asks nothing twice
 DEVICE_SECONDS, LOCAL_MODELS_SECONDS = 10, 30
-COMPUTED = 64  # tables that a page makes of stored ones
+COMPUTED = 256  # tables that a page makes of stored ones
 TABLES = 64  # of studies, kept in memory
 PREVIEW_SECONDS = 60  # fine-tuned models are made without a run or study.json
 REFUSAL_SECONDS = 60  # a model's folder changes without a run
@@ -431,7 +431,7 @@ def facts(spec: RunSpec) -> Facts:
     return facts_of(_without_caps(spec))
 
 
-@remembered(copied, lambda spec, facts: (spec.json_text(), repr(facts), _run_files()), max_entries=32)
+@remembered(copied, lambda spec, facts: (spec.json_text(), repr(facts), _seen()), max_entries=32)
 def run_estimate(spec: RunSpec, facts: Facts) -> Estimate:
     """How long a run will take, by all finished runs."""
     return estimate(spec, facts, records())
