@@ -31,6 +31,8 @@ SHORT = {
 NOTHING = "This region has no entries yet."
 ENDS = 3
 """Doublings from 1 x to either end of the scale of densities: 1/8 to 8."""
+CROWDED = 10
+"""More columns than these have numbers of three signs, which also fit on a phone."""
 CELL_FRACTION, SIDE = 0.86, 66  # of the width, for the map; pixels above it, for the bars
 AROUND = BAR_ROOM + 66  # pixels above and below the plot: colour bar, names of the modules, title of the axis
 
@@ -161,7 +163,8 @@ def region_map(
     table = table.assign(
         x=[kinds.index(k) for k in table["kind"]], y=[rows.index(layer_name(v)) for v in table["layer"]]
     )
-    _cells(figure, table, view, (len(rows), len(kinds)), names, theme, 12 if cell > 22 else 10)
+    letters = 12 if cell > 22 and len(kinds) <= CROWDED else 10
+    _cells(figure, table, view, (len(rows), len(kinds)), names, theme, letters)
     figure.add_trace(_squares(table, min(26, cell - 4), names))
     _map_axes(figure, rows, kinds, stack_starts(layers))
     if sides:
@@ -194,7 +197,7 @@ def _cells(
     values = _VALUES[view]
     value = np.full(shape, np.nan)
     value[table["y"], table["x"]] = table[values].to_numpy(float)
-    texts = [[_ratio(v) if view == "density" else _percent(v) for v in row] for row in value]
+    texts = [[_ratio(v, shape[1] > CROWDED) if view == "density" else _percent(v) for v in row] for row in value]
     if view == "overlap":
         _divided(figure, table, names, theme)
         places = [row - 0.16 for row in range(shape[0])]
@@ -322,10 +325,15 @@ def _cell_words(row: dict, names: tuple[str, str]) -> str:
     return "<br>".join(lines)
 
 
-def _ratio(value: float) -> str:
-    """`0.31`, `2.4` or `12`: a ratio in as few signs as a cell has room for; nothing where there is none."""
+def _ratio(value: float, is_crowded: bool = False) -> str:
+    """`0.31`, `2.4` or `12`: a ratio in as few signs as a cell has room for; nothing where there is none.
+
+    Between many columns `0.3` and `.03`.
+    """
     if np.isnan(value):
         return ""
+    if is_crowded and 0.005 <= value < 0.95:
+        return f"{value:.1f}" if value >= 0.095 else f"{value:.2f}".removeprefix("0")
     if 0 < value < 0.005:
         return "<0.01"
     return f"{value:,.0f}" if value >= 9.95 or value == 0 else f"{value:.1f}" if value >= 0.95 else f"{value:.2f}"

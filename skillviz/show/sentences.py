@@ -10,7 +10,7 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.localizers.table import is_rescaled, rest_of
 from skillviz.core.metrics import metric_row
-from skillviz.core.parameters import Stack, layers_note
+from skillviz.core.parameters import layers_note
 from skillviz.core.temperature import COLDEST, HOTTEST
 from skillviz.core.verdicts import NO_DIFFERENCE, DifferenceVerdict
 from skillviz.plots.theme import state_style
@@ -113,7 +113,7 @@ def architecture(record: RunRecord) -> str:
             f"The architecture '{text.plain(built.model_type)}' is not in skillviz's table of families: its "
             "tensors are listed under their own names."
         )
-    return layers_note(built.layers, [Stack(*stack) for stack in built.stacks], built.repeats) or ""
+    return layers_note(built.layers, (), built.repeats) or ""  # the map's axis names the stacks
 
 
 def one_step(record: RunRecord, loss: float) -> str:

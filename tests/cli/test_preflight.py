@@ -78,7 +78,7 @@ def without_data(folder: Path) -> Options:
 REFUSED = {
     "no masked template": (without_masked_template, "has no masked template"),
     "custom code": (with_code_of_its_own, "cannot be opened for the head readout"),
-    "encoder and decoder": (encoder_and_decoder, "causal"),
+    "encoder and decoder": (encoder_and_decoder, "encoder-decoder with a language-model head"),
     "a head that is not in the files": (with_a_shorter_head, "head"),
     "a size": (lambda folder: plain(folder, "--size", "200%"), "200%"),
     "an option": (lambda folder: plain(folder, "--option", "colour=red"), "colour"),

@@ -260,6 +260,7 @@ def _size(run: Run, size: int | None) -> int | None:
 def _parts(choices: RegionChoices, table: ParameterTable) -> RegionChoices:
     layers = sorted({p.layer for p in table.parameters if p.layer is not None})
     names = {layer: f"layer {layer}" for layer in layers}
+    names |= {n: f"layer {n} ({stack.name})" for stack in table.stacks for n in range(stack.first, stack.last + 1)}
     left, right = st.columns(2)
     with left:
         chosen_layers = _choice_list("layers", "Layers", choices.layers, layers, names, "all layers")
