@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import time
 import tomllib
 import urllib.request
 from collections.abc import Callable
@@ -116,7 +117,7 @@ def test_the_installed_package_works_in_an_empty_folder(run: Run, tmp_path: Path
     said = run("--help")
     assert said.returncode == 0 and "localize" in said.stdout
     listed = run("runs", "list")
-    (carried,) = (Path(name).name for name in CARRIED if name.startswith("cached_runs/"))
+    (carried,) = (Path(name).name for name in CARRIED if re.fullmatch(r"cached_runs/[^.]+", name))
     assert listed.returncode == 0 and carried in listed.stdout, listed.stderr
     assert run("runs", "verify").returncode == 0
     lacking = run("localize", "--base", "demo_world/base", "--finetuned", "demo_world/x", "--task", "sst2")
@@ -126,6 +127,8 @@ def test_the_installed_package_works_in_an_empty_folder(run: Run, tmp_path: Path
 
 @pytest.mark.slow
 def test_the_installed_dashboard_serves_its_pages(python: Path, tmp_path: Path) -> None:
+    (package,) = (python.parents[1] / "lib").glob("python*/site-packages/skillviz")
+    before = states(package)
     port = free_port()
     words = [str(python), "-m", "skillviz", "dashboard", "--no-browser", "--port", str(port)]
     with (tmp_path / "log").open("wb") as log:
@@ -138,6 +141,14 @@ def test_the_installed_dashboard_serves_its_pages(python: Path, tmp_path: Path) 
         assert home.status == 200 and b"<html" in home.read()
         # the middleware and the settings are those of the package
         assert home.headers["content-security-policy"] == "frame-ancestors 'self'"
+        time.sleep(5)  # meanwhile it reads the runs
     finally:
         server.terminate()
         server.wait(60)
+    assert states(package) == before, "it wrote into the package"
+
+
+def states(folder: Path) -> dict[Path, tuple[int, int]]:
+    """Size and time of each file, but for Python's own."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
