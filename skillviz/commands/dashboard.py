@@ -14,7 +14,7 @@ import typer
 from skillviz.commands import options
 from skillviz.errors import BadInput
 from skillviz.runs.store import store_root
-from skillviz.tasks.project import PROJECT, RUNS_VARIABLE
+from skillviz.tasks.project import RUNS_VARIABLE, app_root, project_root
 
 
 def dashboard(
@@ -37,13 +37,13 @@ def dashboard(
         words += ["--server.headless", "true"]
     if runs_dir is not None or os.environ.get(RUNS_VARIABLE):
         os.environ[RUNS_VARIABLE] = str(store_root(runs_dir).resolve())
-    os.chdir(script.parent)  # the theme and the loopback address stand in .streamlit/ beside the script
+    os.chdir(project_root())  # where paths are relative to; Streamlit reads .streamlit/ beside the script
     _serve(words)
 
 
 def _serve(words: list[str]) -> None:
     """Runs Streamlit in this process, so that whatever ends the command ends its server; Ctrl-C is its normal end."""
-    # heavy, and what is asked of it stands in the folder that is now the working one
+    # heavy, and it reads its settings when it is imported
     from click import Abort
     from streamlit.web import cli
 
@@ -52,10 +52,10 @@ def _serve(words: list[str]) -> None:
 
 
 def dashboard_script() -> Path:
-    """The path of dashboard.py, which stands beside the package; raises BadInput where it is missing."""
-    script = PROJECT / "dashboard.py"
+    """The path of dashboard.py, beside the package or in it once installed; raises BadInput where it is missing."""
+    script = app_root() / "dashboard.py"
     if not script.is_file():
-        raise BadInput(f"the dashboard's pages are not at {script.parent}; run it from a clone of the project.")
+        raise BadInput(f"the dashboard's pages are not at {script.parent}; install skillviz again, or use a checkout.")
     if importlib.util.find_spec("streamlit") is None:
         raise BadInput("streamlit is not installed; install the packages of requirements.txt.")
     return script

@@ -9,6 +9,7 @@ import typer
 
 from skillviz.commands import options
 from skillviz.commands.output import print_json, print_scores, progress_bar, say
+from skillviz.show.sentences import is_fitted, temperature
 
 
 def evaluate(
@@ -64,5 +65,7 @@ def evaluate(
         say(f"Region: {scored.size:,} of {scored.d:,} graftable parameters ({100 * scored.size / scored.d:.4g}%).")
     for remark in scored.notes:
         say(f"- {remark}")
+    if not is_fitted(scored.temperature):
+        say(f"- {temperature(scored.temperature)}")
     if as_json:
         print_json(scored.headline())

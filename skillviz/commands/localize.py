@@ -20,6 +20,7 @@ from skillviz.runs.progress import Progress
 from skillviz.runs.run import Run
 from skillviz.runs.spec import DEFAULT_SIZE, RunSpec, read_spec
 from skillviz.runs.store import Store, store_root
+from skillviz.show.sentences import is_fitted, temperature
 
 
 class ManySizes(TyperCommand):
@@ -177,6 +178,8 @@ def report(run: Run) -> None:
         say(f"Region: {record.size:,} of {record.d:,} graftable parameters ({100 * record.share:.4g}%).")
     for remark in record.notes:
         say(f"- {remark}")
+    if not is_fitted(record.temperature):
+        say(f"- {temperature(record.temperature)}")
     for check in record.checks:
         if not check.passed:
             note(f"Self-check failed: {check.name} {check.detail}")

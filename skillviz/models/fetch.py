@@ -9,7 +9,7 @@ from typing import Any
 
 from skillviz import json_text, read_only
 from skillviz.errors import ModelNotFound, UnsafeWeights
-from skillviz.tasks.project import expanded, located, project_root
+from skillviz.tasks.project import expanded, located, project_root, with_a_checkout
 
 # What is fetched: weights as safetensors, configuration and tokenizer; nothing that can carry code.
 ALLOWED = (
@@ -213,6 +213,8 @@ def no_folder(source: str) -> str:
             f"set {missing[1]} to the folder that holds {below}, and start again."
         )
     if PurePosixPath(text).parts[:1] == (DEMO,):
+        if lacking := with_a_checkout():
+            return f"there is no folder '{text}'.{lacking} Run it there, or give other models."
         return (
             f"there is no folder '{text}', although it ships with skillviz; `git checkout -- {DEMO}` restores it in "
             f"a clone. Without one, delete what is left of {DEMO} and build it again: `python -m skillviz demo build`."

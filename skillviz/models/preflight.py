@@ -205,6 +205,8 @@ def _notes(
             f"{_base_head(base)} the fine-tuned model's is used in every state, also in 'pretrained'; it belongs to "
             "the readout and is never graftable."
         )
+        if not _is_linear(finetuned) and (pooler := sorted(n for n in own_shapes(base) if n.startswith("pooler."))):
+            yield f"The base's own pooler ('{pooler[0]}', ...) is not used: the fine-tuned model's is, in every state."
         if _is_linear(finetuned):
             yield "The head is a bare linear layer on the first token (a token-classification model, read there)."
         yield from _label_note(finetuned, task)

@@ -19,7 +19,7 @@ from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.predict import predict
 from skillviz.runs.metrics import scores, temperature_of
 from skillviz.runs.progress import Progress, Report, silent
-from skillviz.runs.provenance import task_note
+from skillviz.runs.provenance import seen_note, task_note
 from skillviz.runs.record import Scores
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
@@ -38,6 +38,7 @@ class Evaluation:
     d: int
     readout: str
     notes: tuple[str, ...]
+    temperature: float | None = None
 
     def headline(self) -> dict[str, Any]:
         """The test set's values with their intervals, as `evaluate --json` prints them; see Scores.by_state."""
@@ -128,7 +129,8 @@ def _scored(
         temperature = temperature_of(logits["validation"], data["validation"].labels)
     by_split = {s: scores(logits[s], data[s].labels, note, temperature) for s in data}
     size = None if region is None else region.size
-    return Evaluation(by_split, task.metric, size, pair.d, pair.readout_name, (*pair.notes, *splits.notes))
+    notes = (*pair.notes, *splits.notes, *(seen_note(pair.finetuned_info, splits) if "finetuned" in states else ()))
+    return Evaluation(by_split, task.metric, size, pair.d, pair.readout_name, notes, temperature)
 
 
 def _check_values(pair: ModelPair, graft: Graft) -> None:

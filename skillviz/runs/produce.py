@@ -24,7 +24,7 @@ from skillviz.runs.folder import RunFolder
 from skillviz.runs.library import Library, library
 from skillviz.runs.options import base_region_of, options_of, other_models_of
 from skillviz.runs.progress import Progress, Report, silent
-from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
+from skillviz.runs.provenance import architecture_note, commit, model_note, seen_note, task_note, versions
 from skillviz.runs.record import TaskNote
 from skillviz.runs.record_failure import record_failure
 from skillviz.runs.region_expression import ResolvedExpression, resolved_expression
@@ -112,7 +112,8 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
     splits = session.splits(spec)
     session.others(spec)
     session.rehearse(spec)
-    return Plan(spec, row, options, sizes, base_region, task_note(task, splits), (*splits.notes, *notes), resolved)
+    notes = (*splits.notes, *seen_note(check.finetuned, splits), *notes)
+    return Plan(spec, row, options, sizes, base_region, task_note(task, splits), notes, resolved)
 
 
 @dataclass

@@ -17,6 +17,8 @@ from skillviz.tasks.project import PROJECT
 from skillviz.tasks.splits import Splits
 from skillviz.tasks.task import Task
 
+TRAINED_HERE = "finetune.json"
+"""In the folder of every model that skillviz fine-tuned."""
 PACKAGES = ("skillviz", "torch", "transformers", "numpy", "pandas", "safetensors")
 
 
@@ -93,3 +95,16 @@ def _version(name: str) -> str:
     if not declared.is_file():
         return "unknown"
     return str(tomllib.loads(declared.read_text(encoding="utf-8"))["project"]["version"])
+
+
+def seen_note(finetuned: ModelInfo, splits: Splits) -> tuple[str, ...]:
+    """A sentence where the validation examples may be ones that the fine-tuned model was trained on.
+
+    A model that skillviz fine-tuned was trained on the rows that the same draw leaves.
+    """
+    if not splits.validates_on_train or (finetuned.folder / TRAINED_HERE).is_file():
+        return ()
+    return (
+        "The validation examples are train rows. A model that was fine-tuned elsewhere has probably seen them, so its "
+        "temperature and its validation scores say little. Name a validation file that it has not seen.",
+    )

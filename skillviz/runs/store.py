@@ -20,7 +20,7 @@ from skillviz.runs.process import PROCESS, is_alive
 from skillviz.runs.record import Failure, RunRecord
 from skillviz.runs.run import RECORD, Run, read_record
 from skillviz.runs.spec import RunSpec
-from skillviz.tasks.project import RUNS_VARIABLE, expanded, project_root
+from skillviz.tasks.project import RUNS_VARIABLE, app_root, expanded, project_root
 
 NOTES = ".notes"
 PARTS = "parts"  # scores of the parts of runs' regions, a folder a run
@@ -208,12 +208,17 @@ def written(root: Path) -> Iterator[None]:
 def store_root(runs_dir: Path | str | None = None) -> Path:
     """Where a user's runs go: `runs_dir`, else $SKILLVIZ_RUNS, else cached_runs/local."""
     chosen = runs_dir or os.environ.get(RUNS_VARIABLE)
-    return Path(expanded(str(chosen))) if chosen else shipped_root() / "local"
+    return Path(expanded(str(chosen))) if chosen else usual_root()
+
+
+def usual_root() -> Path:
+    """Where a user's runs go if nothing else is said: in the checkout, or in the current folder once installed."""
+    return project_root() / "cached_runs" / "local"
 
 
 def shipped_root() -> Path:
-    """The folder of the runs that ship: beside the package, or in the current folder once installed."""
-    return project_root() / "cached_runs"
+    """The folder of the runs that ship: in the checkout, or in the package once installed."""
+    return app_root() / "cached_runs"
 
 
 def name_of(spec: RunSpec, size: int | None = None, task: str | None = None) -> str:

@@ -16,6 +16,7 @@ from skillviz.core.verdicts import NO_DIFFERENCE, DifferenceVerdict
 from skillviz.plots.theme import state_style
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.show import text
+from skillviz.tasks.project import with_a_checkout
 
 RIVALS = {"finetuned": "the fine-tuned model", "temperature": "temperature scaling"}
 
@@ -245,15 +246,20 @@ def plug_in_marks(metric: str) -> str:
 def library(entries: int, tasks: int, failed: int) -> str:
     """How many runs are listed."""
     base = f"**{formats.counted(entries, 'run')}** on {formats.counted(tasks, 'task')}"
-    return base + (f"; {failed} did not finish." if failed else ".")
+    return base + (f"; {failed} did not finish." if failed else ".") + with_a_checkout()
 
 
 def temperature(value: float | None) -> str:
     """The fitted temperature; at an end of its range nothing was there to fit it to, which is said."""
     sentence = f"{state_style('temperature').title}: temperature {formats.number(value, 2)}, fitted on validation data."
-    if value is None or COLDEST * 1.001 < value < HOTTEST / 1.001:
+    if is_fitted(value):
         return sentence
     return (
         f"{sentence} That is an end of the range that is searched, {COLDEST:g} to {HOTTEST:g}: the validation examples "
         "leave nothing to fit (no error among them, or too few), so this comparison says little."
     )
+
+
+def is_fitted(temperature: float | None) -> bool:
+    """Whether there is none, or one inside the range that is searched."""
+    return temperature is None or COLDEST * 1.001 < temperature < HOTTEST / 1.001

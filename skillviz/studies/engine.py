@@ -18,7 +18,7 @@ from skillviz.runs.progress import Report, silent
 from skillviz.runs.record import Failure
 from skillviz.runs.store import Store
 from skillviz.studies.check import check
-from skillviz.studies.command import shareable
+from skillviz.studies.command import rerunnable
 from skillviz.studies.cores import cores
 from skillviz.studies.estimate import Estimates, estimates
 from skillviz.studies.execute import FAILED, FINISHED, SKIPPED, Reply, attempt, ensure
@@ -82,7 +82,7 @@ def run_study(
     """
     at = Snapshot(plan(study), store)
     check(at, deep=True)
-    command = shareable(study.request.command() if study.request else command)
+    command = rerunnable(study.request.command() if study.request else command, study.name)
     journal = Journal(at, estimates(at), workers, command)
     with journal.open():
         course = _Course(at, journal, on_step or (lambda *_: None), partial)

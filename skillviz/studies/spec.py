@@ -15,6 +15,7 @@ from pydantic.dataclasses import dataclass
 
 from skillviz.errors import BadInput
 from skillviz.studies.finetuned_model import slug
+from skillviz.tasks.project import anchored
 from skillviz.tasks.refusals import refused
 from skillviz.tasks.yaml_files import read_yaml
 
@@ -22,6 +23,10 @@ EXPANDED = ("base", "task", "k_shot", "data_seed", "recipe", "finetune.seed", "l
 """Fields whose lists stand for every combination; the last varies fastest, so that a pair's runs come together."""
 OF_ENTRIES = ("recipe", "finetune", "tasks", "mode", "region", "also", "label", "size")
 """Fields of an entry that a RunSpec does not have."""
+
+MODELS = ("base", "finetuned")
+PATHS = (*MODELS, "task", "tasks", "also", "others")
+"""Fields of an entry that may be paths; those of its `region` too."""
 
 MOST_VALUES = 100_000
 """In one study file, those of aliases counted wherever they stand."""
@@ -139,7 +144,8 @@ class StudySpec(BaseModel):
 def read_study(path: Path | str) -> StudySpec:
     """The study of a YAML file (safe loader); raises BadInput where it cannot be read or a field is wrong.
 
-    A file that is a plain list of entries is a study of its own name.
+    A file that is a plain list of entries is a study of its own name. Tasks and models that lie beside the file are
+    named from there; other relative paths are those of the working folder or of the project.
     """
     content = read_yaml(Path(path), f"the study file {path}")
     if _is_endless(content):
@@ -155,11 +161,40 @@ def read_study(path: Path | str) -> StudySpec:
             f"the study file {path} must have a name and a list of runs, and may have defaults; or be a list of runs, "
             "each with a base."
         )
+    folder = Path(path).parent
+    for name in ("defaults", "runs"):
+        if name in content:
+            content = {**content, name: _from_folder(content[name], folder)}
     try:
         return StudySpec(**content)
     except (ValidationError, TypeError) as error:
         reason = "'{}': {}".format(*refused(error)) if isinstance(error, ValidationError) else str(error)
         raise BadInput(f"the study file {path} must have a name and a list of runs: {reason}.") from error
+
+
+def _from_folder(value: Any, folder: Path) -> Any:
+    """Entries with the paths of models and task files that lie in the study file's folder, or below, made absolute."""
+    if isinstance(value, list):
+        return [_from_folder(item, folder) for item in value]
+    if not isinstance(value, dict):
+        return value
+    placed = {}
+    for name, item in value.items():
+        if name in PATHS:
+            placed[name] = _paths_from_folder(item, folder, is_model=name in MODELS)
+        else:
+            placed[name] = _from_folder(item, folder) if name == "region" else item
+    return placed
+
+
+def _paths_from_folder(value: Any, folder: Path, is_model: bool) -> Any:
+    if isinstance(value, list):
+        return [_paths_from_folder(item, folder, is_model) for item in value]
+    if not isinstance(value, str):
+        return value
+    path = anchored(value, folder)
+    # a task of the registry and a model of the hub may be called like something that happens to lie there
+    return path if (Path(path).is_dir() if is_model else value.endswith((".yaml", ".yml"))) else value
 
 
 def _request_of_command(experiment: Any, scale: Any, command: Any) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from skillviz.errors import BadInput, UnsetVariable
 
 PROJECT = Path(__file__).resolve().parents[2]
 """What the package lies in: the checkout, or the folder of installed packages."""
+CARRIED = Path(__file__).resolve().parents[1] / "app"
+"""What a wheel brings beside the package's code: the dashboard's script, pages and settings, and one run."""
 NOWHERE = Path(os.devnull, "nowhere")
 OURS = "SKILLVIZ_"  # what the names of the project's variables begin with
 FINETUNED_VARIABLE = f"{OURS}MEMBERS"
@@ -27,7 +29,27 @@ DEPLOYMENT_VARIABLES = (
 
 def project_root() -> Path:
     """The project's folder: that of the package's source, or the current folder once installed."""
-    return PROJECT if (PROJECT / "pyproject.toml").is_file() else Path.cwd()
+    return PROJECT if is_checkout() else Path.cwd()
+
+
+def is_checkout() -> bool:
+    """Whether the package is that of a checkout, which has everything that ships."""
+    return (PROJECT / "pyproject.toml").is_file()
+
+
+def with_a_checkout() -> str:
+    """A sentence on what an installed package lacks, with a space before it; nothing in a checkout."""
+    if is_checkout():
+        return ""
+    return (
+        " The installed package brings one run; the other runs, the studies, the demo world and the guides come with "
+        "a checkout of the project."
+    )
+
+
+def app_root() -> Path:
+    """Where dashboard.py, pages/ and the runs that ship are: in the checkout, or in the package once installed."""
+    return PROJECT if is_checkout() else CARRIED
 
 
 def finetuned_root() -> Path:
@@ -81,3 +103,19 @@ def located(text: str, field: str | None = None) -> Path:
     if text and not path.is_absolute() and not is_here and (project_root() / path).exists():
         return project_root() / path
     return path
+
+
+def anchored(text: str, folder: Path) -> str:
+    """The text, where it is a path from `folder` made absolute, so that it means the same from any other folder.
+
+    What the project has under that name, what names a variable or a home, and what is not there stays as it is.
+    """
+    if not text or text.startswith("~") or "$" in text or Path(text).is_absolute():
+        return text
+    try:
+        path = folder / text
+        if not path.exists() or ((project_root() / text).exists() and path.samefile(project_root() / text)):
+            return text
+    except (OSError, ValueError):  # what can name no file
+        return text
+    return os.path.abspath(path)

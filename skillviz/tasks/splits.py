@@ -30,6 +30,11 @@ class Splits:
     fingerprint: str
 
     @property
+    def validates_on_train(self) -> bool:
+        """Whether the validation examples were drawn from the train split."""
+        return bool(len(self.validation)) and bool(self.validation["example_id"].str.startswith("train-").all())
+
+    @property
     def words(self) -> float:
         """Words of a training example: the mean of the first 200, both texts of a pair counted."""
         texts = [name for name in ("text_a", "text_b") if name in self.train.columns]

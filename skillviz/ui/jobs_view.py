@@ -9,6 +9,7 @@ import json
 import shlex
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import streamlit as st
 
@@ -21,7 +22,7 @@ from skillviz.jobs.job import Job, JobProgress, Kind
 from skillviz.plots.history import search_history
 from skillviz.runs.folder import OPEN
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import shipped_root
+from skillviz.runs.store import usual_root
 from skillviz.show import alt, sentences, text
 from skillviz.show.entries import headline_scores
 from skillviz.show.glossary import about
@@ -180,7 +181,8 @@ def _running(job: Job) -> None:
 def bar(job: Job, progress: JobProgress) -> None:
     """How far a running job has come."""
     if job.kind == "study":
-        st.progress(progress.share or 0.0, text.plain(words.study_progress(progress)))
+        shown = replace(progress, title=text.plain(progress.title))
+        st.progress(progress.share or 0.0, words.study_progress(shown))
     else:
         st.progress(job_words.share(progress), words.run_progress(progress))
 
@@ -301,4 +303,4 @@ def _hide_button(job: Job) -> None:
 def runs_dir_option() -> str:
     """` --runs-dir FOLDER` with the page's store, for a command line; empty where a terminal finds it by itself."""
     root = cache.user_store().root
-    return "" if root == (shipped_root() / "local").resolve() else f" --runs-dir {shlex.quote(str(root))}"
+    return "" if root == usual_root().resolve() else f" --runs-dir {shlex.quote(str(root))}"

@@ -19,7 +19,7 @@ from streamlit.navigation.page import StreamlitPage
 from skillviz import read_only
 from skillviz.errors import SkillvizError
 from skillviz.runs.folder import OPEN
-from skillviz.tasks.project import PROJECT
+from skillviz.tasks.project import app_root
 from skillviz.ui import address, cache, script, sign_in
 
 GROUPS = ("Start", "This run", "Many runs", "Reference")
@@ -51,7 +51,7 @@ class PageEntry:
     @property
     def path(self) -> Path:
         """Its script."""
-        return PROJECT / "pages" / f"{self.name}.py"
+        return app_root() / "pages" / f"{self.name}.py"
 
     def link(self, badge: str = "", instead: Callable[[], None] | None = None) -> StreamlitPage:
         """The page as Streamlit's navigation, links and switches want it; `badge` stands behind its title.

@@ -14,7 +14,7 @@ from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.scales import SCALES, is_file
 from skillviz.studies.store import FILE, StudyFolder
 from skillviz.studies.subject import place
-from skillviz.tasks.project import located
+from skillviz.tasks.project import located, with_a_checkout
 from skillviz.ui import cache
 
 STEP_KINDS = {FINETUNE: "fine-tuning", LOCALIZE: "localization", SCORE: "scoring"}
@@ -136,7 +136,8 @@ def missing(experiments: Sequence[str]) -> str:
     which = f"the experiment **{titles[0]}**" if len(titles) == 1 else f"one of **{formats.listed(titles, 20)}**"
     return (
         f"**No such study is stored yet.** This page shows {which}. A study is a set of fine-tuned models and "
-        "regions, with intervals over seeds. Start it on the page Studies, which estimates the time, or in a terminal:"
+        f"regions, with intervals over seeds.{with_a_checkout()} Start it on the page Studies, which estimates the "
+        "time, or in a terminal:"
     )
 
 

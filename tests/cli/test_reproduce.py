@@ -15,6 +15,7 @@ from skillviz.studies.plan import plan
 from skillviz.studies.spec import read_study
 from tests.cli.calls import call
 from tests.studies.tiny_studies import write_world
+from tests.tiny import tiny_pair, tiny_task
 
 
 def test_the_study_file_is_written_and_timed(tmp_path: Path) -> None:
@@ -179,3 +180,25 @@ def test_a_pair_of_the_user_is_asked_from_end_to_end(
     again = call(*words, "--runs-dir", tmp_path, "--json")
     assert again.json["finished"] == 0 and again.json["rows"] == first.json["rows"]
     assert taken == [["cpu"], []]  # jobs wait while it computes
+
+
+def test_paths_of_the_working_folder_mean_the_same_from_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, runs = tmp_path / "here", tmp_path / "runs"
+    here.mkdir()
+    base, tuned = tiny_pair(here, steps=1)
+    tiny_task(here)
+    monkeypatch.chdir(here)
+    words = ("--base", "base", "--finetuned", "finetuned", "--tasks", "task.yaml", "--write-only")
+    said = call("reproduce", "figure6", *words, "--runs-dir", runs, "--json")
+    assert said.code == 0, said.err
+    monkeypatch.chdir(tmp_path)
+    study = read_study(Path(said.json["file"]))
+    assert study.request is not None and is_as_requested(study)
+    command = study.request.command()
+    assert all(str(path) in command for path in (base, tuned, here / "task.yaml"))
+    again = call("study", "run", study.name, "--dry-run", "--runs-dir", runs)
+    assert again.code == 0, again.err
+    same = call(*command.split()[3:], "--write-only", "--runs-dir", runs, "--json")
+    assert same.code == 0 and same.json["file"] == said.json["file"], same.err

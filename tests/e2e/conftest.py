@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from skillviz.ui.page_table import PROJECT
+from skillviz.tasks.project import PROJECT
 from tests.e2e import server
 from tests.e2e.server import PATIENCE, free_port, settle, wait_until_up
 from tests.ui.shared_store import make_store

@@ -15,7 +15,8 @@ from skillviz import jobs
 from skillviz.runs.store import Store
 from skillviz.show.entries import demo_choice, entry_of
 from skillviz.tasks.demo_world import read_world
-from skillviz.ui.page_table import HOME, PAGES, PROJECT
+from skillviz.tasks.project import PROJECT
+from skillviz.ui.page_table import HOME, PAGES
 from skillviz.ui.pages.tour.view import STEPS
 from tests.e2e.conftest import settle
 

@@ -13,7 +13,8 @@ import pytest
 
 from skillviz.runs.store import Store, shipped_root
 from skillviz.show.entries import entry_of, hero
-from skillviz.ui.page_table import HOME, PAGES, PROJECT
+from skillviz.tasks.project import PROJECT
+from skillviz.ui.page_table import HOME, PAGES
 from tests.demo_world.miniature import SKILLED
 from tests.e2e.conftest import served, settle
 from tests.fake_run import fake_run

@@ -16,7 +16,7 @@ from skillviz.live.client import Client
 from skillviz.models.frozen_tensors import strip
 from skillviz.runs.produce import produce
 from skillviz.runs.store import Store
-from skillviz.ui.page_table import PROJECT
+from skillviz.tasks.project import PROJECT
 from tests.e2e.server import settle, started
 from tests.hub import hub_of
 from tests.live.conftest import lived

@@ -17,7 +17,7 @@ import pytest
 
 from skillviz import jobs
 from skillviz.runs.store import Store
-from skillviz.ui.page_table import PROJECT
+from skillviz.tasks.project import PROJECT
 from tests.e2e.server import settle, started
 from tests.jobs.conftest import ended, stepped, until
 from tests.tiny import tiny_pair, tiny_task

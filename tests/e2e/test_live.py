@@ -18,7 +18,7 @@ import pytest
 from skillviz.live.client import _STARTED, Client
 from skillviz.runs.store import Store
 from skillviz.show.sentences import metric_value
-from skillviz.ui.page_table import PROJECT
+from skillviz.tasks.project import PROJECT
 from tests.e2e.server import settle, started
 from tests.e2e.test_dashboard import expect
 from tests.live.conftest import lived

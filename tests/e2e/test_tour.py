@@ -12,7 +12,8 @@ import psutil
 import pytest
 
 from skillviz.live.client import Client
-from skillviz.ui.page_table import PAGES, PROJECT
+from skillviz.tasks.project import PROJECT
+from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.tour.view import STEPS
 from tests.demo_world.miniature import demo_project
 from tests.e2e.conftest import served, settle

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from skillviz.ui.page_table import PAGES, PROJECT
+from skillviz.tasks.project import PROJECT
+from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.tour.view import STEPS
 
 PLAN = (PROJECT / "docs" / "lesson-plan.md").read_text(encoding="utf-8")

@@ -16,7 +16,8 @@ from streamlit.testing.v1 import AppTest
 from skillviz.runs.library import library
 from skillviz.runs.store import Store
 from skillviz.show.region import tensor_table
-from skillviz.ui.page_table import PAGES, PROJECT
+from skillviz.tasks.project import PROJECT
+from skillviz.ui.page_table import PAGES
 from tests.fake_run import fake_run
 from tests.ui.shared_store import SMALL
 from tests.visitor import confirmed

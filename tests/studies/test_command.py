@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skillviz.studies.command import shareable
+from skillviz.studies.command import rerunnable, shareable
 from skillviz.studies.spec import ExperimentRequest
 from skillviz.tasks.project import project_root
 
@@ -38,3 +38,21 @@ def test_an_experiment_on_models_of_the_user_names_no_folder(tmp_path: Path) -> 
     assert shareable(ExperimentRequest("table2", tasks=("film-sentiment",), **models).command()) == (
         "python -m skillviz reproduce table2 --scale demo --base mine --finetuned tuned --tasks film-sentiment"
     )
+
+
+def test_a_command_that_means_something_here_alone_runs_the_stored_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.yaml").write_text("")
+    (tmp_path / "tuned").mkdir()
+    monkeypatch.chdir(tmp_path)
+    by_name = f"{RUN} 'my study'"
+    for typed in (
+        f"{RUN} mine.yaml --runs-dir runs", f"{RUN} {tmp_path}/mine.yaml", f"{RUN} ../mine.yaml", "it's one",
+        f"{REPRODUCE} --finetuned tuned", f"{REPRODUCE} --tasks=sst2,{tmp_path}/mine.yaml", f"{REPRODUCE} --base ~/me",
+    ):  # fmt: skip
+        assert rerunnable(typed, "my study") == by_name, typed
+    for typed in (REPRODUCE, f"{REPRODUCE} --base org/m", f"{RUN} benchmarks/studies/baselines.yaml", by_name):
+        assert rerunnable(f"{typed} --workers 1 --runs-dir {tmp_path}", "my study") == typed
+    assert rerunnable(f"{RUN} {project_root()}/benchmarks/s.yaml", "x") == f"{RUN} benchmarks/s.yaml"
+    assert rerunnable(None, "x") is None

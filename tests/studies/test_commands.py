@@ -89,7 +89,9 @@ def test_what_is_recorded_holds_anywhere(file: Path, done: Done, monkeypatch: py
     monkeypatch.setattr(sys, "argv", typed)
     assert call(*typed[1:]).code == 0
     (folder,) = list_studies(done[1])
-    assert folder.record.command == "python -m skillviz study run study.yaml"
+    assert folder.record.command == "python -m skillviz study run tiny"
+    again = call(*folder.record.command.split()[3:], "--runs-dir", done[1].root)
+    assert again.code == 0 and "0 made" in again.out
     assert folder.record.device == done[1].list()[0].record.device is not None
 
 

@@ -15,6 +15,7 @@ from skillviz.runs.spec import RunSpec
 from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned, recipe_in
 from skillviz.studies.plan import Plan, plan
 from skillviz.studies.spec import StudySpec, read_study
+from skillviz.tasks.project import anchored, project_root
 from tests.studies.tiny_study import REGION, every_kind, few, study_of, tasks
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -310,3 +311,41 @@ def test_the_recipe_of_a_model_is_read_off_its_path_and_off_nothing_else() -> No
     several = read_finetuned({"base": "b", "tasks": ("sst2", "mrpc"), "recipe": "multi-task"})
     assert recipe_in(several.path("mrpc")) == "multi-task"
     assert not any(map(recipe_in, ("models/sst2-sgd-0123456789", "org/sst2-sgd", "demo_world/pairs/film-sentiment")))
+
+
+def test_paths_in_a_study_file_are_relative_to_that_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "task.yaml").write_text("name: another\n")  # of the working folder: not meant
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    folder = tmp_path / "mine"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "base").mkdir()
+    (folder / "finetuned").mkdir()
+    (folder / "task.yaml").write_text("")
+    (folder / "sub" / "sst2").mkdir()  # no task file, so the registry's is meant
+    (folder / "sub" / "study.yaml").write_text(
+        "name: near\ndefaults: {base: ../base, finetuned: ../finetuned, device: cpu}\nruns:\n"
+        "- {task: [../task.yaml, sst2], localizer: movement, size: [1%]}\n"
+        "- {task: sst2, localizer: movement, region: {finetuned: ../finetuned}, others: [../task.yaml], size: [2%]}\n"
+    )
+    study = read_study(folder / "sub" / "study.yaml")
+    base, tuned, task = (str(folder / name) for name in ("base", "finetuned", "task.yaml"))
+    assert study.defaults == {"base": base, "finetuned": tuned, "device": "cpu"}
+    assert study.runs[0]["task"] == [task, "sst2"]
+    assert study.runs[1]["region"] == {"finetuned": tuned} and study.runs[1]["others"] == [task]
+    # as it is stored it means the same
+    (tmp_path / "copy.yaml").write_text(study.yaml_text())
+    assert read_study(tmp_path / "copy.yaml") == study
+
+
+def test_paths_of_the_project_and_unknown_ones_stay_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(
+        "name: far\ndefaults: {base: demo_world/base, finetuned: '${SKILLVIZ_MEMBERS}/x'}\n"
+        "runs: [{task: demo_world/tasks/news-topic.yaml}]\n"
+    )
+    study = read_study(tmp_path / "s.yaml")
+    assert study.defaults == {"base": "demo_world/base", "finetuned": "${SKILLVIZ_MEMBERS}/x"}
+    assert study.runs[0]["task"] == "demo_world/tasks/news-topic.yaml"
+    assert anchored("demo_world/base", project_root()) == "demo_world/base"
+    assert anchored("base", project_root() / "demo_world") == str(project_root() / "demo_world" / "base")
+    assert all(anchored(text, tmp_path) == text for text in ("", "~", "s.yml", str(tmp_path), "$HOME", "a" * 5000))

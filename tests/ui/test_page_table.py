@@ -8,7 +8,8 @@ import tomllib
 import pytest
 
 from skillviz.show.glossary import GLOSSARY, NAMES, about
-from skillviz.ui.page_table import GROUPS, PAGES, PROJECT
+from skillviz.tasks.project import PROJECT
+from skillviz.ui.page_table import GROUPS, PAGES
 
 
 def test_the_table_and_the_folder_agree() -> None:

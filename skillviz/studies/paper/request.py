@@ -35,7 +35,7 @@ from skillviz.studies.spec import ExperimentRequest, StudySpec, read_study
 from skillviz.studies.status import Snapshot
 from skillviz.studies.store import FILE, study_path
 from skillviz.tasks import registry
-from skillviz.tasks.project import located
+from skillviz.tasks.project import anchored, located
 from skillviz.tasks.task import Task
 from skillviz.tasks.user_file import read_task
 
@@ -52,7 +52,7 @@ def study_of(request: ExperimentRequest, store: Store) -> tuple[Experiment, Scal
     `data` is a folder with a task file for every task, which are then the tasks, or other copies of the scale's data.
     Raises BadInput where a name is not known, something does not fit, or the study's file was changed by hand.
     """
-    request = with_readout(request)
+    request = with_readout(anywhere(request))
     row, chosen = experiment(request.experiment), resolved(request)
     name = f"{row.name}-{chosen.name}" + _suffix(chosen, request)
     if request.data and not request.folder and not folder_tasks(Path(request.data)):
@@ -86,6 +86,25 @@ def resolved(request: ExperimentRequest) -> Scale:
     if row.on_other_data:
         refuse_alone(row.name, chosen, EVERY not in names)
     return chosen.with_choices(folder=request.folder)
+
+
+def anywhere(request: ExperimentRequest) -> ExperimentRequest:
+    """The request with its paths made absolute, so that the study and its command mean the same from any folder."""
+    here = Path.cwd()
+
+    def files(given: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(anchored(w, here) if is_file(w) else w for words in given for w in _unless_split(words))
+
+    return replace(
+        request, tasks=files(request.tasks), also=files(request.also), base=anchored(request.base or "", here) or None,
+        finetuned=anchored(request.finetuned or "", here) or None, data=anchored(request.data or "", here) or None,
+    )  # fmt: skip
+
+
+def _unless_split(words: str) -> Sequence[str]:
+    """A word that names several tasks with commas, as it is where none of them is a file."""
+    parts = _words((words,))
+    return parts if any(map(is_file, parts)) else [words]
 
 
 def with_readout(request: ExperimentRequest) -> ExperimentRequest:

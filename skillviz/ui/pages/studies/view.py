@@ -19,6 +19,7 @@ from skillviz.show import studies as exhibits
 from skillviz.show import table_words, text
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.store import StudyFolder
+from skillviz.tasks.project import with_a_checkout
 from skillviz.ui import address, cache, controls, exports, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.paper import words as paper_words
@@ -42,7 +43,8 @@ COLUMNS = {
 def summary(studies: Sequence[StudyFolder], shown: str, study: StudyFolder | None) -> str:
     """What the view shows, in Markdown: how many studies there are, or what one says of the paper's claims."""
     if not studies:
-        return "No study is stored yet. A study runs fine-tunings and localizations that belong together."
+        words = "No study is stored yet. A study runs fine-tunings and localizations that belong together."
+        return words + with_a_checkout()
     if shown == NEW:
         return "Choose an experiment of the paper, or a file of your own."
     if shown == ONE and study is not None:

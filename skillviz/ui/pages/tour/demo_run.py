@@ -18,6 +18,7 @@ from skillviz.runs.run import Run
 from skillviz.show import text
 from skillviz.show.entries import demo_choice, headline_split
 from skillviz.tasks.demo_world import TaskEntry, World
+from skillviz.tasks.project import with_a_checkout
 from skillviz.ui import cache, page
 from skillviz.ui import page_table as pages
 
@@ -142,14 +143,21 @@ def samples(demo: DemoRun) -> list[Sample]:
 
 def _explain_missing() -> None:
     """What brings a demo world, and where else to go."""
-    st.info(
+    about = (
         "The tour walks through a run of the **demo world**, a small world of sentences with two small models, and "
-        "there is no such run here. It ships with skillviz; this makes it again, in one to two hours on "
-        "two processor cores:",
-        icon=":material/school:",
+        "there is no such run here."
     )
-    st.code(BUILD, language=None)
-    st.caption("The tour looks for its run among those that ship and in your own folder. Reload this page afterwards.")
+    if lacking := with_a_checkout():
+        st.info(f"{about}{lacking} Open the dashboard there to take the tour.", icon=":material/school:")
+    else:
+        st.info(
+            f"{about} It ships with skillviz; this makes it again, in one to two hours on two processor cores:",
+            icon=":material/school:",
+        )
+        st.code(BUILD, language=None)
+        st.caption(
+            "The tour looks for its run among those that ship and in your own folder. Reload this page afterwards."
+        )
     with st.container(horizontal=True):
         for name in ("launch", "runs"):
             st.page_link(pages.PAGES[name].link(), label=pages.PAGES[name].question)
