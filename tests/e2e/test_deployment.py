@@ -318,7 +318,7 @@ def copied(folder: Path) -> Path:
 
 
 def test_the_container_has_all_that_the_app_reads(tmp_path: Path, visit: Callable[..., Any]) -> None:
-    """Every page opens, with the container's variables."""
+    """Every page opens, with the container's variables, as a read-only demo: without its secrets it is nothing else."""
     project = copied(tmp_path / "app")
     text = (PROJECT / "deploy" / "Containerfile").read_text()
     variables = dict(re.findall(r"(?:ENV +| +)([A-Z_]+)=([^ \\\n]+)", text.partition("ENV ")[2].partition("VOLUME")[0]))
@@ -327,7 +327,7 @@ def test_the_container_has_all_that_the_app_reads(tmp_path: Path, visit: Callabl
     places = {
         name: value.replace("/data", str(data)).replace("/tmp", str(tmp_path)) for name, value in variables.items()
     }
-    others = {"STREAMLIT_SERVER_ADDRESS": "127.0.0.1"}
+    others = {"STREAMLIT_SERVER_ADDRESS": "127.0.0.1", "SKILLVIZ_READONLY": "1"}
     with server.served(project, tmp_path, {**places, ROOTS_VARIABLE: "", **others}) as address:
         page = visit(address)
         for name, entry in PAGES.items():
