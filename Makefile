@@ -3,7 +3,13 @@
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
 
-.PHONY: help app test check format numbers nightly ci
+TOOLS := .venv-tools/bin
+# PyTorch and its CUDA packages are not locked: the builds for CPU and GPU are different files of one version.
+OF_TORCH := torch cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cublas nvidia-cuda-cupti nvidia-cuda-nvrtc \
+	nvidia-cuda-runtime nvidia-cudnn-cu13 nvidia-cufft nvidia-cufile nvidia-curand nvidia-cusolver nvidia-cusparse \
+	nvidia-cusparselt-cu13 nvidia-nccl-cu13 nvidia-nvjitlink nvidia-nvshmem-cu13 nvidia-nvtx triton
+
+.PHONY: help app test check format numbers nightly ci lock sbom audit
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -29,6 +35,20 @@ nightly:  ## every test there is, without a bound on its time; the log goes to d
 	bash -c 'set -o pipefail; { worst=0; $(PYTHON) -m pytest -q -ra || worst=1; \
 	$(PYTHON) -m pytest -q -ra -m "e2e or slow or nightly" || worst=1; \
 	$(PYTHON) -m pytest -q -ra -n 0 -m bench || worst=1; exit $$worst; } 2>&1 | tee docs/nightly.log'
+
+$(TOOLS): requirements-tools.txt
+	python3 -m venv .venv-tools && $(TOOLS)/pip install -q -r requirements-tools.txt && touch $(TOOLS)
+
+lock: $(TOOLS)  ## write requirements.lock: the pinned versions with the hash of each file
+	$(TOOLS)/uv pip compile -q --universal --no-annotate --generate-hashes --python-version 3.11 \
+	--custom-compile-command "make lock" $(addprefix --no-emit-package ,$(OF_TORCH)) \
+	requirements-deploy.txt -o requirements.lock
+
+sbom: $(TOOLS)  ## write sbom.json, a bill of materials (CycloneDX) of requirements.lock; needs no network
+	$(TOOLS)/cyclonedx-py requirements requirements.lock -o sbom.json
+
+audit: $(TOOLS)  ## look up known vulnerabilities of requirements.lock; fails where one is known or cannot be looked up
+	$(TOOLS)/pip-audit --strict --require-hashes --disable-pip -r requirements.lock
 
 ci:  ## all that must pass before a change is merged: the tests, then those slow for their volume
 	bash .ci/run

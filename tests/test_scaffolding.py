@@ -17,6 +17,8 @@ from tests.test_arrows import FILES, PROJECT, imports_of
 PIN = re.compile(r"^([A-Za-z0-9_.-]+)==([0-9][A-Za-z0-9.]*)$")
 OPEN = "python3 -m venv .venv && .venv/bin/pip install -q -r requirements.txt && .venv/bin/streamlit run dashboard.py"
 TEST = "python3 -m venv .venv && .venv/bin/pip install -q -r requirements-dev.txt && .venv/bin/python -m pytest"
+OTHER_SYSTEMS = {"colorama", "httpx2-jsfetch", "setuptools"}
+"""Locked, but needed on Windows or in a browser alone, or part of every environment."""
 # a slash that begins a path, then a folder where people keep their own
 OF_A_MACHINE = re.compile(r"(?<![\w.<>{}/-])/(home|Users|work|root)/[a-z]")
 GUIDES = (
@@ -65,6 +67,28 @@ def test_nothing_is_pinned_twice() -> None:
     every = [pin for name in names for pin in pins(f"{name}.txt")]
     assert len(every) == len(set(every))
     assert "-c constraints.txt" in text("requirements.txt") and "-r requirements.txt" in text("requirements-dev.txt")
+
+
+def locked() -> dict[str, tuple[str, int]]:
+    """Normalised name -> version and number of hashes of each entry of the lock file."""
+    entries = re.split(r"\n(?=[a-zA-Z0-9])", text("requirements.lock"))
+    found = [(re.match(r"([\w.-]+)==([^\s;]+)", entry), entry.count("--hash=sha256:")) for entry in entries]
+    return {normalised(match[1]): (match[2], hashes) for match, hashes in found if match}
+
+
+def test_the_lock_file_has_the_pinned_versions_each_with_hashes() -> None:
+    lock = locked()
+    wanted = pins("requirements.txt") | pins("requirements-deploy.txt")
+    version_of = wanted | pins("constraints.txt")
+    assert {name: lock[name][0] for name in wanted if name != "torch"} == {
+        name: version for name, version in wanted.items() if name != "torch"
+    }, "run `make lock`"
+    assert all(version_of[name] == version for name, (version, _) in lock.items() if name in version_of), "`make lock`"
+    assert all(hashes for _, hashes in lock.values()) and len(lock) > len(wanted)
+    of_torch = [name for name in lock if name.startswith(("torch", "nvidia", "cuda", "triton"))]
+    assert not of_torch, f"OF_TORCH in the Makefile lacks {of_torch}"
+    unknown = set(lock) - set(version_of)
+    assert unknown <= OTHER_SYSTEMS, f"not in constraints.txt: {sorted(unknown)}"
 
 
 def test_everything_the_app_imports_is_pinned_by_name() -> None:

@@ -70,8 +70,8 @@ def refuse_study(store: Store) -> None:
     """
     if user_of(store.root):
         raise BadInput(
-            "studies are not started by users of a shared dashboard, as each keeps the device from all others for "
-            "hours; start single runs on Launch, or ask whoever runs the dashboard to make the study for everybody."
+            "Studies cannot be started on a shared dashboard: each keeps the device from everybody for hours. Start "
+            "single runs on Launch, or ask whoever runs the dashboard to make the study for all."
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from skillviz.runs.users import make_store, store_of_user, user_named
 from skillviz.show import text
 
 SECTION = "auth"
+PLACES = "STREAMLIT_SECRETS_FILES"
 CLIENT = "client_id"  # an entry of each provider's settings
 LIBRARY = "authlib"
 LONGEST = 30  # letters of a name in the menu
@@ -47,13 +49,16 @@ def providers() -> tuple[str, ...]:
     """The identity providers of the secrets, "" for one without a name; none where nobody has to sign in.
 
     They are read once: who changes the secrets starts the server again. Raises BadInput for secrets that cannot be
-    read or lack a provider: a server that was to ask for sign-in must not go on without it.
+    read, lack a provider, or are not where the environment says: a server that was to ask for sign-in must not go on
+    without it. A read-only one needs none.
     """
-    if not any(Path(place).exists() for place in st.get_option("secrets.files")):
-        return ()
     try:
+        if not any(Path(place).exists() for place in st.get_option("secrets.files")):
+            if os.environ.get(PLACES) and not read_only.is_on():
+                raise BadInput(f"the file of secrets that {PLACES} names is not there; add it, or unset the variable.")
+            return ()
         section = st.secrets.get(SECTION)
-    except StreamlitSecretNotFoundError as error:
+    except (StreamlitSecretNotFoundError, OSError) as error:
         raise BadInput("the file of secrets cannot be read; correct it and start the server again.") from error
     if section is None:
         return ()

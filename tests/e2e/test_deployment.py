@@ -297,3 +297,41 @@ def test_secrets_that_cannot_be_read_let_nobody_in(
                 and ids["movement"] not in page.content().split("<body")[1]
             )
             assert page.get_by_role("button", name="Sign in").count() == 0
+
+
+def copied(folder: Path) -> Path:
+    """What the container file copies, in a folder of its own; its largest folders, which hold no code, as links."""
+    for line in (PROJECT / "deploy" / "Containerfile").read_text().splitlines():
+        if line.startswith("COPY "):
+            *sources, target = line.split()[1:]
+            place = folder / target
+            for source in sources:
+                there = place / source if target.endswith("/") else place
+                there.parent.mkdir(parents=True, exist_ok=True)
+                if source in ("cached_runs", "real_pairs"):
+                    there.symlink_to(PROJECT / source)
+                elif (PROJECT / source).is_dir():
+                    shutil.copytree(PROJECT / source, there, ignore=shutil.ignore_patterns("__pycache__"))
+                else:
+                    shutil.copy(PROJECT / source, there)
+    return folder
+
+
+def test_the_container_has_all_that_the_app_reads(tmp_path: Path, visit: Callable[..., Any]) -> None:
+    """Every page opens, with the container's variables, as a read-only demo: without its secrets it is nothing else."""
+    project = copied(tmp_path / "app")
+    text = (PROJECT / "deploy" / "Containerfile").read_text()
+    variables = dict(re.findall(r"(?:ENV +| +)([A-Z_]+)=([^ \\\n]+)", text.partition("ENV ")[2].partition("VOLUME")[0]))
+    assert len(variables) == 7
+    data = tmp_path / "data"
+    places = {
+        name: value.replace("/data", str(data)).replace("/tmp", str(tmp_path)) for name, value in variables.items()
+    }
+    others = {"STREAMLIT_SERVER_ADDRESS": "127.0.0.1", "SKILLVIZ_READONLY": "1"}
+    with server.served(project, tmp_path, {**places, ROOTS_VARIABLE: "", **others}) as address:
+        page = visit(address)
+        for name, entry in PAGES.items():
+            page.goto(f"{address}/{name}")
+            settle(page)
+            assert page.locator("h1").first.inner_text() == entry.question
+    assert "Traceback" not in (tmp_path / "server.log").read_text()

@@ -111,6 +111,6 @@ def test_users_start_no_study(tmp_path: Path) -> None:
     file = tmp_path / "study.yaml"
     file.write_text(StudySpec(**EXPERIMENTS["table1"].build(scale("demo"))).yaml_text())
     store = Store(store_of_user(tmp_path / "runs", user_named("i", "s")))
-    with pytest.raises(BadInput, match="studies are not started by users of a shared dashboard"):
+    with pytest.raises(BadInput, match="Studies cannot be started on a shared dashboard"):
         jobs.start_study(file, store)
     assert not store.root.exists()

@@ -107,6 +107,31 @@ def test_wrong_secrets_let_nobody_in(content: str, sentence: str, secrets: Calla
     assert not sign_in.is_open()
 
 
+def test_secrets_that_are_not_where_they_should_be_let_nobody_in(
+    secrets: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a container is started without its file: it must not be open to everybody. A demo needs none."""
+    monkeypatch.setenv(sign_in.PLACES, str(tmp_path / "secrets.toml"))
+    with pytest.raises(BadInput, match="STREAMLIT_SECRETS_FILES names is not there"):
+        cache.library()
+    monkeypatch.setenv("SKILLVIZ_READONLY", "1")
+    assert sign_in.providers() == ()
+
+
+def test_secrets_that_may_not_be_read_let_nobody_in(
+    secrets: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secrets(AUTH + PROVIDER)
+
+    def refused(path: Path) -> bool:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "exists", refused)
+    with pytest.raises(BadInput, match="cannot be read"):
+        sign_in.user()
+    assert not sign_in.is_open()
+
+
 def test_without_its_library_nobody_is_let_in(secrets: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     secrets(AUTH + PROVIDER)
     monkeypatch.setattr(sign_in, "LIBRARY", "a_package_that_is_not_here")
