@@ -224,9 +224,9 @@ def test_where_the_data_belong_is_said_in_words(use: Use, tmp_path: Path) -> Non
     run = run_of(task, tmp_path / "runs")
     (run.path / "run.json").write_text(run.record.model_dump_json())
     use(tmp_path / "runs")
-    task.write_text(re.sub(r"(\w+)\.jsonl", r"${SKILLVIZ_ABSENT}/data/tiny/\1.jsonl", task.read_text()))
+    task.write_text(re.sub(r"(\w+)\.jsonl", r"${SKILLVIZ_ABSENT}/data/tiny_task/\1.jsonl", task.read_text()))
     said = words(opened("examples", run=run.id))
-    assert "`data/tiny` of the folder" in said and "`SKILLVIZ_ABSENT`" in said and "${" not in said
+    assert "`data/tiny_task` of the folder" in said and "`SKILLVIZ_ABSENT`" in said and "${" not in said
 
 
 def test_data_that_are_not_the_runs_own_are_never_shown(use: Use, tmp_path: Path) -> None:

@@ -238,3 +238,8 @@ def test_a_job_that_cannot_be_resumed_is_explained(own_copy: Path, asked: list[s
     shutil.rmtree(folder.path)
     button(test, "Resume").click().run()
     assert "there is no run" in words(test) and asked == []
+
+
+def test_a_phone_sees_size_and_scores_first(own_copy: Path) -> None:
+    columns = list(library().dataframe[0].value.columns)
+    assert columns[:4] == ["localizer", "share", "graft", "recovered"]

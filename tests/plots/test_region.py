@@ -184,3 +184,8 @@ def test_an_empty_region_is_all_outlines() -> None:
     figure = region_map(frames.layers(empty=True))
     assert len(trace(figure, "no selected entry").x) == 6 * 8 * 6
     assert set(trace(figure, "numbers").text) == {"0"}
+
+
+def test_a_map_of_six_layers_fits_a_small_window_below_the_page_s_head() -> None:
+    """At 1280x720 the map begins at 260 pixels."""
+    assert region_map(frames.layers(6)).layout.height <= 720 - 270

@@ -133,9 +133,9 @@ def _what_is_missing(error: SkillvizError) -> str:
     """What would bring the texts: of data in a folder that a variable names its place there, else the error itself."""
     if not isinstance(error, UnsetVariable):
         return text.plain(str(error.args[0]))
-    inside = PurePosixPath(error.path.partition("/")[2]).parent
+    inside = str(PurePosixPath(error.path.partition("/")[2]).parent).replace("`", "")  # it stands in code
     return (
-        f"They belong in `{text.plain(str(inside))}` of the folder that the environment variable `{error.variable}` "
+        f"They belong in `{inside}` of the folder that the environment variable `{error.variable}` "
         "names. It is not set: set it, then restart the dashboard."
     )
 

@@ -33,10 +33,16 @@ VIEWS = {LIST: "All studies", ONE: "Open study", NEW: "Start a study"}
 LISTING = "studies.list"
 BOX = 330  # pixels of a box at most: two of them stand beside the views
 COLUMNS = {
-    "experiment": st.column_config.TextColumn("experiment", width=319),
-    "runs": st.column_config.NumberColumn("runs", help="Localizations that the study's tables were made from."),
-    "estimated, min": st.column_config.NumberColumn("estimated, min", format="%.1f", help="Before it started."),
-    "taken, min": st.column_config.NumberColumn("taken, min", format="%.1f", help="In all attempts together."),
+    "experiment": st.column_config.TextColumn("experiment", width=348),
+    "runs": st.column_config.NumberColumn(
+        "runs", width=50, help="Localizations that the study's tables were made from."
+    ),
+    "estimated, min": st.column_config.NumberColumn(
+        "estimated, min", format="%.1f", width=98, help="Before it started."
+    ),
+    "taken, min": st.column_config.NumberColumn(
+        "taken, min", format="%.1f", width=78, help="In all attempts together."
+    ),
 }
 
 
