@@ -76,6 +76,7 @@ def checkpoints(
             "--report", metavar="FILE", rich_help_panel=options.WHERE, help="Write the figures here, as one HTML file."
         ),
     ] = None,
+    convert: options.Convert = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Localize every training checkpoint of one fine-tuning, and compare them along training (paper, Figure 15).

@@ -36,6 +36,7 @@ def difference(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", rich_help_panel=options.WHERE, help="Replace a folder that is not empty.")
     ] = False,
+    convert: options.Convert = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Write a fine-tuned model as a float16 difference from its base: a small folder that opens beside that base.

@@ -40,6 +40,7 @@ def evaluate(
         bool,
         typer.Option("--force", rich_help_panel=options.WHERE, help="Accept a base that the graft was not made for."),
     ] = False,
+    convert: options.Convert = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Score the pre-trained, fine-tuned and grafted model and the complement on a task; store nothing.

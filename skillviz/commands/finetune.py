@@ -223,6 +223,7 @@ def finetune(
     ] = False,
     device: options.Device = "auto",
     runs_dir: options.RunsDir = None,
+    convert: options.Convert = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Fine-tune a base model, by default by the paper's SGD, and write an ordinary model folder with a card.

@@ -188,6 +188,7 @@ def apply(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", rich_help_panel=options.WHERE, help="Replace a folder that is not empty.")
     ] = False,
+    convert: options.Convert = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Put a graft onto its base and write an ordinary folder for `from_pretrained`, exact to the bit.

@@ -83,6 +83,7 @@ def localize(
             help="Start it as a background job, print the run's id and return; `jobs watch RUN` follows it.",
         ),
     ] = False,
+    convert: options.Convert = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Find the region that carries the skill, score its graft, and store the run.

@@ -9,8 +9,10 @@ from typing import Annotated
 
 import typer
 
+from skillviz.commands.output import note
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.seeds import LARGEST_SEED
+from skillviz.models import convert
 from skillviz.runs.spec import DEFAULT_SIZE
 
 
@@ -61,6 +63,24 @@ Finetuned = Annotated[
         help="The same model after fine-tuning: folder, id, or id@revision; LoRA checkpoints are merged.",
     ),
 ]
+
+
+def convert_models(ctx: typer.Context, value: bool) -> bool:
+    """Lets this command convert pickled weights, and no other one after it in the same process."""
+    if value:
+        before = convert.wanted.set(note)
+        ctx.call_on_close(lambda: convert.wanted.reset(before))
+    return value
+
+
+Convert = Annotated[
+    bool,
+    typer.Option(
+        "--convert", callback=convert_models, is_eager=True, rich_help_panel=MODELS,
+        help="Read a model that has only pickled weights (.bin): as tensors alone, in a process with limits, into a "
+        "safetensors folder in the cache.",
+    ),
+]  # fmt: skip
 TaskName = Annotated[
     str,
     typer.Option(

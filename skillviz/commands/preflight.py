@@ -54,6 +54,7 @@ def preflight(
     dtype: options.Dtype = options.DtypeName.float32,
     autocast: options.AutocastOption = None,
     runs_dir: options.RunsDir = None,
+    convert: options.Convert = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Check in seconds whether two models make a pair; reads configurations, headers and data, but no weights.

@@ -1,4 +1,4 @@
-"""From what a user types to a local folder with safetensors weights, or what brings one; pickles are never read."""
+"""From what a user types to a local folder with safetensors weights, or what brings one; it reads no pickle."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from skillviz import json_text, read_only
 from skillviz.errors import ModelNotFound, UnsafeWeights
+from skillviz.models import convert
 from skillviz.tasks.project import expanded, located, project_root, with_a_checkout
 
 # What is fetched: weights as safetensors, configuration and tokenizer; nothing that can carry code.
@@ -45,12 +46,15 @@ def resolve(source: str | Path, on_bytes: OnBytes | None = None) -> Path:
 
     Environment variables in a folder's name are filled in, so that a stored run names no machine; a relative
     name is looked for in the working folder and then in the project's.
-    Raises ModelNotFound where there is none, UnsafeWeights where its weights are pickled only.
+    Raises ModelNotFound where there is none, UnsafeWeights where its weights are pickled only; one that was converted
+    (`models.convert`) is its conversion.
     """
     text = expanded(str(source))
     folder = located(text)
     if not text or not folder.is_dir():
         folder = _from_hub(text, on_bytes)
+    if not has_weights(folder) and (made := convert.converted(folder)):
+        return made
     _check_weights(folder, text)
     return folder
 
@@ -147,7 +151,11 @@ def _snapshot(name: str, revision: str, **more: Any) -> Path:
 
     # the same files in every call: the client says that a snapshot is incomplete where one that is asked for lacks
     wanted: Any = {"allow_patterns": list(ALLOWED), "ignore_patterns": [NESTED], **more}
-    return Path(snapshot_download(name, revision=revision or None, **wanted))
+    folder = Path(snapshot_download(name, revision=revision or None, **wanted))
+    if convert.wanted.get() is not None and not has_weights(folder):
+        wanted["allow_patterns"] += convert.PATTERNS
+        folder = Path(snapshot_download(name, revision=revision or None, **wanted))
+    return folder
 
 
 def _bar(on_bytes: OnBytes) -> Any:
@@ -189,8 +197,8 @@ def _check_weights(folder: Path, source: str) -> None:
     pickled = sorted(p.name for p in folder.iterdir() if p.suffix in PICKLED)
     if pickled:
         raise UnsafeWeights(
-            f"'{source}' has its weights only as {pickled[0]}, which may run code when opened; convert it once with "
-            "`model.save_pretrained(folder)` of a recent transformers, or take a revision with safetensors."
+            f"'{source}' has its weights only as {pickled[0]}, which may run code when opened; take a revision with "
+            "safetensors, or convert it: `python -m skillviz preflight --base ... --finetuned ... --convert`."
         )
     raise ModelNotFound(
         f"'{source}' has no model.safetensors; a model's folder needs config.json and safetensors weights "

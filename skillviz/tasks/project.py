@@ -17,6 +17,8 @@ OURS = "SKILLVIZ_"  # what the names of the project's variables begin with
 FINETUNED_VARIABLE = f"{OURS}MEMBERS"
 RUNS_VARIABLE = f"{OURS}RUNS"
 """The folder of a user's runs."""
+CACHE_VARIABLE = f"{OURS}CACHE"
+"""The folder of models that `--convert` made, `~/.cache/skillviz` by default."""
 ROOTS_VARIABLE, ANCESTORS_VARIABLE = f"{OURS}ROOTS", f"{OURS}FRAME_ANCESTORS"
 """The dashboard's: folders that a page may read, and sites that may frame it."""
 QUOTA_VARIABLE, OPEN_JOBS_VARIABLE, LIVE_WORKERS_VARIABLE = f"{OURS}QUOTA", f"{OURS}OPEN_JOBS", f"{OURS}LIVE_WORKERS"

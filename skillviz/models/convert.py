@@ -1,0 +1,112 @@
+"""Pickled weights as a safetensors folder in the cache: made by `--convert` alone, on the command line. No torch.
+
+A pickle can run code when it is read. The one exception to "only safetensors" is a conversion that somebody asks for
+by name: a child process with limits on memory, time and file size reads the weights with `weights_only=True`, which
+builds tensors and nothing else, and writes them as safetensors. What was converted stays in the cache, with the hashes
+of both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from contextvars import ContextVar
+from pathlib import Path
+
+from skillviz import json_text
+from skillviz.atomic import sha256, whole_folder
+from skillviz.core.formats import byte_size
+from skillviz.errors import UnsafeWeights
+from skillviz.tasks.project import CACHE_VARIABLE
+
+PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "adapter_model.bin")
+"""What transformers and peft wrote before safetensors: a whole model, the index of its parts, an adapter."""
+PATTERNS = ("pytorch_model*.bin", "pytorch_model.bin.index.json", "adapter_model.bin")
+RECORD = "conversion.json"
+MEMORY, FACTOR = 3 * 2**30, 3
+"""Bytes of memory that the child may use, and how many times those of the weights beside them."""
+SECONDS, A_BYTE = 300, 2e-8
+"""Processor seconds that the child may use, and those of each byte beside them."""
+wanted: ContextVar[Callable[[str], None] | None] = ContextVar("wanted", default=None)
+"""In a command that was called with `--convert`: what tells its user about a conversion."""
+
+
+def is_pickled(folder: Path) -> bool:
+    """Whether the folder holds weights that `converted` can read."""
+    return any((folder / name).is_file() for name in PICKLES)
+
+
+def converted(folder: Path) -> Path | None:
+    """The safetensors folder made of this one's pickled weights; None where there is none and `--convert` is not given.
+
+    Raises UnsafeWeights where they hold more than tensors, or cannot be read within the limits.
+    """
+    if not is_pickled(folder):
+        return None
+    target = _place(folder)
+    if (target / RECORD).is_file():
+        return target
+    tell = wanted.get()
+    if tell is None:
+        return None
+    sources = _sources(folder)
+    size = sum(path.stat().st_size for path in sources)
+    tell(f"Converting {folder.name}: {byte_size(size)} of pickled weights to safetensors.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with whole_folder(target, replace=True) as draft:
+        _run_child(folder, draft, size)
+        for path in folder.iterdir():
+            if path.is_file() and path.suffix in (".json", ".txt", ".model") and path.name not in PICKLES:
+                shutil.copyfile(path, draft / path.name)
+        record = {
+            "from": {path.name: sha256(path) for path in sources},
+            "to": {path.name: sha256(path) for path in sorted(draft.glob("*.safetensors"))},
+        }
+        (draft / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    for name, digest in (*record["from"].items(), *record["to"].items()):
+        tell(f"sha256 {digest}  {name}")
+    tell(f"The converted model is {target}. Later commands and the dashboard find it there.")
+    return target
+
+
+def _sources(folder: Path) -> list[Path]:
+    """The pickled files of a folder, those that an index names in place of it. Raises UnsafeWeights."""
+    whole, index, adapter = (folder / name for name in PICKLES)
+    if not index.is_file() or whole.is_file():
+        return [whole if whole.is_file() else adapter]
+    try:
+        names = set(json_text.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        parts = sorted(folder / name for name in names if Path(name).name == name and name.endswith(".bin"))
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        raise UnsafeWeights(f"'{index}' is not an index of pickled weights; download the model again.") from error
+    if len(parts) < len(names) or not all(path.is_file() for path in parts):
+        raise UnsafeWeights(f"'{index}' names parts that are not in the folder; download the model again.")
+    return parts
+
+
+def _place(folder: Path) -> Path:
+    """Where the conversion of a folder lies: another one for other files. It ends like the folder, whose name it has.
+
+    A snapshot of the hub's cache keeps the folders by which it is known.
+    """
+    stamps = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in _sources(folder.resolve())]
+    root = Path(os.environ.get(CACHE_VARIABLE) or Path.home() / ".cache" / "skillviz")
+    parts = folder.parts[-3:] if folder.parent.name == "snapshots" else folder.resolve().parts[-1:]
+    return root.joinpath("converted", hashlib.sha256(json.dumps(stamps).encode()).hexdigest()[:16], *parts)
+
+
+def _run_child(folder: Path, draft: Path, size: int) -> None:
+    limits = [MEMORY + FACTOR * size, round(SECONDS + A_BYTE * size), 2 * size + 2**20]
+    command = [sys.executable, "-m", "skillviz.models.unpickle", str(draft), *map(str, limits)]
+    child = subprocess.run(
+        [*command, *map(str, _sources(folder))], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+    )  # fmt: skip
+    if child.returncode:
+        why = child.stdout.strip() or "it was stopped by the limits on memory, time or file size"
+        raise UnsafeWeights(f"'{folder.name}' cannot be converted: {why}. Take a revision with safetensors.")

@@ -1,0 +1,143 @@
+"""Pickled weights: refused, and with `--convert` read as tensors alone, in a process of its own, into the cache."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from skillviz.atomic import sha256
+from skillviz.errors import UnsafeWeights
+from skillviz.models import convert
+from skillviz.models.fetch import hub_name, resolve
+from skillviz.tasks.project import CACHE_VARIABLE
+
+TENSORS = {"a": torch.arange(6.0).reshape(2, 3).t(), "b": torch.ones(3, dtype=torch.bfloat16)}
+TENSORS["tied"] = TENSORS["b"]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def told() -> list[str]:
+    """What the user was told; with it, `--convert` was given."""
+    lines: list[str] = []
+    before = convert.wanted.set(lines.append)
+    yield lines
+    convert.wanted.reset(before)
+
+
+def pickled(folder: Path, **files: object) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text('{"model_type": "bert"}')
+    for name, content in (files or {"pytorch_model.bin": TENSORS}).items():
+        torch.save(content, folder / name)
+    return folder
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(
+        torch.equal(one[name], other[name]) and one[name].dtype == other[name].dtype for name in one
+    )
+
+
+def test_weights_come_through_to_the_bit_with_the_hashes_of_both(tmp_path: Path, told: list[str]) -> None:
+    folder = pickled(tmp_path / "model")
+    made = resolve(folder)
+    assert made.name == "model" and same(load_file(made / "model.safetensors"), TENSORS)
+    assert (made / "config.json").read_text() == '{"model_type": "bert"}'
+    hashes = {"from": {"pytorch_model.bin": sha256(folder / "pytorch_model.bin")},
+              "to": {"model.safetensors": sha256(made / "model.safetensors")}}  # fmt: skip
+    assert json.loads((made / convert.RECORD).read_text()) == hashes
+    for of in hashes.values():
+        for name, digest in of.items():
+            assert f"sha256 {digest}  {name}" in told
+
+
+def test_without_the_option_nothing_is_converted(tmp_path: Path, cache: Path) -> None:
+    with pytest.raises(UnsafeWeights, match="--convert"):
+        resolve(pickled(tmp_path / "model"))
+    assert not cache.exists()
+
+
+def test_what_was_converted_is_found_later_and_what_changed_is_not(tmp_path: Path) -> None:
+    folder, lines = pickled(tmp_path / "model"), []
+    before = convert.wanted.set(lines.append)
+    made = resolve(folder)
+    count = len(lines)
+    assert resolve(folder) == made and len(lines) == count, "once is enough"
+    convert.wanted.reset(before)
+    assert resolve(folder) == made, "a page or a resumed job reads the safetensors"
+    torch.save({"a": torch.zeros(1)}, folder / "pytorch_model.bin")
+    with pytest.raises(UnsafeWeights):
+        resolve(folder)
+
+
+def test_shards_an_adapter_and_a_trainers_state(tmp_path: Path, told: list[str]) -> None:
+    names = [f"pytorch_model-0000{n}-of-00002.bin" for n in (1, 2)]
+    shards = pickled(tmp_path / "shards", **{names[0]: {"a": TENSORS["a"]}, names[1]: {"b": TENSORS["b"]}})
+    index = {"metadata": {}, "weight_map": {"a": names[0], "b": names[1]}}
+    (shards / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+    made = resolve(shards)
+    weight_map = json.loads((made / "model.safetensors.index.json").read_text())["weight_map"]
+    joined = {name: load_file(made / file)[name] for name, file in weight_map.items()}
+    assert same(joined, {name: TENSORS[name] for name in "ab"})
+    adapter = resolve(pickled(tmp_path / "adapter", **{"adapter_model.bin": {"a": TENSORS["a"]}}))
+    assert same(load_file(adapter / "adapter_model.safetensors"), {"a": TENSORS["a"]})
+    wrapped = resolve(pickled(tmp_path / "wrapped", **{"pytorch_model.bin": {"state_dict": TENSORS, "epoch": 3}}))
+    assert same(load_file(wrapped / "model.safetensors"), TENSORS)
+
+
+def test_a_snapshot_of_the_hub_keeps_its_name(tmp_path: Path, told: list[str]) -> None:
+    folder = pickled(tmp_path / "models--org--name" / "snapshots" / "abc")
+    assert hub_name(resolve(folder)) == ("org/name", "abc")
+
+
+class Evil:
+    """Touches a file where it is unpickled without care."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[str, str]]:
+        return os.system, (f"touch {self.path}",)
+
+
+@pytest.mark.parametrize("content", ["code", "number", "list", "bytes", "shard"])
+def test_what_is_more_than_tensors_is_refused_in_a_sentence(
+    content: str, tmp_path: Path, told: list[str], cache: Path
+) -> None:
+    folder, ran = pickled(tmp_path / "model", **{"pytorch_model.bin": {"a": torch.zeros(1)}}), tmp_path / "ran"
+    file = folder / "pytorch_model.bin"
+    if content == "code":
+        file.write_bytes(pickle.dumps({"a": Evil(ran)}))
+    elif content == "number":
+        torch.save({"a": torch.zeros(1), "steps": 3}, file)
+    elif content == "list":
+        torch.save([torch.zeros(1)], file)
+    elif content == "bytes":
+        file.write_bytes(b"no pickle at all")
+    else:
+        file.rename(folder / "pytorch_model-00001-of-00002.bin")
+        weight_map = {"a": "pytorch_model-00001-of-00002.bin", "b": "../../elsewhere.bin"}
+        (folder / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    with pytest.raises(UnsafeWeights) as caught:
+        resolve(folder)
+    assert "\n" not in str(caught.value) and not ran.exists()
+    assert not list(cache.rglob("*.safetensors")) and not list(cache.rglob(convert.RECORD))
+
+
+def test_the_child_has_its_limits(tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convert, "MEMORY", 2**20)
+    with pytest.raises(UnsafeWeights, match="limits on memory, time or file size"):
+        resolve(pickled(tmp_path / "model"))
