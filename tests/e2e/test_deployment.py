@@ -29,8 +29,8 @@ from cryptography.x509.oid import NameOID
 from skillviz import jobs
 from skillviz.runs.store import Store
 from skillviz.runs.users import store_of_user, user_named
-from skillviz.tasks.project import OPEN_JOBS_VARIABLE, QUOTA_VARIABLE, ROOTS_VARIABLE
-from skillviz.ui.page_table import PAGES, PROJECT
+from skillviz.tasks.project import OPEN_JOBS_VARIABLE, PROJECT, QUOTA_VARIABLE, ROOTS_VARIABLE
+from skillviz.ui.page_table import PAGES
 from tests.e2e import server
 from tests.e2e.identity_provider import IdentityProvider, identity_provider, secrets_toml
 from tests.e2e.server import free_port, settle

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cache
 from importlib import import_module
 from math import ceil
 from typing import TYPE_CHECKING, Any, Literal
@@ -510,6 +510,13 @@ def _fisher_cost(o: FisherOptions, work: Workload) -> Cost:
 # The rows.
 
 
+@cache
+def _shown_options(options: type) -> tuple[Option, ...]:
+    return tuple(
+        replace(f.metadata["option"], name=f.name, default=f.default) for f in fields(options) if "option" in f.metadata
+    )
+
+
 @dataclass(frozen=True)
 class Localizer:
     """A named way to choose a region.
@@ -565,14 +572,10 @@ class Localizer:
         """Whether the paper uses or compares it."""
         return self.source.startswith(PAPER)
 
-    @cached_property
+    @property
     def shown_options(self) -> tuple[Option, ...]:
         """The options that people may set, in order."""
-        return tuple(
-            replace(f.metadata["option"], name=f.name, default=f.default)
-            for f in fields(self.options)
-            if "option" in f.metadata
-        )
+        return _shown_options(self.options)
 
     def option(self, name: str) -> Option | None:
         """The option of this name, None if the localizer has none."""
