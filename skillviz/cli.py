@@ -22,6 +22,7 @@ from skillviz.commands import (
     graft,
     jobs,
     localize,
+    pairs,
     parts,
     preflight,
     report,
@@ -75,6 +76,7 @@ app = typer.Typer(
 
 SKILL, GRAFT, LOOK = "Find a skill", "Share a graft", "Look at runs"
 COMMANDS: tuple[tuple[str, Callable[..., None], type[TyperCommand] | None], ...] = (
+    (SKILL, pairs.pairs, None),
     (SKILL, preflight.preflight, localize.ManySizes),
     (SKILL, finetune.finetune, None),
     (SKILL, localize.localize, localize.ManySizes),

@@ -111,6 +111,11 @@ def count(value: int | None) -> str:
     return MISSING if value is None else f"{value:,}"
 
 
+def millions(value: int) -> str:
+    """`67.0 M`: a model's number of parameters."""
+    return f"{value / 1e6:,.1f}{SPACE}M"
+
+
 def counted(value: int, noun: str) -> str:
     """`1 run`, `1,821 examples`, `2 entries`."""
     several = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"

@@ -41,6 +41,11 @@ def is_pickled(folder: Path) -> bool:
     return any((folder / name).is_file() for name in PICKLES)
 
 
+def is_converted(folder: Path) -> bool:
+    """Whether the cache has the conversion of this folder's pickled weights."""
+    return is_pickled(folder) and (_place(folder) / RECORD).is_file()
+
+
 def converted(folder: Path) -> Path | None:
     """The safetensors folder made of this one's pickled weights; None where there is none and `--convert` is not given.
 

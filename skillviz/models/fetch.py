@@ -89,7 +89,8 @@ def is_local(source: str) -> bool:
     if (text and located(text).is_dir()) or not may_be_hub_id(name):
         return True
     try:
-        return has_weights(_snapshot(name, revision, local_files_only=True))
+        folder = _snapshot(name, revision, local_files_only=True)
+        return has_weights(folder) or convert.is_converted(folder)
     except Exception:  # whatever the client raises: it is not there
         return False
 
@@ -201,8 +202,8 @@ def _check_weights(folder: Path, source: str) -> None:
             "safetensors, or convert it: `python -m skillviz preflight --base ... --finetuned ... --convert`."
         )
     raise ModelNotFound(
-        f"'{source}' has no model.safetensors; a model's folder needs config.json and safetensors weights "
-        "(pickled ones are never fetched or read)."
+        f"'{source}' has no model.safetensors; a model's folder needs config.json and safetensors weights. If it has "
+        "pickled ones (.bin), convert it: `python -m skillviz preflight --base ... --finetuned ... --convert`."
     )
 
 

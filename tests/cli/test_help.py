@@ -26,6 +26,7 @@ NAMED = {
     "apply": "base graft out force",
     "difference": "base finetuned out hub license overwrite json",
     "preflight": "base finetuned task",
+    "pairs": "json",
     "dashboard": "runs-dir port",
     "study run": "runs-dir workers dry-run partial json",
     "study status": "runs-dir workers json",

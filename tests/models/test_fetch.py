@@ -14,11 +14,12 @@ from typer.main import get_command
 
 from skillviz.cli import app
 from skillviz.errors import ModelNotFound, UnsafeWeights
+from skillviz.models import convert
 from skillviz.models.fetch import command_that_makes, has_weights, hub_name, is_local, refuse_absent, resolve
 from skillviz.runs.store import Store, shipped_root
 from skillviz.studies.plan import plan
 from skillviz.studies.store import list_studies
-from skillviz.tasks.project import project_root
+from skillviz.tasks.project import CACHE_VARIABLE, project_root
 
 
 def folder_with(path: Path, *names: str) -> Path:
@@ -98,7 +99,7 @@ def test_an_id_is_fetched_at_its_revision_without_code(
 def test_a_hub_model_without_safetensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = snapshot(tmp_path, "config.json")
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *a, **k: str(folder))
-    with pytest.raises(ModelNotFound, match="org/name"):
+    with pytest.raises(ModelNotFound, match="org/name.*--convert"):
         resolve("org/name")
 
 
@@ -144,6 +145,18 @@ def test_what_is_at_hand_needs_no_hub(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not is_local("org/other")
     (cached / "model.safetensors").unlink()
     assert not is_local("org/name"), "its configuration alone is not the model"
+
+
+def test_a_model_of_the_hub_that_was_converted_is_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a page opens it, where it would only offer to download what it never reads."""
+    cached = snapshot(tmp_path, "config.json", "pytorch_model.bin")
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *a, **k: str(cached))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    assert not is_local("org/name")
+    made = convert._place(cached)
+    folder_with(made, "model.safetensors", convert.RECORD)
+    assert is_local("org/name") and resolve("org/name") == made
+    refuse_absent("org/name")
 
 
 def test_what_is_absent_is_told_without_asking_anybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
+from skillviz.tasks.project import CACHE_VARIABLE
 from tests.hub import COMMIT, hub_of
 from tests.tiny import tiny_pair
 
@@ -54,3 +57,22 @@ def test_a_pair_opens_beside_the_base_that_was_downloaded(stripped: tuple[Path, 
     assert max(told) == [total, total] and len(told) > 1
     assert identity == {"id": "some/encoder", "revision": COMMIT, "fingerprint": here.base.fingerprint}
     assert fingerprint == here.finetuned.fingerprint
+
+
+def test_a_pickled_model_of_the_hub_is_converted_once_and_then_at_hand(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path, "bert", "head")
+    torch.save(load_file(tuned / "model.safetensors"), tuned / "pytorch_model.bin")
+    (tuned / "model.safetensors").unlink()
+    check = [sys.executable, "-m", "skillviz", "preflight", "--base", "some/encoder", "--finetuned", "some/tuned"]
+    with hub_of({"some/encoder": base, "some/tuned": tuned}) as hub:
+        here = {**os.environ, **hub.environment(tmp_path / "home"), CACHE_VARIABLE: str(tmp_path / "cache")}
+        refused, converted = (
+            subprocess.run([*check, *more], env=here, capture_output=True, text=True, check=False)
+            for more in ((), ("--convert",))
+        )
+    assert refused.returncode == 2 and "--convert" in refused.stderr
+    assert converted.returncode == 0 and "sha256" in converted.stderr, converted.stderr
+    script = "from skillviz.models.fetch import is_local; print(is_local('some/tuned'), is_local('some/other'))"
+    for words, said in (([sys.executable, "-c", script], "True False"), (check, "graftable")):
+        offline = subprocess.run(words, env={**here, "HF_HUB_OFFLINE": "1"}, capture_output=True, text=True)
+        assert offline.returncode == 0 and said in offline.stdout, offline.stderr

@@ -16,6 +16,7 @@ from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.errors import BadInput
 from skillviz.jobs.backend import LocalBackend
 from skillviz.models import fetch
+from skillviz.models.public_pairs import public_pairs
 from skillviz.runs.estimate import LEAST_SECONDS, RESAMPLED
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.spec import RunSpec
@@ -106,6 +107,29 @@ def test_the_real_pair_offers_to_download_its_base_and_takes_its_own_task() -> N
     name = "sentence-transformers/all-MiniLM-L6-v2"
     assert f"'{name}' is neither a folder here" in said(test) and button(test, f"Download {name}")
     assert [field.value for field in fields(test) if field.label == "Task"] == ["ag_news"]
+
+
+def test_a_public_pair_brings_its_base_and_its_task_and_downloads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "resolve", lambda *a, **k: pytest.fail("asked the hub"))
+    first, other = (next(row for row in public_pairs() if row.task == task) for task in ("sst2", "mnli"))
+    test = opened(**{"from": "public"})
+    assert [field.label for field in fields(test) if not field.help] == []
+    assert box(test, "Task").value == "sst2" and button(test, "Start").disabled
+    for name in (first.base, first.finetuned):
+        assert button(test, f"Download {name}")
+    box(test, "Pair").select(other.finetuned).run()
+    assert box(test, "Task").value == "mnli" and test.query_params["new.public"] == other.finetuned
+    assert button(test, f"Download {other.finetuned}") and f"license {other.license}" in said(test)
+    box(test, "Task").select("qnli").run()
+    assert box(test, "Task").value == "qnli", "another task can be chosen"
+
+
+def test_a_public_pair_of_pickled_weights_comes_with_the_command_that_converts_them() -> None:
+    row = next(row for row in public_pairs() if row.weights == "bin")
+    test = opened(**{"from": "public", "public": row.finetuned})
+    assert [block.value for block in test.code if "--convert" in block.value] == [row.convert_command()]
+    downloads = [b.label for b in test.button if b.label.startswith("Download ")]
+    assert downloads == [f"Download {row.base} from the Hugging Face Hub"] and button(test, "Start").disabled
 
 
 def test_a_pair_that_fits_shows_time_memory_and_the_command(small: Path) -> None:
@@ -351,6 +375,15 @@ def test_the_demo_worlds_pairs_come_first_with_their_own_task(world: None, paper
     assert box(test, "Task").value == "gadgets" and test.query_params["new.pair"] == "of-gadgets"
     button(test, "Start").click().run()
     assert len(paper) == 1
+
+
+def test_going_from_the_demo_world_to_a_public_pair_changes_the_task(world: None) -> None:
+    test = opened()
+    assert box(test, "Task").value == "films"
+    box(test, "Models from").set_value("public").run()
+    assert box(test, "Task").value == "sst2" and "demo world" not in said(test)
+    box(test, "Models from").set_value("demo").run()
+    assert box(test, "Task").value == "films" and "The two fit" in said(test)
 
 
 def csv(rows: int = 12) -> bytes:

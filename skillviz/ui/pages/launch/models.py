@@ -14,13 +14,15 @@ from skillviz.models import fetch
 from skillviz.models.frozen_tensors import ShippedPair, shipped_pairs
 from skillviz.models.local_models import ENVIRONMENT, LocalModel, roots
 from skillviz.models.preflight import Preflight
+from skillviz.models.public_pairs import convert_command, public_pairs
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.tasks.demo_world import PairEntry, World
 from skillviz.tasks.task import Task
 from skillviz.ui import cache, controls, fetching, form, visitor
 
-WHERE = {"demo": "demo world", "real": "a real pair", "own": "this machine or the hub"}
+WHERE = {"demo": "demo world", "real": "a real pair", "public": "a public pair", "own": "this machine or the hub"}
+BEFORE = "new.before"  # in the session: where the models came from in the last run of the page, and the pair
 BASE_HELP = (
     "The model before fine-tuning: a folder found here, or type a folder, a hub id such as `org/name`, or "
     "`org/name@revision`. Only safetensors weights are read."
@@ -80,12 +82,15 @@ def pair(choices: Choices) -> None:
         where = controls.segments(
             "new.from", "Models from", there, "demo" if has_demo else "own", shown=WHERE.__getitem__,
             help="The demo world has small pairs that ship with skillviz and need no network. A real pair is an "
-            "encoder whose fine-tuned half ships; its base is downloaded by one click. Or name your own.",
+            "encoder whose fine-tuned half ships; its base is downloaded by one click. Public pairs are well-known "
+            "models on the Hugging Face Hub; both halves are downloaded. Or name your own.",
         )  # fmt: skip
         if where == "demo":
             _demo_pair(choices)
         elif where == "real":
             _real_pair(choices, real)
+        elif where == "public":
+            _public_pair(choices)
         else:
             base = base_box("new.base", "Pre-trained model")
             choices.values |= {"base": base, "finetuned": finetuned_box("new.finetuned", "Fine-tuned model", base)}
@@ -105,9 +110,7 @@ def _demo_pair(choices: Choices) -> None:
     )  # fmt: skip
     chosen = choices.demo = by_name[name]
     choices.values |= {"base": chosen.base, "finetuned": chosen.finetuned}
-    if (before := st.session_state.get("new.before")) not in (None, name):
-        controls.assign("new.demo-task", chosen.task)
-    st.session_state["new.before"] = name if before != name else before
+    _take_task("demo", name, "new.demo-task", chosen.task)
     ends = [chosen.accuracy.get(chosen.task, {}).get(state) for state in ("pretrained", "finetuned")]
     if all(ends):
         sentences = [
@@ -128,6 +131,33 @@ def _real_pair(choices: Choices, by_name: Mapping[str, ShippedPair]) -> None:
     chosen = by_name[name]
     choices.values |= {"base": chosen.base, "finetuned": chosen.finetuned}
     choices.known = chosen.task
+    _take_task("known", name, "new.known", chosen.task)
+
+
+def _public_pair(choices: Choices) -> None:
+    by_name = {pair.finetuned: pair for pair in public_pairs()}
+    name = controls.select(
+        "new.public", "Pair", list(by_name), next(iter(by_name)), shown=lambda n: f"{by_name[n].task}: {n}",
+        help="The fine-tuned model and its task. Its base follows from it. `python -m skillviz pairs` prints the list.",
+    )  # fmt: skip
+    chosen = by_name[name]
+    choices.values |= {"base": chosen.base, "finetuned": chosen.finetuned}
+    choices.known = chosen.task
+    _take_task("known", name, "new.known", chosen.task)
+    st.caption(
+        f"Base: `{chosen.base}`. Fine-tuned: `{chosen.finetuned}`, {formats.millions(chosen.parameters)} parameters, "
+        f"license {chosen.license}. These facts are from the models' pages; skillviz has not run this pair."
+    )
+
+
+def _take_task(source: str, pair: str, control: str, task: str) -> None:
+    """Chooses the pair's own task where the pair was just changed, and the source of such tasks where that was."""
+    before, st.session_state[BEFORE] = st.session_state.get(BEFORE), (source, pair)
+    if before in (None, (source, pair)):
+        return
+    controls.assign(control, task)
+    if before[0] != source:
+        controls.assign("new.source", source)
 
 
 def _fit(choices: Choices) -> None:
@@ -140,7 +170,11 @@ def _fit(choices: Choices) -> None:
         return
     for source, why in absent.items():
         choices.refuse(why)
-        fetching.button(source)
+        if command := convert_command(source):
+            st.markdown("Its weights are pickled (`.bin`), and a page never reads those. Convert them in a terminal:")
+            st.code(command, language=None, wrap_lines=True)
+        else:
+            fetching.button(source)
     if absent:
         return
     try:
