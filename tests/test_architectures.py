@@ -36,7 +36,7 @@ from tests.models.folders import change_config
 from tests.scripts import ROOT, script
 from tests.tiers import first
 from tests.tiny import AUTO, tiny_rows, tiny_task, tiny_tokenizer
-from tests.tiny_families import family_config, family_pair
+from tests.tiny_families import ONE_A_SCHEME, family_config, family_pair
 
 USUAL = ("deberta", "albert", "modernbert", "phi3", "falcon", "mixtral", "bart", "t5")
 """One of each thing that a name does not tell: fused by head and in turn, shared, grouped, experts, two stacks."""
@@ -47,7 +47,7 @@ def page() -> ModuleType:
     return script("docs/architectures.py")
 
 
-@pytest.mark.parametrize("family", first(FAMILIES, USUAL.__contains__))
+@pytest.mark.parametrize("family", first(FAMILIES, USUAL.__contains__, ONE_A_SCHEME.__contains__))
 def test_a_family_from_preflight_to_apply(family: str, page: ModuleType, tmp_path: Path) -> None:
     base, finetuned = family_pair(tmp_path, family)
     task = registry.task(str(tiny_task(tmp_path / "task", rows=16)))
@@ -162,8 +162,7 @@ def test_every_family_says_where_its_heads_are() -> None:
     assert set(HEADS) == set(FAMILIES)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", first(FAMILIES, lambda family: False, ONE_A_SCHEME.__contains__))
 def test_what_lies_outside_a_family_body_is_a_head(family: str) -> None:
     for readout in ("head", "prompt", "causal"):
         try:

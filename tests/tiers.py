@@ -11,6 +11,11 @@ USUAL = ("stagewise", "stagewise-nested", "frank-wolfe", "learned", "movement", 
 """One localizer of each kind: by stages, nested, by steps, with a gradient on the mask, without a search, by chance."""
 
 
-def first(names: Iterable[Any], is_first: Callable[[Any], bool] = USUAL.__contains__) -> list[Any]:
-    """The cases, those of the second step marked slow."""
-    return [name if is_first(name) else pytest.param(name, marks=pytest.mark.slow) for name in names]
+def first(
+    names: Iterable[Any],
+    is_first: Callable[[Any], bool] = USUAL.__contains__,
+    is_second: Callable[[Any], bool] = lambda name: True,
+) -> list[Any]:
+    """The cases, those of the second step marked slow, and those of neither marked nightly."""
+    later = {True: pytest.mark.slow, False: pytest.mark.nightly}
+    return [name if is_first(name) else pytest.param(name, marks=later[is_second(name)]) for name in names]

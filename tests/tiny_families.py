@@ -9,10 +9,12 @@ import torch
 from transformers import AutoConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
-from skillviz.core.architectures import FAMILIES
+from skillviz.core.architectures import FAMILIES, SCHEMES
 from tests.tiny import AUTO, POSITIONS, tiny_tokenizer
 
 WIDTH, LAYERS, HEADS = 32, 2, 4
+ONE_A_SCHEME = frozenset(names[0] for _, names in SCHEMES)
+"""A family of each scheme of names: .ci/run tries these, `make nightly` all."""
 # Names that configurations have for the same sizes; each configuration takes those that it knows.
 SIZES: dict[str, Any] = {
     **dict.fromkeys(("hidden_size", "d_model", "dim", "n_embd", "emb_dim"), WIDTH),
