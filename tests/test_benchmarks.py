@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
@@ -171,8 +172,8 @@ def test_a_visitor_gets_pages_and_notes_their_errors(visitors: ModuleType, tmp_p
     for name, text in visitors.BARE.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "pages" / "two.py").write_text("raise ValueError('planted')")
-    with visitors.Server(tmp_path, tmp_path) as server:
-        good = visitors.of_turn(server, ["zero", "one"], [""], 1)
-        bad = visitors.of_turn(server, ["two"], [""], 1)
+    with visitors.Server(tmp_path, tmp_path) as server, ThreadPoolExecutor(1) as apart:  # from a loop of Playwright's
+        good = apart.submit(visitors.of_turn, server, ["zero", "one"], [""], 1).result()
+        bad = apart.submit(visitors.of_turn, server, ["two"], [""], 1).result()
     assert len(good["seconds"]) >= visitors.BUSY and good["errors"] == [] and good["processor"] > 0
     assert len(bad["errors"]) == len(bad["seconds"]) and "planted" in bad["errors"][0]

@@ -74,7 +74,7 @@ def reliability_diagram(
     looks = [styles.get(name) or state_style(name) for name, _ in panels]
     errors = [float(((r["accuracy"] - r["confidence"]).abs() * r["count"]).sum() / r["count"].sum()) for _, r in panels]
     titles = [
-        _title(style, f"ECE {formats.percent(error)}<br>(gaps hatched)")
+        _title(style, f"ECE {formats.percent(error)}<br>hatched: gap")
         for style, error in zip(looks, errors, strict=True)
     ]
     start = _first_edge(panels)

@@ -241,7 +241,7 @@ def test_without_weights_a_typed_sentence_says_what_is_missing(skilled: Run) -> 
 @pytest.mark.usefixtures("own_workers")
 def test_a_worker_that_dies_is_told_of_and_the_tour_goes_on(demo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     dead = (sys.executable, "-c", "raise SystemExit('no room')")
-    monkeypatch.setattr("skillviz.ui.live.Client", lambda root: Client(root, command=dead))
+    monkeypatch.setattr("skillviz.ui.live.Client", lambda root, **settings: Client(root, command=dead, **settings))
     test = opened(tour__sentence="a fine film")
     assert not test.exception and "no room" in test.warning[0].value and button(test, "Try again")
     assert "**Right.**" in said(answered(test, "untold"))

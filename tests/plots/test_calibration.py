@@ -124,7 +124,7 @@ def test_the_title_has_the_ece_of_the_bins(logits: np.ndarray, labels: np.ndarra
     rows = reliability(logits, labels, bins, equal_mass).assign(state="grafted")
     figure = reliability_diagram(rows)
     said = formats.percent(ece(logits, labels, bins, equal_mass))
-    assert figure.layout.annotations[0].text == f"grafted<br>ECE {said}<br>(gaps hatched)"
+    assert figure.layout.annotations[0].text == f"grafted<br>ECE {said}<br>hatched: gap"
     filled = rows[rows["count"] > 0]
     assert list(drawn(figure, "grafted: examples").text) == [f"{int(n):,}" for n in filled["count"]]
 
