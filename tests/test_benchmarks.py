@@ -159,6 +159,12 @@ def visitors() -> ModuleType:
     return importlib.import_module("benchmarks.visitors")
 
 
+def test_the_stored_visitors_are_told_as_they_are(visitors: ModuleType) -> None:
+    result = json.loads((ROOT / "benchmarks" / "results" / "visitors.json").read_text())
+    assert visitors.table(result) in (ROOT / "benchmarks" / "README.md").read_text(), "README.md shows another result"
+    assert [row["errors"] for row in (*result["busy"], *result["class"]["rows"])] == [[]] * 5
+
+
 def test_the_slope_of_memory_is_that_of_the_second_half(visitors: ModuleType) -> None:
     full = [(float(second), 2**20 * (100 + 10 * min(second, 60))) for second in range(121)]  # fills, then stands
     assert visitors.slope(full) == 0
