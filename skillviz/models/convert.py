@@ -14,7 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from skillviz.tasks.project import CACHE_VARIABLE
 
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "adapter_model.bin")
 """What transformers and peft wrote before safetensors: a whole model, the index of its parts, an adapter."""
-PATTERNS = ("pytorch_model*.bin", "pytorch_model.bin.index.json", "adapter_model.bin")
+PATTERNS = ("pytorch_model*.bin", *PICKLES[1:])
 RECORD = "conversion.json"
 MEMORY, FACTOR = 3 * 2**30, 3
 """Bytes of memory that the child may use, and how many times those of the weights beside them."""
@@ -43,7 +43,7 @@ def is_pickled(folder: Path) -> bool:
 
 def is_converted(folder: Path) -> bool:
     """Whether the cache has the conversion of this folder's pickled weights."""
-    return is_pickled(folder) and (_place(folder) / RECORD).is_file()
+    return is_pickled(folder) and (_place(_sources(folder.resolve())) / RECORD).is_file()
 
 
 def converted(folder: Path) -> Path | None:
@@ -53,18 +53,18 @@ def converted(folder: Path) -> Path | None:
     """
     if not is_pickled(folder):
         return None
-    target = _place(folder)
+    sources = _sources(folder.resolve())
+    target = _place(sources)
     if (target / RECORD).is_file():
         return target
     tell = wanted.get()
     if tell is None:
         return None
-    sources = _sources(folder)
     size = sum(path.stat().st_size for path in sources)
     tell(f"Converting {folder.name}: {byte_size(size)} of pickled weights to safetensors.")
     target.parent.mkdir(parents=True, exist_ok=True)
     with whole_folder(target, replace=True) as draft:
-        _run_child(folder, draft, size)
+        _run_child(sources, draft, size)
         for path in folder.iterdir():
             if path.is_file() and path.suffix in (".json", ".txt", ".model") and path.name not in PICKLES:
                 shutil.copyfile(path, draft / path.name)
@@ -94,24 +94,25 @@ def _sources(folder: Path) -> list[Path]:
     return parts
 
 
-def _place(folder: Path) -> Path:
+def _place(sources: Sequence[Path]) -> Path:
     """Where the conversion of a folder lies: another one for other files. It ends like the folder, whose name it has.
 
     A snapshot of the hub's cache keeps the folders by which it is known.
     """
-    stamps = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in _sources(folder.resolve())]
+    folder = sources[0].parent
+    stamps = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in sources]
     root = Path(os.environ.get(CACHE_VARIABLE) or Path.home() / ".cache" / "skillviz")
-    parts = folder.parts[-3:] if folder.parent.name == "snapshots" else folder.resolve().parts[-1:]
+    parts = folder.parts[-3:] if folder.parent.name == "snapshots" else folder.parts[-1:]
     return root.joinpath("converted", hashlib.sha256(json.dumps(stamps).encode()).hexdigest()[:16], *parts)
 
 
-def _run_child(folder: Path, draft: Path, size: int) -> None:
+def _run_child(sources: Sequence[Path], draft: Path, size: int) -> None:
     limits = [MEMORY + FACTOR * size, round(SECONDS + A_BYTE * size), 2 * size + 2**20]
     command = [sys.executable, "-m", "skillviz.models.unpickle", str(draft), *map(str, limits)]
     child = subprocess.run(
-        [*command, *map(str, _sources(folder))], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        [*command, *map(str, sources)], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
     )  # fmt: skip
     if child.returncode:
         why = child.stdout.strip() or "it was stopped by the limits on memory, time or file size"
-        raise UnsafeWeights(f"'{folder.name}' cannot be converted: {why}. Take a revision with safetensors.")
+        raise UnsafeWeights(f"'{sources[0].parent.name}' cannot be converted: {why}. Take a revision with safetensors.")

@@ -153,7 +153,7 @@ def test_a_model_of_the_hub_that_was_converted_is_at_hand(tmp_path: Path, monkey
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *a, **k: str(cached))
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     assert not is_local("org/name")
-    made = convert._place(cached)
+    made = convert._place(convert._sources(cached))
     folder_with(made, "model.safetensors", convert.RECORD)
     assert is_local("org/name") and resolve("org/name") == made
     refuse_absent("org/name")
