@@ -40,7 +40,6 @@ async def getting_ready(_app: Any) -> AsyncIterator[None]:
     """Imports what the pages need, opens the browser where there is a screen, as Streamlit does for a script, and
     reads the list of runs while the browser starts."""
     _import_pages()
-    _keep_out_of_collections()
     if not st.get_option("server.headless"):
         address = f"http://{st.get_option('server.address')}:{st.get_option('server.port')}"
         asyncio.get_running_loop().call_later(UP, webbrowser.open, address)
@@ -63,7 +62,7 @@ def _read_runs() -> None:
 
     with suppress(SkillvizError):  # a store that cannot be read is explained by the pages
         cache.read_shared()
-        _keep_out_of_collections()
+    _keep_out_of_collections()
 
 
 def _keep_out_of_collections() -> None:

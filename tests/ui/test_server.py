@@ -9,6 +9,7 @@ import http.client
 import os
 import subprocess
 import sys
+import threading
 import time
 import tomllib
 import urllib.error
@@ -19,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from skillviz.tasks.project import ANCESTORS_VARIABLE
-from skillviz.ui import server
+from skillviz.ui import cache, server
 from tests.e2e.server import free_port, served
 from tests.test_arrows import PROJECT
 
@@ -108,13 +109,16 @@ def test_every_answer_has_the_header(tmp_path: Path) -> None:
 
 
 def test_modules_and_records_are_kept_out_of_collections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_read_runs", lambda: None)
+    monkeypatch.setattr(cache, "read_shared", lambda: None)
     monkeypatch.setattr(server.webbrowser, "open", lambda address: None)
     config = tomllib.loads((PROJECT / ".streamlit/config.toml").read_text())
     assert config["runner"]["postScriptGC"] is False  # else all that is not frozen is looked through after each script
 
     async def ready() -> int:
         async with server.getting_ready(None):
+            for thread in threading.enumerate():
+                if thread.name == "reading-runs":
+                    thread.join()
             return gc.get_freeze_count()
 
     try:
