@@ -24,7 +24,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -307,7 +307,7 @@ def cells(row: dict[str, Any]) -> str:
     return f"{row['pages']:,} | {row['median']:.2f} | {row['p95']:.2f} | {len(row['errors'])}"
 
 
-def main(report: Callable[[str], None] = print) -> None:
+def main() -> None:
     """Measure, print the table, and write it as JSON and into README.md."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent)
@@ -317,7 +317,7 @@ def main(report: Callable[[str], None] = print) -> None:
     os.environ["HF_HUB_OFFLINE"] = "1"
     result = measure(given.seconds, given.minutes)
     written(NAME, result, table(result), given.out)
-    report(table(result))
+    print(table(result))
 
 
 if __name__ == "__main__":

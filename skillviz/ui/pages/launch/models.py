@@ -14,7 +14,7 @@ from skillviz.models import fetch
 from skillviz.models.frozen_tensors import ShippedPair, shipped_pairs
 from skillviz.models.local_models import ENVIRONMENT, LocalModel, roots
 from skillviz.models.preflight import Preflight
-from skillviz.models.public_pairs import convert_command, public_pairs
+from skillviz.models.public_pairs import PublicPair, convert_command, public_pairs
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.tasks.demo_world import PairEntry, World
@@ -128,10 +128,7 @@ def _real_pair(choices: Choices, by_name: Mapping[str, ShippedPair]) -> None:
         "new.real", "Pair", list(by_name), next(iter(by_name)),
         help="What fine-tuning changed ships as float16; the rest of the model is its published base.",
     )  # fmt: skip
-    chosen = by_name[name]
-    choices.values |= {"base": chosen.base, "finetuned": chosen.finetuned}
-    choices.known = chosen.task
-    _take_task("known", name, "new.known", chosen.task)
+    _take_pair(choices, name, by_name[name])
 
 
 def _public_pair(choices: Choices) -> None:
@@ -141,13 +138,17 @@ def _public_pair(choices: Choices) -> None:
         help="The fine-tuned model and its task. Its base follows from it. `python -m skillviz pairs` prints the list.",
     )  # fmt: skip
     chosen = by_name[name]
-    choices.values |= {"base": chosen.base, "finetuned": chosen.finetuned}
-    choices.known = chosen.task
-    _take_task("known", name, "new.known", chosen.task)
+    _take_pair(choices, name, chosen)
     st.caption(
         f"Base: `{chosen.base}`. Fine-tuned: `{chosen.finetuned}`, {formats.millions(chosen.parameters)} parameters, "
         f"license {chosen.license}. These facts are from the models' pages; skillviz has not run this pair."
     )
+
+
+def _take_pair(choices: Choices, name: str, chosen: ShippedPair | PublicPair) -> None:
+    choices.values |= {"base": chosen.base, "finetuned": chosen.finetuned}
+    choices.known = chosen.task
+    _take_task("known", name, "new.known", chosen.task)
 
 
 def _take_task(source: str, pair: str, control: str, task: str) -> None:
