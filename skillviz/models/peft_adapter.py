@@ -29,6 +29,9 @@ from skillviz.models.heads import is_linear
 PREFIX = "base_model.model."
 ENTRY, VALUE = 12, 4
 """Bytes of an entry of a sparse matrix (two int32, one float32), and of a value of a whole tensor."""
+LARGEST_SHARE = 0.05
+"""Modules with matrices other than nn.Linear's (routers, tables of positions) are stored whole up to this share of the
+model; a graft on more of them is no small file."""
 TOPS = ("classifier", "score")
 """What peft itself stores whole for a classifier, so that no part of it may be named besides."""
 FILE = "adapter_model.safetensors"
@@ -54,7 +57,7 @@ def write_adapter(folder: Path, model: nn.Module, graft: Graft, base_name: str) 
     """Writes adapter_config.json and adapter_model.safetensors for a base as `opened_base` gives it.
 
     `base_name` is where peft's automatic classes look for the base. The adapter is for the base in float32. Raises
-    BadInput where the region touches a matrix that is no nn.Linear (GPT-2's Conv1D), or fills every matrix.
+    BadInput where the region touches large matrices that are no nn.Linear (GPT-2's Conv1D, experts), or fills them all.
     """
     from peft import ShiraConfig  # heavy: not before an adapter is written
 
@@ -94,7 +97,7 @@ def write_adapter(folder: Path, model: nn.Module, graft: Graft, base_name: str) 
         module = owners[name]
         tensors[f"{module}.base_layer.bias" if module in sparse else name] = goal[name]
     for module in sorted(whole | heads):
-        tensors |= {name: goal[name] for name, _ in model.named_parameters() if name.startswith(f"{module}.")}
+        tensors |= {name: tensor for name, tensor in goal.items() if name.startswith(f"{module}.")}
     config = ShiraConfig(
         r=rank,
         random_seed=0,  # of a mask that is drawn at opening and then replaced by the stored positions
@@ -111,13 +114,16 @@ def write_adapter(folder: Path, model: nn.Module, graft: Graft, base_name: str) 
 
 
 def _refuse_other_matrices(model: nn.Module, owners: Mapping[str, str], linear: Iterable[str]) -> None:
-    for name, module in owners.items():
-        if module not in linear and model.get_parameter(name).dim() > 1:
-            kind = type(model.get_submodule(module)).__name__
-            raise BadInput(
-                f"'{name}' belongs to a {kind}, and peft's sparse adapter (SHiRA) supports nn.Linear only. "
-                "Export the graft file or use --format mergekit."
-            )
+    """Other matrices are stored whole with their module, as long as these are a small part of the model."""
+    others = {m: n for n, m in owners.items() if m not in linear and model.get_parameter(n).dim() > 1}
+    sizes = {module: sum(p.numel() for p in model.get_submodule(module).parameters()) for module in others}
+    if sum(sizes.values()) > LARGEST_SHARE * sum(p.numel() for p in model.parameters()):
+        module = max(sizes, key=lambda name: sizes[name])
+        kind = type(model.get_submodule(module)).__name__
+        raise BadInput(
+            f"'{others[module]}' belongs to a {kind}, and peft's sparse adapter (SHiRA) supports nn.Linear only. "
+            "Export the graft file or use --format mergekit."
+        )
 
 
 def _cheapest(counts: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, set[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import warnings
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.peft_adapter import FILE, Adapter, write_adapter
 from tests.tiers import first
 from tests.tiny import tiny_pair
+from tests.tiny_families import family_pair, family_readout
 
 # peft adds sparse tensors without saying whether torch is to check them
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")
@@ -75,6 +77,27 @@ def test_peft_gives_the_logits_of_the_graft(tmp_path, case):
     tensors[name] = torch.zeros_like(tensors[name])
     save_file(tensors, out / FILE, {"format": "pt"})
     assert not torch.equal(logits(opened(base, out, readout, whole.config.pad_token_id)), logits(whole))
+
+
+@pytest.mark.parametrize("family", ["t5", "apertus", "mixtral"])
+def test_small_modules_of_other_kinds_are_stored_whole(tmp_path, family):
+    """T5's table of positions, Apertus' activation with buffers, and a router; experts are refused."""
+    base, tuned = family_pair(tmp_path, family)
+    pair = load_pair(base, tuned, device="cpu")
+    region = some(pair, 400)
+    small = Region({n: i for n, i in region.indices.items() if ".experts." not in n}, region.shapes)
+    graft = pair.graft(small)
+    whole = applied(base, graft).model
+    out, _ = written(tmp_path, base, graft)
+    model = opened(base, out, family_readout(family), whole.config.pad_token_id)
+    ids = torch.tensor([[5, 6, 7, 8, 2]])
+    with torch.no_grad():
+        assert torch.equal(model(input_ids=ids).logits, whole(input_ids=ids).logits)
+        assert not torch.equal(whole(input_ids=ids).logits, opened_base(base, graft).model(input_ids=ids).logits)
+    if small != region:
+        shutil.rmtree(out)
+        with pytest.raises(BadInput, match="belongs to a MixtralExperts"):
+            written(tmp_path, base, pair.graft(region))
 
 
 def test_merged_it_is_the_grafted_model(tmp_path):

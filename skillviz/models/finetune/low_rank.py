@@ -6,57 +6,47 @@ import warnings
 from typing import Any
 
 import torch
+from torch import nn
+from transformers.pytorch_utils import Conv1D
 
+from skillviz.core.architectures import CROSS_QUERY, CROSS_VALUE, QUERY, VALUE
 from skillviz.core.parameters import ParameterTable
 from skillviz.errors import BadInput, BadModel
 
 LORA_ALPHA = 8
 """The changes are multiplied by alpha / rank (Hu et al. 2022, RoBERTa-base)."""
 
-# Modules with query and value, by architecture. GPT-2 and GPT-NeoX have one tensor for query, key and value,
-# so that there the key changes too. Sources: the modelling files of the transformers library.
-_BERT, _LLAMA = ("query", "value"), ("q_proj", "v_proj")
-TARGETS: dict[str, tuple[str, ...]] = {
-    "bert": _BERT,
-    "roberta": _BERT,
-    "xlm-roberta": _BERT,
-    "camembert": _BERT,
-    "electra": _BERT,
-    "distilbert": ("q_lin", "v_lin"),
-    "gpt2": ("c_attn",),
-    "opt": _LLAMA,
-    "gpt_neox": ("query_key_value",),
-    "llama": _LLAMA,
-    "mistral": _LLAMA,
-    "qwen2": _LLAMA,
-    "qwen3": _LLAMA,
-}
+# What is adapted, value before query: alone it did better (Hu et al. 2022, Table 5). A fused tensor is adapted whole,
+# so that in GPT-2 the key changes too.
+ADAPTED = ((VALUE, CROSS_VALUE), (QUERY, CROSS_QUERY))
 
 
-def adapted(table: ParameterTable, matrices: int | None = None) -> list[str]:
+def adapted(model: nn.Module, table: ParameterTable, matrices: int | None = None) -> list[str]:
     """The names of the modules that get a low-rank pair: all query and value matrices, or the first `matrices` of them.
 
-    They are taken from the last layer back, in each layer value before query, which alone did better than query alone
-    (Hu et al. 2022, Table 5). Raises BadModel for an unknown architecture, BadInput where there are not so many.
+    They are taken from the last layer back, in each layer value before query. Raises BadModel for a model none of whose
+    linear layers is known as query or value, BadInput where there are not so many.
     """
-    if table.model_type not in TARGETS:
-        raise BadModel(
-            f"which modules of a '{table.model_type}' model are its query and value is not in the table, so the "
-            f"recipe lora cannot train it; known: {', '.join(TARGETS)}."
-        )
-    order = TARGETS[table.model_type][::-1]  # value first
-    modules = [
-        (-(parameter.layer or 0), order.index(leaf), module)
+    linear = {name for name, module in model.named_modules() if isinstance(module, (nn.Linear, Conv1D))}
+    found = [
+        (-(parameter.layer or 0), order, module)
         for parameter in table.parameters
         for module, _, last in [parameter.name.rpartition(".")]
-        if last == "weight" and (leaf := module.rpartition(".")[2]) in order
+        if last == "weight" and module in linear
+        for order in [next((i for i, kinds in enumerate(ADAPTED) if {*kinds} & {*parameter.kinds}), None)]
+        if order is not None
     ]
-    if matrices is not None and matrices > len(modules):
+    if not found:
+        raise BadModel(
+            f"no linear layer of this '{table.model_type}' model is known as query or value, so the recipe lora has "
+            "nothing to train; choose another recipe. docs/architectures.md lists the modules of each family."
+        )
+    if matrices is not None and matrices > len(found):
         raise BadInput(
-            f"matrices is {matrices:,}, but the model has {len(modules):,} query and value matrices; choose at most "
+            f"matrices is {matrices:,}, but the model has {len(found):,} query and value matrices; choose at most "
             "that, or a larger rank."
         )
-    return [module for *_, module in sorted(modules)[:matrices]]
+    return [module for *_, module in sorted(found, key=lambda place: place[:2])[:matrices]]
 
 
 class Adapter:
@@ -70,12 +60,13 @@ class Adapter:
         from peft import LoraConfig  # imports torch
         from peft.tuners.lora import LoraModel
 
+        targets = adapted(model, table, matrices)
         settings = LoraConfig(
             r=rank,
             lora_alpha=LORA_ALPHA,
             lora_dropout=0.0,
-            target_modules=adapted(table, matrices),
-            fan_in_fan_out=table.model_type == "gpt2",
+            target_modules=targets,
+            fan_in_fan_out=isinstance(model.get_submodule(targets[0]), Conv1D),
         )
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             # peft 0.21 reads a property that transformers 5 has renamed

@@ -9,12 +9,15 @@ from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForMaskedLM
 
 from skillviz.api import finetune
+from skillviz.core.architectures import FAMILIES
 from skillviz.core.parameters import graftable
 from skillviz.errors import BadInput, BadModel
-from skillviz.models.finetune.low_rank import TARGETS, Adapter, adapted
+from skillviz.models.finetune.low_rank import Adapter, adapted
 from skillviz.models.pair import load_pair
 from skillviz.tasks.registry import task
+from tests.tiers import first
 from tests.tiny import tiny_model, tiny_pair, tiny_task
+from tests.tiny_families import ONE_A_SCHEME, family_model
 
 
 @pytest.fixture(scope="module")
@@ -77,13 +80,50 @@ def test_rank_one_on_roberta_base_trains_36864_entries():
     assert Adapter(model, graftable("roberta", shapes), rank=1, seed=0).size == 36_864
 
 
+FEW = ("bert", "gpt2", "llama", "t5", "fnet")
+WITHOUT = ("fnet", "ibert", "squeezebert", "xlnet")  # no attention, or its matrices are no linear layers
+
+
+@pytest.mark.parametrize("family", first(FAMILIES, FEW.__contains__, ONE_A_SCHEME.__contains__))
+def test_every_family_of_the_table_is_adapted_and_merged_or_refused(family):
+    model = family_model(family)
+    shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    table = graftable(family, shapes, model.config.to_dict())
+    if family in WITHOUT:
+        with pytest.raises(BadModel, match=f"no linear layer of this '{family}' model"):
+            Adapter(model, table, rank=2, seed=0)
+        return
+    ids = torch.tensor([[5, 6, 7, 8, 2]])
+    model.config.pad_token_id = 1
+    with torch.inference_mode():
+        before = model(input_ids=ids).logits
+    adapter = Adapter(model, table, rank=2, seed=0)
+    for factor in adapter.parameters.values():
+        torch.nn.init.normal_(factor, 0, 0.2)
+    with torch.inference_mode():
+        wanted = model.eval()(input_ids=ids).logits
+        merged = adapter.merge().eval()(input_ids=ids).logits
+    assert torch.allclose(merged, wanted, rtol=1e-4, atol=1e-4)
+    assert not torch.equal(wanted, before)
+    assert {name: tuple(p.shape) for name, p in model.named_parameters()} == shapes
+
+
 def test_a_family_without_known_modules_is_refused():
     table = graftable("strange", {"layers.0.w.weight": (2, 2)})
-    with pytest.raises(BadModel, match="not in the table"):
+    with pytest.raises(BadModel, match="known as query or value"):
         Adapter(tiny_model("bert", "head"), table, rank=1, seed=0)
 
 
-@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "distilbert"])
+# the names of query and value, read off the families' modelling files
+TARGETS = {
+    "bert": ["query", "value"],
+    "gpt2": ["c_attn"],
+    "llama": ["q_proj", "v_proj"],
+    "distilbert": ["q_lin", "v_lin"],
+}
+
+
+@pytest.mark.parametrize("family", TARGETS)
 def test_fewer_matrices_are_the_last_ones_value_first(family):
     """A slow twin: layer by layer from the last, the last name of a layer's targets first."""
     model = tiny_model(family, "head")
@@ -97,10 +137,10 @@ def test_fewer_matrices_are_the_last_ones_value_first(family):
                 for p in table.parameters
                 if p.layer == layer and p.name.endswith(f".{leaf}.weight")
             ]
-    assert adapted(table) == wanted
-    assert [adapted(table, n) for n in range(1, len(wanted))] == [wanted[:n] for n in range(1, len(wanted))]
+    assert adapted(model, table) == wanted
+    assert [adapted(model, table, n) for n in range(1, len(wanted))] == [wanted[:n] for n in range(1, len(wanted))]
     with pytest.raises(BadInput, match=f"matrices is {len(wanted) + 1}, but the model has {len(wanted)} query"):
-        adapted(table, len(wanted) + 1)
+        adapted(model, table, len(wanted) + 1)
 
 
 def test_an_adapter_on_one_matrix_changes_that_one_and_counts_its_factors(tiny, tmp_path):
@@ -109,7 +149,7 @@ def test_an_adapter_on_one_matrix_changes_that_one_and_counts_its_factors(tiny, 
         str(base), tiny, out=tmp_path / "out", recipe="lora", rank=1, matrices=1, steps=30, lr=0.05, device="cpu"
     )
     pair = load_pair(base, found.path)
-    (target,) = adapted(pair.table, 1)
+    (target,) = adapted(pair.model, pair.table, 1)
     assert target.endswith("value")
     for name, mask in zip(pair.table.names, pair.flat.views(pair.base != pair.finetuned), strict=True):
         assert bool(mask.any()) == (name == f"{target}.weight"), name
