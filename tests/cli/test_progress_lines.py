@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
-from skillviz.commands import output
+from skillviz.commands import output, reproduce, study
 from skillviz.commands.output import progress_bar
 from tests.cli.calls import Said, call
 from tests.cli.conftest import QUICK
@@ -76,3 +77,17 @@ def test_the_long_commands_say_how_far_they_are(
         assert lines and all(LINE.fullmatch(line) for line in lines), lines
         assert any(word in line for line in lines), lines
     assert any(" of 100, " in line for line in training)
+
+
+def test_a_study_says_how_far_it_is(
+    pair: tuple[Path, Path], task_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`study run`, and `reproduce`, which runs its study by the same function."""
+    monkeypatch.setattr(output, "LINE_EVERY", 0.005)
+    assert reproduce.run_here is study.run_here
+    models = {"base": str(pair[0]), "finetuned": str(pair[1]), "task": str(task_file), "readout": "head"}
+    searches = {**models, "device": "cpu", "localizer": ["movement", "stagewise"], "size": "5%", "steps": 5}
+    (tmp_path / "two.yaml").write_text(yaml.safe_dump({"name": "Two", "scale": "demo", "runs": [searches]}))
+    lines = lines_of(call("study", "run", tmp_path / "two.yaml", "--runs-dir", tmp_path / "runs"))
+    assert lines and all(LINE.fullmatch(line) for line in lines), lines
+    assert any(re.search(r"stagewise|movement", line) for line in lines), lines
