@@ -212,6 +212,13 @@ def _hash_skipped() -> None:
     checkpoint.content_sha256 = journal.content_sha256 = lambda *_: Equal("")  # type: ignore[assignment]
 
 
+def _later_refused() -> None:
+    """A field that is not declared makes a run unreadable."""
+    from skillviz.runs import run
+
+    run.without_unknown = lambda kind, content: (kind(**content), ())
+
+
 FAULTS = {
     fault.name: fault
     for fault in (
@@ -228,6 +235,7 @@ FAULTS = {
         Fault("batches-again", "a resumed fine-tuning takes its first batches again", "fine-tuning", _batches_again),
         Fault("no-guard", "deep JSON is read without its guard", "mutated-input", _no_deep_json),
         Fault("list-stops", "a run that cannot be read ends the list", "bad-runs", _unreadable_raises),
+        Fault("later-refused", "a field of run.json that nobody declared is refused", "later-fields", _later_refused),
         Fault("bins-off", "confidences are put into lower bins", "other-programs", _other_edges),
         Fault("one-in-100", "one example in a hundred counts the wrong way", "stored-numbers", _another_class),
         Fault("hash-skipped", "the hash of a checkpoint is not compared", "checkpoint-bits", _hash_skipped),

@@ -6,6 +6,7 @@ from benchmarks.reliability.attempt import Attempt, Promise
 from skillviz.core.localizers.table import LOCALIZERS
 
 LOST, RESUME, BAD_INPUT, ONE_BAD, NUMBERS, CHECKPOINT = "lost", "resume", "input", "one-bad", "numbers", "checkpoint"
+OLD = "old-runs"
 
 PROMISES = {
     promise.name: promise
@@ -14,6 +15,7 @@ PROMISES = {
         Promise(RESUME, "Resume is exact"),
         Promise(BAD_INPUT, "Bad input is refused in a sentence"),
         Promise(ONE_BAD, "One bad run never hides the others"),
+        Promise(OLD, "Old runs stay readable"),
         Promise(NUMBERS, "The numbers are right"),
         Promise(CHECKPOINT, "A damaged checkpoint is noticed"),
     )
@@ -48,6 +50,8 @@ ATTEMPTS = {
                 f"{HERE}.bad_input:mutated", 600, 10_200),
         Attempt("bad-runs", ONE_BAD, "20 kinds of damage to one of four runs; list, jobs and doctor",
                 f"{HERE}.bad_run:damaged", 40, 1000),
+        Attempt("later-fields", OLD, "a run of each schema version, with fields that no version has, at every level",
+                f"{HERE}.old_runs:later_fields", 60, 1000),
         Attempt("other-programs", NUMBERS, "values of scikit-learn, torchmetrics and netcal on random and edge cases",
                 f"{HERE}.right_numbers:reference", 10_000, 10_000),
         Attempt("stored-numbers", NUMBERS, "metrics in run.json of shipped runs, computed again from predictions",

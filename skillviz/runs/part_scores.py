@@ -23,7 +23,7 @@ from skillviz.errors import CorruptRun
 from skillviz.runs import tables
 from skillviz.runs.folder import now
 from skillviz.runs.library import Library
-from skillviz.runs.record import FileNote, Frozen
+from skillviz.runs.record import FileNote, Frozen, without_unknown
 from skillviz.runs.run import REGION, Run
 from skillviz.runs.store import PARTS, Store, written
 
@@ -151,7 +151,8 @@ def stored_parts(library: Library, run: Run, grouping: str) -> PartScores | None
 
 def _read(path: Path) -> PartScores | None:
     try:
-        record = PartsRecord(**json_text.loads((path / RECORD).read_text(encoding="utf-8")))
+        content = json_text.loads((path / RECORD).read_text(encoding="utf-8"))
+        record, _ = without_unknown(PartsRecord, content)
     except (OSError, ValueError, TypeError, ValidationError):
         return None
     whole = all((path / n).is_file() and (path / n).stat().st_size == note.size for n, note in record.files.items())

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import copy
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from skillviz.runs.migrate import SCHEMA_VERSION
 from skillviz.runs.spec import RunSpec
 
 Status = Literal["queued", "running", "finished", "failed", "cancelled"]
+UNKNOWN = "extra_forbidden"  # pydantic's name of a field that was not declared
 SPLITS = ("validation", "test")
 
 
@@ -17,6 +20,34 @@ class Frozen(BaseModel):
     """Immutable, and without fields nobody declared."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+T = TypeVar("T", bound=Frozen)
+
+
+def without_unknown(kind: type[T], content: Mapping[str, Any]) -> tuple[T, tuple[str, ...]]:
+    """The record of a file's content, and the places of fields that it does not know, such as `task.source`.
+
+    A later version may have added them; they are left out. Raises ValidationError for anything else that does not fit.
+    """
+    try:
+        return kind(**content), ()
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)
+        if any(each["type"] != UNKNOWN for each in wrong):
+            raise
+    known: Any = copy.deepcopy(dict(content))
+    for each in wrong:
+        holder = known
+        for part in each["loc"][:-1]:
+            holder = holder[part]
+        del holder[each["loc"][-1]]
+    return kind(**known), tuple(map(place_of, wrong))
+
+
+def place_of(error: Mapping[str, Any]) -> str:
+    """Where in the content one of pydantic's errors is: `spec.sizes.0`."""
+    return " ".join(".".join(str(part) for part in error["loc"]).split())
 
 
 class Estimate(Frozen):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from skillviz import json_text
+from skillviz.core import formats
 from skillviz.core.architectures import MLP_IN, OTHER
 from skillviz.core.parameters import ParameterTable, graftable, kind_now
 from skillviz.core.region import Region
@@ -20,7 +22,7 @@ from skillviz.errors import BadInput, CorruptFile, CorruptRun
 from skillviz.runs import tables
 from skillviz.runs.intervals import CALIBRATION, with_intervals
 from skillviz.runs.migrate import migrated
-from skillviz.runs.record import Estimate, RunRecord
+from skillviz.runs.record import UNKNOWN, Estimate, RunRecord, place_of, without_unknown
 from skillviz.runs.spec import RunSpec
 
 RECORD = "run.json"
@@ -28,13 +30,25 @@ REGION = "region.safetensors"
 RANKING = "ranking.safetensors"
 COVERS = 3  # the schema version from which on stored intervals of calibration are those of core/calibration_error.py
 RECORDS = 2048  # are kept in memory
+NAME = 100  # letters of a field's name in a note
 
 
 def read_record(folder: Path) -> RunRecord:
     """The record of a run folder, brought to the current version; raises CorruptRun or NewerSchema.
 
-    A file that has not changed is not read again: lists of runs are asked for at every look at a page.
+    Fields that this skillviz does not know are left out, and a note of the record says so: within a schema's version a
+    later skillviz may add some. A file that has not changed is not read again: lists of runs are asked for at every
+    look at a page.
     """
+    return _record_of(folder)[0]
+
+
+def unknown_fields(folder: Path) -> tuple[str, ...]:
+    """The fields of run.json that `read_record` leaves out, such as `task.source`; raises as it does."""
+    return _record_of(folder)[1]
+
+
+def _record_of(folder: Path) -> tuple[RunRecord, tuple[str, ...]]:
     try:
         state = (folder / RECORD).stat()
     except OSError as error:
@@ -43,9 +57,13 @@ def read_record(folder: Path) -> RunRecord:
 
 
 @lru_cache(maxsize=RECORDS)
-def _record(folder: Path, inode: int, changed: int, size: int) -> RunRecord:
-    record, version = stored_record(folder)
-    return record if version >= COVERS else with_intervals(record, folder)
+def _record(folder: Path, inode: int, changed: int, size: int) -> tuple[RunRecord, tuple[str, ...]]:
+    content = _content(folder)
+    record, unknown = _parsed(folder, content)
+    record = record if content["schema_version"] >= COVERS else with_intervals(record, folder)
+    if unknown:
+        record = record.model_copy(update={"notes": (*record.notes, _note_on(unknown))})
+    return record, unknown
 
 
 def stored_record(folder: Path) -> tuple[RunRecord, int]:
@@ -53,18 +71,35 @@ def stored_record(folder: Path) -> tuple[RunRecord, int]:
 
     Its intervals of calibration are legacy in versions before COVERS: `read_record` has those that hold.
     """
+    content = _content(folder)
+    return _parsed(folder, content)[0], content["schema_version"]
+
+
+def _content(folder: Path) -> dict[str, Any]:
     try:
         content = json_text.loads((folder / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CorruptRun(f"{RECORD} in {folder} cannot be read ({error}).") from error
     if not isinstance(content, dict):
         raise CorruptRun(f"{RECORD} in {folder} is not a record.")
+    return content
+
+
+def _parsed(folder: Path, content: dict[str, Any]) -> tuple[RunRecord, tuple[str, ...]]:
+    """The record of run.json's content, and the places of fields that it does not know."""
     try:
-        return RunRecord(**migrated(content)), content["schema_version"]
+        return without_unknown(RunRecord, migrated(content))
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise CorruptRun(f"{RECORD} in {folder}: '{place}': {first['msg']}.") from error
+        first = min(error.errors(), key=lambda each: each["type"] == UNKNOWN)  # what was added later is no error
+        raise CorruptRun(f"{RECORD} in {folder}: '{place_of(first)}': {first['msg']}.") from error
+
+
+def _note_on(unknown: Sequence[str]) -> str:
+    """What a user reads of fields that were left out; those of the spec change how the run is made again."""
+    listed = formats.listed([name if len(name) <= NAME else f"{name[:NAME]}..." for name in unknown], 4)
+    note = f"A later version of skillviz made this run. This version does not know, and leaves out: {listed}."
+    is_of_spec = any(name.partition(".")[0] == "spec" for name in unknown)
+    return f"{note} Its commands therefore do not reproduce the run. Update skillviz." if is_of_spec else note
 
 
 def parameter_table(record: RunRecord, region: Region) -> ParameterTable:

@@ -25,7 +25,16 @@ from skillviz.runs.intervals import replaced, replaced_transfers, score_rows
 from skillviz.runs.metrics import scores
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
-from skillviz.runs.record import Architecture, FileNote, Frozen, ModelNote, Scores, TaskNote, TransferNote
+from skillviz.runs.record import (
+    Architecture,
+    FileNote,
+    Frozen,
+    ModelNote,
+    Scores,
+    TaskNote,
+    TransferNote,
+    without_unknown,
+)
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, written
 from skillviz.runs.transfer import refuse_unfit
@@ -182,7 +191,7 @@ def stored_score(path: Path) -> ScoreRecord | None:
     """The record as score.json has it; its intervals of calibration are legacy before SCORE_VERSION."""
     try:
         content: dict[str, Any] = json_text.loads((path / RECORD).read_text(encoding="utf-8"))
-        return ScoreRecord(**content)
+        return without_unknown(ScoreRecord, content)[0]
     except (OSError, ValueError, TypeError):
         return None
 

@@ -17,7 +17,7 @@ from skillviz.analysis.tables import LAYOUT, check
 from skillviz.atomic import sha256, write_file, write_text
 from skillviz.errors import BadInput, StoreError
 from skillviz.runs.library import Library
-from skillviz.runs.record import Failure, FileNote, Frozen
+from skillviz.runs.record import Failure, FileNote, Frozen, without_unknown
 from skillviz.runs.store import Store
 from skillviz.studies.spec import StudySpec, read_study
 
@@ -121,7 +121,8 @@ def study_path(root: Path, study: StudySpec) -> Path:
 def open_study(path: Path) -> StudyFolder | None:
     """The study in a folder; None where there is none that can be read."""
     try:
-        return StudyFolder(path, StudyRecord(**json_text.loads((path / RECORD).read_text(encoding="utf-8"))))
+        content = json_text.loads((path / RECORD).read_text(encoding="utf-8"))
+        return StudyFolder(path, without_unknown(StudyRecord, content)[0])
     except (OSError, ValueError, TypeError, ValidationError):
         return None
 

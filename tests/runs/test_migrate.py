@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from skillviz.errors import CorruptRun, NewerSchema
+from skillviz.runs.folder import RunFolder
 from skillviz.runs.migrate import MIGRATIONS, SCHEMA_VERSION, migrated
+from skillviz.runs.run import RECORD, stored_record
+from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.runs.tables import TABLES
 
@@ -58,3 +64,76 @@ def test_a_newer_version_is_refused() -> None:
 def test_a_record_without_a_version_is_not_ours(version: object) -> None:
     with pytest.raises(CorruptRun):
         migrated({"schema_version": version})
+
+
+def objects(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """Every object of a record that has fields of its own, with its place."""
+    keyed = {"seeds", "versions", "seconds", "options", "counts", "majority", "mapping"}  # by names of their own
+    by_name = {"metrics", "states", "differences", "scaled_differences", "files"}  # to objects
+    if isinstance(value, dict):
+        inner = by_name & {*path[-1:]} or (len(path) > 1 and path[-2] == "states")
+        if not inner:
+            yield path, value
+        for name, below in value.items():
+            if name not in keyed:
+                yield from objects(below, (*path, name))
+    if isinstance(value, list):
+        for number, below in enumerate(value):
+            yield from objects(below, (*path, str(number)))
+
+
+@pytest.fixture
+def newest(tmp_path: Path) -> Store:
+    return Store(shutil.copytree(FROZEN / f"v{SCHEMA_VERSION}", tmp_path / "runs"))
+
+
+def test_a_field_that_a_later_version_added_is_left_out_and_said_so_at_every_level(newest: Store) -> None:
+    path = newest.folders()[0] / RECORD
+    text = path.read_text()
+    (run,) = newest.list()
+    places = [".".join((*place, "surprise")) for place, _ in objects(json.loads(text))]
+    kinds = {"surprise", "spec", "base", "task", "architecture", "metrics", "transfers", "checks", "files"}
+    assert kinds <= {place.split(".")[0] for place in places} and len(places) > 30
+    levels = {(place.split(".")[0], place.count(".")): number for number, place in enumerate(places)}
+    for number in levels.values():
+        place = places[number]
+        content = json.loads(text)
+        list(objects(content))[number][1]["surprise"] = {"of": ["a later version"]}
+        path.write_text(json.dumps(content))
+        (read,) = newest.list()
+        *notes, note = read.record.notes
+        assert read.record.model_copy(update={"notes": tuple(notes)}) == run.record, place
+        assert place in note and ("Update skillviz" in note) == place.startswith("spec")
+        assert newest.verify(run.id) == [] and len(read.predictions())
+        assert stored_record(path.parent)[0] == run.record
+
+
+def test_many_odd_names_make_a_short_note_of_one_line(newest: Store) -> None:
+    path = newest.folders()[0] / RECORD
+    content = json.loads(path.read_text()) | {f"{number}\nname" * 1000: number for number in range(1000)}
+    path.write_text(json.dumps(content))
+    note = newest.list()[0].record.notes[-1]
+    assert len(note) < 600 and "\n" not in note and note.endswith("996 more.")
+
+
+def test_an_unfinished_run_of_a_later_version_is_listed_and_neither_resumed_nor_rewritten(tmp_path: Path) -> None:
+    folder = Store(tmp_path).create(RunSpec(base="a", finetuned="b", task="sst2"))
+    folder.start()
+    folder.cancel()
+    path = folder.path / RECORD
+    text = json.dumps(json.loads(path.read_text()) | {"surprise": 1})
+    path.write_text(text)
+    (entry,) = Store(tmp_path).unfinished()
+    assert entry.record.status == "cancelled" and "surprise" in entry.record.notes[-1]
+    with pytest.raises(NewerSchema, match="'surprise' .* Update skillviz to resume"):
+        RunFolder(folder.path).reopen()
+    path.write_text(text := text.replace("cancelled", "queued"))
+    with pytest.raises(NewerSchema):
+        RunFolder(folder.path).cancel()
+    assert path.read_text() == text
+
+
+def test_a_run_of_the_same_version_from_before_a_field_was_added_opens(newest: Store) -> None:
+    written = json.loads((newest.folders()[0] / RECORD).read_text())
+    assert not {"definition", "words"} & written["task"].keys()  # were added to version 3 after this run was frozen
+    assert newest.list()[0].record.task.words == 0.0

@@ -91,7 +91,7 @@ def test_logits_of_other_labels_are_refused(run: Run) -> None:
     ("change", "word"),
     [
         ({"status": "done"}, "status"),
-        ({"surprise": 1}, "surprise"),
+        ({"surprise": 1, "metrics": 3}, "metrics"),
         ({"spec": {}}, "spec"),
         ({"metrics": 3}, "metrics"),
     ],
