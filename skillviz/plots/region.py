@@ -35,6 +35,8 @@ CROWDED = 10
 """More columns than these have numbers of three signs, which also fit on a phone."""
 CELL_FRACTION, SIDE = 0.86, 66  # of the width, for the map; pixels above it, for the bars
 AROUND = BAR_ROOM + 66  # pixels above and below the plot: colour bar, names of the modules, title of the axis
+TALLEST = 450  # pixels, which a window of 720 leaves below the page's head; maps of more than a dozen layers are taller
+CELL_HEIGHTS = (18, 40)  # pixels; in less no number can be read
 
 
 @dataclass(frozen=True)
@@ -157,13 +159,14 @@ def region_map(
     if table.empty:
         return blank(NOTHING, theme, height or 320, x, LAYER)
     rows, kinds = layer_names(table), kinds_of(table)
-    cell = 40 if len(rows) <= 8 else 30 if len(rows) <= 16 else 22
+    least, most = CELL_HEIGHTS
+    cell = min(most, max(least, (TALLEST - SIDE - AROUND) // len(rows)))
     tall = SIDE + AROUND + cell * len(rows)
     figure = canvas(theme, height or tall, x, LAYER)
     table = table.assign(
         x=[kinds.index(k) for k in table["kind"]], y=[rows.index(layer_name(v)) for v in table["layer"]]
     )
-    letters = 12 if cell > 22 and len(kinds) <= CROWDED else 10
+    letters = 12 if cell > 24 and len(kinds) <= CROWDED else 10
     _cells(figure, table, view, (len(rows), len(kinds)), names, theme, letters)
     figure.add_trace(_squares(table, min(26, cell - 4), names))
     _map_axes(figure, rows, kinds, stack_starts(layers))

@@ -6,16 +6,17 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, wraps
+from itertools import combinations
 from typing import Literal, TypeVar
 
 from skillviz import json_text
 from skillviz.analysis.variants import differing
 from skillviz.core import formats
-from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS
-from skillviz.models.finetune.recipes import SGD
+from skillviz.core.localizers.table import DEFAULT_LOCALIZER, EXPRESSION, LOCALIZERS
+from skillviz.models.finetune.recipes import RECIPES, SGD
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.record import RunRecord, Scores
 from skillviz.runs.run import Run
@@ -30,6 +31,11 @@ DEMO_PAIR = (f"{PREFIX}base", f"{PREFIX}pairs/{MAIN}")
 LISTS = 32  # of entries, such as those of one store
 PATH_SIGNS = re.compile(r"[/\\]")
 LONGEST = 40  # characters of a setting in the picker
+READOUT_TITLES = {
+    "prompt": "label words at the mask",
+    "head": "classification head",
+    "causal": "likelihood of the answers",
+}
 # what a run was asked for beside the four levels; two runs that differ in none of these are repetitions
 SETTINGS = ("options", "steps", "batch_size", "data_seed", "k_shot", "dtype", "autocast")
 DEFAULTS = {name: json.dumps(RunSpec.model_fields[name].get_default(call_default_factory=True)) for name in SETTINGS}
@@ -59,6 +65,9 @@ class Entry:
     grafted: float | None
     recovered: float | None
     ece: float | None
+    finetuned_score: float | None = None
+    scored: tuple[int, tuple[str, ...], bool] = (1, (), False)
+    """How many sizes, which other tasks, and whether the paths between the models."""
 
     def __hash__(self) -> int:
         return hash(self.id)  # lists of hundreds are keys
@@ -95,6 +104,8 @@ def entry_of(run: Run, *, is_of_user: bool) -> Entry:
         grafted=_value(scores, metric),
         recovered=scores.recovered.value if scores and scores.recovered else None,
         ece=_value(scores, "ece"),
+        finetuned_score=_value(scores, metric, "finetuned"),
+        scored=(len(spec.sizes), tuple(map(text.last_part, spec.others)), spec.interpolation),
     )
 
 
@@ -128,8 +139,8 @@ def _pair(record: RunRecord) -> tuple[str, ...]:
     return (*models, task.name if task else record.spec.task, task.fingerprint if task else "", record.readout or "")
 
 
-def _value(scores: Scores | None, metric: str) -> float | None:
-    estimate = scores.states.get("grafted", {}).get(metric) if scores else None
+def _value(scores: Scores | None, metric: str, state: str = "grafted") -> float | None:
+    estimate = scores.states.get(state, {}).get(metric) if scores else None
     return estimate.value if estimate else None
 
 
@@ -208,18 +219,23 @@ def is_default(entry: Entry) -> bool:
 
 @once_for_each_list
 def pair_labels(entries: Sequence[Entry]) -> Mapping[tuple[str, ...], str]:
-    """A short name for each pair, in the order of the entries: `sst2 · minilm-l6`; equal names get what tells them
-    apart: recipe, readout, number of examples, else a number."""
+    """A short name for each pair, in the order of the entries: `sst2 · minilm-l6`.
+
+    Of equal names, the pair with the most runs has it alone; others say what tells them apart: `(AdamW)`,
+    `(classification head)`, `(600 test examples)`, `(fine-tuned model 78.8%)`.
+    """
     first: dict[tuple[str, ...], Entry] = {}
     for entry in entries:
         first.setdefault(entry.pair, entry)
+    runs = Counter(entry.pair for entry in entries)
     by_label = defaultdict(list)
     for entry in first.values():
         by_label[_pair_label(entry)].append(entry)
-    labels, runs = {}, Counter(entry.pair for entry in entries)
+    labels = {}
     for label, namesakes in by_label.items():
-        for entry, difference in zip(namesakes, _distinctions(namesakes, runs), strict=True):
-            labels[entry.pair] = f"{label}{difference}"
+        most = max(namesakes, key=lambda e: runs[e.pair])
+        for entry, words in zip(namesakes, differences(namesakes, OF_PAIR, plain={most}), strict=True):
+            labels[entry.pair] = f"{label} ({', '.join(words)})" if words else label
     return {pair: labels[pair] for pair in first}
 
 
@@ -228,31 +244,75 @@ def _pair_label(entry: Entry) -> str:
     return f"{entry.task} · {f'demo {base}' if small_world.is_toy(entry.base) else base}"
 
 
-def _distinctions(namesakes: Sequence[Entry], runs: Mapping[tuple[str, ...], int]) -> list[str]:
-    """What tells entries of one name apart, as much of it as is needed; nothing for the one with the most runs."""
-    most = max(namesakes, key=lambda e: runs[e.pair])
-    labels = ["" if entry is most else " other" for entry in namesakes]
-    for words in (_model_words, lambda e: e.readout, lambda e: formats.counted(e.n, "example")):
-        if len(set(labels)) == len(labels) and " other" not in labels:
-            break
-        names = [words(entry) for entry in namesakes]
-        labels = [
-            so_far
-            if entry is most or labels.count(so_far) == 1 and so_far != " other" or not name
-            else f"{'' if so_far == ' other' else so_far} {name}"
-            for entry, so_far, name in zip(namesakes, labels, names, strict=True)
-        ]
-    seen: Counter[str] = Counter()
-    for place, words_ in enumerate(labels):
-        seen[words_] += 1
-        labels[place] = f"{words_} #{seen[words_]}" if seen[words_] > 1 else words_
-    return labels
-
-
 def _model_words(entry: Entry) -> str:
-    """The recipe of a study's model, or the folder of one that is not named after its task."""
+    """How a study's model was trained, or the folder of a model that is not named after its task."""
+    if recipe := recipe_in(entry.finetuned):
+        return RECIPES[recipe].phrase
     name = text.last_part(entry.finetuned)
-    return recipe_in(entry.finetuned) or ("" if name in (entry.task, text.last_part(entry.base)) else name)
+    return "" if name in (entry.task, text.last_part(entry.base)) else name
+
+
+def _level_words(entry: Entry) -> str:
+    known = entry.finetuned_score is not None
+    return f"fine-tuned model {formats.percent(entry.finetuned_score)}" if known else ""
+
+
+def _day(entry: Entry) -> str:
+    return f"made {formats.day(entry.created).split(',')[0]}"
+
+
+def _time(entry: Entry) -> str:
+    return f"made {formats.day(entry.created)}"
+
+
+Facts = tuple[Callable[[Entry], str], ...]
+OF_PAIR: Facts = (
+    _model_words,
+    lambda e: READOUT_TITLES.get(e.readout, e.readout),
+    lambda e: formats.counted(e.n, "test example"),
+    _level_words,
+    _day,
+    _time,
+)
+"""What may tell two pairs of one name apart, the most telling first."""
+OF_REPETITION: Facts = (
+    lambda e: f"scored at {formats.counted(e.scored[0], 'size')}",
+    lambda e: f"also scored on {formats.listed(e.scored[1])}" if e.scored[1] else "no other task scored",
+    lambda e: "with paths" if e.scored[2] else "without paths",
+    _day,
+    _time,
+)
+"""As OF_PAIR, of runs that chose the same region and were scored in another way, or at another time."""
+
+
+def differences(
+    entries: Sequence[Entry], facts: Facts, names: Sequence[Hashable] = (), plain: Collection[Entry] = ()
+) -> list[list[str]]:
+    """For each entry the fewest facts that are true of no other entry of its name; nothing for those in `plain`.
+
+    Without `names` all entries have the same. Entries that no facts tell apart are counted: `repeat 2`.
+    """
+    groups: dict[Hashable, list[int]] = defaultdict(list)
+    for place in sorted(range(len(entries)), key=lambda place: entries[place] not in plain):
+        groups[names[place] if names else None].append(place)
+    words: list[list[str]] = [[] for _ in entries]
+    for group in groups.values():
+        told = [[fact(entries[place]) for fact in facts] if len(group) > 1 else [] for place in group]
+        for number, place in enumerate(group):
+            others = told[:number] + told[number + 1 :]
+            if others and (number or entries[place] not in plain):  # of two plain ones of a name the second is told
+                words[place] = _fewest(told[number], others) or ([f"repeat {number + 1}"] if number else [])
+    return words
+
+
+def _fewest(told: Sequence[str], others: Sequence[Sequence[str]]) -> list[str]:
+    """The fewest of these facts that no other has all of, the earlier ones first; nothing where there are none."""
+    known = [place for place, words in enumerate(told) if words]
+    for count in range(1, len(known) + 1):
+        for places in combinations(known, count):
+            if not any(all(other[place] == told[place] for place in places) for other in others):
+                return [told[place] for place in places]
+    return []
 
 
 def demo_choice(entries: Sequence[Entry]) -> Entry | None:
@@ -374,30 +434,35 @@ def level_labels(choices: Sequence[Entry], level: str) -> list[str]:
         return [localizer_style(entry.localizer).title for entry in choices]
     if level == "size":
         return [f"{formats.share(entry.share)} ({formats.count(entry.size)})" for entry in choices]
-    # `0`; where settings differ `0 · batch size 1024`, where folders do `0 · tuned-b`; repetitions of one run by number
+    # `0`; where settings differ `0 · batch size 1024`, where folders do `0 · tuned-b`, and what tells repetitions apart
     names = list(differing([dict(entry.settings) for entry in choices]))
     folders = folder_labels(choices)
     labels = [" · ".join([str(e.seed), *setting_labels(e, names), *folders[e.id]]) for e in choices]
-    times: Counter[str] = Counter()
-    for place, label in enumerate(labels):
-        times[label] += 1
-        labels[place] = f"{label} · #{times[label]}" if times[label] > 1 else label
-    return labels
+    return _told_apart(labels, choices)
 
 
 @once_for_each_list
 def run_labels(entries: Sequence[Entry]) -> Mapping[str, str]:
     """Each run in one line, by id: `cr · minilm-l6 · stagewise · 0.1% · seed 0`, then every setting that is not the
-    default, and the folders of models with equal weights; repetitions have a number."""
-    pairs, times, labels = pair_labels(entries), Counter[str](), {}
+    default, the folders of models with equal weights, and what tells repetitions apart."""
+    pairs, labels = pair_labels(entries), []
     folders = folder_labels(entries)
     for entry in entries:
         words = [pairs[entry.pair], localizer_style(entry.localizer).title, formats.share(entry.share)]
         names = [name for name, value in entry.settings if value != DEFAULTS[name]]
-        label = " · ".join([*words, f"seed {entry.seed}", *setting_labels(entry, names), *folders[entry.id]])
-        times[label] += 1
-        labels[entry.id] = f"{label} · #{times[label]}" if times[label] > 1 else label
-    return labels
+        labels.append(" · ".join([*words, f"seed {entry.seed}", *setting_labels(entry, names), *folders[entry.id]]))
+    return dict(zip([entry.id for entry in entries], _told_apart(labels, entries), strict=True))
+
+
+def repetition_words(names: Sequence[Hashable], entries: Sequence[Entry]) -> list[list[str]]:
+    """For each entry what tells it from those of the same name; nothing for the one that is no variant."""
+    role_of = roles(entries)
+    return differences(entries, OF_REPETITION, names, {e for e in entries if role_of[e.id] != "variant"})
+
+
+def _told_apart(labels: Sequence[str], entries: Sequence[Entry]) -> list[str]:
+    more = repetition_words(labels, entries)
+    return [" · ".join([label, *words]) for label, words in zip(labels, more, strict=True)]
 
 
 def folder_labels(entries: Sequence[Entry]) -> dict[str, list[str]]:
@@ -424,8 +489,9 @@ def _ending(path: str, paths: Collection[str]) -> str:
 
 
 def setting_labels(entry: Entry, names: Sequence[str]) -> list[str]:
-    """These settings as far as each fits into a box: the expression of a region by hand may be long."""
-    settings = dict(entry.settings)
+    """These settings as far as each fits into a box; the expression of a region by hand does not."""
+    settings = {name: value for name, value in entry.settings if name != "options" or entry.localizer != EXPRESSION}
+    names = [name for name in names if name in settings]
     labels = [setting_words(name, settings[name]) for name in names if settings[name] not in ("null", "{}")]
     return [label if len(label) <= LONGEST else f"{label[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}" for label in labels]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -17,7 +16,7 @@ from skillviz.plots.sparsity import COLUMNS as CURVE_COLUMNS
 from skillviz.runs.metrics import SCALED, estimate
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.runs.tables import logit_columns
-from skillviz.show.entries import DEFAULTS, Entry, setting_words
+from skillviz.show.entries import DEFAULTS, Entry, repetition_words, setting_words
 
 TEMPERATURE = "temperature"  # the name that the figures have for it
 CHANCE, MAJORITY = ("chance", "majority")
@@ -137,14 +136,16 @@ def offered(curve: pd.DataFrame, record: RunRecord) -> list[str]:
 def nondefault_settings(entries: Sequence[Entry]) -> list[str]:
     """Of each entry the settings that are not the default, in words, without those that all of these entries share.
 
-    Regions by hand are one line, though each is another region; those of equal size are told apart by their ids.
+    Regions by hand are one line, though each is another region; those of equal size are told apart by their days.
     """
     shared = set[tuple[str, str]].intersection(*(set(entry.settings) for entry in entries)) if entries else set()
-    hand_sizes = Counter(entry.size for entry in entries if entry.localizer == EXPRESSION)
+    by_hand = {e.id: e for e in entries if e.localizer == EXPRESSION}
+    apart = repetition_words([e.size for e in by_hand.values()], list(by_hand.values()))
+    more = dict(zip(by_hand, apart, strict=True))
     words = []
     for entry in entries:
         if entry.localizer == EXPRESSION:
-            words.append(entry.id[-6:] if hand_sizes[entry.size] > 1 else "")
+            words.append(", ".join(more[entry.id]))
         else:
             special = [(n, v) for n, v in entry.settings if v != DEFAULTS[n] and (n, v) not in shared]
             words.append(", ".join(setting_words(n, v) for n, v in special))

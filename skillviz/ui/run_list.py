@@ -12,7 +12,7 @@ from skillviz.core import formats
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.run import Run
 from skillviz.show import measures
-from skillviz.show.entries import DEFAULTS, Entry, pair_labels, setting_labels
+from skillviz.show.entries import DEFAULTS, Entry, pair_labels, repetition_words, setting_labels
 from skillviz.show.glossary import about
 from skillviz.ui import cache, page
 from skillviz.ui.run_bar import offered
@@ -67,8 +67,10 @@ def pair_complement(entries: Sequence[Entry], split: str) -> pd.DataFrame:
 
 
 def listing(entries: Sequence[Entry]) -> pd.DataFrame:
-    """The runs as a table for the eye: percents, short names."""
+    """The runs as a table for the eye: percents, short names. `run`, the id, is for files: see `seen`."""
     labels = pair_labels(entries)
+    alike = [(e.pair, e.localizer, e.size, e.seed, e.settings) for e in entries]
+    repetitions = dict(zip([e.id for e in entries], repetition_words(alike, entries), strict=True))
     rows = [
         {
             "models and task": labels[e.pair],
@@ -76,7 +78,7 @@ def listing(entries: Sequence[Entry]) -> pd.DataFrame:
             "share": 100 * e.share,
             "size": e.size,
             "seed": e.seed,
-            "settings": ", ".join(setting_labels(e, [name for name, value in e.settings if value != DEFAULTS[name]])),
+            "settings": ", ".join([*setting_labels(e, _given(e)), *repetitions[e.id]]),
             "graft": None if e.grafted is None else 100 * e.grafted,
             "recovered": None if e.recovered is None else 100 * e.recovered,
             "ece": None if e.ece is None else 100 * e.ece,
@@ -88,3 +90,13 @@ def listing(entries: Sequence[Entry]) -> pd.DataFrame:
         for e in entries
     ]
     return pd.DataFrame(rows)
+
+
+def seen(table: pd.DataFrame) -> list[str]:
+    """The columns of a listing that a page shows: no ids of runs, which are in its downloads."""
+    return [name for name in map(str, table) if name != "run"]
+
+
+def _given(entry: Entry) -> list[str]:
+    """The settings that are not the default."""
+    return [name for name, value in entry.settings if value != DEFAULTS[name]]

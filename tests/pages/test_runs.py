@@ -241,5 +241,7 @@ def test_a_job_that_cannot_be_resumed_is_explained(own_copy: Path, asked: list[s
 
 
 def test_a_phone_sees_size_and_scores_first(own_copy: Path) -> None:
-    columns = list(library().dataframe[0].value.columns)
-    assert columns[:4] == ["localizer", "share", "graft", "recovered"]
+    table = library().dataframe[0]
+    assert list(table.value.columns)[:4] == ["localizer", "share", "graft", "recovered"]
+    seen = list(table.proto.column_order)
+    assert seen[:4] == ["localizer", "share", "graft", "recovered"] and "run" not in seen, "ids are in the downloads"

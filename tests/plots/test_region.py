@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.plots.region import cells, region_map
+from skillviz.plots.region import AROUND, SIDE, cells, region_map
 from skillviz.plots.theme import INK
 from tests.plots import frames
 
@@ -186,6 +186,13 @@ def test_an_empty_region_is_all_outlines() -> None:
     assert set(trace(figure, "numbers").text) == {"0"}
 
 
-def test_a_map_of_six_layers_fits_a_small_window_below_the_page_s_head() -> None:
+@pytest.mark.parametrize("layers", [6, 8, 12])
+def test_a_map_of_a_base_model_fits_a_small_window_below_the_page_s_head(layers: int) -> None:
     """At 1280x720 the map begins at 260 pixels."""
-    assert region_map(frames.layers(6)).layout.height <= 720 - 270
+    assert region_map(frames.layers(layers)).layout.height <= 720 - 270
+
+
+def test_cells_stay_tall_enough_for_their_numbers() -> None:
+    heights = {layers: region_map(frames.layers(layers)).layout.height for layers in (2, 12, 24)}
+    assert heights[24] - (SIDE + AROUND) == 24 * 18 and heights[2] - (SIDE + AROUND) == 2 * 40
+    assert min(trace(region_map(frames.layers(24)), "numbers").textfont.size, 10) == 10

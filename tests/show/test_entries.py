@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -79,19 +80,27 @@ def test_size_labels_give_share_and_count() -> None:
     assert level_labels([entry(size=1000)], "size")[0].replace("\N{NO-BREAK SPACE}", " ") == "0.1% (1,000)"
 
 
-def test_runs_of_one_seed_are_told_apart_by_their_settings_and_else_by_number() -> None:
+def test_runs_of_one_seed_are_told_apart_by_their_settings_and_else_by_what_was_scored() -> None:
     large = replace(entry(), id="second", settings=LARGE)
     assert level_labels([entry(), large], "seed") == ["0", "0 · batch size 1024"]
     again = replace(entry(), id="stagewise-again")
-    assert level_labels([entry(), again], "seed") == ["0", "0 · #2"]
+    assert level_labels([entry(), again], "seed") == ["0", "0 · repeat 2"]
+    wide = replace(again, scored=(3, (), False))
+    far = replace(again, id="far", scored=(1, ("mnli",), False), created="2026-03-01T10:00:00+00:00")
+    assert level_labels([entry(), wide, far], "seed") == ["0", "0 · scored at 3 sizes", "0 · also scored on mnli"]
+    later = replace(again, created="2026-03-01T10:00:00+00:00")
+    latest = replace(later, id="latest", created="2026-03-01T11:00:00+00:00")
+    assert level_labels([entry(), later, latest], "seed") == [
+        "0", "0 · made 1 Mar 2026, 10:00 UTC", "0 · made 1 Mar 2026, 11:00 UTC",
+    ]  # fmt: skip
 
 
 def test_a_run_in_one_line_names_every_setting_that_is_not_the_default() -> None:
     large = replace(entry(), id="large", settings=LARGE)
-    again = replace(entry(), id="again")
+    again = replace(entry(), id="stagewise-again")
     labels = run_labels([entry(), large, again])
     assert labels[entry().id].replace("\N{NO-BREAK SPACE}", " ") == "sst2 · base · stagewise · 0.1% · seed 0"
-    assert labels[large.id].endswith("seed 0 · batch size 1024") and labels["again"].endswith("seed 0 · #2")
+    assert labels[large.id].endswith("seed 0 · batch size 1024") and labels[again.id].endswith("seed 0 · repeat 2")
 
 
 def test_a_long_setting_is_shortened_to_fit_into_its_box() -> None:
@@ -111,9 +120,20 @@ def test_equal_names_of_pairs_get_what_tells_them_apart_and_never_a_hash() -> No
     fewer = replace(plain, pair=("a", "b", "sst2", "d", "head"), n=50)
     same = replace(fewer, pair=("a", "b", "sst2", "e", "head"))
     labels = pair_labels([*most, adamw, prompt, fewer, same])
-    assert labels[plain.pair] == "sst2 · base" and labels[adamw.pair] == "sst2 · base adamw"
-    assert labels[prompt.pair] == "sst2 · base prompt"
+    assert labels[plain.pair] == "sst2 · base" and labels[adamw.pair] == "sst2 · base (AdamW)"
+    assert labels[prompt.pair] == "sst2 · base (label words at the mask)"
     assert len(set(labels.values())) == len(labels) and not any("0123456789" in label for label in labels.values())
+    weaker = replace(plain, pair=("a", "y", "sst2", "c", "head"), finetuned_score=0.788)
+    assert pair_labels([*most, weaker])[weaker.pair] == "sst2 · base (fine-tuned model 78.8%)"
+
+
+def test_no_name_of_a_run_that_ships_is_a_number_or_a_hash() -> None:
+    entries = [entry_of(run, is_of_user=False) for run in library().list()]
+    names = [*pair_labels(entries).values(), *run_labels(entries).values()]
+    assert len(set(names)) == len(names) > 400
+    wrong = re.compile(r"#\d|repeat \d|[0-9a-f]{10}|\b(sgd|prompt|adamw)\b")
+    assert [name for name in names if wrong.search(name)] == []
+    assert sum("UTC" in name for name in pair_labels(entries).values()) <= 2, "times of day are a last resort"
 
 
 def of_role(entries: list[Entry], role: str) -> set[str]:
@@ -206,5 +226,5 @@ def test_runs_on_models_of_equal_weights_in_two_folders_have_a_name_each() -> No
     assert level_labels([here, there], "seed") == ["0 · a/tuned", "0 · b/tuned"]
     moved = replace(here, id="moved", base="org/copy")
     assert [label.rpartition(" · ")[2] for label in run_labels([here, moved]).values()] == ["base", "copy"]
-    again = replace(here, id="again")
-    assert run_labels([here, again])["again"].endswith("seed 0 · #2"), "a repetition needs no folder"
+    again = replace(here, id="stagewise-again")
+    assert run_labels([here, again])[again.id].endswith("seed 0 · repeat 2"), "a repetition needs no folder"

@@ -58,8 +58,11 @@ def test_names_say_what_differs_and_nothing_else(store: Store, three: tuple[Side
     ]
 
 
-def test_repetitions_have_a_number(store: Store, three: tuple[Side, ...]) -> None:
-    assert [side.name for side in sides_of(three[0].run, few(store))] == ["stagewise", "stagewise, #2"]
+def test_repetitions_say_what_is_different(store: Store, three: tuple[Side, ...]) -> None:
+    one, again = (side.name for side in sides_of(three[0].run, few(store)))
+    assert one == "stagewise" and again.startswith("stagewise, ") and "#" not in again
+    far = entry(id="stagewise-far", scored=(1, ("mnli",), True))
+    assert comparison.short_names([entry(), far]) == ["stagewise", "stagewise, also scored on mnli"]
 
 
 def test_settings_that_differ_are_in_the_name() -> None:

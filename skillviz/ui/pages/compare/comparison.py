@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +23,15 @@ from skillviz.plots.theme import Style, localizer_style, state_style
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
-from skillviz.show.entries import DEFAULTS, Entry, folder_labels, headline_split, pair_labels, setting_labels
+from skillviz.show.entries import (
+    DEFAULTS,
+    Entry,
+    folder_labels,
+    headline_split,
+    pair_labels,
+    repetition_words,
+    setting_labels,
+)
 
 FEWEST, MOST = 2, 6
 UNSET, DEFAULT, DIFFERS = "not given", " (default)", "≠ "
@@ -53,8 +60,8 @@ def sides(entries: Sequence[Entry], runs: Sequence[Run]) -> tuple[Side, ...]:
 
 def short_names(entries: Sequence[Entry]) -> list[str]:
     """`stagewise`, and of pair, size and seed what differs among the entries, and every setting that differs or is not
-    the default; repetitions have a number."""
-    pairs, times, names = pair_labels(entries), Counter[str](), []
+    the default, and what tells repetitions apart."""
+    pairs, names = pair_labels(entries), []
     folders = folder_labels(entries)
     parts = [
         {"pair": pairs[entry.pair], "share": formats.share(entry.share), "seed": f"seed {entry.seed}",
@@ -66,10 +73,9 @@ def short_names(entries: Sequence[Entry]) -> list[str]:
     for place, entry in enumerate(entries):
         words = [localizer_style(entry.localizer).title, *(values[place] for values in fields.values())]
         settings = [name for name, value in entry.settings if name in different or value != DEFAULTS[name]]
-        name = ", ".join([*words, *setting_labels(entry, settings)])
-        times[name] += 1
-        names.append(f"{name}, #{times[name]}" if times[name] > 1 else name)
-    return names
+        names.append(", ".join([*words, *setting_labels(entry, settings)]))
+    more = repetition_words(names, entries)
+    return [", ".join([name, *words]) for name, words in zip(names, more, strict=True)]
 
 
 def unlike(side: Side, baseline: Side) -> str:

@@ -29,12 +29,6 @@ BASE_HELP = (
 )
 FINETUNED_HELP = "The same model after fine-tuning. A LoRA adapter is merged when it is loaded."
 
-READOUTS = {
-    "prompt": "label words at the mask",
-    "head": "classification head",
-    "causal": "likelihood of the answers",
-}
-
 
 @dataclass
 class Choices:

@@ -14,6 +14,7 @@ from skillviz.models.heads import READOUTS
 from skillviz.models.tokenizer import words_problem
 from skillviz.runs import quota
 from skillviz.show import text
+from skillviz.show.entries import READOUT_TITLES
 from skillviz.show.glossary import about
 from skillviz.tasks import registry, uploaded
 from skillviz.tasks.task import Hub, Task
@@ -22,7 +23,6 @@ from skillviz.tasks.uploaded import ASIDE, Draft, Upload, are_indices, classes_o
 from skillviz.tasks.user_file import FORMATS
 from skillviz.ui import address, cache, controls, form, visitor
 from skillviz.ui.action import action
-from skillviz.ui.pages.launch.models import READOUTS as READOUT_TITLES
 from skillviz.ui.pages.launch.models import Choices
 
 TASKS = "tasks"  # a folder of the user's store

@@ -19,11 +19,12 @@ from skillviz.runs.estimate import OTHERS, Estimate, Facts
 from skillviz.runs.folder import OPEN
 from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.show import text
+from skillviz.show.entries import READOUT_TITLES
 from skillviz.studies.paper.setting import READOUT, SEARCH, SIZES, SettingRow
 from skillviz.tasks.task import Hub
 from skillviz.ui import address, cache, jobs_view, study_choice
 from skillviz.ui.page_table import PAGES
-from skillviz.ui.pages.launch.models import READOUTS, Choices
+from skillviz.ui.pages.launch.models import Choices
 from skillviz.ui.pages.launch.search import MOST_SEEDS
 
 STARTED = "jobs"  # in the address: what was started here
@@ -262,7 +263,9 @@ def paper_differences(
         shots = " or ".join(f"{shots:,}" for shots in PAPER_SHOTS)
         rows.append(SettingRow("Training examples", f"{shots} a class, over five drawn sets", here))
     if readout == "head":
-        rows.append(SettingRow(READOUT, "mostly label words, off the language model's own head", READOUTS["head"]))
+        rows.append(
+            SettingRow(READOUT, "mostly label words, off the language model's own head", READOUT_TITLES["head"])
+        )
     return rows
 
 

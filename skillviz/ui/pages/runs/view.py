@@ -213,11 +213,13 @@ def _table(entries: Sequence[Entry], chosen: set[str], labels: Mapping[tuple[str
     rows = [row for row, run_id in enumerate(ids) if run_id in chosen]
     if _marked(key) != rows:
         st.session_state[key] = {"selection": {"rows": rows, "columns": [], "cells": []}}
+    listed = frame.drop(columns=[*alike, *empty])
     st.dataframe(
-        frame.drop(columns=[*alike, *empty]),
+        listed,
         key=key,
         hide_index=True,
         column_config=run_list.COLUMNS,
+        column_order=run_list.seen(listed),
         selection_mode="multi-row",
         on_select=lambda: _marked_anew(key, ids),
         alt=f"Runs on {entries[0].task}, one per row",

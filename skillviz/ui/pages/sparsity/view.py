@@ -37,7 +37,10 @@ def runs(run: Run, entries: Sequence[Entry]) -> None:
     if fold.open:
         with fold:
             listed, file = run_list.listing(entries), exports.file_name(run.id, "runs")
-            st.dataframe(listed, hide_index=True, column_config=run_list.COLUMNS, alt="The runs drawn above")
+            st.dataframe(
+                listed, hide_index=True, column_config=run_list.COLUMNS, column_order=run_list.seen(listed),
+                alt="The runs drawn above",
+            )  # fmt: skip
             exports.table_menu(listed, file=file, key="runs", caption="Runs of this pair and task")
 
 

@@ -11,6 +11,7 @@ from skillviz.errors import ModelNotFound, SkillvizError
 from skillviz.jobs import control
 from skillviz.models.heads import READOUTS
 from skillviz.show import table_words, text
+from skillviz.show.entries import READOUT_TITLES
 from skillviz.show.glossary import about
 from skillviz.studies.cores import cores, workers_for
 from skillviz.studies.paper.experiments import EXPERIMENTS
@@ -139,7 +140,7 @@ def _request(name: str, scale: str) -> ExperimentRequest:
 
 
 def _readout(scale: Scale) -> str | None:
-    titles = {OF_SCALE: f"as at this scale: {models.READOUTS[scale.readout]}", **models.READOUTS}
+    titles = {OF_SCALE: f"as at this scale: {READOUT_TITLES[scale.readout]}", **READOUT_TITLES}
     names = [OF_SCALE, *READOUTS]
     chosen = controls.select(
         READOUT, "How class scores are read", names, OF_SCALE, shown=titles.__getitem__, help=about("readout")

@@ -96,8 +96,10 @@ def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> None:
         return
     studies = sorted(studies, key=paper_words.place_of)
     table = list_table(studies, states)
+    is_told_by_name = table.duplicated(["experiment", "data"]).any()  # a name of the folder is for files
+    seen = [name for name in map(str, table) if name != "study" or is_told_by_name]
     st.dataframe(
-        table, key=LISTING, hide_index=True, column_config=COLUMNS, placeholder="", height="content",
+        table, key=LISTING, hide_index=True, column_config=COLUMNS, column_order=seen, placeholder="", height="content",
         on_select=lambda: _open(studies), selection_mode=("single-row", "single-cell"),
         alt="The stored studies; select a row to open it",
     )  # fmt: skip
