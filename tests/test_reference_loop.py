@@ -44,7 +44,9 @@ def flat(loop: ReferenceLoop, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
     return torch.cat([tensors[name].flatten() for name in loop.names])
 
 
-def steps_of(problem: Problem, loop: ReferenceLoop, lr: float, steps: int = STEPS) -> tuple[list[Step], list[Any], Selection]:
+def steps_of(
+    problem: Problem, loop: ReferenceLoop, lr: float, steps: int = STEPS
+) -> tuple[list[Step], list[Any], Selection]:
     """Our steps, our scores S after each of them, and what was chosen."""
     base = tuple(flat(loop, loop.base).nonzero().squeeze(1).tolist())
     options = LearnedOptions(
