@@ -121,6 +121,10 @@ SHAPES = {
     ),
     "gpt2-6": Shape("gpt2", "GPT-2 of 6 layers, width 384", {"n_embd": 384, "n_layer": 6, "n_head": 12}),
     "gpt2-12": Shape("gpt2", "GPT-2 of 12 layers, width 768 (small)", {"n_embd": 768, "n_layer": 12, "n_head": 12}),
+    "encoder-2": Shape(
+        "bert", "BERT of 2 layers, width 384",
+        {"hidden_size": 384, "num_hidden_layers": 2, "num_attention_heads": 12, "intermediate_size": 1536},
+    ),
     "tiny": Shape(
         "bert", "BERT of 2 layers, width 64",
         {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128,
