@@ -13,19 +13,48 @@ import typer
 from benchmarks import baselines_report, comparators, localizer_figure, localizer_report, other_intervals
 from benchmarks import coverage as measure
 from benchmarks import localizer as regions
+from benchmarks import speed as measured_speed
 from benchmarks.reliability import page as reliability_page
 from benchmarks.reliability.attempt import add
 from benchmarks.reliability.faults import FAULTS
 from benchmarks.reliability.table import ATTEMPTS
 from benchmarks.unseen_populations import unseen
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(add_completion=False)
 PARTS = ("development", "unseen", "tried", "others")
 
 
-@app.callback()
-def benchmarks() -> None:
-    """Measure what skillviz claims about itself."""
+@app.callback(invoke_without_command=True)
+def benchmarks(context: typer.Context) -> None:
+    """Measure what skillviz claims about itself. Without a command: speed."""
+    if context.invoked_subcommand is None:
+        speed()
+
+
+@app.command()
+def speed(
+    short: Annotated[bool, typer.Option("--short", help="A tiny model: under a minute.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="SECTION", help=f"{', '.join(measured_speed.SECTIONS)}.")
+    ] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="Folder of the results. Without it, the long form writes benchmarks/README.md.")
+    ] = None,
+    tables: Annotated[bool, typer.Option("--tables", help="Only rewrite the table.")] = False,
+) -> None:
+    """Measure steps, searches and sweeps over the least they could take, and beside the published loop."""
+    sections = measured_speed.SHORT if short else measured_speed.SECTIONS
+    if unknown := [name for name in only or () if name not in sections]:
+        raise typer.BadParameter(f"'{unknown[0]}' is not a section. Choose {', '.join(sections)}.")
+    with TemporaryDirectory(prefix="skillviz-speed-") as passing:
+        folder = results or (Path(passing) if short else measured_speed.RESULTS)
+        found = (
+            measured_speed.stored(folder, sections) if tables
+            else measured_speed.run(folder, short=short, only=only or (), say=partial(print, flush=True))
+        )  # fmt: skip
+    typer.echo(measured_speed.table(found))
+    if folder == measured_speed.RESULTS:
+        measured_speed.write(found)
 
 
 @app.command()

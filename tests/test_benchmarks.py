@@ -1,4 +1,4 @@
-"""The benchmark of a step's cost: its arithmetic in the plain run, its measurement where `bench` is asked for."""
+"""The benchmarks that are files of their own: their arithmetic, and that README.md shows what is stored."""
 
 from __future__ import annotations
 
@@ -13,85 +13,6 @@ import pytest
 import torch
 
 from tests.scripts import ROOT, script
-
-
-@pytest.fixture(scope="module")
-def step_cost() -> ModuleType:
-    """benchmarks/step_cost.py as a module: the folder is no package."""
-    return script("benchmarks/step_cost.py")
-
-
-def test_the_ratio_is_a_median_within_turns(step_cost: ModuleType) -> None:
-    plain = np.array([[1.0, 2.0], [2.0, 2.0], [4.0, 2.0], [10.0, 2.0], [1.0, 2.0]])  # busy now and then
-    factors = np.array([[1.1, 1.0], [1.2, 1.1], [1.0, 1.2], [1.1, 1.3], [3.0, 1.4]])
-    row = step_cost.row_of("stagewise", plain * factors, plain)
-    assert (row["ratio"], row["ratio_quartiles"], row["repetitions"]) == (1.1, [1.1, 1.2], 5)
-    assert (row["processor_ratio"], row["processor_ratio_quartiles"]) == (1.2, [1.1, 1.3])
-
-
-def test_the_lengths_are_those_of_sentences(step_cost: ModuleType) -> None:
-    encoded = step_cost.sentences(2000, 30_522)
-    assert encoded.lengths.min() >= 4 and encoded.lengths.max() <= 64
-    assert 18 < encoded.lengths.mean() < 28
-
-
-def test_the_bare_pass_does_the_same_work(step_cost: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It gives the very gradient of a step at the base: nothing less is compared with it."""
-    monkeypatch.delenv("SKILLVIZ_REAL", raising=False)
-    model, untouched = (_small(step_cost) for _ in range(2))
-    problem = step_cost.problem_of(model, step_cost.sentences(6, 2000))
-    step_cost.bare_pass(problem, untouched)()
-    problem.train.backward()
-    named = dict(untouched.named_parameters())
-    wanted = problem.flat.gather({name: named[name].grad for name in problem.table.names})
-    torch.testing.assert_close(problem.flat.grad, wanted, rtol=1e-5, atol=1e-7)
-    assert all(p.grad is None for n, p in named.items() if n not in problem.table.names)
-
-
-def _small(step_cost: ModuleType) -> torch.nn.Module:
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32, "num_hidden_layers": 2}
-    config = step_cost.AutoConfig.for_model("bert", vocab_size=2000, num_labels=2, **sizes)
-    return step_cost.AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
-
-
-def test_the_stored_result_is_within_the_target(step_cost: ModuleType) -> None:
-    stored = ROOT / "benchmarks" / "results" / "step_cost.json"
-    if not stored.is_file():
-        pytest.skip("no stored result; `python benchmarks/step_cost.py` makes one")
-    result = json.loads(stored.read_text())
-    assert [row["localizer"] for row in result["rows"]] == list(step_cost.LOCALIZERS)
-    assert all(row["ratio"] <= step_cost.TARGET and row["repetitions"] >= 5 for row in result["rows"])
-    assert result["d"] == 10_646_784 and result["batch"] == 128
-    assert step_cost.table(result) in (ROOT / "benchmarks" / "README.md").read_text(), "README.md shows another result"
-
-
-def test_the_result_is_written_between_its_marks(
-    step_cost: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    times = np.ones((5, 2))
-    machine = {"cpu": "a processor", "cores": 2, "threads": 1, "torch": "2", "load": 0.1}
-    rows = [step_cost.row_of(name, 1.1 * times, times) for name in step_cost.LOCALIZERS]
-    result = {"model": "BERT", "d": 10, "size": 1, "batch": 4, "machine": machine, "rows": rows}
-    monkeypatch.setattr(step_cost, "run", lambda *_: result)
-    monkeypatch.setattr("sys.argv", ["step_cost.py", "--out", str(tmp_path)])
-    readme = tmp_path / "README.md"
-    begin, end = "<!-- step cost: written by benchmarks/step_cost.py -->", "<!-- end of step cost -->"
-    readme.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
-    step_cost.main()
-    step_cost.main()
-    written = readme.read_text()
-    assert written == f"before\n{begin}\n{step_cost.table(result)}{end}\nafter\n"
-    assert "| stagewise | 1.100 (1.100 to 1.100) |" in written
-    assert json.loads((tmp_path / "results" / "step_cost.json").read_text()) == result
-
-
-@pytest.mark.bench
-def test_a_step_costs_little_more_than_its_gradient(step_cost: ModuleType) -> None:
-    """Small: two layers, 32 sentences; the fixed costs weigh more here than in the stored result."""
-    result = step_cost.run(batch=32, repetitions=7, layers=2)
-    for row in result["rows"]:
-        assert row["ratio"] <= step_cost.TARGET, step_cost.table(result)
 
 
 @pytest.fixture(scope="module")

@@ -22,13 +22,13 @@ from skillviz.core.encoded import Encoded
 from skillviz.core.intervals import Interval, metric_interval
 from skillviz.core.random_entries import CONTROLS, control_of
 from skillviz.core.region import Region
-from skillviz.core.region_parts import grafts_of, parts_of
+from skillviz.core.region_parts import ALONE, WITHOUT, grafts_of, parts_of
 from skillviz.errors import BadData, BadInput
 from skillviz.live.request import PairRequest, Worker
 from skillviz.models import attribution
 from skillviz.models.conductance import conductance
 from skillviz.models.pair import STATES
-from skillviz.models.predict import predict
+from skillviz.models.predict import predict, predict_grafts
 from skillviz.runs.metrics import positive, scores
 from skillviz.runs.part_scores import DRAWS
 from skillviz.runs.points import bin_rows, metric_rows
@@ -219,10 +219,11 @@ def evaluate_region(
     if unknown:
         raise BadInput(f"'{unknown[0]}' is not a random control; known: {', '.join(CONTROLS)}.")
     chosen, encoded = request.region(region), request.examples(split, sample)
-    logits = {state: predict(request.pair, encoded, state, chosen) for state in states}
-    for name in controls:
-        control = control_of(chosen, name, request.pair.table.offsets, seed)
-        logits[name] = predict(request.pair, encoded, "grafted", control)
+    grafts = {state: chosen for state in states if state == "grafted"}
+    grafts |= {name: control_of(chosen, name, request.pair.table.offsets, seed) for name in controls}
+    logits = {state: predict(request.pair, encoded, state, chosen) for state in states if state != "grafted"}
+    logits |= zip(grafts, predict_grafts(request.pair, encoded, list(grafts.values())), strict=True)
+    logits = {name: logits[name] for name in (*states, *controls)}
     return {
         "example_ids": encoded.ids,
         "labels": encoded.labels,
@@ -255,18 +256,19 @@ def region_part(
     if part is None:
         raise BadInput(f"the region has no entries in layer {layer}, {kind or f'head {head}'}; choose another part.")
     encoded = request.examples(split, sample)
-    objective, conditions, logits = pair.objective(encoded), [], []
-    for condition, draw, entries in grafts_of(region, pair.table, part, draws, seed):
-        with pair.at("grafted", Region.from_flat(entries, pair.table.shapes)):
-            logits.append(objective.logits())
-        conditions.append((condition, draw))
+    grafts = list(grafts_of(region, pair.table, part, draws, seed))
+    logits: dict[tuple[str, int], np.ndarray] = {}
+    for condition, around in ((ALONE, None), (WITHOUT, region)):
+        own = {(c, draw): Region.from_flat(e, pair.table.shapes) for c, draw, e in grafts if c == condition}
+        logits |= zip(own, predict_grafts(pair, encoded, list(own.values()), around), strict=True)
+    conditions = [(condition, draw) for condition, draw, _ in grafts]
     return {
         "example_ids": encoded.ids,
         "labels": encoded.labels,
         "size": part.size,
         "conditions": [condition for condition, _ in conditions],
         "draws": [draw for _, draw in conditions],
-        "logits": np.stack(logits),
+        "logits": np.stack([logits[condition] for condition in conditions]),
     }
 
 

@@ -1,11 +1,15 @@
-"""Class scores of a pair in one of its states."""
+"""Class scores of a pair in one of its states, and of many grafts at once."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
+from torch import Tensor
 
 from skillviz.core.encoded import Encoded
+from skillviz.core.prefix import Change, logits_of, lowest_layer
 from skillviz.core.region import Region
 from skillviz.models.pair import ModelPair
 
@@ -24,3 +28,31 @@ def predict(
     objective = pair.objective(encoded, autocast)
     with pair.at(state, region):
         return objective.logits()
+
+
+def predict_grafts(
+    pair: ModelPair, encoded: Encoded, regions: Sequence[Region], around: Region | None = None
+) -> list[np.ndarray]:
+    """Class scores of each region's graft, bit for bit those of `predict`; what grafts share is computed once.
+
+    Layers are shared as far up as a graft equals the base, or the graft of the region `around`, which others resemble.
+    """
+    shares = around is not None or any(lowest_layer(region, pair.table) for region in regions)
+    if pair.rescaled or len(regions) < 2 or not shares:
+        return [predict(pair, encoded, "grafted", region) for region in regions]
+    with pair.at("pretrained" if around is None else "grafted", around):
+        return logits_of(pair.objective(encoded), [_change(pair, region, around) for region in regions])
+
+
+def _change(pair: ModelPair, region: Region, around: Region | None) -> Change:
+    """What makes a region's graft of the base, or of the graft of the region `around`."""
+    inside, before = region.flat(), np.empty(0, dtype=np.int64) if around is None else around.flat()
+    added, removed = (
+        torch.from_numpy(np.setdiff1d(one, other, assume_unique=True)).to(pair.device)
+        for one, other in ((inside, before), (before, inside))
+    )
+
+    def values() -> Tensor:
+        return torch.cat([pair.grafted_values(added, region.size), pair.base[removed]])
+
+    return Change(torch.cat([added, removed]), values)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from torch import Tensor
 
 from skillviz.core.encoded import Encoded
 from skillviz.core.interpolate import PATHS, alphas
+from skillviz.core.objective import Objective
+from skillviz.core.prefix import Change, logits_of, lowest_layer
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.models.pair import ModelPair
@@ -53,13 +56,26 @@ def wise_tables(
 
 
 def grid_logits(
-    pair: ModelPair, encoded: Encoded, regions: Mapping[int, Region], grid: np.ndarray
+    pair: ModelPair,
+    encoded: Encoded,
+    regions: Mapping[int, Region],
+    grid: np.ndarray,
+    paths: Sequence[str] = PATHS,
 ) -> Iterator[tuple[str, int | None, float, np.ndarray]]:
     """Path, size, alpha and logits [n, label] of every point; WiSE-FT has no size, and alpha 0 is computed once."""
     objective = pair.objective(encoded)
     ways: list[tuple[str, int | None, Region]] = [(GRAFT_PATH, size, region) for size, region in regions.items()]
+    ways = [(FINETUNED_PATH, None, next(iter(regions.values()))), *ways]
     start: np.ndarray | None = None
-    for path, size, region in ((FINETUNED_PATH, None, next(iter(regions.values()))), *ways):
+    for path, size, region in ways:
+        if path not in paths:
+            continue
+        if path == GRAFT_PATH and lowest_layer(region, pair.table):
+            inside = [alpha for alpha in map(float, grid) if alpha or start is None]
+            known = dict(zip(inside, _of_upper_layers(pair, objective, inside, region), strict=True))
+            for alpha in map(float, grid):
+                yield path, size, alpha, known.get(alpha, start)
+            continue
         for alpha in map(float, grid):
             if alpha == 0.0 and start is not None:
                 yield path, size, alpha, start
@@ -68,6 +84,16 @@ def grid_logits(
                 logits = objective.logits()
             start = logits if alpha == 0.0 else start
             yield path, size, alpha, logits
+
+
+def _of_upper_layers(
+    pair: ModelPair, objective: Objective, grid: Sequence[float], region: Region
+) -> Iterable[np.ndarray]:
+    """Logits [n, label] of the graft path at each alpha; the layers below the region's are computed once for all."""
+    inside = torch.from_numpy(region.flat()).to(pair.flat.device)
+    base, end = pair.base[inside], pair.grafted_values(inside, len(inside))
+    with pair.at("pretrained"):
+        return logits_of(objective, [Change(inside, partial(_between, base, end, alpha)) for alpha in grid])
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from skillviz.core.region import Region
-from skillviz.models.predict import predict
+from skillviz.models.predict import predict, predict_grafts
 from tests.models.examples import FITTING, examples, open_pair, some_region
 
 
@@ -81,3 +81,16 @@ def test_a_trained_tiny_pair_has_a_skill(tmp_path: Path, labels: int) -> None:
     encoded = examples(tmp_path, pair, labels=labels, rows=32)
     right = {s: (predict(pair, encoded, s).argmax(1) == encoded.labels).mean() for s in ("pretrained", "finetuned")}
     assert right["finetuned"] > 0.8 and right["pretrained"] < right["finetuned"] - 0.2
+
+
+@pytest.mark.parametrize("around", [False, True], ids=["base", "graft"])
+def test_many_grafts_at_once_score_as_each_alone(tmp_path: Path, around: bool) -> None:
+    pair = open_pair(tmp_path)
+    encoded, whole = examples(tmp_path, pair), some_region(pair)
+    upper = [p.name for p in pair.table.parameters if p.layer == 1]
+    part = Region({name: whole.indices[name] for name in upper if name in whole.indices}, whole.shapes)
+    regions = [part, whole - part, Region.empty(whole.shapes), whole]
+    found = predict_grafts(pair, encoded, regions, whole if around else None)
+    wanted = [predict(pair, encoded, "grafted", region) for region in regions]
+    assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
+    assert part.size and not np.array_equal(found[0], found[2]) and torch.equal(pair.flat.theta, pair.base)

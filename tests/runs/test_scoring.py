@@ -12,6 +12,9 @@ import pytest
 import yaml
 
 from skillviz.core.calibration import reliability
+from skillviz.core.interpolate import PATHS
+from skillviz.core.prefix import lowest_layer
+from skillviz.core.region import Region
 from skillviz.errors import BadData, BadInput, UnknownTask
 from skillviz.models.predict import predict
 from skillviz.runs.artifact import RunArtifact
@@ -20,7 +23,7 @@ from skillviz.runs.produce import produce
 from skillviz.runs.run import Run
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
-from skillviz.runs.wise import on_path
+from skillviz.runs.wise import grid_logits, on_path
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
 from skillviz.tasks.splits import load_test
@@ -113,6 +116,22 @@ def test_every_point_of_the_grid_is_what_evaluation_says(made: Run, session: Ses
         assert np.allclose(share, told["accuracy"], equal_nan=True)
         gap = (own["confidence"].fillna(0) * own["count"] - own["correct"]).abs().sum() / len(encoded)
         assert gap == pytest.approx(found.loc["ece", "value"])
+
+
+@pytest.mark.parametrize("paths", [PATHS, PATHS[1:]], ids=len)
+def test_the_grid_of_a_region_in_upper_layers_is_that_of_whole_passes(
+    made: Run, session: Session, paths: tuple[str, ...]
+) -> None:
+    pair, encoded = session.pair(made.spec), session.other_ends(made.spec, made.record.task)["far"].encoded
+    table, whole = pair.table, made.cut(889)
+    names = [p.name for p in table.parameters if p.layer == table.layers - 1 and p.name in whole.indices]
+    upper = Region({name: whole.indices[name] for name in names}, table.shapes)
+    assert lowest_layer(upper, table) > 0 == lowest_layer(whole, table)
+    grid = list(grid_logits(pair, encoded, {upper.size: upper}, np.array([0.0, 0.35, 1.0]), paths))
+    assert [path for path, *_ in grid] == [path for path in paths for _ in range(3)]
+    for path, _, alpha, logits in grid:
+        with on_path(pair, path, alpha, upper):
+            assert np.array_equal(logits, pair.objective(encoded).logits()), (path, alpha)
 
 
 def test_differences_are_paired_with_the_fine_tuned_model(made: Run) -> None:

@@ -1,0 +1,178 @@
+"""The published mask training, written from the paper's description and with its costs: what skillviz is timed against.
+
+Three copies of the model, parameters found by name, inputs padded to 128 tokens, micro-batches of 8, and the rounded
+mask scored after every step on a new sample of the training examples and on all validation examples. It is written to
+be faithful, not fast, and shares no code with the engine.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from skillviz.core.encoded import Encoded
+
+LENGTH = 128  # tokens that every input is padded to
+MICRO_BATCH = 8
+BATCH = 1024
+STEPS = 100
+LEARNING_RATE = 1e7
+BIAS = 10.0
+BASE_SHARE = 1e-5
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One step: its mean loss in nats, the size of the rounded mask, and that mask's score (0 to 2)."""
+
+    step: int
+    loss: float
+    size: int
+    score: float
+
+
+class ReferenceLoop:
+    """The scores S of every maskable entry, and the best rounded mask so far.
+
+    `names` are the maskable parameters. The starting mask holds the entries whose movement is above the `s`-th largest,
+    s = `base_share` * d; S starts uniform in [0, 1). `batch_size` is also the size of the sample that masks are scored
+    on: both are 1,024 in the paper.
+    """
+
+    def __init__(
+        self,
+        pretrained: nn.Module,
+        finetuned: nn.Module,
+        names: Sequence[str],
+        train: Encoded,
+        validation: Encoded,
+        *,
+        batch_size: int = BATCH,
+        lr: float = LEARNING_RATE,
+        bias: float = BIAS,
+        base_share: float = BASE_SHARE,
+        length: int = LENGTH,
+        seed: int = 0,
+    ) -> None:
+        self.pretrained, self.finetuned = pretrained.eval(), finetuned.eval()
+        self.model = copy.deepcopy(pretrained).eval()
+        self.names, self.train, self.validation = list(names), train, validation
+        self.batch_size, self.lr, self.bias, self.length = min(batch_size, len(train)), lr, bias, length
+        self.order = np.random.default_rng(seed)
+        for name, parameter in self.model.named_parameters():
+            parameter.requires_grad_(name in self.names)
+        self.device = next(self.model.parameters()).device
+        self.base = self._largest_movers(base_share)
+        self.scores = self._uniform(seed)
+        self.best = {name: mask.clone() for name, mask in self.base.items()}
+        self.best_score, self.best_step, self.steps = 0.0, 0, 0
+
+    def step(self) -> Outcome:
+        """One gradient step on S, then the score of the rounded mask."""
+        self.steps += 1
+        soft = {name: self._soft(name) for name in self.names}
+        self._graft(soft)
+        loss = self._gradients(self.order.permutation(len(self.train))[: self.batch_size])
+        for name in self.names:
+            movement = parameter_of(self.finetuned, name).data - parameter_of(self.pretrained, name).data
+            u = torch.sigmoid(self.scores[name] - self.bias)
+            sign = 1.0 - 2.0 * self.base[name].to(u.dtype)
+            gradient = parameter_of(self.model, name).grad
+            assert gradient is not None
+            self.scores[name] -= self.lr * (sign * movement * gradient * u * (1 - u)).to(u.dtype)
+        rounded = self.rounded()
+        self._graft({name: mask.to(soft[name].dtype) for name, mask in rounded.items()})
+        sample = self.order.permutation(len(self.train))[: self.batch_size]
+        score = self._accuracy(self.train, sample) + self._accuracy(self.validation, np.arange(len(self.validation)))
+        if score > self.best_score:
+            self.best, self.best_score, self.best_step = rounded, score, self.steps
+        return Outcome(self.steps, loss, sum(int(mask.sum()) for mask in rounded.values()), score)
+
+    def rounded(self) -> dict[str, Tensor]:
+        """The binary mask by name: the starting mask, flipped where S is above the bias."""
+        return {name: self.base[name] ^ (self.scores[name] > self.bias) for name in self.names}
+
+    def _soft(self, name: str) -> Tensor:
+        u, base = torch.sigmoid(self.scores[name] - self.bias), self.base[name].to(self.scores[name].dtype)
+        return base * (1 - u) + (1 - base) * u
+
+    @torch.no_grad()
+    def _graft(self, mask: dict[str, Tensor]) -> None:
+        """Puts the third model back to the first, then adds the mask's share of the movement."""
+        for name in self.names:
+            parameter, before = parameter_of(self.model, name), parameter_of(self.pretrained, name)
+            parameter += before - parameter
+            parameter += mask[name] * (parameter_of(self.finetuned, name) - before)
+
+    def _gradients(self, rows: np.ndarray) -> float:
+        """The mean loss; the model's gradients are then the mean of those of the micro-batches."""
+        self.model.zero_grad()
+        losses = []
+        for inputs, labels in self._batches(self.train, rows):
+            loss = cross_entropy(self.model(**inputs).logits, labels)
+            loss.backward()
+            losses.append(loss.item())
+        for name in self.names:
+            gradient = parameter_of(self.model, name).grad
+            assert gradient is not None
+            gradient /= len(losses)
+        return sum(losses) / len(losses)
+
+    @torch.no_grad()
+    def _accuracy(self, examples: Encoded, rows: np.ndarray) -> float:
+        right = 0
+        for inputs, labels in self._batches(examples, rows):
+            right += int((self.model(**inputs).logits.argmax(-1) == labels).sum())
+        return right / len(rows)
+
+    def _batches(self, examples: Encoded, rows: np.ndarray) -> Iterator[tuple[dict[str, Tensor], Tensor]]:
+        """Micro-batches of these examples in the order given, all padded to the same length."""
+        for start in range(0, len(rows), MICRO_BATCH):
+            part = rows[start : start + MICRO_BATCH]
+            ids = torch.full((len(part), self.length), examples.pad_id, dtype=torch.long)
+            mask, types = torch.zeros_like(ids), torch.zeros_like(ids)
+            for i, row in enumerate(part):
+                n = len(examples.input_ids[row])
+                ids[i, :n] = torch.from_numpy(examples.input_ids[row])
+                mask[i, :n] = 1
+                if examples.token_type_ids is not None:
+                    types[i, :n] = torch.from_numpy(examples.token_type_ids[row])
+            inputs = {"input_ids": ids, "attention_mask": mask}
+            if examples.token_type_ids is not None:
+                inputs["token_type_ids"] = types
+            labels = torch.from_numpy(examples.labels[part])
+            yield {name: tensor.to(self.device) for name, tensor in inputs.items()}, labels.to(self.device)
+
+    def _largest_movers(self, share: float) -> dict[str, Tensor]:
+        """The starting mask: movement strictly above the s-th largest, so that at most s - 1 entries are in it."""
+        distances = {
+            name: (parameter_of(self.finetuned, name).data - parameter_of(self.pretrained, name).data).abs()
+            for name in self.names
+        }
+        every = torch.cat([distance.flatten() for distance in distances.values()])
+        s = max(1, round(share * len(every)))
+        threshold = every.topk(s).values[-1]
+        return {name: distance > threshold for name, distance in distances.items()}
+
+    def _uniform(self, seed: int) -> dict[str, Tensor]:
+        """S of all entries from one seeded generator on the CPU, cut into the parameters' shapes."""
+        sizes = [parameter_of(self.model, name).numel() for name in self.names]
+        drawn = torch.rand(sum(sizes), generator=torch.Generator().manual_seed(seed)).split(sizes)
+        return {
+            name: part.view(parameter_of(self.model, name).shape).to(self.device)
+            for name, part in zip(self.names, drawn, strict=True)
+        }
+
+
+def parameter_of(model: nn.Module, name: str) -> nn.Parameter:
+    """The parameter of that name, found by going through all of them."""
+    for own, parameter in model.named_parameters():
+        if own == name:
+            return parameter
+    raise KeyError(name)

@@ -1,0 +1,637 @@
+"""What skillviz costs beside the least it could cost, and beside the published loop: `python -m benchmarks`.
+
+Every row is a ratio of two things that take turns in one process, so that a busy machine slows both. A turn gives one
+ratio; a row is their median and quartiles. On a CPU seconds are processor seconds of one thread, on a GPU those of the
+clock. Each section is a file of its own in results/speed/, and all of them are one table in README.md.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import AutoConfig, AutoModelForSequenceClassification
+
+from benchmarks.machine import machine, marks
+from benchmarks.reference_loop import BATCH, STEPS, ReferenceLoop
+from skillviz.core.encoded import Encoded
+from skillviz.core.flat import FlatModel
+from skillviz.core.interpolate import PATHS, alphas
+from skillviz.core.localizers.judged import Judge
+from skillviz.core.localizers.linearized import candidates_of, rows_of
+from skillviz.core.localizers.record import Search
+from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS, SCORED_EXAMPLES, Workload, localizer
+from skillviz.core.objective import Objective
+from skillviz.core.parameters import graftable
+from skillviz.core.problem import Problem
+from skillviz.core.ranking import top
+from skillviz.core.region import Region
+from skillviz.models.pair import ModelPair, load_pair
+from skillviz.models.predict import predict
+from skillviz.runs.wise import grid_logits
+from skillviz.tasks.encode import encode
+from skillviz.tasks.registry import task as find_task
+from skillviz.tasks.splits import load
+
+ROOT = Path(__file__).resolve().parents[1]
+NAME = "speed"
+RESULTS = Path(__file__).parent / "results" / NAME
+README = Path(__file__).parent / "README.md"
+BASE, FINETUNED = "${SKILLVIZ_REAL}/models/minilm-l6", "models/minilm-l6-sst2-linear04"
+TASK = "benchmarks/tasks/sst2_sentences.yaml"
+SIZE_SHARE = 0.001
+STEP_TARGET, FLOOR_TARGET, SWEEP_TARGET = 1.10, 1.10, 1.10
+TIMES_FASTER = {"cpu": 25.0, "cuda": 20.0}
+JUDGED_MASKS = STEPS // 10 + 1  # those that `learned` scores: the first, and every tenth
+ONE_BY_ONE = ("fisher", "linearized")
+"""Localizers that take gradients example by example."""
+SINGLE = 64  # examples of their step
+SIZES, WEIGHTS = 11, 21
+# Lengths of SST-2 sentences in WordPiece tokens, as quantiles: 0, 5, ..., 100%.
+LENGTHS = (4, 8, 10, 12, 13, 15, 16, 18, 19, 21, 22, 24, 25, 27, 29, 31, 33, 36, 39, 44, 64)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One ratio: median and quartiles of its turns; `least` where a larger one is better."""
+
+    what: str
+    median: float
+    low: float
+    high: float
+    turns: int
+    target: float | None = None
+    least: bool = False
+
+    @classmethod
+    def of(cls, what: str, ratios: np.ndarray, target: float | None = None, least: bool = False) -> Row:
+        """The row of one ratio a turn."""
+        low, median, high = np.quantile(ratios, [0.25, 0.5, 0.75]).round(4).tolist()
+        return cls(what, median, low, high, len(ratios), target, least)
+
+    @property
+    def verdict(self) -> str:
+        """`met` or `missed`, with the target; empty where there is none."""
+        if self.target is None:
+            return ""
+        met = self.median >= self.target if self.least else self.median <= self.target
+        return f"{'at least' if self.least else 'at most'} {self.target:g}: {'met' if met else 'missed'}"
+
+
+@dataclass(frozen=True)
+class Section:
+    """Rows that were measured together, and how: `seconds` are medians of what was timed."""
+
+    title: str
+    note: str
+    rows: list[Row]
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A model of random weights: its family, what its configuration has, and the words for it."""
+
+    family: str
+    title: str
+    sizes: Mapping[str, int]
+
+
+SHAPES = {
+    "encoder-6": Shape(
+        "bert", "BERT of 6 layers, width 384 (MiniLM-L6)",
+        {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536},
+    ),
+    "encoder-12": Shape(
+        "bert", "BERT of 12 layers, width 384 (MiniLM-L12)",
+        {"hidden_size": 384, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 1536},
+    ),
+    "gpt2-6": Shape("gpt2", "GPT-2 of 6 layers, width 384", {"n_embd": 384, "n_layer": 6, "n_head": 12}),
+    "gpt2-12": Shape("gpt2", "GPT-2 of 12 layers, width 768 (small)", {"n_embd": 768, "n_layer": 12, "n_head": 12}),
+    "encoder-2": Shape(
+        "bert", "BERT of 2 layers, width 384",
+        {"hidden_size": 384, "num_hidden_layers": 2, "num_attention_heads": 12, "intermediate_size": 1536},
+    ),
+    "tiny": Shape(
+        "bert", "BERT of 2 layers, width 64",
+        {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128,
+         "vocab_size": 2000},
+    ),
+}  # fmt: skip
+
+
+# Models and examples.
+
+
+def random_model(shape: Shape) -> Any:
+    """Random weights of this shape, with a head of two classes; the arithmetic is that of trained ones."""
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(shape.family, num_labels=2, pad_token_id=0, **shape.sizes)
+    return AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
+
+
+def sentences(n: int, vocabulary: int, seed: int = 0) -> Encoded:
+    """n examples of random tokens with the lengths of real sentences."""
+    rng = np.random.default_rng(seed)
+    lengths = np.interp(rng.random(n), np.linspace(0, 1, len(LENGTHS)), LENGTHS).round().astype(int)
+    rows = [rng.integers(1000, vocabulary, size=k).astype(np.int64) for k in lengths]
+    return Encoded([str(i) for i in range(n)], rows, rng.integers(2, size=n).astype(np.int64), 2)
+
+
+@dataclass
+class Subject:
+    """A pair to measure on, and examples of its task."""
+
+    pair: ModelPair
+    train: Encoded
+    validation: Encoded
+    test: Encoded
+    title: str
+
+    def problem(self, train: Encoded, selection: Encoded | None = None) -> Problem:
+        """What a localizer works on, with these examples; all problems of a subject share one model."""
+        return self.pair.problem(train, selection)
+
+    def plain(self, theta: Tensor | None = None) -> nn.Module:
+        """A copy of the model as it would be without skillviz, at the base or at these values [d]."""
+        flat = self.pair.flat
+        flat.theta.copy_(self.pair.base if theta is None else theta)
+        model = copy.deepcopy(flat.model)
+        flat.theta.copy_(self.pair.base)
+        for name, parameter in model.named_parameters():
+            parameter.grad = None
+            parameter.requires_grad_(name in set(self.pair.table.names))
+        return model.eval()
+
+
+def random_subject(shape: Shape, device: str) -> Subject:
+    """A pair whose fine-tuned side is a small random movement."""
+    model = random_model(shape).to(device)
+    shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    flat = FlatModel(model, graftable(shape.family, shapes, model.config.to_dict()))
+    base = flat.theta.clone()
+    movement = 1e-3 * torch.randn(len(base), generator=torch.Generator().manual_seed(0))
+    info: Any = None
+    pair = ModelPair(
+        flat, base, base + movement.to(device), flat.table, None, "head", info, info, {}, (), torch.device(device)
+    )
+    vocabulary = model.config.vocab_size
+    train, validation, test = (sentences(n, vocabulary, seed) for seed, n in enumerate((2048, 872, 1024)))
+    return Subject(pair, train, validation, test, f"{shape.title}, random weights")
+
+
+def subject(shape: str, device: str) -> Subject:
+    """The real MiniLM pair where it is at hand (README.md says how it is made), else random weights of the shape."""
+    there = (ROOT / FINETUNED / "model.safetensors").is_file() and os.environ.get("SKILLVIZ_REAL")
+    if shape != "encoder-6" or not there:
+        return random_subject(SHAPES[shape], device)
+    task = find_task(str(ROOT / TASK))
+    base = BASE.replace("${SKILLVIZ_REAL}", os.environ["SKILLVIZ_REAL"])
+    pair, splits = load_pair(base, ROOT / FINETUNED, task=task, device=device), load(task)
+    frames = (splits.train, splits.validation, splits.test)
+    train, validation, test = (encode(task, frame, pair.tokenizer, pair.readout_name) for frame in frames)
+    return Subject(pair, train, validation, test, "MiniLM-L6 fine-tuned on SST-2 sentences")
+
+
+# Timing.
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """Seconds of one call: of the processor, all threads together, or of the clock where a GPU works."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+        begun = perf_counter()
+        work()
+        torch.cuda.synchronize()
+        return perf_counter() - begun
+    begun = process_time()
+    work()
+    return process_time() - begun
+
+
+def in_turns(
+    work: Mapping[str, Callable[[], object]], turns: int, say: Callable[[str], None]
+) -> Iterator[dict[str, np.ndarray]]:
+    """Seconds [turn] of each piece of work so far, after every turn; each turn begins with another piece."""
+    taken: dict[str, list[float]] = {name: [] for name in work}
+    for turn in range(turns):
+        names = list(work)[turn % len(work) :] + list(work)[: turn % len(work)]
+        for name in names:
+            taken[name].append(seconds_of(work[name]))
+        say(f"turn {turn + 1} of {turns}: " + ", ".join(f"{name} {taken[name][-1]:.2f} s" for name in work))
+        yield {name: np.array(values) for name, values in taken.items()}
+
+
+def medians(taken: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """The median seconds of each piece of work."""
+    return {name: round(float(np.median(values)), 3) for name, values in taken.items()}
+
+
+def bare_pass(objective: Objective, plain: nn.Module) -> Callable[[], None]:
+    """Forward and backward of the plain model on the micro-batches of a step: what a training loop would do."""
+    batches = list(objective.batches.micro(np.arange(objective.n)))
+    parameters = [p for p in plain.parameters() if p.requires_grad]
+
+    def run() -> None:
+        for parameter in parameters:
+            parameter.grad = None
+        for batch in batches:
+            logits = plain(**batch.inputs).logits
+            (cross_entropy(logits, batch.labels, reduction="sum") / objective.n).backward()
+
+    return run
+
+
+def bare_forward(objective: Objective, plain: nn.Module, rows: np.ndarray | None = None) -> Callable[[], None]:
+    """Forward of the plain model on the micro-batches of these rows."""
+    batches = list(objective.batches.micro(np.arange(objective.n) if rows is None else rows))
+
+    @torch.no_grad()
+    def run() -> None:
+        for batch in batches:
+            plain(**batch.inputs)
+
+    return run
+
+
+def bare_singles(objective: Objective, plain: nn.Module, rows: np.ndarray) -> Iterator[None]:
+    """Forward and backward of the plain model, example by example; `SINGLE` of the rows each time it is asked."""
+    parameters = [p for p in plain.parameters() if p.requires_grad]
+    batches = [objective.batches.batch(rows[i : i + 1]) for i in range(len(rows))]
+    for start in range(0, len(rows) - SINGLE + 1, SINGLE):
+        for batch in batches[start : start + SINGLE]:
+            for parameter in parameters:
+                parameter.grad = None
+            logits = plain(**batch.inputs).logits[0]
+            (logits[1] - logits[0]).backward()
+        yield
+
+
+# What a step costs.
+
+
+def start(name: str, problem: Problem, **given: Any) -> Search:
+    """A search that does not end by itself, on all examples at every step."""
+    row = localizer(name)
+    known = {option.name for option in row.shown_options}
+    asked = {"steps": 10_000, "batch_size": problem.train.n, "examples": problem.train.n, "selection": "none"} | given
+    if name.startswith("stagewise-"):
+        del asked["examples"]
+    options = row.make_options({key: value for key, value in asked.items() if key in known})
+    return row.search(problem, round(SIZE_SHARE * problem.d), seed=0, options=options)
+
+
+def exhausted(name: str, problem: Problem) -> None:
+    """Runs a whole search."""
+    for _ in start(name, problem):
+        pass
+
+
+def with_gradients() -> tuple[str, ...]:
+    """The localizers whose search takes gradients, the default and the published one first."""
+    work = Workload(d=10**7, labels=2, train=1000, validation=1000, size=10_000)
+    names = [name for name, row in LOCALIZERS.items() if row.cost(row.make_options({}), work).backward]
+    return tuple(dict.fromkeys((DEFAULT_LOCALIZER, "learned", *names)))
+
+
+def steps(
+    shape: str, batch: int, turns: int, device: str, say: Callable[[str], None], at_once: int = 20
+) -> Iterator[Section]:
+    """Each localizer's step over the passes that its gradient needs; `at_once` of them hold their vectors together.
+
+    A step of `fisher` and `linearized` is 64 examples one at a time, and so are its bare passes; one of `first-order`
+    is its whole search. Choosing the candidates is not part of a step, and neither is scoring, which needs no gradient.
+    """
+    of = subject(shape, device)
+    plain = of.plain()
+    everything = next(n for n in range(batch, 2 * batch + 1) if n - min(SCORED_EXAMPLES, n // 4) >= batch)
+    held = of.problem(of.train.take(np.arange(everything)))
+    problem = of.problem(of.train.take(Judge(held, SCORED_EXAMPLES, 0).others))
+    singles = of.problem(of.train.take(np.arange(SINGLE * (turns + 1)) % len(of.train)))
+    say(f"{of.title}: d = {of.pair.d:,}, {problem.train.n} examples a step")
+    names, rows, seconds = with_gradients(), list[Row](), dict[str, float]()
+    note = f"{of.title}; d = {of.pair.d:,}, {problem.train.n} sentences a step, regions of {SIZE_SHARE:.1%}."
+    for first in range(0, len(names), at_once):
+        work: dict[str, Callable[[], object]] = {"bare": bare_pass(problem.train, plain)}
+        for name in names[first : first + at_once]:
+            if name in ONE_BY_ONE:
+                work[f"bare, {name}"] = partial(next, bare_singles(singles.train, plain, _rows_of(name, singles)), None)
+                work[name] = partial(next, start(name, singles, jacobian_gib=8.0), None)
+            elif name == "first-order":
+                work[name] = partial(exhausted, name, problem)
+            else:
+                work[name] = partial(next, start(name, held if name.startswith("stagewise-") else problem))
+        for call in work.values():
+            call()  # the first step also chooses candidates and fits rates
+        for taken in in_turns(work, turns, say):
+            of_group = []
+            for name in names[first : first + at_once]:
+                bare = taken[f"bare, {name}" if name in ONE_BY_ONE else "bare"]
+                of_group.append(Row.of(f"step of {name} / bare forward and backward", taken[name] / bare, STEP_TARGET))
+            seconds |= medians(taken)
+            yield Section(f"Steps: {SHAPES[shape].title}", note, [*rows, *of_group], dict(seconds))
+        rows += of_group
+
+
+def _rows_of(name: str, problem: Problem) -> np.ndarray:
+    """The examples that a search takes one by one, in its order."""
+    if name == "fisher":
+        return np.arange(problem.train.n)
+    options = localizer(name).make_options({"examples": problem.train.n, "jacobian_gib": 8.0})
+    return rows_of(problem, len(candidates_of(problem, round(SIZE_SHARE * problem.d), options)), options, 0)
+
+
+# Beside the published loop.
+
+
+def against_reference(
+    shape: str, batch: int, turns: int, device: str, say: Callable[[str], None], length: int = 128
+) -> Iterator[Section]:
+    """The published loop over ours, from the seconds of single steps: 100 of the loop's, 100 and 11 scored masks of
+    `learned`, and the default's own 50 steps of 128 examples."""
+    of = subject(shape, device)
+    problem = of.problem(of.train.take(np.arange(batch)), of.validation)
+    quick = of.problem(of.train.take(np.arange(min(128, batch))))
+    loop = ReferenceLoop(
+        of.plain(), of.plain(of.pair.finetuned), of.pair.table.names, of.train, of.validation,
+        batch_size=batch, length=length,
+    )  # fmt: skip
+    plain, size = of.plain(), round(SIZE_SHARE * of.pair.d)
+    judged = [(o, np.arange(min(o.n, SCORED_EXAMPLES))) for o in (problem.train, problem.selection) if o is not None]
+    region = top(problem.tau.abs(), size)
+    forwards = [bare_forward(objective, plain, rows) for objective, rows in judged]
+
+    def judge() -> None:
+        problem.set_region(region)
+        for objective, rows in judged:
+            objective.accuracy(rows)
+
+    default = localizer(DEFAULT_LOCALIZER)
+    defaults = default.make_options({})
+    work: dict[str, Callable[[], object]] = {
+        "reference step": loop.step,
+        "learned step": partial(next, start("learned", problem)),
+        "scored mask": judge,
+        "default step": partial(next, start(DEFAULT_LOCALIZER, quick)),
+        "bare pass": bare_pass(problem.train, plain),
+        "bare forward": lambda: [forward() for forward in forwards],
+    }
+    say(f"{of.title}: {batch} examples a step")
+    work["learned step"]()
+    before = max(0.0, seconds_of(work["default step"]) - seconds_of(work["default step"]))  # choosing the candidates
+    note = (
+        f"{of.title}. The loop: {STEPS} steps of {batch:,} padded to {length} tokens, each rounded mask scored on "
+        f"{min(batch, len(of.train)):,} training and {len(of.validation):,} validation examples. {DEFAULT_LOCALIZER}: "
+        f"{defaults.steps} steps of {quick.train.n}, and what comes before the first. All from the seconds of single "
+        "steps."
+    )
+    for taken in in_turns(work, turns, say):
+        published = STEPS * taken["reference step"]
+        ours = STEPS * taken["learned step"] + JUDGED_MASKS * taken["scored mask"]
+        floor = STEPS * taken["bare pass"] + JUDGED_MASKS * taken["bare forward"]
+        whole = defaults.steps * taken["default step"] + before
+        rows = [
+            Row.of(
+                f"published loop / {DEFAULT_LOCALIZER} at its defaults", published / whole, TIMES_FASTER[device], True
+            ),
+            Row.of("published loop / learned, same steps and batch", published / ours),
+            Row.of("learned as published / the bare passes it needs", ours / floor, FLOOR_TARGET),
+        ]
+        yield Section(f"Beside the published loop: {batch:,} examples a step", note, rows, medians(taken))
+
+
+# Where a step's time goes.
+
+MATRIX = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::linear", "aten::_addmm_activation")
+ATTENTION = ("scaled_dot_product", "flash_attention", "efficient_attention")
+
+
+def where_it_goes(shape: str, batch: int, turns: int, device: str, say: Callable[[str], None]) -> Iterator[Section]:
+    """Shares of the clock time of a step, and a bare pass over its floor: operations over the measured matrix rate."""
+    of = subject(shape, device)
+    problem, plain = of.problem(of.train.take(np.arange(batch))), of.plain()
+    rows: list[Row] = []
+    for name in (DEFAULT_LOCALIZER, "learned"):
+        search = start(name, problem)
+        next(search)
+        shares = [_shares(problem, search, device) for _ in range(turns)]
+        for part in shares[0]:
+            rows.append(Row.of(f"{name}: {part} / step", np.array([share[part] for share in shares])))
+        say(f"{name}: " + ", ".join(f"{row.what.split(': ')[1]} {row.median:.3f}" for row in rows[-len(shares[0]) :]))
+        search.close()
+    with FlopCounterMode(display=False) as counter:
+        problem.train.backward()
+    operations = counter.get_total_flops()
+    width = next(p.shape for p in of.pair.table.parameters if len(p.shape) == 2)[1]
+    tokens = problem.train.batches.micro_tokens
+    left, right = torch.randn(tokens, width, device=device), torch.randn(width, 4 * width, device=device)
+    each = 2 * tokens * width * 4 * width
+    times = max(1, round(operations / each / 10))
+
+    def multiply() -> None:
+        for _ in range(times):
+            torch.mm(left, right)
+
+    work: dict[str, Callable[[], object]] = {
+        "matrix multiplications": multiply,
+        "bare pass": bare_pass(problem.train, plain),
+        "default step": partial(next, start(DEFAULT_LOCALIZER, problem)),
+        "learned step": partial(next, start("learned", problem)),
+    }
+    for call in work.values():
+        call()
+    for taken in in_turns(work, turns, say):
+        floor = taken["matrix multiplications"] * operations / (times * each)
+        rate = float(np.median(times * each / taken["matrix multiplications"])) / 1e9
+        over_floor = [
+            Row.of("bare pass / floor", taken["bare pass"] / floor),
+            Row.of(f"step of {DEFAULT_LOCALIZER} / floor", taken["default step"] / floor),
+            Row.of("step of learned / floor", taken["learned step"] / floor),
+        ]
+        note = (
+            f"{of.title}, {batch} sentences a step. Floor: {operations / 1e9:.0f} billion operations at the {rate:.0f} "
+            f"billion a second of a product of {tokens} x {width} and {width} x {4 * width}."
+        )
+        seconds = {**medians(taken), "floor": round(float(np.median(floor)), 3)}
+        yield Section("Where a step's time goes", note, [*rows, *over_floor], seconds)
+
+
+def _shares(problem: Problem, search: Search, device: str) -> dict[str, float]:
+    """Shares of one step: matrix multiplications, attention, the rest of the model, data, the localizer's own."""
+    spent = {"data": 0.0, "gradient": 0.0}
+    backward, batch = problem.train.backward, problem.train.batches.batch
+
+    def timed(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            begun = perf_counter()
+            result = call(*args)
+            if device == "cuda":
+                torch.cuda.synchronize()
+            spent[name] += perf_counter() - begun
+            return result
+
+        return run
+
+    problem.train.backward = timed("gradient", backward)  # type: ignore[method-assign]
+    problem.train.batches.batch = timed("data", batch)  # type: ignore[method-assign]
+    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device == "cuda" else [])
+    try:
+        with profile(activities=activities) as profiled:
+            begun = perf_counter()
+            next(search)
+            whole = perf_counter() - begun
+    finally:
+        del problem.train.backward, problem.train.batches.batch
+    own = "self_device_time_total" if device == "cuda" else "self_cpu_time_total"
+    taken = [(event.key, getattr(event, own) / 1e6) for event in profiled.key_averages()]
+    attention = sum(seconds for key, seconds in taken if any(word in key for word in ATTENTION))
+    matrix = sum(seconds for key, seconds in taken if key in MATRIX)
+    parts = {
+        "matrix multiplications": matrix,
+        "attention": attention,
+        "rest of the model": spent["gradient"] - spent["data"] - matrix - attention,
+        "data": spent["data"],
+        "the localizer's own": whole - spent["gradient"],
+    }
+    return {name: seconds / whole for name, seconds in parts.items()}
+
+
+# Sweeps.
+
+
+def sweeps(shape: str, examples: int, turns: int, device: str, say: Callable[[str], None]) -> Iterator[Section]:
+    """Eleven sizes and twenty-one mixing weights over as many forwards of the plain model."""
+    of = subject(shape, device)
+    pair, test = of.pair, of.test.take(np.arange(min(examples, len(of.test))))
+    plain, objective = of.plain(), of.pair.objective(test)
+    order = top(of.problem(test).tau.abs(), pair.d // 2).cpu().numpy()
+    sizes = np.geomspace(max(2, pair.d // 100_000), len(order), SIZES).astype(int)
+    region = Region.from_flat(order[: round(SIZE_SHARE * pair.d)], pair.table.shapes)
+    upper = upper_half(pair)
+
+    def every_size() -> None:
+        for size in sizes:
+            predict(pair, test, "grafted", Region.from_flat(order[:size], pair.table.shapes))
+
+    def every_weight(of_region: Region) -> None:
+        for _ in grid_logits(pair, test, {of_region.size: of_region}, alphas(WEIGHTS), paths=PATHS[1:]):
+            pass
+
+    work: dict[str, Callable[[], object]] = {
+        "bare forward": bare_forward(objective, plain),
+        f"{SIZES} sizes": every_size,
+        f"{WEIGHTS} mixing weights": partial(every_weight, region),
+        f"{WEIGHTS} mixing weights, region in the upper half of the layers": partial(every_weight, upper),
+    }
+    work["bare forward"]()
+    note = f"{of.title}, {len(test)} test sentences; sizes {sizes[0]:,} to {sizes[-1]:,} of {pair.d:,}."
+    forwards = {f"{SIZES} sizes": SIZES, **dict.fromkeys(list(work)[2:], WEIGHTS)}
+    for taken in in_turns(work, turns, say):
+        rows = [
+            Row.of(f"{name} / {count} forwards", taken[name] / (count * taken["bare forward"]), SWEEP_TARGET)
+            for name, count in forwards.items()
+        ]
+        yield Section("Sweeps", note, rows, medians(taken))
+
+
+def upper_half(pair: ModelPair) -> Region:
+    """Every entry of the upper half of the layers."""
+    table = pair.table
+    return Region(
+        {p.name: np.arange(p.size) for p in table.parameters if (p.layer or 0) >= table.layers // 2}, table.shapes
+    )
+
+
+# All of it.
+
+SECTIONS: dict[str, Callable[..., Iterator[Section]]] = {
+    "steps-encoder-6": partial(steps, "encoder-6", 128, 5),
+    "steps-encoder-12": partial(steps, "encoder-12", 128, 5),
+    "steps-gpt2-6": partial(steps, "gpt2-6", 128, 5),
+    "steps-gpt2-12": partial(steps, "gpt2-12", 128, 5, at_once=3),
+    "reference-1024": partial(against_reference, "encoder-6", BATCH, 3),
+    "reference-128": partial(against_reference, "encoder-6", 128, 5),
+    "parts": partial(where_it_goes, "encoder-6", 128, 5),
+    "sweeps": partial(sweeps, "encoder-6", 64, 5),
+}
+SHORT: dict[str, Callable[..., Iterator[Section]]] = {
+    "steps-tiny": partial(steps, "tiny", 32, 5),
+    "reference-tiny": partial(against_reference, "tiny", 32, 5, length=64),
+    "parts": partial(where_it_goes, "tiny", 32, 5),
+    "sweeps": partial(sweeps, "tiny", 64, 5),
+}
+
+
+def run(
+    results: Path, *, short: bool = False, only: Sequence[str] = (), say: Callable[[str], None] = print
+) -> dict[str, Section]:
+    """Measures the sections, writes each into a file of its own, and returns all that the folder then holds."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.set_num_threads(1)
+    results.mkdir(parents=True, exist_ok=True)
+    chosen = SHORT if short else SECTIONS
+    for name, measured in chosen.items():
+        if only and name not in only:
+            continue
+        there = machine() | {"threads": 1, "torch": torch.__version__, "device": _device(device)}
+        for section in measured(device, lambda text, name=name: say(f"{name}: {text}")):
+            (results / f"{name}.json").write_text(json.dumps(asdict(section) | {"machine": there}, indent=1) + "\n")
+    return stored(results, chosen)
+
+
+def _device(device: str) -> str:
+    return torch.cuda.get_device_name() if device == "cuda" else "CPU"
+
+
+def stored(results: Path, sections: Mapping[str, Any] = SECTIONS) -> dict[str, Section]:
+    """The measured sections of a folder, in their order."""
+    files = {name: results / f"{name}.json" for name in sections}
+    found = {name: json.loads(file.read_text()) for name, file in files.items() if file.is_file()}
+    return {name: _section(one) for name, one in found.items()}
+
+
+def _section(one: Mapping[str, Any]) -> Section:
+    note = f"{one['note']} {_machine(one['machine'])}"
+    return Section(one["title"], note, [Row(**row) for row in one["rows"]], one["seconds"])
+
+
+def _machine(there: Mapping[str, Any]) -> str:
+    what = there["device"] if there["device"] != "CPU" else f"{there['cpu']}, one of {there['cores']} cores"
+    return f"{what}, torch {there['torch']}, load {there['load']} at the start."
+
+
+def table(sections: Mapping[str, Section]) -> str:
+    """All sections as one markdown table, and a line on each."""
+    lines = ["| measured | ratio | quartiles | turns | target |", "| --- | --- | --- | --- | --- |"]
+    for section in sections.values():
+        lines.append(f"| **{section.title}** | | | | |")
+        lines += [
+            f"| {row.what} | {_text(row.median)} | {_text(row.low)}–{_text(row.high)} | {row.turns} | {row.verdict} |"
+            for row in section.rows
+        ]
+    notes = [f"- {section.title}: {section.note}" for section in sections.values()]
+    return "\n".join([*lines, "", *notes, ""])
+
+
+def _text(ratio: float) -> str:
+    return f"{ratio:.1f}" if ratio >= 10 else f"{ratio:.3f}"
+
+
+def write(sections: Mapping[str, Section], readme: Path = README) -> None:
+    """Puts the table into README.md between its marks."""
+    begin, end = marks(NAME)
+    before, _, rest = readme.read_text().partition(begin)
+    readme.write_text(f"{before}{begin}\n{table(sections)}{end}{rest.partition(end)[2]}")

@@ -1,0 +1,144 @@
+"""Class scores of several models that differ in their upper layers alone: the layers below are computed once. Ours.
+
+A graft that leaves the lower layers as they are gives them the same activations as the model that it was put on. Blocks
+are left out by handing on the stored output of the last of them, so that every number is the one of a whole pass.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from skillviz.core.objective import Objective
+from skillviz.core.parameters import ParameterTable
+from skillviz.core.region import Region
+
+SEQUENTIAL = ("bert", "roberta", "distilbert", "gpt2", "opt", "gpt_neox", "llama")
+"""Families whose blocks take nothing from the blocks below but the output of the last. Each is in the tests."""
+KEPT_TOKENS = 65_536
+"""Padded tokens whose activations at one layer are kept at a time: 100 MB at width 384 in float32."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One model of several: the one that stands, with other values [k] at these entries [k] of the d (int64).
+
+    The values are asked for where they are put, so that many changes take the memory of one.
+    """
+
+    entries: Tensor
+    values: Callable[[], Tensor]
+
+
+def lowest_layer(region: Region, table: ParameterTable) -> int:
+    """The lowest layer that a region has an entry of; the number of layers where it has none."""
+    return _lowest(table, [number for number, name in enumerate(table.names) if name in region.indices])
+
+
+def _lowest(table: ParameterTable, numbers: Iterable[int]) -> int:
+    """The lowest layer of these parameters."""
+    layers = [table.parameters[number].layer for number in numbers]
+    return min((0 if layer is None else layer for layer in layers), default=table.layers)
+
+
+def _first_changed(table: ParameterTable, change: Change) -> int:
+    """The lowest layer that a change touches."""
+    entries = change.entries.cpu().numpy()
+    return _lowest(table, np.unique(np.searchsorted(table.offsets, entries, side="right") - 1))
+
+
+def blocks_of(model: nn.Module, table: ParameterTable) -> list[nn.Module]:
+    """The module of each layer, lowest first; empty where lower ones cannot be left out."""
+    if table.model_type not in SEQUENTIAL or table.stacks or table.repeats > 1:
+        return []
+    blocks = []
+    for layer in range(table.layers):
+        names = [p.name.split(".") for p in table.parameters if p.layer == layer]
+        *stack, number = os.path.commonprefix(names) or [""]
+        if number != str(layer):
+            return []
+        blocks.append(model.get_submodule(".".join([*stack, number])))
+    return blocks
+
+
+def logits_of(objective: Objective, changes: Sequence[Change]) -> list[np.ndarray]:
+    """Class scores float32 [n, label] of each changed model, bit for bit those of `objective.logits` with the change.
+
+    The model is afterwards as it stood. Where its blocks cannot be left out, every pass is a whole one.
+    """
+    flat, batches = objective.flat, objective.batches
+    blocks = blocks_of(flat.model, flat.table)
+    firsts = [_first_changed(flat.table, change) if blocks else 0 for change in changes]
+    ends = {first - 1 for first in firsts if first}
+    scores = [np.empty((objective.n, objective.n_labels), dtype=np.float32) for _ in changes]
+    for part in _parts(batches.plan(np.arange(objective.n)), batches.lengths, len(ends)):
+        kept: list[dict[int, Any]] = [{} for _ in part]
+        for change, first, out in zip(changes, firsts, scores, strict=True):
+            with _changed(flat.theta, change):
+                for rows, outputs in zip(part, kept, strict=True):
+                    with _left_out(blocks[:first], outputs, ends):
+                        out[rows] = objective.logits(rows)
+    return scores
+
+
+def _parts(plan: Sequence[np.ndarray], lengths: np.ndarray, layers: int) -> Iterator[list[np.ndarray]]:
+    """The micro-batches in groups whose activations at so many layers are kept together."""
+    part: list[np.ndarray] = []
+    tokens = 0
+    for rows in plan:
+        new = layers * len(rows) * int(lengths[rows].max())
+        if part and tokens + new > KEPT_TOKENS:
+            yield part
+            part, tokens = [], 0
+        part.append(rows)
+        tokens += new
+    if part:
+        yield part
+
+
+@contextmanager
+def _changed(theta: Tensor, change: Change) -> Iterator[None]:
+    """The model with a change, and as it was afterwards."""
+    before = theta[change.entries]
+    try:
+        theta[change.entries] = change.values()
+        yield
+    finally:
+        theta[change.entries] = before
+
+
+@contextmanager
+def _left_out(same: Sequence[nn.Module], outputs: dict[int, Any], ends: set[int]) -> Iterator[None]:
+    """Blocks that no change touches: up to the last whose output is stored they give that, the others store theirs.
+
+    `outputs` by number of the block; only those at the `ends` of what changes leave alone are stored.
+    """
+    stored = max((number for number in outputs if number < len(same)), default=-1)
+    try:
+        for number, block in enumerate(same):
+            if number <= stored:
+                block.forward = _giving(outputs[stored])
+            elif number in ends:
+                block.forward = _storing(block.forward, outputs, number)
+        yield
+    finally:
+        for block in same:
+            block.__dict__.pop("forward", None)
+
+
+def _giving(output: Any) -> Callable[..., Any]:
+    return lambda *_, **__: output
+
+
+def _storing(forward: Callable[..., Any], outputs: dict[int, Any], number: int) -> Callable[..., Any]:
+    def run(*args: Any, **named: Any) -> Any:
+        outputs[number] = forward(*args, **named)
+        return outputs[number]
+
+    return run

@@ -1,0 +1,111 @@
+"""`python -m benchmarks`: its arithmetic, its bare passes, and that README.md shows what is stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from benchmarks import speed
+from benchmarks.__main__ import app
+from benchmarks.machine import marks
+from benchmarks.speed import SECTIONS, SHAPES, SHORT, STEP_TARGET, Row, Section
+from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS
+
+STORED = speed.stored(speed.RESULTS)
+
+
+def test_a_ratio_is_a_median_within_turns() -> None:
+    plain = np.array([1.0, 2.0, 4.0, 10.0, 1.0])  # busy now and then
+    row = Row.of("step / bare", plain * np.array([1.1, 1.2, 1.0, 1.1, 3.0]) / plain, 1.1)
+    assert (row.median, row.low, row.high, row.turns) == (1.1, 1.1, 1.2, 5)
+    assert row.verdict == "at most 1.1: met"
+    assert Row.of("step / bare", np.array([1.11]), 1.1).verdict == "at most 1.1: missed"
+    assert Row.of("loop / ours", np.array([24.0]), 25, least=True).verdict == "at least 25: missed"
+    assert Row.of("loop / ours", np.array([25.0]), 25, least=True).verdict == "at least 25: met"
+    assert Row.of("loop / ours", np.array([25.0])).verdict == ""
+
+
+def test_turns_take_all_work_and_begin_with_another_piece_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    work = {name: lambda name=name: done.append(name) for name in "abc"}
+    monkeypatch.setattr(speed, "seconds_of", lambda call: call() or float(len(done)))
+    *_, taken = speed.in_turns(work, 3, lambda text: None)
+    assert "".join(done) == "abcbcacab"
+    assert {name: values.tolist() for name, values in taken.items()} == {
+        "a": [1.0, 6.0, 8.0], "b": [2.0, 4.0, 9.0], "c": [3.0, 5.0, 7.0],
+    }  # fmt: skip
+
+
+def test_the_lengths_are_those_of_sentences() -> None:
+    encoded = speed.sentences(2000, 30_522)
+    assert encoded.lengths.min() >= 4 and encoded.lengths.max() <= 64
+    assert 18 < encoded.lengths.mean() < 28
+
+
+def test_bare_passes_do_the_same_work() -> None:
+    """They give the very gradient of a step at the base: nothing less is compared with it."""
+    of = speed.random_subject(SHAPES["tiny"], "cpu")
+    problem, plain = of.problem(of.train.take(np.arange(6))), of.plain()
+    speed.bare_pass(problem.train, plain)()
+    problem.train.backward()
+    named = dict(plain.named_parameters())
+
+    def gradient() -> torch.Tensor:
+        return problem.flat.gather({name: named[name].grad for name in problem.table.names})
+
+    torch.testing.assert_close(problem.flat.grad, gradient(), rtol=1e-5, atol=1e-7)
+    assert all(p.grad is None for n, p in named.items() if n not in problem.table.names)
+    singles = of.problem(of.train.take(np.arange(speed.SINGLE)))
+    assert len(list(speed.bare_singles(singles.train, plain, np.arange(speed.SINGLE)))) == 1
+    _, gradients = singles.train.gradients(speed.SINGLE - 1)
+    torch.testing.assert_close(next(gradients), gradient(), rtol=1e-5, atol=1e-7)
+
+
+def test_every_search_with_gradients_is_measured() -> None:
+    names = speed.with_gradients()
+    assert names[:2] == (DEFAULT_LOCALIZER, "learned") and set(names) <= set(LOCALIZERS)
+    assert not {"movement", "random", "biases", "layers"} & set(names) and {"fisher", "lottery"} < set(names)
+
+
+def test_the_table_goes_between_its_marks(tmp_path: Path) -> None:
+    begin, end = marks(speed.NAME)
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
+    rows = [Row("step / bare", 1.05, 1.0, 1.2, 5, 1.1), Row("loop / ours", 41.23, 40.0, 42.0, 3)]
+    sections = {"one": Section("Steps", "BERT.", rows)}
+    for _ in range(2):
+        speed.write(sections, readme)
+    assert readme.read_text() == f"before\n{begin}\n{speed.table(sections)}{end}\nafter\n"
+    assert "| step / bare | 1.050 | 1.000–1.200 | 5 | at most 1.1: met |" in readme.read_text()
+    assert "| loop / ours | 41.2 | 40.0–42.0 | 3 |  |" in readme.read_text() and "- Steps: BERT." in readme.read_text()
+
+
+def test_the_stored_results_are_told_as_they_are() -> None:
+    assert speed.table(STORED) in speed.README.read_text(), "README.md shows another result"
+    steps = {row.what.split()[2]: row for row in STORED["steps-encoder-6"].rows}
+    assert set(steps) == set(speed.with_gradients())
+    assert all(row.turns >= 5 and row.target == STEP_TARGET for row in steps.values())
+    assert all(steps[name].median <= 1.25 for name in ("stagewise", "frank-wolfe", "learned")), "the bound of old"
+
+
+@pytest.mark.slow
+def test_the_short_form_prints_every_section() -> None:
+    result = CliRunner().invoke(app, ["speed", "--short"])
+    assert result.exit_code == 0, result.output
+    for name in speed.with_gradients():
+        assert f"| step of {name} / bare forward and backward |" in result.output
+    titles = ("Beside the published loop", "Where a step's time goes", "Sweeps")
+    assert all(f"| **{title}" in result.output for title in titles) and len(SHORT) == 4 <= len(SECTIONS)
+
+
+@pytest.mark.bench
+def test_a_step_costs_little_more_than_its_gradient() -> None:
+    """Small: two layers, 32 sentences; the fixed costs weigh more here than in the stored result."""
+    *_, section = speed.steps("encoder-2", 32, 7, "cpu", print)
+    for row in section.rows:
+        if row.what.split()[2] in ("stagewise", "frank-wolfe", "learned"):
+            assert row.median <= 1.25, row
