@@ -35,7 +35,7 @@ def evaluate(
     max_validation: options.MaxValidation = None,
     max_test: options.MaxTest = None,
     device: options.Device = "auto",
-    dtype: options.Dtype = options.DtypeName.float32,
+    dtype: options.Dtype = None,
     force: Annotated[
         bool,
         typer.Option("--force", rich_help_panel=options.WHERE, help="Accept a base that the graft was not made for."),
@@ -59,7 +59,8 @@ def evaluate(
         scored = evaluation.evaluate(
             base, finetuned, task, region=region, graft=graft, readout=readout.value if readout else None,
             k_shot=k_shot, data_seed=data_seed, max_validation=max_validation, max_test=max_test, device=device,
-            dtype=dtype.value, force=force, progress=lambda p: advance(p.done, p.total, p.text),
+            dtype=(dtype or options.DtypeName.float32).value, force=force,
+            progress=lambda p: advance(p.done, p.total, p.text),
         )  # fmt: skip
     print_scores(scored.scores, scored.metric)
     if scored.size is not None:

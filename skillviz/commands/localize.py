@@ -72,7 +72,8 @@ def localize(
         ),
     ] = False,
     device: options.Device = "auto",
-    dtype: options.Dtype = options.DtypeName.float32,
+    dtype: options.Dtype = None,
+    lean: options.Lean = False,
     autocast: options.AutocastOption = None,
     runs_dir: options.RunsDir = None,
     detach: Annotated[
@@ -123,12 +124,13 @@ def localize(
 def spec_of(typed: Mapping[str, Any]) -> RunSpec:
     """The run that these parameters of the command line ask for, by the names that `localize` has for them."""
     same = ("base", "finetuned", "task", "seed", "data_seed", "k_shot", "steps", "batch_size", "device", "max_train",
-            "max_validation", "max_test", "interpolation")  # fmt: skip
-    chosen = {name: typed[name] for name in ("readout", "dtype", "autocast")}
+            "max_validation", "max_test", "interpolation", "lean")  # fmt: skip
+    chosen = {name: typed[name] for name in ("readout", "autocast")}
     return read_spec(
         {
             **{name: typed[name] for name in same},
             **{name: value and value.value for name, value in chosen.items()},
+            "dtype": typed["dtype"].value if typed["dtype"] else "own" if typed["lean"] else "float32",
             "localizer": typed["method"],
             "sizes": tuple(typed["size"] or [DEFAULT_SIZE]),
             "options": read_options(typed["option"] or []),

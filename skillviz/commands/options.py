@@ -43,6 +43,7 @@ class DtypeName(StrEnum):
 
     float32 = "float32"
     bfloat16 = "bfloat16"
+    own = "own"
 
 
 MODELS, DATA, SEARCH, WHERE = "Models and task", "Data", "How", "Where and what is shown"
@@ -125,11 +126,22 @@ Device = Annotated[
     ),
 ]
 Dtype = Annotated[
-    DtypeName,
+    DtypeName | None,
     typer.Option(
         "--dtype",
         rich_help_panel=WHERE,
-        help="Data type of the weights: float32 is exact, bfloat16 takes half the memory.",
+        help="Data type of the weights: float32 is exact, bfloat16 takes half the memory, own is that of the files. "
+        "Default: float32, and own with --lean.",
+        show_default=False,
+    ),
+]
+Lean = Annotated[
+    bool,
+    typer.Option(
+        "--lean",
+        rich_help_panel=WHERE,
+        help="For large models: keep one model in memory and read both models' values from their files. Searches "
+        "choose among the 1% of parameters that moved most. See docs/large-models.md.",
     ),
 ]
 RunsDir = Annotated[

@@ -35,6 +35,11 @@ class FlatModel:
         """Where the vector lies."""
         return self.theta.device
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """The parameters' dtype."""
+        return self.theta.dtype
+
     def views(self, vector: Tensor) -> list[Tensor]:
         """A vector [d] seen as one tensor a parameter, in table order."""
         sizes = [p.size for p in self.table.parameters]

@@ -44,7 +44,7 @@ class Objective:
         rows = np.arange(self.n) if rows is None else rows
         self.flat.zero_grad()
         # float16 would round an example's share of the mean to zero: there the sum is differentiated
-        narrow = torch.float16 in (self.autocast, self.flat.theta.dtype)
+        narrow = torch.float16 in (self.autocast, self.flat.dtype)
         total = torch.zeros((), device=self.flat.device)
         for batch in self.batches.micro(rows):
             loss = cross_entropy(self._logits(batch), batch.labels, reduction="sum")

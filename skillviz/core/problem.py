@@ -14,6 +14,15 @@ from torch import Tensor
 from skillviz.core.flat import FlatModel
 from skillviz.core.objective import Objective
 from skillviz.core.parameters import ParameterTable
+from skillviz.core.random_entries import uniform
+from skillviz.core.ranking import top
+
+
+def soft(base: Tensor, gamma: Tensor, tau: Tensor) -> Tensor:
+    """base + gamma * tau, rounded once to the dtype of `base`."""
+    if base.dtype == torch.float32:
+        return torch.addcmul(base, gamma, tau)
+    return (base.float() + gamma * tau).to(base.dtype)
 
 
 @dataclass
@@ -44,6 +53,37 @@ class Problem:
         """The movement, fine-tuned minus base, float32 [d]: bfloat16 would round small movements away."""
         return self.finetuned.float() - self.base.float()
 
+    @property
+    def device(self) -> torch.device:
+        """Where scores of entries are to lie."""
+        return self.flat.device
+
+    def largest_movers(self, count: int) -> tuple[Tensor, Tensor]:
+        """The `count` entries that moved most, ascending, int64 [count], and their movement, float32."""
+        index = top(self.tau.abs(), count).sort().values
+        return index, self.tau[index]
+
+    def movement_at(self, index: Tensor) -> Tensor:
+        """The movement of these entries, float32."""
+        return self.tau[index]
+
+    def watch(self, index: Tensor) -> None:
+        """A search is to ask for these entries alone, ascending: says so before its first step."""
+
+    def gradient_at(self, index: Tensor) -> Tensor:
+        """The last gradient at the watched entries `index` [c], float32."""
+        return torch.take(self.flat.grad, index)
+
+    def first_order(self, rows: np.ndarray, size: int) -> tuple[float, Tensor]:
+        """The mean loss at the base on these rows, and the `size` entries with the largest -g * tau, best first."""
+        self.reset()
+        loss = self.train.backward(rows)
+        return loss, top(-(self.flat.grad * self.tau), size)
+
+    def drawn(self, size: int, seed: int) -> np.ndarray:
+        """`size` entries drawn from all, int64, in the order drawn."""
+        return uniform(self.d, size, seed)
+
     def reset(self) -> None:
         """Put the model back to base, bit for bit."""
         self.flat.theta.copy_(self.base)
@@ -59,6 +99,11 @@ class Problem:
             torch.addcmul(self.base, gamma, self.tau, out=self.flat.theta)
         else:
             self.flat.theta.copy_(self.base.float() + gamma * self.tau)
+
+    def set_soft_at(self, index: Tensor, gamma: Tensor, tau: Tensor) -> None:
+        """Put the watched entries `index` [c] at base + gamma * movement, and all others at base."""
+        self.reset()
+        self.flat.theta[index] = soft(self.base[index], gamma, tau)
 
     @contextmanager
     def at_base_afterwards(self) -> Iterator[None]:

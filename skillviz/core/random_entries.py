@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from tempfile import TemporaryFile
 
 import numpy as np
 
-from skillviz.core.region import Region
+from skillviz.core.region import BLOCK, Region
 
 ANYWHERE, MATCHED = "random", "random-matched"
 CONTROLS = (ANYWHERE, MATCHED)
 
 
-def uniform(d: int, size: int, seed: int) -> np.ndarray:
-    """`size` of d entries as global flat indices, int64, in the order drawn: a smaller size begins a larger one."""
+def uniform(d: int, size: int, seed: int, in_file: bool = False) -> np.ndarray:
+    """`size` of d entries as global flat indices, int64, in the order drawn: a smaller size begins a larger one.
+
+    With `in_file` the order of all d is in a temporary file, whose pages the system may write out, not in memory.
+    """
     # a whole permutation, not `choice`: only so is a smaller region the beginning of a larger one
-    return np.random.default_rng(seed).permutation(np.arange(d, dtype=np.int64))[:size].copy()
+    if not in_file:
+        return np.random.default_rng(seed).permutation(np.arange(d, dtype=np.int64))[:size].copy()
+    with TemporaryFile() as file:
+        order = np.memmap(file, dtype=np.uint32 if d <= 2**32 else np.int64, mode="w+", shape=(d,)).view(np.ndarray)
+        for start in range(0, d, BLOCK):
+            order[start : start + BLOCK] = np.arange(start, min(start + BLOCK, d))
+        np.random.default_rng(seed).shuffle(order)  # the draws do not depend on the type of the entries
+        return order[:size].astype(np.int64)
 
 
 def matched(reference: np.ndarray, offsets: Sequence[int] | np.ndarray, seed: int) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import torch
 from torch import Tensor
 
@@ -38,12 +40,103 @@ def top(scores: Tensor, k: int) -> Tensor:
     return chosen[torch.sort(scores[chosen], descending=True, stable=True).indices]
 
 
+Parts = Callable[[], Iterable[Tensor]]
+"""Called once a pass: a vector of scores [n], float32, in parts that follow one another."""
+NOT_NUMBERS = (
+    "some scores are not numbers, so the entries cannot be ranked: a loss or gradient of this model "
+    "overflowed; check the fine-tuned weights for NaN, and use float32 or bfloat16 instead of float16."
+)
+HALF, SIGN = 16, 0x7FFFFFFF
+
+
+def top_of_parts(parts: Parts, n: int, k: int) -> tuple[Tensor, Tensor]:
+    """The entries that `top` chooses of scores [n] that are never in memory together: indices, ascending, and scores.
+
+    The k-th largest is found by its bits: the upper half of it in a first pass, the lower half in a second, each by
+    counting. A third pass collects what is above it, and of the ties as many of the first as are still wanted.
+    """
+    if not 0 <= k <= n:
+        raise BadSize(f"{k:,} entries were requested; between 0 and {n:,} can be chosen.")
+    cut, ties = _cut_of_parts(parts, k) if k else (float("inf"), 0)
+    indices, scores, start = list[Tensor](), list[Tensor](), 0
+    for part in parts() if k else ():
+        at = (part >= cut).nonzero().squeeze(1)
+        is_tie = part[at] == cut
+        if (left := ties - int(is_tie.sum())) < 0:
+            at = at[~is_tie | (is_tie.cumsum(0) <= ties)]
+        ties = max(left, 0)
+        indices.append(at + start)
+        scores.append(part[at])
+        start += len(part)
+    if not indices:
+        return torch.empty(0, dtype=torch.long), torch.empty(0)
+    return torch.cat(indices), torch.cat(scores)
+
+
+class Best:
+    """The `k` best of all scores that were added, as `top` chooses them: `index` ascending, `scores` beside it."""
+
+    def __init__(self, k: int, device: torch.device | None = None) -> None:
+        self.k = k
+        self.index, self.scores = torch.empty(0, dtype=torch.long, device=device), torch.empty(0, device=device)
+
+    def add(self, scores: Tensor, start: int) -> None:
+        """Considers the entries start, start + 1, ..., none of which was added before."""
+        if bool(scores.isnan().any()):
+            raise BadModel(NOT_NUMBERS)
+        if len(self.index) == self.k:  # an equal score counts too: its entry may come before the others
+            at = (scores >= (self.scores.min() if self.k else float("inf"))).nonzero().squeeze(1)
+        else:
+            at = torch.arange(len(scores), device=scores.device)
+        if self.k == 0 or len(at) == 0:
+            return
+        index, both = torch.cat([self.index, at + start]), torch.cat([self.scores, scores[at]])
+        order = index.argsort()
+        index, both = index[order], both[order]
+        chosen = top(both, min(self.k, len(both))).sort().values
+        self.index, self.scores = index[chosen], both[chosen]
+
+    def order(self) -> Tensor:
+        """The entries, best first; of equals the smaller index."""
+        return self.index[torch.sort(self.scores, descending=True, stable=True).indices]
+
+
+def _cut_of_parts(parts: Parts, k: int) -> tuple[float, int]:
+    """The k-th largest score, and how many that equal it are among the k largest."""
+    upper, left = _place(parts, k, None)
+    lower, left = _place(parts, left, upper)
+    key = torch.tensor((upper - 2 ** (HALF - 1)) * 2**HALF + lower, dtype=torch.int64).to(torch.int32)
+    bits = torch.where(key < 0, key ^ SIGN, key)
+    return float(bits.view(torch.float32)), left
+
+
+def _place(parts: Parts, k: int, upper: int | None) -> tuple[int, int]:
+    """The half of the key of the k-th largest score, and how many of the k have the same: the upper half, or, among
+    the scores with that `upper` half, the lower one."""
+    counts = torch.zeros(2**HALF, dtype=torch.int64)
+    for part in parts():
+        if upper is None and bool(part.isnan().any()):
+            raise BadModel(NOT_NUMBERS)
+        keys = _keys(part)
+        halves = (keys >> HALF) + 2 ** (HALF - 1)
+        if upper is not None:
+            halves = (keys & (2**HALF - 1))[halves == upper]
+        counts += torch.bincount(halves, minlength=2**HALF).cpu()
+    above = counts.flip(0).cumsum(0)
+    place = int((above >= k).nonzero()[0])
+    half = 2**HALF - 1 - place
+    return half, k - int(above[place] - counts[half])
+
+
+def _keys(scores: Tensor) -> Tensor:
+    """Whole numbers, int32, in the order of the scores; both zeros have the same."""
+    bits = (scores + 0.0).view(torch.int32)
+    return torch.where(bits < 0, bits ^ SIGN, bits)
+
+
 def _cut(scores: Tensor, k: int) -> Tensor:
     """The k-th largest score; raises BadModel where a score is NaN."""
     cut = torch.topk(scores, k, sorted=False).values.min()
     if cut.isnan():  # topk counts NaN as the largest, and min passes it on: one NaN anywhere is seen here
-        raise BadModel(
-            "some scores are not numbers, so the entries cannot be ranked: a loss or gradient of this model "
-            "overflowed; check the fine-tuned weights for NaN, and use float32 or bfloat16 instead of float16."
-        )
+        raise BadModel(NOT_NUMBERS)
     return cut

@@ -96,6 +96,12 @@ class Region:
         """Number of graftable entries."""
         return sum(prod(s) for s in self.shapes.values())
 
+    def has_all_of(self, name: str) -> bool:
+        """Whether every entry of this parameter is chosen."""
+        if isinstance(self.indices, _Every):
+            return name in self.indices
+        return name in self.indices and len(self.indices[name]) == prod(self.shapes[name])
+
     @property
     def share(self) -> float:
         """size / d, between 0 and 1."""

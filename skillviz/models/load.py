@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from skillviz.errors import BadModel, is_out_of_memory
-from skillviz.models.checkpoint import WRAPPERS, read_info
+from skillviz.models.checkpoint import WRAPPERS, ModelInfo, read_info
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 
@@ -39,11 +39,13 @@ def load_model(
     linear: bool = False,
     state: Mapping[str, torch.Tensor] | None = None,
     hollow: bool = False,
+    device_map: str | None = None,
 ) -> Loaded:
     """The folder's model with the readout's head, in `dtype` whatever the file's own; `changes` go to its config.
 
     `linear` asks for the bare linear head in place of the classification head of the model's own class; `state`
     are tensors to take in place of the folder's files. A `hollow` model has names and shapes, and no weights are read.
+    With `device_map` auto its blocks are spread over all GPUs.
 
     A head that is missing, or of another shape, is drawn at random: the caller decides what of `made_up` is allowed.
     What a wrapper added to the names of tensors is left out. Only local safetensors are read, no code of the folder is
@@ -69,7 +71,7 @@ def load_model(
                 ignore_mismatched_sizes=True,
                 output_loading_info=True,
                 **({"key_mapping": WRAPPERS} if is_wrapped else {}),
-                **({"device_map": {"": "meta"}} if hollow else {}),
+                **({"device_map": {"": "meta"}} if hollow else {"device_map": device_map} if device_map else {}),
             )
     except Exception as error:  # what transformers raises for a strange configuration has no end
         if is_out_of_memory(error):
@@ -81,6 +83,11 @@ def load_model(
         ]
     mismatched = frozenset(entry[0] for entry in report["mismatched_keys"])
     return Loaded(model.eval(), frozenset(report["missing_keys"]), mismatched)
+
+
+def own_dtype(base: ModelInfo, finetuned: ModelInfo) -> str:
+    """The dtype in which a pair's own files are held: bfloat16 where both are, else float32."""
+    return "bfloat16" if {base.dtype, finetuned.dtype} == {"bfloat16"} else "float32"
 
 
 def auto_class(readout: str, linear: bool = False) -> Any:

@@ -25,16 +25,20 @@ from skillviz.models import frozen_tensors as frozen
 from skillviz.models import lora
 from skillviz.models.checkpoint import ModelInfo
 from skillviz.models.device import pick
-from skillviz.models.load import DTYPES, Loaded, load_model, quiet
+from skillviz.models.load import DTYPES, Loaded, load_model, own_dtype, quiet
 from skillviz.models.preflight import Preflight, class_order, is_padded, preflight
 from skillviz.models.tokenizer import load_tokenizer, set_padding
 from skillviz.tasks import registry
 from skillviz.tasks.task import Task
 
-PAIR_DTYPES = ("float32", "bfloat16")
+PAIR_DTYPES = ("float32", "bfloat16", "own")
 RESTS = ("base", "zero")
 STATES = ("pretrained", "finetuned", "grafted", "complement")
 BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+IDENTICAL = (
+    "base and fine-tuned model are identical in every graftable parameter, so there is no skill to localize; "
+    "give the model before and after fine-tuning."
+)
 NO_GRAFT = (
     "this region is a control (lottery: the rest is zero; DARE: the values are rescaled), so it is no graft of the "
     "base and cannot be exported; export a run of another localizer."
@@ -130,7 +134,7 @@ class ModelPair:
     def head(self) -> dict[str, Tensor]:
         """The pooler and classification head, by parameter name; empty for the other readouts."""
         named = dict(self.flat.model.named_parameters())
-        return {name: named[name].detach() for name in _head_names(self.readout_name, self.table.model_type, named)}
+        return {name: named[name].detach() for name in head_names(self.readout_name, self.table.model_type, named)}
 
     def graft(self, region: Region, header: Mapping[str, Any] | None = None) -> Graft:
         """The region's graft: fine-tuned values, the head, and where both come from.
@@ -146,8 +150,26 @@ class ModelPair:
             "model_type": self.table.model_type,
             "config": _head_config(self.flat.model.config),
         }
-        values = dict(zip(self.table.names, self.flat.views(self.finetuned), strict=True))
-        return Graft.of(region, values, self.head(), {**provenance, **(header or {})})
+        return Graft.of(region, self.finetuned_tensors(), self.head(), {**provenance, **(header or {})})
+
+    def finetuned_tensors(self) -> Mapping[str, Tensor]:
+        """The fine-tuned graftable tensors by name."""
+        return dict(zip(self.table.names, self.flat.views(self.finetuned), strict=True))
+
+    def is_at(self, state: str) -> bool:
+        """Whether every graftable entry has the bits that the state pretrained or finetuned gives it."""
+        return _same_bits(self.flat.theta, self.base if state == "pretrained" else self.finetuned)
+
+    def put_between(self, alpha: float, region: Region | None = None) -> None:
+        """Takes the model, which is at base, the share `alpha` of the way to the fine-tuned model, or to a graft."""
+        if region is not None:
+            inside = torch.from_numpy(region.flat()).to(self.flat.device)
+            values = between(self.base[inside], self.grafted_values(inside, len(inside)), alpha)
+            self.flat.theta[inside] = values
+            return
+        self.flat.theta.copy_(between(self.base, self.finetuned, alpha))
+        for name, parameter in self._outside_parameters():  # those outside the graftable ones move too
+            parameter.copy_(between(*self.outside[name], alpha))
 
     def grafted_values(self, indices: Tensor, size: int) -> Tensor:
         """The values at these entries of a grafted region of `size`: the fine-tuned ones, copied; rescaled ones in a
@@ -202,10 +224,10 @@ def load_pair(
 ) -> ModelPair:
     """The pair of two models, each a folder, `org/name` or `org/name@revision`; checked before any weight is read.
 
-    `dtype` bfloat16 is the lean mode: half the memory, and values rounded to bfloat16. Raises the errors
-    of `preflight`, and RandomHead or PairMismatch for what only the weights tell: models with equal graftable
-    values among it, unless the second `is_graft`, a base with a graft on it, whose movement says nothing. `rest`
-    zero puts zeros in place of the base's graftable values, once the pair is checked; `rescaled` is the pair's.
+    `dtype` bfloat16 takes half the memory, and values are rounded to it; own is bfloat16 where both files are.
+    Raises the errors of `preflight`, and RandomHead or PairMismatch for what only the weights tell: models with equal
+    graftable values among it, unless the second `is_graft`, a base with a graft on it, whose movement says nothing.
+    `rest` zero puts zeros in place of the base's graftable values, once the pair is checked; `rescaled` is the pair's.
     """
     if dtype not in PAIR_DTYPES:
         raise BadInput(f"'{dtype}' is not a dtype for a pair; allowed: {', '.join(PAIR_DTYPES)}.")
@@ -213,21 +235,19 @@ def load_pair(
     task = None if task is None else registry.task(task)
     check = preflight(base, finetuned, task, readout)
     check.raise_first()
-    tuned = _load_finetuned(check, DTYPES[dtype])
+    dtype = own_dtype(check.base, check.finetuned) if dtype == "own" else dtype
+    tuned = load_finetuned(check, DTYPES[dtype])
     rows = _with_rows_of_base(check, tuned)
     tokenizer = load_tokenizer(check.tokenizer_folder)
     set_padding(tuned, tokenizer)
-    base_values = _load_base(check, tuned, DTYPES[dtype])
+    base_values = load_base(check, tuned, DTYPES[dtype])
     for name in rows:  # those that only the base has are its own in every state
         tuned.get_parameter(name).data[check.finetuned.vocab_size :] = base_values[name][check.finetuned.vocab_size :]
     pair = _joined(check, tuned.to(where), base_values, tokenizer, where)
     if is_graft:
         pair.notes = check.notes
     elif torch.equal(pair.base, pair.finetuned):
-        raise PairMismatch(
-            "base and fine-tuned model are identical in every graftable parameter, so there is no skill to localize; "
-            "give the model before and after fine-tuning."
-        )
+        raise PairMismatch(IDENTICAL)
     if check.readout == "head":
         pair.class_order = class_order(check.finetuned, task)
     pair.rescaled = rescaled
@@ -242,10 +262,10 @@ def rehearse(check: Preflight) -> None:
     check.raise_first()
     if frozen.left_out(check.finetuned):
         return
-    tuned = _load_finetuned(check, torch.float32, hollow=True)
+    tuned = load_finetuned(check, torch.float32, hollow=True)
     _with_rows_of_base(check, tuned)
     load_tokenizer(check.tokenizer_folder)
-    _load_base(check, tuned, torch.float32, hollow=True)
+    load_base(check, tuned, torch.float32, hollow=True)
     graftable(tuned.config.model_type, {n: tuple(p.shape) for n, p in tuned.named_parameters()}, tuned.config.to_dict())
 
 
@@ -269,7 +289,7 @@ def _joined(check: Preflight, model: Any, base_values: dict[str, Tensor], tokeni
     flat.theta.copy_(base)
     for name, (before, _) in outside.items():
         model.get_parameter(name).data.copy_(before)
-    notes = [*check.notes, *_moved_notes(table, base, finetuned, outside)]
+    notes = [*check.notes, *moved_notes(table, int((base != finetuned).sum()), outside)]
     return ModelPair(
         flat,
         base,
@@ -285,7 +305,8 @@ def _joined(check: Preflight, model: Any, base_values: dict[str, Tensor], tokeni
     )
 
 
-def _load_finetuned(check: Preflight, dtype: torch.dtype, hollow: bool = False) -> Any:
+def load_finetuned(check: Preflight, dtype: torch.dtype, hollow: bool = False, device_map: str | None = None) -> Any:
+    """The fine-tuned model, a LoRA adapter merged; raises RandomHead where its head would be made up."""
     if check.finetuned.adapter is not None and hollow:
         return lora.load_for_adapter(check.base, check.finetuned, check.readout, hollow)
     if check.finetuned.adapter is not None:
@@ -295,8 +316,9 @@ def _load_finetuned(check: Preflight, dtype: torch.dtype, hollow: bool = False) 
     unsaid = check.readout == "head" and check.labels is not None and "id2label" not in check.finetuned.config
     changes = {"num_labels": check.labels} if unsaid else {}
     loaded = load_model(
-        check.finetuned.folder, check.readout, dtype, changes, linear=check.linear, state=state, hollow=hollow
-    )
+        check.finetuned.folder, check.readout, dtype, changes, linear=check.linear, state=state, hollow=hollow,
+        device_map=device_map,
+    )  # fmt: skip
     if loaded.made_up:
         raise RandomHead(
             f"the fine-tuned model '{check.finetuned.id}' has no {_some(loaded.made_up)}, so the "
@@ -316,7 +338,7 @@ def _with_rows_of_base(check: Preflight, tuned: Any) -> list[str]:
     return [name for name, parameter in tuned.named_parameters() if parameter.shape != before[name]]
 
 
-def _load_base(check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = False) -> dict[str, Tensor]:
+def load_base(check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = False) -> dict[str, Tensor]:
     """Every parameter of the base by the name it has in the fine-tuned model, but for the head."""
     labels = {"num_labels": tuned.config.num_labels}
     rounded = check.base.rounded
@@ -324,11 +346,11 @@ def _load_base(check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = 
     loaded = load_model(check.base.folder, check.readout, kind, labels, check.linear, hollow=hollow)
     if rounded:
         loaded.model.half().to(dtype)
-    heads = set(_head_names(check.readout, check.base.model_type, loaded.model.state_dict()))
+    heads = set(head_names(check.readout, check.base.model_type, loaded.model.state_dict()))
     _check_base(check, loaded, heads)
     values = {name: t for name, t in loaded.model.state_dict().items() if name not in heads}
     named = dict(tuned.named_parameters())
-    for name in named.keys() - set(_head_names(check.readout, check.base.model_type, named)):
+    for name in named.keys() - set(head_names(check.readout, check.base.model_type, named)):
         if name not in values or values[name].shape != named[name].shape:
             raise PairMismatch(f"the base has no '{name}' of shape {tuple(named[name].shape)}; the pair does not fit.")
     return values
@@ -343,7 +365,7 @@ def _check_base(check: Preflight, loaded: Loaded, heads: set[str]) -> None:
         )
 
 
-def _head_names(readout: str, model_type: str, names: Iterable[str]) -> list[str]:
+def head_names(readout: str, model_type: str, names: Iterable[str]) -> list[str]:
     """The names of pooler and classification head; none for the other readouts."""
     return readout_names(model_type, names) if readout == "head" else []
 
@@ -352,7 +374,7 @@ def _outside(
     model: Any, table: ParameterTable, base: dict[str, Tensor], readout: str
 ) -> dict[str, tuple[Tensor, Tensor]]:
     named = dict(model.named_parameters())
-    inside = set(table.names) | set(_head_names(readout, table.model_type, named))
+    inside = set(table.names) | set(head_names(readout, table.model_type, named))
     outside = {}
     for name, parameter in named.items():
         if name not in inside and not torch.equal(before := base[name].to(parameter.device), parameter.data):
@@ -360,8 +382,8 @@ def _outside(
     return outside
 
 
-def _moved_notes(table: ParameterTable, base: Tensor, finetuned: Tensor, outside: Mapping[str, Any]) -> list[str]:
-    moved = int((base != finetuned).sum())
+def moved_notes(table: ParameterTable, moved: int, outside: Mapping[str, Any]) -> list[str]:
+    """Sentences for the reader on how many graftable entries moved, and on what moved outside them."""
     notes = []
     if moved < table.d:
         notes.append(f"{moved:,} of {table.d:,} graftable entries moved in fine-tuning.")
@@ -382,6 +404,13 @@ def _some(names: Any) -> str:
     ordered = sorted(names)
     more = f" and {len(ordered) - 1} more tensors" if len(ordered) > 1 else ""
     return f"'{ordered[0]}'{more}"
+
+
+def between(base: Tensor, end: Tensor, alpha: float) -> Tensor:
+    """The values a share of the way from the base's; both ends are exact."""
+    if alpha in (0.0, 1.0):
+        return end if alpha else base
+    return torch.lerp(base.float(), end.float(), alpha).to(base.dtype)
 
 
 def _same_bits(one: Tensor, other: Tensor) -> bool:

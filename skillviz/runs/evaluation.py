@@ -137,7 +137,7 @@ def _check_values(pair: ModelPair, graft: Graft) -> None:
     """Raises PairMismatch where the graft holds other values than the fine-tuned model."""
     if dict(graft.region.shapes) != pair.table.shapes:
         raise PairMismatch("the graft was made for another architecture than this pair; use its own models.")
-    views = dict(zip(pair.table.names, pair.flat.views(pair.finetuned), strict=True))
+    views = pair.finetuned_tensors()
     for name, indices in graft.region.indices.items():
         values = views[name].reshape(-1).cpu()[torch.from_numpy(np.array(indices))]
         if not torch.equal(values, graft.values[name].to(values.dtype)):

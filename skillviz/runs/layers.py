@@ -11,7 +11,7 @@ from torch import Tensor
 
 from skillviz.core.composition import composition
 from skillviz.core.parameters import ParameterTable
-from skillviz.core.region import Region
+from skillviz.core.region import BLOCK, Region
 
 COLUMNS = ("parameter", "kind", "movement_l2", "movement_max", "movement_mean")
 
@@ -19,15 +19,24 @@ COLUMNS = ("parameter", "kind", "movement_l2", "movement_max", "movement_mean")
 def movement_summary(base: Tensor, finetuned: Tensor, table: ParameterTable) -> pd.DataFrame:
     """One row a parameter and kind: norm, maximum and mean of |fine-tuned - base|, taken in float64.
 
-    Made tensor by tensor, so that no second copy of all d differences is needed.
+    Made in parts of a tensor, so that no second copy of all d differences is needed.
     """
     rows = []
     for parameter, start, end in zip(table.parameters, table.offsets[:-1], table.offsets[1:], strict=True):
-        distance = (finetuned[start:end].double() - base[start:end].double()).abs().cpu().numpy()
-        numbers = parameter.kind_numbers(np.arange(parameter.size))
+        squares, largest, total, count = np.zeros((4, len(parameter.kinds)))
+        for a in range(start, end, BLOCK):
+            b = min(a + BLOCK, end)
+            distance = (finetuned[a:b].double() - base[a:b].double()).abs().cpu().numpy()
+            numbers = parameter.kind_numbers(np.arange(a - start, b - start))
+            for number in np.unique(numbers):
+                part = distance[numbers == number]
+                squares[number] += (part**2).sum()
+                largest[number] = max(largest[number], part.max())
+                total[number] += part.sum()
+                count[number] += len(part)
         for number, kind in enumerate(parameter.kinds):
-            part = distance[numbers == number]
-            rows.append((parameter.name, kind, np.sqrt((part**2).sum()), part.max(), part.mean()))
+            mean = total[number] / count[number]
+            rows.append((parameter.name, kind, np.sqrt(squares[number]), largest[number], mean))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 

@@ -14,6 +14,9 @@ from skillviz.runs.run import REGION
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks.project import expanded
 
+LEAN_CANDIDATES = 0.01
+"""The `candidate_share` of lean mode, unless another is given: some 50 bytes are kept of each candidate."""
+
 
 def options_of(
     spec: RunSpec, row: Localizer, base_region: Region | None = None, resolved: ResolvedExpression | None = None
@@ -31,6 +34,8 @@ def options_of(
     common = {"steps": spec.steps, "batch_size": spec.batch_size}
     common = {name: value for name, value in common.items() if value is not None}
     values |= {name: value for name, value in common.items() if name in known}
+    if spec.lean and "candidate_share" in known:
+        values.setdefault("candidate_share", LEAN_CANDIDATES)
     if base_region is not None and row.region_option is not None:
         values.pop(row.region_option, None)
         values |= {f"{row.region_option}_indices": tuple(base_region.flat().tolist())}

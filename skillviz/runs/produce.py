@@ -11,12 +11,13 @@ from typing import Any
 import torch
 
 from skillviz.core.localizers.record import State, Step
-from skillviz.core.localizers.table import EXPRESSION, Localizer, localizer
+from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS, Localizer, localizer
 from skillviz.core.region import Region
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput
 from skillviz.models.device import describe, pick
-from skillviz.models.preflight import preflight
+from skillviz.models.lean_pair import lean_refusal
+from skillviz.models.preflight import Preflight, preflight
 from skillviz.models.task_vectors import summed_movements
 from skillviz.runs.checkpoint import CHECKPOINT, DEFINITION, Checkpoints
 from skillviz.runs.estimate import OTHERS, Passed, passes
@@ -99,6 +100,8 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
     task = session.task(spec)
     session.refuse_unfit(spec)
     check = session.preflight(spec)
+    if spec.lean and (error := refused_lean(row, check)) is not None:
+        raise error
     for other in other_models_of(options):
         preflight(expanded(spec.base, "base"), other).raise_first()
     resolved = None
@@ -114,6 +117,17 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
     session.rehearse(spec)
     notes = (*splits.notes, *seen_note(check.finetuned, splits), *notes)
     return Plan(spec, row, options, sizes, base_region, task_note(task, splits), notes, resolved)
+
+
+def refused_lean(row: Localizer, check: Preflight) -> BadInput | None:
+    """Why a localizer or a pair is not for lean mode; None where both are."""
+    if not row.lean:
+        names = ", ".join(name for name, other in LOCALIZERS.items() if other.lean)
+        return BadInput(
+            f"the localizer '{row.name}' keeps numbers for every parameter, which lean mode has no room for; use one "
+            f"of {names}, or leave out --lean."
+        )
+    return lean_refusal(check)
 
 
 @dataclass

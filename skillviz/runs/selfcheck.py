@@ -15,7 +15,6 @@ from skillviz.models.pair import ModelPair
 from skillviz.runs.record import Check
 
 EXAMPLES = 8
-INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def fingerprint_of(pair: ModelPair) -> str:
@@ -56,9 +55,9 @@ def ends_check(pair: ModelPair, encoded: Encoded) -> Check:
         with pair.at(state):
             logits[state] = torch.from_numpy(objective.logits())
     with pair.at("grafted", Region.empty(pair.table.shapes)):
-        results = [_same_bits(pair.flat.theta, pair.base), _same_logits(objective, logits["pretrained"])]
+        results = [pair.is_at("pretrained"), _same_logits(objective, logits["pretrained"])]
     with pair.at("grafted", Region.full(pair.table.shapes)):
-        results.append(_same_bits(pair.flat.theta, pair.finetuned))
+        results.append(pair.is_at("finetuned"))
         if not pair.outside:
             results.append(_same_logits(objective, logits["finetuned"]))
     if pair.rest == "zero":
@@ -72,12 +71,6 @@ def ends_check(pair: ModelPair, encoded: Encoded) -> Check:
 def restored_check(before: str, pair: ModelPair) -> Check:
     """Whether every weight is as it was before the search and the predictions."""
     return Check(name="restored", passed=before == fingerprint_of(pair), detail="All weights as before, bit for bit.")
-
-
-def _same_bits(one: Tensor, other: Tensor) -> bool:
-    # as integers: 0.0 and -0.0 are equal as numbers, and NaN is not equal to itself
-    kind = INTEGERS[one.element_size()]
-    return torch.equal(one.view(kind), other.view(kind))
 
 
 def _same_logits(objective: Objective, logits: Tensor) -> bool:

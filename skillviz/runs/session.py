@@ -12,6 +12,7 @@ import pandas as pd
 
 from skillviz.core.encoded import Encoded
 from skillviz.core.localizers.table import is_rescaled, rest_of
+from skillviz.models.lean_pair import load_lean
 from skillviz.models.pair import ModelPair, load_pair, rehearse
 from skillviz.models.predict import predict
 from skillviz.models.preflight import Preflight, preflight
@@ -104,9 +105,12 @@ class Session:
         if self.values.get("pair", (None,))[0] != _pair_key(spec):
             self.values = {name: entry for name, entry in self.values.items() if name in OF_DATA}
         base, finetuned = _models(spec)
-        make = partial(load_pair, base, finetuned, readout=spec.readout, device=spec.device, dtype=spec.dtype)
-        make = partial(make, rest=rest_of(spec.localizer), rescaled=is_rescaled(spec.localizer))
-        return self._remember("pair", _pair_key(spec), lambda: make(task=self.task(spec)))
+        common = {"readout": spec.readout, "device": spec.device, "dtype": spec.dtype, "task": self.task(spec)}
+        rest, rescaled = rest_of(spec.localizer), is_rescaled(spec.localizer)
+        make = partial(load_lean, base, finetuned, **common)
+        if not spec.lean:
+            make = partial(load_pair, base, finetuned, **common, rest=rest, rescaled=rescaled)
+        return self._remember("pair", _pair_key(spec), make)
 
     def weights(self, spec: RunSpec) -> str:
         """sha256 of the model's weights as they were when the pair was loaded."""
@@ -186,7 +190,7 @@ def _models(spec: RunSpec) -> tuple[str, str]:
 
 def _pair_key(spec: RunSpec) -> tuple[Any, ...]:
     control = rest_of(spec.localizer), is_rescaled(spec.localizer)
-    return spec.base, spec.finetuned, spec.task, spec.readout, spec.device, spec.dtype, control
+    return spec.base, spec.finetuned, spec.task, spec.readout, spec.device, spec.dtype, spec.lean, control
 
 
 def _data_key(spec: RunSpec) -> tuple[Any, ...]:

@@ -15,12 +15,12 @@ from skillviz.errors import BadInput
 from skillviz.models.heads import Readout
 from skillviz.tasks.refusals import DEVICE, refused
 
-Dtype = Literal["float32", "bfloat16"]
+Dtype = Literal["float32", "bfloat16", "own"]
 
 WORDS = {"base", "finetuned", "task", "readout", "localizer", "sizes"}
 FLAGS = {"localizer": "--method", "sizes": "--size"}
 DEFAULT_SIZE = "0.1%"
-LEFT_OUT = ("others",)  # fields that the canonical text leaves out while they are empty: keys of older runs stay
+LEFT_OUT = ("others", "lean")  # fields that the canonical text leaves out while they are empty: keys of older runs stay
 
 
 class RunSpec(BaseModel):
@@ -28,7 +28,8 @@ class RunSpec(BaseModel):
 
     `sizes` are kept as typed: an integer is a count, a decimal a share of d, `0.1%` a percentage.
     `seed` is the localizer's, `data_seed` the one of the k-shot sample. `others` are further tasks (names or
-    YAML files) with the same labels, on whose test sets the states are scored too. None means "the default".
+    YAML files) with the same labels, on whose test sets the states are scored too. `dtype` own is bfloat16 where both
+    models' files are, else float32. `lean` keeps one model in memory, and fewer candidates. None means "the default".
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -47,6 +48,7 @@ class RunSpec(BaseModel):
     batch_size: int | None = Field(default=None, ge=1)
     device: str = Field(default="auto", pattern=DEVICE)
     dtype: Dtype = "float32"
+    lean: bool = False
     autocast: Literal["bfloat16", "float16"] | None = None
     max_train: int | None = Field(default=None, ge=1)
     max_validation: int | None = Field(default=None, ge=1)

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
-from torch import Tensor
 
 from skillviz.core.encoded import Encoded
 from skillviz.core.interpolate import PATHS, alphas
@@ -107,17 +105,5 @@ def on_path(pair: ModelPair, path: str, alpha: float, region: Region) -> Iterato
     if not 0.0 <= alpha <= 1.0:
         raise BadInput(f"alpha must lie in 0..1 (0 = base, 1 = end); got {alpha}.")
     with pair.at("pretrained"):
-        if path == FINETUNED_PATH:
-            pair.flat.theta.copy_(_between(pair.base, pair.finetuned, alpha))
-            for name, (base, finetuned) in pair.outside.items():  # those outside the graftable ones move too
-                pair.model.get_parameter(name).data.copy_(_between(base, finetuned, alpha))
-        else:
-            inside = torch.from_numpy(region.flat()).to(pair.flat.device)
-            pair.flat.theta[inside] = _between(pair.base[inside], pair.grafted_values(inside, len(inside)), alpha)
+        pair.put_between(alpha, None if path == FINETUNED_PATH else region)
         yield pair
-
-
-def _between(base: Tensor, end: Tensor, alpha: float) -> Tensor:
-    if alpha in (0.0, 1.0):
-        return end if alpha else base
-    return torch.lerp(base.float(), end.float(), alpha).to(base.dtype)

@@ -23,15 +23,16 @@ class Candidates:
     def of(cls, problem: Problem, share: float, size: int) -> Candidates:
         """The top `share` of all entries by movement, and never fewer than twice the size (or all d)."""
         count = min(problem.d, max(round(share * problem.d), 2 * size))
-        index = top(problem.tau.abs(), count).sort().values
-        return cls(index, problem.tau[index])
+        index, tau = problem.largest_movers(count)
+        problem.watch(index)
+        return cls(index, tau)
 
     def __len__(self) -> int:
         return len(self.index)
 
     def gain(self, problem: Problem) -> Tensor:
         """-g * tau [c] of the last gradient: what switching an entry on gains, to first order."""
-        return torch.take(problem.flat.grad, self.index).mul_(self.tau).neg_()
+        return problem.gradient_at(self.index).mul_(self.tau).neg_()
 
     def movers(self, count: int) -> Tensor:
         """Places among the candidates of the `count` largest movers."""
@@ -56,4 +57,4 @@ def biases_of(problem: Problem) -> Tensor:
     table = problem.table
     ends = zip(table.parameters, table.offsets[:-1], table.offsets[1:], strict=True)
     spans = [torch.arange(int(a), int(b)) for parameter, a, b in ends if parameter.is_bias]
-    return torch.cat(spans or [torch.empty(0, dtype=torch.long)]).to(problem.flat.device)
+    return torch.cat(spans or [torch.empty(0, dtype=torch.long)]).to(problem.device)

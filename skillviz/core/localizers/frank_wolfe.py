@@ -31,15 +31,13 @@ def frank_wolfe(
     fraction = Fraction(candidates, size)
     if resume:
         fraction.restore(resume)
-    full = torch.zeros(problem.d, device=problem.flat.device)
     behind = done(resume)
     draws = islice(problem.draws(options.batch_size, seed), behind, None)
     first = options.steps - max(1, round(options.settle_share * options.steps))
     region = fraction.region()
     with problem.at_base_afterwards():
         for step in range(behind + 1, options.steps + 1):
-            full[candidates.index] = fraction.gamma
-            problem.set_soft(full)
+            problem.set_soft_at(candidates.index, fraction.gamma, candidates.tau)
             loss = problem.train.backward(next(draws))
             fraction.move(candidates.gain(problem), 2 / (step + 2))
             if step > first:

@@ -73,7 +73,7 @@ def stagewise_nested(
     rungs = rungs[: 1 + next(i for i, rung in enumerate(rungs) if rung >= size)]
     total, behind = len(rungs) * options.steps, done(resume)
     rate = 1 / max(1, options.grow_share * options.steps)
-    order = torch.empty(0, dtype=torch.long, device=problem.flat.device)
+    order = torch.empty(0, dtype=torch.long, device=problem.device)
     if resume:
         order = resume["order"].to(order.device)
     judge = Judge(problem, options.examples, seed)
@@ -216,4 +216,4 @@ class Judge:
     def restore(self, state: State) -> None:
         """Go on from what was kept."""
         self.step, self.loss = int(state["best_step"]), float(state["best_loss"])
-        self.region = state["best_region"].to(self.problem.flat.device)
+        self.region = state["best_region"].to(self.problem.device)

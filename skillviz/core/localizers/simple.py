@@ -11,7 +11,6 @@ from skillviz.core.localizers.candidates import allowed
 from skillviz.core.localizers.record import Search, Selection, State, Step, number
 from skillviz.core.localizers.table import FirstOrderOptions, MovementOptions, NoOptions
 from skillviz.core.problem import Problem
-from skillviz.core.random_entries import uniform
 from skillviz.core.ranking import top
 
 
@@ -23,10 +22,10 @@ def movement(
     Exactly `size`: unmoved entries come last, and how many of the chosen moved is noted.
     """
     begun = perf_counter()
-    distance = problem.tau.abs()
     inside = allowed(problem, options.within, size)
-    order = top(distance, size) if inside is None else inside[top(distance[inside], size)]
-    moved = int((distance[order] > 0).sum())
+    entries, tau = problem.largest_movers(size) if inside is None else (inside, problem.movement_at(inside))
+    chosen = top(tau.abs(), size)
+    order, moved = entries[chosen], int((tau[chosen] != 0).sum())
     if resume is None:
         yield only_step(size, float("nan"), begun, order)
     return Selection(order.cpu().numpy(), unmoved_note(moved, size))
@@ -35,7 +34,7 @@ def movement(
 def random(problem: Problem, size: int, *, seed: int, options: NoOptions, resume: State | None = None) -> Search:
     """A uniform draw from all graftable entries (paper, Fig. 2 and Table 8): the control."""
     begun = perf_counter()
-    order = uniform(problem.d, size, seed)
+    order = problem.drawn(size, seed)
     if resume is None:
         yield only_step(size, float("nan"), begun, torch.from_numpy(order))
     return Selection(order)
@@ -53,9 +52,7 @@ def first_order(
     if resume is not None:
         return Selection(resume["order"].cpu().numpy())
     with problem.at_base_afterwards():
-        problem.reset()
-        loss = problem.train.backward(next(problem.draws(options.examples, seed)))
-    order = top(-(problem.flat.grad * problem.tau), size)
+        loss, order = problem.first_order(next(problem.draws(options.examples, seed)), size)
     yield only_step(size, loss, begun, order)
     return Selection(order.cpu().numpy())
 

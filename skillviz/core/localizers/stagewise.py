@@ -27,8 +27,8 @@ def stagewise(
     """
     begun = perf_counter()
     candidates = Candidates.of(problem, options.candidate_share, size)
-    score = torch.zeros(len(candidates), device=problem.flat.device)
-    selected = torch.zeros(len(candidates), dtype=torch.bool, device=problem.flat.device)
+    score = torch.zeros(len(candidates), device=problem.device)
+    selected = torch.zeros(len(candidates), dtype=torch.bool, device=problem.device)
     selected[candidates.movers(max(1, round(options.start_share * size)))] = True
     most = max(1, round(options.switch_share * size))
     if resume:

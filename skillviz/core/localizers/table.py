@@ -525,8 +525,8 @@ class Localizer:
     are plotly's. `budgeted`: it returns exactly the size asked for; otherwise the size is an outcome. `nested`: a
     smaller region is the beginning of a larger one's ranking. `seeded`: the seed changes the outcome. `rest`: what
     the graftable entries outside the region are: the base's values, or zero. `rescaled`: the values inside are not the
-    fine-tuned ones but base + movement * d / size. `method` is its graft in tables of studies, where comparisons have
-    names of their own.
+    fine-tuned ones but base + movement * d / size. `lean`: it needs no vector of all entries, so lean mode has it.
+    `method` is its graft in tables of studies, where comparisons have names of their own.
     """
 
     name: str
@@ -545,6 +545,7 @@ class Localizer:
     rest: Literal["base", "zero"] = "base"
     rescaled: bool = False
     method: str = "graft"
+    lean: bool = False
 
     @property
     def is_one_search(self) -> bool:
@@ -608,7 +609,7 @@ LOCALIZERS: dict[str, Localizer] = {
             "Grows the region a few parameters at a time and drops those that stop helping, judged at the current "
             "graft.",
             OURS, "skillviz.core.localizers.stagewise:stagewise", StagewiseOptions,
-            budgeted=True, nested=False, seeded=True, cost=_stepwise(0.5),
+            budgeted=True, nested=False, seeded=True, cost=_stepwise(0.5), lean=True,
             color="#1D5FD1", marker="square", dash="solid",
         ),
         Localizer(
@@ -616,7 +617,7 @@ LOCALIZERS: dict[str, Localizer] = {
             "Grows the region as stagewise does, with fewer switches at the end, and keeps the region that does best "
             "on held training examples; top movement if none does better.",
             OURS, "skillviz.core.localizers.judged:stagewise_judged", JudgedOptions,
-            budgeted=True, nested=False, seeded=True, cost=_judged_cost,
+            budgeted=True, nested=False, seeded=True, cost=_judged_cost, lean=True,
             color="#00A0A0", marker="square-cross", dash="12px,3px",
         ),
         Localizer(
@@ -624,14 +625,14 @@ LOCALIZERS: dict[str, Localizer] = {
             "One search for all sizes: each region grows around the next smaller one, judged on held training "
             "examples.",
             OURS, "skillviz.core.localizers.judged:stagewise_nested", NestedOptions,
-            budgeted=True, nested=True, seeded=True, cost=_nested_cost,
+            budgeted=True, nested=True, seeded=True, cost=_nested_cost, lean=True,
             color="#B47818", marker="square-x", dash="2px,6px",
         ),
         Localizer(
             "frank-wolfe", "Frank-Wolfe",
             "Moves a fractional region of fixed size towards the parameters that gain most, then rounds it.",
             OURS, "skillviz.core.localizers.frank_wolfe:frank_wolfe", FrankWolfeOptions,
-            budgeted=True, nested=False, seeded=True, cost=_stepwise(1.6),
+            budgeted=True, nested=False, seeded=True, cost=_stepwise(1.6), lean=True,
             color="#8B3FD9", marker="triangle-up", dash="longdash",
         ),
         Localizer(
@@ -659,19 +660,19 @@ LOCALIZERS: dict[str, Localizer] = {
             "first-order", "first-order",
             "One gradient at the base: the parameters whose fine-tuned value lowers the loss most on its own.",
             OURS, "skillviz.core.localizers.simple:first_order", FirstOrderOptions,
-            budgeted=True, nested=True, seeded=True, cost=_first_order_cost,
+            budgeted=True, nested=True, seeded=True, cost=_first_order_cost, lean=True,
             color="#C8143F", marker="x", dash="dash",
         ),
         Localizer(
             "movement", "top movement", "The parameters that fine-tuning moved most.",
             f"{PAPER}, Fig. 2", "skillviz.core.localizers.simple:movement", MovementOptions,
-            budgeted=True, nested=True, seeded=False, cost=_held(2), method="graft_movement",
+            budgeted=True, nested=True, seeded=False, cost=_held(2), method="graft_movement", lean=True,
             color="#7D5F3A", marker="square-open", dash="5px,5px",
         ),
         Localizer(
             "random", "random", "A uniform draw: the control.",
             f"{PAPER}, Fig. 2", "skillviz.core.localizers.simple:random", NoOptions,
-            budgeted=True, nested=True, seeded=True, cost=_held(4), method="graft_random",
+            budgeted=True, nested=True, seeded=True, cost=_held(4), method="graft_random", lean=True,
             color="#B56576", marker="cross", dash="dot",
         ),
         Localizer(

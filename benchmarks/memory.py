@@ -1,0 +1,273 @@
+"""What a localization needs of memory, over the model's own bytes, by localizer and by size of the model.
+
+    python benchmarks/memory.py [--shapes 11M 45M 134M 470M 1100M] [--localizers stagewise movement] [--out benchmarks]
+
+Each row is a run of its own process: a pair of random weights of a Llama's shape (BERT's for the smallest) is written
+to files, opened and searched, and the process's peak of resident memory is read at the end, from when the interpreter
+and its libraries were loaded. The activations are measured by a process that makes a bare forward and backward pass of
+the same batches on the same model with every gradient freed as it comes, and reads the same peak: what it has beyond
+the model. Writes memory.json, and the table into README.md beside this file and into docs/large-models.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter, process_time
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.machine import machine, written
+from skillviz.core.formats import byte_size
+
+NAME = "memory"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "large-models.md"
+BOUND = 1.35
+SIZE_SHARE = 0.001
+STEPS, BATCH, TOKENS = 2, 8, 32
+LOCALIZERS = ("stagewise", "frank-wolfe", "first-order", "movement", "random")
+LARGE_STEPS = 2
+BARE = "bare pass"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A model's shape; `dtype` is that of its files and of the model in memory."""
+
+    name: str
+    family: str
+    width: int
+    layers: int
+    heads: int
+    inner: int
+    vocabulary: int
+    dtype: str
+
+    def config(self) -> Any:
+        """The configuration of transformers, for a classifier of two labels."""
+        from transformers import AutoConfig
+
+        own = {"num_key_value_heads": self.heads, "tie_word_embeddings": True} if self.family == "llama" else {}
+        return AutoConfig.for_model(
+            self.family, hidden_size=self.width, num_hidden_layers=self.layers, num_attention_heads=self.heads,
+            intermediate_size=self.inner, vocab_size=self.vocabulary, num_labels=2, pad_token_id=0, **own,
+        )  # fmt: skip
+
+
+SHAPES = {
+    shape.name: shape
+    for shape in (
+        Shape("11M", "bert", 384, 6, 12, 1536, 2000, "float32"),
+        Shape("45M", "llama", 512, 12, 8, 1376, 4000, "float32"),
+        Shape("134M", "llama", 768, 18, 12, 2048, 8000, "bfloat16"),
+        Shape("470M", "llama", 1280, 23, 20, 3424, 16000, "bfloat16"),
+        Shape("1100M", "llama", 2048, 21, 32, 5504, 32000, "bfloat16"),
+    )
+}
+SEVEN = Shape("7B", "llama", 4096, 32, 32, 11008, 32000, "bfloat16")
+"""Not measured: its rows are extrapolated."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One process: bytes of the model, bytes at the peak beyond the libraries, seconds of the search by the clock and
+    of the processor, parameters and graftable entries."""
+
+    shape: str
+    what: str
+    mode: str
+    model: int
+    peak: int
+    seconds: float
+    processor: float
+    parameters: int
+    d: int
+
+
+def make_pair(shape: Shape, folder: Path) -> None:
+    """Writes the pair: random weights, and the same with every tenth entry of each block moved a little."""
+    import torch
+    from safetensors.torch import save_file
+    from transformers import AutoModelForSequenceClassification
+    from transformers.utils import logging
+
+    from tests.tiny_tokenizers import tiny_tokenizer
+
+    logging.disable_progress_bar()
+    torch.manual_seed(0)
+    model = AutoModelForSequenceClassification.from_config(shape.config(), dtype=getattr(torch, shape.dtype))
+    for name in ("base", "finetuned"):
+        model.config.architectures = [type(model).__name__]
+        (folder / name).mkdir(parents=True)
+        model.config.save_pretrained(folder / name)
+        tiny_tokenizer(shape.family).save_pretrained(folder / name)
+        # one copy: tensors are moved in place between the two
+        save_file(dict(model.named_parameters()), folder / name / "model.safetensors", metadata={"format": "pt"})
+        for parameter_name, parameter in model.named_parameters():
+            if "layer" in parameter_name:
+                flat = parameter.data.view(-1)[::10]
+                flat += (0.05 * torch.randn(len(flat))).to(flat.dtype)
+
+
+def child(shape: Shape, folder: Path, what: str, mode: str) -> Measured:
+    """Opens the pair and searches, in this process, which does nothing else."""
+    import numpy as np
+    import torch
+
+    from skillviz.core.encoded import Encoded
+    from skillviz.core.lean import LeanModel
+    from skillviz.core.localizers.table import localizer
+    from skillviz.models.lean_pair import load_lean
+    from skillviz.models.pair import load_pair
+    from skillviz.runs.options import LEAN_CANDIDATES
+
+    torch.set_num_threads(int(os.environ.get("SKILLVIZ_THREADS", "1")))
+    from transformers import AutoModelForSequenceClassification  # noqa: F401 the libraries come before the ruler
+
+    _warm(shape)
+    before = peak()
+    load = load_lean if mode == "lean" else load_pair
+    pair = load(folder / "base", folder / "finetuned", device="cpu", dtype=shape.dtype)
+    model = sum(p.numel() * p.element_size() for p in pair.model.parameters())
+    rng = np.random.default_rng(0)
+    rows = [rng.integers(5, 60, size=TOKENS).astype(np.int64) for _ in range(2 * BATCH)]
+    encoded = Encoded([str(i) for i in range(len(rows))], rows, np.arange(len(rows)) % 2, 2)
+    problem = pair.problem(encoded)
+    begun, spent = perf_counter(), process_time()
+    if what == BARE:
+        assert isinstance(pair.flat, LeanModel)
+        problem.watch(torch.arange(1))
+        for parameter in pair.flat.parameters:
+            parameter.requires_grad_(True)
+        problem.train.backward(np.arange(BATCH))
+    else:
+        row = localizer(what)
+        wanted = {"steps": STEPS, "batch_size": BATCH, "examples": BATCH, "candidate_share": LEAN_CANDIDATES}
+        options = row.make_options({name: value for name, value in wanted.items() if row.option(name)})
+        for _ in row.search(problem, max(1, int(SIZE_SHARE * pair.d)), seed=0, options=options):
+            pass
+    parameters = sum(p.numel() for p in pair.model.parameters())
+    return Measured(
+        shape.name, what, mode, model, peak() - before, round(perf_counter() - begun, 2),
+        round(process_time() - spent, 2), parameters, pair.d,
+    )  # fmt: skip
+
+
+def _warm(shape: Shape) -> None:
+    """A pass of a tiny model: the libraries' own buffers are there before the ruler is laid on."""
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    small = Shape("tiny", shape.family, 64, 1, 2, 64, 100, shape.dtype)
+    model = AutoModelForSequenceClassification.from_config(small.config(), dtype=getattr(torch, shape.dtype))
+    model(input_ids=torch.ones(2, 4, dtype=torch.long)).logits.sum().backward()
+
+
+def peak() -> int:
+    """The most bytes that were resident in this process at one time."""
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024
+
+
+def measured(shape: Shape, folder: Path, what: str, mode: str) -> Measured:
+    """The row of one process."""
+    words = [sys.executable, __file__, "--child", shape.name, str(folder), what, mode]
+    # the allocator gives memory back at once: what is freed must not count as used
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "1048576", "MALLOC_TRIM_THRESHOLD_": "1048576"}
+    done = subprocess.run(words, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    return Measured(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def rows_of(shape: Shape, localizers: Sequence[str], ordinary: bool = True) -> Iterator[Measured]:
+    """All rows of a shape: the bare pass, each localizer in lean mode, and the first in the ordinary mode."""
+    with TemporaryDirectory(prefix="skillviz-memory-") as work:
+        subprocess.run([sys.executable, __file__, "--make", shape.name, work], check=True, capture_output=True)
+        yield measured(shape, Path(work), BARE, "lean")
+        for name in localizers:
+            yield measured(shape, Path(work), name, "lean")
+        if ordinary:
+            yield measured(shape, Path(work), localizers[0], "ordinary")
+
+
+def over_model(row: Measured, bare: Measured) -> float:
+    """The peak without the activations, over the model's bytes."""
+    return (row.peak - max(0, bare.peak - bare.model)) / row.model
+
+
+def table(rows: Sequence[Measured]) -> str:
+    """The table of markdown, with what is extrapolated said to be so."""
+    lines = [
+        "| model | dtype | localizer | mode | model's bytes | peak | peak without activations, over model | seconds |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    bares = {row.shape: row for row in rows if row.what == BARE}
+    for row in rows:
+        if row.what != BARE:
+            lines.append(
+                f"| {row.parameters / 1e6:,.0f} M | {SHAPES[row.shape].dtype} | {row.what} | {row.mode} | "
+                f"{byte_size(row.model)} | {byte_size(row.peak)} | {over_model(row, bares[row.shape]):.2f} | "
+                f"{row.seconds:,.0f} |"
+            )
+    lines += [*extrapolated(rows), ""]
+    return "\n".join(lines)
+
+
+def extrapolated(rows: Sequence[Measured]) -> Iterator[str]:
+    """The rows of 7 B: memory by the ratio of the largest measured bfloat16 shape, time in proportion."""
+    narrow = [row for row in rows if SHAPES[row.shape].dtype == "bfloat16"]
+    if not narrow:
+        return
+    largest = max(narrow, key=lambda row: row.parameters)
+    bare = next(row for row in rows if row.shape == largest.shape and row.what == BARE)
+    parameters = SEVEN.layers * (4 * SEVEN.width**2 + 3 * SEVEN.width * SEVEN.inner) + SEVEN.vocabulary * SEVEN.width
+    factor = parameters / largest.parameters
+    for row in rows:
+        if row.shape == largest.shape and row.what != BARE:
+            ratio = over_model(row, bare)
+            activations = max(0, bare.peak - bare.model) * SEVEN.width / SHAPES[row.shape].width
+            peak = ratio * 2 * parameters + activations
+            yield (
+                f"| {parameters / 1e6:,.0f} M, extrapolated | bfloat16 | {row.what} | {row.mode} | "
+                f"{byte_size(2 * parameters)} | {byte_size(peak)} | {ratio:.2f} | {row.seconds * factor:,.0f} |"
+            )
+
+
+def main() -> None:
+    """Measures, prints and writes."""
+    if len(sys.argv) > 1 and sys.argv[1] == "--make":
+        make_pair(SHAPES[sys.argv[2]], Path(sys.argv[3]))
+        return
+    if len(sys.argv) > 1 and sys.argv[1] == "--child":
+        shape, folder, what, mode = sys.argv[2:]
+        print(json.dumps(asdict(child(SHAPES[shape], Path(folder), what, mode))))
+        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
+    parser.add_argument("--localizers", nargs="+", default=list(LOCALIZERS))
+    parser.add_argument("--ordinary-below", type=float, default=600, help="millions of parameters")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent)
+    given = parser.parse_args()
+    rows = list[Measured]()
+    for name in given.shapes:
+        for row in rows_of(SHAPES[name], given.localizers, float(name.rstrip("M")) < given.ordinary_below):
+            rows.append(row)
+            bare = next(one for one in rows if one.shape == row.shape)
+            print(f"{row.shape} {row.what} {row.mode}: {row.peak / row.model:.2f}, without activations "
+                  f"{over_model(row, bare):.2f}, {row.seconds} s", flush=True)  # fmt: skip
+    text = table(rows)
+    print(text)
+    written(NAME, {"machine": machine(), "rows": [asdict(row) for row in rows]}, text, given.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,287 @@
+"""A pair in lean mode: one model in memory, in its own dtype; both members' values are read from their files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from skillviz.core.encoded import Encoded
+from skillviz.core.lean import PART, LeanModel, LeanProblem, parts_of
+from skillviz.core.parameters import graftable
+from skillviz.core.region import Region
+from skillviz.errors import BadInput, PairMismatch
+from skillviz.models import frozen_tensors as frozen
+from skillviz.models.checkpoint import FLOATS, ModelInfo, Stored
+from skillviz.models.device import pick
+from skillviz.models.heads import OLD_NAMES
+from skillviz.models.load import DTYPES, own_dtype
+from skillviz.models.pair import (
+    IDENTICAL,
+    PAIR_DTYPES,
+    ModelPair,
+    between,
+    head_names,
+    load_base,
+    load_finetuned,
+    moved_notes,
+)
+from skillviz.models.preflight import Preflight, class_order, is_padded, preflight
+from skillviz.models.stored_vector import StoredTensors, StoredVector, read
+from skillviz.models.tokenizer import load_tokenizer, set_padding
+from skillviz.tasks import registry
+from skillviz.tasks.task import Task
+
+FROM_BASE = ("pretrained", "grafted")
+
+
+def lean_refusal(check: Preflight) -> BadInput | None:
+    """Why a pair that fits cannot be opened in lean mode; None where it can, as far as headers tell."""
+    why = None
+    if check.finetuned.adapter is not None:
+        why = f"'{check.finetuned.id}' is a LoRA adapter; merge it into its base and save that model"
+    elif frozen.left_out(check.finetuned):
+        why = f"'{check.finetuned.id}' is stored as a difference from its base; give the whole model"
+    elif is_padded(check.base, check.finetuned):
+        why = "the two vocabularies have different numbers of rows; save both with the same number"
+    elif check.table is not None:
+        try:
+            for info in (check.base, check.finetuned):
+                stored_as(info, check.table.shapes)
+        except BadInput as error:
+            return error
+    return (
+        BadInput(f"lean mode reads both models' values from their files: {why}, or leave out --lean.") if why else None
+    )
+
+
+def stored_as(info: ModelInfo, shapes: Mapping[str, tuple[int, ...]]) -> list[Stored]:
+    """The stored tensor of each parameter: of its name, with or without the body's prefix; raises BadInput."""
+    files = dict[str, Stored]()
+    for name, stored in info.tensors.items():
+        for old, new in OLD_NAMES:
+            name = name.replace(old, new)
+        files[name] = stored
+    by_end = dict[str, list[str]]()
+    for name in files:
+        by_end.setdefault(_end(name), []).append(name)
+    found = []
+    for name, shape in shapes.items():
+        alike = [one for one in by_end.get(_end(name), ()) if _is_same(name, one)]
+        stored = files[name] if name in files else files[alike[0]] if len(alike) == 1 else None
+        if stored is None or stored.shape != tuple(shape) or stored.dtype not in FLOATS:
+            raise BadInput(
+                f"lean mode cannot read '{name}': '{info.id}' does not store it under that name and shape; leave out "
+                "--lean."
+            )
+        found.append(stored)
+    return found
+
+
+def _end(name: str) -> str:
+    return ".".join(name.split(".")[-2:])
+
+
+def _is_same(name: str, other: str) -> bool:
+    """Whether the one is the other with a prefix in front."""
+    return name.endswith(f".{other}") or other.endswith(f".{name}")
+
+
+class Outside(Mapping[str, tuple[Tensor, Tensor]]):
+    """What moved without being graftable, as (base, fine-tuned), each read from its file when it is asked for."""
+
+    def __init__(self, stored: Mapping[str, tuple[Stored, Stored]], dtype: torch.dtype) -> None:
+        self.stored, self.dtype = stored, dtype
+
+    def __getitem__(self, name: str) -> tuple[Tensor, Tensor]:
+        base, finetuned = (read(one).to(self.dtype).view(one.shape) for one in self.stored[name])
+        return base, finetuned
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.stored)
+
+    def __len__(self) -> int:
+        return len(self.stored)
+
+
+@dataclass
+class LeanPair(ModelPair):
+    """A pair whose `base` and `finetuned` are vectors of stored values. `setting` is the state the model is in."""
+
+    flat: LeanModel
+    base: StoredVector  # type: ignore[assignment]
+    finetuned: StoredVector  # type: ignore[assignment]
+    outside: Outside  # type: ignore[assignment]
+    setting: tuple[str, Region | None] = ("pretrained", None)
+
+    @contextmanager
+    def at(self, state: str, region: Region | None = None) -> Iterator[ModelPair]:
+        """As of a ModelPair; every state is made from the files, and nothing is kept of the one before."""
+        self._check_state(state, region)
+        before = self.setting
+        try:
+            self._set_state(state, region)
+            yield self
+        finally:
+            self._set_state(*before)
+
+    def problem(
+        self, train: Encoded, selection: Encoded | None = None, autocast: torch.dtype | None = None
+    ) -> LeanProblem:
+        """What a localizer works on."""
+        search = self.objective(train, autocast)
+        select = None if selection is None else self.objective(selection, autocast)
+        return LeanProblem(self.flat, self.base, self.finetuned, search, select)  # type: ignore[arg-type]
+
+    def finetuned_tensors(self) -> Mapping[str, Tensor]:
+        """The fine-tuned graftable tensors by name, as stored; each is read when it is asked for."""
+        return StoredTensors(self.finetuned)
+
+    def is_at(self, state: str) -> bool:
+        """Whether every graftable entry has the bits that the state pretrained or finetuned gives it."""
+        return self.flat.has_bits_of(self.base if state == "pretrained" else self.finetuned)
+
+    def put_between(self, alpha: float, region: Region | None = None) -> None:
+        """Takes the model, which is at base, the share `alpha` of the way to the fine-tuned model, or to a graft."""
+        if region is not None:
+            self.setting = ("grafted", region)
+            for number, parameter in enumerate(self.table.parameters):
+                if (chosen := region.indices.get(parameter.name)) is not None:
+                    local = torch.from_numpy(chosen.copy())
+                    ends = (read(vector.stored[number])[local] for vector in (self.base, self.finetuned))
+                    values = between(*(end.to(self.flat.dtype) for end in ends), alpha)
+                    own = self.flat.parameters[number].data
+                    own.put_(local.to(own.device), values.to(own))
+            return
+        self.setting = ("between", None)
+        for number, start, end in parts_of(self.table):
+            parts = (vector.part(number, start, end).to(self.flat.dtype) for vector in (self.base, self.finetuned))
+            self.flat.parameters[number].data.view(-1)[start:end].copy_(between(*parts, alpha))
+        for name, parameter in self._outside_parameters():
+            parameter.copy_(between(*self.outside[name], alpha))
+
+    def moved(self) -> int:
+        """Graftable entries that fine-tuning moved, as the files have them."""
+        moved = 0
+        for number, start, end in parts_of(self.table):
+            base, tuned = (vector.part(number, start, end).float() for vector in (self.base, self.finetuned))
+            moved += int((base != tuned).sum())
+        return moved
+
+    def _set_state(self, state: str, region: Region | None) -> None:
+        now, (was, before) = state in FROM_BASE, self.setting
+        if was == "between" or now != (was in FROM_BASE):
+            self.setting = ("between", None)  # until it is another one, whatever happens
+            self.flat.copy_from(self.base if now else self.finetuned)
+            for name, parameter in self._outside_parameters():
+                parameter.copy_(self.outside[name][0 if now else 1])
+        elif before is not None:
+            self._copy(self.base if now else self.finetuned, before)
+        self.setting = (state, region if state in ("grafted", "complement") else None)
+        if self.setting[1] is not None:
+            self._copy(self.finetuned if now else self.base, self.setting[1])
+
+    def _copy(self, values: StoredVector, region: Region) -> None:
+        """Copies a member's values to the region's entries."""
+        for number, parameter in enumerate(self.table.parameters):
+            own = self.flat.parameters[number].data
+            if region.has_all_of(parameter.name):
+                for start in range(0, parameter.size, PART):
+                    end = min(start + PART, parameter.size)
+                    own.view(-1)[start:end].copy_(values.part(number, start, end))
+            elif (chosen := region.indices.get(parameter.name)) is not None:
+                local = torch.from_numpy(chosen.copy())
+                own.put_(local.to(own.device), read(values.stored[number])[local].to(own))
+
+
+def load_lean(
+    base: str | Path,
+    finetuned: str | Path,
+    *,
+    readout: str | None = None,
+    task: Task | str | Path | None = None,
+    device: str = "auto",
+    dtype: str = "own",
+) -> LeanPair:
+    """The pair in lean mode, at base: as of `load_pair`, but one model is in memory and no vector of its entries.
+
+    Raises what `load_pair` raises, and BadInput where the files do not hold the values under the model's names.
+    """
+    if dtype not in PAIR_DTYPES:
+        raise BadInput(f"'{dtype}' is not a dtype for a pair; allowed: {', '.join(PAIR_DTYPES)}.")
+    where, task = pick(device), None if task is None else registry.task(task)
+    check = preflight(base, finetuned, task, readout)
+    check.raise_first()
+    if (error := lean_refusal(check)) is not None:
+        raise error
+    dtype = own_dtype(check.base, check.finetuned) if dtype == "own" else dtype
+    model = load_finetuned(check, DTYPES[dtype], device_map=device_map(check, where, DTYPES[dtype]))
+    tokenizer = load_tokenizer(check.tokenizer_folder)
+    set_padding(model, tokenizer)
+    load_base(check, model, DTYPES[dtype], hollow=True)  # raises what does not fit
+    if getattr(model, "hf_device_map", None) is None:
+        model.to(where)
+    shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    table = graftable(model.config.model_type, shapes, model.config.to_dict())
+    flat = LeanModel(model, table)
+    recompute_activations(model)
+    base, finetuned = (StoredVector(stored_as(i, table.shapes), table) for i in (check.base, check.finetuned))
+    if not flat.has_bits_of(finetuned):
+        raise BadInput(
+            f"lean mode cannot open '{check.finetuned.id}': it is changed as it is loaded; leave out --lean."
+        )
+    inside = set(table.names) | set(head_names(check.readout, table.model_type, shapes))
+    rest = {name: shape for name, shape in shapes.items() if name not in inside}
+    ends = zip(stored_as(check.base, rest), stored_as(check.finetuned, rest), strict=True)
+    moved = {name: one for name, one in zip(rest, ends, strict=True) if not _same_stored(*one, DTYPES[dtype])}
+    outside = Outside(moved, DTYPES[dtype])
+    pair = LeanPair(
+        flat, base, finetuned, table, tokenizer, check.readout, check.base, check.finetuned,  # type: ignore[arg-type]
+        outside, check.notes, where, setting=("finetuned", None),
+    )  # fmt: skip
+    pair._set_state("pretrained", None)
+    if not (count := pair.moved()):
+        raise PairMismatch(IDENTICAL)
+    pair.notes = (*check.notes, *moved_notes(table, count, outside))
+    pair.class_order = class_order(check.finetuned, task) if check.readout == "head" else None
+    return pair
+
+
+def _same_stored(one: Stored, other: Stored, dtype: torch.dtype) -> bool:
+    """Whether two stored tensors have equal values in a dtype; read in parts."""
+    n = prod(one.shape)
+    bounds = ((start, min(start + PART, n)) for start in range(0, n, PART))
+    return all(torch.equal(read(one, a, b).to(dtype), read(other, a, b).to(dtype)) for a, b in bounds)
+
+
+def device_map(check: Preflight, where: torch.device, dtype: torch.dtype) -> str | None:
+    """`auto`, accelerate's map over all GPUs, where the model does not fit the one that is free; else None."""
+    if where.type != "cuda" or where.index is not None or torch.cuda.device_count() < 2:
+        return None
+    needed = 1.35 * sum(prod(shape) for shape in check.base.shapes.values()) * dtype.itemsize
+    return "auto" if needed > torch.cuda.mem_get_info(where)[0] else None
+
+
+def recompute_activations(model: Any) -> None:
+    """Lets a backward pass compute each block's activations again, instead of keeping all of them.
+
+    transformers does so in training mode alone; the blocks are put in it, and only they, with dropout set to none.
+    """
+    from transformers.modeling_layers import GradientCheckpointingLayer  # seconds to import
+
+    if not getattr(model, "supports_gradient_checkpointing", False):
+        return
+    model.activation_checkpointing_enable({"use_reentrant": False, "preserve_rng_state": False})
+    model.config.use_cache = False
+    for module in model.modules():
+        if isinstance(module, GradientCheckpointingLayer):
+            for name, value in list(vars(module).items()):
+                if "drop" in name and isinstance(value, float):
+                    setattr(module, name, 0.0)
+            module.training = True

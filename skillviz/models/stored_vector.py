@@ -1,0 +1,106 @@
+"""The graftable values of a model, read part by part from its memory-mapped safetensors files.
+
+A part is in memory only while it is used: the file is mapped for it alone. Values keep the dtype of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skillviz.core.parameters import ParameterTable
+from skillviz.models.checkpoint import BITS, HALF, Stored
+
+DTYPES = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64}
+
+
+def read(stored: Stored, start: int = 0, end: int | None = None) -> Tensor:
+    """Entries start to end of a stored tensor, flat, as the file's dtype; float16 where it is read as that.
+
+    What is returned is the mapped file itself: to be copied, never to be written to.
+    """
+    width = BITS[stored.dtype] // 8
+    end = prod(stored.shape) if end is None else end
+    if end <= start:
+        return torch.empty(0, dtype=DTYPES[stored.dtype])
+    # copy-on-write, since torch takes no read-only memory
+    raw = np.memmap(stored.file, dtype=np.uint8, mode="c", offset=stored.start + start * width,
+                    shape=((end - start) * width,))  # fmt: skip
+    values = torch.from_numpy(raw.view(np.ndarray)).view(DTYPES[stored.dtype])
+    return values.half() if stored.rounded and stored.dtype != HALF else values
+
+
+class StoredVector:
+    """The values [d] of one model in the order of a table; `stored` are the table's tensors in its order."""
+
+    def __init__(self, stored: Sequence[Stored], table: ParameterTable) -> None:
+        self.stored, self.table = tuple(stored), table
+
+    def __len__(self) -> int:
+        return self.table.d
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The narrowest dtype that holds every tensor's values."""
+        return reduce(torch.promote_types, (DTYPES[one.kind] for one in self.stored))
+
+    @property
+    def device(self) -> torch.device:
+        """Where values are when they are read."""
+        return torch.device("cpu")
+
+    def part(self, number: int, start: int, end: int) -> Tensor:
+        """Entries start to end of the table's tensor of that number, as `read` gives them."""
+        return read(self.stored[number], start, end)
+
+    def tensor(self, name: str) -> Tensor:
+        """All of one tensor, a copy in its shape."""
+        number = self.table.names.index(name)
+        return read(self.stored[number]).clone().view(self.table.parameters[number].shape)
+
+    def __getitem__(self, at: Any) -> Tensor:
+        """A copy of the values in a slice, or at global flat indices in any order; on the CPU."""
+        if isinstance(at, slice):
+            return torch.cat([part.to(self.dtype) for part in self._parts(*at.indices(len(self))[:2])])
+        index = at.cpu().numpy() if isinstance(at, Tensor) else np.asarray(at)
+        order = None if bool((index[1:] >= index[:-1]).all()) else np.argsort(index, kind="stable")
+        ascending = index if order is None else index[order]
+        values = torch.empty(len(index), dtype=self.dtype)
+        cuts = np.searchsorted(ascending, self.table.offsets)
+        for number, (a, b) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+            if a < b:
+                local = torch.from_numpy(ascending[a:b] - self.table.offsets[number])
+                first, last = int(local[0]), int(local[-1]) + 1
+                values[a:b] = self.part(number, first, last)[local - first].to(self.dtype)
+        if order is None:
+            return values
+        back = torch.empty_like(values)
+        back[torch.from_numpy(order)] = values
+        return back
+
+    def _parts(self, start: int, end: int) -> Iterator[Tensor]:
+        for number, (a, b) in enumerate(zip(self.table.offsets[:-1], self.table.offsets[1:], strict=True)):
+            if start < b and end > a:
+                yield self.part(number, max(start - int(a), 0), min(end, int(b)) - int(a))
+
+
+class StoredTensors(Mapping[str, Tensor]):
+    """The tensors of a vector by name, each read when it is asked for."""
+
+    def __init__(self, vector: StoredVector) -> None:
+        self.vector = vector
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.vector.tensor(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.vector.table.names)
+
+    def __len__(self) -> int:
+        return len(self.vector.table.names)
