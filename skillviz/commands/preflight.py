@@ -8,11 +8,13 @@ from typing import Annotated
 import typer
 
 from skillviz.commands import options
+from skillviz.commands.cluster import backend_of
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.localize import spec_of
 from skillviz.commands.output import print_json, say
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.errors import SkillvizError
+from skillviz.jobs.control import refuse_cluster
 from skillviz.jobs.slots import slot_of
 from skillviz.models.preflight import Preflight
 from skillviz.models.preflight import preflight as check_pair
@@ -53,6 +55,7 @@ def preflight(
     device: options.Device = "auto",
     dtype: options.Dtype = options.DtypeName.float32,
     autocast: options.AutocastOption = None,
+    cluster: options.Cluster = None,
     runs_dir: options.RunsDir = None,
     convert: options.Convert = False,
     as_json: options.AsJson = False,
@@ -73,6 +76,7 @@ def preflight(
     asked = registry.task(task) if task else None
     result = check_pair(expanded(base, "base"), expanded(finetuned, "finetuned"), asked, spec.readout)
     errors = list(result.errors) or _refusal(spec, result, runs_dir, is_whole=task is not None)
+    errors += _cluster_refusal(cluster)
     for error in errors:
         typer.echo(str(error.args[0]), err=True)
     if not errors:  # remarks on a pair that cannot be grafted would bury why
@@ -108,6 +112,15 @@ def _refusal(spec: RunSpec, result: Preflight, runs_dir: Path | None, is_whole: 
             prepare(spec, Session(), library(runs_dir))
         else:
             rehearse(result)
+    except SkillvizError as error:
+        return [error]
+    return []
+
+
+def _cluster_refusal(cluster: options.ClusterName | None) -> list[SkillvizError]:
+    """Why nothing can be submitted to the cluster; empty for none."""
+    try:
+        refuse_cluster(backend_of(cluster))
     except SkillvizError as error:
         return [error]
     return []
