@@ -93,8 +93,8 @@ def localize(
 
     The run holds predictions of the pre-trained, fine-tuned and grafted model and of the complement (fine-tuned with
     the region put back) on the task's validation and test sets, and the curve of all sizes asked for. The dashboard
-    shows it. Ctrl-C leaves the run marked as cancelled; `jobs resume RUN` resumes it where it stopped. With --cluster it
-    is a job, as with --detach.
+    shows it. Ctrl-C leaves the run marked as cancelled; `jobs resume RUN` resumes it where it stopped.
+    With --cluster it is a job, as with --detach.
 
     [bold]Examples[/bold]
 

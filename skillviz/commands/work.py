@@ -1,4 +1,4 @@
-"""`work` and `work-study`: the processes of jobs. Not for people: `localize --detach`, `--cluster` and pages start them."""
+"""`work` and `work-study`: the processes of jobs. Not for people: `--detach`, `--cluster` and pages start them."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ CLUSTERS = (SLURM,)
 LONGEST_NOTICE = 90  # seconds before its time limit that a job is told to save; a quarter of a short limit
 TIME = re.compile(r"(?:(\d{1,4})-)?(\d{1,6})(?::(\d{1,2}))?(?::(\d{1,2}))?")
 OURSELVES = (
-    "array", "chdir", "dependency", "error", "gpus", "gpus-per-node", "input", "job-name", "mem", "no-requeue", "open-mode",
-    "output", "parsable", "partition", "requeue", "signal", "time", "wait", "wrap",
+    "array", "chdir", "dependency", "error", "gpus", "gpus-per-node", "input", "job-name", "mem", "no-requeue",
+    "open-mode", "output", "parsable", "partition", "requeue", "signal", "time", "wait", "wrap",
 )  # fmt: skip
 """Options of sbatch that skillviz sets, or that have a setting of their own."""
 
@@ -120,6 +120,6 @@ def checked_settings() -> ClusterSettings:
     """The settings, where jobs can be submitted from here; raises NoCluster or BadInput."""
     if shutil.which("sbatch") is None or not is_there():
         raise NoCluster(
-            "Slurm is not on this machine: there is no sbatch. Leave out --cluster, or run this on a login node."
+            "Slurm is not on this machine; leave out --cluster, or run this on a login node of your cluster."
         )
     return settings()

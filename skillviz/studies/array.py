@@ -41,6 +41,7 @@ NOTES_LOCK = "notes.lock"
 PATIENCE = 120.0  # seconds that a step waits to write its note: each takes milliseconds
 ENDED = (FINISHED, FAILED, NOT_REACHED)
 """The states of a step that nothing more is done for."""
+STOPPED = KILLED.model_copy(update={"message": "The process of this step has stopped."})
 WITHDRAWN = Failure(
     kind="cancelled",
     message="The cluster cancelled this step.",
@@ -147,9 +148,7 @@ def _end(job: str | None) -> Failure:
     if state == slurm_queue.CANCELLED:
         return WITHDRAWN
     kind = slurm_queue.FAILURES.get(state or "")
-    return (
-        ended_by_cluster(kind) if kind else KILLED.model_copy(update={"message": "The process of this step stopped."})
-    )
+    return ended_by_cluster(kind) if kind else STOPPED
 
 
 def _levels(path: Path) -> list[list[str]]:
