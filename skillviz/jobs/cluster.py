@@ -30,9 +30,7 @@ OURSELVES = (
 
 def _time(value: str) -> str:
     if not TIME.fullmatch(value) or seconds_of(value) < 60:
-        raise ValueError(
-            f"it is '{value}'; allowed are minutes (90), H:MM:SS (2:00:00) or D-HH:MM:SS, from a minute on"
-        )
+        raise ValueError(f"it is '{value}'; allowed are minutes (90), H:MM:SS or D-HH:MM:SS, and at least a minute")
     return value
 
 

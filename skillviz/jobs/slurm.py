@@ -110,7 +110,7 @@ def _submit(
     options: dict[str, Any] = {
         **{name: True if value == "true" else value for name, value in settings.extra.items()},
         "time": settings.time, "requeue": True, "signal": f"B:USR2@{settings.notice}", "chdir": str(cwd),
-        "output": str(log).replace("%", "%%"), "open-mode": "append", "job-name": f"skillviz-{folder.name}"[:60],
+        "output": str(log).replace("%", "%%"), "open-mode": "append",
     }  # fmt: skip
     optional = {
         "partition": settings.partition, "gpus-per-node": settings.gpus, "mem": settings.memory,
@@ -120,7 +120,8 @@ def _submit(
     with TemporaryDirectory(prefix="skillviz-") as scripts:  # Slurm keeps its own copy
         executor = SlurmExecutor(scripts)
         executor.update_parameters(
-            setup=[*exports, f"export {slurm_queue.BATCH}={SLURM}"], use_srun=False, stderr_to_stdout=True,
+            job_name=f"skillviz-{folder.name}"[:60], setup=[*exports, f"export {slurm_queue.BATCH}={SLURM}"],
+            use_srun=False, stderr_to_stdout=True,
             additional_parameters=options,
         )  # fmt: skip
         if tasks is not None:

@@ -140,7 +140,8 @@ def _turn(standing: Standing) -> tuple[int, int, int]:
 
 
 def _waiting() -> dict[str, Standing]:
-    return read(_ask(("squeue", "--noheader", "--array", f"--states={PENDING}", f"--format={FORMAT}")) or "")
+    known = read(_ask(("squeue", "--noheader", "--array", f"--states={PENDING}", f"--format={FORMAT}")) or "")
+    return {job: standing for job, standing in known.items() if standing.state == PENDING}
 
 
 _answers: dict[tuple[str, ...], tuple[float, str | None]] = {}
