@@ -96,6 +96,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], type[TyperCommand] | None], ...]
 for _panel, _command, _class in COMMANDS:
     app.command(_command.__name__, rich_help_panel=_panel, cls=_class, help=folded(_command.__doc__))(_command)
 app.command("work", hidden=True, help=folded(work.work.__doc__))(work.work)
+app.command("work-study", hidden=True, help=folded(work.work_study.__doc__))(work.work_study)
 app.command("worker", hidden=True, help=folded(worker.worker.__doc__))(worker.worker)
 app.add_typer(runs.app, name="runs", rich_help_panel=LOOK)
 app.add_typer(study.app, name="study", rich_help_panel=SKILL)

@@ -17,6 +17,7 @@ SkillvizError                the interface shows its sentence; anything else is 
 │   └── WrongBase            a graft or region of another base
 ├── HubError                 the Hugging Face Hub: no login, no network, or it refuses
 ├── NoDevice                 a device that this machine does not have
+├── NoCluster                a cluster that is not here, is not set up, or refuses the job
 ├── NotSignedIn              the dashboard shows its runs to those who are signed in
 ├── LiveError                the worker behind the live pages did not answer
 │   └── Superseded           a newer request took this one's place
@@ -36,6 +37,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 BUG, OUT_OF_MEMORY, KILLED = "bug", "out of memory", "killed"
+TIME_LIMIT, NODE_FAILURE, PREEMPTED = "time limit", "node failure", "preempted"
 """How a record names the ends that are no error of the tree."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NO_MEMORY = (  # in errors that have no class of their own
@@ -152,6 +154,14 @@ class NoDevice(SkillvizError):
     page_hint = "Choose another device in the form."
 
 
+class NoCluster(SkillvizError):
+    """A cluster that this machine does not have or that is not set up, or one that refuses the job."""
+
+    title = "No cluster"
+    hint = "Leave out --cluster to use this machine, or see docs/jobs.md."
+    page_hint = "Choose this machine, or correct the cluster settings."
+
+
 class NotSignedIn(SkillvizError):
     """The deployment asks for sign-in, and nobody is signed in, or the identity provider does not say who."""
 
@@ -240,6 +250,21 @@ ENDS = {
         "Killed",
         "Resume it: it was killed, or the machine ran out of memory or disk space.",
         "It was killed, or the machine ran out of memory or disk space. It can resume where it stopped.",
+    ),
+    TIME_LIMIT: End(
+        "Time limit reached",
+        "Raise `time` in the cluster settings, then resume it: it continues from its last checkpoint.",
+        "Raise `time` in the cluster settings, then resume. It continues from its last checkpoint.",
+    ),
+    NODE_FAILURE: End(
+        "Node failure",
+        "The cluster lost the node and did not restart the job. Resume it: it continues from its last checkpoint.",
+        "The cluster lost the node and did not restart the job. It can resume from its last checkpoint.",
+    ),
+    PREEMPTED: End(
+        "Preempted",
+        "A job with a higher priority took the node. Resume it: it continues from its last checkpoint.",
+        "A job with a higher priority took the node. It can resume from its last checkpoint.",
     ),
 }
 

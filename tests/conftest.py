@@ -25,7 +25,7 @@ import pytest  # noqa: E402  (after the switch: what it imports is kept compiled
 os.fsync = lambda handle: None
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-LATER = ("e2e", "slow", "nightly", "bench")
+LATER = ("e2e", "slow", "nightly", "slurm", "bench")
 """The markers of the later tiers (CONTRIBUTING.md): a plain run is what a contributor runs before each commit."""
 
 

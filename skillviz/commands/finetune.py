@@ -12,6 +12,7 @@ import typer
 
 from skillviz import json_text
 from skillviz.commands import options
+from skillviz.commands.cluster import run_there
 from skillviz.commands.output import command_line, note, print_finetuned, print_json, progress_bar, say
 from skillviz.commands.region_source import RegionSource, check_bases, region_source
 from skillviz.core.formats import share
@@ -20,8 +21,9 @@ from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import GRIDS, MODES, OPTIMIZERS, RANKS, RECIPES, SGD, default_rates
 from skillviz.models.finetune.training_config import BATCH_SIZE, DataSettings, TrainingConfig
 from skillviz.models.frozen_tensors import strip
+from skillviz.runs import slurm_queue
 from skillviz.runs.library import open_run
-from skillviz.runs.process import gently
+from skillviz.runs.process import Suspended, gently
 from skillviz.runs.progress import Progress, silent
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, store_root
@@ -222,6 +224,7 @@ def finetune(
         bool, typer.Option("--overwrite", rich_help_panel=options.WHERE, help="Replace a folder that is not empty.")
     ] = False,
     device: options.Device = "auto",
+    cluster: options.Cluster = None,
     runs_dir: options.RunsDir = None,
     convert: options.Convert = False,
     as_json: options.AsJson = False,
@@ -231,7 +234,7 @@ def finetune(
     Plain SGD at a constant rate, gradient norm clipped at 1, dropout on, embeddings and language-model head frozen;
     the validation metric is taken every 100 steps and the best is kept. --recipe names another way: AdamW, biases
     only, LoRA (merged), a region re-trained, several tasks at once (DIR/<task>) or one after the other
-    (DIR/<stage>/<task>).
+    (DIR/<stage>/<task>). With --cluster this command waits for the job and shows its output.
 
     [bold]Examples[/bold]
 
@@ -256,6 +259,9 @@ def finetune(
                 raise BadInput(f"{option} needs --out DIR: the cache holds models as studies make them.")
     names = [*([] if region is None else [region]), *(regions or ())]
     config.check(len(task), len(names), mode)
+    if cluster is not None:
+        run_there(store_root(runs_dir))
+        return
     choice = Choice(base, task, config, data, [region_source(name, runs_dir) for name in names], device, runs_dir)
     if out is None:
         _train_into_cache(choice, as_json)
@@ -367,13 +373,20 @@ def _train_into_cache(choice: Choice, as_json: bool) -> None:
 def _interruptible() -> Iterator[Callable[[int, int, str], None]]:
     """A bar of progress, during which Ctrl-C ends the training after its step, so that it can be resumed."""
     with progress_bar("fine-tuning") as advance, gently(silent) as report:
+        steps = 0
 
         def step(number: int, total: int, text: str) -> None:
+            nonlocal steps
+            steps += 1
             advance(number, total, text)
             report(Progress("finetune", number, total, text))
 
         try:
             yield step
+        except Suspended as interrupt:
+            if interrupt.time_is_up and steps:  # else the next attempt would come no farther
+                slurm_queue.requeue()
+            raise
         except KeyboardInterrupt:
             note("Run the same command again to resume the training where it stopped.")
             raise

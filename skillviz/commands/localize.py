@@ -11,10 +11,12 @@ from typer.core import TyperCommand
 from skillviz import jobs, json_text
 from skillviz.commands import options
 from skillviz.commands import parts as part_scores
+from skillviz.commands.cluster import backend_of
 from skillviz.commands.output import note, print_json, print_scores, progress_bar, say
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.core.region_parts import CELLS
 from skillviz.errors import BadInput
+from skillviz.jobs.backend import Backend
 from skillviz.runs.process import gently
 from skillviz.runs.progress import Progress
 from skillviz.runs.run import Run
@@ -84,6 +86,7 @@ def localize(
             help="Start it as a background job, print the run's id and return; `jobs watch RUN` follows it.",
         ),
     ] = False,
+    cluster: options.Cluster = None,
     convert: options.Convert = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -92,6 +95,7 @@ def localize(
     The run holds predictions of the pre-trained, fine-tuned and grafted model and of the complement (fine-tuned with
     the region put back) on the task's validation and test sets, and the curve of all sizes asked for. The dashboard
     shows it. Ctrl-C leaves the run marked as cancelled; `jobs resume RUN` resumes it where it stopped.
+    With --cluster it is a job, as with --detach.
 
     [bold]Examples[/bold]
 
@@ -100,10 +104,12 @@ def localize(
       python -m skillviz localize --base a/ --finetuned b/ --task task.yaml --size 0.1% 0.01% 1% --method linearized
     """
     spec = spec_of(ctx.params)
-    if detach and parts:
-        raise BadInput("--parts needs the finished run; leave out --detach, or run the command parts afterwards.")
-    if detach:
-        start_job(spec, Store(store_root(runs_dir)), as_json)
+    is_job = detach or cluster is not None
+    if is_job and parts:
+        left_out = "--detach" if detach else "--cluster"
+        raise BadInput(f"--parts needs the finished run; leave out {left_out}, or run the command parts afterwards.")
+    if is_job:
+        start_job(spec, Store(store_root(runs_dir)), as_json, backend_of(cluster))
         return
     from skillviz.runs.produce import produce  # imports torch
 
@@ -139,9 +145,9 @@ def spec_of(typed: Mapping[str, Any]) -> RunSpec:
     )
 
 
-def start_job(spec: RunSpec, store: Store, as_json: bool) -> None:
+def start_job(spec: RunSpec, store: Store, as_json: bool, backend: Backend) -> None:
     """Starts the run as a job and prints its id, alone on the last line."""
-    job = jobs.start(spec, store)
+    job = jobs.start(spec, store, backend=backend)
     note(f"Follow it with `python -m skillviz jobs watch {job.run_id}`; it keeps running without this terminal.")
     if as_json:
         print_json({"run_id": job.run_id, "status": job.status, "path": str(job.path)})

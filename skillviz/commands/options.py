@@ -13,6 +13,7 @@ from skillviz.commands.output import note
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.models import convert
+from skillviz.runs.slurm_queue import SLURM
 from skillviz.runs.spec import DEFAULT_SIZE
 
 
@@ -123,6 +124,22 @@ Device = Annotated[
         metavar="auto|cpu|cuda|cuda:N",
         callback=device_name,
         help="auto uses a CUDA device if there is one.",
+    ),
+]
+
+
+class ClusterName(StrEnum):
+    """Where jobs can be submitted to."""
+
+    slurm = SLURM
+
+
+Cluster = Annotated[
+    ClusterName | None,
+    typer.Option(
+        "--cluster",
+        rich_help_panel=WHERE,
+        help="Submit it to a Slurm cluster, with the settings of cluster.yaml or $SKILLVIZ_CLUSTER (docs/jobs.md).",
     ),
 ]
 Dtype = Annotated[

@@ -8,11 +8,13 @@ from typing import Annotated
 import typer
 
 from skillviz.commands import options
+from skillviz.commands.cluster import backend_of
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.localize import spec_of
 from skillviz.commands.output import print_json, say
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.errors import SkillvizError
+from skillviz.jobs.control import refuse_cluster
 from skillviz.jobs.slots import slot_of
 from skillviz.models.preflight import Preflight
 from skillviz.models.preflight import preflight as check_pair
@@ -54,6 +56,7 @@ def preflight(
     dtype: options.Dtype = None,
     lean: options.Lean = False,
     autocast: options.AutocastOption = None,
+    cluster: options.Cluster = None,
     runs_dir: options.RunsDir = None,
     convert: options.Convert = False,
     as_json: options.AsJson = False,
@@ -74,6 +77,7 @@ def preflight(
     asked = registry.task(task) if task else None
     result = check_pair(expanded(base, "base"), expanded(finetuned, "finetuned"), asked, spec.readout)
     errors = list(result.errors) or _refusal(spec, result, runs_dir, is_whole=task is not None)
+    errors += _cluster_refusal(cluster)
     for error in errors:
         typer.echo(str(error.args[0]), err=True)
     if not errors:  # remarks on a pair that cannot be grafted would bury why
@@ -109,6 +113,15 @@ def _refusal(spec: RunSpec, result: Preflight, runs_dir: Path | None, is_whole: 
             prepare(spec, Session(), library(runs_dir))
         else:
             rehearse(result)
+    except SkillvizError as error:
+        return [error]
+    return []
+
+
+def _cluster_refusal(cluster: options.ClusterName | None) -> list[SkillvizError]:
+    """Why nothing can be submitted to the cluster; empty for none."""
+    try:
+        refuse_cluster(backend_of(cluster))
     except SkillvizError as error:
         return [error]
     return []

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skillviz.commands import options
+from skillviz.commands.cluster import backend_of
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.output import note, print_json, print_table, say
-from skillviz.commands.study import run_here
+from skillviz.commands.study import run_here, submit
+from skillviz.errors import BadInput
+from skillviz.jobs.control import refuse_cluster
 from skillviz.runs.store import Store, store_root
 from skillviz.studies.cores import workers_for
 from skillviz.studies.estimate import time_left
@@ -157,6 +160,7 @@ def reproduce(
     k_shot: KShot = None,
     runs_dir: options.RunsDir = None,
     workers: Workers = None,
+    cluster: options.Cluster = None,
     dry_run: DryRun = False,
     write_only: WriteOnly = False,
     as_json: options.AsJson = False,
@@ -185,10 +189,17 @@ def reproduce(
         if as_json:
             print_json({"name": study.name, **asdict(what)})
         return
+    if cluster is not None:
+        if workers:
+            raise BadInput("--workers has no effect with --cluster; leave it out.")
+        refuse_cluster(backend_of(cluster))
     path = write_study(study, store)
     _tell(row, chosen)
     say(f"The study file is {path}.")
     say(f"{study.name}: {time_left(Snapshot(plan(study), store), count)}.")
+    if cluster is not None and not write_only:
+        submit(study, store, cluster, as_json)
+        return
     outcome = None if write_only else _run(study, store, count)
     tables = {} if outcome is None else _tables(row, study, store)
     if as_json:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from skillviz import jobs
 from skillviz.commands import find_study, options
+from skillviz.commands.cluster import backend_of
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.find_study import named, ships
 from skillviz.commands.output import command_line, note, print_json, print_table, progress_bar, say, write_table
@@ -62,6 +64,7 @@ def run(
     partial: Annotated[
         bool, typer.Option("--partial", help="Make the tables from what is finished, even if steps failed.")
     ] = False,
+    cluster: options.Cluster = None,
     runs_dir: options.RunsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -69,14 +72,29 @@ def run(
 
     Steps are models to fine-tune, regions to find, models to score, and the tables. In the file, lists in base, task,
     k_shot, data_seed, recipe, localizer, size, seed and the seed of finetune stand for one each, in every combination.
-    A study that ships is run again in your own folder of runs.
+    A study that ships is run again in your own folder of runs. With --cluster its steps are jobs, several at a time.
     """
     spec, store = named(study, runs_dir, "own")
     count = workers or workers_for(spec)
     if dry_run:
         _dry(spec, store, count, as_json)
         return
+    if cluster is not None:
+        if workers or partial:
+            raise BadInput(f"{'--workers' if workers else '--partial'} has no effect with --cluster; leave it out.")
+        submit(spec, store, cluster, as_json)
+        return
     report(spec, store, run_here(spec, store, count, partial), as_json)
+
+
+def submit(study: StudySpec, store: Store, cluster: options.ClusterName, as_json: bool) -> None:
+    """Submits a study to a cluster and prints its name, alone on the last line."""
+    job = jobs.submit_study(study, store, backend_of(cluster))
+    note(f"Follow it with `python -m skillviz jobs watch {job.name}`; it keeps running without this terminal.")
+    if as_json:
+        print_json({"name": job.name, "status": job.status, "path": str(job.path)})
+    else:
+        say(job.name)
 
 
 def run_here(study: StudySpec, store: Store, workers: int = 1, partial: bool = False) -> Outcome:

@@ -1,28 +1,34 @@
-"""`work`: the process of a job. Not for people: `localize --detach` and the page `launch` start it."""
+"""`work` and `work-study`: the processes of jobs. Not for people: `--detach`, `--cluster` and pages start them."""
 
 from __future__ import annotations
 
 import gc
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from skillviz.errors import TIME_LIMIT
 from skillviz.jobs.slots import device_for_run, slot_in
-from skillviz.runs import quota
-from skillviz.runs.folder import RunFolder
-from skillviz.runs.process import gently, is_alive
+from skillviz.runs import quota, slurm_queue
+from skillviz.runs.folder import CHECKPOINT, RunFolder
+from skillviz.runs.process import Suspended, gently, is_alive
 from skillviz.runs.progress import Progress, silent
 from skillviz.runs.record_failure import record_failure
+from skillviz.runs.store import Store, ended_by_cluster
 
 
 def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued run folder.")]) -> None:
     """Make the run of a queued folder, as soon as its device is free.
 
     Ctrl-C and SIGTERM leave a checkpoint to continue from. Ends with exit code 0 where another process closed the run.
+    On a cluster, the signal before the time limit leaves one too, and the job goes back into the queue.
     """
-    folder = RunFolder(run)
+    folder, begun = RunFolder(run), time.time()
     if not folder.is_open or is_alive(folder.work, besides=os.getpid()):
         folder.log(
             f"nothing to do: {folder.record.status}" if not folder.is_open else "another process is working on it"
@@ -34,16 +40,59 @@ def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued r
         folder.beat()
         report(Progress("queue", text=f"{before} before it"))
 
+    @contextmanager
+    def turn() -> Iterator[None]:
+        """The run's turn on its device; a cluster has given it one already."""
+        if slurm_queue.own_job() is not None:
+            yield
+            return
+        with device_for_run(run.parent, slot_in(run, folder.record.spec.device), folder.id, on_wait):
+            yield
+
     try:
-        with gently(silent) as report, record_failure(folder):
+        with gently(silent, lambda: folder.is_to_stop) as report, record_failure(folder):
             folder.belongs_to_this_process()
             if folder.is_to_stop:  # cancelled between the start of this process and its naming itself
                 raise KeyboardInterrupt
-            slot = slot_in(run, folder.record.spec.device)
-            with device_for_run(run.parent, slot, folder.id, on_wait):
+            with turn():
                 quota.refuse(run.parent)  # jobs before it may have filled the store since it was started
                 from skillviz.runs.produce import carry_on  # imports torch: only once the device is free
 
                 carry_on(folder, report)
+    except Suspended as interrupt:
+        if interrupt.time_is_up:
+            checkpoint = folder.work / CHECKPOINT
+            if checkpoint.is_file() and checkpoint.stat().st_mtime >= begun:
+                slurm_queue.requeue()
+            else:  # the next attempt would come no farther
+                folder.fail(ended_by_cluster(TIME_LIMIT))
+        raise
+    finally:
+        gc.freeze()  # the process ends: to go through all that torch has made once more takes two seconds
+
+
+def work_study(
+    study: Annotated[Path, typer.Argument(metavar="STUDY_DIR", help="The folder of a study on a cluster.")],
+    first: Annotated[int, typer.Argument(metavar="FIRST", help="The step that the array's task 0 does.")] = 0,
+    level: Annotated[int | None, typer.Option("--level", help="The level whose step this process does.")] = None,
+) -> None:
+    """Do one step of a study on a cluster: that of this task of the array; without --level make its tables."""
+    from skillviz.studies import array  # what makes the tables: not for `work`
+
+    store, begun = Store(study.parents[1]), time.time()
+    number = first + int(os.environ.get("SLURM_ARRAY_TASK_ID", 0))
+    try:
+        with gently(silent, lambda: array.is_cancelled(study)) as report:
+            if level is None:
+                array.finish(study, store, report)
+            else:
+                array.do_step(study, store, level, number, report)
+    except Suspended as interrupt:
+        if interrupt.time_is_up and level is not None:
+            if array.has_checkpoint_since(study, store, level, number, begun):
+                slurm_queue.requeue()
+            else:  # the next attempt would come no farther
+                array.fail_step(study, level, number, ended_by_cluster(TIME_LIMIT))
+        raise
     finally:
         gc.freeze()  # the process ends: to go through all that torch has made once more takes two seconds

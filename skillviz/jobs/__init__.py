@@ -1,11 +1,11 @@
 """Runs and studies made by processes that outlive whoever started them: start, watch, cancel, resume."""
 
-from skillviz.jobs.control import cancel, resume, start, start_study
+from skillviz.jobs.control import cancel, resume, start, start_study, submit_study
 from skillviz.jobs.job import Job, JobProgress
 from skillviz.jobs.watch import events, log_tail, pieces, progress, status, steps
 from skillviz.jobs.watch import listed as list
 
 __all__ = [
     "Job", "JobProgress", "cancel", "events", "list", "log_tail", "pieces", "progress", "resume", "start",
-    "start_study", "status", "steps",
+    "start_study", "status", "submit_study", "steps",
 ]  # fmt: skip

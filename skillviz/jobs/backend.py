@@ -1,4 +1,4 @@
-"""Where jobs run: detached processes on this machine. A cluster would be a second class with the same three methods."""
+"""Where jobs run: detached processes on this machine. jobs.slurm has a second class with the same three methods."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Backend(Protocol):
         """Whether a process works on the folder."""
 
     def cancel(self, folder: Path) -> None:
-        """Ends the work; returns when no process works on the folder any more, after two seconds at the latest."""
+        """Ends the work; returns when no process works on the folder any more, or after some seconds (here two)."""
 
 
 class LocalBackend:

@@ -9,11 +9,12 @@ from filelock import FileLock
 from skillviz import read_only
 from skillviz.core.localizers.table import EXPRESSION
 from skillviz.core.size import parse_size
-from skillviz.errors import BadInput, StoreError
+from skillviz.errors import BadInput, NoCluster, StoreError
 from skillviz.jobs.backend import LOCAL, Backend
 from skillviz.jobs.job import Job
-from skillviz.jobs.kinds import RunJob, StudyJob
+from skillviz.jobs.kinds import RunJob, StudyJob, backend_of
 from skillviz.jobs.slots import SLOTS
+from skillviz.jobs.slurm import SlurmBackend
 from skillviz.jobs.watch import status
 from skillviz.models.preflight import preflight
 from skillviz.runs import quota
@@ -25,9 +26,9 @@ from skillviz.runs.transfer import refuse_unfit
 from skillviz.runs.users import user_of
 from skillviz.studies.check import check
 from skillviz.studies.plan import plan
-from skillviz.studies.spec import read_study
+from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.status import Snapshot
-from skillviz.studies.store import study_path
+from skillviz.studies.store import FILE, study_path
 from skillviz.tasks import registry
 
 
@@ -41,9 +42,14 @@ def start(spec: RunSpec, store: Store, device: str | None = None, backend: Backe
     quota.refuse_job(store)
     if device is not None:
         spec = spec.model_copy(update={"device": device})
+    refuse_cluster(backend)
     size, task = checked(spec, store)
     folder = store.create(spec, size=size, task=task)
-    RunJob.launch(store.root, folder, Path.cwd(), backend)
+    try:
+        RunJob.launch(store.root, folder, Path.cwd(), backend)
+    except NoCluster:  # it refused the job: there is nothing to resume
+        store.delete(folder.id)
+        raise
     return status(store, folder.id)
 
 
@@ -55,12 +61,30 @@ def start_study(file: Path | str, store: Store, workers: int = 1, backend: Backe
     """
     read_only.refuse()
     refuse_study(store)
+    refuse_cluster(backend)
     file = Path(file).absolute()
-    study = read_study(file)
+    return _launched(read_study(file), store, file, workers, backend)
+
+
+def submit_study(study: StudySpec, store: Store, backend: Backend) -> Job:
+    """A job that makes a study on a cluster, from the study itself; as `start_study`."""
+    read_only.refuse()
+    refuse_study(store)
+    refuse_cluster(backend)
+    return _launched(study, store, study_path(store.root, study) / FILE, 1, backend)
+
+
+def _launched(study: StudySpec, store: Store, file: Path, workers: int, backend: Backend) -> Job:
     check(Snapshot(plan(study), store))
     path = study_path(store.root, study)
     StudyJob.launch(store.root, path, study, file, Path.cwd(), workers, backend)
     return StudyJob.of(path)
+
+
+def refuse_cluster(backend: Backend) -> None:
+    """Raises NoCluster or BadInput where the backend is a cluster that cannot be used from here."""
+    if isinstance(backend, SlurmBackend):
+        backend.refuse()
 
 
 def refuse_study(store: Store) -> None:
@@ -90,8 +114,9 @@ def checked(spec: RunSpec, store: Store) -> tuple[int, str]:
     return sizes[0], task.name
 
 
-def cancel(store: Store, name: str, backend: Backend = LOCAL) -> Job:
-    """The job after its end, within two seconds: cancelled, or what it had become by itself just before.
+def cancel(store: Store, name: str, backend: Backend | None = None) -> Job:
+    """The job after its end, within two seconds: cancelled, or what it had become by itself just before. A cluster
+    takes longer.
 
     Raises StoreError where it neither waits nor runs.
     """
@@ -100,14 +125,14 @@ def cancel(store: Store, name: str, backend: Backend = LOCAL) -> Job:
     if not job.is_open:
         raise StoreError(f"{job.title} is {job.status}: only a queued or running job can be cancelled.")
     job.announce_cancel(store.root)
-    backend.cancel(job.path)
+    (backend or backend_of(job)).cancel(job.path)
     job.close(store.root)
     return status(store, job.name)
 
 
-def resume(store: Store, name: str, backend: Backend = LOCAL) -> Job:
-    """The job, started again from the folder it was started in. A run continues from its last checkpoint, bit for bit,
-    or starts over without one; a study continues with what is not finished, with as many processes as before.
+def resume(store: Store, name: str, backend: Backend | None = None) -> Job:
+    """The job, started again where and from the folder it was started in. A run continues from its last checkpoint, bit
+    for bit, or starts over without one; a study continues with what is not finished, with as many processes as before.
 
     Raises StoreError where the job is finished, waits or runs, or the store cannot be written; OverQuota where its user
     may start nothing.
@@ -121,7 +146,9 @@ def resume(store: Store, name: str, backend: Backend = LOCAL) -> Job:
         job = status(store, name)
         if not job.is_resumable:
             raise StoreError(f"{job.title} is {job.status}: only a failed, cancelled or stopped job can be resumed.")
-        job.resume(store.root, backend)
+        chosen = backend or backend_of(job)
+        refuse_cluster(chosen)
+        job.resume(store.root, chosen)
     finally:
         lock.release()
     return status(store, job.name)

@@ -9,14 +9,19 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from skillviz.atomic import write_text
-from skillviz.errors import SkillvizError, StoreError
-from skillviz.jobs.backend import Backend
+from skillviz.errors import NoCluster, SkillvizError, StoreError
+from skillviz.jobs.backend import LOCAL, Backend
+from skillviz.jobs.cluster import SLURM
 from skillviz.jobs.job import Event, Job, JobProgress, JobStatus, Kind, seconds_left
 from skillviz.jobs.slots import give_up_ticket, position, slot_in, slot_of, take_ticket
+from skillviz.jobs.slurm import SLURM_BACKEND, SlurmBackend
+from skillviz.runs import slurm_queue
 from skillviz.runs.folder import CANCEL, EVENTS, LOG, OPEN, WORK, RunFolder
-from skillviz.runs.process import is_alive, launch_of, note_launch, unname_process
+from skillviz.runs.process import CLUSTER, is_alive, jobs_of, launch_of, note_launch, unname_process
 from skillviz.runs.record import Failure, RunRecord
+from skillviz.runs.record_failure import failure_of
 from skillviz.runs.store import Store, is_awaited, written
+from skillviz.studies.array import ENDED, begin, cancelled
 from skillviz.studies.check import check
 from skillviz.studies.cores import cores, workers_for
 from skillviz.studies.plan import plan
@@ -38,18 +43,23 @@ class RunJob(Job):
     @classmethod
     def of(cls, root: Path, path: Path, record: RunRecord) -> RunJob:
         """The run of a folder, with its place in the queue."""
-        slot = slot_in(path, record.spec.device)
-        waits = record.status in OPEN and is_awaited(path)
-        place = position(root, slot, record.run_id) if waits else None
+        slot, place = slot_in(path, record.spec.device), None
+        if record.status in OPEN and (jobs := jobs_of(path / WORK)):
+            slot, place = _place_on_cluster(jobs)
+        elif record.status in OPEN and is_awaited(path):
+            place = position(root, slot, record.run_id)
         return cls(record.run_id, path, record.status, record, slot=slot, position=place)
 
     @staticmethod
     def launch(root: Path, folder: RunFolder, cwd: Path, backend: Backend) -> None:
-        """Takes the place in the queue, then starts the process that waits for its turn."""
-        slot = slot_of(folder.record.spec.device)
+        """Takes the place in the queue, then starts the process that waits for its turn; a cluster has a queue of its
+        own."""
+        is_local = not isinstance(backend, SlurmBackend)
+        slot = slot_of(folder.record.spec.device) if is_local else SLURM
         with written(root):
-            note_launch(folder.work, cwd, slot=slot)
-            take_ticket(root, slot, folder.id)
+            note_launch(folder.work, cwd, slot=slot, **({} if is_local else {CLUSTER: SLURM}))
+            if is_local:
+                take_ticket(root, slot, folder.id)
             folder.log(f"queued for {slot}")
         backend.start(folder.path, ["work", str(folder.path.resolve())], cwd)
         if not folder.is_open:  # it was so fast that it is done
@@ -94,7 +104,11 @@ class RunJob(Job):
         folder = RunFolder(self.path)
         with written(root):
             folder.reopen()
-        self.launch(root, folder, launch_of(folder.work)["cwd"], backend)
+        try:
+            self.launch(root, folder, launch_of(folder.work)["cwd"], backend)
+        except NoCluster as error:  # it refused the job
+            folder.give_up(failure_of(error))
+            raise
 
     def announce_cancel(self, root: Path) -> None:
         """A file in its folder."""
@@ -119,20 +133,31 @@ class StudyJob(Job):
     @classmethod
     def of(cls, path: Path) -> StudyJob:
         """The study of a folder."""
-        folder = open_study(path)
+        folder, jobs = open_study(path), jobs_of(path / WORK)
+        status = _status(path, folder.record if folder is not None else None)
+        slot, place = _place_on_cluster(jobs) if jobs and status == "running" else ("", None)
+        if place is not None and not (path / WORK / EVENTS).exists():
+            status = "queued"
         if folder is not None:
-            return cls(folder.name, path, _status(path, folder.record), folder.record)
+            return cls(folder.name, path, status, folder.record, slot=slot, position=place)
         try:
             name = read_study(path / FILE).name
         except SkillvizError:
             name = path.name
-        return cls(name, path, _status(path, None))
+        return cls(name, path, status)
 
     @staticmethod
     def launch(root: Path, path: Path, study: StudySpec, file: Path, cwd: Path, workers: int, backend: Backend) -> None:
-        """Starts `workers` processes that make the study of a file; raises StoreError where it runs already."""
+        """Starts `workers` processes that make the study of a file, or submits its steps; raises StoreError where it
+        runs already."""
         if is_alive(path / WORK):
             raise StoreError(f"the study '{study.name}' is running; wait for it, or cancel it.")
+        if isinstance(backend, SlurmBackend):
+            with written(root):
+                levels = begin(study, Store(root), cwd)
+            command = ["work-study", str(path.resolve())]
+            backend.start_steps(path, levels, [*command, "--level"], command, cwd)
+            return
         with written(root):
             (path / WORK).mkdir(parents=True, exist_ok=True)
             if not (path / FILE).exists():
@@ -163,6 +188,9 @@ class StudyJob(Job):
         last = next((event for event in reversed(events) if "step" in event), None)
         if last is None:
             return JobProgress("check")
+        if self.record is not None and jobs_of(self.path / WORK):  # steps side by side, which end in any order
+            done = sum(note.state in ENDED for note in self.record.steps.values())
+            return JobProgress("steps", min(done, last["of"] - 1), last["of"], title=last["title"])
         left = seconds_left(last)
         left = None if left is None else max(0.0, left)  # 0: longer than estimated
         return JobProgress("steps", last["step"] - 1, last["of"], seconds_left=left, title=last["title"])
@@ -177,12 +205,29 @@ class StudyJob(Job):
         self.launch(root, self.path, study, file, launch["cwd"], workers, backend)
 
     def announce_cancel(self, root: Path) -> None:
-        """Nothing: a study begins with its process, so none is on its way."""
+        """A file in its folder, for the steps on a cluster; a local study begins with its process, so none is on its
+        way."""
+        with written(root):
+            (self.path / WORK / CANCEL).touch()
 
     def close(self, root: Path) -> None:
-        """No process of the folder is named any more."""
+        """No process of the folder is named any more, and none waits for one on a cluster."""
+        if jobs_of(self.path / WORK):
+            cancelled(self.path)
         if not is_alive(self.path / WORK):
             unname_process(self.path / WORK)
+            (self.path / WORK / CANCEL).unlink(missing_ok=True)
+
+
+def backend_of(job: Job) -> Backend:
+    """Where the job was started."""
+    return SLURM_BACKEND if launch_of(job.path / WORK).get(CLUSTER) == SLURM else LOCAL
+
+
+def _place_on_cluster(jobs: Sequence[str]) -> tuple[str, int | None]:
+    """The queue of jobs of a cluster and how many are ahead of the first that waits; None where one runs."""
+    waiting = slurm_queue.standing(jobs[0])
+    return (f"{SLURM} {waiting.partition}", slurm_queue.ahead(jobs[0])) if waiting is not None else (SLURM, None)
 
 
 def _status(path: Path, record: StudyRecord | None) -> JobStatus:

@@ -21,10 +21,10 @@ from skillviz.atomic import write_file
 from skillviz.core.localizers.record import State
 from skillviz.errors import DiskFull, WrongCheckpoint
 from skillviz.models.content_hash import content_sha256
+from skillviz.runs.folder import CHECKPOINT as CHECKPOINT
 from skillviz.runs.search import Searched
 from skillviz.tasks.definition import same_definition
 
-CHECKPOINT = "checkpoint.safetensors"
 VERSION = 2
 UNHASHED = 1
 """The version before; it holds no hash and is read without one."""

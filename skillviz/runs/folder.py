@@ -20,7 +20,7 @@ from skillviz.atomic import disk_errors, sha256, write_file, write_text
 from skillviz.core.region import Region, index_dtype
 from skillviz.errors import DiskFull, NewerSchema, StoreError
 from skillviz.runs import tables
-from skillviz.runs.process import PROCESS, is_alive, let_go, name_process, unname_process
+from skillviz.runs.process import PROCESS, is_alive, jobs_of, let_go, name_jobs, name_process, unname_process
 from skillviz.runs.record import Failure, FileNote, RunRecord, Status
 from skillviz.runs.run import NAME, RANKING, RECORD, REGION, Run, read_record, unknown_fields
 
@@ -28,6 +28,7 @@ WORK = "work"
 EVENTS = "events.jsonl"
 HEARTBEAT = "heartbeat"
 LOG = "log.txt"
+CHECKPOINT = "checkpoint.safetensors"
 CANCEL = "cancel"
 OPEN = ("queued", "running")
 
@@ -162,6 +163,12 @@ class RunFolder:
     def cancel(self) -> None:
         """Status cancelled."""
         self._close("cancelled")
+
+    def suspend(self) -> None:
+        """Status queued again: its job of a cluster was interrupted, and goes on from the checkpoint."""
+        self.log("interrupted by the cluster; it goes on from its checkpoint")
+        self.update(status="queued", started=None)
+        name_jobs(self.work, jobs_of(self.work))
 
     def _close(self, status: Status, **fields: Any) -> None:
         self.update(status=status, finished=now(), **fields)

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,8 @@ from filelock import FileLock, Timeout
 
 from skillviz import json_text
 from skillviz.atomic import write_text
+from skillviz.errors import SkillvizError
+from skillviz.runs import slurm_queue
 from skillviz.runs.progress import Progress, Report
 from skillviz.tasks.project import PROJECT
 
@@ -31,6 +33,23 @@ SPIN = "GOMP_SPINCOUNT"
 LOOK = 1.0  # seconds that somebody who asks whether a lock is held may hold it
 GRACE = 0.8  # seconds that a step may take after the signal, before it is broken off
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+TIME_IS_UP = signal.SIGUSR2
+"""What Slurm sends a while before a job's time limit."""
+CLUSTER = "cluster"
+"""In launch.json: the cluster that a job was submitted to."""
+JOBS, ATTEMPT, END = "jobs", "attempt", "end"
+"""In process.json, of a folder on a cluster: its jobs, how often they were started before, how they ended."""
+
+
+class Suspended(KeyboardInterrupt):
+    """The cluster ends this process, and its job goes on later from the checkpoint.
+
+    `time_is_up`: at its time limit, so that the job itself has to go back into the queue.
+    """
+
+    def __init__(self, time_is_up: bool) -> None:
+        super().__init__()
+        self.time_is_up = time_is_up
 
 
 def name_process(work: Path, pid: int) -> None:
@@ -40,9 +59,40 @@ def name_process(work: Path, pid: int) -> None:
     """
     process = psutil.Process(pid)
     owner = {"pid": process.pid, "started": process.create_time(), "host": os.uname().nodename, **_place()}
-    write_text(work / PROCESS, json.dumps({**owner, "ticks": _ticks(pid)}))
+    job = slurm_queue.own_job()
+    batch = {} if job is None else {JOBS: [job], ATTEMPT: slurm_queue.attempt()}
+    write_text(work / PROCESS, json.dumps({**owner, "ticks": _ticks(pid), **batch}))
     if pid == os.getpid():
         _hold(work)
+
+
+def name_jobs(work: Path, jobs: Sequence[str]) -> None:
+    """Names the jobs of a cluster that work on a folder, or will; this process lets go of its lock."""
+    write_text(work / PROCESS, json.dumps({JOBS: list(jobs)}))
+    let_go(work)
+
+
+def jobs_of(work: Path) -> list[str]:
+    """The jobs of a cluster that a folder names."""
+    jobs = _note(work).get(JOBS)
+    return [job for job in jobs if isinstance(job, str)] if isinstance(jobs, list) else []
+
+
+def end_on_cluster(work: Path) -> str | None:
+    """The state that the folder's job ended in on its cluster; None where it has none, or Slurm does not say.
+
+    It is noted, as Slurm forgets it.
+    """
+    note = _note(work)
+    if isinstance(note.get(END), str):
+        return str(note[END])
+    jobs = jobs_of(work) if slurm_queue.is_there() else []
+    state = slurm_queue.state_of(jobs[-1]) if jobs else None
+    if state in (None, slurm_queue.UNKNOWN, *slurm_queue.OPEN):
+        return None
+    with suppress(OSError, SkillvizError):
+        write_text(work / PROCESS, json.dumps({**note, END: state}))
+    return state
 
 
 def unname_process(work: Path) -> None:
@@ -118,6 +168,18 @@ def launch_of(work: Path) -> dict[str, Any]:
 
 
 def is_alive(work: Path, besides: int = 0) -> bool:
+    """True while the process named in work/process.json runs, or the cluster has a job of the folder open.
+
+    Only the cluster knows of a job that waits, or that waits again after its node was lost. A job asks of itself, too:
+    then its process counts, as one of an earlier attempt has ended.
+    """
+    jobs = jobs_of(work)
+    if jobs and slurm_queue.own_job() not in jobs and slurm_queue.is_there():
+        return any(slurm_queue.is_open(job) for job in jobs)
+    return _has_process(work, besides)
+
+
+def _has_process(work: Path, besides: int) -> bool:
     """True while the process named in work/process.json runs.
 
     A process number is used again after a while, so the start must agree too, in ticks since the machine's start. What
@@ -128,7 +190,7 @@ def is_alive(work: Path, besides: int = 0) -> bool:
     if owner is None:
         return False
     if not owner.is_here:
-        return _is_held(work)
+        return not owner.is_of_earlier_attempt and _is_held(work)
     process = owner.process()
     return process is not None and process.pid != besides
 
@@ -149,6 +211,7 @@ class _Owner:
     started: float
     ticks: int | None
     is_here: bool
+    is_of_earlier_attempt: bool = False  # of this very job of a cluster, on a node that was lost
 
     def process(self) -> psutil.Process | None:
         """The process itself, None where it has ended; only for one that is here."""
@@ -166,13 +229,23 @@ class _Owner:
 def _owner(work: Path) -> _Owner | None:
     """Who is named in a folder; None where nobody is, or the note cannot be read."""
     try:
-        note = json_text.loads((work / PROCESS).read_text(encoding="utf-8"))
+        note = _note(work)
         place = {name: note[name] for name in PLACE if name in note}
         is_here = place == _place() if place else note["host"] == os.uname().nodename
-        owner = _Owner(int(note["pid"]), float(note["started"]), note.get("ticks"), is_here)
+        was_lost = slurm_queue.own_job() in note.get(JOBS, ()) and note.get(ATTEMPT) != slurm_queue.attempt()
+        owner = _Owner(int(note["pid"]), float(note["started"]), note.get("ticks"), is_here, was_lost)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
     return owner if owner.pid > 0 else None
+
+
+def _note(work: Path) -> dict[str, Any]:
+    """What process.json says; {} where it cannot be read."""
+    try:
+        note = json_text.loads((work / PROCESS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return note if isinstance(note, dict) else {}
 
 
 def environment() -> dict[str, str]:
@@ -188,31 +261,37 @@ def environment() -> dict[str, str]:
 
 
 @contextmanager
-def gently(report: Report) -> Iterator[Report]:
+def gently(report: Report, is_cancelled: Callable[[], bool] = lambda: False) -> Iterator[Report]:
     """A report that raises KeyboardInterrupt at the first step reported after Ctrl-C or SIGTERM.
 
-    What takes longer than GRACE is broken off, and so is everything by a second signal. Signals that are
-    ignored stay so; outside the main thread, where Python takes no signals, nothing is changed.
+    In a job of a cluster it raises Suspended, also at the signal before the time limit, unless `is_cancelled` then
+    says that somebody asked for the end. What takes longer than GRACE is broken off, and so is everything by a second
+    signal. Signals that are ignored stay so; outside the main thread, where Python takes no signals, nothing is
+    changed.
     """
     if threading.current_thread() is not threading.main_thread():
         yield report
         return
-    is_to_stop = False
+    first: int | None = None
+    is_job = slurm_queue.own_job() is not None
+
+    def interrupt() -> KeyboardInterrupt:
+        return Suspended(first == TIME_IS_UP) if is_job and not is_cancelled() else KeyboardInterrupt()
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        nonlocal is_to_stop
-        if is_to_stop or number == signal.SIGALRM:
-            raise KeyboardInterrupt
-        is_to_stop = True
+        nonlocal first
+        if first is not None or number == signal.SIGALRM:
+            raise interrupt()
+        first = number
         signal.setitimer(signal.ITIMER_REAL, GRACE)
 
     def stop_or_report(progress: Progress) -> None:
         report(progress)
-        if is_to_stop:
+        if first is not None:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            raise KeyboardInterrupt
+            raise interrupt()
 
-    before = {s: signal.getsignal(s) for s in (*SIGNALS, signal.SIGALRM)}
+    before = {s: signal.getsignal(s) for s in (*SIGNALS, *((TIME_IS_UP,) if is_job else ()), signal.SIGALRM)}
     taken: dict[signal.Signals, Any] = {s: h for s, h in before.items() if h is not signal.SIG_IGN}
     for number in taken:
         signal.signal(number, on_signal)

@@ -19,9 +19,9 @@ from skillviz.models.device import describe, pick
 from skillviz.models.lean_pair import lean_refusal
 from skillviz.models.preflight import Preflight, preflight
 from skillviz.models.task_vectors import summed_movements
-from skillviz.runs.checkpoint import CHECKPOINT, DEFINITION, Checkpoints
+from skillviz.runs.checkpoint import DEFINITION, Checkpoints
 from skillviz.runs.estimate import OTHERS, Passed, passes
-from skillviz.runs.folder import RunFolder
+from skillviz.runs.folder import CHECKPOINT, RunFolder
 from skillviz.runs.library import Library, library
 from skillviz.runs.options import base_region_of, options_of, other_models_of
 from skillviz.runs.progress import Progress, Report, silent

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 
 from skillviz.errors import BUG, OUT_OF_MEMORY, SkillvizError, StoreError, advice, is_out_of_memory
 from skillviz.runs.folder import RunFolder
+from skillviz.runs.process import Suspended
 from skillviz.runs.record import Failure
 
 
@@ -17,7 +18,9 @@ def record_failure(folder: RunFolder) -> Iterator[None]:
         yield
     except KeyboardInterrupt as interrupt:
         with suppress(StoreError):  # finished just now, or no room even for this: Ctrl-C stays Ctrl-C
-            if _is_open(folder):
+            if isinstance(interrupt, Suspended) and _is_open(folder):
+                folder.suspend()
+            elif _is_open(folder):
                 folder.log("cancelled")
                 folder.cancel()
                 interrupt.add_note(f"Run cancelled. Resume it: python -m skillviz jobs resume {folder.id}")

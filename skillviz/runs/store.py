@@ -11,14 +11,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from skillviz import read_only
 from skillviz.atomic import clear_abandoned, disk_errors, remove_folder, sha256, whole_folder, write_text
-from skillviz.errors import CorruptRun, NewerSchema, RunNotFound, StoreError
+from skillviz.errors import CorruptRun, NewerSchema, RunNotFound, StoreError, advice
 from skillviz.runs.folder import OPEN, WORK, RunFolder, artifacts, now, record_text
-from skillviz.runs.process import PROCESS, is_alive
+from skillviz.runs.process import PROCESS, end_on_cluster, is_alive
 from skillviz.runs.record import Failure, RunRecord
 from skillviz.runs.run import RECORD, Run, read_record
+from skillviz.runs.slurm_queue import CANCELLED, FAILURES
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks.project import RUNS_VARIABLE, app_root, expanded, project_root
 
@@ -241,7 +243,7 @@ def _entry(path: Path) -> Run | Unfinished | Unreadable:
         if record.status in OPEN and not _has_somebody(path, record):
             record = read_record(path)  # it may have ended between the two looks
             if record.status in OPEN:
-                record = record.model_copy(update={"status": "failed", "error": KILLED})
+                record = record.model_copy(update=_end(path))
     except StoreError as error:
         return Unreadable(path, str(error.args[0]))
     if record.run_id != path.name:
@@ -252,6 +254,22 @@ def _entry(path: Path) -> Run | Unfinished | Unreadable:
         if not _is_file_of(path, name, note.size):
             return Unreadable(path, f"{name} is missing or not {note.size:,} bytes long.")
     return Run(path, record)
+
+
+def _end(path: Path) -> dict[str, Any]:
+    """How an open run ended whose process is gone: as its cluster says, else killed."""
+    state = end_on_cluster(path / WORK)
+    if state == CANCELLED:
+        return {"status": "cancelled"}
+    kind = FAILURES.get(state or "")
+    if kind is None:
+        return {"status": "failed", "error": KILLED}
+    return {"status": "failed", "error": ended_by_cluster(kind)}
+
+
+def ended_by_cluster(kind: str) -> Failure:
+    """What a record says of an end that a cluster gives a class of failure."""
+    return Failure(kind=kind, message=f"The cluster ended this job: {kind}.", hint=advice(kind).hint)
 
 
 def _is_file_of(folder: Path, name: str, size: int) -> bool:

@@ -73,8 +73,11 @@ def run_study(
     command: str | None = None,
     session: Session | None = None,
     partial: bool = False,
+    failures: Mapping[str, Failure] | None = None,
 ) -> Outcome:
     """Does the steps that the store does not hold finished and current; started again, it goes on where it stopped.
+
+    Steps with a known failure, by their keys, are not tried.
 
     A step that fails takes along only what needs it (with `partial` the tables are made of what there is); a full
     disk and Ctrl-C end the study. Raises BadInput where another process works on it, and before anything is computed
@@ -85,7 +88,7 @@ def run_study(
     command = rerunnable(study.request.command() if study.request else command, study.name)
     journal = Journal(at, estimates(at), workers, command)
     with journal.open():
-        course = _Course(at, journal, on_step or (lambda *_: None), partial)
+        course = _Course(at, journal, on_step or (lambda *_: None), partial, failures or {})
         try:
             if workers > 1 and sum(not at.is_there(step) for step in at.plan.steps) > 2:
                 _side_by_side(course, workers, command)
@@ -112,6 +115,7 @@ class _Course:
     journal: Journal
     on_step: OnStep
     partial: bool = False
+    failures: Mapping[str, Failure] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)
     waiting: list[Step] = field(default_factory=list)
@@ -135,6 +139,9 @@ class _Course:
                 self.drop(step)
                 continue
             self.start(step)
+            if (known := self.failures.get(step.key)) is not None:
+                self.end(step, Reply(FAILED, failure=known))
+                continue
             make = partial(ensure, step, self.stored.get(step.key), workshop)
             self.end(step, attempt(partial(self._tables, workshop) if step.kind == TABLE else make, workshop))
 

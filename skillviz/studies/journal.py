@@ -15,8 +15,9 @@ from filelock import FileLock, Timeout
 from skillviz.analysis.tables import LAYOUT
 from skillviz.atomic import disk_errors, write_text
 from skillviz.errors import BadInput
-from skillviz.runs.folder import EVENTS, LOG, WORK, now
-from skillviz.runs.process import name_process, note_launch, unname_process
+from skillviz.runs import slurm_queue
+from skillviz.runs.folder import CANCEL, EVENTS, LOG, WORK, now
+from skillviz.runs.process import CLUSTER, is_alive, jobs_of, launch_of, name_process, note_launch, unname_process
 from skillviz.runs.provenance import commit, versions
 from skillviz.runs.record import Failure, FileNote
 from skillviz.runs.store import written
@@ -50,6 +51,11 @@ class Journal:
         work = self.path / WORK
         with written(self.path.parent.parent):
             work.mkdir(parents=True, exist_ok=True)
+        if jobs_of(work) and is_alive(work):
+            raise BadInput(
+                f"the study '{self.plan.study.name}' is running on a cluster; wait for it, or cancel it with "
+                f"`python -m skillviz jobs cancel {self.plan.study.name}`."
+            )
         lock = FileLock(work / LOCK)
         try:
             lock.acquire(blocking=False)
@@ -65,25 +71,32 @@ class Journal:
             unname_process(work)
             lock.release()
 
+    def submit(self, cwd: Path, cluster: str) -> None:
+        """Begins a study whose steps processes on a cluster will do."""
+        work = self.path / WORK
+        work.mkdir(parents=True, exist_ok=True)
+        unname_process(work)
+        (work / CANCEL).unlink(missing_ok=True)
+        self._note_begin(work, cwd, {CLUSTER: cluster})
+
     def _begin(self, work: Path) -> None:
+        cluster = launch_of(work).get(CLUSTER) if slurm_queue.own_job() else None
         name_process(work, os.getpid())
-        note_launch(work, Path.cwd(), workers=self.record.workers)
+        self._note_begin(work, Path.cwd(), {CLUSTER: cluster} if cluster else {})
+
+    def _note_begin(self, work: Path, cwd: Path, place: Mapping[str, str]) -> None:
+        note_launch(work, cwd, workers=self.record.workers, **place)
         write_text(self.path / FILE, self.plan.study.yaml_text())
         (work / EVENTS).unlink(missing_ok=True)
         self.save()
 
     def step(self, number: int, step: Step, what: str, left: float | None, **more: Any) -> None:
         """Tells the watchers of a step: started, skipped, finished, failed or not reached."""
-        columns = {"step": number, "of": len(self.plan.steps), "key": step.key, "kind": step.kind, "title": step.title}
-        line = {"time": round(time.time(), 3), **columns, "what": what, "left": left, **more}
-        with disk_errors(self.path / WORK / EVENTS), (self.path / WORK / EVENTS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-        self.log(f"{number} of {len(self.plan.steps)} {what}: {step.title}")
+        tell(self.path, number, len(self.plan.steps), step, what, left, **more)
 
     def log(self, line: str) -> None:
         """Appends a line to the study's log."""
-        with disk_errors(self.path / WORK / LOG), (self.path / WORK / LOG).open("a", encoding="utf-8") as file:
-            file.write(f"{now()} {line}\n")
+        _log(self.path, line)
 
     def note(self, step: Step, state: str, seconds: float | None = None, error: Failure | None = None) -> None:
         """Keeps what came of a step; study.json follows within EVERY seconds, at once where it began or failed."""
@@ -130,3 +143,17 @@ class Journal:
             files=old.files if old is not None else {}, made_of=old.made_of if old is not None else "",
             layout=old.layout if old is not None else LAYOUT,
         )  # fmt: skip
+
+
+def tell(path: Path, number: int, total: int, step: Step, what: str, left: float | None, **more: Any) -> None:
+    """Tells the watchers of a study's folder of one of its steps, in the events and in the log."""
+    columns = {"step": number, "of": total, "key": step.key, "kind": step.kind, "title": step.title}
+    line = {"time": round(time.time(), 3), **columns, "what": what, "left": left, **more}
+    with disk_errors(path / WORK / EVENTS), (path / WORK / EVENTS).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+    _log(path, f"{number} of {total} {what}: {step.title}")
+
+
+def _log(path: Path, line: str) -> None:
+    with disk_errors(path / WORK / LOG), (path / WORK / LOG).open("a", encoding="utf-8") as file:
+        file.write(f"{now()} {line}\n")

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from skillviz.errors import BadData, BadInput
@@ -14,7 +13,7 @@ from skillviz.tasks.project import expanded
 from skillviz.tasks.refusals import refused
 from skillviz.tasks.task import READOUTS, SPLITS, Files, Task
 from skillviz.tasks.template import MASKS
-from skillviz.tasks.yaml_files import read_yaml
+from skillviz.tasks.yaml_files import TextLoader, read_yaml
 
 KEYS = (
     "name",
@@ -40,25 +39,10 @@ FORMATS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 SEE = "see docs/add-a-task.md"
 
 
-class _Loader(yaml.SafeLoader):
-    """The safe loader, reading every plain scalar as text (`No` is a label word here) but for `null`."""
+class _Loader(TextLoader):
+    """A task's own keys may be named; other text of the file may not."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """The mapping; a key given twice is an error, not a silent last word."""
-        keys: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in keys:
-                what = f"the key {key.value}" if key.value in KEYS else "a key"
-                raise yaml.constructor.ConstructorError(None, None, f"{what} is given twice", key.start_mark)
-            keys.add(str(key.value))
-        return super().construct_mapping(node, deep)
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: resolvers
-    for first, rows in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    if (resolvers := [row for row in rows if row[0].endswith((":null", ":merge"))])
-}
+    named = KEYS
 
 
 def read_task(path: Path) -> Task:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -14,6 +14,30 @@ from skillviz.tasks.plain_files import read_text
 MOST_PAIRS = 100_000
 """Of all mappings together, those that merges (`<<`) bring counted wherever they come in."""
 MERGE = "tag:yaml.org,2002:merge"
+
+
+class TextLoader(yaml.SafeLoader):
+    """The safe loader, reading every plain scalar as text (`No`, `2:00:00`) but for `null`."""
+
+    named: ClassVar[tuple[str, ...]] = ()
+    """Keys that an error may name."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping; a key given twice is an error, not a silent last word."""
+        keys: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in keys:
+                what = f"the key {key.value}" if key.value in self.named else "a key"
+                raise yaml.constructor.ConstructorError(None, None, f"{what} is given twice", key.start_mark)
+            keys.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
+TextLoader.yaml_implicit_resolvers = {
+    first: resolvers
+    for first, rows in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    if (resolvers := [row for row in rows if row[0].endswith((":null", ":merge"))])
+}
 
 
 def read_yaml(path: Path, name: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:

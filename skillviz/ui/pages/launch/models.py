@@ -45,6 +45,7 @@ class Choices:
     known: str = ""  # the task of the registry that comes with the pair
     is_trial: bool = False
     trial_note: Any = None  # where the trial says what it uses
+    cluster: str | None = None
 
     def refuse(self, sentence: str, place: Any = st) -> None:
         """Says what stands against it, here, and keeps it from being started."""

@@ -17,7 +17,7 @@ from skillviz.plots.theme import localizer_style
 from skillviz.runs.spec import RunSpec
 from skillviz.show import text
 from skillviz.show.glossary import about
-from skillviz.ui import address, cache, controls, form, visitor
+from skillviz.ui import address, cache, cluster_choice, controls, form, visitor
 from skillviz.ui.pages.launch.models import Choices
 
 SIZES = ("0.01%", "0.1%", "1%", "3%", "10%")
@@ -219,3 +219,6 @@ def place(choices: Choices) -> None:
             "as the weights", help="A narrower type is faster on a GPU and slightly less exact.",
         )  # fmt: skip
         choices.values["autocast"] = None if autocast == "as the weights" else autocast
+    choices.cluster = cluster_choice.choose("new.cluster")
+    if choices.cluster is not None and (why := cluster_choice.refusal()):
+        choices.refuse(why)

@@ -12,6 +12,7 @@ from skillviz.core import formats
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.size import parse_size
 from skillviz.errors import SkillvizError
+from skillviz.jobs.backend import Backend
 from skillviz.jobs.devices import chosen as device_for
 from skillviz.jobs.slots import position_of_next, slot_of
 from skillviz.plots.theme import localizer_style
@@ -22,7 +23,7 @@ from skillviz.show import text
 from skillviz.show.entries import READOUT_TITLES
 from skillviz.studies.paper.setting import READOUT, SEARCH, SIZES, SettingRow
 from skillviz.tasks.task import Hub
-from skillviz.ui import address, cache, jobs_view, study_choice
+from skillviz.ui import address, cache, cluster_choice, jobs_view, study_choice
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.launch.models import Choices
 from skillviz.ui.pages.launch.search import MOST_SEEDS
@@ -121,7 +122,9 @@ def _show_plan(choices: Choices, spec: RunSpec, facts: Facts | None) -> None:
         sizes = ()
     name = choices.task.name if choices.task else spec.task
     st.markdown(summary(spec, name, sizes, d, len(choices.seeds)))
-    if facts is not None and sizes:
+    if choices.cluster is not None:
+        st.caption("The time depends on the cluster's nodes and queue; the Jobs page shows how many jobs are ahead.")
+    elif facts is not None and sizes:
         _show_estimate(spec, replace(facts, sizes=sizes, counts=_rows_used(facts, spec)), len(choices.seeds))
     readout = choices.readout or (choices.preflight.readout if choices.preflight else "")
     counts = facts.counts if facts else {}
@@ -133,7 +136,8 @@ def _show_plan(choices: Choices, spec: RunSpec, facts: Facts | None) -> None:
             st.markdown("These choices do not differ from the paper.")
     with st.expander("As a command"):
         # the store is named where a terminal would not find it by itself
-        more = f" --detach{jobs_view.runs_dir_option()}"
+        where = f" --cluster {choices.cluster}" if choices.cluster else " --detach"
+        more = f"{where}{jobs_view.runs_dir_option()}"
         commands = [f"{each.command()}{more}" for each in _of_each_seed(spec, choices.seeds)]
         st.code("\n".join(commands), language=None, wrap_lines=True)
 
@@ -180,7 +184,7 @@ def _button(choices: Choices, spec: RunSpec | None) -> None:
     label = "Start" if len(specs) < 2 else f"Start {len(specs)} jobs"
     is_off = bool(choices.problems or open_already or not specs)
     if st.button(label, type="primary", disabled=is_off, icon=":material/play_arrow:", key="new.start"):
-        _start(specs)
+        _start(specs, cluster_choice.backend(choices.cluster))
     elif choices.problems:
         st.caption(f"Not yet: {text.plain(choices.problems[0])}")
     elif open_already:
@@ -193,13 +197,13 @@ def _button(choices: Choices, spec: RunSpec | None) -> None:
             st.page_link(link, label="Open the stored run", icon=":material/open_in_full:", query_params=query)
 
 
-def _start(specs: Sequence[RunSpec]) -> None:
+def _start(specs: Sequence[RunSpec], backend: Backend) -> None:
     """One job each; they go on without this page."""
     store, ids, problem = cache.user_store(), list(started()), ""
     try:
         with st.spinner("Starting."):
             for spec in specs:
-                ids.append(jobs.start(spec, store).run_id)
+                ids.append(jobs.start(spec, store, backend=backend).run_id)
     except SkillvizError as error:
         problem = str(error.args[0])
     if ids:

@@ -8,6 +8,7 @@ from pathlib import Path
 import streamlit as st
 
 from skillviz import jobs
+from skillviz.jobs.backend import Backend
 from skillviz.jobs.job import Job
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import StudyFolder, study_path
@@ -60,9 +61,9 @@ def _bar(study: StudySpec) -> None:
         st.markdown(UNDER_WAY)
 
 
-def start(file: Path, workers: int) -> None:
-    """Starts a process of its own; raises a SkillvizError."""
-    jobs_view.start_following(jobs.start_study(file, cache.user_store(), workers))
+def start(file: Path, workers: int, backend: Backend) -> None:
+    """Starts a process of its own, or submits the steps to a cluster; raises a SkillvizError."""
+    jobs_view.start_following(jobs.start_study(file, cache.user_store(), workers, backend))
 
 
 def begun_anew(study: StudyFolder) -> None:

@@ -23,6 +23,7 @@ from skillviz.studies.store import FILE, study_path
 from skillviz.ui import (
     address,
     cache,
+    cluster_choice,
     controls,
     exports,
     fetching,
@@ -175,7 +176,8 @@ def _plan_and_button(study: StudySpec, command: str) -> None:
     usual, place = workers_for(study, cores()), st.container()
     with place, st.spinner("Reading models and data for the estimate."):
         preview = cache.study_preview(study, cache.user_store(), usual)
-    workers = _workers(usual) if preview.left > 1 else usual
+    chosen = cluster_choice.choose("new.cluster") if preview.left else None
+    workers = _workers(usual) if preview.left > 1 and chosen is None else usual
     if workers != usual:
         with place, st.spinner("Reading models and data for the estimate."):
             preview = cache.study_preview(study, cache.user_store(), workers)
@@ -186,12 +188,16 @@ def _plan_and_button(study: StudySpec, command: str) -> None:
         exports.table_menu(preview.steps, file="study-steps", key="planned", caption="Planned steps of the study")
     # the number of processes stands where machines differ in their usual one
     side = f" --workers {workers}" if max(workers, usual) > 1 else ""
+    side = f" --cluster {chosen}" if chosen else side
     with st.expander("Command line"):
         st.code(f"{command}{jobs_view.runs_dir_option()}{side}", language=None, wrap_lines=True)
     if running.in_place_of_button(study):
         return
+    if chosen is not None and (why := cluster_choice.refusal()):
+        st.caption(f"Not yet: {text.plain(why)}")
+        return
     if action("Start", type="primary", icon=":material/play_arrow:", key="study.start"):
-        _start(study, workers)
+        _start(study, workers, chosen)
 
 
 def _counted(plan: Plan, left: int) -> str:
@@ -219,13 +225,13 @@ def _workers(usual: int) -> int:
     return controls.whole(WORKERS, "Processes side by side", 1, most, usual, help=help)
 
 
-def _start(study: StudySpec, workers: int) -> None:
+def _start(study: StudySpec, workers: int, cluster: str | None) -> None:
     """A process of its own, which goes on without this page."""
     try:
         with st.spinner("Starting."):
             cache.refuse_study(study, cache.user_store())  # so that one that cannot be made leaves no file
             path = write_study(study, cache.user_store())
-            running.start(path, workers)
+            running.start(path, workers, cluster_choice.backend(cluster))
     except SkillvizError as error:
         st.error(text.plain(str(error.args[0])), icon=":material/error:")
         return

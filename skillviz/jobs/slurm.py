@@ -1,0 +1,147 @@
+"""Jobs on a Slurm cluster: each is a batch job that runs the same command as a local one.
+
+submitit writes the batch script and submits it. Its own way of running Python functions is not used: it would read a
+pickle on the node.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from skillviz.errors import NoCluster
+from skillviz.jobs.backend import POLL
+from skillviz.jobs.cluster import SLURM, ClusterSettings, checked_settings
+from skillviz.runs import slurm_queue
+from skillviz.runs.folder import LOG, WORK
+from skillviz.runs.process import PROCESS, environment, is_alive, jobs_of, name_jobs
+
+PATIENCE = 10.0  # seconds that a cancelled job has to end: those of its own, and Slurm's
+MOST_TASKS = 1000  # of one array: Slurm's own limit (MaxArraySize) is 1001 where nobody raised it
+FORWARDED = ("PYTHONPATH", "GOMP_SPINCOUNT")
+"""What a job must have of this environment, also where the cluster passes none on."""
+
+
+class SlurmBackend:
+    """Batch jobs of one user; settings are read when a job is submitted."""
+
+    name = SLURM
+
+    def refuse(self) -> None:
+        """Raises NoCluster or BadInput where nothing can be submitted from here."""
+        checked_settings()
+
+    def start(self, folder: Path, words: Sequence[str], cwd: Path) -> None:
+        """Submits the command; its output goes to the folder's log. Raises NoCluster where Slurm refuses it."""
+        _name(folder, [_submit(checked_settings(), words, folder, cwd)])
+
+    def start_steps(
+        self, folder: Path, levels: Sequence[int], each: Sequence[str], last: Sequence[str], cwd: Path
+    ) -> None:
+        """Submits arrays of so many tasks, one a level, that run `each` with the level and the number of the array's
+        first task behind it; a level waits for the end of the one before. The command `last` waits for all.
+
+        What was submitted is cancelled where a later one is refused.
+        """
+        settings, jobs, before = checked_settings(), list[str](), list[str]()
+        try:
+            for level, count in enumerate(levels):
+                arrays = []
+                for first in range(0, count, MOST_TASKS):
+                    words, size = [*each, str(level), str(first)], min(MOST_TASKS, count - first)
+                    arrays.append(_submit(settings, words, folder, cwd, before, size))
+                    jobs += [f"{arrays[-1]}_{task}" for task in range(size)]
+                before = arrays
+            jobs.append(_submit(settings, last, folder, cwd, before))
+        except NoCluster:
+            _scancel(jobs)
+            raise
+        _name(folder, jobs)
+
+    def alive(self, folder: Path) -> bool:
+        """Whether Slurm has a job of the folder that waits or runs."""
+        return is_alive(folder / WORK)
+
+    def cancel(self, folder: Path) -> None:
+        """scancel, upon which a running one leaves a checkpoint; waits until Slurm has ended it, some seconds."""
+        jobs = jobs_of(folder / WORK)
+        _scancel(jobs)
+        ends = time.monotonic() + PATIENCE
+        while time.monotonic() < ends:
+            slurm_queue.forget()
+            if not any(slurm_queue.is_open(job) for job in jobs):
+                return
+            time.sleep(10 * POLL)
+
+
+SLURM_BACKEND = SlurmBackend()
+
+
+def _name(folder: Path, jobs: Sequence[str]) -> None:
+    """Names the jobs, where they have not begun and done so themselves."""
+    slurm_queue.forget()
+    if not (folder / WORK / PROCESS).exists():
+        name_jobs(folder / WORK, jobs)
+
+
+def _submit(
+    settings: ClusterSettings,
+    words: Sequence[str],
+    folder: Path,
+    cwd: Path,
+    after: Sequence[str] = (),
+    tasks: int | None = None,
+) -> str:
+    """The number of the submitted job; an array's where there are `tasks`. It begins after the end of some others."""
+    from submitit.core.utils import FailedJobError, FailedSubmissionError  # heavy: only where it is needed
+    from submitit.slurm.slurm import SlurmExecutor  # heavy: only where it is needed
+
+    log = (folder / WORK / LOG).absolute()
+    command = f"exec {shlex.join([sys.executable, '-m', 'skillviz', *words])}"  # so that signals reach it
+    variables = {name: value for name, value in environment().items() if name in FORWARDED}
+    exports = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+    options: dict[str, Any] = {
+        **{name: True if value == "true" else value for name, value in settings.extra.items()},
+        "time": settings.time, "requeue": True, "signal": f"B:USR2@{settings.notice}", "chdir": str(cwd),
+        "output": str(log).replace("%", "%%"), "open-mode": "append",
+    }  # fmt: skip
+    optional = {
+        "partition": settings.partition, "gpus-per-node": settings.gpus, "mem": settings.memory,
+        "dependency": f"afterany:{':'.join(after)}" if after else None,
+    }  # fmt: skip
+    options |= {name: value for name, value in optional.items() if value}
+    with TemporaryDirectory(prefix="skillviz-") as scripts:  # Slurm keeps its own copy
+        executor = SlurmExecutor(scripts)
+        executor.update_parameters(
+            job_name=f"skillviz-{folder.name}"[:60], setup=[*exports, f"export {slurm_queue.BATCH}={SLURM}"],
+            use_srun=False, stderr_to_stdout=True,
+            additional_parameters=options,
+        )  # fmt: skip
+        if tasks is not None:
+            executor.parameters["map_count"] = tasks
+        try:
+            return str(executor._submit_command(command).job_id)
+        except (FailedJobError, FailedSubmissionError, OSError) as error:
+            raise NoCluster(f"Slurm refused the job: {_reason(error)}. Check the cluster settings.") from error
+
+
+def _reason(error: BaseException) -> str:
+    """What sbatch said, without its name and the trace around it."""
+    lines = [line for line in str(error).splitlines() if "sbatch: error:" in line]
+    said = [line.partition("sbatch: error:")[2].strip() for line in lines]
+    return "; ".join(said).rstrip(".") or type(error).__name__
+
+
+def _scancel(jobs: Sequence[str]) -> None:
+    with suppress(OSError, subprocess.SubprocessError):
+        if jobs:
+            words = ["scancel", *dict.fromkeys(job.partition("_")[0] for job in jobs)]
+            subprocess.run(words, capture_output=True, timeout=slurm_queue.PATIENCE, check=False)
+    slurm_queue.forget()

@@ -1,0 +1,190 @@
+"""A study on a cluster: its steps in levels, each step a process of its own, and the tables once all have ended.
+
+The steps of a level need only steps of the levels before. Whoever submits them begins the study; each step notes in
+study.json what came of it; the last process makes the tables and says how the study ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from skillviz import json_text
+from skillviz.atomic import write_text
+from skillviz.runs import slurm_queue
+from skillviz.runs.artifact import FINETUNE, LOCALIZE, Workshop
+from skillviz.runs.folder import CANCEL, CHECKPOINT, WORK, now
+from skillviz.runs.process import jobs_of
+from skillviz.runs.progress import Report
+from skillviz.runs.record import Failure
+from skillviz.runs.store import KILLED, Store, ended_by_cluster
+from skillviz.studies.command import rerunnable
+from skillviz.studies.engine import NOT_REACHED, STARTED, Outcome, run_study
+from skillviz.studies.estimate import estimates
+from skillviz.studies.execute import FAILED, FINISHED, attempt, ensure
+from skillviz.studies.finetuned_model import folder_of
+from skillviz.studies.journal import Journal, tell
+from skillviz.studies.plan import Plan, plan
+from skillviz.studies.spec import StudySpec, read_study
+from skillviz.studies.status import MISSING, RUNNING, Snapshot
+from skillviz.studies.step import TABLE, Step
+from skillviz.studies.store import FILE, StepNote, StudyRecord, open_study, write_record
+
+LEVELS = "levels.json"
+NOTES_LOCK = "notes.lock"
+PATIENCE = 120.0  # seconds that a step waits to write its note: each takes milliseconds
+ENDED = (FINISHED, FAILED, NOT_REACHED)
+"""The states of a step that nothing more is done for."""
+STOPPED = KILLED.model_copy(update={"message": "The process of this step has stopped."})
+WITHDRAWN = Failure(
+    kind="cancelled",
+    message="The cluster cancelled this step.",
+    hint="Resume the study: it continues with what is not finished.",
+)
+
+
+def levels(at: Snapshot) -> list[list[Step]]:
+    """The steps that are to be made, but the tables: those of a level need no other of it or of a later one."""
+    numbers: dict[str, int] = {}
+    rows: list[list[Step]] = []
+    for step in at.plan.steps:
+        if step.kind == TABLE or at.is_there(step):
+            continue
+        number = max((numbers[need] + 1 for need in step.needs if need in numbers), default=0)
+        numbers[step.key] = number
+        rows += [[]] if number == len(rows) else []
+        rows[number].append(step)
+    return rows
+
+
+def begin(study: StudySpec, store: Store, cwd: Path) -> list[int]:
+    """How many steps each level has; the study's folder says then that it is under way."""
+    at = Snapshot(plan(study), store)
+    command = rerunnable(study.request.command() if study.request else None, study.name)
+    journal = Journal(at, estimates(at), 1, command)
+    rows = levels(at)
+    journal.submit(cwd, slurm_queue.SLURM)
+    write_text(journal.path / WORK / LEVELS, json.dumps([[step.key for step in row] for row in rows]))
+    return [len(row) for row in rows]
+
+
+def do_step(path: Path, store: Store, level: int, number: int, report: Report) -> None:
+    """Does one step of a level, where those that it needs are finished, and notes what came of it."""
+    from skillviz.runs.session import Session  # imports torch
+
+    the_plan = plan(read_study(path / FILE))
+    step = the_plan.by_key[_levels(path)[level][number]]
+    at = Snapshot(the_plan, store)
+    if not all(at.is_there(the_plan.by_key[need]) for need in step.needs):
+        _note(path, the_plan, step, NOT_REACHED, NOT_REACHED)
+        return
+    _note(path, the_plan, step, RUNNING, STARTED)
+    workshop = Workshop(store, Session(), _record(path).command, report)
+    reply = attempt(partial(ensure, step, at.stored().get(step.key), workshop), workshop)
+    state = FAILED if reply.failure is not None else FINISHED
+    _note(path, the_plan, step, state, reply.what, reply.seconds or None, reply.failure)
+
+
+def has_checkpoint_since(path: Path, store: Store, level: int, number: int, begun: float) -> bool:
+    """Whether the step left something to resume from after a time in seconds."""
+    from skillviz.models.finetune.run import journal_of  # imports torch
+
+    step = plan(read_study(path / FILE)).by_key[_levels(path)[level][number]]
+    files: list[Path] = []
+    if step.kind == LOCALIZE:
+        files = [e.path / WORK / CHECKPOINT for e in store.unfinished() if e.record.key == step.key]
+    if step.kind == FINETUNE:
+        files = list(journal_of(folder_of(step.spec)).glob("*"))
+    return any(file.is_file() and file.stat().st_mtime >= begun for file in files)
+
+
+def fail_step(path: Path, level: int, number: int, failure: Failure) -> None:
+    """Notes why a step is not tried again."""
+    the_plan = plan(read_study(path / FILE))
+    step = the_plan.by_key[_levels(path)[level][number]]
+    _note(path, the_plan, step, FAILED, FAILED, error=failure)
+
+
+def finish(path: Path, store: Store, report: Report) -> Outcome:
+    """Makes the tables of a study whose steps have all ended; a step that is not finished has failed."""
+    study = read_study(path / FILE)
+    at, record = Snapshot(plan(study), store), _record(path)
+    keys = [key for row in _levels(path) for key in row]
+    jobs = dict(zip(keys, jobs_of(path / WORK), strict=False))
+    failures = {
+        step.key: record.steps[step.key].error or _end(jobs.get(step.key))
+        for step in at.plan.steps
+        if step.kind != TABLE and not at.is_there(step) and record.steps[step.key].state != NOT_REACHED
+    }
+    return run_study(study, store, progress=report, command=record.command, failures=failures)
+
+
+def cancelled(path: Path) -> None:
+    """Says in study.json that the study was cancelled, and that none of its steps is being made."""
+    with _locked(path) as record:
+        if record is not None and record.status == "running":
+            stopped = {k: _stopped(note) for k, note in record.steps.items()}
+            write_record(path, record.model_copy(update={"status": "cancelled", "finished": now(), "steps": stopped}))
+
+
+def is_cancelled(path: Path) -> bool:
+    """Whether somebody asked for the end of the study."""
+    return (path / WORK / CANCEL).exists()
+
+
+def _stopped(note: StepNote) -> StepNote:
+    return note.model_copy(update={"state": MISSING}) if note.state == RUNNING else note
+
+
+def _end(job: str | None) -> Failure:
+    """Why a step of a job that has ended is not finished."""
+    state = slurm_queue.state_of(job) if job is not None else None
+    if state == slurm_queue.CANCELLED:
+        return WITHDRAWN
+    kind = slurm_queue.FAILURES.get(state or "")
+    return ended_by_cluster(kind) if kind else STOPPED
+
+
+def _levels(path: Path) -> list[list[str]]:
+    rows: list[list[str]] = json_text.loads((path / WORK / LEVELS).read_text(encoding="utf-8"))
+    return rows
+
+
+def _record(path: Path) -> StudyRecord:
+    folder = open_study(path)
+    assert folder is not None, f"{path} was begun by whoever submitted it"
+    return folder.record
+
+
+def _note(
+    path: Path,
+    the_plan: Plan,
+    step: Step,
+    state: str,
+    what: str,
+    seconds: float | None = None,
+    error: Failure | None = None,
+) -> None:
+    """Keeps what came of a step in study.json, and tells who watches; steps on several nodes take turns."""
+    number = next(number for number, one in enumerate(the_plan.steps, start=1) if one.key == step.key)
+    with _locked(path) as record:
+        if record is not None and record.status == "running":
+            known = record.steps[step.key]
+            fields: Mapping[str, Any] = {"state": state, "error": error, "seconds": seconds or known.seconds}
+            steps = {**record.steps, step.key: known.model_copy(update=fields)}
+            write_record(path, record.model_copy(update={"steps": steps}))
+        more = {} if error is None else {"error": f"{error.kind}: {error.message}"}
+        tell(path, number, len(the_plan.steps), step, what, None, **more)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[StudyRecord | None]:
+    with FileLock(path / WORK / NOTES_LOCK, timeout=PATIENCE):
+        folder = open_study(path)
+        yield folder.record if folder is not None else None

@@ -1,0 +1,38 @@
+"""Where a job runs, this machine or a cluster: a choice on Launch and Studies, where there are cluster settings."""
+
+from __future__ import annotations
+
+from skillviz.errors import SkillvizError
+from skillviz.jobs import cluster
+from skillviz.jobs.backend import LOCAL, Backend
+from skillviz.jobs.slurm import SLURM_BACKEND
+from skillviz.ui import controls
+
+HERE = "here"
+TITLES = {HERE: "This machine", cluster.SLURM: "Slurm cluster"}
+
+
+def choose(key: str) -> str | None:
+    """The cluster that was chosen; None for this machine, and without a control where no cluster is set up."""
+    if not cluster.is_set_up():
+        return None
+    chosen = controls.segments(
+        key, "Where", tuple(TITLES), HERE, shown=TITLES.get,
+        help="On the cluster, jobs wait in its queue and continue after time limits and lost nodes. Its settings are "
+        "in cluster.yaml (docs/jobs.md).",
+    )  # fmt: skip
+    return None if chosen == HERE else chosen
+
+
+def refusal() -> str:
+    """Why nothing can be submitted from here; empty where it can."""
+    try:
+        cluster.checked_settings()
+    except SkillvizError as error:
+        return str(error.args[0])
+    return ""
+
+
+def backend(chosen: str | None) -> Backend:
+    """Where jobs run with this choice."""
+    return LOCAL if chosen is None else SLURM_BACKEND

@@ -1,0 +1,153 @@
+"""A Slurm cluster of two nodes on this machine: controller, munge and two node daemons in a temporary folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+NODES = ("node1", "node2")
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol")
+CONFIGURATION = """
+ClusterName=tests
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={port}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket,cred_expire=5
+CredType=cred/munge
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool.%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
+PriorityType=priority/basic
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=none
+ReturnToService=2
+SlurmdTimeout=3
+KillWait=10
+NodeName=node1 NodeHostname={host} NodeAddr=127.0.0.1 Port={port1} CPUs=1
+NodeName=node2 NodeHostname={host} NodeAddr=127.0.0.1 Port={port2} CPUs=1
+PartitionName=tests Nodes=node1,node2 Default=YES MaxTime=60 State=UP
+"""
+# cred_expire: Slurm waits as long before it starts a job that was put back into the queue; 120 s by default
+
+
+def missing() -> str | None:
+    """Why no cluster can be started here, None where one can."""
+    os.environ["PATH"] = f"{os.environ['PATH']}{os.pathsep}/usr/sbin"
+    absent = [name for name in PROGRAMS if shutil.which(name) is None]
+    if absent:
+        return f"{', '.join(absent)} not installed; apt-get install slurm-wlm munge to run these"
+    return None if os.geteuid() == 0 else "starts Slurm's daemons, which change users; run it as root"
+
+
+@dataclass
+class SlurmCluster:
+    """The daemons by name, and the folder of their files."""
+
+    folder: Path
+    pids: dict[str, int] = field(default_factory=dict)
+
+    def start(self) -> None:
+        """Starts all daemons and waits until both nodes are idle."""
+        munge = self.folder / "munge"
+        for path in (munge, self.folder / "state"):
+            path.mkdir(mode=0o700)
+        (munge / "key").write_bytes(os.urandom(1024))
+        (munge / "key").chmod(0o600)
+        files = {name: munge / name for name in ("socket", "pid", "log", "seed")}
+        words = [f"--socket={files['socket']}", f"--pid-file={files['pid']}", f"--log-file={files['log']}"]
+        run("munged", f"--key-file={munge / 'key'}", f"--seed-file={files['seed']}", *words, "--force")
+        ports = free_ports(3)
+        fields = {"port": ports[0], "port1": ports[1], "port2": ports[2], "user": "root"}
+        text = CONFIGURATION.format(folder=self.folder, host=socket.gethostname().partition(".")[0], **fields)
+        (self.folder / "slurm.conf").write_text(text)
+        run("slurmctld", "-f", str(self.folder / "slurm.conf"))
+        self._note("munged", files["pid"])
+        self._note("slurmctld", self.folder / "slurmctld.pid")
+        for name in NODES:
+            self.start_node(name)
+
+    def start_node(self, name: str) -> None:
+        """Starts a node, and waits until the controller can use it."""
+        run("slurmd", "-N", name, "-f", str(self.folder / "slurm.conf"))
+        self._note(name, self.folder / f"{name}.pid")
+        ends = time.monotonic() + 60
+        while (state := self.state(name)) not in ("idle", "mix", "alloc"):
+            assert time.monotonic() < ends, (state, (self.folder / "slurmctld.log").read_text()[-2000:])
+            time.sleep(0.2)
+
+    def state(self, name: str) -> str:
+        """The state of a node."""
+        words = ["sinfo", "--noheader", f"--nodes={name}", "--format=%t"]
+        return subprocess.run(words, capture_output=True, text=True).stdout.strip()
+
+    def kill_node(self, name: str) -> None:
+        """What a power cut does: the node's daemon, its jobs and their processes are gone at once."""
+        os.kill(self.pids.pop(name), signal.SIGKILL)
+        for process in self._jobs_of(name):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+
+    def stop(self) -> None:
+        """Ends all that was started, by process number."""
+        jobs = [process for name in NODES for process in self._jobs_of(name)]
+        for pid in reversed(self.pids.values()):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        for process in jobs:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs([psutil.Process(pid) for pid in self.pids.values() if psutil.pid_exists(pid)], timeout=10)
+
+    def _jobs_of(self, name: str) -> list[psutil.Process]:
+        """The step daemons of a node of this cluster and their processes, which are told by their environment."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                around = process.environ()
+                if around.get("SLURMD_NODENAME") == name and around.get("SLURM_CONF") == os.environ["SLURM_CONF"]:
+                    found.append(process)
+        parents = [parent for process in found for parent in process.parents() if parent.name() == "slurmstepd"]
+        return [*parents, *found]
+
+    def _note(self, name: str, file: Path) -> None:
+        ends = time.monotonic() + 20
+        while not (file.is_file() and file.read_text().strip().isdigit()):
+            assert time.monotonic() < ends, f"{name} did not start; see {self.folder}"
+            time.sleep(0.05)
+        self.pids[name] = int(file.read_text())
+
+
+def run(*words: str) -> str:
+    """What a program prints."""
+    return subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def free_ports(count: int) -> list[int]:
+    """So many ports that nobody listens on."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports

@@ -1,0 +1,266 @@
+"""Settings of a cluster, what squeue says, and refusals; no Slurm is needed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillviz import jobs
+from skillviz.commands.cluster import without_option
+from skillviz.errors import BadInput, NoCluster
+from skillviz.jobs import cluster, kinds, slurm
+from skillviz.jobs.cluster import VARIABLE, ClusterSettings, checked_settings, seconds_of, settings
+from skillviz.jobs.slurm import SLURM_BACKEND
+from skillviz.runs import process, slurm_queue
+from skillviz.runs.folder import RunFolder
+from skillviz.runs.process import Suspended, gently, is_alive, jobs_of, name_jobs, name_process
+from skillviz.runs.progress import Progress, silent
+from skillviz.runs.record_failure import record_failure
+from skillviz.runs.slurm_queue import ahead, jobs_ahead, read, state_of
+from skillviz.runs.store import Store
+from skillviz.studies import array
+from skillviz.studies.plan import plan
+from skillviz.studies.status import Snapshot
+from tests.cli.calls import call
+from tests.runs.tiny_world import spec_of
+from tests.studies.conftest import tiny
+from tests.studies.tiny_study import few
+
+SQUEUE = """
+12_0|RUNNING|None|gpu|100
+12_1|PENDING|Resources|gpu|100
+13|PENDING|Priority|gpu|90
+14|PENDING|Priority|gpu|200
+15|PENDING|Dependency|gpu|300
+16|PENDING|Priority|cpu|900
+17|CANCELLED by 0|None|gpu|1
+slurm_load_jobs error: Unable to contact slurm controller
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the settings are."""
+    found = tmp_path / "cluster.yaml"
+    monkeypatch.setenv(VARIABLE, str(found))
+    return found
+
+
+@pytest.fixture
+def squeue(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
+    """A Slurm that prints what is put here, by the command's name."""
+    says: dict[str, str | None] = {"squeue": SQUEUE, "sacct": None}
+    monkeypatch.setattr(slurm_queue, "_ask", lambda words, fresh=False: says[words[0]])
+    monkeypatch.setattr(slurm_queue, "is_there", lambda: True)
+    monkeypatch.setattr(slurm_queue, "_ended", {})
+    return says
+
+
+def test_settings_are_read_as_typed(path: Path) -> None:
+    path.write_text("partition: gpu\ngpus: 2\ntime: 2:00:00\nmemory: 32G\nextra: {account: no, exclusive: true}\n")
+    found = settings()
+    assert found == ClusterSettings(
+        partition="gpu", gpus=2, time="2:00:00", memory="32G", extra={"account": "no", "exclusive": "true"}
+    )
+    assert cluster.is_set_up() and found.notice == 90
+
+
+@pytest.mark.parametrize(
+    ("time", "seconds"),
+    [("90", 5400), ("1:30", 90), ("2:00:00", 7200), ("1-0", 86400), ("1-2:03", 93780), ("1-02:03:04", 93784)],
+)
+def test_a_time_limit_is_as_long_as_slurm_reads_it(time: str, seconds: int) -> None:
+    assert seconds_of(time) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("partition: gpu\n", "'time' of the cluster settings cannot be used: it must be given."),
+        ("time: soon\n", "it is 'soon'; allowed are minutes"),
+        ("time: 0:30\n", "at least a minute"),
+        ("time: 60\nmemory: much\n", "it is 'much'; allowed is a number and K, M, G or T"),
+        ("time: 60\ngpus: -1\n", "'gpus' of the cluster settings cannot be used"),
+        ("time: 60\nqueue: gpu\n", "'queue' is not a cluster setting; known: partition, gpus, time, memory, extra."),
+        ("time: 60\nextra: {time: 3}\n", "'time' is set by skillviz"),
+        ("time: 60\nextra: {--account: a}\n", "'--account' is no long option"),
+        ('time: 60\nextra: {account: "a\\n#SBATCH --uid=0"}\n', "a character that cannot be printed"),
+        ("time: 60\ntime: 90\n", "given twice"),
+        ("- time\n", "are not a list of `name: value` lines"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_one_sentence(path: Path, text: str, sentence: str) -> None:
+    path.write_text(text)
+    with pytest.raises(BadInput) as caught:
+        settings()
+    assert sentence in str(caught.value.args[0])
+
+
+def test_without_slurm_or_settings_it_is_refused_before_anything_is_made(
+    path: Path, store: Store, world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = spec_of(world)
+    pair = ("--base", spec.base, "--finetuned", spec.finetuned, "--task", spec.task, "--runs-dir", store.root)
+    monkeypatch.setattr(cluster, "is_there", lambda: True)
+    monkeypatch.setattr(cluster.shutil, "which", lambda name: "/usr/bin/sbatch")
+    with pytest.raises(NoCluster, match="there are no cluster settings in .*SKILLVIZ_CLUSTER"):
+        checked_settings()
+    monkeypatch.setattr(cluster.shutil, "which", lambda name: None)
+    path.write_text("time: 60\n")
+    sentence = (
+        "NoCluster: Slurm is not on this machine; leave out --cluster, or run this on a login node of your cluster."
+    )
+    tune = ("finetune", "--base", spec.base, "--task", spec.task, "--runs-dir", store.root)
+    for words in (
+        ("localize", *pair), tune, ("reproduce", "table2", "--runs-dir", store.root), ("preflight", *pair),
+    ):  # fmt: skip
+        said = call(*words, "--cluster", "slurm")
+        assert said.code == 2 and said.err.strip().endswith(sentence), said
+    assert not store.root.exists()
+
+
+def test_a_waiting_job_counts_those_before_it_in_its_partition() -> None:
+    waiting = {name: row for name, row in read(SQUEUE).items() if row.state == slurm_queue.PENDING}
+    assert [jobs_ahead(job, waiting) for job in ("14", "12_1", "13", "16", "12_0")] == [0, 1, 2, 0, None]
+    assert "slurm_load_jobs error: Unable to contact slurm controller" not in read(SQUEUE) and len(read(SQUEUE)) == 7
+
+
+def test_the_state_of_a_job_is_slurm_s(squeue: dict[str, str | None]) -> None:
+    assert [state_of(job) for job in ("12_0", "13", "17", "99")] == ["RUNNING", "PENDING", "CANCELLED", "UNKNOWN"]
+    squeue["squeue"] = None
+    assert state_of("13") is None and slurm_queue.is_open("13"), "a controller that is busy ends no job"
+    assert state_of("17") == "CANCELLED", "once seen"
+    squeue.update(squeue="", sacct="OUT_OF_MEMORY\n")
+    assert state_of("13") == "OUT_OF_MEMORY" and not slurm_queue.is_open("13")
+    assert ahead("13") is None
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "kind"),
+    [
+        ("OUT_OF_MEMORY", "failed", "out of memory"),
+        ("TIMEOUT", "failed", "time limit"),
+        ("NODE_FAIL", "failed", "node failure"),
+        ("PREEMPTED", "failed", "preempted"),
+        ("FAILED", "failed", "killed"),
+        ("CANCELLED by 0", "cancelled", None),
+    ],
+)
+def test_how_slurm_ended_a_job_is_kept(
+    store: Store, world: Path, squeue: dict[str, str | None], state: str, status: str, kind: str | None
+) -> None:
+    folder = store.create(spec_of(world), size=9, task="tiny")
+    name_jobs(folder.work, ["13"])
+    job = jobs.status(store, folder.id)
+    assert (job.status, job.slot, job.position) == ("queued", "slurm gpu", 2)
+    squeue["squeue"] = f"13|{state}|None|gpu|1\n"
+    ended = jobs.status(store, folder.id)
+    assert (ended.status, ended.error and ended.error.kind) == (status, kind) and ended.is_resumable
+    squeue["squeue"] = ""
+    slurm_queue._ended.clear()
+    assert jobs.status(store, folder.id).status == status, "Slurm has forgotten it"
+    assert kind is None or jobs.status(store, folder.id).error.kind == kind
+
+
+class Nowhere:
+    """What submitit would submit: the words of each job."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.submitted: list[tuple[tuple[str, ...], tuple[str, ...], int | None]] = []
+        monkeypatch.setattr(slurm, "_submit", self.submit)
+        monkeypatch.setattr(slurm, "checked_settings", lambda: ClusterSettings(time="60"))
+
+    def submit(
+        self, settings: Any, words: Any, folder: Path, cwd: Path, after: Any = (), tasks: int | None = None
+    ) -> str:
+        self.submitted.append((tuple(words), tuple(after), tasks))
+        return str(len(self.submitted))
+
+
+def test_a_job_on_the_cluster_takes_no_place_among_those_of_this_machine(
+    store: Store, world: Path, monkeypatch: pytest.MonkeyPatch, squeue: dict[str, str | None]
+) -> None:
+    nowhere = Nowhere(monkeypatch)
+    squeue["squeue"] = "1|PENDING|Priority|gpu|7\n"
+    job = jobs.start(spec_of(world), store, backend=SLURM_BACKEND)
+    assert (job.status, job.slot, job.position) == ("queued", "slurm gpu", 0)
+    assert nowhere.submitted == [(("work", str(job.path.resolve())), (), None)]
+    assert not (store.root / ".slots").exists() and kinds.backend_of(job) is SLURM_BACKEND
+    squeue["squeue"] = "1|CANCELLED|None|gpu|7\n"
+
+
+def test_levels_wait_for_each_other_and_a_long_one_is_several_arrays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = Nowhere(monkeypatch)
+    monkeypatch.setattr(slurm, "MOST_TASKS", 2)
+    (tmp_path / "work").mkdir()
+    SLURM_BACKEND.start_steps(tmp_path, [3, 1], ["each"], ["last"], tmp_path)
+    assert nowhere.submitted == [
+        (("each", "0", "0"), (), 2), (("each", "0", "2"), (), 1), (("each", "1", "0"), ("1", "2"), 1),
+        (("last",), ("3",), None),
+    ]  # fmt: skip
+    assert jobs_of(tmp_path / "work") == ["1_0", "1_1", "2_0", "3_0", "4"]
+
+
+def test_steps_of_a_level_need_none_of_it(tiny: Path, store: Store) -> None:
+    at = Snapshot(plan(few(tiny)), store)
+    rows = array.levels(at)
+    assert [[step.kind for step in row] for row in rows] == [
+        ["finetune"], ["localize", "localize"], ["finetune"], ["score"],
+    ]  # fmt: skip
+    before: set[str] = set()
+    for row in rows:
+        assert all(set(step.needs) <= before for step in row)
+        before |= {step.key for step in row}
+
+
+def test_a_job_of_the_cluster_that_is_interrupted_waits_again(
+    store: Store, world: Path, monkeypatch: pytest.MonkeyPatch, squeue: dict[str, str | None]
+) -> None:
+    """At the signal before its time limit; by a cancel it is cancelled, as anywhere."""
+    for name, value in {slurm_queue.BATCH: "slurm", "SLURM_JOB_ID": "13"}.items():
+        monkeypatch.setenv(name, value)
+    folder = store.create(spec_of(world), size=9, task="tiny")
+
+    def interrupted(number: signal.Signals) -> None:
+        with gently(silent, lambda: folder.is_to_stop) as report, record_failure(folder):
+            folder.start()
+            os.kill(os.getpid(), number)
+            report(Progress("search"))
+
+    for number, is_up in ((signal.SIGUSR2, True), (signal.SIGTERM, False)):
+        with pytest.raises(Suspended) as caught:
+            interrupted(number)
+        assert caught.value.time_is_up == is_up
+        assert RunFolder(folder.path).record.status == "queued" and jobs_of(folder.work) == ["13"]
+    monkeypatch.delenv(slurm_queue.BATCH)
+    assert jobs.status(store, folder.id).status == "queued" and is_alive(folder.work)
+    monkeypatch.setenv(slurm_queue.BATCH, "slurm")
+    (folder.work / "cancel").touch()
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        interrupted(signal.SIGTERM)
+    assert not isinstance(stopped.value, Suspended) and jobs.status(store, folder.id).status == "cancelled"
+
+
+def test_a_process_of_an_earlier_attempt_on_a_lost_node_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, squeue: dict[str, str | None]
+) -> None:
+    monkeypatch.setenv(slurm_queue.BATCH, "slurm")
+    monkeypatch.setenv("SLURM_JOB_ID", "13")
+    name_process(tmp_path, os.getpid())
+    assert is_alive(tmp_path)
+    monkeypatch.setattr(process, "_place", lambda: {"boot": "another", "space": "s"})
+    assert is_alive(tmp_path), "it holds the folder's lock, which nobody else could"
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    assert not is_alive(tmp_path)
+    process.let_go(tmp_path)
+
+
+def test_words_without_the_option() -> None:
+    assert without_option(["a", "--cluster", "slurm", "--b", "c"]) == ["a", "--b", "c"]
+    assert without_option(["--cluster=slurm", "slurm"]) == ["slurm"]
