@@ -209,6 +209,11 @@ class RunRecord(Frozen):
         return self.task is None or self.task.has_classes
 
     @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes; none where examples have options of their own."""
+        return self.task.labels if self.task and self.task.has_classes else ()
+
+    @property
     def metric(self) -> str:
         """The task's own metric; accuracy where the run ended before the task was read."""
         return self.task.metric if self.task else "accuracy"
