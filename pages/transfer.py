@@ -9,6 +9,7 @@ from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.transfer import view
 
 run = page.begin("transfer")
+view.refuse_options(run)
 of_run = page.scores(run, "test")
 finding, figures = st.container(), st.container()
 notes = view.notes_of(run)

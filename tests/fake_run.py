@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.composition import composition
+from skillviz.core.encoded import NO_OPTION
 from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.core.region import Region
 from skillviz.core.size import parse_size
@@ -22,6 +23,7 @@ from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.runs.tables import logit_columns
+from skillviz.tasks.task import CLASSIFICATION
 
 # how much a state knows of the label, how sure it is beyond that, and how much it shares with finetuned
 STATES = {
@@ -53,10 +55,12 @@ def fake_run(
     finetuned: str = "demo/tiny-sst2",
     task: str = "sst2",
     nested: bool = False,
+    kind: str = CLASSIFICATION,
 ) -> Run:
     """A finished run in `store`: four states, a curve of every size, `layers` blocks of a BERT-like table.
 
-    Runs of other seeds and localizers share examples, labels and the pretrained and finetuned logits.
+    Runs of other seeds and localizers share examples, labels and the pretrained and finetuned logits. Of the `kind`
+    choice, every second example has one option less than there are labels.
     """
     given = {
         "localizer": localizer,
@@ -68,7 +72,7 @@ def fake_run(
     spec = RunSpec(base=base, finetuned=finetuned, task=task, interpolation=interpolation, **given)
     table = bert_table(layers, width)
     counts = [parse_size(s, table.d) for s in sizes]
-    note = _task(task, labels, metric, dict(n or {"validation": 200, "test": 400}))
+    note = _task(task, labels, metric, dict(n or {"validation": 200, "test": 400}), kind)
     folder = store.create(spec, size=counts[0])
     folder.start()
     order = np.random.default_rng(seed + 1).permutation(table.d)[: max(counts)]
@@ -91,7 +95,7 @@ def fake_run(
     return folder.finish(
         **_provenance(base, finetuned, table), task=note, size=counts[0], share=counts[0] / table.d,
         sizes=counts, metrics=metrics, transfers=transfers, temperature=temperature,
-        seeds={"localizer": seed, "data": 0}, readout="head", device="cpu",
+        seeds={"localizer": seed, "data": 0}, readout="head" if note.has_classes else "causal", device="cpu",
         seconds={"load": 1.2, "search": 60.5 + seed, "evaluate": 4.0},
         checks=_checks(counts[0]),
         notes=("The classification head is the fine-tuned model's in every state.",),
@@ -129,7 +133,13 @@ def _provenance(base: str, finetuned: str, table: ParameterTable) -> dict[str, A
     }
 
 
-def _task(name: str, labels: Sequence[str], metric: str, n: dict[str, int]) -> TaskNote:
+def _task(name: str, labels: Sequence[str], metric: str, n: dict[str, int], kind: str) -> TaskNote:
+    if kind != CLASSIFICATION:
+        chance = (1 / len(labels) + 1 / (len(labels) - 1)) / 2
+        return TaskNote(
+            name=name, kind=kind, labels=tuple(labels), fingerprint="c" * 64, counts={"train": 640, **n},
+            chance=dict.fromkeys(("train", *n), chance),
+        )  # fmt: skip
     majority = {split: float(_share(_labels(split, len(labels), k))) for split, k in n.items()}
     return TaskNote(
         name=name, labels=tuple(labels), metric=metric, positive=1 if metric == "f1" else None,
@@ -150,7 +160,7 @@ def _logits(
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Logits of each state [n, label] and the labels [n]; the ends do not depend on seed and localizer."""
     n, classes = note.counts[split], len(note.labels)
-    y = _labels(split, classes, n)
+    y = _labels(split, classes if note.has_classes else classes - 1, n)
     shared = np.random.default_rng([7, len(split)]).normal(size=(n, classes))
     found = {}
     for number, (state, (signal, sure, common)) in enumerate(STATES.items()):
@@ -159,6 +169,8 @@ def _logits(
         signal = signal * strength if state == "grafted" else signal
         noise = common * shared + np.sqrt(1 - common**2) * own
         found[state] = (sure * (signal * np.eye(classes)[y] + 0.6 * noise)).astype(np.float32)
+        if not note.has_classes:
+            found[state][::2, -1] = NO_OPTION
     return found, y
 
 

@@ -15,6 +15,7 @@ from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.errors import BadData, BadInput, SkillvizError
 from skillviz.runs.library import open_run
 from skillviz.runs.texts import CLASS, example_columns
+from skillviz.show import sentences
 from skillviz.show import slices as shown
 from skillviz.show.entries import headline_split
 
@@ -48,6 +49,8 @@ def slices(
     """
     writable(out)
     stored = open_run(run, runs_dir)
+    if CLASS in (by or ()) and not stored.record.has_classes:
+        raise BadInput(sentences.no_classes(stored.record))
     split = headline_split(stored.record)
     graft, tuned = shown.pair_answers(stored.predictions(), stored.record, split)
     if not len(graft.labels) or not len(tuned.labels):
@@ -57,10 +60,10 @@ def slices(
         try:
             others = example_columns(stored, split)
         except SkillvizError as error:
-            if by is not None:
+            if by is not None or not stored.record.has_classes:
                 raise
             note(f"By class only: {error.args[0]}")
-    columns = shown.columns_of(graft, stored.labels, others)
+    columns = shown.columns_of(graft, stored.record.classes, others)
     known = sliceable(columns)
     if unknown := [name for name in by or () if name not in known]:
         raise BadInput(f"'{unknown[0]}' is not a column with slices; known: {', '.join(known)}.")

@@ -7,6 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+NO_OPTION = -1e9
+"""The class score of an option that an example does not have: far below any log-likelihood, so that its probability
+is 0 at every temperature, and finite, so that nothing computed from it is undefined."""
+
 
 @dataclass(frozen=True)
 class Encoded:
@@ -14,7 +18,8 @@ class Encoded:
 
     `positions` (prompt) is the place of the mask token in each row, `label_ids` [label] the vocabulary
     ids of the label words. `answers[i][c]` (causal) are the token ids of the answer for class c after
-    the prompt of example i, tokenised in context; `by_length` asks for its log-likelihood per token.
+    the prompt of example i, tokenised in context, empty where the example has fewer options than `n_labels`;
+    `by_length` asks for its log-likelihood per token.
     """
 
     ids: list[str]

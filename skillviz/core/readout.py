@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from skillviz.core.batches import Batch
-from skillviz.core.encoded import Encoded
+from skillviz.core.encoded import NO_OPTION, Encoded
 
 # Modules that turn a hidden vector into vocabulary scores, in order: run on the mask's vector alone,
 # not on every position. Other architectures are asked for all positions.
@@ -81,7 +81,8 @@ class PromptReadout:
 class CausalReadout:
     """The log-likelihood, in nats, of each label's whole answer after the prompt.
 
-    With `by_length` it is divided by the answer's number of tokens.
+    With `by_length` it is divided by the answer's number of tokens. An answer without tokens is an option that the
+    example does not have: its score is NO_OPTION.
     """
 
     by_length: bool = False
@@ -95,10 +96,10 @@ class CausalReadout:
         tokens = batch.inputs["input_ids"][:, 1:][where]
         scores = _next_token_scores(model, batch, where)
         chosen = scores.gather(-1, tokens.unsqueeze(-1)).squeeze(-1) - scores.logsumexp(-1)
-        total = chosen.new_zeros(where.shape).masked_scatter(where, chosen).sum(-1)
+        total, tokens_of = chosen.new_zeros(where.shape).masked_scatter(where, chosen).sum(-1), where.sum(-1)
         if self.by_length:
-            total = total / where.sum(-1)
-        return total.reshape(n, labels)
+            total = total / tokens_of.clamp(min=1)
+        return total.masked_fill(tokens_of == 0, NO_OPTION).reshape(n, labels)
 
 
 def _next_token_scores(model: Any, batch: Batch, where: Tensor) -> Tensor:

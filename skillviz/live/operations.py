@@ -131,6 +131,11 @@ def score_text(
 def _frame_of(request: PairRequest, texts: Sequence[Text]) -> pd.DataFrame:
     """Typed texts as a frame of examples; their label is not known and not used."""
     n = 2 if request.task.pair else 1
+    if not request.task.has_classes:
+        raise BadInput(
+            f"the task '{request.task.name}' has options of its own for each example, so a typed text has none to be "
+            "scored by; look at the run's own examples."
+        )
     if not 1 <= len(texts) <= MOST_TEXTS:
         raise BadInput(f"{len(texts):,} texts were given; 1 to {MOST_TEXTS:,} are scored at a time.")
     rows = [list(text) if isinstance(text, list | tuple) else [text] for text in texts]

@@ -161,6 +161,12 @@ def _problems(
         yield from _check_vocabulary(base, finetuned)
         yield from _check_shapes(base, finetuned)
         yield from _check_tying(base, finetuned, readout)
+    if readout and task is not None:
+        try:
+            task.refuse_readout(readout)
+        except BadInput as error:
+            yield error
+            return
     if readout:
         yield from _check_heads(base, finetuned, readout)
         yield from _check_labels(base if finetuned.adapter is not None else finetuned, labels, readout, task)

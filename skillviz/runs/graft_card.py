@@ -65,8 +65,8 @@ def card(
         "---", yaml.safe_dump(header, sort_keys=False, allow_unicode=True).strip(), "---", "",
         f"# {task}: a graft for {base}", "",
         f"{share(size / d)} of the parameters of `{base}` ({size:,} of {d:,}), with the values that fine-tuning on "
-        f"`{task}` gave them. Copied into the base, they turn it into a classifier for this task.",
-        *_labels(graft), "",
+        f"`{task}` gave them. Copied into the base, they turn it into {_what(run)}.",
+        *(_labels(graft) if run.record.has_classes else _options(graft)), "",
     ]  # fmt: skip
     if scores is not None:
         lines += ["## Scores", "", *_score_lines(run, split, scores), ""]
@@ -113,7 +113,7 @@ def _header(run: Run, name: str, about: Origin, split: str, scores: Scores | Non
         header["license"] = about.license.lower()
     header |= {
         "library_name": "peft" if is_adapter else "skillviz",
-        "pipeline_tag": "text-classification",
+        "pipeline_tag": _pipeline(run),
         "tags": ["skillviz", "graft", "skill-localization"],
     }
     grafted = scores.states.get("grafted", {}) if scores else {}
@@ -128,7 +128,7 @@ def _header(run: Run, name: str, about: Origin, split: str, scores: Scores | Non
     if metrics:
         task = run.record.task_name
         result = {
-            "task": {"type": "text-classification"},
+            "task": {"type": _pipeline(run)},
             "dataset": {"name": task, "type": task, "split": split},
             "metrics": metrics,
         }
@@ -145,6 +145,20 @@ def _labels(graft: Graft) -> list[str]:
         words = ", ".join(f"`{word.strip()}`" for word in header.get("label_words") or ())
         lines += ["", f"Prompt: `{header['template']}`. Class scores are those of the words {words}."]
     return lines
+
+
+def _what(run: Run) -> str:
+    return "a classifier for this task" if run.record.has_classes else "a model that chooses among the options"
+
+
+def _pipeline(run: Run) -> str:
+    return "text-classification" if run.record.has_classes else "multiple-choice"
+
+
+def _options(graft: Graft) -> list[str]:
+    """How a prompt asks for an example's own options."""
+    template = graft.header.get("template")
+    return ["", f"Prompt: `{template}`. An option's score is its log-likelihood after it."] if template else []
 
 
 def _score_lines(run: Run, split: str, scores: Scores) -> list[str]:

@@ -6,14 +6,24 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from skillviz.errors import CorruptRun, NewerSchema
+from skillviz.tasks.task import CLASSIFICATION
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
+
+
+def _with_kind(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with its task's kind; a record that was written before its task was read has none."""
+    task = record.get("task")
+    return record | ({"task": {**task, "kind": CLASSIFICATION}} if isinstance(task, Mapping) else {})
+
 
 # version -> what turns a record of that version into one of the next; a frozen tiny run of every
 # version stays in tests/runs/frozen/
 # 2: other tasks (`others` of the spec, `transfers`), sizes and histograms of the WiSE grid; none of it is in a 1
 # 3: intervals of calibration errors about a debiased value; those of older runs are replaced (runs/intervals.py)
-MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: dict, 2: dict}
+# 4: the task's kind: examples may have options of their own, and a score of NO_OPTION where they have fewer than there
+#    are labels; a reader of 3 would take that for a class. All older runs are of tasks with classes
+MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: dict, 2: dict, 3: _with_kind}
 
 
 def migrated(

@@ -14,6 +14,7 @@ from skillviz.models.checkpoint import ModelInfo
 from skillviz.runs.record import Architecture, ModelNote, TaskNote
 from skillviz.tasks.definition import definition
 from skillviz.tasks.project import PROJECT
+from skillviz.tasks.source import OPTIONS
 from skillviz.tasks.splits import Splits
 from skillviz.tasks.task import Task
 
@@ -37,14 +38,17 @@ def task_note(task: Task, splits: Splits, readout: str | None = None) -> TaskNot
     """What a page must know of the task; no texts. Its definition is that of the readout; without one, of each."""
     frames = {"train": splits.train, "validation": splits.validation, "test": splits.test}
     labels = {split: frame["label"].to_numpy() for split, frame in frames.items() if len(frame)}
+    has_classes = task.has_classes
     return TaskNote(
         name=task.name,
+        kind=task.kind,
         labels=task.labels,
         metric=task.metric,
         positive=task.f1_class,
         fingerprint=splits.fingerprint,
         counts={split: len(y) for split, y in labels.items()},
-        majority={split: float(np.bincount(y).max() / len(y)) for split, y in labels.items()},
+        majority={split: float(np.bincount(y).max() / len(y)) for split, y in labels.items()} if has_classes else {},
+        chance={} if has_classes else {s: float((1 / frames[s][OPTIONS].map(len)).mean()) for s in labels},
         definition=definition(task, readout),
         words=round(splits.words, 1),
     )

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from skillviz.runs.migrate import SCHEMA_VERSION
 from skillviz.runs.spec import RunSpec
+from skillviz.tasks.task import CLASSIFICATION
 
 Status = Literal["queued", "running", "finished", "failed", "cancelled"]
 UNKNOWN = "extra_forbidden"  # pydantic's name of a field that was not declared
@@ -94,19 +95,34 @@ class ModelNote(Frozen):
 
 
 class TaskNote(Frozen):
-    """What a page must know of the task without loading its data. `counts` are rows by split,
-    `majority` the share of the most frequent label by split, `definition` the hashes of what is asked and how it
-    is scored, one a readout (tasks.definition), `words` those of a training example; older records have neither."""
+    """What a page must know of the task without loading its data.
+
+    `kind` is `choice` where every example has options of its own, whose places `labels` name. `counts` are rows by
+    split, `chance` the expected accuracy of guessing by split (empty for classes: one of so many), `majority` the share
+    of the most frequent label by split (empty for options), `definition` the hashes of what is asked and how it is
+    scored, one a readout (tasks.definition), `words` those of a training example; older records have neither.
+    """
 
     name: str
+    kind: Literal["classification", "choice"] = CLASSIFICATION
     labels: tuple[str, ...]
     metric: Literal["accuracy", "f1"] = "accuracy"
     positive: int | None = None
     fingerprint: str = ""
     counts: dict[str, int] = Field(default_factory=dict)
     majority: dict[str, float] = Field(default_factory=dict)
+    chance: dict[str, float] = Field(default_factory=dict, exclude_if=lambda value: not value)
     definition: str = Field(default="", exclude_if=lambda value: not value)
     words: float = Field(default=0.0, exclude_if=lambda value: not value)
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether a label means the same in every example."""
+        return self.kind == CLASSIFICATION
+
+    def guessing(self, split: str) -> float:
+        """The expected accuracy of guessing."""
+        return self.chance.get(split, 1 / len(self.labels))
 
 
 class Architecture(Frozen):
@@ -217,6 +233,16 @@ class RunRecord(Frozen):
     def task_name(self) -> str:
         """The task's name; as it was asked for where the run ended before the task was read."""
         return self.task.name if self.task else self.spec.task
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether a label means the same in every example; so it is taken where the run ended before that was known."""
+        return self.task is None or self.task.has_classes
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes; none where examples have options of their own."""
+        return self.task.labels if self.task and self.task.has_classes else ()
 
     @property
     def metric(self) -> str:

@@ -61,8 +61,10 @@ class Other:
 def label_mapping(source: Task, other: Task, mapping: LabelMap | None = None) -> dict[str, str | None]:
     """Label of the other task -> the source's; by name, letter case aside, where no mapping is given.
 
-    Raises BadInput where the two tasks differ in their number of texts, or their labels do not fit.
+    Raises BadInput where one has no classes, the two differ in their number of texts, or their labels do not fit.
     """
+    if (own := next((task for task in (source, other) if not task.has_classes), None)) is not None:
+        raise BadInput(f"'{own.name}' has options of its own for each example and no classes; choose another task.")
     if other.pair != source.pair:
         raise BadInput(f"'{other.name}' and '{source.name}' differ in the number of texts; choose another task.")
     known = {name.lower(): name for name in source.labels}

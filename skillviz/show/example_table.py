@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core import formats
+from skillviz.core.encoded import NO_OPTION
 from skillviz.core.scores import correct, predictions, probabilities
 from skillviz.plots.examples import MEASURES
 from skillviz.plots.theme import state_style
@@ -134,6 +135,11 @@ def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     others = np.array(logits, dtype=np.float64)
     others[rows, labels] = -np.inf
     return np.asarray(logits, dtype=np.float64)[rows, labels] - others.max(axis=1)
+
+
+def options_there(logits: np.ndarray) -> int:
+    """How many options an example has, from its scores [label]."""
+    return int((logits > NO_OPTION).sum())
 
 
 def with_texts(table: pd.DataFrame, texts: pd.DataFrame) -> pd.DataFrame:

@@ -87,13 +87,18 @@ def levels(record: RunRecord, split: str, metric: str) -> dict[str, float]:
     return values | guesses(record, split, metric)
 
 
+def chance(record: RunRecord, split: str, metric: str) -> dict[str, float]:
+    """The expected accuracy of guessing, for other metrics nothing."""
+    return {CHANCE: record.task.guessing(split)} if metric == "accuracy" and record.task and record.task.labels else {}
+
+
 def guesses(record: RunRecord, split: str, metric: str) -> dict[str, float]:
-    """Accuracy of guessing: 1 / classes, and the most frequent class where that is more."""
-    if metric != "accuracy" or record.task is None or not record.task.labels:
+    """Accuracy of guessing: 1 / classes or options, and the most frequent class where that is more."""
+    levels = chance(record, split, metric)
+    if not levels or record.task is None:
         return {}
-    chance = 1 / len(record.task.labels)
-    majority = record.task.majority.get(split)
-    return {CHANCE: chance} | ({MAJORITY: majority} if majority and majority > chance + 1e-9 else {})
+    majority, by_chance = record.task.majority.get(split), levels[CHANCE]
+    return levels | ({MAJORITY: majority} if majority and majority > by_chance + 1e-9 else {})
 
 
 def history_of(history: pd.DataFrame, size: int | None) -> pd.DataFrame:

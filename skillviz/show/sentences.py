@@ -97,10 +97,20 @@ def _control(record: RunRecord, scores: Scores, size: str) -> str:
 def basis(scores: Scores, record: RunRecord, split: str) -> str:
     """What the numbers of a run stand on, in one line."""
     name = record.task_name
-    classes = len(record.task.labels) if record.task else 0
+    count = len(record.task.labels) if record.task else 0
+    answers = f"{count} classes" if record.has_classes else f"up to {count} options each"
     return (
-        f"{_n(scores)} of the {split} set of {text.plain(name)}, {classes} classes; "
+        f"{_n(scores)} of the {split} set of {text.plain(name)}, {answers}; "
         "ECE with 15 equal-width bins; intervals over examples."
+    )
+
+
+def no_classes(record: RunRecord) -> str:
+    """Why nothing is told by class where every example has options of its own."""
+    first, *_, last = record.task.labels if record.task else ("", "")
+    return (
+        f"Not applicable: the task has no classes. Each example has options of its own, and {text.plain(first)} to "
+        f"{text.plain(last)} only name their places."
     )
 
 

@@ -33,10 +33,13 @@ def pair_answers(predictions: pd.DataFrame, record: RunRecord, split: str) -> tu
     return graft, tuned
 
 
-def columns_of(graft: Answers, labels: Sequence[str], others: pd.DataFrame | None) -> pd.DataFrame:
-    """The columns to slice by: the true class, and the data's own where these are at hand; indexed by example id."""
-    classes = class_column(graft.labels, list(graft.ids), labels)
-    return classes if others is None else classes.join(others)
+def columns_of(graft: Answers, classes: Sequence[str], others: pd.DataFrame | None) -> pd.DataFrame:
+    """The columns to slice by, indexed by example id: the true class where there are classes, and the data's own where
+    these are at hand."""
+    if not classes:
+        return pd.DataFrame(index=pd.Index(list(graft.ids))) if others is None else others
+    named = class_column(graft.labels, list(graft.ids), classes)
+    return named if others is None else named.join(others)
 
 
 def differences(graft: Answers, tuned: Answers, columns: pd.DataFrame, metric: str) -> pd.DataFrame:

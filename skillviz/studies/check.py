@@ -92,6 +92,7 @@ class _Checker:
 
 def _refuse_unasked(base: str, task: Task, readout: str) -> None:
     """Raises where a base cannot be fine-tuned with this readout."""
+    task.refuse_readout(readout)
     info = read_info(resolve(base))
     if not supported(info.model_type, readout):
         raise BadInput(f"the base '{base}' ({info.model_type}) has no {readout} readout; choose another one.")

@@ -8,8 +8,8 @@ from typing import Any
 
 from skillviz.tasks.task import Task
 
-OF_DATA = frozenset({"data", "label", "classes", "drop"})
-"""Which rows there are and what their labels are: the fingerprint of the examples tells of these."""
+OF_DATA = frozenset({"data", "label", "classes", "drop", "options", "answer"})
+"""Which rows there are, their options and what their labels are: the fingerprint of the examples tells of these."""
 DESCRIPTIVE = frozenset({"name", "title", "source", "path"})
 """What only names or describes the task."""
 KINDS = {"head": None, "prompt": "masked", "causal": "causal"}
@@ -30,7 +30,7 @@ def definition(task: Task, readout: str | None = None) -> str:
     """
     if readout:
         return f"{readout}={_hash(task, readout)}"
-    askable = [
+    askable = ["causal"] if not task.has_classes else [
         each for each, kind in KINDS.items()
         if kind is None or None not in (getattr(task.template, kind), getattr(task.label_words, kind))
     ]  # fmt: skip

@@ -12,9 +12,10 @@ import pandas as pd
 from skillviz.core.encoded import Encoded
 from skillviz.errors import BadInput
 from skillviz.tasks.shorten import fitted
-from skillviz.tasks.task import Task
+from skillviz.tasks.source import OPTIONS
+from skillviz.tasks.task import CHOICE, Task
 from skillviz.tasks.template import Part, parse, places, rendered
-from skillviz.tasks.verbalizer import answer_ids, word_ids
+from skillviz.tasks.verbalizer import answer_ids, option_ids, word_ids
 
 
 def encode(task: Task, frame: pd.DataFrame, tokenizer: Any, readout: str, max_length: int | None = None) -> Encoded:
@@ -26,9 +27,13 @@ def encode(task: Task, frame: pd.DataFrame, tokenizer: Any, readout: str, max_le
     if readout not in _ENCODERS:
         raise BadInput(f"'{readout}' is not a readout; known: {', '.join(_ENCODERS)}.")
     limit = min(task.limit(readout), int(tokenizer.model_max_length), max_length or task.limit(readout))
+    task.refuse_readout(readout)
     columns = ["text_a", "text_b"] if task.pair else ["text_a"]
-    texts = [_harmless(frame[column].tolist(), tokenizer) for column in columns]
-    fields = _ENCODERS[readout](task, list(zip(*texts, strict=True)), tokenizer, limit)
+    texts = list(zip(*(_harmless(frame[column].tolist(), tokenizer) for column in columns), strict=True))
+    if task.kind == CHOICE:
+        fields = _choice(task, texts, [_harmless(list(row), tokenizer) for row in frame[OPTIONS]], tokenizer, limit)
+    else:
+        fields = _ENCODERS[readout](task, texts, tokenizer, limit)
     return Encoded(
         ids=frame["example_id"].tolist(),
         labels=frame["label"].to_numpy(dtype=np.int64),
@@ -71,7 +76,36 @@ def _prompt(task: Task, texts: list[tuple[str, ...]], tokenizer: Any, limit: int
 
 def _causal(task: Task, texts: list[tuple[str, ...]], tokenizer: Any, limit: int) -> dict[str, Any]:
     """The causal template filled, and every label's answer behind it."""
-    template, words = task.wording("causal")
+    _, words = task.wording("causal")
+
+    def answers(prompts: list[str], tail: str) -> list[list[np.ndarray]]:
+        return answer_ids(prompts, tail, words, tokenizer)
+
+    return _answered(task, texts, answers, tokenizer, limit)
+
+
+def _choice(
+    task: Task, texts: list[tuple[str, ...]], options: list[list[str]], tokenizer: Any, limit: int
+) -> dict[str, Any]:
+    """The causal template filled, and every option of the example behind it; an option that it lacks has no token."""
+
+    def answers(prompts: list[str], tail: str) -> list[list[np.ndarray]]:
+        absent = np.empty(0, dtype=np.int64)
+        rows = option_ids(prompts, tail, options, tokenizer)
+        return [row + [absent] * (len(task.labels) - len(row)) for row in rows]
+
+    return _answered(task, texts, answers, tokenizer, limit)
+
+
+def _answered(
+    task: Task,
+    texts: list[tuple[str, ...]],
+    answers: Callable[[list[str], str], list[list[np.ndarray]]],
+    tokenizer: Any,
+    limit: int,
+) -> dict[str, Any]:
+    """The causal template filled, shortened until the longest of its answers fits; `answers(prompts, tail)`."""
+    template, _ = task.wording("causal")
     parts = parse(template, task.text)
     tail = parts[-1] if isinstance(parts[-1], str) else ""
 
@@ -82,13 +116,12 @@ def _causal(task: Task, texts: list[tuple[str, ...]], tokenizer: Any, limit: int
         return _without_end(_tokenized(tokenizer, prompts(rows)), tokenizer)
 
     filled = _filled(task, parts, texts)
-    longest = [max(map(len, row)) for row in answer_ids(prompts(filled), tail, words, tokenizer)]
+    longest = [max(map(len, row)) for row in answers(prompts(filled), tail)]
     limits = [limit - length for length in longest]
     if min(limits, default=1) < 1:
         raise BadInput(f"the longest answer has {max(longest)} tokens, and {limit} fit with its prompt; shorten it.")
     shortened, inputs = fitted(filled, limits, tokenized, tokenizer)
-    answers = answer_ids(prompts(shortened), tail, words, tokenizer)
-    return _arrays(inputs, tokenizer) | {"answers": answers}
+    return _arrays(inputs, tokenizer) | {"answers": answers(prompts(shortened), tail)}
 
 
 _ENCODERS: dict[str, Callable[[Task, list[tuple[str, ...]], Any, int], dict[str, Any]]] = {

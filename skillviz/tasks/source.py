@@ -12,17 +12,24 @@ import numpy as np
 import pandas as pd
 
 from skillviz.atomic import working_folder
+from skillviz.core.formats import counted
 from skillviz.errors import BadData
 from skillviz.tasks.reading import cells, from_file, from_hub, quiet
-from skillviz.tasks.task import SPLITS, Hub, Task
+from skillviz.tasks.task import CHOICE, SPLITS, Hub, Task
 from skillviz.tasks.user_file import data_files
+
+OPTIONS = "options"
+"""The column of a frame that holds each example's own options, a tuple of texts."""
+
+Options = list[tuple[str, ...]]
 
 
 @dataclass(frozen=True)
 class Source:
     """One split, not yet sampled: `rows` are row numbers in the source, `labels` [len(rows)] their labels.
 
-    Rows whose label the task drops are not among them; `dropped` is their number.
+    Rows whose label the task drops are not among them; `dropped` is their number. `options` are those of every row of
+    the source, None where the task has classes.
     """
 
     split: str
@@ -31,9 +38,10 @@ class Source:
     rows: np.ndarray
     labels: np.ndarray
     dropped: int
+    options: Options | None = None
 
     def frame(self, task: Task, chosen: np.ndarray) -> pd.DataFrame:
-        """example_id, text_a, (text_b,) label of these positions in `rows`; raises BadData at an empty cell."""
+        """example_id, text_a, (text_b, options,) label of these positions in `rows`; raises BadData at empty cells."""
         rows = self.rows[chosen]
         part = self.dataset.select(rows)
         columns: dict[str, Any] = {"example_id": [f"{self.split}-{row}" for row in rows]}
@@ -43,6 +51,8 @@ class Source:
             if wrong is not None:
                 raise BadData(f"{self.shown} has no text in the column '{column}' of row {rows[wrong] + 1}.")
             columns[name] = [str(text) for text in texts]
+        if self.options is not None:
+            columns[OPTIONS] = [self.options[row] for row in rows]
         return pd.DataFrame(columns | {"label": self.labels[chosen]})
 
 
@@ -68,7 +78,7 @@ def other_columns(task: Task, ids: Sequence[str]) -> pd.DataFrame:
                     f"the task '{task.name}' has no example '{of_split.index[0]}'; its data files have changed."
                 )
             part = source.dataset.select(rows.astype(int).tolist())
-            names = [name for name in part.column_names if name not in (*task.text, task.label)]
+            names = [name for name in part.column_names if name not in columns_of(task)]
             values = {name: cells(part, name, source.shown) for name in names}
             plain = {k: v for k, v in values.items() if not any(isinstance(one, list | dict) for one in v)}
             parts.append(pd.DataFrame(plain, index=of_split.index))
@@ -84,15 +94,75 @@ def _source(task: Task, split: str, cache: str) -> Source:
         dataset, shown = from_file(path, cache), path.name
     if len(dataset) == 0:
         raise BadData(f"{shown} has no rows; task '{task.name}' needs at least one in its {split} split.")
-    for column in (*task.text, task.label):
+    for column in columns_of(task):
         if column not in dataset.column_names:
             known = ", ".join(dataset.column_names)
             raise BadData(f"{shown} has no column '{column}', which task '{task.name}' names; its columns: {known}.")
-    labels = label_numbers(label_texts(dataset, task, shown), task, shown)
+    options = option_texts(dataset, task, shown) if task.kind == CHOICE else None
+    labels = _right_options(dataset, task, options, shown) if options else _labels(dataset, task, shown)
     rows = np.flatnonzero(labels >= 0)
     if len(rows) == 0:
         raise BadData(f"{shown} has no rows left: all have a label that task '{task.name}' drops.")
-    return Source(split, shown, dataset, rows, labels[rows], len(labels) - len(rows))
+    return Source(split, shown, dataset, rows, labels[rows], len(labels) - len(rows), options)
+
+
+def columns_of(task: Task) -> tuple[str, ...]:
+    """The columns that the task names: texts, options, and the one that says what is right."""
+    return (*task.text, *task.options, task.answer or task.label)
+
+
+def option_texts(dataset: Any, task: Task, shown: str) -> Options:
+    """The options of each row without the spaces around them; raises BadData where a row has none that can be scored.
+
+    A row may have fewer than the task has labels: then its last cells, or the end of its list, are missing.
+    """
+    columns = [cells(dataset, column, shown) for column in task.options]
+    rows = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+    return [_options_of(row, f"row {number}", task, shown) for number, row in enumerate(rows, start=1)]
+
+
+def _options_of(row: Any, place: str, task: Task, shown: str) -> tuple[str, ...]:
+    if not isinstance(row, list | tuple):
+        raise BadData(
+            f"{shown} has no list in the column '{task.options[0]}' of {place}; put lists of texts there, in JSONL or "
+            "Parquet, or give each option a column of its own and name them all."
+        )
+    texts = ["" if cell is None or cell != cell else str(cell).strip() for cell in row]
+    options = tuple(text for text in texts if text)
+    if "" in texts[: len(options)]:
+        raise BadData(f"{shown} has an empty option before others in {place}; move the empty ones to the end.")
+    if not 2 <= len(options) <= len(task.labels):
+        raise BadData(
+            f"{shown} has {counted(len(options), 'option')} in {place}; task '{task.name}' takes 2 to "
+            f"{len(task.labels)}, as many as it has labels."
+        )
+    return options
+
+
+def _right_options(dataset: Any, task: Task, options: Options, shown: str) -> np.ndarray:
+    """Place of each row's right option, -1 where the task drops the row; raises BadData where it has no such option."""
+    if task.answer is None:
+        labels = _labels(dataset, task, shown)
+        for wrong in np.flatnonzero(labels >= [len(of_row) for of_row in options]):
+            raise BadData(
+                f"{shown} says that option {task.labels[labels[wrong]]} is right in row {wrong + 1}, which has only "
+                f"{len(options[wrong])}; correct the column '{task.label}'."
+            )
+        return labels
+    places = []
+    for row, answer in enumerate(cells(dataset, task.answer, shown)):
+        text = "" if answer is None else str(answer).strip()
+        if text not in options[row]:
+            raise BadData(
+                f"{shown} has the answer '{text}' in row {row + 1} (column '{task.answer}'), which is none of its "
+                f"options: {', '.join(repr(option) for option in options[row])}."
+            )
+        places.append(options[row].index(text))
+    return np.array(places, dtype=np.int64)
+
+
+def _labels(dataset: Any, task: Task, shown: str) -> np.ndarray:
+    return label_numbers(label_texts(dataset, task, shown), task, shown)
 
 
 def label_texts(dataset: Any, task: Task, shown: str) -> np.ndarray:

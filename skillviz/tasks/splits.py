@@ -11,13 +11,14 @@ import pandas as pd
 
 from skillviz.errors import BadData, BadInput
 from skillviz.tasks.sample import capped, k_shot_rows, tenth
-from skillviz.tasks.source import Source, opened
+from skillviz.tasks.source import OPTIONS, Source, opened
 from skillviz.tasks.task import SPLITS, Task
 
 
 @dataclass(frozen=True)
 class Splits:
-    """Frames with the columns example_id, text_a, text_b (pairs only) and label (index into task.labels).
+    """Frames with the columns example_id, text_a, text_b (pairs only), options (where examples have their own) and
+    label (index into task.labels).
 
     `example_id` is "<split of the source>-<row in it, from 0>", so that a validation row drawn from train
     keeps the id of its train row. `fingerprint` is the sha256 over all ids, texts and labels.
@@ -36,9 +37,11 @@ class Splits:
 
     @property
     def words(self) -> float:
-        """Words of a training example: the mean of the first 200, both texts of a pair counted."""
+        """Words of a training example: the mean of the first 200, both texts and the longest option counted."""
         texts = [name for name in ("text_a", "text_b") if name in self.train.columns]
-        counts = [self.train[name].head(200).map(lambda text: len(str(text).split())) for name in texts]
+        counts = [self.train[name].head(200).map(_words_of) for name in texts]
+        if OPTIONS in self.train:  # the longest: an example's sequences are as long as that
+            counts.append(self.train[OPTIONS].head(200).map(lambda options: max(map(_words_of, options))))
         return float(sum(count.mean() for count in counts))
 
 
@@ -53,9 +56,9 @@ def load(
 ) -> Splits:
     """The task's splits; raises BadData or BadInput where they cannot be had.
 
-    With `k_shot`, k examples a class for training and as many for validation, both out of the train
-    split; else the task's own validation split, or a tenth of train. A cap draws rows by the seed and
-    keeps their order.
+    With `k_shot`, k examples a class (in all, where examples have options of their own) for training and as many
+    for validation, both out of the train split; else the task's own validation split, or a tenth of train. A cap draws
+    rows by the seed and keeps their order.
     """
     caps = {"train": max_train, "validation": max_validation, "test": max_test}
     _check_counts(k_shot, seed, caps)
@@ -99,7 +102,9 @@ def _chosen(
     train, test, notes = sources["train"], sources["test"], _dropped(task, sources)
     every = {split: np.arange(len(source.rows)) for split, source in sources.items()}
     if k is not None:
-        rows, validation_rows = k_shot_rows(train.labels, k, seed)
+        # a place among options is no class: it says nothing of what an example is about
+        classes = train.labels if task.has_classes else np.zeros_like(train.labels)
+        rows, validation_rows = k_shot_rows(classes, k, seed)
         notes.append(_k_shot_note(task, train.labels[rows], train.labels[validation_rows], k, seed))
         if len(validation_rows) == 0:
             raise BadData(f"task '{task.name}': train has one row a class, so none is left for validation.")
@@ -118,6 +123,12 @@ def _chosen(
 
 
 def _k_shot_note(task: Task, train: np.ndarray, validation: np.ndarray, k: int, seed: int) -> str:
+    if not task.has_classes:
+        return (
+            f"{k}-shot, seed {seed}, both out of the train split: train {len(train):,}, validation {len(validation):,} "
+            "examples in all, as the task has no classes."
+        )
+
     def counted(labels: np.ndarray) -> str:
         counts = np.bincount(labels, minlength=len(task.labels))
         return ", ".join(f"{name} {count:,}" for name, count in zip(task.labels, counts, strict=True))
@@ -138,8 +149,14 @@ def _dropped(task: Task, sources: dict[str, Source]) -> list[str]:
 
 def _absent(task: Task, train: pd.DataFrame) -> list[str]:
     present = set(train["label"])
+    if not task.has_classes:
+        return []
     absent = [f"'{name}'" for number, name in enumerate(task.labels) if number not in present]
     return [f"train has no row with the label {', '.join(absent)}."] if absent else []
+
+
+def _words_of(text: object) -> int:
+    return len(str(text).split())
 
 
 def _check_counts(k: int | None, seed: int, caps: dict[str, int | None]) -> None:

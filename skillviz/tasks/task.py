@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -13,6 +13,10 @@ from skillviz.tasks.template import check_template
 
 SPLITS = ("train", "validation", "test")
 READOUTS = ("masked", "causal")
+CLASSIFICATION: Final = "classification"
+CHOICE: Final = "choice"
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+"""Names of the options of a multiple-choice task that gives none."""
 
 
 class _Frozen(BaseModel):
@@ -58,13 +62,19 @@ class LabelWords(_Frozen):
 
 
 class Task(_Frozen):
-    """A classification task, from the registry or from a YAML file.
+    """A task with classes, or one whose examples bring their own options, from the registry or from a YAML file.
 
     `classes` maps the source's own names or numbers to `labels` (empty: names or indices as they are);
     rows whose source label is in `drop` are left out. `positive` is the index of the class that F1 is
     about. `max_length` counts tokens, special ones included; `max_length_causal` replaces it for the
     causal readout, where `length_normalised` divides an answer's log-likelihood by its tokens. `source`
     says where all this comes from and what has not been verified.
+
+    With `options` the answers are each example's own: one column for each, or one column of lists. `labels` then name
+    their places, A, B, C and so on by default, and an example may have fewer options than there are labels. The right
+    one is named by the column `label`, as a place, or written out in the column `answer`. By default an option's
+    score is its whole log-likelihood, so that the softmax is the model's own distribution over the options;
+    `length_normalised` compares them by token instead (Brown et al. 2020, section 2.4).
     """
 
     name: str = Field(min_length=1)
@@ -72,7 +82,9 @@ class Task(_Frozen):
     data: Files | Hub
     text: tuple[str, ...] = Field(min_length=1, max_length=2)
     label: str = Field(default="label", min_length=1)
-    labels: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    answer: str | None = Field(default=None, min_length=1)
     classes: dict[str, str] = Field(default_factory=dict)
     drop: tuple[str, ...] = ()
     template: Template = Template()
@@ -85,6 +97,16 @@ class Task(_Frozen):
     length_normalised: bool = False
     source: str = ""
     path: Path | None = None
+
+    @property
+    def kind(self) -> Literal["classification", "choice"]:
+        """`classification`, or `choice` where every example has options of its own."""
+        return CHOICE if self.options else CLASSIFICATION
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether a label means the same in every example."""
+        return self.kind == CLASSIFICATION
 
     @property
     def f1_class(self) -> int | None:
@@ -102,6 +124,14 @@ class Task(_Frozen):
             values = {**values, "positive": labels.index(values["positive"])}
         return values
 
+    @model_validator(mode="before")
+    @classmethod
+    def _options_by_letter(cls, values: Any) -> Any:
+        """Options in columns of their own are called A, B, C and so on where they have no names."""
+        if isinstance(values, dict) and not values.get("labels") and 1 < len(values.get("options") or ()) <= 26:
+            values = {**values, "labels": tuple(LETTERS[: len(values["options"])])}
+        return values
+
     @model_validator(mode="after")
     def _fits_together(self) -> Task:
         """Raises BadInput where labels, words, template and metric contradict one another."""
@@ -112,6 +142,8 @@ class Task(_Frozen):
             raise BadInput(f"{where}: labels must be two or more different names, not {_listed(self.labels)}.")
         if len(set(self.text)) != len(self.text) or self.label in self.text:
             raise BadInput(f"{where}: the text columns and the label column must be different columns.")
+        if self.kind == CHOICE or self.answer:
+            self._check_options(where)
         if set(self.classes.values()) - set(self.labels):
             raise BadInput(f"{where}: classes may only map to the labels {_listed(self.labels)}.")
         if self.metric == "f1" and len(self.labels) != 2:
@@ -121,6 +153,28 @@ class Task(_Frozen):
         for kind in READOUTS:
             self._check_readout(kind, where)
         return self
+
+    def _check_options(self, where: str) -> None:
+        """Raises BadInput where options contradict one another, or what only a task with classes has."""
+        if not self.options:
+            raise BadInput(f"{where}: 'answer' names the right one of an example's 'options', which are not given.")
+        columns = (*self.text, *self.options, self.answer or self.label)
+        if len(set(columns)) != len(columns):
+            raise BadInput(f"{where}: texts, options and the right answer must be in different columns.")
+        if len(self.options) not in (1, len(self.labels)):
+            raise BadInput(
+                f"{where}: there are {len(self.options)} columns of options and {len(self.labels)} labels; name each "
+                "column's place once, or leave labels out."
+            )
+        if self.answer and (self.classes or self.drop):
+            raise BadInput(f"{where}: 'classes' and 'drop' belong to a label column; with 'answer' leave them out.")
+        if self.metric != "accuracy":
+            raise BadInput(f"{where}: {self.metric} is of a class, and options are no classes; use accuracy.")
+        if self.template.masked or self.label_words != LabelWords():
+            raise BadInput(
+                f"{where}: options are scored as whole answers by the causal readout; leave label_words and the "
+                "masked template out."
+            )
 
     def _check_readout(self, kind: str, where: str) -> None:
         template, words = getattr(self.template, kind), getattr(self.label_words, kind)
@@ -145,10 +199,24 @@ class Task(_Frozen):
         """Longest input in tokens for a readout."""
         return self.max_length_causal or self.max_length if readout == "causal" else self.max_length
 
+    def refuse_readout(self, readout: str) -> None:
+        """Raises BadInput for a readout that cannot score the task whatever its template says."""
+        if self.kind == CHOICE and readout != "causal":
+            raise BadInput(
+                f"task '{self.name}' has options of its own for each example, and the {readout} readout knows fixed "
+                "classes only; use the causal readout (--readout causal) and a model that generates text."
+            )
+
     def wording(self, readout: str) -> tuple[str, tuple[str, ...]]:
-        """Template and label words of the `prompt` or `causal` readout; raises BadInput where absent."""
+        """Template and label words of the `prompt` or `causal` readout; raises BadInput where absent.
+
+        There are no words where each example has options of its own.
+        """
+        self.refuse_readout(readout)
         kind = "masked" if readout == "prompt" else "causal"
         template, words = getattr(self.template, kind), getattr(self.label_words, kind)
+        if self.kind == CHOICE:
+            words = ()
         missing = "template" if template is None else "label_words" if words is None else None
         if missing:
             raise BadInput(

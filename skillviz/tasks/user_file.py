@@ -22,6 +22,8 @@ KEYS = (
     "text",
     "label",
     "labels",
+    "options",
+    "answer",
     "classes",
     "drop",
     "template",
@@ -54,16 +56,17 @@ def read_task(path: Path) -> Task:
     unknown = [str(key) for key in values if key not in KEYS]
     if unknown:
         raise BadInput(f"{where} has an unknown key '{unknown[0]}'; known: {', '.join(KEYS)} ({SEE}).")
-    missing = [key for key in REQUIRED if not values.get(key)]
+    needed = [key for key in REQUIRED if key != "labels" or not values.get("options")]
+    missing = [key for key in needed if not values.get(key)]
     if missing:
         raise BadInput(f"{where} has no '{missing[0]}'; needed are {', '.join(REQUIRED)} ({SEE}).")
     values = {key: value for key, value in values.items() if value is not None}
     values["data"] = _files(values["data"], where)
-    for key in ("text", "labels", "drop"):
+    for key in ("text", "labels", "options", "drop"):
         if key in values:
             values[key] = _names(values[key], key, where)
     values["template"] = _template(values.get("template"), where)
-    values["label_words"] = _label_words(values.get("label_words"), values["labels"], where)
+    values["label_words"] = _label_words(values.get("label_words"), values.get("labels", ()), where)
     values.setdefault("source", f"the user's file {path.name}")
     try:
         return Task(**values, path=path.resolve())

@@ -43,11 +43,24 @@ def answer_ids(prompts: Sequence[str], tail: str, words: Sequence[str], tokenize
     known: dict[str, list[np.ndarray]] = {}
     answers = []
     for prompt in prompts:
-        end = (tail if tail.strip() else _last_word(prompt)).rstrip(" ")
+        end = _end(prompt, tail)
         if end not in known:
             known[end] = [_answer(end, word, tokenizer) for word in words]
         answers.append(known[end])
     return answers
+
+
+def option_ids(
+    prompts: Sequence[str], tail: str, options: Sequence[Sequence[str]], tokenizer: Any
+) -> list[list[np.ndarray]]:
+    """Token ids of every example's own options behind its prompt, as of `answer_ids`: [n][option]."""
+    rows = zip(prompts, options, strict=True)
+    return [[_answer(_end(prompt, tail), option, tokenizer) for option in of_row] for prompt, of_row in rows]
+
+
+def _end(prompt: str, tail: str) -> str:
+    """What an answer is tokenised behind."""
+    return (tail if tail.strip() else _last_word(prompt)).rstrip(" ")
 
 
 def _answer(end: str, word: str, tokenizer: Any) -> np.ndarray:

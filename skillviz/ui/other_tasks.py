@@ -47,7 +47,8 @@ def offered(run: Run) -> tuple[Offered, ...]:
     folders = dict.fromkeys([*beside, project_root() / "demo_world" / "tasks"])
     files = [task for folder in folders for task in cache.tasks_in(folder)]
     by_name = {task.name: task for task in (*registry.TASKS.values(), *reversed(files))}
-    rows = [as_offered(task, run) for task in by_name.values() if task.pair == source.pair and task.name != source.name]
+    fits = [task for task in by_name.values() if task.pair == source.pair and task.has_classes]
+    rows = [as_offered(task, run) for task in fits if task.name != source.name]
     return tuple(sorted(rows, key=lambda row: (not row.fits, "/" not in row.named, row.name)))
 
 

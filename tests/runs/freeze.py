@@ -1,4 +1,4 @@
-"""Writes the frozen run of the current schema version: `python -m tests.runs.freeze`. Run once a version.
+"""Writes the frozen runs of the current schema version: `python -m tests.runs.freeze`. Run once a version.
 
 A frozen run is never written again after its version was released: it stands for the runs that people have.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from skillviz.runs.migrate import SCHEMA_VERSION
 from skillviz.runs.store import Store
+from skillviz.tasks.task import CHOICE
 from tests.fake_run import fake_run
 
 FROZEN = Path(__file__).parent / "frozen"
@@ -19,3 +20,5 @@ if __name__ == "__main__":
     shutil.rmtree(root, ignore_errors=True)
     tiny = {"n": {"validation": 4, "test": 6}, "layers": 1, "width": 4, "steps": 2, "sizes": ("5%", "20%")}
     print(fake_run(Store(root), interpolation=True, others=("imdb",), **tiny).path)
+    choice = {"task": "made-choice", "kind": CHOICE, "labels": ("A", "B", "C")}
+    print(fake_run(Store(root), interpolation=True, **choice, **tiny).path)

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from skillviz.core.encoded import NO_OPTION
+from skillviz.core.scores import probabilities
 from skillviz.errors import CorruptRun, NewerSchema
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.migrate import MIGRATIONS, SCHEMA_VERSION, migrated
@@ -28,7 +30,9 @@ def test_every_version_has_a_frozen_run() -> None:
 @pytest.mark.parametrize("version", range(1, SCHEMA_VERSION + 1))
 def test_a_frozen_run_is_read_whole(version: int, tmp_path: Path) -> None:
     store = Store(shutil.copytree(FROZEN / f"v{version}", tmp_path / "runs"))  # intervals are stored beside older runs
-    (run,) = store.list()
+    runs = {run.record.task_name: run for run in store.list()}
+    run = runs.pop("sst2")
+    assert run.record.has_classes and set(runs) == ({"made-choice"} if version == SCHEMA_VERSION else set())
     assert store.verify(run.id) == []
     assert run.record.status == "finished" and run.labels == ("negative", "positive")
     assert len(run.predictions()) == 4 * (4 + 6)
@@ -41,6 +45,24 @@ def test_a_frozen_run_is_read_whole(version: int, tmp_path: Path) -> None:
     assert run.cut(run.region().size) == run.region()
     assert run.record.metrics["test"].states["grafted"]["accuracy"].value is not None
     assert {"accuracy", "ece", "nll"} <= run.headline()["metrics"]["finetuned"].keys()
+
+
+def test_a_frozen_run_of_options_is_read_whole(tmp_path: Path) -> None:
+    runs = Store(shutil.copytree(FROZEN / "v4", tmp_path / "runs")).list()
+    (run,) = [run for run in runs if not run.record.has_classes]
+    assert run.record.task is not None and run.record.task.guessing("test") == pytest.approx((1 / 3 + 1 / 2) / 2)
+    assert run.record.task.majority == {} and run.labels == ("A", "B", "C")
+    logits = run.logits("grafted")[2]
+    absent = logits == NO_OPTION
+    assert absent.any(axis=1).tolist() == [True, False] * 3 and (probabilities(logits)[absent] == 0).all()
+
+
+def test_older_runs_are_of_tasks_with_classes() -> None:
+    old = {"schema_version": 3, "task": {"name": "sst2"}}
+    assert migrated(old)["task"] == {"name": "sst2", "kind": "classification"}
+    assert (
+        "task" not in migrated({"schema_version": 3}) and migrated({"schema_version": 3, "task": None})["task"] is None
+    )
 
 
 def test_a_migration_for_every_old_version() -> None:

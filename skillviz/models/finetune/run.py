@@ -76,7 +76,7 @@ class FineTuning:
 
     def default_steps(self, task: Task) -> int:
         """The steps of a task where none are given."""
-        return default_steps(len(task.labels), self.data.k_shot)
+        return default_steps(len(task.labels) if task.has_classes else 1, self.data.k_shot)
 
     def write(
         self,

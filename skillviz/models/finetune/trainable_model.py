@@ -100,6 +100,7 @@ def open_trainable(
     A base without a classification head, or with one for another number of labels, gets a fresh one drawn
     from the settings' seed, and a note says so. A language-model head that is not in the file is refused.
     """
+    task.refuse_readout(settings.readout)
     info = _fitting(base, settings, len(task.labels))
     model, fresh = _load(info, task, settings)
     tokenizer = load_tokenizer(info.folder)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
+import numpy as np
 import pandas as pd
 
 from skillviz.analysis.part_effects import part_effects
@@ -190,11 +191,6 @@ def by_example(run: Run) -> list[Section]:
     table = example_table.scored(predictions, run.record, split)
     points = example_table.points(table, table["case"].notna(), "confidence", example_table.hovers(table))
     logits, labels = measures.state_logits(predictions, run.record, split, example_table.STATES)
-    resamples = example_exhibits.resamples(len(labels))
-    results = class_results(logits, labels, resamples)
-    confusions: list[Make] = [
-        partial(example_exhibits.confusion, confusion(z, labels), run.labels, state) for state, z in logits.items()
-    ]
     parts = (
         Words(
             example_exhibits.disagreement(logits["grafted"], logits["finetuned"], labels, split),
@@ -202,15 +198,25 @@ def by_example(run: Run) -> list[Section]:
         ),
         Charts((partial(example_exhibits.scatter, points, "confidence", None),)),
         Heading("Class by class"),
-        Words(example_exhibits.worst_classes(results, run.labels), ("f1", "confusion")),
-        Charts(tuple(confusions)),
-        Charts(
-            tuple(
-                partial(example_exhibits.by_class, results, run.labels, m, resamples) for m in example_exhibits.RESULTS
-            )
-        ),
+        *_classes(run.record, logits, labels),
     )
     return [Section("examples", "Which examples change?", (*parts, *_slices(run, split)))]
+
+
+def _classes(record: RunRecord, logits: Mapping[str, np.ndarray], labels: np.ndarray) -> list[Part]:
+    """Confusions, and precision, recall and F1 of every class; a sentence where the task has no classes."""
+    if not record.has_classes:
+        return [Words(sentences.no_classes(record))]
+    classes, resamples = record.classes, example_exhibits.resamples(len(labels))
+    results = class_results(logits, labels, resamples)
+    confusions: list[Make] = [
+        partial(example_exhibits.confusion, confusion(z, labels), classes, state) for state, z in logits.items()
+    ]
+    by_class: list[Make] = [
+        partial(example_exhibits.by_class, results, classes, m, resamples) for m in example_exhibits.RESULTS
+    ]
+    words = Words(example_exhibits.worst_classes(results, classes), ("f1", "confusion"))
+    return [words, Charts(tuple(confusions)), Charts(tuple(by_class))]
 
 
 def _slices(run: Run, split: str) -> list[Part]:
@@ -222,7 +228,7 @@ def _slices(run: Run, split: str) -> list[Part]:
         others = example_columns(run, split)
     except SkillvizError:  # the data are not on this machine
         others = None
-    metric, columns = METRICS[0], slice_exhibits.columns_of(graft, run.labels, others)
+    metric, columns = METRICS[0], slice_exhibits.columns_of(graft, run.record.classes, others)
     table = slice_exhibits.differences(graft, tuned, columns, metric)
     return [
         Heading("Slice by slice"),
@@ -241,7 +247,7 @@ def interpolation(run: Run) -> list[Section]:
     top = grid.best(dataset, metric)
     size, alpha = (run.record.size or 1, 1.0) if top is None else (top[1] or run.record.size or 1, top[2])
     points, bins = grid.marked(run.datasets, size, alpha)
-    levels = {"chance": 1 / len(run.labels)} if metric == "accuracy" and run.labels else {}
+    levels = measures.chance(run.record, "test", metric)
     sentence = interpolation_exhibits.best(grid, dataset, metric, run.record.d)
     makes: list[Make] = [partial(interpolation_exhibits.paths, points, list(run.datasets), metric, levels)]
     if outside is not None:

@@ -20,11 +20,14 @@ from skillviz.show import attribution, example_table, text
 from skillviz.show import examples as exhibits
 from skillviz.show.attribution import Answer
 from skillviz.show.glossary import about
+from skillviz.tasks.source import OPTIONS
 from skillviz.ui import controls, exports, live
 from skillviz.ui.cards import STATES
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.examples.view import RunExamples
 
+OR_TYPE = ", or type a sentence of your own"
+NO_EXPLANATION = "Not applicable: predictions are explained for classes, and these options are the example's own."
 LOOKS = {"example": "the chosen example", "typed": "a sentence of my own"}
 MOST = 2000  # characters of a typed text; the models' own limit is in tokens, and shorter
 
@@ -47,11 +50,13 @@ COLUMNS = {
 
 def look_closer(run: Run, run_examples: RunExamples, example: str | None) -> None:
     """The predictions and the explanation of one example: the chosen one, or one that is typed."""
-    look = controls.segments("look", "Look at", tuple(LOOKS), "example", shown=LOOKS.get)
+    look = "example"
+    if run.record.has_classes:  # a typed sentence would have no options
+        look = controls.segments("look", "Look at", tuple(LOOKS), "example", shown=LOOKS.get)
     if look == "typed":
         _typed(run)
     elif example is None:
-        st.info("No example passes the filters. Change them, or type a sentence of your own.")
+        st.info(f"No example passes the filters. Change them{OR_TYPE if run.record.has_classes else ''}.")
     else:
         _stored(run, run_examples, example)
 
@@ -60,16 +65,27 @@ def _stored(run: Run, run_examples: RunExamples, example: str) -> None:
     """An example of the run: its stored predictions at once, its explanation where its text is at hand."""
     row = run_examples.table[run_examples.table["example_id"] == example].iloc[0]
     texts = [row[name] for name in ("text_a", "text_b") if name in row]
-    shares = {state: probabilities(z[None])[0] for state, z in run_examples.logits_of(run, example).items()}
-    exhibit = exhibits.probabilities(shares, run.labels, int(row["label"]), theme())
+    logits = run_examples.logits_of(run, example)
+    shares = {state: probabilities(z[None])[0] for state, z in logits.items()}
+    labels = run.labels
+    if not run.record.has_classes:
+        there = example_table.options_there(next(iter(logits.values())))
+        shares, labels = {state: values[:there] for state, values in shares.items()}, labels[:there]
+    exhibit = exhibits.probabilities(shares, labels, int(row["label"]), theme())
     left, right = st.columns([2, 3])
     with left:
-        st.markdown(f"**{text.plain(example)}** · true class **{text.plain(row['true'])}**")
+        what = "true class" if run.record.has_classes else "right option"
+        st.markdown(f"**{text.plain(example)}** · {what} **{text.plain(row['true'])}**")
         for words in texts:
             st.markdown(f"> {text.plain(words) or '(no text)'}")
-        _show_predictions(shares, run.labels, int(row["label"]))
-        wanted = bool(texts) and controls.switch("explain", "Explain this prediction", False)
-        if not texts:
+        for label, option in zip(labels, row.get(OPTIONS, ()), strict=False):
+            st.markdown(f"**{text.plain(label)}** {text.plain(option)}")
+        _show_predictions(shares, labels, int(row["label"]))
+        has_classes = run.record.has_classes
+        wanted = bool(texts) and has_classes and controls.switch("explain", "Explain this prediction", False)
+        if not has_classes:
+            st.caption(NO_EXPLANATION)
+        elif not texts:
             st.caption("Without its sentence, a prediction cannot be explained. Type one of your own instead.")
     with right:
         show(exhibit, run.id)

@@ -21,7 +21,7 @@ from skillviz.errors import SkillvizError, UnsetVariable
 from skillviz.plots.theme import state_style
 from skillviz.runs.run import Run
 from skillviz.runs.texts import task_of
-from skillviz.show import example_table, measures, slices, text
+from skillviz.show import example_table, measures, sentences, slices, text
 from skillviz.show import examples as exhibits
 from skillviz.show.entries import headline_split
 from skillviz.show.example_table import STATES, Filters
@@ -49,6 +49,7 @@ CLICK = {
 }
 NO_TEXTS = "The sentences are not on this machine"
 ONLY_SCORES = "Runs store scores, not sentences."
+NO_SLICES = "Slices by length and by other columns need the task's data on this machine."
 WIDE = 8  # classes beyond which three matrices are too many for one row
 
 
@@ -156,8 +157,8 @@ def filters(run: Run, shown: RunExamples) -> Filters:
         sort = controls.select("sort", "Order", example_table.sorts(table), "moved", shown=example_table.SORTS.get)
     marked, words, length = _linked_area(), "", None
     with places[2].popover("Filter", icon=":material/filter_alt:"):
-        names = (EVERY, *example_table.label_names(table, run.labels))
-        chosen = controls.select("label", "True class", names, EVERY)
+        names = (EVERY, *example_table.label_names(table, run.record.classes))
+        chosen = controls.select("label", "True class", names, EVERY) if run.record.has_classes else EVERY
         if can_read:
             words = controls.typed("words", "Words in the text", most=MOST_SEARCHED, placeholder="all of these words")
             low, high = int(table["length"].min()), int(table["length"].max())
@@ -336,7 +337,10 @@ def _row_marked(ids: list[str]) -> None:
 
 
 def by_class(run: Run, shown: RunExamples) -> None:
-    """Confusion matrices of the models, then precision, recall or F1 of every class."""
+    """Confusion matrices of the models, then precision, recall or F1 of every class; a card where there are none."""
+    if not run.record.has_classes:
+        missing("By class", sentences.no_classes(run.record), "block")
+        return
     st.markdown("## By class", help=about("confusion", "precision", "recall"))
     more = controls.switch("complement", "Show the complement", False, help=about("complement"))
     states = (*STATES, "complement") if more else STATES
@@ -361,8 +365,11 @@ def by_slice(run: Run, shown: RunExamples) -> None:
     graft, tuned = slices.pair_answers(shown.predictions, run.record, shown.split)
     with page.explained():
         others = cache.columns(run, shown.split) if example_table.has_texts(shown.table) else None
-    columns = slices.columns_of(graft, run.labels, others)
+    columns = slices.columns_of(graft, run.record.classes, others)
     known = sliceable(columns)
+    if not known:
+        st.caption(NO_SLICES)
+        return
     with st.container(horizontal=True):
         chosen = controls.any_of("slices", "Slice by", known, known, shown=slices.title) if len(known) > 1 else known
         metric = controls.segments("sliced", "Metric", METRICS, METRICS[0], shown=metric_heading)
@@ -374,4 +381,4 @@ def by_slice(run: Run, shown: RunExamples) -> None:
     if len(table):
         show(slices.by_slice(table, metric, theme()), run.id)
     if others is None:
-        st.caption("Slices by length and by other columns need the task's data on this machine.")
+        st.caption(NO_SLICES)

@@ -17,7 +17,7 @@ from skillviz.core.metrics import metric_heading, metric_names
 from skillviz.plots.interpolation import path_style
 from skillviz.runs.run import RANKING, Run
 from skillviz.show import interpolation as words
-from skillviz.show import text
+from skillviz.show import measures, text
 from skillviz.show.glossary import about
 from skillviz.show.interpolation import EXACT, STORED
 from skillviz.show.interpolation_grid import GRAFT, Grid, estimate, of_run, point_of, with_edges
@@ -255,7 +255,7 @@ def numbers(run: Run, choice: Choice, points: ShownPoints) -> None:
 
 def levels(run: Run, metric: str) -> dict[str, float]:
     """Chance, which is one number for all data sets of the same labels."""
-    return {"chance": 1 / len(run.labels)} if metric == "accuracy" and run.labels else {}
+    return measures.chance(run.record, "test", metric)
 
 
 def no_other(run: Run) -> None:

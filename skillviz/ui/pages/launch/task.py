@@ -157,12 +157,15 @@ def _readout(choices: Choices, task: Task) -> None:
 
 
 def _show_task(task: Task, readout: str) -> None:
-    """The task in a line: its classes, and the prompt with its answers."""
+    """The task in a line: its classes, and the prompt with its answers; or that examples have their own options."""
     kind = {"prompt": "masked", "causal": "causal"}.get(readout, "")
     template, words = (getattr(part, kind, None) for part in (task.template, task.label_words))
     classes = formats.listed([text.plain(name) for name in task.labels], 14)
     prompt = f" Prompt: “{text.plain(template)}”" if template else ""
     answers = ", ".join(f"{a} for {b}" for a, b in zip(words or (), task.labels, strict=False))
+    if not task.has_classes:
+        st.caption(f"Each example has its own options, up to {len(task.labels)}.{prompt}")
+        return
     st.caption(f"Classes: {classes}.{prompt}{f', answers: {text.plain(answers)}.' if prompt and answers else ''}")
 
 

@@ -20,7 +20,7 @@ from skillviz.jobs.job import Job
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.texts import task_of
-from skillviz.show import measures, text
+from skillviz.show import measures, sentences, text
 from skillviz.show import surgery as exhibits
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
@@ -165,6 +165,9 @@ def sentence(run: Run, region: HandRegion) -> None:
     card = st.container(border=True)
     with card:
         st.markdown("## Try a sentence", help=about("confidence", "pretrained"))
+        if not run.record.has_classes:
+            st.markdown(sentences.no_classes(run.record))
+            return
         texts = _typed_texts(run)
         if not all(texts):
             return

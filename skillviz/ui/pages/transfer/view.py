@@ -10,12 +10,13 @@ from skillviz.core.metrics import metric_heading
 from skillviz.errors import SkillvizError
 from skillviz.runs.record import Scores, TransferNote
 from skillviz.runs.run import Run
-from skillviz.show import text, transfer
+from skillviz.show import sentences, text, transfer
 from skillviz.show.glossary import about
 from skillviz.ui import controls, exports, form, live, visitor
 from skillviz.ui.chip import chip_text
 from skillviz.ui.empty import missing
 from skillviz.ui.other_tasks import Offered, as_offered, offered, offered_task
+from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.interpolation.view import metrics
 
 LEFT_OUT, SKIPPED = "left out", "skipped"  # in the address, and on the page
@@ -23,6 +24,15 @@ NOTHING = (
     "This run was scored on its own task alone. Choose another task with the same labels to score all three models on "
     "it, without training."
 )
+
+
+def refuse_options(run: Run) -> None:
+    """Explains and stops where the task has no classes, whose names other tasks could share."""
+    if not run.record.has_classes:
+        sentence = f"{sentences.no_classes(run.record)} Other tasks are scored by labels of the same name."
+        with missing("Other tasks cannot be scored", sentence, "block"):
+            st.page_link(PAGES["examples"].link(), label="See which examples change")
+        st.stop()
 
 
 def finding(run: Run, notes: tuple[TransferNote, ...]) -> str:

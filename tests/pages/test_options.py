@@ -1,0 +1,43 @@
+"""Runs of tasks whose examples bring their own options: every page opens, and says where classes are meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from skillviz.runs.store import Store
+from skillviz.show.sentences import no_classes
+from tests.pages.test_examples import use
+from tests.pages.test_pages import RUN_PAGES, opened, words
+
+__all__ = ["use"]
+
+FROZEN = Path(__file__).parents[1] / "runs" / "frozen" / "v4"
+SAYS = {"examples": "By class", "transfer": "Other tasks cannot be scored"}
+
+
+@pytest.fixture
+def run_id(use: Callable[[Path], None]) -> str:
+    """The frozen run of a multiple-choice task, in the user's folder."""
+    use(FROZEN)
+    return next(run.id for run in Store(FROZEN).list() if not run.record.has_classes)
+
+
+@pytest.mark.parametrize("name", RUN_PAGES)
+def test_every_page_of_a_run_opens(name: str, run_id: str) -> None:
+    test = opened(name, run=run_id)
+    assert not test.exception and not test.error
+    said = words(test)
+    if name in SAYS:
+        reason = no_classes(Store(FROZEN).open(run_id).record)
+        assert SAYS[name] in said and reason in said.replace("\\", "")
+
+
+def test_classes_are_offered_nowhere_among_the_examples(run_id: str) -> None:
+    test = opened("examples", run=run_id, label="B", look="typed")
+    assert not test.exception and not test.error
+    labels = {box.label for box in (*test.selectbox, *test.text_input, *test.toggle)}
+    assert not labels & {"True class", "Look at", "Sentence", "Explain this prediction", "Show the complement"}
+    assert "right option" in words(test) and "By slice" in words(test)
