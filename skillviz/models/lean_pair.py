@@ -120,6 +120,11 @@ class LeanPair(ModelPair):
     outside: Outside  # type: ignore[assignment]
     setting: tuple[str, Region | None] = ("pretrained", None)
 
+    @property
+    def is_vector(self) -> bool:
+        """They are not in memory."""
+        return False
+
     @contextmanager
     def at(self, state: str, region: Region | None = None) -> Iterator[ModelPair]:
         """As of a ModelPair; every state is made from the files, and nothing is kept of the one before."""

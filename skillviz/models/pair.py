@@ -160,6 +160,11 @@ class ModelPair:
         """Whether every graftable entry has the bits that the state pretrained or finetuned gives it."""
         return _same_bits(self.flat.theta, self.base if state == "pretrained" else self.finetuned)
 
+    @property
+    def is_vector(self) -> bool:
+        """Whether all graftable values of both members are in memory; in lean mode they are read from their files."""
+        return True
+
     def put_between(self, alpha: float, region: Region | None = None) -> None:
         """Takes the model, which is at base, the share `alpha` of the way to the fine-tuned model, or to a graft."""
         if region is not None:

@@ -38,7 +38,7 @@ def predict_grafts(
     Layers are shared as far up as a graft equals the base, or the graft of the region `around`, which others resemble.
     """
     shares = around is not None or any(lowest_layer(region, pair.table) for region in regions)
-    if pair.rescaled or len(regions) < 2 or not shares:
+    if pair.rescaled or len(regions) < 2 or not shares or not pair.is_vector:
         return [predict(pair, encoded, "grafted", region) for region in regions]
     with pair.at("pretrained" if around is None else "grafted", around):
         return logits_of(pair.objective(encoded), [_change(pair, region, around) for region in regions])

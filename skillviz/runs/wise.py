@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from skillviz.core.encoded import Encoded
 from skillviz.core.interpolate import PATHS, alphas
@@ -16,7 +17,7 @@ from skillviz.core.objective import Objective
 from skillviz.core.prefix import Change, logits_of, lowest_layer
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
-from skillviz.models.pair import ModelPair
+from skillviz.models.pair import ModelPair, between
 from skillviz.runs.estimate import Heard
 from skillviz.runs.points import Point, bin_rows, metric_rows
 from skillviz.runs.record import TaskNote
@@ -68,7 +69,7 @@ def grid_logits(
     for path, size, region in ways:
         if path not in paths:
             continue
-        if path == GRAFT_PATH and lowest_layer(region, pair.table):
+        if path == GRAFT_PATH and pair.is_vector and lowest_layer(region, pair.table):
             inside = [alpha for alpha in map(float, grid) if alpha or start is None]
             known = dict(zip(inside, _of_upper_layers(pair, objective, inside, region), strict=True))
             for alpha in map(float, grid):
@@ -91,7 +92,7 @@ def _of_upper_layers(
     inside = torch.from_numpy(region.flat()).to(pair.flat.device)
     base, end = pair.base[inside], pair.grafted_values(inside, len(inside))
     with pair.at("pretrained"):
-        return logits_of(objective, [Change(inside, partial(_between, base, end, alpha)) for alpha in grid])
+        return logits_of(objective, [Change(inside, partial(between, base, end, alpha)) for alpha in grid])
 
 
 @contextmanager

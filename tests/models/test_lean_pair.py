@@ -15,12 +15,14 @@ from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch
 from skillviz.models.lean_pair import LeanPair, load_lean
 from skillviz.models.pair import STATES, ModelPair, load_pair
-from skillviz.models.predict import predict
+from skillviz.models.predict import predict, predict_grafts
 from skillviz.runs.layers import movement_summary
 from skillviz.runs.selfcheck import ends_check, fingerprint_of
-from skillviz.runs.wise import on_path
+from skillviz.runs.wise import grid_logits, on_path
 from tests.models.examples import examples
 from tests.tiny import tiny_pair
+
+GRID = np.array([0.0, 0.4, 1.0])
 
 
 def both(folder: Path, family: str, readout: str, dtype: torch.dtype, moves: bool) -> tuple[ModelPair, LeanPair]:
@@ -58,6 +60,13 @@ def test_states_are_those_of_the_ordinary_mode(
             assert fingerprint_of(lean) == fingerprint_of(pair)
     assert fingerprint_of(lean) == before
     assert ends_check(lean, encoded).passed
+    # the ordinary mode computes layers below these regions once for all of them; lean mode does not
+    top = [p.name for p in pair.table.parameters if p.layer == pair.table.layers - 1]
+    uppers = [Region({name: np.arange(count) for name in top[:2]}, pair.table.shapes) for count in (3, 5)]
+    for one, other in zip(predict_grafts(pair, encoded, uppers), predict_grafts(lean, encoded, uppers), strict=True):
+        assert np.array_equal(one, other)
+    for one, other in zip(*(grid_logits(p, encoded, {6: uppers[0]}, GRID) for p in (pair, lean)), strict=True):
+        assert one[:3] == other[:3] and np.array_equal(one[3], other[3])
     graft, other = pair.graft(region), lean.graft(region)
     assert all(torch.equal(graft.values[name], other.values[name]) for name in region.indices)
     assert movement_summary(pair.base, pair.finetuned, pair.table).equals(
