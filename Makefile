@@ -9,7 +9,7 @@ OF_TORCH := torch cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cublas nvidi
 	nvidia-cuda-runtime nvidia-cudnn-cu13 nvidia-cufft nvidia-cufile nvidia-curand nvidia-cusolver nvidia-cusparse \
 	nvidia-cusparselt-cu13 nvidia-nccl-cu13 nvidia-nvjitlink nvidia-nvshmem-cu13 nvidia-nvtx triton
 
-.PHONY: help app test check format numbers nightly ci lock sbom audit
+.PHONY: help app test check format numbers nightly ci raise lock sbom audit
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -39,6 +39,12 @@ nightly:  ## every test there is, without a bound on its time; the log goes to d
 
 $(TOOLS): requirements-tools.txt
 	python3 -m venv .venv-tools && $(TOOLS)/pip install -q -r requirements-tools.txt && touch $(TOOLS)
+
+raise: $(TOOLS)  ## raise pinned versions to the newest that fit together (ONLY="NAME NAME" for some), and run the tests
+	python3 deploy/raise_versions.py --uv $(TOOLS)/uv --leave $(OF_TORCH) $(if $(ONLY),--only $(ONLY))
+	$(MAKE) lock
+	rm -rf .venv-raised && python3 -m venv .venv-raised && .venv-raised/bin/pip install -q -r requirements-dev.txt
+	.venv-raised/bin/python -m pytest
 
 lock: $(TOOLS)  ## write requirements.lock: the pinned versions with the hash of each file
 	$(TOOLS)/uv pip compile -q --universal --no-annotate --generate-hashes --python-version 3.11 \

@@ -16,7 +16,7 @@ from benchmarks import localizer as regions
 from benchmarks import speed as measured_speed
 from benchmarks.reliability import page as reliability_page
 from benchmarks.reliability.attempt import add
-from benchmarks.reliability.faults import FAULTS
+from benchmarks.reliability.faults import FAULTS, planted
 from benchmarks.reliability.table import ATTEMPTS
 from benchmarks.unseen_populations import unseen
 
@@ -135,7 +135,8 @@ def reliability(
     short: Annotated[bool, typer.Option("--short", help="A few tries of each kind: some minutes.")] = False,
     only: Annotated[list[str] | None, typer.Option("--only", metavar="NAME", help="One attempt; repeatable.")] = None,
     plant: Annotated[
-        str | None, typer.Option(metavar="FAULT", help="Plant a fault and try the attempt that must notice it.")
+        list[str] | None,
+        typer.Option(metavar="FAULT", help="Plant a fault and try the attempt that must notice it; repeatable."),
     ] = None,
     results: Annotated[
         Path, typer.Option(help="Folder of reliability.csv. With another folder, docs/reliability.md does not change.")
@@ -143,21 +144,22 @@ def reliability(
     tables: Annotated[bool, typer.Option("--tables", help="Only rewrite the tables.")] = False,
 ) -> None:
     """Try to break skillviz, and write docs/reliability.md's tables. Exit code 1 where something was lost."""
-    if plant is not None:
-        if plant not in FAULTS:
-            raise typer.BadParameter(f"'{plant}' is not a fault. Choose {', '.join(FAULTS)}.")
-        FAULTS[plant].plant()
-        only, short = [FAULTS[plant].attempt], True
-    if unknown := [name for name in only or () if name not in ATTEMPTS]:
-        raise typer.BadParameter(f"'{unknown[0]}' is not an attempt. Choose {', '.join(ATTEMPTS)}.")
+    if wrong := [name for name in plant or () if name not in FAULTS]:
+        raise typer.BadParameter(f"'{wrong[0]}' is not a fault. Choose {', '.join(FAULTS)}.")
+    if wrong := [name for name in only or () if name not in ATTEMPTS]:
+        raise typer.BadParameter(f"'{wrong[0]}' is not an attempt. Choose {', '.join(ATTEMPTS)}.")
+    if plant:
+        unnoticed = planted(plant)
+        if unnoticed:
+            typer.echo(f"Not noticed: {', '.join(unnoticed)}.")
+        raise typer.Exit(0 if unnoticed else 1)
     form, lost = "short" if short else "long", 0
     for name in () if tables else only or ATTEMPTS:
         with TemporaryDirectory(prefix="skillviz-reliability-") as work:
-            row = ATTEMPTS[name].made(form, Path(work), partial(print, flush=True), plant is not None)
+            row = ATTEMPTS[name].made(form, Path(work), partial(print, flush=True))
         lost += int(str(row["lost"]))
-        if plant is None:
-            add(row, results / reliability_page.FILE)
-    if results == reliability_page.RESULTS and plant is None:
+        add(row, results / reliability_page.FILE)
+    if results == reliability_page.RESULTS:
         reliability_page.write()
     raise typer.Exit(1 if lost else 0)
 

@@ -59,9 +59,10 @@ WAIT = PATIENCE / 1000
 
 @dataclass
 class Seen:
-    """What visitors saw: seconds by page, and the errors."""
+    """What visitors saw: seconds by page, the pages' titles, and the errors."""
 
     seconds: list[float] = field(default_factory=list)
+    titles: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
 
@@ -94,6 +95,8 @@ class Visitor:
                 self.pages = {one.url_pathname: one.page_script_hash for one in answer.navigation.app_pages}
             elif kind == "delta" and answer.delta.new_element.WhichOneof("type") == "exception":
                 seen.errors.append(f"{page}?{query}: {answer.delta.new_element.exception.message}")
+            elif kind == "delta" and answer.delta.new_element.heading.tag == "h1":
+                seen.titles.append(answer.delta.new_element.heading.body)
             elif kind == "script_finished" and answer.script_finished != ForwardMsg.FINISHED_EARLY_FOR_RERUN:
                 break
         seen.seconds.append(time.monotonic() - begun)

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+from benchmarks.reliability.table import ATTEMPTS
+
+HEAVY = ("torch", "transformers", "streamlit.testing.v1")
+"""Packages that attempts need: opened once for the children of all faults. Ours are not, as faults change them."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault; `plant` makes it in this process and its children."""
+    """One fault; `plant` makes it in this process and its children. Rare losses need the tries of the long form."""
 
     name: str
     says: str
     attempt: str
     plant: Callable[[], None]
+    form: str = "short"
 
 
 def _in_place() -> None:
@@ -231,9 +242,9 @@ FAULTS = {
         Fault("system-errors", "the system's errors are passed on", "read-only", _system_errors),
         Fault("no-lock", "nobody looks whether a run is being made", "at-once", _no_lock),
         Fault("clock-start", "a process is known by the clock", "clock-steps", _start_by_the_clock),
-        Fault("search-state", "a resumed search has another state", "localizers", _search_state),
+        Fault("search-state", "a resumed search has another state", "localizers", _search_state, "long"),
         Fault("batches-again", "a resumed fine-tuning takes its first batches again", "fine-tuning", _batches_again),
-        Fault("no-guard", "deep JSON is read without its guard", "mutated-input", _no_deep_json),
+        Fault("no-guard", "deep JSON is read without its guard", "mutated-input", _no_deep_json, "long"),
         Fault("list-stops", "a run that cannot be read ends the list", "bad-runs", _unreadable_raises),
         Fault("later-refused", "a field of run.json that nobody declared is refused", "later-fields", _later_refused),
         Fault("bins-off", "confidences are put into lower bins", "other-programs", _other_edges),
@@ -241,3 +252,27 @@ FAULTS = {
         Fault("hash-skipped", "the hash of a checkpoint is not compared", "checkpoint-bits", _hash_skipped),
     )
 }
+
+
+def planted(names: Sequence[str]) -> list[str]:
+    """The faults whose attempts lose nothing; each is planted in a child, as it cannot be taken back."""
+    for package in HEAVY:
+        import_module(package)
+    unnoticed = []
+    for name in names:
+        print(f"planted: {FAULTS[name].says}", flush=True)
+        child = os.fork()
+        if not child:
+            lost = 0
+            try:
+                with TemporaryDirectory(prefix="skillviz-reliability-") as work:
+                    FAULTS[name].plant()
+                    attempt, report = ATTEMPTS[FAULTS[name].attempt], partial(print, flush=True)
+                    lost = int(str(attempt.made(FAULTS[name].form, Path(work), report, until_lost=True)["lost"]))
+            except Exception:  # is no loss that the attempt tells of
+                traceback.print_exc()
+            finally:
+                os._exit(1 if lost else 0)
+        if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 1:
+            unnoticed.append(name)
+    return unnoticed

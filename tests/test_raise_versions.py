@@ -1,0 +1,71 @@
+"""`make raise` rewrites every pin and nothing else; the registry is not asked here."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from skillviz.tasks.project import PROJECT
+
+
+@pytest.fixture(scope="module")
+def program() -> ModuleType:
+    """deploy/raise_versions.py as a module."""
+    spec = importlib.util.spec_from_file_location("raise_versions", PROJECT / "deploy" / "raise_versions.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def files(program: ModuleType) -> dict[str, str]:
+    """The project's own files by name."""
+    names = (*program.REQUIREMENTS, program.CONSTRAINTS, *program.NAMED)
+    return {name: (PROJECT / name).read_text(encoding="utf-8") for name in names}
+
+
+def resolved(program: ModuleType, files: dict[str, str], *names: str) -> str:
+    """What the resolver says where nothing is newer: every pin of these files."""
+    return "".join(f"{name}=={version}\n" for file in names for name, version in program.pins(files[file]).items())
+
+
+def test_with_nothing_newer_every_file_stays(program: ModuleType, files: dict[str, str]) -> None:
+    of_app = resolved(program, files, *program.REQUIREMENTS[:-1], program.CONSTRAINTS)
+    changed = program.raised(files, of_app, resolved(program, files, program.OF_TOOLS))
+    named = {name: text for name, text in changed.items() if name != program.CONSTRAINTS}
+    assert named == {name: files[name] for name in named}
+    assert program.pins(changed[program.CONSTRAINTS]) == program.pins(files[program.CONSTRAINTS])
+
+
+def test_a_newer_version_is_written_wherever_it_is_named(program: ModuleType, files: dict[str, str]) -> None:
+    of_app = resolved(program, files, *program.REQUIREMENTS[:-1], program.CONSTRAINTS)
+    old = program.pins(files["requirements.txt"])["torch"]
+    changed = program.raised(
+        files, of_app.replace(f"torch=={old}", "torch==99.0") + "brought-along==1\n",
+        resolved(program, files, program.OF_TOOLS).replace("uv==", "uv==9"),
+    )  # fmt: skip
+    for name in ("requirements.txt", *program.NAMED):
+        assert changed[name] == files[name].replace(f"torch=={old}", "torch==99.0") != files[name]
+    assert "\nuv==9" in changed[program.OF_TOOLS] and "brought-along==1\n" in changed[program.CONSTRAINTS]
+    assert "torch==" not in changed[program.CONSTRAINTS], "what is required directly is pinned once"
+    with pytest.raises(KeyError):
+        program.raised(files, "torch==99.0\n", "")
+
+
+def test_only_what_is_asked_for_is_free(program: ModuleType) -> None:
+    text = "# a comment\n-c constraints.txt\ntorch==2.1\nPyYAML==6.0\n"
+    assert program.asked(text, []) == "torch\nPyYAML\n"
+    assert program.asked(text, ["pyyaml"]) == "torch==2.1\nPyYAML\n"
+
+
+def test_the_makefile_runs_it_before_lock_and_tests() -> None:
+    words = ["make", "-n", "-o", ".venv-tools/bin", "raise", "ONLY=plotly"]
+    steps = subprocess.run(words, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    order = [steps.index(word) for word in ("deploy/raise_versions.py", "requirements.lock", ".venv-raised", "pytest")]
+    assert order == sorted(order) and "--only plotly" in steps
+    assert Path(PROJECT / "deploy" / "raise_versions.py").is_file()
