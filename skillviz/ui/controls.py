@@ -104,15 +104,16 @@ def typed(
     placeholder: str | None = None,
     help: str | None = None,
     is_long: bool = False,
+    default: str = "",
 ) -> str:
-    """The text typed, of at most `most` characters, without spaces at its ends.
+    """The text typed, of at most `most` characters, without spaces at its ends; `default` until then.
 
-    One of up to `linked` characters stands in the address; a longer one stays in the session. With `is_long` the field
-    has as many lines as the text takes.
+    Another than the default stands in the address if it has up to `linked` characters, else in the session. With
+    `is_long` the field has as many lines as the text takes.
     """
     key = _key(name)
     if key not in st.session_state or address.is_asked(name):
-        st.session_state[key] = (address.current(name) or "")[:most]
+        st.session_state[key] = (address.current(name) or default)[:most]
     if is_long:
         value = st.text_area(label, key=key, max_chars=most, placeholder=placeholder, help=help, height="content")
     else:
@@ -124,7 +125,7 @@ def typed(
     elif len(value) > linked:
         address.remember(name, value)
     else:
-        address.keep(name, value)
+        address.keep(name, value, is_default=value == default)
     return value
 
 

@@ -13,6 +13,7 @@ def script() -> None:
 
     if not st.session_state.get("elsewhere"):
         text = controls.typed("text", "Text", most=600)
+        controls.typed("first", "First", most=600, default="an example")
         stretch = controls.span("length", "Length", 2, 40)
         st.json({"text": text, "stretch": stretch})
 
@@ -36,6 +37,16 @@ def test_a_typed_text_stands_in_the_address_and_comes_back_from_it() -> None:
     assert values(opened(text="not a good film"))[0] == "not a good film"
     test.text_input[0].input(" ").run()
     assert "text" not in test.query_params
+
+
+def test_a_text_that_nobody_typed_is_not_in_the_address() -> None:
+    test = opened()
+    assert test.text_input[1].value == "an example" and not test.query_params
+    test.text_input[1].input("mine").run()
+    assert test.query_params["first"] == "mine"
+    del test.query_params["first"]  # gone back
+    test.run()
+    assert test.text_input[1].value == "an example" and not test.query_params
 
 
 def test_a_long_text_stays_in_the_session_over_a_page_switch() -> None:

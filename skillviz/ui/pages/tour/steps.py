@@ -30,7 +30,7 @@ from skillviz.show.glossary import about
 from skillviz.show.interpolation import NEAREST, STORED
 from skillviz.show.interpolation_grid import FINETUNED, GRAFT, Grid, estimate
 from skillviz.show.surgery import Grafted
-from skillviz.ui import address, cache, cards, controls, live, page, presenter
+from skillviz.ui import cache, cards, controls, live, page, presenter
 from skillviz.ui.cards import STATES as MARKS
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.interpolation.view import grid_of, levels
@@ -86,10 +86,8 @@ def draw_sentence(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) ->
 
 def _sentence_box(examples: Sequence[Sample]) -> str:
     """The control: an example of the task to begin with, which can be changed or typed over."""
-    if examples and address.current(SENTENCE) is None:
-        address.remember(SENTENCE, examples[0].text)
-    label = "Sentence (edit it, then press Ctrl+Enter)"
-    words = controls.typed(SENTENCE, label, most=LONGEST, placeholder="Type one", is_long=True)
+    label, first = "Sentence (edit it, then press Ctrl+Enter)", examples[0].text if examples else ""
+    words = controls.typed(SENTENCE, label, most=LONGEST, placeholder="Type one", is_long=True, default=first)
     if examples:
         texts = [one.text for one in examples]
         following = texts[(texts.index(words) + 1) % len(texts) if words in texts else 0]
