@@ -308,9 +308,17 @@ def with_gradients() -> tuple[str, ...]:
 
 
 def steps(
-    shape: str, batch: int, turns: int, device: str, say: Callable[[str], None], at_once: int = 20
+    shape: str,
+    batch: int,
+    turns: int,
+    names: Sequence[str] | None,
+    device: str,
+    say: Callable[[str], None],
+    at_once: int = 20,
 ) -> Iterator[Section]:
     """Each localizer's step over the passes that its gradient needs; `at_once` of them hold their vectors together.
+
+    Without `names` all that take gradients.
 
     A step of `fisher` and `linearized` is 64 examples one at a time, and so are its bare passes; one of `first-order`
     is its whole search. Choosing the candidates is not part of a step, and neither is scoring, which needs no gradient.
@@ -322,7 +330,7 @@ def steps(
     problem = of.problem(of.train.take(Judge(held, SCORED_EXAMPLES, 0).others))
     singles = of.problem(of.train.take(np.arange(SINGLE * (turns + 1)) % len(of.train)))
     say(f"{of.title}: d = {of.pair.d:,}, {problem.train.n} examples a step")
-    names, rows, seconds = with_gradients(), list[Row](), dict[str, float]()
+    names, rows, seconds = names or with_gradients(), list[Row](), dict[str, float]()
     note = f"{of.title}; d = {of.pair.d:,}, {problem.train.n} sentences a step, regions of {SIZE_SHARE:.1%}."
     for first in range(0, len(names), at_once):
         work: dict[str, Callable[[], object]] = {"bare": bare_pass(problem.train, plain)}
@@ -517,7 +525,7 @@ def sweeps(shape: str, examples: int, turns: int, device: str, say: Callable[[st
     of = subject(shape, device)
     pair, test = of.pair, of.test.take(np.arange(min(examples, len(of.test))))
     plain, objective = of.plain(), of.pair.objective(test)
-    order = top(of.problem(test).tau.abs(), pair.d // 2).cpu().numpy()
+    order = top(of.problem(test).tau.abs(), pair.d // 10).cpu().numpy()
     sizes = np.geomspace(max(2, pair.d // 100_000), len(order), SIZES).astype(int)
     region = Region.from_flat(order[: round(SIZE_SHARE * pair.d)], pair.table.shapes)
     upper = upper_half(pair)
@@ -558,17 +566,17 @@ def upper_half(pair: ModelPair) -> Region:
 # All of it.
 
 SECTIONS: dict[str, Callable[..., Iterator[Section]]] = {
-    "steps-encoder-6": partial(steps, "encoder-6", 128, 5),
-    "steps-encoder-12": partial(steps, "encoder-12", 128, 5),
-    "steps-gpt2-6": partial(steps, "gpt2-6", 128, 5),
-    "steps-gpt2-12": partial(steps, "gpt2-12", 128, 5, at_once=3),
+    "steps-encoder-6": partial(steps, "encoder-6", 128, 5, None),
+    "steps-encoder-12": partial(steps, "encoder-12", 128, 5, None),
+    "steps-gpt2-6": partial(steps, "gpt2-6", 128, 5, None),
+    "steps-gpt2-12": partial(steps, "gpt2-12", 128, 5, None, at_once=3),
     "reference-1024": partial(against_reference, "encoder-6", BATCH, 3),
     "reference-128": partial(against_reference, "encoder-6", 128, 5),
     "parts": partial(where_it_goes, "encoder-6", 128, 5),
     "sweeps": partial(sweeps, "encoder-6", 64, 5),
 }
 SHORT: dict[str, Callable[..., Iterator[Section]]] = {
-    "steps-tiny": partial(steps, "tiny", 32, 5),
+    "steps-tiny": partial(steps, "tiny", 32, 5, None),
     "reference-tiny": partial(against_reference, "tiny", 32, 5, length=64),
     "parts": partial(where_it_goes, "tiny", 32, 5),
     "sweeps": partial(sweeps, "tiny", 64, 5),

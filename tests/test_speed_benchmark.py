@@ -105,7 +105,7 @@ def test_the_short_form_prints_every_section() -> None:
 @pytest.mark.bench
 def test_a_step_costs_little_more_than_its_gradient() -> None:
     """Small: two layers, 32 sentences; the fixed costs weigh more here than in the stored result."""
-    *_, section = speed.steps("encoder-2", 32, 7, "cpu", print)
+    *_, section = speed.steps("encoder-2", 32, 7, None, "cpu", print)
     for row in section.rows:
         if row.what.split()[2] in ("stagewise", "frank-wolfe", "learned"):
             assert row.median <= 1.25, row

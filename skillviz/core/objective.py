@@ -59,15 +59,15 @@ class Objective:
 
         Each gradient lies in `flat.grad` and lasts until the next is asked for.
         """
-        self.flat.zero_grad()
+        grad = self.flat.grad  # parameters ask for gradients from here on
         logits = self._logits(self.batches.batch(np.array([row])))[0]
-        return logits.detach(), self._each_gradient(logits)
+        return logits.detach(), self._each_gradient(logits, grad)
 
-    def _each_gradient(self, logits: Tensor) -> Iterator[Tensor]:
+    def _each_gradient(self, logits: Tensor, grad: Tensor) -> Iterator[Tensor]:
         for c in range(1, self.n_labels):
-            self.flat.zero_grad()
+            grad.zero_()
             (logits[c] - logits[0]).backward(retain_graph=c + 1 < self.n_labels)
-            yield self.flat.grad
+            yield grad
 
     @torch.no_grad()
     def logits(self, rows: np.ndarray | None = None) -> np.ndarray:

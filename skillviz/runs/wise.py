@@ -72,8 +72,10 @@ def grid_logits(
         if path == GRAFT_PATH and pair.is_vector and lowest_layer(region, pair.table):
             inside = [alpha for alpha in map(float, grid) if alpha or start is None]
             known = dict(zip(inside, _of_upper_layers(pair, objective, inside, region), strict=True))
+            if start is not None:
+                known[0.0] = start
             for alpha in map(float, grid):
-                yield path, size, alpha, known.get(alpha, start)
+                yield path, size, alpha, known[alpha]
             continue
         for alpha in map(float, grid):
             if alpha == 0.0 and start is not None:

@@ -56,13 +56,15 @@ def add_information(objective: Objective, row: int, summed: Tensor) -> float:
     logits, gradients = objective.gradients(row)
     log_p = logits.double().log_softmax(0)
     p = log_p.exp().tolist()
-    mean, weight = torch.zeros_like(summed), p[0]
+    mean, weight = None, p[0]
     for c, gradient in enumerate(gradients, start=1):
         before, weight = weight, weight + p[c]
         if weight > 0:
-            change = gradient - mean
-            mean.add_(change, alpha=p[c] / weight)
+            change = gradient if mean is None else gradient - mean
             summed.addcmul_(change, change, value=p[c] * before / weight)
+            if c + 1 < len(p):  # the last class needs no mean after it, and two classes none at all
+                mean = torch.zeros_like(summed) if mean is None else mean
+                mean.add_(change, alpha=p[c] / weight)
     return -float(log_p[int(objective.labels[row])])
 
 

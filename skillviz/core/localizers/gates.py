@@ -43,11 +43,13 @@ def localize_and_stitch(
             lr = options.lr or _crossing_rate(problem, scores, size, options, seed)
         before = _chosen(scores, distance, size)
         batches = islice(problem.draws(options.batch_size, seed), behind, None)
+        u, rest, slope = (torch.empty_like(scores) for _ in range(3))
         for step in range(behind + 1, options.steps + 1):
-            u = scores.sigmoid()
+            torch.sigmoid(scores, out=u)
             problem.set_soft(u)
             loss = problem.train.backward(next(batches))
-            scores.addcmul_(problem.flat.grad * problem.tau, u * (1 - u), value=-lr)
+            torch.sub(1, u, out=rest).mul_(u)
+            scores.addcmul_(torch.mul(problem.flat.grad, problem.tau, out=slope), rest, value=-lr)
             now = _chosen(scores, distance, size)
             yield _step(step, loss, before, now, begun, options.steps, partial(_state, step, lr, scores))
             before = now
@@ -77,13 +79,15 @@ def l0_gates(problem: Problem, size: int, *, seed: int, options: GateOptions, re
             price = options.penalty * gain_at(-(problem.flat.grad * problem.tau), size)
         before = _chosen(odds, distance, size)
         batches = islice(problem.draws(options.batch_size, seed), behind, None)
+        opened, rest = torch.empty_like(odds), torch.empty_like(odds)
         for step in range(behind + 1, options.steps + 1):
             gate, slope = _drawn(odds, seed, step)
             problem.set_soft(gate)
             loss = problem.train.backward(next(batches))
-            opened = (odds - CLOSED).sigmoid_()
-            odds.addcmul_(problem.flat.grad * problem.tau, slope, value=-options.lr / price if price else 0.0)
-            odds.addcmul_(opened, 1 - opened, value=-options.lr)
+            torch.sub(odds, CLOSED, out=opened).sigmoid_()
+            torch.mul(problem.flat.grad, problem.tau, out=rest)
+            odds.addcmul_(rest, slope, value=-options.lr / price if price else 0.0)
+            odds.addcmul_(opened, torch.sub(1, opened, out=rest), value=-options.lr)
             now = _chosen(odds, distance, size)
             yield _step(step, loss, before, now, begun, options.steps, partial(_state, step, price, odds))
             before = now
@@ -96,9 +100,9 @@ def _drawn(odds: Tensor, seed: int, step: int) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
     noise = torch.rand(len(odds), generator=generator).clamp_(1e-6, 1 - 1e-6).to(odds.device)
     s = noise.logit_().add_(odds).div_(TEMPERATURE).sigmoid_()
-    gate = s * (STRETCH_HIGH - STRETCH_LOW) + STRETCH_LOW
-    inside = (gate > 0) & (gate < 1)
-    slope = s * (1 - s) * inside * ((STRETCH_HIGH - STRETCH_LOW) / TEMPERATURE)
+    slope = (1 - s).mul_(s)
+    gate = s.mul_(STRETCH_HIGH - STRETCH_LOW).add_(STRETCH_LOW)
+    slope.mul_((gate > 0).logical_and_(gate < 1)).mul_((STRETCH_HIGH - STRETCH_LOW) / TEMPERATURE)
     return gate.clamp_(0, 1), slope
 
 
@@ -112,7 +116,10 @@ def _crossing_rate(problem: Problem, scores: Tensor, size: int, options: StitchO
 
 def _chosen(scores: Tensor, distance: Tensor, size: int) -> Tensor:
     """Whether each entry is among the `size` best and above 0, boolean [d]."""
-    chosen = torch.zeros_like(scores, dtype=torch.bool)
+    chosen = scores > 0
+    if int(chosen.sum()) <= size:
+        return chosen  # all of them are among the best: nothing to rank
+    chosen = torch.zeros_like(chosen)
     best = top_of_two(scores, distance, size)
     chosen[best[scores[best] > 0]] = True
     return chosen
