@@ -32,9 +32,8 @@ NAME = "memory"
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "large-models.md"
 BOUND = 1.35
 SIZE_SHARE = 0.001
-STEPS, BATCH, TOKENS = 2, 8, 32
+STEPS, BATCH, TOKENS = 1, 4, 16
 LOCALIZERS = ("stagewise", "frank-wolfe", "first-order", "movement", "random")
-LARGE_STEPS = 2
 BARE = "bare pass"
 
 
@@ -124,10 +123,9 @@ def child(shape: Shape, folder: Path, what: str, mode: str) -> Measured:
 
     from skillviz.core.encoded import Encoded
     from skillviz.core.lean import LeanModel
-    from skillviz.core.localizers.table import localizer
+    from skillviz.core.localizers.table import LEAN_CANDIDATES, localizer
     from skillviz.models.lean_pair import load_lean
     from skillviz.models.pair import load_pair
-    from skillviz.runs.options import LEAN_CANDIDATES
 
     torch.set_num_threads(int(os.environ.get("SKILLVIZ_THREADS", "1")))
     from transformers import AutoModelForSequenceClassification  # noqa: F401 the libraries come before the ruler

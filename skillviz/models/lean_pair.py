@@ -18,10 +18,10 @@ from skillviz.core.parameters import graftable
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch
 from skillviz.models import frozen_tensors as frozen
-from skillviz.models.checkpoint import FLOATS, ModelInfo, Stored
+from skillviz.models.checkpoint import FLOATS, ModelInfo, Stored, own_dtype
 from skillviz.models.device import pick
 from skillviz.models.heads import OLD_NAMES
-from skillviz.models.load import DTYPES, own_dtype
+from skillviz.models.load import DTYPES
 from skillviz.models.pair import (
     IDENTICAL,
     PAIR_DTYPES,

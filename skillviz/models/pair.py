@@ -23,9 +23,9 @@ from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch, RandomHead
 from skillviz.models import frozen_tensors as frozen
 from skillviz.models import lora
-from skillviz.models.checkpoint import ModelInfo
+from skillviz.models.checkpoint import ModelInfo, own_dtype
 from skillviz.models.device import pick
-from skillviz.models.load import DTYPES, Loaded, load_model, own_dtype, quiet
+from skillviz.models.load import DTYPES, Loaded, load_model, quiet
 from skillviz.models.preflight import Preflight, class_order, is_padded, preflight
 from skillviz.models.tokenizer import load_tokenizer, set_padding
 from skillviz.tasks import registry
