@@ -25,7 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.machine import machine, written
+from benchmarks.machine import machine, marks, written
 from skillviz.core.formats import byte_size
 
 NAME = "memory"
@@ -240,6 +240,15 @@ def extrapolated(rows: Sequence[Measured]) -> Iterator[str]:
             )
 
 
+def write(rows: Sequence[Measured], out: Path) -> None:
+    """Writes memory.json and the table into README.md of a folder, and into the page where it is this one."""
+    written(NAME, {"machine": machine(), "rows": [asdict(row) for row in rows]}, table(rows), out)
+    if out.resolve() == Path(__file__).resolve().parent:
+        begin, end = marks(NAME)
+        before, _, rest = PAGE.read_text().partition(begin)
+        PAGE.write_text(f"{before}{begin}\n{table(rows)}{end}{rest.partition(end)[2]}")
+
+
 def main() -> None:
     """Measures, prints and writes."""
     if len(sys.argv) > 1 and sys.argv[1] == "--make":
@@ -262,9 +271,8 @@ def main() -> None:
             bare = next(one for one in rows if one.shape == row.shape)
             print(f"{row.shape} {row.what} {row.mode}: {row.peak / row.model:.2f}, without activations "
                   f"{over_model(row, bare):.2f}, {row.seconds} s", flush=True)  # fmt: skip
-    text = table(rows)
-    print(text)
-    written(NAME, {"machine": machine(), "rows": [asdict(row) for row in rows]}, text, given.out)
+    print(table(rows))
+    write(rows, given.out)
 
 
 if __name__ == "__main__":

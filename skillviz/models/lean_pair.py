@@ -39,6 +39,7 @@ from skillviz.tasks import registry
 from skillviz.tasks.task import Task
 
 FROM_BASE = ("pretrained", "grafted")
+LEAN_TOKENS = {"cpu": 512, "cuda": 4096}
 
 
 def lean_refusal(check: Preflight) -> BadInput | None:
@@ -119,6 +120,11 @@ class LeanPair(ModelPair):
     finetuned: StoredVector  # type: ignore[assignment]
     outside: Outside  # type: ignore[assignment]
     setting: tuple[str, Region | None] = ("pretrained", None)
+
+    @property
+    def micro_tokens(self) -> int:
+        """Padded tokens of a micro-batch: on a GPU fewer than usual, as their activations would outweigh the model."""
+        return LEAN_TOKENS[self.device.type]
 
     @contextmanager
     def at(self, state: str, region: Region | None = None) -> Iterator[ModelPair]:

@@ -89,6 +89,11 @@ class ModelPair:
     rescaled: bool = False
 
     @property
+    def micro_tokens(self) -> int | None:
+        """Padded tokens of a micro-batch; None where the device tells."""
+        return None
+
+    @property
     def d(self) -> int:
         """Number of graftable entries."""
         return len(self.base)
@@ -129,7 +134,7 @@ class ModelPair:
         readout = make_readout(self.readout_name, encoded)
         if self.class_order is not None:
             readout = OrderedReadout(readout, self.class_order)
-        return Objective(self.flat, readout, encoded, autocast=autocast)
+        return Objective(self.flat, readout, encoded, self.micro_tokens, autocast)
 
     def head(self) -> dict[str, Tensor]:
         """The pooler and classification head, by parameter name; empty for the other readouts."""

@@ -37,6 +37,7 @@ ENCODED = 4e-6  # seconds of a token until it is a number
 AGAIN = 1.35  # a backward pass that computes activations again, over one that keeps them
 A_READ = 3e-9  # seconds an entry takes to be read from its file and looked at
 A_CANDIDATE = 64.0  # bytes of numbers that a search in lean mode keeps of each candidate, with what ranking them takes
+LEAN_TOKENS = 4096  # tokens of a micro-batch of lean mode at the most
 LEAN_PARTS = 6e7  # bytes of the parts that are read at a time, and of one tensor's gradient
 RANKING = 20.0  # bytes an entry takes while all d are ranked on a CPU
 A_PARAMETER = 2.4e-8  # seconds of hashing and checking one
@@ -238,6 +239,7 @@ def peak_bytes(spec: RunSpec, facts: Facts) -> float:
     narrow, cost = width_of(spec, facts), _cost(spec, facts)
     tokens = min(MICRO_TOKENS[facts.device], facts.tokens * max(facts.counts.values(), default=1))
     if spec.lean:
+        tokens = min(tokens, LEAN_TOKENS)
         kept = A_CANDIDATE * candidates(spec, facts)
         if spec.localizer == "first-order":
             kept += GROUP_SHARE * narrow * facts.parameters
