@@ -25,16 +25,15 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.machine import machine, written
+from benchmarks.machine import machine, marks, written
 from skillviz.core.formats import byte_size
 
 NAME = "memory"
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "large-models.md"
 BOUND = 1.35
 SIZE_SHARE = 0.001
-STEPS, BATCH, TOKENS = 2, 8, 32
+STEPS, BATCH, TOKENS = 1, 4, 16
 LOCALIZERS = ("stagewise", "frank-wolfe", "first-order", "movement", "random")
-LARGE_STEPS = 2
 BARE = "bare pass"
 
 
@@ -124,10 +123,9 @@ def child(shape: Shape, folder: Path, what: str, mode: str) -> Measured:
 
     from skillviz.core.encoded import Encoded
     from skillviz.core.lean import LeanModel
-    from skillviz.core.localizers.table import localizer
+    from skillviz.core.localizers.table import LEAN_CANDIDATES, localizer
     from skillviz.models.lean_pair import load_lean
     from skillviz.models.pair import load_pair
-    from skillviz.runs.options import LEAN_CANDIDATES
 
     torch.set_num_threads(int(os.environ.get("SKILLVIZ_THREADS", "1")))
     from transformers import AutoModelForSequenceClassification  # noqa: F401 the libraries come before the ruler
@@ -242,6 +240,15 @@ def extrapolated(rows: Sequence[Measured]) -> Iterator[str]:
             )
 
 
+def write(rows: Sequence[Measured], out: Path) -> None:
+    """Writes memory.json and the table into README.md of a folder, and into the page where it is this one."""
+    written(NAME, {"machine": machine(), "rows": [asdict(row) for row in rows]}, table(rows), out)
+    if out.resolve() == Path(__file__).resolve().parent:
+        begin, end = marks(NAME)
+        before, _, rest = PAGE.read_text().partition(begin)
+        PAGE.write_text(f"{before}{begin}\n{table(rows)}{end}{rest.partition(end)[2]}")
+
+
 def main() -> None:
     """Measures, prints and writes."""
     if len(sys.argv) > 1 and sys.argv[1] == "--make":
@@ -264,9 +271,8 @@ def main() -> None:
             bare = next(one for one in rows if one.shape == row.shape)
             print(f"{row.shape} {row.what} {row.mode}: {row.peak / row.model:.2f}, without activations "
                   f"{over_model(row, bare):.2f}, {row.seconds} s", flush=True)  # fmt: skip
-    text = table(rows)
-    print(text)
-    written(NAME, {"machine": machine(), "rows": [asdict(row) for row in rows]}, text, given.out)
+    print(table(rows))
+    write(rows, given.out)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -76,6 +77,7 @@ def localize(
     device: options.Device = "auto",
     dtype: options.Dtype = None,
     lean: options.Lean = False,
+    data_parallel: options.DataParallel = None,
     autocast: options.AutocastOption = None,
     runs_dir: options.RunsDir = None,
     detach: Annotated[
@@ -105,17 +107,25 @@ def localize(
     """
     spec = spec_of(ctx.params)
     is_job = detach or cluster is not None
+    option = "--detach" if detach else "--cluster"
     if is_job and parts:
-        left_out = "--detach" if detach else "--cluster"
-        raise BadInput(f"--parts needs the finished run; leave out {left_out}, or run the command parts afterwards.")
+        raise BadInput(f"--parts needs the finished run; leave out {option}, or run the command parts afterwards.")
+    if is_job and "WORLD_SIZE" in os.environ:
+        raise BadInput(f"{option} starts one process; leave it out where torchrun starts several.")
     if is_job:
         start_job(spec, Store(store_root(runs_dir)), as_json, backend_of(cluster))
         return
-    from skillviz.runs.produce import produce  # imports torch
+    from skillviz.runs import processes  # imports torch
+    from skillviz.runs.produce import follow, produce  # imports torch
 
+    store = Store(store_root(runs_dir))
     try:
-        with progress_bar("localizing") as advance, gently(reporter(advance)) as progress:
-            run = produce(spec, Store(store_root(runs_dir)), progress)
+        with processes.joined(spec.device):
+            if not processes.is_first():
+                follow(spec, store)
+                return
+            with progress_bar("localizing") as advance, gently(reporter(advance)) as progress:
+                run = produce(spec, store, progress)
     except KeyboardInterrupt as interrupt:
         for line in getattr(interrupt, "__notes__", ()):
             note(line)
@@ -136,6 +146,7 @@ def spec_of(typed: Mapping[str, Any]) -> RunSpec:
         {
             **{name: typed[name] for name in same},
             **{name: value and value.value for name, value in chosen.items()},
+            "data_parallel": typed["data_parallel"] or int(os.environ.get("WORLD_SIZE", "1")),
             "dtype": typed["dtype"].value if typed["dtype"] else "own" if typed["lean"] else "float32",
             "localizer": typed["method"],
             "sizes": tuple(typed["size"] or [DEFAULT_SIZE]),

@@ -161,6 +161,18 @@ Lean = Annotated[
         "choose among the 1% of parameters that moved most. See docs/large-models.md.",
     ),
 ]
+DataParallel = Annotated[
+    int | None,
+    typer.Option(
+        "--data-parallel",
+        min=1,
+        metavar="N",
+        rich_help_panel=WHERE,
+        help="Split each batch into N parts and add their gradients in order. With torchrun, N processes compute a "
+        "part each and find the same region. Default: the number of processes.",
+        show_default=False,
+    ),
+]
 RunsDir = Annotated[
     Path | None,
     typer.Option(

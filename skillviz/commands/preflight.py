@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,9 +15,11 @@ from skillviz.commands.cluster import backend_of
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.localize import spec_of
 from skillviz.commands.output import print_json, say
-from skillviz.core.localizers.table import DEFAULT_LOCALIZER
-from skillviz.errors import SkillvizError
+from skillviz.core.formats import byte_size
+from skillviz.core.localizers.table import DEFAULT_LOCALIZER, localizer
+from skillviz.errors import BadInput, SkillvizError
 from skillviz.jobs.control import refuse_cluster
+from skillviz.jobs.devices import chosen, devices
 from skillviz.jobs.slots import slot_of
 from skillviz.models.preflight import Preflight
 from skillviz.models.preflight import preflight as check_pair
@@ -55,8 +60,18 @@ def preflight(
     device: options.Device = "auto",
     dtype: options.Dtype = None,
     lean: options.Lean = False,
+    data_parallel: options.DataParallel = None,
     autocast: options.AutocastOption = None,
     cluster: options.Cluster = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            "--memory",
+            metavar="SIZE",
+            rich_help_panel=options.WHERE,
+            help="The memory that the run may take, such as 24GB or 8GiB. Default: what is free on the device.",
+        ),
+    ] = None,
     runs_dir: options.RunsDir = None,
     convert: options.Convert = False,
     as_json: options.AsJson = False,
@@ -76,6 +91,7 @@ def preflight(
     spec = spec_of({**ctx.params, "task": task or "no task"})
     asked = registry.task(task) if task else None
     result = check_pair(expanded(base, "base"), expanded(finetuned, "finetuned"), asked, spec.readout)
+    budget = byte_count(memory) if memory else free_bytes(spec.device)
     errors = list(result.errors) or _refusal(spec, result, runs_dir, is_whole=task is not None)
     errors += _cluster_refusal(cluster)
     for error in errors:
@@ -87,10 +103,13 @@ def preflight(
     expected = expect(spec, result, runs_dir) if task and not errors else None
     if expected is not None:
         say(f"This localization takes {expected.words()}.")
+        fitting = modes(spec, result, budget, runs_dir)
+        say(mode_words(fitting, spec, budget))
     if as_json:
         value = {"fits": not errors, "problems": [str(error.args[0]) for error in errors]}
         if expected is not None:
-            value |= {"seconds": round(expected.seconds, 1), "bytes": expected.bytes}
+            value |= {"seconds": round(expected.seconds, 1), "bytes": expected.bytes, "memory": budget}
+            value["modes"] = {mode.name: mode.as_json() for mode in fitting}
             value |= dict(
                 zip(("least_seconds", "most_seconds"), (round(one, 1) for one in expected.range), strict=True)
             )
@@ -125,6 +144,73 @@ def _cluster_refusal(cluster: options.ClusterName | None) -> list[SkillvizError]
     except SkillvizError as error:
         return [error]
     return []
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One way to make the run: the options that choose it, and what it takes; `refused` where it cannot be used."""
+
+    name: str
+    flags: str
+    spec: RunSpec
+    expected: Estimate
+    fits: bool
+    refused: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        least, most = (round(one, 1) for one in self.expected.range)
+        took = {"bytes": self.expected.bytes, "least_seconds": least, "most_seconds": most}
+        return {**took, "fits": self.fits, "options": self.flags, **({"refused": self.refused} if self.refused else {})}
+
+
+def modes(spec: RunSpec, check: Preflight, budget: int, runs_dir: Path | None) -> list[Mode]:
+    """The run as it was asked for, and in lean mode; in the order in which they are to be preferred."""
+    from skillviz.runs.produce import refused_lean  # imports torch
+
+    finished = [run.record for run in library(runs_dir).list()]
+    facts = facts_of(spec, slot_of(spec.device).partition("-")[0], check)
+    dtype = "float32" if spec.dtype == "own" and spec.lean else spec.dtype
+    found = []
+    for name, changes in (("ordinary", {"lean": False, "dtype": dtype}), ("lean", {"lean": True, "dtype": "own"})):
+        one = spec.model_copy(update=changes)
+        expected = estimate(one, facts, finished)
+        error = refused_lean(localizer(spec.localizer), check) if one.lean else None
+        flags = "--lean" if one.lean else f"--dtype {dtype}" if dtype != "float32" else ""
+        fits = error is None and expected.bytes <= budget
+        found.append(Mode(name, flags, one, expected, fits, "" if error is None else str(error.args[0])))
+    return found
+
+
+def mode_words(found: Sequence[Mode], spec: RunSpec, budget: int) -> str:
+    """What each mode needs of the memory there is, and which to use."""
+    needs = ", ".join(
+        f"{mode.name} mode {'cannot be used' if mode.refused else 'needs ' + byte_size(mode.expected.bytes)}"
+        for mode in found
+    )
+    text = f"Memory: {needs}; {byte_size(budget)} can be used."
+    best = next((mode for mode in found if mode.fits), None)
+    refused = next((f" {mode.refused[0].upper()}{mode.refused[1:]}" for mode in found if mode.refused), "")
+    if best is None:
+        return f"{text} Neither fits: take a smaller model, more memory, or several GPUs with --lean.{refused}"
+    if best.spec.lean == spec.lean:
+        return f"{text} The {best.name} mode fits."
+    return f"{text} Use {best.flags}." if best.flags else f"{text} Leave out --lean: the ordinary mode fits."
+
+
+def byte_count(typed: str) -> int:
+    """The bytes of `24GB`, `8GiB` or `512MiB`; raises BadInput."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT])(i?)B", typed.strip(), re.IGNORECASE)
+    if match is None or not float(match[1]):
+        raise BadInput(f"'{typed}' is not a size of memory; write a number and a unit, such as 24GB or 8GiB.")
+    return int(float(match[1]) * (1024 if match[3] else 1000) ** (1 + "KMGT".index(match[2].upper())))
+
+
+def free_bytes(device: str) -> int:
+    """The memory that is free now on the device that a run would take."""
+    available = devices()
+    place = chosen(device, available) or available[0]
+    return place.free
 
 
 def expect(spec: RunSpec, result: Preflight, runs_dir: Path | None) -> Estimate:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from skillviz.core.flat import FlatModel
+from skillviz.core.localizers.table import GROUP_SHARE
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.problem import Problem, soft
 from skillviz.core.random_entries import uniform
@@ -25,8 +26,6 @@ from skillviz.errors import BadInput, BadModel
 
 PART = 2**20
 """Entries that are read at a time: what is computed of them takes some 20 MB."""
-GROUP_SHARE = 0.2
-"""Bytes of the gradients that are kept at a time where all are wanted, over those of the model."""
 
 
 class Vector(Protocol):

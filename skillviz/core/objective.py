@@ -14,6 +14,7 @@ from skillviz.core.batches import Batch, Batches
 from skillviz.core.encoded import Encoded
 from skillviz.core.flat import FlatModel
 from skillviz.core.readout import Readout
+from skillviz.core.shards import Shards
 from skillviz.errors import BadData
 
 
@@ -21,7 +22,7 @@ class Objective:
     """Cross-entropy over the labels (paper's L_T), in nats a example, of the model in `flat`.
 
     `autocast` (bfloat16, float16 or None) is the dtype of activations only; gradients, scores and
-    losses stay float32.
+    losses stay float32. `shards` are the parts of a batch whose gradients are summed on their own.
     """
 
     def __init__(
@@ -38,20 +39,27 @@ class Objective:
         self.batches = Batches(encoded, flat.device, micro_tokens)
         self.labels = np.asarray(encoded.labels)
         self.n, self.n_labels = len(encoded), encoded.n_labels
+        self.shards = Shards()
 
     def backward(self, rows: np.ndarray | None = None) -> float:
         """The mean loss over these rows; its gradient is then in `flat.grad`."""
         rows = np.arange(self.n) if rows is None else rows
+        if self.shards.count == 1:
+            return self._accumulate(rows, len(rows))
+        return self.shards.backward(rows, lambda part: self._accumulate(part, len(rows)), self.flat.grad)
+
+    def _accumulate(self, rows: np.ndarray, n: int) -> float:
+        """The loss of these rows as a part of the mean over `n`; its gradient is then in `flat.grad`."""
         self.flat.zero_grad()
         # float16 would round an example's share of the mean to zero: there the sum is differentiated
         narrow = torch.float16 in (self.autocast, self.flat.dtype)
         total = torch.zeros((), device=self.flat.device)
         for batch in self.batches.micro(rows):
             loss = cross_entropy(self._logits(batch), batch.labels, reduction="sum")
-            (loss if narrow else loss / len(rows)).backward()
-            total += loss.detach() / len(rows)
+            (loss if narrow else loss / n).backward()
+            total += loss.detach() / n
         if narrow:
-            self.flat.grad.div_(len(rows))
+            self.flat.grad.div_(n)
         return float(total)
 
     def gradients(self, row: int) -> tuple[Tensor, Iterator[Tensor]]:
@@ -91,7 +99,7 @@ class Objective:
     def _logits(self, batch: Batch) -> Tensor:
         with self._context():
             logits = self.readout.logits(self.flat.model, batch)
-        return logits.to(torch.promote_types(logits.dtype, torch.float32))
+        return logits.to(self.flat.device, torch.promote_types(logits.dtype, torch.float32))
 
     def _context(self) -> AbstractContextManager[object]:
         if self.autocast is None:

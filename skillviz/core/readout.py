@@ -69,9 +69,12 @@ class PromptReadout:
         row = torch.arange(len(batch), device=batch.positions.device)
         modules = MASKED_HEADS.get(model.config.model_type)
         if modules is None:
-            vocabulary = model(**batch.inputs).logits[row, batch.positions]
+            vocabulary = model(**batch.inputs).logits
+            vocabulary = vocabulary[row.to(vocabulary.device), batch.positions.to(vocabulary.device)]
         else:
-            vocabulary = model.base_model(**batch.inputs).last_hidden_state[row, batch.positions]
+            hidden = model.base_model(**batch.inputs).last_hidden_state
+            # of a model on several devices it is on the last
+            vocabulary = hidden[row.to(hidden.device), batch.positions.to(hidden.device)]
             for name in modules:
                 vocabulary = getattr(model, name)(vocabulary)
         return vocabulary[:, list(self.label_ids)]
@@ -95,6 +98,7 @@ class CausalReadout:
         where = batch.answers.flatten(0, 1)[:, 1:]
         tokens = batch.inputs["input_ids"][:, 1:][where]
         scores = _next_token_scores(model, batch, where)
+        tokens, where = tokens.to(scores.device), where.to(scores.device)
         chosen = scores.gather(-1, tokens.unsqueeze(-1)).squeeze(-1) - scores.logsumexp(-1)
         total, tokens_of = chosen.new_zeros(where.shape).masked_scatter(where, chosen).sum(-1), where.sum(-1)
         if self.by_length:
@@ -105,10 +109,12 @@ class CausalReadout:
 def _next_token_scores(model: Any, batch: Batch, where: Tensor) -> Tensor:
     """Vocabulary scores [tokens, vocabulary], at least float32, before each token that `where` marks."""
     if model.config.model_type in PLAIN_DECODERS:
-        hidden = model.base_model(**batch.inputs).last_hidden_state[:, :-1][where]
+        hidden = model.base_model(**batch.inputs).last_hidden_state[:, :-1]
+        hidden = hidden[where.to(hidden.device)]
         scores = model.get_output_embeddings()(hidden)
     else:
-        scores = model(**batch.inputs).logits[:, :-1][where]
+        scores = model(**batch.inputs).logits[:, :-1]
+        scores = scores[where.to(scores.device)]
     return scores.to(torch.promote_types(scores.dtype, torch.float32))
 
 

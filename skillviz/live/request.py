@@ -54,7 +54,9 @@ class PairRequest:
             self.run = worker.library.open(str(pair["run"]))
         # a run of a machine with a GPU is looked at on one without, and the other way round
         self.spec: RunSpec = (
-            read_spec(dict(pair)) if self.run is None else self.run.spec.model_copy(update={"device": "auto"})
+            read_spec(dict(pair))
+            if self.run is None
+            else self.run.spec.model_copy(update={"device": "auto", "lean": False})
         )
 
     @cached_property

@@ -179,6 +179,11 @@ class ModelInfo:
         return {"id": self.id, "revision": self.revision, "fingerprint": self.fingerprint}
 
 
+def own_dtype(base: ModelInfo, finetuned: ModelInfo) -> str:
+    """The dtype in which a pair's own files are held: bfloat16 where both are, else float32."""
+    return "bfloat16" if {base.dtype, finetuned.dtype} == {"bfloat16"} else "float32"
+
+
 def read_info(folder: Path | str) -> ModelInfo:
     """The ModelInfo of a resolved folder.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 
 from skillviz.errors import NoDevice
@@ -18,11 +20,13 @@ def pick(name: str = "auto") -> torch.device:
     if name not in DEVICES and not (kind == "cuda" and number.isdigit()):
         raise NoDevice(f"'{name}' is not a device; allowed: {', '.join(DEVICES)}, cuda:<number>.")
     if kind == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        name = kind = "cuda" if torch.cuda.is_available() else "cpu"
     if kind == "cuda" and not torch.cuda.is_available():
         raise NoDevice("this machine has no CUDA device that torch can use; choose --device cpu (or auto).")
     if number and int(number) >= torch.cuda.device_count():
         raise NoDevice(f"'{name}' does not exist: torch sees {torch.cuda.device_count()} CUDA device(s), from cuda:0.")
+    if kind == "cuda" and not number and "LOCAL_RANK" in os.environ:  # torchrun's: a GPU each
+        return torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     return torch.device(name)
 
 

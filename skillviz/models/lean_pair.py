@@ -18,10 +18,10 @@ from skillviz.core.parameters import graftable
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch
 from skillviz.models import frozen_tensors as frozen
-from skillviz.models.checkpoint import FLOATS, ModelInfo, Stored
+from skillviz.models.checkpoint import FLOATS, ModelInfo, Stored, own_dtype
 from skillviz.models.device import pick
 from skillviz.models.heads import OLD_NAMES
-from skillviz.models.load import DTYPES, own_dtype
+from skillviz.models.load import DTYPES
 from skillviz.models.pair import (
     IDENTICAL,
     PAIR_DTYPES,
@@ -39,6 +39,7 @@ from skillviz.tasks import registry
 from skillviz.tasks.task import Task
 
 FROM_BASE = ("pretrained", "grafted")
+LEAN_TOKENS = {"cpu": 512, "cuda": 4096}
 
 
 def lean_refusal(check: Preflight) -> BadInput | None:
@@ -124,6 +125,11 @@ class LeanPair(ModelPair):
     def is_vector(self) -> bool:
         """They are not in memory."""
         return False
+
+    @property
+    def micro_tokens(self) -> int:
+        """Padded tokens of a micro-batch: on a GPU fewer than usual, as their activations would outweigh the model."""
+        return LEAN_TOKENS[self.device.type]
 
     @contextmanager
     def at(self, state: str, region: Region | None = None) -> Iterator[ModelPair]:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from skillviz.errors import BadModel, is_out_of_memory
-from skillviz.models.checkpoint import WRAPPERS, ModelInfo, read_info
+from skillviz.models.checkpoint import WRAPPERS, read_info
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 
@@ -83,11 +83,6 @@ def load_model(
         ]
     mismatched = frozenset(entry[0] for entry in report["mismatched_keys"])
     return Loaded(model.eval(), frozenset(report["missing_keys"]), mismatched)
-
-
-def own_dtype(base: ModelInfo, finetuned: ModelInfo) -> str:
-    """The dtype in which a pair's own files are held: bfloat16 where both are, else float32."""
-    return "bfloat16" if {base.dtype, finetuned.dtype} == {"bfloat16"} else "float32"
 
 
 def auto_class(readout: str, linear: bool = False) -> Any:

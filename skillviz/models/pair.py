@@ -23,9 +23,9 @@ from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch, RandomHead
 from skillviz.models import frozen_tensors as frozen
 from skillviz.models import lora
-from skillviz.models.checkpoint import ModelInfo
+from skillviz.models.checkpoint import ModelInfo, own_dtype
 from skillviz.models.device import pick
-from skillviz.models.load import DTYPES, Loaded, load_model, own_dtype, quiet
+from skillviz.models.load import DTYPES, Loaded, load_model, quiet
 from skillviz.models.preflight import Preflight, class_order, is_padded, preflight
 from skillviz.models.tokenizer import load_tokenizer, set_padding
 from skillviz.tasks import registry
@@ -89,6 +89,11 @@ class ModelPair:
     rescaled: bool = False
 
     @property
+    def micro_tokens(self) -> int | None:
+        """Padded tokens of a micro-batch; None where the device tells."""
+        return None
+
+    @property
     def d(self) -> int:
         """Number of graftable entries."""
         return len(self.base)
@@ -129,7 +134,7 @@ class ModelPair:
         readout = make_readout(self.readout_name, encoded)
         if self.class_order is not None:
             readout = OrderedReadout(readout, self.class_order)
-        return Objective(self.flat, readout, encoded, autocast=autocast)
+        return Objective(self.flat, readout, encoded, self.micro_tokens, autocast)
 
     def head(self) -> dict[str, Tensor]:
         """The pooler and classification head, by parameter name; empty for the other readouts."""

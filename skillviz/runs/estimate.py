@@ -10,9 +10,10 @@ from math import log, prod
 from statistics import median
 
 from skillviz.core.formats import byte_size, counted, rough_seconds, rough_span
-from skillviz.core.localizers.table import Cost, Workload, localizer, rest_of
+from skillviz.core.localizers.table import GROUP_SHARE, LEAN_CANDIDATES, Cost, Workload, localizer, rest_of
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput
+from skillviz.models.checkpoint import own_dtype
 from skillviz.models.preflight import Preflight, preflight
 from skillviz.runs.points import grid_sizes
 from skillviz.runs.record import RunRecord
@@ -33,6 +34,12 @@ MICRO_TOKENS = {"cpu": 512, "cuda": 32_768}
 INTERVALS = 0.7  # seconds of the intervals of one data set's scores
 RESAMPLED = 7e-5  # seconds of an example's part in the intervals of one model: 0.27 s of 4,000 examples, one thread
 ENCODED = 4e-6  # seconds of a token until it is a number
+AGAIN = 1.35  # a backward pass that computes activations again, over one that keeps them
+A_READ = 3e-9  # seconds an entry takes to be read from its file and looked at
+A_CANDIDATE = 64.0  # bytes of numbers that a search in lean mode keeps of each candidate, with what ranking them takes
+LEAN_TOKENS = 4096  # tokens of a micro-batch of lean mode at the most
+LEAN_PARTS = 6e7  # bytes of the parts that are read at a time, and of one tensor's gradient
+RANKING = 20.0  # bytes an entry takes while all d are ranked on a CPU
 A_PARAMETER = 2.4e-8  # seconds of hashing and checking one
 MEASURES = 40  # earlier runs at the most that are taken as the measure: the nearest, of those the newest
 TELLS = 0.5  # seconds that a phase must take, or be expected to, for its time to say how fast the machine is
@@ -49,7 +56,7 @@ Heard = Callable[[int, str], None]
 @dataclass(frozen=True)
 class Facts:
     """What is known of a run from headers and data: `d` graftable of `parameters`, rows by split in `counts`,
-    mean `tokens` an example, the `sizes` in entries. `device` is cpu or cuda."""
+    mean `tokens` an example, the `sizes` in entries. `device` is cpu or cuda, `own` the dtype of the files."""
 
     d: int
     parameters: int
@@ -60,6 +67,7 @@ class Facts:
     sizes: tuple[int, ...]
     device: str = "cpu"
     tokens: float = TOKENS
+    own: str = "float32"
 
 
 @dataclass(frozen=True)
@@ -159,7 +167,8 @@ def _facts(spec: RunSpec, task: Task, check: Preflight, counts: Mapping[str, int
     width = int(config.get("hidden_size") or config.get("n_embd") or config.get("dim") or 512)
     whole = sum(prod(shape) for shape in check.base.shapes.values())
     sizes, tokens = tuple(parse_size(size, d) for size in spec.sizes), float(_tokens(words, task.max_length))
-    return Facts(d, max(whole, d), width, check.layers or 1, len(task.labels), counts, sizes, device, tokens)
+    own, layers = own_dtype(check.base, check.finetuned), check.layers or 1
+    return Facts(d, max(whole, d), width, layers, len(task.labels), counts, sizes, device, tokens, own)
 
 
 def _phases(spec: RunSpec, facts: Facts) -> dict[str, float]:
@@ -168,11 +177,38 @@ def _phases(spec: RunSpec, facts: Facts) -> dict[str, float]:
     cost, searches = _cost(spec, facts), 1 if localizer(spec.localizer).is_one_search else len(facts.sizes)
     each = cost.backward * example_seconds(BACKWARD, facts) + cost.forward * example_seconds(FORWARD, facts)
     scored = example_seconds(FORWARD, facts) + RESAMPLED
+    whole = cost.steps * facts.d * A_STEP
+    streamed = 0.0
+    if spec.lean:
+        each *= AGAIN * (len(groups(spec, facts)) if spec.localizer == "first-order" else 1)
+        whole = cost.steps * candidates(spec, facts) * 10 * A_STEP
+        streamed = facts.d * A_READ
     return {
-        "predict": 2 * evaluated * scored,
-        "search": searches * (each + cost.steps * facts.d * A_STEP + cost.seconds),
-        "evaluate": passes(spec, facts.counts, facts.sizes) * scored,
+        "predict": 2 * evaluated * scored + 4 * streamed,
+        "search": searches * (each + whole + cost.seconds + 5 * streamed),
+        "evaluate": passes(spec, facts.counts, facts.sizes) * scored + 8 * streamed,
     }
+
+
+def candidates(spec: RunSpec, facts: Facts) -> float:
+    """Entries that a search in lean mode keeps numbers of."""
+    row, size = localizer(spec.localizer), max(facts.sizes)
+    if (option := row.option("candidate_share")) is None:
+        return size
+    share = spec.options.get(option.name, LEAN_CANDIDATES)
+    with suppress(BadInput):
+        return max(float(option.read(share)) * facts.d, min(2 * size, facts.d))
+    return facts.d
+
+
+def groups(spec: RunSpec, facts: Facts) -> range:
+    """The groups of tensors that lean mode takes the gradients of all entries in, one pass each."""
+    return range(max(1, round(4 * facts.d / (GROUP_SHARE * width_of(spec, facts) * facts.parameters))))
+
+
+def width_of(spec: RunSpec, facts: Facts) -> int:
+    """Bytes of a weight in memory."""
+    return 2 if (facts.own if spec.dtype == "own" else spec.dtype) == "bfloat16" else 4
 
 
 def example_seconds(speed: Mapping[str, float], facts: Facts) -> float:
@@ -196,12 +232,26 @@ def _cost(spec: RunSpec, facts: Facts) -> Cost:
 
 
 def peak_bytes(spec: RunSpec, facts: Facts) -> float:
-    """Weights of both members, the vectors of the search, the activations of a micro-batch."""
-    narrow = 2 if spec.dtype == "bfloat16" else 4
-    cost = _cost(spec, facts)
-    weights = narrow * (2 * facts.parameters + 3 * facts.d)
-    activations = MICRO_TOKENS[facts.device] * 150 * facts.width * facts.layers
-    return PROCESS + weights + 4 * facts.d * (2 + cost.vectors) + cost.bytes + activations
+    """Weights of both members, the vectors of the search, the activations of a micro-batch.
+
+    In lean mode: the model's own bytes, numbers of the candidates, the parts being read, activations of one block.
+    """
+    narrow, cost = width_of(spec, facts), _cost(spec, facts)
+    tokens = min(MICRO_TOKENS[facts.device], facts.tokens * max(facts.counts.values(), default=1))
+    if spec.lean:
+        tokens = min(tokens, LEAN_TOKENS)
+        kept = A_CANDIDATE * candidates(spec, facts)
+        if spec.localizer == "first-order":
+            kept += GROUP_SHARE * narrow * facts.parameters
+        elif spec.localizer == "random":
+            kept += (4 if facts.d < 2**32 else 8) * facts.d
+        activations = tokens * facts.width * (narrow * facts.layers + 150)
+        return PROCESS + narrow * facts.parameters + kept + LEAN_PARTS + activations
+    at_rest = narrow * (facts.parameters + 2 * facts.d) + 4 * facts.d
+    loading = 2 * narrow * (facts.parameters + facts.d)
+    ranking = RANKING * facts.d if facts.device == "cpu" else 8 * facts.d
+    vectors = max(ranking, 4 * facts.d * (1 + cost.vectors))
+    return PROCESS + max(loading, at_rest + vectors + cost.bytes) + tokens * 150 * facts.width * facts.layers
 
 
 def _measured(

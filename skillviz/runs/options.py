@@ -6,16 +6,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from skillviz.core.localizers.table import EXPRESSION, Localizer
+from skillviz.core.localizers.table import EXPRESSION, LEAN_CANDIDATES, Localizer
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.runs.region_expression import ResolvedExpression
 from skillviz.runs.run import REGION
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks.project import expanded
-
-LEAN_CANDIDATES = 0.01
-"""The `candidate_share` of lean mode, unless another is given: some 50 bytes are kept of each candidate."""
 
 
 def options_of(

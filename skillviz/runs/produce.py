@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
+from skillviz.core.encoded import Encoded
 from skillviz.core.localizers.record import State, Step
 from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS, Localizer, localizer
+from skillviz.core.problem import Problem
 from skillviz.core.region import Region
+from skillviz.core.shards import Shards
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput
 from skillviz.models.device import describe, pick
 from skillviz.models.lean_pair import lean_refusal
+from skillviz.models.pair import ModelPair
 from skillviz.models.preflight import Preflight, preflight
 from skillviz.models.task_vectors import summed_movements
 from skillviz.runs.checkpoint import DEFINITION, Checkpoints
@@ -119,6 +123,33 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
     return Plan(spec, row, options, sizes, base_region, task_note(task, splits), notes, resolved)
 
 
+def problem_of(plan: Plan, pair: ModelPair, data: Mapping[str, Encoded]) -> tuple[Problem, Any, list[str]]:
+    """What the plan's search works on, its options with what they name, and notes on that."""
+    spec, options, notes = plan.spec, plan.options, list[str]()
+    if plan.base_region is not None and dict(plan.base_region.shapes) != pair.table.shapes:
+        raise BadInput(
+            f"the region file of the option '{plan.row.region_option}' was made for another architecture than this "
+            "pair; name a region of the same base."
+        )
+    if others := other_models_of(options):
+        movement, *notes = summed_movements(pair, expanded(spec.base, "base"), others)
+        options = replace(options, other_movement=movement)
+    autocast = getattr(torch, spec.autocast) if spec.autocast else None
+    problem = pair.problem(data["train"], data.get("validation"), autocast=autocast)
+    problem.train.shards = Shards(spec.data_parallel)
+    return problem, options, notes
+
+
+def follow(spec: RunSpec, store: Store) -> None:
+    """Searches beside the process that makes the run, with its own part of every batch; stores nothing."""
+    session = Session()
+    plan = prepare(spec, session, library(store.root))
+    pair, data = session.pair(spec), session.encoded(spec)
+    problem, options, _ = problem_of(plan, pair, data)
+    for _ in search(plan.row, problem, plan.sizes, spec.seed, options, Searched()):
+        pass
+
+
 def refused_lean(row: Localizer, check: Preflight) -> BadInput | None:
     """Why a localizer or a pair is not for lean mode; None where both are."""
     if not row.lean:
@@ -170,17 +201,7 @@ class _Production:
     def search_regions(self) -> Searched:
         """The regions of all sizes; the model is at base again after it."""
         spec, plan = self.plan.spec, self.plan
-        if plan.base_region is not None and dict(plan.base_region.shapes) != self.pair.table.shapes:
-            raise BadInput(
-                f"the region file of the option '{plan.row.region_option}' was made for another architecture than this "
-                "pair; name a region of the same base."
-            )
-        options, notes = plan.options, list[str]()
-        if others := other_models_of(options):
-            movement, *notes = summed_movements(self.pair, expanded(spec.base, "base"), others)
-            options = replace(options, other_movement=movement)
-        autocast = getattr(torch, spec.autocast) if spec.autocast else None
-        problem = self.pair.problem(self.data["train"], self.data.get("validation"), autocast=autocast)
+        problem, options, notes = problem_of(plan, self.pair, self.data)
         state = self.restored()
         self.searched.notes += [note for note in notes if note not in self.searched.notes]
         self.begun = time.perf_counter()

@@ -20,7 +20,8 @@ Dtype = Literal["float32", "bfloat16", "own"]
 WORDS = {"base", "finetuned", "task", "readout", "localizer", "sizes"}
 FLAGS = {"localizer": "--method", "sizes": "--size"}
 DEFAULT_SIZE = "0.1%"
-LEFT_OUT = ("others", "lean")  # fields that the canonical text leaves out while they are empty: keys of older runs stay
+LEFT_OUT = {"others": [], "lean": False, "data_parallel": 1}
+"""Fields that the canonical text leaves out while they have these values: keys of older runs stay."""
 
 
 class RunSpec(BaseModel):
@@ -29,7 +30,8 @@ class RunSpec(BaseModel):
     `sizes` are kept as typed: an integer is a count, a decimal a share of d, `0.1%` a percentage.
     `seed` is the localizer's, `data_seed` the one of the k-shot sample. `others` are further tasks (names or
     YAML files) with the same labels, on whose test sets the states are scored too. `dtype` own is bfloat16 where both
-    models' files are, else float32. `lean` keeps one model in memory, and fewer candidates. None means "the default".
+    models' files are, else float32. `lean` keeps one model in memory, and fewer candidates. The gradient
+    of a batch is that of `data_parallel` parts, added in order. None means "the default".
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -49,6 +51,7 @@ class RunSpec(BaseModel):
     device: str = Field(default="auto", pattern=DEVICE)
     dtype: Dtype = "float32"
     lean: bool = False
+    data_parallel: int = Field(default=1, ge=1)
     autocast: Literal["bfloat16", "float16"] | None = None
     max_train: int | None = Field(default=None, ge=1)
     max_validation: int | None = Field(default=None, ge=1)
@@ -75,7 +78,9 @@ class RunSpec(BaseModel):
 
     def json_text(self) -> str:
         """Canonical JSON: sorted keys, no spaces, so that equal specs are equal texts."""
-        fields = {n: value for n, value in self.model_dump(mode="json").items() if value or n not in LEFT_OUT}
+        fields = {
+            n: value for n, value in self.model_dump(mode="json").items() if n not in LEFT_OUT or value != LEFT_OUT[n]
+        }
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
     def key(self) -> str:

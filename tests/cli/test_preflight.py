@@ -14,6 +14,8 @@ from transformers import BartConfig, BartForConditionalGeneration
 from skillviz import cli
 from skillviz.commands import localize, preflight
 from skillviz.runs import produce
+from skillviz.runs.estimate import Estimate
+from skillviz.runs.spec import RunSpec
 from tests.cli.calls import call
 from tests.tiny import tiny_pair, tiny_task, tiny_tokenizer
 
@@ -119,3 +121,47 @@ def test_the_estimate_counts_what_is_asked_for(pair, task_file, user_runs: Path)
 def test_no_weights_are_read(pair, task_file, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(produce.Session, "pair", lambda *_: pytest.fail("the pair was loaded"))
     assert call("preflight", *members(*pair, task_file)).code == 0
+
+
+@pytest.mark.parametrize(
+    ("memory", "says"),
+    [("64GB", "The ordinary mode fits"), ("100MB", "Neither fits"), ("0GB", "not a size of memory")],
+)
+def test_memory_says_which_mode_fits(tmp_path: Path, memory: str, says: str) -> None:
+    pair = tiny_pair(tmp_path)
+    said = call("preflight", *members(*pair, tiny_task(tmp_path)), "--memory", memory, "--json")
+    assert says in said.out + said.err and said.code == (2 if memory == "0GB" else 0)
+    if said.code == 0:
+        modes = said.json["modes"]
+        assert modes["ordinary"]["fits"] == modes["lean"]["fits"] == (memory == "64GB")
+
+
+def mode(name: str, needs: float, budget: float, refused: str = "") -> preflight.Mode:
+    spec = RunSpec(base="a", finetuned="b", task="c", lean=name == "lean")
+    fits = needs <= budget and not refused
+    return preflight.Mode(name, "--lean" if name == "lean" else "", spec, Estimate({}, int(needs)), fits, refused)
+
+
+@pytest.mark.parametrize(
+    ("ordinary", "lean", "refused", "asked_lean", "says"),
+    [
+        (80e9, 20e9, "", False, "Use --lean."),
+        (80e9, 20e9, "", True, "The lean mode fits."),
+        (10e9, 9e9, "", True, "Leave out --lean: the ordinary mode fits."),
+        (80e9, 20e9, "learned has no lean mode.", False, "Neither fits: take a smaller model"),
+    ],
+)
+def test_the_mode_to_use_is_the_first_that_fits(
+    ordinary: float, lean: float, refused: str, asked_lean: bool, says: str
+) -> None:
+    found = [mode("ordinary", ordinary, 24e9), mode("lean", lean, 24e9, refused)]
+    text = preflight.mode_words(found, RunSpec(base="a", finetuned="b", task="c", lean=asked_lean), int(24e9))
+    assert says in text and ("cannot be used" in text) == bool(refused)
+
+
+def test_a_localizer_that_lean_mode_has_not_is_refused_before_it_runs(tmp_path: Path) -> None:
+    pair = members(*tiny_pair(tmp_path), tiny_task(tmp_path))
+    for command in ("preflight", "localize"):
+        said = call(command, *pair, "--method", "learned", "--lean")
+        words = " ".join((said.out + said.err).split())
+        assert said.code == 2 and "stagewise" in words and "leave out --lean" in words

@@ -13,6 +13,7 @@ from skillviz.core.encoded import Encoded
 from skillviz.core.flat import FlatModel
 from skillviz.core.objective import Objective
 from skillviz.core.readout import HeadReadout
+from skillviz.core.shards import Shards
 from skillviz.errors import BadData, BadModel
 from tests.core.problems import examples, learnable_problem, model_of, problem_of, table_of, tiny_problem
 from tests.reference.gradient import PlainModel
@@ -200,3 +201,20 @@ def test_the_learnable_problem_is_learned() -> None:
     problem.set_region(torch.arange(problem.d))
     assert torch.equal(problem.flat.theta, problem.finetuned)
     assert problem.train.accuracy() == 1 and problem.selection is not None and problem.selection.accuracy() > 0.9
+
+
+def test_parts_of_a_batch_are_summed_on_their_own_and_in_order() -> None:
+    problem = tiny_problem(n=12, micro_tokens=24)
+    rows = np.arange(11)
+    problem.train.shards = Shards(2)
+    loss = problem.train.backward(rows)
+    grad = problem.flat.grad.clone()
+    problem.train.shards = Shards()
+    parts, losses = [], []
+    for part in np.array_split(rows, 2):
+        losses.append(problem.train.backward(part) * len(part) / len(rows))
+        parts.append(problem.flat.grad * (len(part) / len(rows)))
+    torch.testing.assert_close(grad, parts[0] + parts[1])
+    assert loss == pytest.approx(sum(losses))
+    whole = problem.train.backward(rows)
+    assert whole == pytest.approx(loss) and not torch.equal(problem.flat.grad, grad), "another order of the sum"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from skillviz.core.localizers.table import LOCALIZERS
+from skillviz.core.localizers.table import LEAN_CANDIDATES, LOCALIZERS
 from skillviz.errors import BadInput
-from skillviz.runs.options import LEAN_CANDIDATES, options_of
+from skillviz.runs.options import options_of
 from skillviz.runs.produce import carry_on, produce
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store

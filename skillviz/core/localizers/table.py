@@ -426,6 +426,12 @@ class LotteryOptions:
     bias: float = _bias()
 
 
+LEAN_CANDIDATES = 0.01
+"""The `candidate_share` of lean mode, unless another is given: some 60 bytes are kept of each candidate."""
+GROUP_SHARE = 0.2
+"""Bytes of the gradients that lean mode keeps at a time where all are wanted, over those of the model."""
+
+
 # Costs: what a search does to a model, so that runs.estimate can say how long it takes.
 
 SCORED_EXAMPLES = 512  # of a split, drawn by class, for each rounded mask that `learned` compares
