@@ -238,10 +238,8 @@ def test_finetune_on_the_cluster_waits_for_its_job(store: Store, tiny: Path, tmp
     words += ["--runs-dir", store.root]
     there = [sys.executable, "-m", "skillviz", *map(str, words), "--out", str(tmp_path / "there"), "--cluster", "slurm"]
     done = subprocess.run(there, capture_output=True, text=True, timeout=LONG)
-    assert done.returncode == 0 and "Kept step" in done.stdout and "Slurm job" in done.stderr, (
-        done.stdout,
-        done.stderr,
-    )
+    said = (done.stdout, done.stderr)
+    assert done.returncode == 0 and "Kept step" in said[0] and "Slurm job" in said[1], said
     assert call(*words, "--out", tmp_path / "here").code == 0
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("there", "here")]
     assert weights[0] == weights[1]
