@@ -7,7 +7,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,6 +93,13 @@ class Store:
         """Folders with a run.json that cannot be shown: broken, incomplete, or of a later version."""
         return [entry for entry in self._scan() if isinstance(entry, Unreadable)]
 
+    def others(self, finished: Collection[str]) -> tuple[Sequence[Unfinished], Sequence[Unreadable]]:
+        """Those of `unfinished` and of `unreadable` by one look; folders that are known to be finished runs are left
+        out."""
+        entries = self._scan(finished)
+        unfinished = [entry for entry in entries if isinstance(entry, Unfinished)]
+        return unfinished, [entry for entry in entries if isinstance(entry, Unreadable)]
+
     def open(self, run_id: str) -> Run:
         """The finished run of this id or unique prefix; raises RunNotFound, CorruptRun or NewerSchema."""
         path = self.root / self.resolve(run_id)
@@ -172,13 +179,17 @@ class Store:
 
     def folders(self) -> Sequence[Path]:
         """The folders with a run.json, by name; drafts and graves are hidden and none."""
+        names = [name for name in self.names() if os.path.isfile(os.path.join(self.root, name, RECORD))]
+        return [self.root / name for name in names]
+
+    def names(self) -> Sequence[str]:
+        """The names of everything in the root that may be a run."""
         if not self.root.is_dir():
             return []
-        names = sorted(name for name in os.listdir(self.root) if not name.startswith("."))
-        return [self.root / name for name in names if os.path.isfile(os.path.join(self.root, name, RECORD))]
+        return sorted(name for name in os.listdir(self.root) if not name.startswith("."))
 
-    def _scan(self) -> Sequence[Run | Unfinished | Unreadable]:
-        entries = [_entry(path) for path in self.folders()]
+    def _scan(self, besides: Collection[str] = ()) -> Sequence[Run | Unfinished | Unreadable]:
+        entries = [_entry(path) for path in self.folders() if path.name not in besides]
         return sorted(
             entries, key=lambda e: ("" if isinstance(e, Unreadable) else e.record.created, e.path.name), reverse=True
         )

@@ -338,7 +338,7 @@ def hero(entries: Sequence[Entry]) -> Entry | None:
     role_of, runs = roles(entries), Counter(entry.pair for entry in entries)
     candidates = [
         entry for entry in entries
-        if (entry.task, text.last_part(entry.base)) == HERO and not entry.is_of_user
+        if not entry.is_of_user and entry.task == HERO[0] and text.last_part(entry.base) == HERO[1]
         and entry.localizer == DEFAULT_LOCALIZER and role_of[entry.id] == "headline"
         and (entry.recovered or 0) >= ENOUGH
     ]  # fmt: skip

@@ -162,10 +162,10 @@ def _run_files(store: Store) -> str:
 
 def _digest_of_run_files(store: Store) -> str:
     digest = hashlib.blake2b(f"{store.root}\0".encode(), digest_size=16)
-    for folder in store.folders():
-        with suppress(OSError):  # it may be deleted just now
-            changed = os.stat(os.path.join(folder, RUN_FILE)).st_mtime_ns
-            digest.update(f"{folder.name}\0{changed}\0".encode())
+    for name in store.names():
+        with suppress(OSError):  # it is no run, or deleted just now
+            changed = os.stat(os.path.join(store.root, name, RUN_FILE)).st_mtime_ns
+            digest.update(f"{name}\0{changed}\0".encode())
     return digest.hexdigest()
 
 
@@ -267,7 +267,7 @@ def others() -> tuple[Sequence[Unfinished], Sequence[Unreadable]]:
 
 @kept_for_store(_run_files, seconds=SCAN_SECONDS)
 def _others_in(store: Store) -> tuple[Sequence[Unfinished], Sequence[Unreadable]]:
-    return store.unfinished(), store.unreadable()
+    return store.others({run.id for run in _runs_in(store)})
 
 
 @remembered(shared, lambda what, subjects, make: (what, [_mark(one) for one in subjects]), max_entries=COMPUTED)

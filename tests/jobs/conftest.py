@@ -38,7 +38,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
     yield found
     for job in jobs.list(found):
         if job.is_open:
-            jobs.cancel(found, job.run_id)
+            jobs.cancel(found, job.name)
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,14 +23,14 @@ from skillviz.runs.store import Store, Unfinished
 from skillviz.studies.engine import run_study
 from skillviz.studies.plan import plan
 from skillviz.studies.store import open_study
-from tests.cli.calls import call, started
-from tests.jobs.conftest import ended, long_spec, stepped, until
+from tests.cli.calls import call
+from tests.jobs.conftest import LONG, ended, long_spec, stepped, until
 from tests.jobs.slurm_cluster import SlurmCluster, missing, run
 from tests.runs.tiny_world import spec_of
 from tests.studies.conftest import tiny
 from tests.studies.tiny_study import few
 
-STEPS = 600
+STEPS = 300
 pytestmark = [
     pytest.mark.slurm,
     pytest.mark.xdist_group("slurm"),
@@ -152,21 +154,14 @@ def test_jobs_wait_in_turn_and_can_be_cancelled_and_resumed(store: Store, world:
     with pytest.raises(StoreError, match="only a failed, cancelled or stopped"):
         jobs.resume(store, waiting[0].run_id)
     assert jobs.cancel(store, waiting[1].run_id).status == "cancelled"
-    for job in running:
-        cut = jobs.cancel(store, job.run_id)
-        assert cut.status == "cancelled" and (cut.path / "work" / CHECKPOINT).is_file()
-        assert not jobs_of(cut.path / "work") and "cancelled" in jobs.log_tail(store, job.run_id)
+    cut = jobs.cancel(store, running[0].run_id)
+    assert not jobs_of(cut.path / "work") and "cancelled" in jobs.log_tail(store, cut.run_id)
+    run("scancel", *jobs_of(running[1].path / "work"))  # by hand, or by whoever runs the cluster
+    for gone in (cut, ended(store, running[1].run_id)):
+        assert gone.status == "cancelled" and gone.is_resumable and (gone.path / "work" / CHECKPOINT).is_file()
     same(finished(store, waiting[0].run_id), here)
     again = jobs.resume(store, running[0].run_id)
     assert jobs.cancel(store, again.run_id).status == "cancelled"
-
-
-def test_a_job_cancelled_by_others_is_cancelled_and_one_that_slurm_kills_says_why(store: Store, world: Path) -> None:
-    job = jobs.start(long_spec(world, steps=1_000_000), store, backend=SLURM_BACKEND)
-    until(stepped(store, job.run_id, 5))
-    run("scancel", *jobs_of(job.path / "work"))
-    cut = ended(store, job.run_id)
-    assert cut.status == "cancelled" and cut.is_resumable and (cut.path / "work" / CHECKPOINT).is_file()
 
 
 def test_slurm_s_refusal_is_one_sentence_and_leaves_no_run(store: Store, world: Path, settings: Path) -> None:
@@ -222,7 +217,7 @@ def test_a_node_that_is_lost_in_the_middle_of_a_study(
 
 def ended_study(store: Store) -> jobs.Job:
     """The study's job once nobody works on it."""
-    return until(lambda: None if (job := jobs.status(store, "tiny")).is_open else job)
+    return until(lambda: None if (job := jobs.status(store, "tiny")).is_open else job, 3 * LONG)
 
 
 def test_a_study_on_the_cluster_is_cancelled_and_goes_on(store: Store, tiny: Path) -> None:
@@ -241,9 +236,10 @@ def test_a_study_on_the_cluster_is_cancelled_and_goes_on(store: Store, tiny: Pat
 def test_finetune_on_the_cluster_waits_for_its_job(store: Store, tiny: Path, tmp_path: Path) -> None:
     words = ["finetune", "--base", tiny / "base", "--task", tiny / "one" / "task.yaml", "--steps", 6, "--device", "cpu"]
     words += ["--runs-dir", store.root]
-    there = started(*words, "--out", tmp_path / "there", "--cluster", "slurm")
-    out, err = there.communicate(timeout=120)
-    assert there.returncode == 0 and "Kept step" in out and "Slurm job" in err, (out, err)
+    there = [sys.executable, "-m", "skillviz", *map(str, words), "--out", str(tmp_path / "there"), "--cluster", "slurm"]
+    done = subprocess.run(there, capture_output=True, text=True, timeout=LONG)
+    said = (done.stdout, done.stderr)
+    assert done.returncode == 0 and "Kept step" in said[0] and "Slurm job" in said[1], said
     assert call(*words, "--out", tmp_path / "here").code == 0
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("there", "here")]
     assert weights[0] == weights[1]

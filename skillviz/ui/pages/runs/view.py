@@ -171,7 +171,8 @@ def groups(entries: Sequence[Entry], shown: Sequence[Entry]) -> None:
 
 def _first_task(entries: Sequence[Entry]) -> str:
     """The task whose runs are open: that of the run in hand, else of the one that the dashboard opens on."""
-    last = next((entry for entry in entries if entry.id == address.last_used(address.RUN)), None)
+    run_id = address.last_used(address.RUN)
+    last = next((entry for entry in entries if entry.id == run_id), None)
     return (last or hero(entries) or first_choice(entries)).task
 
 
