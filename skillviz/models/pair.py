@@ -26,7 +26,7 @@ from skillviz.models import lora
 from skillviz.models.checkpoint import ModelInfo
 from skillviz.models.device import pick
 from skillviz.models.load import DTYPES, Loaded, load_model, quiet
-from skillviz.models.preflight import Preflight, class_order, is_padded, preflight
+from skillviz.models.preflight import Preflight, added_rows, class_order, is_padded, preflight
 from skillviz.models.tokenizer import load_tokenizer, set_padding
 from skillviz.tasks import registry
 from skillviz.tasks.task import Task
@@ -38,6 +38,11 @@ BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 NO_GRAFT = (
     "this region is a control (lottery: the rest is zero; DARE: the values are rescaled), so it is no graft of the "
     "base and cannot be exported; export a run of another localizer."
+)
+
+ADDED_TOKENS = (
+    "fine-tuning added tokens to this model, and a graft holds neither their embeddings nor the tokenizer, so base and "
+    "graft together would not be the model that was scored; share the fine-tuned model and the run instead."
 )
 
 
@@ -66,7 +71,8 @@ class ModelPair:
     fine-tuned): only the state `finetuned` and the complement have its fine-tuned values. `class_order` are
     the head's outputs in the order of the task's labels, None where that is the head's own. With `rest` zero
     `base` is all zeros, a control: what lies outside a region is zero, and so is all of the pre-trained state. With
-    `rescaled`, another control, the state grafted has base + movement * d / size inside the region.
+    `rescaled`, another control, the state grafted has base + movement * d / size inside the region. `added_rows` are
+    vocabulary rows of tokens that fine-tuning added: the base has the fine-tuned model's in every state.
     """
 
     flat: FlatModel
@@ -83,6 +89,7 @@ class ModelPair:
     class_order: tuple[int, ...] | None = None
     rest: str = "base"
     rescaled: bool = False
+    added_rows: int = 0
 
     @property
     def d(self) -> int:
@@ -135,8 +142,11 @@ class ModelPair:
     def graft(self, region: Region, header: Mapping[str, Any] | None = None) -> Graft:
         """The region's graft: fine-tuned values, the head, and where both come from.
 
-        Raises BadInput for a control's pair: with the fine-tuned values on its base, the graft would be another model.
+        Raises BadInput for a control's pair: with the fine-tuned values on its base, the graft would be another model;
+        and where tokens were added, which a graft does not hold.
         """
+        if self.added_rows:
+            raise BadInput(ADDED_TOKENS)
         if self.rest != "base" or self.rescaled:
             raise BadInput(NO_GRAFT)
         provenance = {
@@ -228,6 +238,7 @@ def load_pair(
             "base and fine-tuned model are identical in every graftable parameter, so there is no skill to localize; "
             "give the model before and after fine-tuning."
         )
+    pair.added_rows = added_rows(check.base, check.finetuned)
     if check.readout == "head":
         pair.class_order = class_order(check.finetuned, task)
     pair.rescaled = rescaled
@@ -308,7 +319,7 @@ def _load_finetuned(check: Preflight, dtype: torch.dtype, hollow: bool = False) 
 
 def _with_rows_of_base(check: Preflight, tuned: Any) -> list[str]:
     """The names of the tensors that were given the base's number of vocabulary rows; what fills new ones is to come."""
-    if not is_padded(check.base, check.finetuned):
+    if not is_padded(check.base, check.finetuned) or added_rows(check.base, check.finetuned):
         return []
     before = {name: parameter.shape for name, parameter in tuned.named_parameters()}
     with quiet(), torch.random.fork_rng(devices=[]):
@@ -328,10 +339,21 @@ def _load_base(check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = 
     _check_base(check, loaded, heads)
     values = {name: t for name, t in loaded.model.state_dict().items() if name not in heads}
     named = dict(tuned.named_parameters())
+    if added_rows(check.base, check.finetuned):
+        values |= _extended(values, named, check.base.vocab_size or 0)
     for name in named.keys() - set(_head_names(check.readout, check.base.model_type, named)):
         if name not in values or values[name].shape != named[name].shape:
             raise PairMismatch(f"the base has no '{name}' of shape {tuple(named[name].shape)}; the pair does not fit.")
     return values
+
+
+def _extended(values: Mapping[str, Tensor], named: Mapping[str, Tensor], rows: int) -> dict[str, Tensor]:
+    """The base's tensors of the vocabulary with the fine-tuned model's rows behind theirs."""
+    return {
+        name: torch.cat([value, named[name].detach()[rows:].to(value.dtype)])
+        for name, value in values.items()
+        if name in named and len(value) == rows < len(named[name]) and value.shape[1:] == named[name].shape[1:]
+    }
 
 
 def _check_base(check: Preflight, loaded: Loaded, heads: set[str]) -> None:
