@@ -26,7 +26,7 @@ from skillviz.models import lora
 from skillviz.models.checkpoint import ModelInfo, own_dtype
 from skillviz.models.device import pick
 from skillviz.models.load import DTYPES, Loaded, load_model, quiet
-from skillviz.models.preflight import Preflight, class_order, is_padded, preflight
+from skillviz.models.preflight import Preflight, added_rows, class_order, is_padded, preflight
 from skillviz.models.tokenizer import load_tokenizer, set_padding
 from skillviz.tasks import registry
 from skillviz.tasks.task import Task
@@ -42,6 +42,11 @@ IDENTICAL = (
 NO_GRAFT = (
     "this region is a control (lottery: the rest is zero; DARE: the values are rescaled), so it is no graft of the "
     "base and cannot be exported; export a run of another localizer."
+)
+
+ADDED_TOKENS = (
+    "fine-tuning added tokens to this model, and a graft holds neither their embeddings nor the tokenizer, so base and "
+    "graft together would not be the model that was scored; share the fine-tuned model and the run instead."
 )
 
 
@@ -70,7 +75,8 @@ class ModelPair:
     fine-tuned): only the state `finetuned` and the complement have its fine-tuned values. `class_order` are
     the head's outputs in the order of the task's labels, None where that is the head's own. With `rest` zero
     `base` is all zeros, a control: what lies outside a region is zero, and so is all of the pre-trained state. With
-    `rescaled`, another control, the state grafted has base + movement * d / size inside the region.
+    `rescaled`, another control, the state grafted has base + movement * d / size inside the region. `added_rows` are
+    vocabulary rows of tokens that fine-tuning added: the base has the fine-tuned model's in every state.
     """
 
     flat: FlatModel
@@ -87,6 +93,7 @@ class ModelPair:
     class_order: tuple[int, ...] | None = None
     rest: str = "base"
     rescaled: bool = False
+    added_rows: int = 0
 
     @property
     def micro_tokens(self) -> int | None:
@@ -144,8 +151,11 @@ class ModelPair:
     def graft(self, region: Region, header: Mapping[str, Any] | None = None) -> Graft:
         """The region's graft: fine-tuned values, the head, and where both come from.
 
-        Raises BadInput for a control's pair: with the fine-tuned values on its base, the graft would be another model.
+        Raises BadInput for a control's pair: with the fine-tuned values on its base, the graft would be another model;
+        and where tokens were added, which a graft does not hold.
         """
+        if self.added_rows:
+            raise BadInput(ADDED_TOKENS)
         if self.rest != "base" or self.rescaled:
             raise BadInput(NO_GRAFT)
         provenance = {
@@ -258,6 +268,7 @@ def load_pair(
         pair.notes = check.notes
     elif torch.equal(pair.base, pair.finetuned):
         raise PairMismatch(IDENTICAL)
+    pair.added_rows = added_rows(check.base, check.finetuned)
     if check.readout == "head":
         pair.class_order = class_order(check.finetuned, task)
     pair.rescaled = rescaled
@@ -340,7 +351,7 @@ def load_finetuned(check: Preflight, dtype: torch.dtype, hollow: bool = False, d
 
 def _with_rows_of_base(check: Preflight, tuned: Any) -> list[str]:
     """The names of the tensors that were given the base's number of vocabulary rows; what fills new ones is to come."""
-    if not is_padded(check.base, check.finetuned):
+    if not is_padded(check.base, check.finetuned) or added_rows(check.base, check.finetuned):
         return []
     before = {name: parameter.shape for name, parameter in tuned.named_parameters()}
     with quiet(), torch.random.fork_rng(devices=[]):
@@ -360,10 +371,21 @@ def load_base(check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = F
     _check_base(check, loaded, heads)
     values = {name: t for name, t in loaded.model.state_dict().items() if name not in heads}
     named = dict(tuned.named_parameters())
+    if added_rows(check.base, check.finetuned):
+        values |= _extended(values, named, check.base.vocab_size or 0)
     for name in named.keys() - set(head_names(check.readout, check.base.model_type, named)):
         if name not in values or values[name].shape != named[name].shape:
             raise PairMismatch(f"the base has no '{name}' of shape {tuple(named[name].shape)}; the pair does not fit.")
     return values
+
+
+def _extended(values: Mapping[str, Tensor], named: Mapping[str, Tensor], rows: int) -> dict[str, Tensor]:
+    """The base's tensors of the vocabulary with the fine-tuned model's rows behind theirs."""
+    return {
+        name: torch.cat([value, named[name].detach()[rows:].to(value.dtype)])
+        for name, value in values.items()
+        if name in named and len(value) == rows < len(named[name]) and value.shape[1:] == named[name].shape[1:]
+    }
 
 
 def _check_base(check: Preflight, loaded: Loaded, heads: set[str]) -> None:

@@ -31,7 +31,7 @@ from skillviz.models.heads import (
     refused_generator,
     supported,
 )
-from skillviz.models.tokenizer import has_tokenizer, same_tokenizer, vocabulary_size
+from skillviz.models.tokenizer import has_tokenizer, same_tokenizer, vocabulary, vocabulary_size
 
 if TYPE_CHECKING:
     from skillviz.tasks.task import Task
@@ -87,7 +87,10 @@ class Preflight:
 
     @property
     def tokenizer_folder(self) -> Path:
-        """The base's folder where it has a tokenizer, so that base and graft are complete; else the other."""
+        """The base's folder where it has a tokenizer, so that base and graft are complete; else, and where fine-tuning
+        added tokens, the other."""
+        if added_rows(self.base, self.finetuned):
+            return self.finetuned.folder
         return self.base.folder if has_tokenizer(self.base.folder) else self.finetuned.folder
 
     def raise_first(self) -> None:
@@ -267,6 +270,8 @@ def _label_note(finetuned: ModelInfo, task: Task | None) -> Iterator[str]:
 
 
 def _tokenizer_note(base: ModelInfo, finetuned: ModelInfo) -> Iterator[str]:
+    if added_rows(base, finetuned):
+        return
     both = has_tokenizer(base.folder) and has_tokenizer(finetuned.folder)
     if not has_tokenizer(base.folder) and has_tokenizer(finetuned.folder):
         yield "The base has no tokenizer: the fine-tuned model's is used."
@@ -362,21 +367,61 @@ def is_padded(base: ModelInfo, finetuned: ModelInfo) -> bool:
     )
 
 
+def added_rows(base: ModelInfo, finetuned: ModelInfo) -> int:
+    """The vocabulary rows that fine-tuning added for tokens that only its own tokenizer knows; 0 for mere padding."""
+    if not is_padded(base, finetuned) or not has_tokenizer(finetuned.folder):
+        return 0
+    before, after = base.vocab_size or 0, finetuned.vocab_size or 0
+    return after - before if after > before and (vocabulary_size(finetuned.folder) or 0) > before else 0
+
+
+def _check_added(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
+    """Tokens of the base that have another id in a tokenizer with added ones, so that their rows are not theirs."""
+    if not has_tokenizer(base.folder):
+        return
+    one, other = vocabulary(base.folder), vocabulary(finetuned.folder)
+    moved = (
+        [] if one is None or other is None else [token for token, number in one.items() if other.get(token) != number]
+    )
+    if one is None or other is None or moved:
+        which = f"it gives '{moved[0]}'{_more(moved)} another id" if moved else "the base's cannot be compared with it"
+        yield PairMismatch(
+            f"the fine-tuned model's tokenizer has added tokens, and {which}; added tokens are accepted where all "
+            "others keep their ids: give the base that this model was fine-tuned from."
+        )
+
+
 def _check_vocabulary(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
-    """Rows that one vocabulary has more than the other, unless no tokenizer uses them: then they only pad it."""
+    """Rows that one vocabulary has more than the other, unless tokens were added or no tokenizer uses them."""
     if not is_padded(base, finetuned):
+        return
+    if added_rows(base, finetuned):
+        yield from _check_added(base, finetuned)
         return
     tokens = [vocabulary_size(info.folder) for info in (base, finetuned) if has_tokenizer(info.folder)]
     shared = min(base.vocab_size or 0, finetuned.vocab_size or 0)
     if not tokens or any(count is None or count > shared for count in tokens):
+        larger = (base.vocab_size or 0) > (finetuned.vocab_size or 0)
+        why = (
+            "the tokenizer uses rows that only the base has; give the base that this model was fine-tuned from"
+            if larger
+            else "no tokenizer of the fine-tuned model says which tokens were added; put its tokenizer into its folder"
+        )
         yield PairMismatch(
             f"the vocabularies differ: {base.vocab_size:,} tokens in the base, {finetuned.vocab_size:,} in the "
-            "fine-tuned model; a fine-tuned model with added tokens cannot be grafted."
+            f"fine-tuned model, and {why}."
         )
 
 
 def _padding_note(base: ModelInfo, finetuned: ModelInfo) -> Iterator[str]:
     if not is_padded(base, finetuned):
+        return
+    if added := added_rows(base, finetuned):
+        yield (
+            f"Fine-tuning added tokens: the fine-tuned model has {added:,} more vocabulary rows. Embeddings are never "
+            "grafted, so the base is extended by these rows in every state, also in 'pretrained', and the fine-tuned "
+            "model's tokenizer is used."
+        )
         return
     more = (finetuned.vocab_size or 0) - (base.vocab_size or 0)
     model, what = ("fine-tuned model", "left out") if more > 0 else ("base", "the base's in every state")
@@ -447,10 +492,11 @@ def _check_tokenizers(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadMode
             "copy the tokenizer's files into one of them."
         )
         return
-    size = vocabulary_size(folder)
-    if size is not None and base.vocab_size is not None and size > base.vocab_size:
+    owner = finetuned if added_rows(base, finetuned) else base
+    size = vocabulary_size(finetuned.folder if owner is finetuned else folder)
+    if size is not None and owner.vocab_size is not None and size > owner.vocab_size:
         yield PairMismatch(
-            f"the tokenizer has {size:,} tokens and the model {base.vocab_size:,}; it belongs to another model."
+            f"the tokenizer has {size:,} tokens and the model {owner.vocab_size:,}; it belongs to another model."
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -45,21 +46,33 @@ def same_tokenizer(one: Path, other: Path) -> bool:
 
 def vocabulary_size(folder: Path) -> int | None:
     """One more than the largest token id of the folder's tokenizer, None where its files do not tell."""
-    if (folder / TOKENIZER_FILE).is_file():
-        content = _read(folder / TOKENIZER_FILE)
-        try:
-            vocabulary = (content.get("model") or {}).get("vocab") or {}
-            # unigram models list [piece, score]; the others map piece to id
-            size = len(vocabulary) if isinstance(vocabulary, list) else 1 + max(vocabulary.values(), default=-1)
-            return max([size, *(1 + int(token["id"]) for token in content.get("added_tokens") or [])])
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            path = folder / TOKENIZER_FILE
-            raise CorruptFile(
-                f"{path} has a vocabulary that is none of tokens and ids; fetch or save it again."
-            ) from error
+    ids = vocabulary(folder)
+    return None if ids is None else 1 + max(ids.values(), default=-1)
+
+
+def vocabulary(folder: Path) -> dict[str, int] | None:
+    """Token -> id of the folder's tokenizer, added tokens too; None where its files do not tell."""
+    if (path := folder / TOKENIZER_FILE).is_file():
+        state = path.stat()
+        return _ids(path, state.st_mtime_ns, state.st_size)
     if (folder / "vocab.txt").is_file():
-        return len((folder / "vocab.txt").read_text(encoding="utf-8").splitlines())
+        lines = (folder / "vocab.txt").read_text(encoding="utf-8").splitlines()
+        return {token: number for number, token in enumerate(lines)}
     return None
+
+
+@lru_cache(maxsize=4)  # one preflight asks several times, and some files are of tens of megabytes
+def _ids(path: Path, changed: int, size: int) -> dict[str, int]:
+    """Token -> id of a tokenizer.json."""
+    content = _read(path)
+    try:
+        pieces = (content.get("model") or {}).get("vocab") or {}
+        # unigram models list [piece, score]; the others map piece to id
+        ids = {one[0]: k for k, one in enumerate(pieces)} if isinstance(pieces, list) else dict(pieces)
+        added = {token["content"]: token["id"] for token in content.get("added_tokens") or []}
+        return {str(token): int(number) for token, number in (ids | added).items()}
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise CorruptFile(f"{path} has a vocabulary that is none of tokens and ids; fetch or save it again.") from error
 
 
 def load_tokenizer(folder: Path) -> Any:

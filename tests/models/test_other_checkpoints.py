@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import shlex
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification, BitsAndBytesConfig
 
 from skillviz.core.region import Region
-from skillviz.errors import BadModel, CorruptFile, PairMismatch
+from skillviz.errors import BadInput, BadModel, CorruptFile, PairMismatch
 from skillviz.models.applied import applied, save_applied
 from skillviz.models.checkpoint import read_info
 from skillviz.models.finetune.trainable_model import open_trainable
@@ -125,13 +126,58 @@ def test_a_padded_vocabulary_is_taken_at_the_bases_rows(
     assert torch.equal(embedding, stored)
 
 
-def test_rows_that_a_tokenizer_uses_are_no_padding(tmp_path: Path) -> None:
+def with_added_token(folder: Path, family: str, readout: str) -> int:
+    """Adds a token and eight rows to the folder's model; returns how many rows it had."""
+    rows = resize(folder, readout, 8)
+    tokenizer = tiny_tokenizer(family)
+    assert tokenizer.add_tokens(["[added]"]) == 1 and tokenizer.convert_tokens_to_ids("[added]") >= rows
+    tokenizer.save_pretrained(folder)
+    return rows
+
+
+@pytest.mark.parametrize(("family", "readout"), [("bert", "prompt"), ("gpt2", "causal"), ("llama", "head")])
+def test_a_base_is_extended_by_the_rows_of_added_tokens(tmp_path: Path, family: str, readout: str) -> None:
+    base, tuned = tiny_pair(tmp_path, family, readout, move_embeddings=True)
+    plain = load_pair(base, tuned, readout=readout)
+    rows = with_added_token(tuned, family, readout)
+    check = preflight(base, tuned, readout=readout)
+    assert check.fits, check.problems
+    assert any("8 more vocabulary rows" in n and "also in 'pretrained'" in n for n in check.notes)
+    assert not any("tokenizers differ" in note for note in check.notes) and check.tokenizer_folder == tuned
+    rehearse(check)
+    pair = load_pair(base, tuned, readout=readout)
+    assert torch.equal(pair.base, plain.base) and torch.equal(pair.finetuned, plain.finetuned)
+    assert max(pair.tokenizer("a [added] b")["input_ids"]) >= rows and set(check.notes) <= set(pair.notes)
+    stored = {folder: load_model(folder, readout).model.get_input_embeddings().weight for folder in (base, tuned)}
+    for state, old in (("pretrained", base), ("finetuned", tuned)):
+        with pair.at(state):
+            embedding = pair.model.get_input_embeddings().weight
+            assert torch.equal(embedding[:rows], stored[old][:rows])
+            assert torch.equal(embedding[rows:], stored[tuned][rows:]) and len(embedding) == rows + 8
+    with pytest.raises(BadInput, match="fine-tuning added tokens to this model, and a graft holds neither"):
+        pair.graft(Region.full(pair.table.shapes))
+
+
+def test_added_tokens_that_take_the_ids_of_others_are_refused(tmp_path: Path) -> None:
     base, tuned = tiny_pair(tmp_path, "gpt2")
-    resize(tuned, "head", 8)
+    with_added_token(tuned, "gpt2", "head")
+    path = tuned / "tokenizer.json"
+    content = json.loads(path.read_text())
+    one, other = list(content["model"]["vocab"])[-2:]
+    ids = content["model"]["vocab"]
+    ids[one], ids[other] = ids[other], ids[one]
+    path.write_text(json.dumps(content))
+    with pytest.raises(PairMismatch, match=r"it gives '.+' \(and 1 more\) another id; added tokens are accepted where"):
+        preflight(base, tuned).raise_first()
+
+
+def test_more_tokens_than_rows_are_refused(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path, "gpt2")
+    rows = resize(tuned, "head", 1)
     tokenizer = tiny_tokenizer("gpt2")
-    tokenizer.add_tokens(["[added]"])
+    tokenizer.add_tokens(["[added]", "[too]", "[many]"])
     tokenizer.save_pretrained(tuned)
-    with pytest.raises(PairMismatch, match="added tokens cannot be grafted"):
+    with pytest.raises(PairMismatch, match=rf"the tokenizer has {rows + 3} tokens and the model {rows + 1}"):
         preflight(base, tuned).raise_first()
 
 
