@@ -107,11 +107,11 @@ def localize(
     """
     spec = spec_of(ctx.params)
     is_job = detach or cluster is not None
-    option = "--detach" if detach else "--cluster"
+    which = "--detach" if detach else "--cluster"
     if is_job and parts:
-        raise BadInput(f"--parts needs the finished run; leave out {option}, or run the command parts afterwards.")
+        raise BadInput(f"--parts needs the finished run; leave out {which}, or run the command parts afterwards.")
     if is_job and "WORLD_SIZE" in os.environ:
-        raise BadInput(f"{option} starts one process; leave it out where torchrun starts several.")
+        raise BadInput(f"{which} starts one process; leave it out where torchrun starts several.")
     if is_job:
         start_job(spec, Store(store_root(runs_dir)), as_json, backend_of(cluster))
         return
