@@ -242,6 +242,9 @@ def _divided(figure: go.Figure, table: pd.DataFrame, names: tuple[str, str], the
     start = table["x"].to_numpy(float) - 0.42
     parts = {"only_a": (f"only {names[0]}", AGAINST), "both": ("both", INK[theme]), "only_b": (f"only {names[1]}", FOR)}
     for column, (name, colour) in parts.items():
+        # hatched, as the two colors are equally dark
+        shape = {"shape": "/", "fgcolor": colour, "bgcolor": "rgba(0,0,0,0)", "size": 4, "solidity": 0.5}
+        pattern = shape if column == "only_b" else {}
         length = np.divide(0.84 * table[column].to_numpy(float), either, out=np.zeros(len(table)), where=either > 0)
         figure.add_trace(
             go.Bar(
@@ -251,7 +254,7 @@ def _divided(figure: go.Figure, table: pd.DataFrame, names: tuple[str, str], the
                 width=0.3,
                 orientation="h",
                 name=name,
-                marker={"color": colour, "line": {"width": 0}},
+                marker={"color": colour, "line": {"width": 0}, "pattern": pattern},
                 hoverinfo="skip",
             )  # fmt: skip
         )

@@ -29,6 +29,7 @@ FREE = ("#0085AD", "#C8143F", "#7A7D00", "#8B3FD9")  # by bias
 SIZED = ("#1D5FD1", "#A14500", "#7D5F3A", "#D6247F")  # by batch
 FREE_MARKS = (("circle", "solid"), ("diamond", "dash"), ("square", "dot"), ("triangle-up", "dashdot"))  # by steps
 SIZED_MARKS = ("x", "star", "cross", "triangle-down")
+FILLS = ("", "-open", "-dot", "-open-dot")  # of the marks, by bias or batch: without color they tell what it does
 
 
 def by_setting(
@@ -97,7 +98,8 @@ def _series(rows: pd.DataFrame) -> list[tuple[Style, pd.DataFrame, float]]:
             if colors is SIZED:
                 symbol = SIZED_MARKS[steps.index(step) % len(SIZED_MARKS)]
             name = f"{step:g} steps, {words} {value:g}" if value else f"{step:g} steps"
-            style = Style(name, colors[values.index(value) % len(colors)], symbol, dash)
+            place = values.index(value)
+            style = Style(name, colors[place % len(colors)], f"{symbol}{FILLS[place % len(FILLS)]}", dash)
             aside = 0.0 if len(parts) < 2 else WIDTH * (number / (len(parts) - 1) - 0.5)
             series.append((style, part.sort_values(["lr", "localizer"]), aside))
     return series

@@ -1,0 +1,119 @@
+"""Figures can be read without color: marks of one panel differ in lightness, dash, symbol, pattern or size."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import combinations, cycle
+
+import plotly.graph_objects as go
+import pytest
+
+from skillviz.plots.dark_marks import with_dark_marks
+from skillviz.plots.theme import GROUND
+from tests.plots.every_figure import NAMES, draw
+
+STEP = 10.0  # of CIE L*, 0 black to 100 white: a tenth of the way is seen on paper
+LARGER = 1.5  # times as large is seen
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a mark looks like: its color on the ground, and what is left of it without one."""
+
+    trace: int
+    color: tuple[float, ...]
+    shape: tuple[object, ...]
+    size: float
+
+    @property
+    def lightness(self) -> float:
+        """CIE L* of its color."""
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in self.color]
+        y = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+        return 116 * y ** (1 / 3) - 16 if y > 0.008856 else 903.3 * y
+
+    def is_mistaken_for(self, other: Look) -> bool:
+        """Whether color alone tells the two apart."""
+        larger = max(self.size, other.size) >= LARGER * min(self.size, other.size)
+        near = abs(self.lightness - other.lightness) < STEP
+        return self.color != other.color and near and not larger and self.shape == other.shape
+
+
+def blended(color: str, opacity: float, ground: str) -> tuple[float, ...]:
+    """Red, green and blue from 0 to 1, of a color that the ground shines through."""
+
+    def parts(text: str) -> list[float]:
+        if text.startswith("#"):
+            return [int(text[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        red, green, blue, *alpha = (float(part) for part in re.findall(r"[\d.]+", text))
+        return [red / 255, green / 255, blue / 255, *alpha]
+
+    red, green, blue, *alpha = parts(color)
+    through = opacity * (alpha[0] if alpha else 1)
+    return tuple(through * c + (1 - through) * g for c, g in zip((red, green, blue), parts(ground), strict=True))
+
+
+def looks(figure: go.Figure, ground: str) -> dict[tuple[str, str], set[Look]]:
+    """The marks of each panel. Bars of one trace are told apart by their place; cells of a map by their numbers."""
+    panels = defaultdict(set)
+    for number, trace in enumerate(figure.data):
+        if trace.type in SHAPES:
+            panels[trace.xaxis or "x", trace.yaxis or "y"] |= SHAPES[trace.type](number, trace, ground)
+    return panels
+
+
+def of_scatter(number: int, trace: go.Scatter, ground: str) -> set[Look]:
+    mode, through = trace.mode or "lines", trace.opacity if trace.opacity is not None else 1.0
+    dash = (trace.line.dash or "solid") if "lines" in mode else ""
+    if "markers" not in mode:
+        color = trace.line.color
+        return {Look(number, blended(color, through, ground), (dash, ""), 1.0)} if "lines" in mode and color else set()
+    each = [[v] if isinstance(v, str | int | float) or v is None else list(v)
+            for v in (trace.marker.color, trace.marker.symbol, trace.marker.size, trace.marker.opacity)]  # fmt: skip
+    most = max(map(len, each))
+    rows = list(zip(range(most), *map(cycle, each), strict=False))
+    return {
+        Look(number, blended(c, through * (1.0 if o is None else o), ground), (dash, s or "circle"), float(size or 6))
+        for _, c, s, size, o in rows
+        if isinstance(c, str)
+    }
+
+
+def of_bars(number: int, trace: go.Bar, ground: str) -> set[Look]:
+    color, pattern = trace.marker.color, trace.marker.pattern.shape or ""
+    through = trace.marker.opacity if isinstance(trace.marker.opacity, int | float) else 1.0
+    if not (isinstance(color, str) and isinstance(pattern, str)):
+        return set()
+    return {Look(number, blended(color, through, ground), (pattern,), 1.0)}
+
+
+SHAPES = {"scatter": of_scatter, "scattergl": of_scatter, "bar": of_bars}
+
+
+def mistaken(figure: go.Figure, ground: str) -> list[tuple[Look, Look]]:
+    """The pairs of marks of one panel that only their color tells apart."""
+    pairs = (pair for panel in looks(figure, ground).values() for pair in combinations(panel, 2))
+    return [(one, other) for one, other in pairs if one.is_mistaken_for(other)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_no_two_marks_of_a_panel_differ_in_color_alone(name: str) -> None:
+    assert mistaken(draw(name), GROUND["light"]) == []
+    assert mistaken(with_dark_marks(draw(name, "dark")), GROUND["dark"]) == []
+
+
+def test_marks_that_differ_in_color_alone_would_be_seen() -> None:
+    green, red = {"color": "#007A5A", "size": 8}, {"color": "#C44E00", "size": 8}  # 3.3 apart
+    figure = go.Figure([go.Scatter(x=[1], y=[1], mode="markers", marker=mark) for mark in (green, red)])
+    assert len(mistaken(figure, "#FFFFFF")) == 1
+    figure.data[1].marker.symbol = "diamond"
+    assert mistaken(figure, "#FFFFFF") == []
+    figure.data[1].marker = {**red, "color": "#FFB070"}
+    assert mistaken(figure, "#FFFFFF") == []
+    figure.data[1].marker = {**red, "opacity": 0.3}
+    assert mistaken(figure, "#FFFFFF") == []
+    bars = go.Figure([go.Bar(x=[1], y=[1], marker_color=mark["color"]) for mark in (green, red)])
+    assert len(mistaken(bars, "#FFFFFF")) == 1
