@@ -106,7 +106,8 @@ def test_several_runs_are_deleted_after_one_question(own_copy: Path) -> None:
     gone = [run.id for run in Store(own_copy).list()[:2]]
     test = choose(library(), *gone)
     button(test, "Delete").click().run()
-    assert all(run_id in " ".join(part.value for part in test.markdown) for run_id in gone)
+    asked = " ".join(part.value for part in test.markdown)
+    assert all(run_id in asked for run_id in gone) and asked.count(" · seed ") == 2, "the runs have names there"
     button(test, "Delete for good").click().run()
     assert not any((own_copy / run_id).exists() for run_id in gone)
     assert chosen_box(library()).value == []

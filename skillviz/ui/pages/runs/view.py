@@ -258,7 +258,8 @@ def _note(entry: Entry) -> None:
 @st.dialog("Delete for good?")
 def confirm_delete(run_ids: Sequence[str]) -> None:
     """Asks before runs are deleted; there is no way back."""
-    names = "\n".join(f"- `{run_id}`" for run_id in run_ids)
+    labels = run_labels(cache.entries())
+    names = "\n".join(f"- {text.plain(labels.get(run_id, ''))} (`{run_id}`)" for run_id in run_ids)
     st.markdown(f"This removes all files from `{cache.user_store().root}` and cannot be undone:\n\n{names}")
     with st.container(horizontal=True):
         gone = action("Delete for good", type="primary", on_click=_delete, args=(tuple(run_ids),))
