@@ -175,7 +175,7 @@ class LeanProblem(Problem):
     watched: Tensor | None = None
     tuned: Tensor = field(default_factory=lambda: torch.empty(0))
 
-    flat: LeanModel  # type: ignore[assignment]
+    flat: LeanModel
 
     @property
     def tau(self) -> Tensor:

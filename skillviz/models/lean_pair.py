@@ -75,13 +75,13 @@ def stored_as(info: ModelInfo, shapes: Mapping[str, tuple[int, ...]]) -> list[St
     found = []
     for name, shape in shapes.items():
         alike = [one for one in by_end.get(_end(name), ()) if _is_same(name, one)]
-        stored = files[name] if name in files else files[alike[0]] if len(alike) == 1 else None
-        if stored is None or stored.shape != tuple(shape) or stored.dtype not in FLOATS:
+        own = files.get(name) or (files[alike[0]] if len(alike) == 1 else None)
+        if own is None or own.shape != tuple(shape) or own.dtype not in FLOATS:
             raise BadInput(
                 f"lean mode cannot read '{name}': '{info.id}' does not store it under that name and shape; leave out "
                 "--lean."
             )
-        found.append(stored)
+        found.append(own)
     return found
 
 
@@ -165,17 +165,18 @@ class LeanPair(ModelPair):
             for number, parameter in enumerate(self.table.parameters):
                 if (chosen := region.indices.get(parameter.name)) is not None:
                     local = torch.from_numpy(chosen.copy())
-                    ends = (read(vector.stored[number])[local] for vector in (self.base, self.finetuned))
-                    values = between(*(end.to(self.flat.dtype) for end in ends), alpha)
+                    base, tuned = (read(vector.stored[number])[local] for vector in (self.base, self.finetuned))
+                    values = between(base.to(self.flat.dtype), tuned.to(self.flat.dtype), alpha)
                     own = self.flat.parameters[number].data
                     own.put_(local.to(own.device), values.to(own))
             return
         self.setting = ("between", None)
         for number, start, end in parts_of(self.table):
-            parts = (vector.part(number, start, end).to(self.flat.dtype) for vector in (self.base, self.finetuned))
-            self.flat.parameters[number].data.view(-1)[start:end].copy_(between(*parts, alpha))
-        for name, parameter in self._outside_parameters():
-            parameter.copy_(between(*self.outside[name], alpha))
+            base, tuned = (vector.part(number, start, end) for vector in (self.base, self.finetuned))
+            values = between(base.to(self.flat.dtype), tuned.to(self.flat.dtype), alpha)
+            self.flat.parameters[number].data.view(-1)[start:end].copy_(values)
+        for name, outside in self._outside_parameters():
+            outside.copy_(between(*self.outside[name], alpha))
 
     def moved(self) -> int:
         """Graftable entries that fine-tuning moved, as the files have them."""
@@ -242,8 +243,8 @@ def load_lean(
     table = graftable(model.config.model_type, shapes, model.config.to_dict())
     flat = LeanModel(model, table)
     recompute_activations(model)
-    base, finetuned = (StoredVector(stored_as(i, table.shapes), table) for i in (check.base, check.finetuned))
-    if not flat.has_bits_of(finetuned):
+    first, second = (StoredVector(stored_as(i, table.shapes), table) for i in (check.base, check.finetuned))
+    if not flat.has_bits_of(second):
         raise BadInput(
             f"lean mode cannot open '{check.finetuned.id}': it is changed as it is loaded; leave out --lean."
         )
@@ -253,7 +254,7 @@ def load_lean(
     moved = {name: one for name, one in zip(rest, ends, strict=True) if not _same_stored(*one, DTYPES[dtype])}
     outside = Outside(moved, DTYPES[dtype])
     pair = LeanPair(
-        flat, base, finetuned, table, tokenizer, check.readout, check.base, check.finetuned,  # type: ignore[arg-type]
+        flat, first, second, table, tokenizer, check.readout, check.base, check.finetuned,
         outside, check.notes, where, setting=("finetuned", None),
     )  # fmt: skip
     pair._set_state("pretrained", None)
@@ -273,7 +274,7 @@ def _same_stored(one: Stored, other: Stored, dtype: torch.dtype) -> bool:
 
 def device_map(check: Preflight, where: torch.device, dtype: torch.dtype) -> str | None:
     """`auto`, accelerate's map over all GPUs, where the model does not fit the one that is free; else None."""
-    if where.type != "cuda" or where.index is not None or torch.cuda.device_count() < 2:
+    if str(where) != "cuda" or torch.cuda.device_count() < 2:
         return None
     needed = 1.35 * sum(prod(shape) for shape in check.base.shapes.values()) * dtype.itemsize
     return "auto" if needed > torch.cuda.mem_get_info(where)[0] else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -105,12 +106,11 @@ class Session:
         if self.values.get("pair", (None,))[0] != _pair_key(spec):
             self.values = {name: entry for name, entry in self.values.items() if name in OF_DATA}
         base, finetuned = _models(spec)
-        common = {"readout": spec.readout, "device": spec.device, "dtype": spec.dtype, "task": self.task(spec)}
-        rest, rescaled = rest_of(spec.localizer), is_rescaled(spec.localizer)
-        make = partial(load_lean, base, finetuned, **common)
+        load: Callable[..., ModelPair] = load_lean
         if not spec.lean:
-            make = partial(load_pair, base, finetuned, **common, rest=rest, rescaled=rescaled)
-        return self._remember("pair", _pair_key(spec), make)
+            load = partial(load_pair, rest=rest_of(spec.localizer), rescaled=is_rescaled(spec.localizer))
+        make = partial(load, base, finetuned, readout=spec.readout, device=spec.device, dtype=spec.dtype)
+        return self._remember("pair", _pair_key(spec), lambda: make(task=self.task(spec)))
 
     def weights(self, spec: RunSpec) -> str:
         """sha256 of the model's weights as they were when the pair was loaded."""
