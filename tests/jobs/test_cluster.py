@@ -111,9 +111,7 @@ def test_without_slurm_or_settings_it_is_refused_before_anything_is_made(
         checked_settings()
     monkeypatch.setattr(cluster.shutil, "which", lambda name: None)
     path.write_text("time: 60\n")
-    sentence = (
-        "NoCluster: Slurm is not on this machine; leave out --cluster, or run this on a login node of your cluster."
-    )
+    sentence = "Slurm is not on this machine; leave out --cluster, or run this on a login node of your cluster."
     tune = ("finetune", "--base", spec.base, "--task", spec.task, "--runs-dir", store.root)
     for words in (
         ("localize", *pair), tune, ("reproduce", "table2", "--runs-dir", store.root), ("preflight", *pair),
