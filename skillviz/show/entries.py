@@ -59,6 +59,7 @@ class Entry:
     grafted: float | None
     recovered: float | None
     ece: float | None
+    has_classes: bool = True
 
     def __hash__(self) -> int:
         return hash(self.id)  # lists of hundreds are keys
@@ -95,6 +96,7 @@ def entry_of(run: Run, *, is_of_user: bool) -> Entry:
         grafted=_value(scores, metric),
         recovered=scores.recovered.value if scores and scores.recovered else None,
         ece=_value(scores, "ece"),
+        has_classes=record.has_classes,
     )
 
 
@@ -426,16 +428,17 @@ def _ending(path: str, paths: Collection[str]) -> str:
 def setting_labels(entry: Entry, names: Sequence[str]) -> list[str]:
     """These settings as far as each fits into a box: the expression of a region by hand may be long."""
     settings = dict(entry.settings)
-    labels = [setting_words(name, settings[name]) for name in names if settings[name] not in ("null", "{}")]
+    told = [name for name in names if settings[name] not in ("null", "{}")]
+    labels = [setting_words(name, settings[name], entry.has_classes) for name in told]
     return [label if len(label) <= LONGEST else f"{label[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}" for label in labels]
 
 
-def setting_words(name: str, value: str) -> str:
+def setting_words(name: str, value: str, has_classes: bool = True) -> str:
     """A setting that is not the default, its value as JSON, in words: `batch size 1024`, `64 examples per class`; a
     localizer's own options go by their names."""
     setting = json_text.loads(value)
     if name == "k_shot":
-        return f"{setting} examples per class"
+        return f"{setting} examples{' per class' if has_classes else ''}"
     if not isinstance(setting, dict):
         return f"{name.replace('_', ' ')} {setting}"
     items = {key: json.dumps(item) if isinstance(item, (dict, list)) else item for key, item in setting.items()}

@@ -152,7 +152,7 @@ def nondefault_settings(entries: Sequence[Entry]) -> list[str]:
             words.append(entry.id[-6:] if hand_sizes[entry.size] > 1 else "")
         else:
             special = [(n, v) for n, v in entry.settings if v != DEFAULTS[n] and (n, v) not in shared]
-            words.append(", ".join(setting_words(n, v) for n, v in special))
+            words.append(", ".join(setting_words(n, v, entry.has_classes) for n, v in special))
     return words
 
 
