@@ -100,7 +100,13 @@ ReadoutOption = Annotated[
 ]
 KShot = Annotated[
     int | None,
-    typer.Option("--k-shot", min=1, metavar="K", rich_help_panel=DATA, help="Draw K training examples a class."),
+    typer.Option(
+        "--k-shot",
+        min=1,
+        metavar="K",
+        rich_help_panel=DATA,
+        help="Draw K training examples a class, or in all where examples have options of their own.",
+    ),
 ]
 DataSeed = Annotated[
     int, typer.Option("--data-seed", min=0, max=LARGEST_SEED, rich_help_panel=DATA, help="Seed of the k-shot draw.")

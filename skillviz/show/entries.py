@@ -68,6 +68,7 @@ class Entry:
     finetuned_score: float | None = None
     scored: tuple[int, tuple[str, ...], bool] = (1, (), False)
     """How many sizes, which other tasks, and whether the paths between the models."""
+    has_classes: bool = True
 
     def __hash__(self) -> int:
         return hash(self.id)  # lists of hundreds are keys
@@ -106,6 +107,7 @@ def entry_of(run: Run, *, is_of_user: bool) -> Entry:
         ece=_value(scores, "ece"),
         finetuned_score=_value(scores, metric, "finetuned"),
         scored=(len(spec.sizes), tuple(map(text.last_part, spec.others)), spec.interpolation),
+        has_classes=record.has_classes,
     )
 
 
@@ -492,16 +494,18 @@ def setting_labels(entry: Entry, names: Sequence[str]) -> list[str]:
     """These settings as far as each fits into a box; the expression of a region by hand does not."""
     settings = {name: value for name, value in entry.settings if name != "options" or entry.localizer != EXPRESSION}
     names = [name for name in names if name in settings]
-    labels = [setting_words(name, settings[name]) for name in names if settings[name] not in ("null", "{}")]
+    labels = [
+        setting_words(name, settings[name], entry.has_classes) for name in names if settings[name] not in ("null", "{}")
+    ]
     return [label if len(label) <= LONGEST else f"{label[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}" for label in labels]
 
 
-def setting_words(name: str, value: str) -> str:
+def setting_words(name: str, value: str, has_classes: bool = True) -> str:
     """A setting that is not the default, its value as JSON, in words: `batch size 1024`, `64 examples per class`; a
     localizer's own options go by their names."""
     setting = json_text.loads(value)
     if name == "k_shot":
-        return f"{setting} examples per class"
+        return f"{setting} examples{' per class' if has_classes else ''}"
     if not isinstance(setting, dict):
         return f"{name.replace('_', ' ')} {setting}"
     items = {key: json.dumps(item) if isinstance(item, (dict, list)) else item for key, item in setting.items()}

@@ -153,7 +153,7 @@ def nondefault_settings(entries: Sequence[Entry]) -> list[str]:
             words.append(", ".join(more[entry.id]))
         else:
             special = [(n, v) for n, v in entry.settings if v != DEFAULTS[n] and (n, v) not in shared]
-            words.append(", ".join(setting_words(n, v) for n, v in special))
+            words.append(", ".join(setting_words(n, v, entry.has_classes) for n, v in special))
     return words
 
 

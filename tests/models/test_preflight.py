@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,14 +16,16 @@ from skillviz.errors import BadInput, BadModel, CorruptFile, ModelNotFound, Pair
 from skillviz.models.heads import own_shapes
 from skillviz.models.pair import load_pair
 from skillviz.models.preflight import Preflight, class_order, preflight
+from skillviz.tasks.task import LabelWords, Task
 from tests.models.folders import change_config, change_weights, drop, drop_tokenizer
+from tests.tasks.make import made
 from tests.tiny import FAMILIES, MASKED, tiny_model, tiny_pair, tiny_tokenizer
 
 FITTING = [(f, r) for f in FAMILIES for r in (("head", "prompt") if f in MASKED else ("head", "causal"))]
 
 
-def task(*labels: str) -> Any:
-    return SimpleNamespace(name="mine", labels=labels)
+def task(*labels: str) -> Task:
+    return made(name="mine", labels=labels, label_words=LabelWords())
 
 
 def only_problem(check: Preflight, kind: type[SkillvizError]) -> str:

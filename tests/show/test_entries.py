@@ -213,6 +213,7 @@ def test_an_entry_repeats_its_run(ids: dict[str, str]) -> None:
 def test_settings_are_told_in_words() -> None:
     assert setting_words("batch_size", "1024") == "batch size 1024"
     assert setting_words("k_shot", "64") == "64 examples per class"
+    assert setting_words("k_shot", "64", has_classes=False) == "64 examples"
     assert setting_words("options", '{"selection": "train+validation", "start_share": 0.5}') == (
         "selection train+validation, start share 0.5"
     )
