@@ -528,7 +528,7 @@ def sweeps(shape: str, examples: int, turns: int, device: str, say: Callable[[st
     order = top(of.problem(test).tau.abs(), pair.d // 10).cpu().numpy()
     sizes = np.geomspace(max(2, pair.d // 100_000), len(order), SIZES).astype(int)
     region = Region.from_flat(order[: round(SIZE_SHARE * pair.d)], pair.table.shapes)
-    upper = upper_half(pair)
+    upper = upper_half(order, pair)
 
     def every_size() -> None:
         for size in sizes:
@@ -555,12 +555,12 @@ def sweeps(shape: str, examples: int, turns: int, device: str, say: Callable[[st
         yield Section("Sweeps", note, rows, medians(taken))
 
 
-def upper_half(pair: ModelPair) -> Region:
-    """Every entry of the upper half of the layers."""
+def upper_half(order: np.ndarray, pair: ModelPair) -> Region:
+    """The first entries of an order that lie in the upper half of the layers, as many as a region of the usual size."""
     table = pair.table
-    return Region(
-        {p.name: np.arange(p.size) for p in table.parameters if (p.layer or 0) >= table.layers // 2}, table.shapes
-    )
+    tensors = np.searchsorted(table.offsets, order, side="right") - 1
+    is_upper = np.array([(p.layer or 0) >= table.layers // 2 for p in table.parameters])[tensors]
+    return Region.from_flat(order[is_upper][: round(SIZE_SHARE * pair.d)], table.shapes)
 
 
 # All of it.

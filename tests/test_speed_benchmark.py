@@ -89,7 +89,7 @@ def test_the_stored_results_are_told_as_they_are() -> None:
     steps = {row.what.split()[2]: row for row in STORED["steps-encoder-6"].rows}
     assert set(steps) == set(speed.with_gradients())
     assert all(row.turns >= 5 and row.target == STEP_TARGET for row in steps.values())
-    assert all(steps[name].median <= 1.25 for name in ("stagewise", "frank-wolfe", "learned")), "the bound of old"
+    assert all(steps[name].median <= 1.25 for name in ("stagewise", "frank-wolfe", "learned"))
 
 
 @pytest.mark.slow

@@ -117,8 +117,8 @@ def _crossing_rate(problem: Problem, scores: Tensor, size: int, options: StitchO
 def _chosen(scores: Tensor, distance: Tensor, size: int) -> Tensor:
     """Whether each entry is among the `size` best and above 0, boolean [d]."""
     chosen = scores > 0
-    if int(chosen.sum()) <= size:
-        return chosen  # all of them are among the best: nothing to rank
+    if int(chosen.sum()) <= size and not scores.max().isnan():  # ranking refuses what is no number
+        return chosen
     chosen = torch.zeros_like(chosen)
     best = top_of_two(scores, distance, size)
     chosen[best[scores[best] > 0]] = True
