@@ -84,9 +84,9 @@ def same(one: Run, other: Run) -> None:
     assert one.record.metrics == other.record.metrics and one.record.notes == other.record.notes
 
 
-def finished(store: Store, name: str) -> Run:
+def finished(store: Store, name: str, seconds: float = LONG) -> Run:
     """The run of a job, once it is finished."""
-    done = ended(store, name)
+    done = ended(store, name, seconds)
     assert done.status == "finished", (done.error, jobs.log_tail(store, name))
     assert store.verify(name) == []
     return store.open(name)
@@ -126,15 +126,15 @@ def test_at_the_signal_before_its_time_limit_a_job_goes_back_into_the_queue(
 
 @pytest.mark.nightly
 def test_slurm_s_own_time_limit_is_no_end(store: Store, world: Path, settings: Path) -> None:
-    """Two minutes for a search that takes three or more: the signal comes up to a minute early."""
+    """Two minutes for a search that takes longer: the signal comes up to a minute early."""
     settings.write_text("partition: tests\ntime: 0:02:00\n")
     spec = long_spec(world, steps=40 * STEPS)
     job = jobs.start(spec, store, backend=SLURM_BACKEND)
     (number,) = jobs_of(job.path / "work")
-    one = finished(store, job.run_id)
+    one = finished(store, job.run_id, 10 * LONG)
     assert "Restarts=0" not in run("scontrol", "show", "job", number)
     local = jobs.start(spec, Store(store.root.with_name("local")))
-    same(one, finished(Store(store.root.with_name("local")), local.run_id))
+    same(one, finished(Store(store.root.with_name("local")), local.run_id, 10 * LONG))
 
 
 def test_jobs_wait_in_turn_and_can_be_cancelled_and_resumed(store: Store, world: Path, here: Run) -> None:
