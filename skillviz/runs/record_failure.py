@@ -19,7 +19,8 @@ def record_failure(folder: RunFolder) -> Iterator[None]:
     except KeyboardInterrupt as interrupt:
         with suppress(StoreError):  # finished just now, or no room even for this: Ctrl-C stays Ctrl-C
             if isinstance(interrupt, Suspended) and _is_open(folder):
-                folder.suspend()
+                if folder.record.status == "running":  # else it waits already
+                    folder.suspend()
             elif _is_open(folder):
                 folder.log("cancelled")
                 folder.cancel()

@@ -78,7 +78,7 @@ def until(holds: Callable[[], Any], seconds: float = LONG) -> Any:
     raise AssertionError(f"nothing after {seconds:.0f} s")
 
 
-def ended(store: Store, run_id: str) -> jobs.Job:
+def ended(store: Store, run_id: str, seconds: float = LONG) -> jobs.Job:
     """The job once it neither waits nor runs; nothing half-written is listed meanwhile."""
 
     def over() -> jobs.Job | None:
@@ -88,7 +88,7 @@ def ended(store: Store, run_id: str) -> jobs.Job:
         assert job.run_id not in listed or job.status == "finished"
         return None if job.is_open else job
 
-    return until(over)
+    return until(over, seconds)
 
 
 def stepped(store: Store, run_id: str, least: int = 1) -> Callable[[], bool]:

@@ -103,6 +103,7 @@ class SlurmCluster:
     def kill_node(self, name: str) -> None:
         """What a power cut does: the node's daemon, its jobs and their processes are gone at once."""
         os.kill(self.pids.pop(name), signal.SIGKILL)
+        (self.folder / f"{name}.pid").unlink()  # else it would pass for that of the daemon that is started next
         for process in self._jobs_of(name):
             with suppress(psutil.NoSuchProcess):
                 process.kill()

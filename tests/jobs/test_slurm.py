@@ -84,9 +84,9 @@ def same(one: Run, other: Run) -> None:
     assert one.record.metrics == other.record.metrics and one.record.notes == other.record.notes
 
 
-def finished(store: Store, name: str) -> Run:
+def finished(store: Store, name: str, seconds: float = LONG) -> Run:
     """The run of a job, once it is finished."""
-    done = ended(store, name)
+    done = ended(store, name, seconds)
     assert done.status == "finished", (done.error, jobs.log_tail(store, name))
     assert store.verify(name) == []
     return store.open(name)
@@ -126,15 +126,15 @@ def test_at_the_signal_before_its_time_limit_a_job_goes_back_into_the_queue(
 
 @pytest.mark.nightly
 def test_slurm_s_own_time_limit_is_no_end(store: Store, world: Path, settings: Path) -> None:
-    """Two minutes for a search that takes three or more: the signal comes up to a minute early."""
+    """Two minutes for a search that takes longer: the signal comes up to a minute early."""
     settings.write_text("partition: tests\ntime: 0:02:00\n")
     spec = long_spec(world, steps=40 * STEPS)
     job = jobs.start(spec, store, backend=SLURM_BACKEND)
     (number,) = jobs_of(job.path / "work")
-    one = finished(store, job.run_id)
+    one = finished(store, job.run_id, 10 * LONG)
     assert "Restarts=0" not in run("scontrol", "show", "job", number)
     local = jobs.start(spec, Store(store.root.with_name("local")))
-    same(one, finished(Store(store.root.with_name("local")), local.run_id))
+    same(one, finished(Store(store.root.with_name("local")), local.run_id, 10 * LONG))
 
 
 def test_jobs_wait_in_turn_and_can_be_cancelled_and_resumed(store: Store, world: Path, here: Run) -> None:
@@ -223,14 +223,21 @@ def ended_study(store: Store) -> jobs.Job:
 def test_a_study_on_the_cluster_is_cancelled_and_goes_on(store: Store, tiny: Path) -> None:
     study = few(tiny, localizer="stagewise", steps=1_000_000, batch_size=4)
     jobs.submit_study(study, store, SLURM_BACKEND)
-    until(lambda: any((entry.path / "work" / CHECKPOINT).is_file() for entry in store.unfinished()))
-    assert jobs.status(store, "tiny").status == "running" and jobs.progress(store, "tiny").step == 1
+
+    def searched() -> Unfinished | None:
+        found = [entry for entry in store.unfinished() if (entry.path / "work" / CHECKPOINT).is_file()]
+        return next((entry for entry in found if entry.record.spec.localizer == "stagewise"), None)
+
+    entry = until(searched)
+    assert jobs.status(store, "tiny").status == "running" and jobs.progress(store, "tiny").step >= 1
     cut = jobs.cancel(store, "tiny")
-    assert cut.status == "cancelled" and cut.is_resumable and cut.finished_steps == 1
-    (entry,) = until(lambda: [e for e in store.unfinished() if e.record.status == "cancelled"])
+    assert cut.status == "cancelled" and cut.is_resumable and cut.finished_steps >= 1
+    until(lambda: store.look(entry.id).record.status == "cancelled")
     assert jobs.resume(store, "tiny").is_open
     until(lambda: store.look(entry.id).record.status == "running")
-    assert jobs.cancel(store, "tiny").status == "cancelled" and len(store.unfinished()) == 1
+    assert jobs.cancel(store, "tiny").status == "cancelled"
+    made = [one.record.key for one in (*store.list(), *store.unfinished())]
+    assert len(made) == len(set(made)), "one run a step, however often it was interrupted"
 
 
 def test_finetune_on_the_cluster_waits_for_its_job(store: Store, tiny: Path, tmp_path: Path) -> None:
