@@ -21,7 +21,7 @@ from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.show import text
 from skillviz.studies.paper.setting import READOUT, SEARCH, SIZES, SettingRow
 from skillviz.tasks.task import Hub
-from skillviz.ui import address, cache, jobs_view, study_choice
+from skillviz.ui import address, cache, jobs_view, sign_in, study_choice
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.launch.models import READOUTS, Choices
 from skillviz.ui.pages.launch.search import MOST_SEEDS
@@ -81,7 +81,7 @@ def _facts(choices: Choices) -> Facts | None:
         with st.spinner("Reading the task's data for the estimate."):
             return cache.facts(read_spec({name: choices.values.get(name) for name in names}))
     except SkillvizError as error:
-        choices.refuse(str(error.args[0]))
+        choices.refuse(sign_in.sentence_of(error))
         return None
 
 
@@ -107,7 +107,7 @@ def _spec(choices: Choices, facts: Facts | None) -> RunSpec | None:
     try:
         return read_spec({**values, "seed": choices.seeds[0]})
     except SkillvizError as error:
-        choices.refuse(str(error.args[0]))
+        choices.refuse(sign_in.sentence_of(error))
         return None
 
 
@@ -200,7 +200,7 @@ def _start(specs: Sequence[RunSpec]) -> None:
             for spec in specs:
                 ids.append(jobs.start(spec, store).run_id)
     except SkillvizError as error:
-        problem = str(error.args[0])
+        problem = sign_in.sentence_of(error)
     if ids:
         address.keep(STARTED, ",".join(ids[-MOST_SEEDS:]))
         st.session_state[SCROLLS] = ids[-1]
