@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from benchmarks.reliability.attempt import stored
 from benchmarks.reliability.faults import FAULTS
 from benchmarks.reliability.table import ATTEMPTS, PROMISES
-from skillviz.core.formats import markdown_table
+from skillviz.core.formats import markdown_table, number
 
 ROOT = Path(__file__).resolve().parents[2]
-RESULTS, FILE = ROOT / "benchmarks" / "results", "reliability.csv"
+RESULTS, FILE, VISITORS = ROOT / "benchmarks" / "results", "reliability.csv", "visitors.json"
 PAGE = ROOT / "docs" / "reliability.md"
 WRITER = "written by python -m benchmarks reliability"
 
 
 def tables(results: Path = RESULTS) -> dict[str, list[str]]:
-    """The lines of each table by its name: the attempts on every promise, and the planted faults."""
+    """The lines of each table by its name: the attempts on every promise, the planted faults, and many visitors."""
     rows = stored(results / FILE)
-    return {"attempts": _attempts(rows), "faults": _faults()}
+    return {"attempts": _attempts(rows), "faults": _faults(), "visitors": _visitors()}
 
 
 def write() -> None:
@@ -44,6 +46,34 @@ def _attempts(rows: pd.DataFrame) -> list[str]:
         command = f"`python -m benchmarks reliability --only {attempt.name}`"
         lines.append((PROMISES[attempt.promise].title, attempt.tries, *figures, day, command))
     return markdown_table(("promise", "tried", "how often", "lost", "run", "command"), lines)
+
+
+def _visitors() -> list[str]:
+    """What benchmarks/visitors.py measured, beside its targets."""
+    result = json.loads((RESULTS / VISITORS).read_text(encoding="utf-8"))
+    (ours, bare), of_class = result["busy"], result["class"]
+
+    def verdict(value: float, target: float, unit: str) -> tuple[str, str]:
+        return f"{target:g}{unit}", "met" if value <= target else "missed"
+
+    def errors(rows: list[dict[str, Any]]) -> str:
+        return f"{sum(len(row['errors']) for row in rows)} of {sum(row['pages'] for row in rows):,} pages"
+
+    kinds = ", ".join(f"{row['visitors']} {row['what']}" for row in of_class["rows"])
+    times = ", ".join(f"{row['p95']:.1f} s ({row['what']})" for row in of_class["rows"])
+    ratio, asked = round(ours["p95"] / bare["p95"], 1), f"{ours['visitors']} visitors without a pause, all pages"
+    lesson = f"a class for {of_class['minutes']:g} minutes: {kinds}"
+    lines = [
+        (asked, "pages with an error", errors([ours]), "0", "missed" if ours["errors"] else "met"),
+        (asked, "95th percentile, times that of a bare app", f"{ratio:g} ({ours['p95']:.1f} s and {bare['p95']:.1f} s)",
+         *verdict(ratio, 2, "")),
+        (lesson, "pages with an error", errors(of_class["rows"]), "0",
+         "missed" if any(row["errors"] for row in of_class["rows"]) else "met"),
+        (lesson, "95th percentile", times, "none", ""),
+        *((lesson, f"memory of the {name}, MiB a minute", number(growth, 2), *verdict(growth, 1, ""))
+          for name, growth in of_class["growth"].items() if growth is not None),
+    ]  # fmt: skip
+    return markdown_table(("who", "what", "measured", "target", ""), lines)
 
 
 def _faults() -> list[str]:

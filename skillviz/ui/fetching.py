@@ -11,6 +11,7 @@ from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.models import fetch
 from skillviz.show import text
+from skillviz.ui import sign_in
 from skillviz.ui.action import action
 
 LOOKS = 0.2  # seconds between two looks at how far it is
@@ -23,7 +24,7 @@ def button(source: str) -> None:
     try:
         _download(source)
     except SkillvizError as error:
-        st.error(text.plain(str(error.args[0])))
+        st.error(text.plain(sign_in.sentence_of(error)))
         return
     st.rerun()
 

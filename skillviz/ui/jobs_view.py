@@ -26,7 +26,7 @@ from skillviz.runs.store import usual_root
 from skillviz.show import alt, sentences, text
 from skillviz.show.entries import headline_scores
 from skillviz.show.glossary import about
-from skillviz.ui import address, cache, job_words, page_table, study_choice
+from skillviz.ui import address, cache, job_words, page_table, sign_in, study_choice
 from skillviz.ui.action import action
 from skillviz.ui.chart import chart, theme
 from skillviz.ui.job_words import Steps
@@ -139,7 +139,7 @@ def _now(kind: Kind, names: Sequence[str]) -> list[Job]:
             shown.append(jobs.status(cache.user_store(), name))
         except SkillvizError as error:
             if not isinstance(error, RunNotFound):
-                st.session_state[PROBLEM] = str(error.args[0])
+                st.session_state[PROBLEM] = sign_in.sentence_of(error)
     if kind == "study":
         return shown
     return sorted(shown, key=lambda job: (not job.is_open, job.status != "running", job.slot, job.position or 0))
@@ -292,7 +292,7 @@ def _act(name: str, act: Callable[..., Job]) -> None:
     try:
         act(cache.user_store(), name)
     except SkillvizError as error:
-        st.session_state[PROBLEM] = str(error.args[0])
+        st.session_state[PROBLEM] = sign_in.sentence_of(error)
 
 
 def _hide_button(job: Job) -> None:
@@ -301,6 +301,7 @@ def _hide_button(job: Job) -> None:
 
 
 def runs_dir_option() -> str:
-    """` --runs-dir FOLDER` with the page's store, for a command line; empty where a terminal finds it by itself."""
+    """` --runs-dir FOLDER` with the page's store, for a command line; empty where a terminal finds it by itself, and
+    where people sign in, whose terminals are elsewhere."""
     root = cache.user_store().root
-    return "" if root == usual_root().resolve() else f" --runs-dir {shlex.quote(str(root))}"
+    return "" if sign_in.providers() or root == usual_root().resolve() else f" --runs-dir {shlex.quote(str(root))}"

@@ -21,7 +21,7 @@ from skillviz.runs.run import Run
 from skillviz.runs.store import ANSWERS
 from skillviz.runs.users import shared_root, user_of
 from skillviz.show import text
-from skillviz.ui import cache, fetching
+from skillviz.ui import cache, fetching, sign_in
 
 CLIENTS = "live.clients"  # in the session: by store
 OWN_SECONDS = 120.0  # without a question, after which the worker of one user among many ends
@@ -55,7 +55,7 @@ def explain(run: Run, error: SkillvizError, topic: str) -> None:
         _explain_absent(run, absent)
         return
     icon = ":material/deployed_code_alert:" if isinstance(error, BadModel) else ":material/error:"
-    st.warning(text.with_code(str(error.args[0])), icon=icon)
+    st.warning(text.with_code(sign_in.sentence_of(error)), icon=icon)
     if isinstance(error, LiveError):
         st.button("Try again", key=f"live.again.{topic}", icon=":material/refresh:")
 
@@ -82,7 +82,7 @@ def _absent(run: Run) -> dict[str, str]:
         try:
             refuse_absent(source, was_folder)
         except SkillvizError as error:
-            missing[role] = str(error.args[0])
+            missing[role] = sign_in.sentence_of(error)
     return missing
 
 

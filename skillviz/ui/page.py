@@ -18,7 +18,7 @@ from skillviz.runs.run import Run
 from skillviz.show import measures, sentences, text
 from skillviz.show.entries import Entry, first_choice
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import address, cache, presenter, study_choice, study_words
+from skillviz.ui import address, cache, presenter, sign_in, study_choice, study_words
 from skillviz.ui.chart import theme
 from skillviz.ui.empty import missing
 from skillviz.ui.page_table import BRAND, PAGES, install
@@ -129,7 +129,7 @@ def explained() -> Iterator[None]:
     try:
         yield
     except SkillvizError as error:
-        st.error(text.plain(str(error.args[0])), icon=":material/error:")
+        st.error(text.plain(sign_in.sentence_of(error)), icon=":material/error:")
         if isinstance(error, StoreError):
             st.page_link(PAGES["runs"].link(), label="Show all runs")
         st.stop()
@@ -186,9 +186,13 @@ def explain_empty() -> None:
     st.code(FIRST_RUN, language=None, wrap_lines=True)
     st.markdown(
         "`BASE` is a Hugging Face id or a folder, `TASK` a name such as `sst2` or your own YAML file. With a "
-        "fine-tuned model at hand leave out the first line and name its folder. Runs are read from "
-        f"`{cache.user_store().root}`; set `SKILLVIZ_RUNS` to use another folder. Then reload this page."
+        "fine-tuned model at hand leave out the first line and name its folder."
     )
+    if not sign_in.providers():  # whoever signs in has no terminal there
+        st.markdown(
+            f"Runs are read from `{cache.user_store().root}`; set `SKILLVIZ_RUNS` to use another folder. Then reload "
+            "this page."
+        )
 
 
 def _frame(name: str) -> None:
@@ -229,7 +233,7 @@ def _explain_unknown(name: str, linked: str, entries: tuple[Entry, ...]) -> None
         run_id = cache.run(linked).id
     except StoreError as error:
         st.title(PAGES[name].question, anchor=False)
-        st.error(f"This address names a run that cannot be shown: {text.plain(str(error.args[0]))}")
+        st.error(f"This address names a run that cannot be shown: {text.plain(sign_in.sentence_of(error))}")
     else:
         address.keep(address.RUN, run_id)
         st.rerun()

@@ -31,8 +31,15 @@ CLIENT = "client_id"  # an entry of each provider's settings
 LIBRARY = "authlib"
 LONGEST = 30  # letters of a name in the menu
 MADE = "sign_in.made"  # in the session: the store that is there
+SHARED = "the shared store"
 NAMES = ("name", "preferred_username", "email")
 """Claims that say to a person who is signed in."""
+
+_mount = st.components.v2.component(
+    "skillviz_linked",
+    html="<span></span>",
+    js=Path(__file__).with_suffix(".js").read_text(encoding="utf-8"),
+)
 
 
 @dataclass(frozen=True)
@@ -97,6 +104,22 @@ def user_root() -> Path:
     return store_of_user(store_root().resolve(), visitor.id if visitor else "")
 
 
+def sentence_of(error: SkillvizError) -> str:
+    """What a visitor reads of an error: its sentence, as `without_places` gives it."""
+    return without_places(str(error.args[0]))
+
+
+def without_places(sentence: str) -> str:
+    """A sentence for the visitor: where people sign in, stores have names in it, not their places on the server."""
+    if not providers():
+        return sentence
+    shared = store_root()
+    names = {user_root(): "your store", shared.resolve(): SHARED, shared: SHARED}
+    for place, name in names.items():
+        sentence = sentence.replace(str(place), name)
+    return sentence
+
+
 def is_open() -> bool:
     """Whether pages may be shown; makes a user's store at the first visit. Else `draw` belongs in their place."""
     try:
@@ -124,6 +147,7 @@ def draw() -> None:
             st.button(
                 label, type="primary", icon=":material/login:", key=f"sign_in.{name}", on_click=_begin, args=(name,)
             )
+        _keep_link(waits=True)
     except SkillvizError as error:
         st.error(text.plain(str(error.args[0])), icon=":material/error:")
         if isinstance(error, NotSignedIn):
@@ -134,12 +158,19 @@ def _begin(name: str) -> None:
     st.login(name or None)
 
 
+def _keep_link(waits: bool) -> None:
+    """Keeps the address of who waits to sign in; takes who has signed in there."""
+    with st.container(key="sign-in-link"):
+        _mount(key="sign-in.link", data={"waits": waits}, height=1)
+
+
 def account() -> None:
     """In the menu, for who is signed in: the name, the way out, and what the runs hold."""
     visitor = user()
     if visitor is not None:
         with st.sidebar:
             st.fragment(_account)(visitor)
+            _keep_link(waits=False)
 
 
 def _account(visitor: User) -> None:

@@ -21,12 +21,14 @@ STILL = """() => document.querySelector("[data-testid='stApp'][data-test-script-
 
 
 @contextmanager
-def served(project: Path, logs: Path | None = None, more: Mapping[str, str] | None = None) -> Iterator[str]:
-    """The address of a dashboard of the project in this folder, on a free port; ended afterwards.
+def served(
+    project: Path, logs: Path | None = None, more: Mapping[str, str] | None = None, port: int = 0
+) -> Iterator[str]:
+    """The address of a dashboard of the project in this folder, on this port or a free one; ended afterwards.
 
     `more` are environment variables; `logs` is the folder for what the server says.
     """
-    server, address = started(project, logs, more)
+    server, address = started(project, logs, more, port)
     try:
         yield address
     finally:
@@ -39,10 +41,10 @@ def served(project: Path, logs: Path | None = None, more: Mapping[str, str] | No
 
 
 def started(
-    project: Path, logs: Path | None = None, more: Mapping[str, str] | None = None
+    project: Path, logs: Path | None = None, more: Mapping[str, str] | None = None, port: int = 0
 ) -> tuple[subprocess.Popen[bytes], str]:
     """As `served`, for whoever ends it otherwise: the process, and its address once it answers."""
-    port = free_port()
+    port = port or free_port()
     command = [sys.executable, "-m", "streamlit", "run", "dashboard.py", "--server.headless", "true"]
     target = Path(logs) / "server.log" if logs else Path(os.devnull)
     variables = {**os.environ, "SKILLVIZ_ROOTS": tempfile.gettempdir(), **(more or {})}

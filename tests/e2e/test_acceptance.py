@@ -39,7 +39,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def address(store: Store, serve: Callable[[Path], str]) -> str:
+def newcomers(store: Store, serve: Callable[[Path], str]) -> str:
     """A fresh dashboard over the empty store and what ships: without the demo world there is nothing to accept."""
     assert read_world() is not None, "the demo world does not ship here; `git checkout -- demo_world`, or build it"
     return serve(store.root)
@@ -53,7 +53,8 @@ def run_id() -> str:
     return chosen.id
 
 
-def test_tour_launch_watch_open_then_cancel_and_resume(address: str, store: Store, visit: Visit) -> None:
+def test_tour_launch_watch_open_then_cancel_and_resume(newcomers: str, store: Store, visit: Visit) -> None:
+    address = newcomers
     page = visit(f"{address}/tour")
     page.locator("h1", has_text=PAGES["tour"].question).wait_for()
     sentence = page.get_by_role("textbox", name=re.compile("^Sentence"))

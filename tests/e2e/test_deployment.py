@@ -5,6 +5,7 @@ The identity provider is a stand-in on a port of its own; everything else is wha
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import getpass
 import http.client
@@ -13,8 +14,9 @@ import re
 import shutil
 import ssl
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from benchmarks import visitors
 from skillviz import jobs
 from skillviz.runs.store import Store
 from skillviz.runs.users import store_of_user, user_named
@@ -34,12 +37,17 @@ from skillviz.ui.page_table import PAGES
 from tests.e2e import server
 from tests.e2e.identity_provider import IdentityProvider, identity_provider, secrets_toml
 from tests.e2e.server import free_port, settle
+from tests.fake_run import fake_run
 from tests.jobs.conftest import ended, until
-from tests.ui.shared_store import make_store
+from tests.ui.shared_store import SIZES, SMALL, make_store
 
 pytestmark = pytest.mark.e2e
 
-USERS = {"ada-1815": {"name": "Ada", "email": "ada@class.example"}, "bo-7": {"preferred_username": "bo"}}
+USERS = {
+    "ada-1815": {"name": "Ada", "email": "ada@class.example"},
+    "bo-7": {"preferred_username": "bo"},
+    "cy-9": {"name": "Cy"},
+}
 FORM = "launch?new.method=random&new.size=5%25&new.trial=yes&new.seeds={seed}"
 LONG = 240_000  # milliseconds until a new process has torch and a model
 
@@ -61,31 +69,46 @@ class Deployment:
 Deploy = Callable[..., Deployment]
 
 
-@pytest.fixture
-def deploy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deploy]:
-    """Starts a deployment, with further variables, at another public address if one is given."""
+@contextmanager
+def deployments(folder: Path) -> Iterator[Deploy]:
+    """Starts deployments: on a port of its own or a given one, with further variables, at another public address if
+    one is given. What runs in their stores at the end is cancelled."""
     with ExitStack() as running:
 
-        def begin(public: str = "", **variables: str) -> Deployment:
-            port = free_port()
-            monkeypatch.setattr(server, "free_port", lambda: port)
-            address = public or f"http://127.0.0.1:{port}"
-            provider = running.enter_context(identity_provider(USERS, f"{address}/oauth2callback"))
-            secrets, shared = tmp_path / "secrets.toml", tmp_path / "shared"
+        def begin(public: str = "", port: int = 0, **variables: str) -> Deployment:
+            port = port or free_port()
+            provider = running.enter_context(
+                identity_provider(USERS, f"{public or f'http://127.0.0.1:{port}'}/oauth2callback")
+            )
+            secrets, shared = folder / "secrets.toml", folder / "shared"
             secrets.write_text(secrets_toml(provider))
             more = {
                 "SKILLVIZ_RUNS": str(shared), "STREAMLIT_SECRETS_FILES": str(secrets), ROOTS_VARIABLE: "",
-                "SKILLVIZ_LIVE": str(tmp_path / "live"), **variables,
+                "SKILLVIZ_LIVE": str(folder / "live"), **variables,
             }  # fmt: skip
             ids = make_store(shared)
-            local = running.enter_context(server.served(PROJECT, tmp_path, more))
+            local = running.enter_context(server.served(PROJECT, folder, more, port))
             return Deployment(public or local, provider, shared, ids)
 
         yield begin
-        for root in (tmp_path / "shared" / "users").glob("*"):
+        for root in (folder / "shared" / "users").glob("*"):
             for job in jobs.list(Store(root)):
                 if job.is_open:
                     jobs.cancel(Store(root), job.run_id)
+
+
+@pytest.fixture
+def deploy(tmp_path: Path) -> Iterator[Deploy]:
+    """Starts deployments of this test's own."""
+    with deployments(tmp_path) as begin:
+        yield begin
+
+
+@pytest.fixture(scope="module")
+def class_room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """One deployment for the tests of signing in: each has users, or runs, that the others leave alone."""
+    with deployments(tmp_path_factory.mktemp("class")) as begin:
+        yield begin(**{QUOTA_VARIABLE: "20 KiB", OPEN_JOBS_VARIABLE: "1"})
 
 
 def signed_in(visit: Callable[..., Any], at: Deployment, user: str, **settings: Any) -> Any:
@@ -105,19 +128,17 @@ def go(page: Any, at: Deployment, place: str) -> str:
     return str(page.locator("[data-testid='stMain']").inner_text())
 
 
-def started(page: Any, at: Deployment, user: str, seed: int) -> str:
-    """Starts a small search on the demo world, waits for its end, and returns its id."""
+def start(page: Any, at: Deployment, user: str, seed: int) -> str:
+    """Starts a small search on the demo world, in a store without others, and returns its id."""
     go(page, at, FORM.format(seed=seed))
     page.get_by_role("button", name="Start", exact=True).click(timeout=LONG)
-    store = at.store(user)
-    until(lambda: store.folders())
-    (folder,) = store.folders()
-    assert ended(store, folder.name).status == "finished", jobs.log_tail(store, folder.name)
+    until(lambda: at.store(user).folders())
+    (folder,) = at.store(user).folders()
     return folder.name
 
 
-def test_two_users_share_the_shared_runs_and_nothing_else(deploy: Deploy, visit: Callable[..., Any]) -> None:
-    at = deploy()
+def test_two_users_share_the_shared_runs_and_nothing_else(class_room: Deployment, visit: Callable[..., Any]) -> None:
+    at = class_room
     stranger = visit(f"{at.address}/overview?run={at.ids['movement']}")
     words = stranger.locator("body").inner_text()
     assert "Sign in" in words and at.ids["movement"] not in words and stranger.locator("nav").count() == 0
@@ -125,14 +146,20 @@ def test_two_users_share_the_shared_runs_and_nothing_else(deploy: Deploy, visit:
         stranger.goto(f"{at.address}/{name}?run={at.ids['movement']}")
         settle(stranger)
         assert stranger.locator("h1").inner_text() == "Sign in to skillviz", name
-    ada, bo = (signed_in(visit, at, user) for user in USERS)
+    both = ("ada-1815", "bo-7")
+    ada, bo = (signed_in(visit, at, user) for user in both)
     for page in (ada, bo):
         assert "Delete" in go(page, at, f"runs?chosen={at.ids['movement']}")
         assert page.get_by_role("button", name="Delete", exact=True).first.is_disabled(), "shared runs stay"
         go(page, at, f"region?run={at.ids['movement']}")
         assert page.locator("h1").inner_text() == PAGES["region"].question
-    runs = {"ada-1815": started(ada, at, "ada-1815", 71), "bo-7": started(bo, at, "bo-7", 72)}
-    assert [len(at.store(user).list()) for user in USERS] == [1, 1] and len(Store(at.shared).list()) == len(at.ids)
+    runs = {
+        "ada-1815": start(ada, at, "ada-1815", 71),
+        "bo-7": fake_run(at.store("bo-7"), seed=72, sizes=SIZES, **SMALL).id,
+    }
+    store = at.store("ada-1815")
+    assert ended(store, runs["ada-1815"]).status == "finished", jobs.log_tail(store, runs["ada-1815"])
+    assert [len(at.store(user).list()) for user in both] == [1, 1] and len(Store(at.shared).list()) == len(at.ids)
     for page, user, other in ((ada, "ada-1815", "bo-7"), (bo, "bo-7", "ada-1815")):
         own, theirs = runs[user], runs[other]
         assert "1 run on 1 task" in go(page, at, "runs?from=you") and theirs not in page.content()
@@ -150,26 +177,27 @@ def test_two_users_share_the_shared_runs_and_nothing_else(deploy: Deploy, visit:
     assert [store.verify(run) for store, run in ((at.store(user), run) for user, run in runs.items())] == [[], []]
 
 
-def test_a_user_over_quota_starts_nothing_and_can_make_room(deploy: Deploy, visit: Callable[..., Any]) -> None:
-    at = deploy(**{QUOTA_VARIABLE: "20 KiB", OPEN_JOBS_VARIABLE: "1"})
-    page = signed_in(visit, at, "ada-1815")
-    run = started(page, at, "ada-1815", 71)
-    store = at.store("ada-1815")
+def test_a_user_over_quota_starts_nothing_and_can_make_room(class_room: Deployment, visit: Callable[..., Any]) -> None:
+    at = class_room
+    page, store = signed_in(visit, at, "cy-9"), at.store("cy-9")
+    run = fake_run(store, seed=71, sizes=SIZES, **SMALL).id
     go(page, at, FORM.format(seed=73))
     page.get_by_role("button", name="Start", exact=True).click(timeout=LONG)
     page.get_by_text(re.compile(r"your runs and data hold \d+ KiB, and 20 KiB are allowed")).wait_for()
     assert [folder.name for folder in store.folders()] == [run]
-    page.get_by_role("button", name="Ada").click()
+    page.get_by_role("button", name="Cy").click()
     page.get_by_text(re.compile(r"hold \d+ KiB of 20 KiB")).wait_for()
     go(page, at, f"runs?chosen={run}")
     page.get_by_role("button", name="Delete", exact=True).first.click()
     page.get_by_role("button", name="Delete for good").click()
     until(lambda: not store.folders())
-    started(page, at, "ada-1815", 74)
+    start(page, at, "cy-9", 74)
 
 
-def test_who_signs_out_sees_nothing_more(deploy: Deploy, visit: Callable[..., Any]) -> None:
-    at = deploy()
+def test_who_signs_out_sees_nothing_more_and_who_signs_in_gets_to_the_link(
+    class_room: Deployment, visit: Callable[..., Any]
+) -> None:
+    at = class_room
     page = signed_in(visit, at, "bo-7")
     assert re.fullmatch(r"[0-9a-f]{32}", at.store("bo-7").root.name) and at.store("bo-7").root.is_dir()
     page.get_by_role("button", name="bo").click()
@@ -179,9 +207,17 @@ def test_who_signs_out_sees_nothing_more(deploy: Deploy, visit: Callable[..., An
     page.goto(f"{at.address}/runs")
     settle(page)
     assert at.ids["movement"] not in page.content()
+    link = f"region?run={at.ids['stagewise0']}&by=movement"
+    page.goto(f"{at.address}/{link}")
+    settle(page)
     page.get_by_role("button", name="Sign in").click()
     page.get_by_text("ada-1815").click()
+    page.wait_for_url(lambda url: url.endswith(link))  # the link is not lost
     page.get_by_role("button", name="Ada").wait_for()
+    assert page.locator("h1").inner_text() == PAGES["region"].question
+    page.goto(f"{at.address}/")
+    settle(page)
+    assert PAGES["home"].question in page.locator("h1").inner_text(), "it is followed once"
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
@@ -243,12 +279,12 @@ def proxy(tmp_path: Path) -> Iterator[Callable[[int, int, int], None]]:
 
 
 def test_behind_the_shipped_proxy(
-    deploy: Deploy, proxy: Callable[[int, int, int], None], visit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    deploy: Deploy, proxy: Callable[[int, int, int], None], visit: Callable[..., Any]
 ) -> None:
     """TLS, sign-in, websockets, the limit of uploads, headers; and nobody behind it is taken for somebody here."""
-    secure, plain = free_port(), free_port()
-    at = deploy(f"https://localhost:{secure}", SKILLVIZ_FRAME_ANCESTORS="https://class.example")
-    proxy(secure, plain, server.free_port())
+    secure, plain, app = free_port(), free_port(), free_port()
+    at = deploy(f"https://localhost:{secure}", app, SKILLVIZ_FRAME_ANCESTORS="https://class.example")
+    proxy(secure, plain, app)
     page = signed_in(visit, at, "ada-1815", ignore_https_errors=True)
     assert PAGES["region"].question in go(page, at, f"region?run={at.ids['movement']}")
     assert all(c["secure"] and c["httpOnly"] for c in page.context.cookies() if c["name"].startswith("_streamlit_user"))
@@ -280,23 +316,18 @@ def test_behind_the_shipped_proxy(
         assert answer.status == 301 and urlsplit(answer.headers["location"]).scheme == "https"
 
 
-def test_secrets_that_cannot_be_read_let_nobody_in(
-    tmp_path: Path, visit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A typing error in them must not open the dashboard to everybody."""
+def test_secrets_that_cannot_be_read_let_nobody_in(tmp_path: Path, visit: Callable[..., Any]) -> None:
+    """A typing error in them must not open the dashboard to everybody. tests/ui/test_sign_in.py has other errors."""
     shared, secrets = tmp_path / "shared", tmp_path / "secrets.toml"
     ids = make_store(shared)
-    wrong = {"[auth\n": "cannot be read", "[auth]\ncookie_secret = 'x'\n": "names no identity provider"}
-    for content, sentence in wrong.items():
-        secrets.write_text(content)
-        more = {"SKILLVIZ_RUNS": str(shared), "STREAMLIT_SECRETS_FILES": str(secrets)}
-        with server.served(PROJECT, tmp_path, more) as address:
-            page = visit(f"{address}/overview?run={ids['movement']}")
-            assert (
-                sentence in page.locator("body").inner_text()
-                and ids["movement"] not in page.content().split("<body")[1]
-            )
-            assert page.get_by_role("button", name="Sign in").count() == 0
+    secrets.write_text("[auth\n")
+    with server.served(
+        PROJECT, tmp_path, {"SKILLVIZ_RUNS": str(shared), "STREAMLIT_SECRETS_FILES": str(secrets)}
+    ) as address:
+        page = visit(f"{address}/overview?run={ids['movement']}")
+        assert "cannot be read" in page.locator("body").inner_text()
+        assert ids["movement"] not in page.content().split("<body")[1]
+        assert page.get_by_role("button", name="Sign in").count() == 0
 
 
 def copied(folder: Path) -> Path:
@@ -317,7 +348,7 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def test_the_container_has_all_that_the_app_reads(tmp_path: Path, visit: Callable[..., Any]) -> None:
+def test_the_container_has_all_that_the_app_reads(tmp_path: Path) -> None:
     """Every page opens, with the container's variables, as a read-only demo: without its secrets it is nothing else."""
     project = copied(tmp_path / "app")
     text = (PROJECT / "deploy" / "Containerfile").read_text()
@@ -328,10 +359,18 @@ def test_the_container_has_all_that_the_app_reads(tmp_path: Path, visit: Callabl
         name: value.replace("/data", str(data)).replace("/tmp", str(tmp_path)) for name, value in variables.items()
     }
     others = {"STREAMLIT_SERVER_ADDRESS": "127.0.0.1", "SKILLVIZ_READONLY": "1"}
-    with server.served(project, tmp_path, {**places, ROOTS_VARIABLE: "", **others}) as address:
-        page = visit(address)
-        for name, entry in PAGES.items():
-            page.goto(f"{address}/{name}")
-            settle(page)
-            assert page.locator("h1").first.inner_text() == entry.question
+    variables = {**places, ROOTS_VARIABLE: "", **others}
+    with server.served(project, tmp_path, variables) as address, ThreadPoolExecutor(1) as apart:
+        seen = apart.submit(asyncio.run, visited(address, PAGES)).result()  # apart from a loop of Playwright's
+    assert (seen.titles, seen.errors) == ([entry.question for entry in PAGES.values()], [])
     assert "Traceback" not in (tmp_path / "server.log").read_text()
+
+
+async def visited(address: str, pages: Iterable[str]) -> visitors.Seen:
+    """What a visitor sees who opens these pages one after the other, as a browser asks for them."""
+    seen = visitors.Seen()
+    async with visitors.Visitor(address) as visitor:
+        await visitor.visit("", "", visitors.Seen())  # the first answer lists the pages
+        for page in pages:
+            await visitor.visit(page, "", seen)
+    return seen

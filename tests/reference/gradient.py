@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
 from skillviz.core.encoded import Encoded
@@ -17,7 +18,7 @@ class PlainModel:
 
     def __init__(self, model: Any, names: tuple[str, ...], encoded: Encoded, readout: str) -> None:
         self.model = copy.deepcopy(model).double().eval().requires_grad_(False)
-        self.parameters = [dict(self.model.named_parameters())[name] for name in names]
+        self.parameters, self.names = [dict(self.model.named_parameters())[name] for name in names], names
         self.encoded, self.readout = encoded, readout
 
     def put(self, theta: np.ndarray) -> None:
@@ -43,6 +44,17 @@ class PlainModel:
             log_p = self.model(input_ids=whole[None]).logits[0].log_softmax(-1)
             scores.append(sum(log_p[ids.shape[1] + j - 1, int(token)] for j, token in enumerate(answer)))
         return torch.stack(scores)
+
+    def logits_at(self, theta: torch.Tensor, rows: np.ndarray) -> torch.Tensor:
+        """Class scores [row, label] at a vector [d], of which they are a function for autograd."""
+        sizes = [parameter.numel() for parameter in self.parameters]
+        values = [part.reshape(p.shape) for part, p in zip(theta.split(sizes), self.parameters, strict=True)]
+        plain, given = self.model, dict(zip(self.names, values, strict=True))
+        self.model = lambda **inputs: functional_call(plain, given, kwargs=inputs)
+        try:
+            return torch.stack([self.logits(int(row)) for row in rows])
+        finally:
+            self.model = plain
 
     def loss_and_gradient(self, theta: np.ndarray, rows: np.ndarray) -> tuple[float, np.ndarray]:
         """The mean cross-entropy over the rows and its gradient [d], float64."""

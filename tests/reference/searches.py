@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import exp
 
 import numpy as np
+import torch
+from torch.nn.functional import cross_entropy
 
+from tests.reference.gradient import PlainModel
 from tests.reference.ranking import slow_top
 
 Gradient = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray]]
@@ -166,3 +169,22 @@ def slow_learned(
             sign = -1 if i in mask else 1
             s[i] -= lr * sign * tau[i] * g[i] * v * (1 - v)
     return s, {i for i, x in enumerate(s) if (i in mask) != (x > bias)}
+
+
+def autograd_learned(
+    plain: PlainModel, base: np.ndarray, tuned: np.ndarray, draws: Sequence[np.ndarray], scores: Sequence[float],
+    mask: set[int], lr: float, bias: float,
+) -> Iterator[tuple[float, np.ndarray]]:  # fmt: skip
+    """The loss of each step and S after it, all by autograd: S is a leaf, and plain gradient descent moves it."""
+    start, end = torch.from_numpy(base), torch.from_numpy(tuned)
+    inside = torch.tensor([float(i in mask) for i in range(len(base))], dtype=torch.float64)
+    s = torch.tensor(scores, dtype=torch.float64, requires_grad=True)
+    descent = torch.optim.SGD([s], lr=lr)
+    for rows in draws:
+        descent.zero_grad()
+        soft = inside + (1 - 2 * inside) * torch.sigmoid(s - bias)
+        logits = plain.logits_at(start + soft * (end - start), rows)
+        loss = cross_entropy(logits, torch.tensor([int(plain.encoded.labels[row]) for row in rows]))
+        loss.backward()
+        descent.step()
+        yield float(loss.detach()), s.detach().numpy().copy()

@@ -12,13 +12,13 @@ import pytest
 from streamlit.runtime.secrets import secrets_singleton
 from streamlit.testing.v1 import AppTest
 
-from skillviz.errors import BadInput, NotSignedIn, RunNotFound
+from skillviz.errors import BadInput, NotSignedIn, RunNotFound, StoreError
 from skillviz.jobs import slots
 from skillviz.runs.library import library
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.runs.users import OWNER, store_of_user, user_named
-from skillviz.ui import cache, live, sign_in, visitor
+from skillviz.ui import cache, jobs_view, live, sign_in, visitor
 from skillviz.ui.page_table import PAGES
 from tests.fake_run import fake_run
 from tests.ui import shared_store
@@ -294,3 +294,27 @@ def test_the_worker_of_the_shared_store_knows_no_user_s_run(signed_in: SignIn, u
     mine = fake_run(user(signed_in, "a"), **SMALL)
     with pytest.raises(RunNotFound):
         library(user_runs).open(mine.id)
+
+
+def test_no_place_on_the_server_is_shown_where_people_sign_in(
+    signed_in: SignIn, user_runs: Path, empty: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, shared = user(signed_in, "a"), user_runs.resolve()
+    error = StoreError(f"{store.root}/x cannot be read, nor {shared}/y.")
+    assert sign_in.sentence_of(error) == "your store/x cannot be read, nor the shared store/y."
+    own = fake_run(store, **SMALL)
+    (fake_run(store, seed=1, **SMALL).path / "run.json").write_text("{")
+    queued = store.create(SPEC)
+    (queued.path / "run.json").write_text("7")
+    for name in ("runs", "jobs", "launch", "overview", "compare"):
+        test = AppTest.from_file(str(PAGES[name].path), default_timeout=60)
+        test.query_params["run"] = own.id
+        test.run()
+        assert not test.exception
+        kinds = (test.title, test.markdown, test.caption, test.info, test.warning, test.error, test.code)
+        words = " ".join(str(part.value) for kind in kinds for part in kind)
+        assert str(shared) not in words.replace("\\", ""), name
+        assert "your store" in words or name != "runs", "the broken runs are told of"
+    assert jobs_view.runs_dir_option() == ""
+    monkeypatch.setattr(sign_in, "providers", lambda: ())
+    assert sign_in.sentence_of(error) == error.args[0] and str(shared) in jobs_view.runs_dir_option()

@@ -34,7 +34,14 @@ from skillviz.errors import BadInput
 from tests.core.problems import examples, model_of, problem_of, table_of, tiny_problem
 from tests.reference.gradient import PlainModel
 from tests.reference.ranking import slow_top
-from tests.reference.searches import slow_candidates, slow_frank_wolfe, slow_gains, slow_learned, slow_stagewise
+from tests.reference.searches import (
+    autograd_learned,
+    slow_candidates,
+    slow_frank_wolfe,
+    slow_gains,
+    slow_learned,
+    slow_stagewise,
+)
 
 # The engine runs on a float64 model here: both sides then see the same gradient to the last bit of
 # float32, so that a different region means different steps and not different rounding.
@@ -166,6 +173,36 @@ def test_the_learned_mask_takes_the_twins_steps(case: dict[str, Any], base: str)
     assert wanted != slow_learned(*args[:-1], 9.0)[1], "another bias would pass"
     if mask:
         assert wanted != slow_learned(*args[:5], set(), *args[6:])[1], "a base that is ignored would pass"
+
+
+@pytest.mark.parametrize(("case", "mask"), [({}, ()), ({"labels": 3}, (5, 77, 2000)), ({"readout": "prompt"}, (9,))])
+def test_the_learned_mask_is_autograds_at_every_step(case: dict[str, Any], mask: tuple[int, ...]) -> None:
+    """The loss, every score and the rounded mask of each step, beside autograd through model and mask in float64."""
+    problem, twin = both(**case)
+    options = LearnedOptions(
+        steps=5, batch_size=4, lr=300, bias=1, base="empty", selection="none", base_indices=mask or None
+    )
+    start = torch.rand(problem.d, generator=torch.Generator().manual_seed(3)).tolist()
+
+    def steps_of(lr: float = 300, bias: float = 1, of: set[int] | None = None) -> list[Any]:
+        rows, inside = draws(problem, 4, 5), set(mask) if of is None else of
+        return list(autograd_learned(twin, *arrays(problem), rows, start, inside, lr, bias))
+
+    wanted, seen = steps_of(), []
+    for step in learned(problem, 1, seed=3, options=options):
+        seen.append((step.loss, step.state()["scores"].numpy().copy(), step.size))
+    assert len(seen) == len(wanted) == 5
+    for (loss, scores, size), (wanted_loss, wanted_scores) in zip(seen, wanted, strict=True):
+        assert loss == pytest.approx(wanted_loss, rel=1e-6)
+        np.testing.assert_allclose(
+            scores, wanted_scores, rtol=1e-5, atol=1e-5
+        )  # S is float32, and steps are up to 1e3 times as long
+        chosen = {i for i, x in enumerate(wanted_scores) if (i in mask) != (x > 1)}
+        assert size == len(chosen)
+    moved = wanted[-1][1] - np.array(start)
+    assert np.abs(moved).max() > 1e-2
+    for wrong in (steps_of(lr=150), steps_of(bias=2), steps_of(of=set(range(problem.d)))):
+        assert np.abs(wrong[-1][1] - wanted[-1][1]).max() > 1e-2, "a planted error would pass"
 
 
 def soft_gradient(

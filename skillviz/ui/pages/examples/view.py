@@ -27,7 +27,7 @@ from skillviz.show.entries import headline_split
 from skillviz.show.example_table import STATES, Filters
 from skillviz.show.glossary import about
 from skillviz.tasks.task import Hub
-from skillviz.ui import address, cache, controls, exports, page, presenter
+from skillviz.ui import address, cache, controls, exports, page, presenter, sign_in
 from skillviz.ui.chart import below, selectable, show, theme
 from skillviz.ui.chip import chip_text
 from skillviz.ui.empty import missing
@@ -133,7 +133,7 @@ def with_texts(run: Run, without: RunExamples) -> RunExamples:
 def _what_is_missing(error: SkillvizError) -> str:
     """What would bring the texts: of data in a folder that a variable names its place there, else the error itself."""
     if not isinstance(error, UnsetVariable):
-        return text.plain(str(error.args[0]))
+        return text.plain(sign_in.sentence_of(error))
     inside = str(PurePosixPath(error.path.partition("/")[2]).parent).replace("`", "")  # it stands in code
     return (
         f"They belong in `{inside}` of the folder that the environment variable `{error.variable}` "

@@ -19,7 +19,7 @@ from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.tasks.demo_world import PairEntry, World
 from skillviz.tasks.task import Task
-from skillviz.ui import cache, controls, fetching, form, visitor
+from skillviz.ui import cache, controls, fetching, form, sign_in, visitor
 
 WHERE = {"demo": "demo world", "real": "a real pair", "public": "a public pair", "own": "this machine or the hub"}
 BEFORE = "new.before"  # in the session: where the models came from in the last run of the page, and the pair
@@ -63,7 +63,7 @@ def begin() -> Choices:
     try:
         return Choices(world=cache.world())
     except SkillvizError as error:
-        st.warning(text.plain(str(error.args[0])))
+        st.warning(text.plain(sign_in.sentence_of(error)))
         return Choices()
 
 
@@ -162,7 +162,7 @@ def _fit(choices: Choices) -> None:
     try:
         absent = {source: why for source in (base, finetuned) if (why := absent_models(visitor.checked(source)))}
     except BadInput as error:
-        choices.refuse(str(error.args[0]))
+        choices.refuse(sign_in.sentence_of(error))
         return
     for source, why in absent.items():
         choices.refuse(why)
@@ -176,7 +176,7 @@ def _fit(choices: Choices) -> None:
     try:
         headers = choices.preflight = cache.preflight(base, finetuned)
     except SkillvizError as error:
-        choices.refuse(str(error.args[0]))
+        choices.refuse(sign_in.sentence_of(error))
         return
     for problem in headers.problems:
         choices.refuse(problem)

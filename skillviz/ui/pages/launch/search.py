@@ -17,7 +17,7 @@ from skillviz.plots.theme import localizer_style
 from skillviz.runs.spec import RunSpec
 from skillviz.show import text
 from skillviz.show.glossary import about
-from skillviz.ui import address, cache, cluster_choice, controls, form, visitor
+from skillviz.ui import address, cache, cluster_choice, controls, form, sign_in, visitor
 from skillviz.ui.pages.launch.models import Choices
 
 SIZES = ("0.01%", "0.1%", "1%", "3%", "10%")
@@ -67,7 +67,7 @@ def _sizes(choices: Choices, row: Localizer) -> None:
         try:
             counts.append(f"{size} is {formats.counted(parse_size(size, d), 'entry')}")
         except SkillvizError as error:
-            choices.refuse(str(error.args[0]))
+            choices.refuse(sign_in.sentence_of(error))
     outcome = "" if row.budgeted else " This localizer's size is an outcome; the size here is only its start."
     each = " Each size needs its own search." if row.budgeted and not row.nested and sizes[1:] else ""
     st.caption(f"{'; '.join(counts)}.{each}{outcome}" if counts else outcome)
@@ -82,7 +82,7 @@ def _seeds(choices: Choices, row: Localizer) -> None:
     try:
         choices.seeds = read_seeds(typed)
     except SkillvizError as error:
-        choices.refuse(str(error.args[0]))
+        choices.refuse(sign_in.sentence_of(error))
         return
     if len(choices.seeds) > 1 and not row.seeded:
         st.caption("This localizer makes no random choices: all seeds give the same region.")
@@ -195,7 +195,7 @@ def _other_tasks(choices: Choices) -> None:
         try:
             visitor.checked(name)
         except BadInput as error:
-            choices.refuse(str(error.args[0]))
+            choices.refuse(sign_in.sentence_of(error))
 
 
 def place(choices: Choices) -> None:

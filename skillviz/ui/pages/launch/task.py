@@ -21,7 +21,7 @@ from skillviz.tasks.task import Hub, Task
 from skillviz.tasks.template import parse, places, rendered
 from skillviz.tasks.uploaded import ASIDE, Draft, Upload, are_indices, classes_of, guessed, save
 from skillviz.tasks.user_file import FORMATS
-from skillviz.ui import address, cache, controls, form, visitor
+from skillviz.ui import address, cache, controls, form, sign_in, visitor
 from skillviz.ui.action import action
 from skillviz.ui.pages.launch.models import Choices
 
@@ -59,7 +59,7 @@ def task(choices: Choices) -> None:
         try:
             choices.task = visitor.task(name)
         except SkillvizError as error:
-            choices.refuse(str(error.args[0]))
+            choices.refuse(sign_in.sentence_of(error))
             return
         _readout(choices, choices.task)
         _show_task(choices.task, choices.readout)
@@ -120,7 +120,7 @@ def _delete(file: str) -> None:
     try:
         uploaded.delete(Path(file), cache.user_store().root / TASKS)
     except SkillvizError as error:
-        st.session_state[PROBLEM] = str(error.args[0])
+        st.session_state[PROBLEM] = sign_in.sentence_of(error)
     form.assign("new.file", "")
 
 
@@ -187,7 +187,7 @@ def new_task(root: Path) -> None:
         rows = cache.rows(*_read_upload(files["train"]))
         draft = _draft(rows, {split: _read_upload(file)[1] for split, file in files.items()})
     except SkillvizError as error:
-        st.error(text.plain(str(error.args[0])), icon=":material/error:")
+        st.error(text.plain(sign_in.sentence_of(error)), icon=":material/error:")
         return
     _preview(rows, draft)
     _show_problem()
@@ -294,7 +294,7 @@ def _preview(rows: pd.DataFrame, draft: Draft) -> None:
             parts = parse(template, draft.text)
             cells = [place.filled(str(rows[draft.text[place.field]].iloc[0])) for place in places(parts)]
         except SkillvizError as error:
-            st.warning(text.plain(str(error.args[0])))
+            st.warning(text.plain(sign_in.sentence_of(error)))
             continue
         st.caption(f"The first row as the model reads it: {text.plain(rendered(parts, cells, '<mask>')[:300])}")
 
@@ -305,7 +305,7 @@ def _save(draft: Draft, root: Path) -> None:
         quota.refuse(cache.user_store().root)
         path, splits = save(draft, root)
     except SkillvizError as error:
-        st.session_state[PROBLEM] = str(error.args[0])
+        st.session_state[PROBLEM] = sign_in.sentence_of(error)
         return
     counts = f"{len(splits.train):,} train, {len(splits.validation):,} validation and {len(splits.test):,} test"
     st.session_state[SAVED] = f"The task '{draft.name}' is saved in {path}: {counts} examples."

@@ -23,7 +23,7 @@ from skillviz.show import text
 from skillviz.show.entries import READOUT_TITLES
 from skillviz.studies.paper.setting import READOUT, SEARCH, SIZES, SettingRow
 from skillviz.tasks.task import Hub
-from skillviz.ui import address, cache, cluster_choice, jobs_view, study_choice
+from skillviz.ui import address, cache, cluster_choice, jobs_view, sign_in, study_choice
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.launch.models import Choices
 from skillviz.ui.pages.launch.search import MOST_SEEDS
@@ -83,7 +83,7 @@ def _facts(choices: Choices) -> Facts | None:
         with st.spinner("Reading the task's data for the estimate."):
             return cache.facts(read_spec({name: choices.values.get(name) for name in names}))
     except SkillvizError as error:
-        choices.refuse(str(error.args[0]))
+        choices.refuse(sign_in.sentence_of(error))
         return None
 
 
@@ -109,7 +109,7 @@ def _spec(choices: Choices, facts: Facts | None) -> RunSpec | None:
     try:
         return read_spec({**values, "seed": choices.seeds[0]})
     except SkillvizError as error:
-        choices.refuse(str(error.args[0]))
+        choices.refuse(sign_in.sentence_of(error))
         return None
 
 
@@ -205,7 +205,7 @@ def _start(specs: Sequence[RunSpec], backend: Backend) -> None:
             for spec in specs:
                 ids.append(jobs.start(spec, store, backend=backend).run_id)
     except SkillvizError as error:
-        problem = str(error.args[0])
+        problem = sign_in.sentence_of(error)
     if ids:
         address.keep(STARTED, ",".join(ids[-MOST_SEEDS:]))
         st.session_state[SCROLLS] = ids[-1]

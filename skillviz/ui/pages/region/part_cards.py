@@ -18,7 +18,7 @@ from skillviz.runs.run import Run
 from skillviz.show import part_effects as exhibits
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
-from skillviz.ui import cache, controls, live, page
+from skillviz.ui import cache, controls, live, page, sign_in
 from skillviz.ui.action import action
 from skillviz.ui.chart import show, theme
 
@@ -90,7 +90,7 @@ def _compute(run: Run, grouping: str) -> None:
                 region = cache.region(run)
             plan = PartScoring(run, region, grouping, split, None if sample == total else sample)
         except BadInput as error:
-            st.caption(str(error.args[0]))
+            st.caption(sign_in.sentence_of(error))
             return
         pressed = action("Score the parts", icon=":material/play_arrow:", type="primary")
     facts = Facts(run.record.d or 1, run.record.d or 1, 0, 0, 0, {}, ())

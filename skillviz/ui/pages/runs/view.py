@@ -16,7 +16,19 @@ from skillviz.runs.folder import OPEN
 from skillviz.runs.store import Unfinished, Unreadable
 from skillviz.show import text
 from skillviz.show.entries import Entry, first_choice, hero, pair_labels, run_labels
-from skillviz.ui import address, cache, controls, exports, form, job_words, jobs_view, page, page_table, run_list
+from skillviz.ui import (
+    address,
+    cache,
+    controls,
+    exports,
+    form,
+    job_words,
+    jobs_view,
+    page,
+    page_table,
+    run_list,
+    sign_in,
+)
 from skillviz.ui.action import action
 from skillviz.ui.pages.compare.comparison import FEWEST, MOST
 from skillviz.ui.run_bar import offered
@@ -250,7 +262,7 @@ def _note(entry: Entry) -> None:
         try:
             cache.user_store().set_note(entry.id, st.session_state[key])
         except StoreError as error:
-            st.error(text.plain(str(error.args[0])))
+            st.error(text.plain(sign_in.sentence_of(error)))
         else:
             st.rerun()
 
@@ -260,7 +272,8 @@ def confirm_delete(run_ids: Sequence[str]) -> None:
     """Asks before runs are deleted; there is no way back."""
     labels = run_labels(cache.entries())
     names = "\n".join(f"- {text.plain(labels.get(run_id, ''))} (`{run_id}`)" for run_id in run_ids)
-    st.markdown(f"This removes all files from `{cache.user_store().root}` and cannot be undone:\n\n{names}")
+    place = sign_in.without_places(f"`{cache.user_store().root}`")
+    st.markdown(f"This removes all files from {place} and cannot be undone:\n\n{names}")
     with st.container(horizontal=True):
         gone = action("Delete for good", type="primary", on_click=_delete, args=(tuple(run_ids),))
         if st.button("Keep") or gone:
@@ -272,7 +285,7 @@ def _delete(run_ids: Sequence[str]) -> None:
         try:
             cache.user_store().delete(run_id)
         except StoreError as error:
-            st.session_state[PROBLEM] = str(error.args[0])
+            st.session_state[PROBLEM] = sign_in.sentence_of(error)
             return
         if address.last_used(address.RUN) == run_id:
             address.forget(address.RUN)
@@ -296,7 +309,7 @@ def unfinished() -> None:
     with st.expander(f"{formats.counted(len(rows), 'run')} that cannot be opened", expanded=False):
         for path, status, why in rows:
             left, right = st.columns([4, 2], vertical_alignment="center")
-            left.markdown(f"`{path.name}` · **{status}** · {text.plain(why)}")
+            left.markdown(f"`{path.name}` · **{status}** · {text.plain(sign_in.without_places(why))}")
             if path.parent.resolve() != user_root:
                 continue
             with right.container(horizontal=True):

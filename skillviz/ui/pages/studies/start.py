@@ -29,6 +29,7 @@ from skillviz.ui import (
     fetching,
     form,
     jobs_view,
+    sign_in,
     study_choice,
     study_words,
     visitor,
@@ -72,7 +73,7 @@ def draw() -> None:
     try:
         control.refuse_study(cache.user_store())
     except SkillvizError as error:
-        st.info(text.plain(str(error.args[0])), icon=":material/group:")
+        st.info(text.plain(sign_in.sentence_of(error)), icon=":material/group:")
         return
     with st.container(border=True):
         source = controls.segments("new.study", "What", tuple(SOURCES), "experiment", shown=SOURCES.get)
@@ -81,7 +82,7 @@ def draw() -> None:
             if study is not None:
                 _plan_and_button(*study)
         except SkillvizError as error:
-            st.error(text.plain(str(error.args[0])), icon=":material/error:")
+            st.error(text.plain(sign_in.sentence_of(error)), icon=":material/error:")
 
 
 def _experiment() -> tuple[StudySpec, str]:
@@ -233,6 +234,6 @@ def _start(study: StudySpec, workers: int, cluster: str | None) -> None:
             path = write_study(study, cache.user_store())
             running.start(path, workers, cluster_choice.backend(cluster))
     except SkillvizError as error:
-        st.error(text.plain(str(error.args[0])), icon=":material/error:")
+        st.error(text.plain(sign_in.sentence_of(error)), icon=":material/error:")
         return
     st.rerun()

@@ -17,7 +17,7 @@ from skillviz.errors import BadInput
 from skillviz.runs.run import RANKING, Run
 from skillviz.show import text
 from skillviz.show.glossary import about
-from skillviz.ui import address, cache
+from skillviz.ui import address, cache, sign_in
 
 HOW = {
     "stored": "a stored region",
@@ -192,7 +192,7 @@ def chosen(run: Run, table: ParameterTable, names: Mapping[str, str]) -> dict[st
         try:
             expression = expression_of(choices)
         except BadInput as error:
-            st.warning(text.plain(str(error.args[0])), icon=":material/edit:")
+            st.warning(text.plain(sign_in.sentence_of(error)), icon=":material/edit:")
             with head:
                 _buttons(run, choices, None)
             st.stop()
@@ -329,7 +329,7 @@ def current(run: Run) -> RegionChoices:
         try:
             choices = choices_of(parsed(linked))
         except BadInput as error:
-            reason = text.plain(str(error.args[0]))
+            reason = text.plain(sign_in.sentence_of(error))
             st.error(f"The address asks for a region that cannot be read: {reason} The run's own region is shown.")
     fill(choices)
     return choices

@@ -25,7 +25,7 @@ from skillviz.show import surgery as exhibits
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
 from skillviz.show.surgery import RANDOM, REGION, SAME_TENSORS, Grafted
-from skillviz.ui import address, cache, controls, exports, jobs_view, live, page, page_table
+from skillviz.ui import address, cache, controls, exports, jobs_view, live, page, page_table, sign_in
 from skillviz.ui.action import action
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text
@@ -289,7 +289,7 @@ def _start(spec: RunSpec, note: str) -> None:
         if note.strip():
             store.set_note(job.run_id, note)
     except SkillvizError as error:
-        st.error(text.plain(str(error.args[0])), icon=":material/error:")
+        st.error(text.plain(sign_in.sentence_of(error)), icon=":material/error:")
         return
     address.keep(JOB, job.run_id)
     st.rerun()

@@ -14,7 +14,7 @@ from skillviz.jobs.job import Job
 from skillviz.runs.spec import RunSpec
 from skillviz.show import text
 from skillviz.tasks.demo_world import MAIN, PairEntry, World
-from skillviz.ui import address, cache, controls, jobs_view
+from skillviz.ui import address, cache, controls, jobs_view, sign_in
 from skillviz.ui import page_table as pages
 from skillviz.ui.action import action
 from skillviz.ui.pages.tour import questions
@@ -79,7 +79,7 @@ def _start(spec: RunSpec) -> None:
         with st.spinner("Checking models and task."):
             job = jobs.start(spec, cache.user_store())
     except SkillvizError as error:
-        st.warning(text.plain(str(error.args[0])), icon=":material/error:")
+        st.warning(text.plain(sign_in.sentence_of(error)), icon=":material/error:")
         return
     address.keep(JOB, job.run_id)
     st.rerun()

@@ -12,7 +12,7 @@ from skillviz.runs.record import Scores, TransferNote
 from skillviz.runs.run import Run
 from skillviz.show import sentences, text, transfer
 from skillviz.show.glossary import about
-from skillviz.ui import controls, exports, form, live, visitor
+from skillviz.ui import controls, exports, form, live, sign_in, visitor
 from skillviz.ui.chip import chip_text
 from skillviz.ui.empty import missing
 from skillviz.ui.other_tasks import Offered, as_offered, offered, offered_task
@@ -115,7 +115,7 @@ def _task(run: Run, named: str, rows: list[Offered]) -> Offered | None:
     try:
         return as_offered(visitor.task(named), run)
     except SkillvizError as error:
-        st.warning(text.plain(str(error.args[0])), icon=":material/error:")
+        st.warning(text.plain(sign_in.sentence_of(error)), icon=":material/error:")
         return None
 
 

@@ -1,0 +1,18 @@
+// Whoever follows a link and has to sign in first comes back to the first page: the provider knows one address alone.
+// The page that asks for it keeps the link in this tab, and the first page after it goes there.
+
+const KEY = "skillviz.linked";
+
+export default function ({ data }) {
+  const { origin, pathname, search, hash } = window.location;
+  if (data.waits) {
+    window.sessionStorage.setItem(KEY, pathname + search + hash);
+    return;
+  }
+  const linked = window.sessionStorage.getItem(KEY);
+  window.sessionStorage.removeItem(KEY);
+  if (!linked) return;
+  const opened = new URL(performance.getEntriesByType("navigation")[0].name); // before the app wrote to the address
+  const isFirst = opened.pathname === new URL(".", origin + linked).pathname && !opened.search;
+  if (isFirst && linked !== opened.pathname) window.location.replace(origin + linked);
+}

@@ -1,0 +1,205 @@
+"""Every number of a run's pages is that of its files, read here with pandas and json alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from skillviz.core.metrics import metric_row
+from skillviz.plots.interpolation import path_style
+from skillviz.plots.theme import state_style
+from tests.pages.test_pages import opened, with_tables
+
+pytestmark = pytest.mark.slow
+
+ENDS = ["value", "debiased", "low", "high"]
+STATES = {"pretrained": "pre-trained", "finetuned": "fine-tuned", "grafted": "grafted", "complement": "complement",
+          "finetuned_scaled": "temperature-scaled"}  # fmt: skip
+
+
+@pytest.fixture
+def folder(made: tuple[Path, dict[str, str]], ids: dict[str, str]) -> Path:
+    """A stored run with everything: another task, the WiSE grid, a second seed beside it."""
+    return made[0] / ids["stagewise0"]
+
+
+def shown(page: str, folder: Path) -> AppTest:
+    """The page of the run with its tables unfolded."""
+    test = with_tables(opened(page, run=folder.name))
+    assert not test.exception
+    return test
+
+
+def table(test: AppTest, *columns: str) -> pd.DataFrame:
+    """The first table of a page that has these columns."""
+    found = [each.value for each in test.dataframe if {*columns} <= {*each.value.columns}]
+    assert found, [list(each.value.columns) for each in test.dataframe]
+    return found[0].reset_index(drop=True)
+
+
+def record(folder: Path) -> dict[str, Any]:
+    """run.json."""
+    return json.loads((folder / "run.json").read_text())
+
+
+def stored(folder: Path, name: str) -> pd.DataFrame:
+    """A table of the run, as it lies there."""
+    return pd.read_parquet(folder / f"{name}.parquet")
+
+
+def same(page: pd.DataFrame, files: pd.DataFrame, keys: list[str], values: list[str]) -> list[str]:
+    """The rows and values of a page's table that are not those of the files; every row of it has to be there."""
+    page, files = (frame.assign(**{k: frame[k].astype(str) for k in keys}) for frame in (page, files))
+    assert len(page) and not page.duplicated(keys).any()
+    both = page.merge(files, on=keys, how="left", suffixes=("", " stored"), indicator=True)
+    lost = [f"{tuple(row[keys])} is in no file" for _, row in both[both["_merge"] != "both"].iterrows()]
+    for name in values:
+        one, other = (
+            both[name].to_numpy(float, na_value=np.nan),
+            both[f"{name} stored"].to_numpy(float, na_value=np.nan),
+        )
+        wrong = ~np.isclose(one, other, rtol=1e-9, atol=1e-12, equal_nan=True)
+        lost += [f"{tuple(both.loc[at, keys])}: {name} {one[at]}, stored {other[at]}" for at in np.flatnonzero(wrong)]
+    return lost
+
+
+def of_scores(scores: dict[str, Any], **more: Any) -> pd.DataFrame:
+    """The metrics of run.json as rows, by the words that pages have for states and metrics."""
+    empty = dict.fromkeys(ENDS)
+    return pd.DataFrame([
+        {"state": STATES[state], "metric": metric_row(metric).title, **empty, **estimate, "n": scores["n"], **more}
+        for state, metrics in scores["states"].items() for metric, estimate in metrics.items()
+    ])  # fmt: skip
+
+
+def probabilities(folder: Path, state: str, temperature: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Of the test set: probabilities [n, label] and labels [n]."""
+    rows = stored(folder, "predictions").query(f"state == '{state}' and split == 'test'")
+    rows = rows[rows["dataset"] == record(folder)["task"]["name"]]
+    logits = rows.filter(like="logit_").to_numpy(float) / temperature
+    raised = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return raised / raised.sum(axis=1, keepdims=True), rows["label"].to_numpy()
+
+
+def test_the_words_of_states_are_the_pages() -> None:
+    assert all(state_style(state).title == words for state, words in STATES.items() if state != "finetuned_scaled")
+
+
+def test_overview(folder: Path) -> None:
+    test, scores = shown("overview", folder), record(folder)["metrics"]["test"]
+    wanted = of_scores(scores)
+    assert same(table(test, "state", "metric"), wanted, ["state", "metric"], ENDS) == []
+    history = table(test, "step", "loss")
+    numbers = ["loss", "size", "added", "removed", "seconds"]
+    assert same(history, stored(folder, "history"), ["target", "step"], numbers) == []
+    cards = [metric.value for metric in test.metric]
+    states = [scores["states"][state] for state in ("pretrained", "grafted", "finetuned")]
+    expected = [
+        text for each in states
+        for text in (f"{100 * each['accuracy']['value']:.1f}%", f"{100 * each['ece']['value']:.1f}%",
+                     f"{each['nll']['value']:.3f}")
+    ]  # fmt: skip
+    assert cards[:10] == [*expected, f"{100 * scores['agreement']['value']:.1f}%"]
+    wanted.loc[3, "value"] += 1e-6
+    assert len(same(table(test, "state", "metric"), wanted, ["state", "metric"], ENDS)) == 1, "a wrong one would pass"
+    assert same(table(test, "state", "metric"), wanted[1:], ["state", "metric"], ENDS), "a missing one would pass"
+
+
+@pytest.mark.parametrize("page", ["region", "surgery"])
+def test_the_map_of_a_region(page: str, folder: Path) -> None:
+    layers = stored(folder, "layers").assign(kind=lambda rows: rows["kind"].where(~rows["is_bias"], "bias"))
+    cells = layers.groupby(["layer", "kind"], dropna=False)[["selected", "total"]].sum().reset_index()
+    cells["share"] = cells["selected"] / layers["selected"].sum()
+    cells["share_if_even"] = cells["total"] / layers["total"].sum()
+    cells["density_ratio"] = cells["share"] / cells["share_if_even"]
+    test = shown(page, folder)
+    numbers = ["selected", "total", "share", "share_if_even", "density_ratio"]
+    assert same(table(test, "layer", "kind", "share_if_even"), cells, ["layer", "kind"], numbers) == []
+    if page == "region":
+        tensors = layers.groupby("parameter")[["selected", "total"]].sum().reset_index()
+        assert same(table(test, "parameter"), tensors, ["parameter"], ["selected", "total"]) == []
+    else:
+        size = record(folder)["size"]
+        assert [m.value for m in test.metric][:2] == [f"{size:,}", f"{100 * size / layers['total'].sum():.2f}%"]
+
+
+def test_sparsity(folder: Path, made: tuple[Path, dict[str, str]]) -> None:
+    """Means over the two seeds, each of the test set."""
+    curves = pd.concat(
+        [stored(made[0] / made[1][name], "curve").query("split == 'test'") for name in ("stagewise0", "stagewise1")]
+    )
+    mean = curves.groupby(["metric", "size"])["value"].mean().reset_index()
+    drawn = table(shown("sparsity", folder), "size", "value", "seeds")
+    drawn = drawn[drawn["localizer"] == "stagewise"]
+    assert same(drawn, mean[mean["metric"] == "accuracy"], ["size"], ["value"]) == []
+
+
+def test_calibration(folder: Path) -> None:
+    bins = []
+    for state, of, temperature in (
+        ("grafted", "grafted", 1.0), ("fine-tuned", "finetuned", 1.0),
+        ("temperature-scaled", "finetuned", record(folder)["temperature"]),
+    ):  # fmt: skip
+        p, labels = probabilities(folder, of, temperature)
+        confidence, right = p.max(axis=1), p.argmax(axis=1) == labels
+        for number in range(15):
+            inside = (confidence > number / 15) & (confidence <= (number + 1) / 15)
+            empty = not inside.any()
+            bins.append({
+                "state": state, "bin": number, "lower": number / 15, "upper": (number + 1) / 15, "count": inside.sum(),
+                "confidence": np.nan if empty else confidence[inside].mean(),
+                "accuracy": np.nan if empty else right[inside].mean(),
+            })  # fmt: skip
+    drawn = table(shown("calibration", folder), "bin", "confidence", "accuracy")
+    numbers = ["lower", "upper", "count", "confidence", "accuracy"]
+    assert same(drawn, pd.DataFrame(bins), ["state", "bin"], numbers) == []
+
+
+def test_interpolation(folder: Path) -> None:
+    test = shown("interpolation", folder)
+    for name, values in (("interpolation", ENDS), ("interpolation_bins", ["count", "correct", "confidence"])):
+        rows = stored(folder, name)
+        rows["path"] = [path_style(path).title for path in rows["path"]]
+        keys = ["path", "size", "alpha", "dataset", *(["metric"] if name == "interpolation" else ["bin"])]
+        assert same(table(test, "alpha", keys[-1]).drop_duplicates(keys), rows, keys, values) == []
+
+
+def test_transfer(folder: Path) -> None:
+    run, test = record(folder), shown("transfer", folder)
+    sets = {run["task"]["name"]: run["metrics"]["test"], **{one["name"]: one["scores"] for one in run["transfers"]}}
+    wanted = pd.concat([of_scores(scores, dataset=name) for name, scores in sets.items()])
+    drawn = table(test, "dataset", "state", "metric")
+    assert same(drawn, wanted, ["dataset", "state", "metric"], [*ENDS, "n"]) == []
+    differences = pd.DataFrame([
+        {"dataset": name, "metric": metric_row(metric).title, **dict.fromkeys(ENDS), **estimate}
+        for name, scores in sets.items() for metric, estimate in scores["differences"].items()
+    ])  # fmt: skip
+    drawn = [each.value for each in test.dataframe if "state" not in each.value and "dataset" in each.value][0]
+    assert same(drawn, differences, ["dataset", "metric"], ENDS) == []
+
+
+def test_examples(folder: Path) -> None:
+    test, names = shown("examples", folder), record(folder)["task"]["labels"]
+    drawn = [each.value for each in test.dataframe if list(each.value.columns) == ["true", "predicted", "count"]]
+    assert len(drawn) == 3
+    for frame, state in zip(drawn, ("pretrained", "grafted", "finetuned"), strict=True):
+        p, labels = probabilities(folder, state)
+        counts = pd.crosstab(labels, p.argmax(axis=1)).reindex(index=range(2), columns=range(2), fill_value=0)
+        wanted = [{"true": names[i], "predicted": names[j], "count": counts.loc[i, j]} for i in (0, 1) for j in (0, 1)]
+        assert same(frame, pd.DataFrame(wanted), ["true", "predicted"], ["count"]) == []
+    listed = table(test, "example", "graft − fine-tuned")
+    rows = stored(folder, "predictions").query("state == 'grafted' and split == 'test'")
+    ids = rows.loc[rows["dataset"] == record(folder)["task"]["name"], "example_id"].tolist()
+    wanted = {"example": ids}
+    for state in ("pretrained", "grafted", "finetuned", "complement"):
+        p, labels = probabilities(folder, state)
+        wanted[f"{STATES[state]}: true class"] = 100 * p[np.arange(len(labels)), labels]
+    frame = pd.DataFrame(wanted)
+    frame["graft − fine-tuned"] = frame["grafted: true class"] - frame["fine-tuned: true class"]
+    assert same(listed, frame, ["example"], list(frame.columns[1:])) == []
