@@ -197,9 +197,9 @@ def rows_of(shape: Shape, localizers: Sequence[str], ordinary: bool = True) -> I
             yield measured(shape, Path(work), localizers[0], "ordinary")
 
 
-def over_model(row: Measured, bare: Measured) -> float:
-    """The peak without the activations, over the model's bytes."""
-    return (row.peak - max(0, bare.peak - bare.model)) / row.model
+def over_model(row: Measured, bare: Measured | None) -> float:
+    """The peak without the activations, over the model's bytes; with them where no bare pass was measured."""
+    return (row.peak - (max(0, bare.peak - bare.model) if bare else 0)) / row.model
 
 
 def table(rows: Sequence[Measured]) -> str:
@@ -213,7 +213,7 @@ def table(rows: Sequence[Measured]) -> str:
         if row.what != BARE:
             lines.append(
                 f"| {row.parameters / 1e6:,.0f} M | {SHAPES[row.shape].dtype} | {row.what} | {row.mode} | "
-                f"{byte_size(row.model)} | {byte_size(row.peak)} | {over_model(row, bares[row.shape]):.2f} | "
+                f"{byte_size(row.model)} | {byte_size(row.peak)} | {over_model(row, bares.get(row.shape)):.2f} | "
                 f"{row.seconds:,.0f} |"
             )
     lines += [*extrapolated(rows), ""]
@@ -226,13 +226,14 @@ def extrapolated(rows: Sequence[Measured]) -> Iterator[str]:
     if not narrow:
         return
     largest = max(narrow, key=lambda row: row.parameters)
-    bare = next(row for row in rows if row.shape == largest.shape and row.what == BARE)
+    bare = next((row for row in rows if row.shape == largest.shape and row.what == BARE), None)
     parameters = SEVEN.layers * (4 * SEVEN.width**2 + 3 * SEVEN.width * SEVEN.inner) + SEVEN.vocabulary * SEVEN.width
     factor = parameters / largest.parameters
     for row in rows:
         if row.shape == largest.shape and row.what != BARE:
             ratio = over_model(row, bare)
-            activations = max(0, bare.peak - bare.model) * SEVEN.width / SHAPES[row.shape].width
+            kept = max(0, bare.peak - bare.model) if bare else 0
+            activations = kept * SEVEN.width / SHAPES[row.shape].width
             peak = ratio * 2 * parameters + activations
             yield (
                 f"| {parameters / 1e6:,.0f} M, extrapolated | bfloat16 | {row.what} | {row.mode} | "

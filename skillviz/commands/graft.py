@@ -146,7 +146,7 @@ def export(
         say(done.card)
     elif done.url:
         say(f"{done.url}: published, {size:,} of {d:,} parameters, {done.bytes:,} bytes.")
-    if stored.spec.dtype != "float32":
+    if stored.spec.dtype not in ("float32", "own"):
         note(
             f"The run was scored with weights rounded to {stored.spec.dtype}; the graft holds the fine-tuned values as "
             "stored, so its scores can differ a little from the run's. `evaluate --graft` computes them."

@@ -24,8 +24,8 @@ from skillviz.core.random_entries import uniform
 from skillviz.core.ranking import Best, top_of_parts
 from skillviz.errors import BadInput, BadModel
 
-PART = 2**20
-"""Entries that are read at a time: what is computed of them takes some 20 MB."""
+PART = 2**18
+"""Entries that are read at a time: what is computed of them takes some 5 MB."""
 
 
 class Vector(Protocol):
@@ -92,15 +92,14 @@ class LeanModel(FlatModel):
         }
         self._thaw()
 
-    def watch_tensors(self, numbers: Iterable[int]) -> list[Tensor]:
-        """From now on the gradient of these tensors is kept: where it will lie, flat, one a tensor."""
+    def watch_tensors(self, numbers: Iterable[int]) -> None:
+        """From now on the gradient of these tensors is kept, flat, one after the other."""
         sizes = {number: self.table.parameters[number].size for number in numbers}
-        self._kept = torch.zeros(0)  # what was kept before goes first
+        self._kept, self._take = torch.zeros(0), {}  # what was kept before goes first
         self._kept = torch.zeros(sum(sizes.values()), device=self.device)
-        views = list(self._kept.split(list(sizes.values())))
+        views = self._kept.split(list(sizes.values()))
         self._take = {number: partial(_add_all, view) for number, view in zip(sizes, views, strict=True)}
         self._thaw()
-        return views
 
     def put(self, index: Tensor, values: Tensor) -> None:
         """Copies values to these entries, ascending global flat indices, each rounded to the parameters' dtype."""
@@ -217,13 +216,15 @@ class LeanProblem(Problem):
         self.reset()
         best, loss = Best(size, self.device), float("nan")
         for group in self.groups():
-            views = self.flat.watch_tensors(group)
-            loss = self.train.backward(rows)
-            for number, view in zip(group, views, strict=True):
-                for start in range(0, len(view), PART):
-                    end = min(start + PART, len(view))
-                    gain = -(view[start:end] * self._movement(number, start, end))
-                    best.add(gain, int(self.table.offsets[number]) + start)
+            self.flat.watch_tensors(group)
+            loss, first = self.train.backward(rows), 0
+            for number in group:
+                entries = self.table.parameters[number].size
+                for start in range(0, entries, PART):
+                    end = min(start + PART, entries)
+                    slope = self.flat.grad[first + start : first + end]
+                    best.add(-(slope * self._movement(number, start, end)), int(self.table.offsets[number]) + start)
+                first += entries
         self.flat.watch_tensors(())
         return loss, best.order()
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from skillviz.core.graft import Graft
 from skillviz.core.localizers.table import makes_graft
 from skillviz.errors import BadInput, PairMismatch, SkillvizError
+from skillviz.models.lean_pair import load_lean
 from skillviz.models.load import DTYPES
 from skillviz.models.pair import NO_GRAFT, ModelPair, load_pair
 from skillviz.runs.run import Run
@@ -26,7 +28,8 @@ def graft_of_run(run: Run, base: str | None = None, finetuned: str | None = None
     if not makes_graft(spec.localizer):
         raise BadInput(NO_GRAFT)
     models = expanded(base or spec.base, "base"), expanded(finetuned or spec.finetuned, "finetuned")
-    pair = load_pair(*models, readout=run.record.readout or spec.readout, device="cpu")
+    load: Callable[..., ModelPair] = load_lean if spec.lean else load_pair
+    pair = load(*models, readout=run.record.readout or spec.readout, device="cpu")
     _check_fingerprints(run, pair)
     prompt, remarks = prompt_of(run)
     return _narrowed(pair.graft(run.region(), {**_provenance(run), **prompt}), pair.finetuned_info.dtype), remarks

@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from skillviz.core.localizers.table import LEAN_CANDIDATES, LOCALIZERS
 from skillviz.errors import BadInput
+from skillviz.runs.graft_of_run import graft_of_run
 from skillviz.runs.options import options_of
 from skillviz.runs.produce import carry_on, produce
 from skillviz.runs.spec import RunSpec
@@ -27,6 +29,9 @@ def test_a_lean_run_is_the_ordinary_one(world: Path, store: Store) -> None:
     for table in ("predictions", "curve", "layers", "interpolation", "complement"):
         assert getattr(lean, table)().equals(getattr(ordinary, table)()), table
     assert lean.record.metrics == ordinary.record.metrics
+    (graft, _), (other, _) = graft_of_run(lean), graft_of_run(ordinary)
+    assert graft.region == other.region
+    assert all(torch.equal(graft.values[name], other.values[name]) for name in graft.region.indices)
     assert "--lean --dtype own" in lean.spec.command() or "--dtype own --lean" in lean.spec.command()
 
 

@@ -428,7 +428,7 @@ class LotteryOptions:
 
 LEAN_CANDIDATES = 0.01
 """The `candidate_share` of lean mode, unless another is given: some 60 bytes are kept of each candidate."""
-GROUP_SHARE = 0.2
+GROUP_SHARE = 0.15
 """Bytes of the gradients that lean mode keeps at a time where all are wanted, over those of the model."""
 
 
