@@ -6,15 +6,18 @@ from skillviz.errors import SkillvizError
 from skillviz.jobs import cluster
 from skillviz.jobs.backend import LOCAL, Backend
 from skillviz.jobs.slurm import SLURM_BACKEND
-from skillviz.ui import controls
+from skillviz.ui import controls, sign_in
 
 HERE = "here"
 TITLES = {HERE: "This machine", cluster.SLURM: "Slurm cluster"}
 
 
 def choose(key: str) -> str | None:
-    """The cluster that was chosen; None for this machine, and without a control where no cluster is set up."""
-    if not cluster.is_set_up():
+    """The cluster that was chosen; None for this machine, and without a control where no cluster is set up.
+
+    People who sign in take turns on this machine: the cluster's queue knows one user alone, whose server this is.
+    """
+    if not cluster.is_set_up() or sign_in.user() is not None:
         return None
     chosen = controls.segments(
         key, "Where", tuple(TITLES), HERE, shown=TITLES.get,

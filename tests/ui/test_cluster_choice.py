@@ -1,0 +1,24 @@
+"""Where a job runs is asked where a cluster is set up, of the one person whose machine this is."""
+
+from __future__ import annotations
+
+import pytest
+
+from skillviz.jobs.backend import LOCAL
+from skillviz.jobs.slurm import SLURM_BACKEND
+from skillviz.ui import cluster_choice
+from skillviz.ui.sign_in import User
+
+
+@pytest.mark.parametrize(
+    ("is_set_up", "user", "chosen"),
+    [(True, None, "slurm"), (False, None, None), (True, User("a", "Ada", {}), None)],
+)
+def test_the_choice_is_for_one_person_with_a_cluster(
+    is_set_up: bool, user: User | None, chosen: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skillviz.jobs.cluster.is_set_up", lambda: is_set_up)
+    monkeypatch.setattr("skillviz.ui.sign_in.user", lambda: user)
+    monkeypatch.setattr("skillviz.ui.controls.segments", lambda *_, **__: "slurm")
+    assert cluster_choice.choose("where") == chosen
+    assert cluster_choice.backend(chosen) is (SLURM_BACKEND if chosen else LOCAL)
