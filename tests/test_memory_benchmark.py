@@ -48,7 +48,7 @@ def test_the_stored_result_is_within_the_bound(memory: ModuleType) -> None:
     bares = {row.shape: row for row in stored if row.what == memory.BARE}
     lean = [row for row in stored if row.mode == "lean" and row.what not in (memory.BARE, "random")]
     assert max(memory.over_model(row, bares.get(row.shape)) for row in lean) <= memory.BOUND
-    assert max(row.peak for row in stored if row.shape == "1100M") <= 10 * GIB
+    assert max(row.peak for row in stored) <= 10 * GIB
     assert "extrapolated" in memory.table(stored)
 
 
