@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import torch
 
-from tests.scripts import ROOT, script
+from benchmarks import memory
+from tests.scripts import ROOT
 
 GIB = 2**30
 
 
-@pytest.fixture(scope="module")
-def memory() -> ModuleType:
-    """benchmarks/memory.py as a module: the folder is no package."""
-    return script("benchmarks/memory.py")
-
-
-def rows(memory: ModuleType, shape: str, *names: str, ordinary: bool = False) -> dict[tuple[str, str], float]:
+def rows(shape: str, *names: str, ordinary: bool = False) -> dict[tuple[str, str], float]:
     """Localizer and mode to the peak without activations, over the model's bytes."""
     found = list(memory.rows_of(memory.SHAPES[shape], names, ordinary))
     assert found[0].what == memory.BARE
@@ -28,20 +22,20 @@ def rows(memory: ModuleType, shape: str, *names: str, ordinary: bool = False) ->
 
 
 @pytest.mark.slow
-def test_a_small_model_stays_within_the_bound(memory: ModuleType) -> None:
-    found = rows(memory, "11M", "stagewise", "movement", ordinary=True)
+def test_a_small_model_stays_within_the_bound() -> None:
+    found = rows("11M", "stagewise", "movement", ordinary=True)
     assert found["stagewise", "lean"] <= memory.BOUND and found["movement", "lean"] <= memory.BOUND
     assert found["stagewise", "ordinary"] > 4  # the ruler sees what lean mode spares
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("shape", ["134M", "1100M"])
-def test_a_large_model_stays_within_the_bound(memory: ModuleType, shape: str) -> None:
-    found = rows(memory, shape, "stagewise", "frank-wolfe", "first-order", "movement")
+def test_a_large_model_stays_within_the_bound(shape: str) -> None:
+    found = rows(shape, "stagewise", "frank-wolfe", "first-order", "movement")
     assert max(found.values()) <= memory.BOUND, found
 
 
-def test_the_stored_result_is_within_the_bound(memory: ModuleType) -> None:
+def test_the_stored_result_is_within_the_bound() -> None:
     stored = [
         memory.Measured(**row) for row in json.loads((ROOT / "benchmarks/results/memory.json").read_text())["rows"]
     ]
@@ -54,7 +48,7 @@ def test_the_stored_result_is_within_the_bound(memory: ModuleType) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.nightly
-def test_seven_billion_parameters_fit_24_gb(memory: ModuleType, tmp_path: Path) -> None:
+def test_seven_billion_parameters_fit_24_gb(tmp_path: Path) -> None:
     """A Llama's shape of 7 B in bfloat16, random weights, on a GPU that gives out no more than 24 GB."""
     import numpy as np
 

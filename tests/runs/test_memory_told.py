@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import memory
 from skillviz.runs.estimate import Facts, estimate, peak_bytes
 from skillviz.runs.spec import RunSpec
-from tests.scripts import ROOT, script
+from tests.scripts import ROOT
 from tests.tiny import tiny_pair, tiny_task
 
 RUN = """
@@ -52,7 +53,6 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     if request.param == "tiny":
         tiny_pair(found)
     else:
-        memory = script("benchmarks/memory.py")
         memory.make_pair(memory.SHAPES[request.param], found)
     tiny_task(found)
     return found
