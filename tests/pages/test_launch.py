@@ -287,7 +287,7 @@ def test_paths_and_the_nearest_other_data_are_scored_unless_switched_off(small: 
 def test_an_error_at_the_start_keeps_what_was_chosen(
     small: Path, paper: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*args: object) -> None:
+    def full(*args: object, **named: object) -> None:
         raise jobs.control.StoreError("no room here")
 
     test = opened(**chosen(small))

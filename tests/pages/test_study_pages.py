@@ -282,7 +282,7 @@ def test_the_form_tells_question_plan_and_minutes_before_the_start(
 ) -> None:
     started: list[tuple[str, int]] = []
 
-    def start(file: Path, where: object, workers: int = 1) -> Job:
+    def start(file: Path, where: object, workers: int = 1, backend: object = None) -> Job:
         started.append((Path(file).name, workers))
         return StudyJob("table2-demo", Path(file).parent, "running")
 

@@ -37,7 +37,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, int]]:
     """File and processes of each study that the button starts; none is begun."""
     found: list[tuple[Path, int]] = []
 
-    def start(file: Path, where: object, workers: int = 1) -> Job:
+    def start(file: Path, where: object, workers: int = 1, backend: object = None) -> Job:
         found.append((Path(file), workers))
         return StudyJob("x", Path(file).parent, "running")
 

@@ -57,15 +57,15 @@ def test_a_run_that_was_deleted_is_gone_from_the_list(user_runs: Path) -> None:
 def test_a_run_that_goes_while_the_list_is_made_is_no_error(user_runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = cache.entries()
     gone = next(entry for entry in before if entry.is_of_user)
-    real = Store.folders
+    real = Store.names
 
-    def folders(self: Store) -> Sequence[Path]:
+    def names(self: Store) -> Sequence[str]:
         listed = real(self)
         if self.root == user_runs.resolve() and (user_runs / gone.id).exists():
             shutil.rmtree(user_runs / gone.id)
         return listed
 
-    monkeypatch.setattr(Store, "folders", folders)
+    monkeypatch.setattr(Store, "names", names)
     assert len(cache.entries()) == len(before) - 1
 
 
