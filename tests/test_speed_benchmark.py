@@ -92,7 +92,7 @@ def test_the_stored_results_are_told_as_they_are() -> None:
     assert all(steps[name].median <= 1.25 for name in ("stagewise", "frank-wolfe", "learned"))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_short_form_prints_every_section() -> None:
     result = CliRunner().invoke(app, ["speed", "--short"])
     assert result.exit_code == 0, result.output

@@ -240,7 +240,7 @@ FAULTS = {
         Fault("no-sync", "nothing is synced before it is renamed", "power-cuts", _no_sync),
         Fault("file-passed-over", "a file that finds no room is left out", "full-disks", _file_passed_over),
         Fault("system-errors", "the system's errors are passed on", "read-only", _system_errors),
-        Fault("no-lock", "nobody looks whether a run is being made", "at-once", _no_lock),
+        Fault("no-lock", "nobody looks whether a run is being made", "at-once", _no_lock, "long"),
         Fault("clock-start", "a process is known by the clock", "clock-steps", _start_by_the_clock),
         Fault("search-state", "a resumed search has another state", "localizers", _search_state, "long"),
         Fault("batches-again", "a resumed fine-tuning takes its first batches again", "fine-tuning", _batches_again),

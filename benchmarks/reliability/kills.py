@@ -256,7 +256,8 @@ def clock_steps(number: int, work: Path) -> Iterator[str]:
             if (status := store.unfinished()[0].record.status) != "running":
                 lost = f"after a step of {seconds:.0f} s a living run is listed as {status}"
             with suppress(StoreError):
-                RunFolder(entry.path).reopen()
+                with suppress(OSError):  # its own process writes there meanwhile
+                    RunFolder(entry.path).reopen()
                 lost = f"after a step of {seconds:.0f} s a living run is resumed by a second process"
             killed(child)
             if not lost and (status := store.unfinished()[0].record.status) != "failed":

@@ -24,9 +24,11 @@ NAMES = {
 
 
 def later_fields(number: int, work: Path) -> Iterator[str]:
-    """A run of each version in turn, with one to three unknown fields anywhere; lost is one that then says other."""
-    versions = sorted(FROZEN.iterdir())
-    stores = [Store(shutil.copytree(version, work / version.name)) for version in versions]
+    """Each frozen run in turn, with one to three unknown fields anywhere; lost is one that then says other."""
+    runs = sorted(FROZEN.glob("*/*"))
+    stores = [Store(work / f"runs-{index}") for index in range(len(runs))]
+    for run, store in zip(runs, stores, strict=True):
+        shutil.copytree(run, store.root / run.name)
     texts = [(store.folders()[0] / RECORD).read_text() for store in stores]
     before = [_seen(store) for store in stores]
     for index in range(number):
@@ -40,12 +42,12 @@ def later_fields(number: int, work: Path) -> Iterator[str]:
         try:
             record, *rest = _seen(stores[at])
         except (SkillvizError, ValueError) as error:
-            yield f"{versions[at].name}: {error}"
+            yield f"{runs[at].parent.name}: {error}"
             continue
         noted = [note for note in record.notes if "later_" in note and "\n" not in note]
         same = record.model_copy(update={"notes": tuple(note for note in record.notes if note not in noted)})
         kept = [same, *rest] == before[at]
-        yield "" if kept and len(noted) == 1 else f"{versions[at].name}: {'no note' if kept else 'other numbers'}"
+        yield "" if kept and len(noted) == 1 else f"{runs[at].parent.name}: {'no note' if kept else 'other numbers'}"
 
 
 def _seen(store: Store) -> list[Any]:

@@ -46,7 +46,7 @@ def told_and_taken(folder: Path, lean: bool) -> tuple[float, tuple[float, float]
     return told.bytes, told.range, peak, seconds
 
 
-@pytest.fixture(scope="module", params=["tiny", "11M"])
+@pytest.fixture(scope="module", params=["tiny", pytest.param("11M", marks=pytest.mark.nightly)])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A pair and a task: tiny, or of 11 million parameters."""
     found = tmp_path_factory.mktemp(request.param)

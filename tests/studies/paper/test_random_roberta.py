@@ -18,7 +18,7 @@ from tests.scripts import script
 
 TASK = "demo_world/tasks/{}.yaml"
 WORDS = ("terrible", "great")
-LONGEST = "sensitivity"  # half a minute of the second step: every night
+USUAL = ("table2", "table3", "figure2", "figure7")  # of each kind one in the second step; all of them every night
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def asked(name: str, base: Path, stored: Path) -> list[object]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.nightly if name == LONGEST else ()) for name in EXPERIMENTS]
+    "name", [pytest.param(name, marks=() if name in USUAL else pytest.mark.nightly) for name in EXPERIMENTS]
 )
 def test_an_experiment_of_the_paper_from_end_to_end(
     name: str, base: Path, stored: Path, monkeypatch: pytest.MonkeyPatch
