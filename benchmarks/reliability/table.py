@@ -27,11 +27,11 @@ ATTEMPTS = {
     attempt.name: attempt
     for attempt in (
         Attempt("random-kills", LOST, "kill -9 at a random moment; a third again during the resume",
-                f"{KILLS}:random_kills", 40, 1000),
+                f"{KILLS}:random_kills", 20, 1000),
         Attempt("kills-at-steps", LOST, "kill -9 before each step on the disk, of a run and of its resume",
-                f"{KILLS}:kills_at_every_step", 40, 1000),
+                f"{KILLS}:kills_at_every_step", 20, 1000),
         Attempt("power-cuts", LOST, "power cut before each step on the disk: what is not synced loses half its bytes",
-                f"{KILLS}:power_cuts", 40, 1000),
+                f"{KILLS}:power_cuts", 20, 1000),
         Attempt("full-disks", LOST, "no room on the disk from each step on", f"{KILLS}:full_disks", 50, 1000),
         Attempt("read-only", LOST, "each read and write of a store that cannot be written",
                 f"{KILLS}:read_only", 20, 20),

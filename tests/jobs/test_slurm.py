@@ -220,6 +220,7 @@ def ended_study(store: Store) -> jobs.Job:
     return until(lambda: None if (job := jobs.status(store, "tiny")).is_open else job, 3 * LONG)
 
 
+@pytest.mark.nightly
 def test_a_study_on_the_cluster_is_cancelled_and_goes_on(store: Store, tiny: Path) -> None:
     study = few(tiny, localizer="stagewise", steps=1_000_000, batch_size=4)
     jobs.submit_study(study, store, SLURM_BACKEND)
@@ -240,6 +241,7 @@ def test_a_study_on_the_cluster_is_cancelled_and_goes_on(store: Store, tiny: Pat
     assert len(made) == len(set(made)), "one run a step, however often it was interrupted"
 
 
+@pytest.mark.nightly
 def test_finetune_on_the_cluster_waits_for_its_job(store: Store, tiny: Path, tmp_path: Path) -> None:
     words = ["finetune", "--base", tiny / "base", "--task", tiny / "one" / "task.yaml", "--steps", 6, "--device", "cpu"]
     words += ["--runs-dir", store.root]
