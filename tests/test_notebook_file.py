@@ -15,6 +15,8 @@ NOTEBOOK = PROJECT / "docs" / "notebook.ipynb"
 # as Jupyter does: the cells share their names, and the last expression of a cell is its value
 RUN = """
 import ast, json, sys
+
+import pytest
 names = {"__name__": "__main__"}
 for source in json.load(sys.stdin):
     body = ast.parse(source).body
@@ -34,6 +36,7 @@ def _cells(kind: str) -> list[dict[str, Any]]:
     return [cell for cell in notebook["cells"] if cell["cell_type"] == kind]
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_and_shows_what_it_says(tmp_path: Path) -> None:
     sources = ["".join(cell["source"]) for cell in _cells("code")]
     done = subprocess.run(

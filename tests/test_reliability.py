@@ -76,6 +76,7 @@ def test_a_loss_is_shown(tmp_path: Path) -> None:
     assert any("| 1,000 | 3 |" in line for line in page.tables(tmp_path)["attempts"])
 
 
+@pytest.mark.slow
 def test_what_is_unknown_is_refused() -> None:
     assert "is not a fault" in reliability("--plant", "nothing").stderr
     assert "is not an attempt" in reliability("--only", "nothing").stderr

@@ -60,6 +60,7 @@ def run_id(localized: tuple[Path, Any]) -> list[object]:
     return [said.json["run_id"], "--runs-dir", runs]
 
 
+@pytest.mark.slow
 def test_what_is_published_is_the_graft_and_opens_from_there(hub, localized, pair, run_id, tmp_path: Path) -> None:
     base, _ = pair
     hub.models["some/encoder"] = base
@@ -100,6 +101,7 @@ def _check_card(text: str, graft: Graft, run: dict[str, Any]) -> None:
     assert "class-" in text and f"{graft.region.size:,} of {graft.region.d:,}" in text
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")
 def test_an_adapter_is_published_and_opened_by_peft(hub, pair, run_id, tmp_path: Path) -> None:
     done = asked(hub, tmp_path / "home", ["export", *run_id, "--format", "peft", "--push-to-hub", "someone/adapter"])
@@ -127,6 +129,7 @@ def test_an_adapter_is_published_and_opened_by_peft(hub, pair, run_id, tmp_path:
     torch.testing.assert_close(told, expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_nothing_is_sent_without_the_option_or_in_a_dry_run(hub, run_id, tmp_path: Path) -> None:
     done = asked(
         hub, tmp_path / "home",
@@ -139,6 +142,7 @@ def test_nothing_is_sent_without_the_option_or_in_a_dry_run(hub, run_id, tmp_pat
         assert words in done.stdout
 
 
+@pytest.mark.slow
 def test_what_cannot_be_published_is_one_sentence_before_a_model_is_opened(hub, run_id, tmp_path: Path) -> None:
     def refused(home: str, name: str = NAME, **environment: str) -> str:
         done = asked(hub, tmp_path / home, ["export", *run_id, "--push-to-hub", name], **environment)

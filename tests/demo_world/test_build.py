@@ -57,6 +57,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.nightly
 def test_every_stage_is_made_and_told(root: Path) -> None:
     world = read_world(root / "demo_world")
     assert isinstance(world, World) and world.stages == STAGES and set(world.seconds) == set(STAGES)

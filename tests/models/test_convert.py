@@ -83,6 +83,7 @@ def test_what_was_converted_is_found_later_and_what_changed_is_not(tmp_path: Pat
         resolve(folder)
 
 
+@pytest.mark.slow
 def test_shards_an_adapter_and_a_trainers_state(tmp_path: Path, told: list[str]) -> None:
     names = [f"pytorch_model-0000{n}-of-00002.bin" for n in (1, 2)]
     shards = pickled(tmp_path / "shards", **{names[0]: {"a": TENSORS["a"]}, names[1]: {"b": TENSORS["b"]}})

@@ -102,6 +102,7 @@ def resize(folder: Path, readout: str, more: int) -> int:
     return before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_base", [False, True])
 @pytest.mark.parametrize(("family", "readout"), READOUTS)
 def test_a_padded_vocabulary_is_taken_at_the_bases_rows(
