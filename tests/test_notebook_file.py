@@ -9,14 +9,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 PROJECT = Path(__file__).resolve().parents[1]
 NOTEBOOK = PROJECT / "docs" / "notebook.ipynb"
 
 # as Jupyter does: the cells share their names, and the last expression of a cell is its value
 RUN = """
 import ast, json, sys
-
-import pytest
 names = {"__name__": "__main__"}
 for source in json.load(sys.stdin):
     body = ast.parse(source).body
