@@ -10,12 +10,10 @@ from pathlib import Path
 
 import typer
 
-from skillviz.commands import options
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.output import note, say
 from skillviz.core import formats
 from skillviz.errors import NoCluster, advice
-from skillviz.jobs.backend import LOCAL, Backend
 from skillviz.jobs.slurm import SLURM_BACKEND
 from skillviz.runs import slurm_queue
 from skillviz.runs.folder import LOG, WORK
@@ -25,11 +23,6 @@ from skillviz.runs.store import written
 FOLDER = ".cluster"
 """In the folder of runs: a folder for each command that waits for its job."""
 EVERY = 2.0  # seconds between two looks
-
-
-def backend_of(cluster: options.ClusterName | None) -> Backend:
-    """Where jobs run with this --cluster."""
-    return LOCAL if cluster is None else SLURM_BACKEND
 
 
 def run_there(root: Path) -> None:

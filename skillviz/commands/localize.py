@@ -12,12 +12,12 @@ from typer.core import TyperCommand
 from skillviz import jobs, json_text
 from skillviz.commands import options
 from skillviz.commands import parts as part_scores
-from skillviz.commands.cluster import backend_of
 from skillviz.commands.output import note, print_json, print_scores, progress_bar, say
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.core.region_parts import CELLS
 from skillviz.errors import BadInput
 from skillviz.jobs.backend import Backend
+from skillviz.jobs.slurm import backend_named
 from skillviz.runs.process import gently
 from skillviz.runs.progress import Progress
 from skillviz.runs.run import Run
@@ -113,7 +113,7 @@ def localize(
     if is_job and "WORLD_SIZE" in os.environ:
         raise BadInput(f"{which} starts one process; leave it out where torchrun starts several.")
     if is_job:
-        start_job(spec, Store(store_root(runs_dir)), as_json, backend_of(cluster))
+        start_job(spec, Store(store_root(runs_dir)), as_json, backend_named(cluster))
         return
     from skillviz.runs import processes  # imports torch
     from skillviz.runs.produce import follow, produce  # imports torch

@@ -11,20 +11,20 @@ from typing import Annotated, Any
 import typer
 
 from skillviz.commands import options
-from skillviz.commands.cluster import backend_of
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.localize import spec_of
 from skillviz.commands.output import print_json, say
 from skillviz.core.formats import byte_size
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, localizer
 from skillviz.errors import BadInput, SkillvizError
-from skillviz.jobs.control import refuse_cluster
 from skillviz.jobs.devices import chosen, devices
 from skillviz.jobs.slots import slot_of
+from skillviz.jobs.slurm import backend_named
 from skillviz.models.preflight import Preflight
 from skillviz.models.preflight import preflight as check_pair
-from skillviz.runs.estimate import Estimate, estimate, facts_of
+from skillviz.runs.estimate import Estimate, Facts, estimate, facts_of
 from skillviz.runs.library import library
+from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks import registry
 from skillviz.tasks.project import expanded
@@ -100,10 +100,13 @@ def preflight(
         for remark in result.notes:
             say(remark)
         say(f"The pair fits: {result.readout} readout, {result.d:,} graftable parameters.")
-    expected = expect(spec, result, runs_dir) if task and not errors else None
-    if expected is not None:
+    expected = None
+    if task and not errors:
+        facts = facts_of(spec, slot_of(spec.device).partition("-")[0], result)
+        finished = [run.record for run in library(runs_dir).list()]
+        expected = estimate(spec, facts, finished)
         say(f"This localization takes {expected.words()}.")
-        fitting = modes(spec, result, budget, runs_dir)
+        fitting = modes(spec, result, budget, facts, finished)
         say(mode_words(fitting, spec, budget))
     if as_json:
         value = {"fits": not errors, "problems": [str(error.args[0]) for error in errors]}
@@ -140,7 +143,7 @@ def _refusal(spec: RunSpec, result: Preflight, runs_dir: Path | None, is_whole: 
 def _cluster_refusal(cluster: options.ClusterName | None) -> list[SkillvizError]:
     """Why nothing can be submitted to the cluster; empty for none."""
     try:
-        refuse_cluster(backend_of(cluster))
+        backend_named(cluster).refuse()
     except SkillvizError as error:
         return [error]
     return []
@@ -164,12 +167,10 @@ class Mode:
         return {**took, "fits": self.fits, "options": self.flags, **({"refused": self.refused} if self.refused else {})}
 
 
-def modes(spec: RunSpec, check: Preflight, budget: int, runs_dir: Path | None) -> list[Mode]:
+def modes(spec: RunSpec, check: Preflight, budget: int, facts: Facts, finished: Sequence[RunRecord]) -> list[Mode]:
     """The run as it was asked for, and in lean mode; in the order in which they are to be preferred."""
     from skillviz.runs.produce import refused_lean  # imports torch
 
-    finished = [run.record for run in library(runs_dir).list()]
-    facts = facts_of(spec, slot_of(spec.device).partition("-")[0], check)
     dtype = "float32" if spec.dtype == "own" and spec.lean else spec.dtype
     found = []
     for name, changes in (("ordinary", {"lean": False, "dtype": dtype}), ("lean", {"lean": True, "dtype": "own"})):
@@ -211,9 +212,3 @@ def free_bytes(device: str) -> int:
     available = devices()
     place = chosen(device, available) or available[0]
     return place.free
-
-
-def expect(spec: RunSpec, result: Preflight, runs_dir: Path | None) -> Estimate:
-    """What the localization will take on this machine."""
-    facts = facts_of(spec, slot_of(spec.device).partition("-")[0], result)
-    return estimate(spec, facts, [run.record for run in library(runs_dir).list()])

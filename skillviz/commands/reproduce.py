@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skillviz.commands import options
-from skillviz.commands.cluster import backend_of
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.output import note, print_json, print_table, say
 from skillviz.commands.study import run_here, submit
 from skillviz.errors import BadInput
-from skillviz.jobs.control import refuse_cluster
+from skillviz.jobs.slurm import backend_named
 from skillviz.runs.store import Store, store_root
 from skillviz.studies.cores import workers_for
 from skillviz.studies.estimate import time_left
@@ -192,7 +191,7 @@ def reproduce(
     if cluster is not None:
         if workers:
             raise BadInput("--workers has no effect with --cluster; leave it out.")
-        refuse_cluster(backend_of(cluster))
+        backend_named(cluster).refuse()
     path = write_study(study, store)
     _tell(row, chosen)
     say(f"The study file is {path}.")

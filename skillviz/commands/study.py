@@ -9,12 +9,12 @@ import typer
 
 from skillviz import jobs
 from skillviz.commands import find_study, options
-from skillviz.commands.cluster import backend_of
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.find_study import named, ships
 from skillviz.commands.output import command_line, note, print_json, print_table, progress_bar, say, write_table
 from skillviz.errors import BadInput
 from skillviz.jobs.slots import devices_for_study, slot_of
+from skillviz.jobs.slurm import backend_named
 from skillviz.runs.artifact import LOCALIZE
 from skillviz.runs.process import gently
 from skillviz.runs.progress import Progress
@@ -89,7 +89,7 @@ def run(
 
 def submit(study: StudySpec, store: Store, cluster: options.ClusterName, as_json: bool) -> None:
     """Submits a study to a cluster and prints its name, alone on the last line."""
-    job = jobs.submit_study(study, store, backend_of(cluster))
+    job = jobs.submit_study(study, store, backend_named(cluster))
     note(f"Follow it with `python -m skillviz jobs watch {job.name}`; it keeps running without this terminal.")
     if as_json:
         print_json({"name": job.name, "status": job.status, "path": str(job.path)})

@@ -1,4 +1,4 @@
-"""Where jobs run: detached processes on this machine. jobs.slurm has a second class with the same three methods."""
+"""Where jobs run: detached processes on this machine. jobs.slurm has a second class with the same methods."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ POLL = 0.02
 class Backend(Protocol):
     """Runs commands of skillviz that make a run or a study in its folder."""
 
+    def refuse(self) -> None:
+        """Raises a SkillvizError where nothing can be started from here."""
+
     def start(self, folder: Path, words: Sequence[str], cwd: Path) -> None:
         """Starts `python -m skillviz WORDS` for a folder, from the folder `cwd`; returns at once."""
 
@@ -39,6 +42,9 @@ class LocalBackend:
 
     def __init__(self) -> None:
         self._children: list[subprocess.Popen[bytes]] = []
+
+    def refuse(self) -> None:
+        """This machine is always there."""
 
     def start(self, folder: Path, words: Sequence[str], cwd: Path) -> None:
         """Spawns the command; its output goes to the folder's log.

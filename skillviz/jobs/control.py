@@ -14,7 +14,6 @@ from skillviz.jobs.backend import LOCAL, Backend
 from skillviz.jobs.job import Job
 from skillviz.jobs.kinds import RunJob, StudyJob, backend_of
 from skillviz.jobs.slots import SLOTS
-from skillviz.jobs.slurm import SlurmBackend
 from skillviz.jobs.watch import status
 from skillviz.models.preflight import preflight
 from skillviz.runs import quota
@@ -42,7 +41,7 @@ def start(spec: RunSpec, store: Store, device: str | None = None, backend: Backe
     quota.refuse_job(store)
     if device is not None:
         spec = spec.model_copy(update={"device": device})
-    refuse_cluster(backend)
+    backend.refuse()
     size, task = checked(spec, store)
     folder = store.create(spec, size=size, task=task)
     try:
@@ -61,7 +60,7 @@ def start_study(file: Path | str, store: Store, workers: int = 1, backend: Backe
     """
     read_only.refuse()
     refuse_study(store)
-    refuse_cluster(backend)
+    backend.refuse()
     file = Path(file).absolute()
     return _launched(read_study(file), store, file, workers, backend)
 
@@ -70,7 +69,7 @@ def submit_study(study: StudySpec, store: Store, backend: Backend) -> Job:
     """A job that makes a study on a cluster, from the study itself; as `start_study`."""
     read_only.refuse()
     refuse_study(store)
-    refuse_cluster(backend)
+    backend.refuse()
     return _launched(study, store, study_path(store.root, study) / FILE, 1, backend)
 
 
@@ -79,12 +78,6 @@ def _launched(study: StudySpec, store: Store, file: Path, workers: int, backend:
     path = study_path(store.root, study)
     StudyJob.launch(store.root, path, study, file, Path.cwd(), workers, backend)
     return StudyJob.of(path)
-
-
-def refuse_cluster(backend: Backend) -> None:
-    """Raises NoCluster or BadInput where the backend is a cluster that cannot be used from here."""
-    if isinstance(backend, SlurmBackend):
-        backend.refuse()
 
 
 def refuse_study(store: Store) -> None:
@@ -147,7 +140,7 @@ def resume(store: Store, name: str, backend: Backend | None = None) -> Job:
         if not job.is_resumable:
             raise StoreError(f"{job.title} is {job.status}: only a failed, cancelled or stopped job can be resumed.")
         chosen = backend or backend_of(job)
-        refuse_cluster(chosen)
+        chosen.refuse()
         job.resume(store.root, chosen)
     finally:
         lock.release()

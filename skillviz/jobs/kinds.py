@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 from skillviz.atomic import write_text
 from skillviz.errors import NoCluster, SkillvizError, StoreError
-from skillviz.jobs.backend import LOCAL, Backend
+from skillviz.jobs.backend import Backend
 from skillviz.jobs.cluster import SLURM
 from skillviz.jobs.job import Event, Job, JobProgress, JobStatus, Kind, seconds_left
 from skillviz.jobs.slots import give_up_ticket, position, slot_in, slot_of, take_ticket
-from skillviz.jobs.slurm import SLURM_BACKEND, SlurmBackend
+from skillviz.jobs.slurm import SlurmBackend, backend_named
 from skillviz.runs import slurm_queue
 from skillviz.runs.folder import CANCEL, EVENTS, LOG, OPEN, WORK, RunFolder
 from skillviz.runs.process import CLUSTER, is_alive, jobs_of, launch_of, note_launch, unname_process
@@ -221,7 +221,7 @@ class StudyJob(Job):
 
 def backend_of(job: Job) -> Backend:
     """Where the job was started."""
-    return SLURM_BACKEND if launch_of(job.path / WORK).get(CLUSTER) == SLURM else LOCAL
+    return backend_named(launch_of(job.path / WORK).get(CLUSTER))
 
 
 def _place_on_cluster(jobs: Sequence[str]) -> tuple[str, int | None]:

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from skillviz.errors import NoCluster
-from skillviz.jobs.backend import POLL
+from skillviz.jobs.backend import LOCAL, POLL, Backend
 from skillviz.jobs.cluster import SLURM, ClusterSettings, checked_settings
 from skillviz.runs import slurm_queue
 from skillviz.runs.folder import LOG, WORK
@@ -82,6 +82,11 @@ class SlurmBackend:
 
 
 SLURM_BACKEND = SlurmBackend()
+
+
+def backend_named(cluster: str | None) -> Backend:
+    """Where jobs of a cluster run; those of None run here."""
+    return SLURM_BACKEND if cluster == SLURM else LOCAL
 
 
 def _name(folder: Path, jobs: Sequence[str]) -> None:

@@ -18,24 +18,21 @@ from skillviz.core.parameters import graftable
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch
 from skillviz.models import frozen_tensors as frozen
-from skillviz.models.checkpoint import FLOATS, ModelInfo, Stored, own_dtype
-from skillviz.models.device import pick
+from skillviz.models.checkpoint import FLOATS, ModelInfo, Stored
 from skillviz.models.heads import OLD_NAMES
-from skillviz.models.load import DTYPES
 from skillviz.models.pair import (
     IDENTICAL,
-    PAIR_DTYPES,
     ModelPair,
     between,
+    checked,
     head_names,
     load_base,
     load_finetuned,
     moved_notes,
 )
-from skillviz.models.preflight import Preflight, class_order, is_padded, preflight
+from skillviz.models.preflight import Preflight, class_order, is_padded
 from skillviz.models.stored_vector import StoredTensors, StoredVector, read
 from skillviz.models.tokenizer import load_tokenizer, set_padding
-from skillviz.tasks import registry
 from skillviz.tasks.task import Task
 
 FROM_BASE = ("pretrained", "grafted")
@@ -225,18 +222,13 @@ def load_lean(
 
     Raises what `load_pair` raises, and BadInput where the files do not hold the values under the model's names.
     """
-    if dtype not in PAIR_DTYPES:
-        raise BadInput(f"'{dtype}' is not a dtype for a pair; allowed: {', '.join(PAIR_DTYPES)}.")
-    where, task = pick(device), None if task is None else registry.task(task)
-    check = preflight(base, finetuned, task, readout)
-    check.raise_first()
+    check, task, where, kept = checked(base, finetuned, readout, task, device, dtype)
     if (error := lean_refusal(check)) is not None:
         raise error
-    dtype = own_dtype(check.base, check.finetuned) if dtype == "own" else dtype
-    model = load_finetuned(check, DTYPES[dtype], device_map=device_map(check, where, DTYPES[dtype]))
+    model = load_finetuned(check, kept, device_map=device_map(check, where, kept))
     tokenizer = load_tokenizer(check.tokenizer_folder)
     set_padding(model, tokenizer)
-    load_base(check, model, DTYPES[dtype], hollow=True)  # raises what does not fit
+    load_base(check, model, kept, hollow=True)  # raises what does not fit
     if getattr(model, "hf_device_map", None) is None:
         model.to(where)
     shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
@@ -251,8 +243,8 @@ def load_lean(
     inside = set(table.names) | set(head_names(check.readout, table.model_type, shapes))
     rest = {name: shape for name, shape in shapes.items() if name not in inside}
     ends = zip(stored_as(check.base, rest), stored_as(check.finetuned, rest), strict=True)
-    moved = {name: one for name, one in zip(rest, ends, strict=True) if not _same_stored(*one, DTYPES[dtype])}
-    outside = Outside(moved, DTYPES[dtype])
+    moved = {name: one for name, one in zip(rest, ends, strict=True) if not _same_stored(*one, kept)}
+    outside = Outside(moved, kept)
     pair = LeanPair(
         flat, first, second, table, tokenizer, check.readout, check.base, check.finetuned,
         outside, check.notes, where, setting=("finetuned", None),

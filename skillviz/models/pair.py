@@ -249,18 +249,12 @@ def load_pair(
     graftable values among it, unless the second `is_graft`, a base with a graft on it, whose movement says nothing.
     `rest` zero puts zeros in place of the base's graftable values, once the pair is checked; `rescaled` is the pair's.
     """
-    if dtype not in PAIR_DTYPES:
-        raise BadInput(f"'{dtype}' is not a dtype for a pair; allowed: {', '.join(PAIR_DTYPES)}.")
-    where = pick(device)
-    task = None if task is None else registry.task(task)
-    check = preflight(base, finetuned, task, readout)
-    check.raise_first()
-    dtype = own_dtype(check.base, check.finetuned) if dtype == "own" else dtype
-    tuned = load_finetuned(check, DTYPES[dtype])
+    check, task, where, kept = checked(base, finetuned, readout, task, device, dtype)
+    tuned = load_finetuned(check, kept)
     rows = _with_rows_of_base(check, tuned)
     tokenizer = load_tokenizer(check.tokenizer_folder)
     set_padding(tuned, tokenizer)
-    base_values = load_base(check, tuned, DTYPES[dtype])
+    base_values = load_base(check, tuned, kept)
     for name in rows:  # those that only the base has are its own in every state
         tuned.get_parameter(name).data[check.finetuned.vocab_size :] = base_values[name][check.finetuned.vocab_size :]
     pair = _joined(check, tuned.to(where), base_values, tokenizer, where)
@@ -273,6 +267,24 @@ def load_pair(
         pair.class_order = class_order(check.finetuned, task)
     pair.rescaled = rescaled
     return _resting_at(rest, pair)
+
+
+def checked(
+    base: str | Path,
+    finetuned: str | Path,
+    readout: str | None,
+    task: Task | str | Path | None,
+    device: str,
+    dtype: str,
+) -> tuple[Preflight, Task | None, torch.device, torch.dtype]:
+    """What is known before any weight is read: the pair that fits, its task, device and dtype; raises what does not."""
+    if dtype not in PAIR_DTYPES:
+        raise BadInput(f"'{dtype}' is not a dtype for a pair; allowed: {', '.join(PAIR_DTYPES)}.")
+    where = pick(device)
+    task = None if task is None else registry.task(task)
+    check = preflight(base, finetuned, task, readout)
+    check.raise_first()
+    return check, task, where, DTYPES[own_dtype(check.base, check.finetuned) if dtype == "own" else dtype]
 
 
 def rehearse(check: Preflight) -> None:

@@ -78,7 +78,7 @@ def other_columns(task: Task, ids: Sequence[str]) -> pd.DataFrame:
                     f"the task '{task.name}' has no example '{of_split.index[0]}'; its data files have changed."
                 )
             part = source.dataset.select(rows.astype(int).tolist())
-            names = [name for name in part.column_names if name not in columns_of(task)]
+            names = [name for name in part.column_names if name not in task.columns]
             values = {name: cells(part, name, source.shown) for name in names}
             plain = {k: v for k, v in values.items() if not any(isinstance(one, list | dict) for one in v)}
             parts.append(pd.DataFrame(plain, index=of_split.index))
@@ -94,7 +94,7 @@ def _source(task: Task, split: str, cache: str) -> Source:
         dataset, shown = from_file(path, cache), path.name
     if len(dataset) == 0:
         raise BadData(f"{shown} has no rows; task '{task.name}' needs at least one in its {split} split.")
-    for column in columns_of(task):
+    for column in task.columns:
         if column not in dataset.column_names:
             known = ", ".join(dataset.column_names)
             raise BadData(f"{shown} has no column '{column}', which task '{task.name}' names; its columns: {known}.")
@@ -104,11 +104,6 @@ def _source(task: Task, split: str, cache: str) -> Source:
     if len(rows) == 0:
         raise BadData(f"{shown} has no rows left: all have a label that task '{task.name}' drops.")
     return Source(split, shown, dataset, rows, labels[rows], len(labels) - len(rows), options)
-
-
-def columns_of(task: Task) -> tuple[str, ...]:
-    """The columns that the task names: texts, options, and the one that says what is right."""
-    return (*task.text, *task.options, task.answer or task.label)
 
 
 def option_texts(dataset: Any, task: Task, shown: str) -> Options:

@@ -104,6 +104,11 @@ class Task(_Frozen):
         return CHOICE if self.options else CLASSIFICATION
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the data that it names: texts, options, and the one that says what is right."""
+        return (*self.text, *self.options, self.answer or self.label)
+
+    @property
     def has_classes(self) -> bool:
         """Whether a label means the same in every example."""
         return self.kind == CLASSIFICATION
@@ -158,8 +163,7 @@ class Task(_Frozen):
         """Raises BadInput where options contradict one another, or what only a task with classes has."""
         if not self.options:
             raise BadInput(f"{where}: 'answer' names the right one of an example's 'options', which are not given.")
-        columns = (*self.text, *self.options, self.answer or self.label)
-        if len(set(columns)) != len(columns):
+        if len(set(self.columns)) != len(self.columns):
             raise BadInput(f"{where}: texts, options and the right answer must be in different columns.")
         if len(self.options) not in (1, len(self.labels)):
             raise BadInput(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from skillviz.errors import SkillvizError
 from skillviz.jobs import cluster
-from skillviz.jobs.backend import LOCAL, Backend
 from skillviz.jobs.slurm import SLURM_BACKEND
 from skillviz.ui import controls, sign_in
 
@@ -30,12 +29,7 @@ def choose(key: str) -> str | None:
 def refusal() -> str:
     """Why nothing can be submitted from here; empty where it can."""
     try:
-        cluster.checked_settings()
+        SLURM_BACKEND.refuse()
     except SkillvizError as error:
         return str(error.args[0])
     return ""
-
-
-def backend(chosen: str | None) -> Backend:
-    """Where jobs run with this choice."""
-    return LOCAL if chosen is None else SLURM_BACKEND

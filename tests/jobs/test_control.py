@@ -29,6 +29,9 @@ class Paper:
         self.started: list[tuple[str, Path]] = []
         self.cancelled: list[str] = []
 
+    def refuse(self) -> None:
+        pass
+
     def start(self, folder: Path, words: Sequence[str], cwd: Path) -> None:
         assert list(words) == ["work", str(folder.resolve())]
         self.started.append((folder.name, cwd))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skillviz.jobs.backend import LOCAL
-from skillviz.jobs.slurm import SLURM_BACKEND
+from skillviz.jobs.slurm import SLURM_BACKEND, backend_named
 from skillviz.ui import cluster_choice
 from skillviz.ui.sign_in import User
 
@@ -21,4 +21,4 @@ def test_the_choice_is_for_one_person_with_a_cluster(
     monkeypatch.setattr("skillviz.ui.sign_in.user", lambda: user)
     monkeypatch.setattr("skillviz.ui.controls.segments", lambda *_, **__: "slurm")
     assert cluster_choice.choose("where") == chosen
-    assert cluster_choice.backend(chosen) is (SLURM_BACKEND if chosen else LOCAL)
+    assert backend_named(chosen) is (SLURM_BACKEND if chosen else LOCAL)

@@ -15,6 +15,7 @@ from skillviz.errors import SkillvizError
 from skillviz.jobs.backend import Backend
 from skillviz.jobs.devices import chosen as device_for
 from skillviz.jobs.slots import position_of_next, slot_of
+from skillviz.jobs.slurm import backend_named
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.estimate import OTHERS, Estimate, Facts
 from skillviz.runs.folder import OPEN
@@ -23,7 +24,7 @@ from skillviz.show import text
 from skillviz.show.entries import READOUT_TITLES
 from skillviz.studies.paper.setting import READOUT, SEARCH, SIZES, SettingRow
 from skillviz.tasks.task import Hub
-from skillviz.ui import address, cache, cluster_choice, jobs_view, sign_in, study_choice
+from skillviz.ui import address, cache, jobs_view, sign_in, study_choice
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.launch.models import Choices
 from skillviz.ui.pages.launch.search import MOST_SEEDS
@@ -184,7 +185,7 @@ def _button(choices: Choices, spec: RunSpec | None) -> None:
     label = "Start" if len(specs) < 2 else f"Start {len(specs)} jobs"
     is_off = bool(choices.problems or open_already or not specs)
     if st.button(label, type="primary", disabled=is_off, icon=":material/play_arrow:", key="new.start"):
-        _start(specs, cluster_choice.backend(choices.cluster))
+        _start(specs, backend_named(choices.cluster))
     elif choices.problems:
         st.caption(f"Not yet: {text.plain(choices.problems[0])}")
     elif open_already:

@@ -9,6 +9,7 @@ import streamlit as st
 from skillviz.core import formats
 from skillviz.errors import ModelNotFound, SkillvizError
 from skillviz.jobs import control
+from skillviz.jobs.slurm import backend_named
 from skillviz.models.heads import READOUTS
 from skillviz.show import table_words, text
 from skillviz.show.entries import READOUT_TITLES
@@ -232,7 +233,7 @@ def _start(study: StudySpec, workers: int, cluster: str | None) -> None:
         with st.spinner("Starting."):
             cache.refuse_study(study, cache.user_store())  # so that one that cannot be made leaves no file
             path = write_study(study, cache.user_store())
-            running.start(path, workers, cluster_choice.backend(cluster))
+            running.start(path, workers, backend_named(cluster))
     except SkillvizError as error:
         st.error(text.plain(sign_in.sentence_of(error)), icon=":material/error:")
         return
