@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -211,6 +212,20 @@ class ForkedEngine:
     def cancel(self, folder: Path) -> None:
         """Nothing is cancelled here."""
 
+    def refuse(self) -> None:
+        """It can always be used."""
+
+
+def _together(body: Callable[[], object]) -> list[int]:
+    """Four children that do this at the same moment: each waits until all four are there."""
+    barrier = get_context("fork").Barrier(4)
+
+    def gathered() -> None:
+        barrier.wait()
+        body()
+
+    return [forked(gathered) for _ in range(4)]
+
 
 def at_once(number: int, work: Path) -> Iterator[str]:
     """Four processes on one store: equal runs started at once, and the same killed run resumed by all."""
@@ -219,7 +234,7 @@ def at_once(number: int, work: Path) -> Iterator[str]:
         store, shared = Store(work / f"runs-{index}"), work / f"shared-{index}"
         backend = ForkedEngine(engine, shared)
         if index % 2:
-            for child in [forked(lambda store=store: engine.produce(store)) for _ in range(4)]:
+            for child in _together(lambda store=store: engine.produce(store)):
                 ended(child)
             lost = losses(store)
             if not lost and len(store.list()) != 4:
@@ -235,10 +250,12 @@ def at_once(number: int, work: Path) -> Iterator[str]:
             for child in backend.children:
                 ended(child)
 
-        for child in [forked(resume) for _ in range(4)]:
-            ended(child)
+        codes = [ended(child) for child in _together(resume)]
         twice = [path.stem for path in shared.glob("*.twice")]
-        yield f"{twice[0]} was made by two processes at once" if twice else resumed(engine, store)
+        if any(codes):
+            yield f"of four that resume a run at once, {sum(map(bool, codes))} ended with an error"
+        else:
+            yield f"{twice[0]} was made by two processes at once" if twice else resumed(engine, store)
 
 
 def clock_steps(number: int, work: Path) -> Iterator[str]:
