@@ -154,7 +154,7 @@ def reliability(
             typer.echo(f"Not noticed: {', '.join(unnoticed)}.")
         raise typer.Exit(0 if unnoticed else 1)
     form, lost = "short" if short else "long", 0
-    for name in () if tables else only or ATTEMPTS:
+    for name in () if tables else only or (name for name, one in ATTEMPTS.items() if getattr(one, form)):
         with TemporaryDirectory(prefix="skillviz-reliability-") as work:
             row = ATTEMPTS[name].made(form, Path(work), partial(print, flush=True))
         lost += int(str(row["lost"]))

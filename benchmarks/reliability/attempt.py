@@ -28,7 +28,10 @@ class Promise:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One way to break a promise, `short` or `long` many times; `run` names its function as "module:name"."""
+    """One way to break a promise, `short` or `long` many times; `run` names its function as "module:name".
+
+    Where `short` is 0 the short form leaves it out.
+    """
 
     name: str
     promise: str

@@ -223,6 +223,39 @@ def _hash_skipped() -> None:
     checkpoint.content_sha256 = journal.content_sha256 = lambda *_: Equal("")  # type: ignore[assignment]
 
 
+def _links_stay() -> None:
+    """A path counts as inside by its letters: links in it and steps up are not followed."""
+    Path.resolve = lambda self, strict=False: self.absolute()  # type: ignore[method-assign]
+
+
+def _variables_pass() -> None:
+    """A path from a page may name every variable of the environment."""
+    from skillviz.ui import visitor
+
+    visitor.refuse_variables = lambda text: text  # type: ignore[assignment]
+
+
+def _not_escaped() -> None:
+    """A user's words stand in HTML as they are."""
+    import html
+
+    html.escape = lambda text, quote=True: text  # type: ignore[assignment]
+
+
+def _formulas_pass() -> None:
+    """Cells that begin a formula stay as they are."""
+    from skillviz.analysis import tables
+
+    tables.FORMULA = ("\0",)  # type: ignore[assignment]
+
+
+def _demo_writes() -> None:
+    """A read-only dashboard refuses nothing."""
+    from skillviz import read_only
+
+    read_only.refuse = lambda: None
+
+
 def _later_refused() -> None:
     """A field that is not declared makes a run unreadable."""
     from skillviz.runs import run
@@ -246,6 +279,11 @@ FAULTS = {
         Fault("batches-again", "a resumed fine-tuning takes its first batches again", "fine-tuning", _batches_again),
         Fault("no-guard", "deep JSON is read without its guard", "mutated-input", _no_deep_json, "long"),
         Fault("list-stops", "a run that cannot be read ends the list", "bad-runs", _unreadable_raises),
+        Fault("links-stay", "links and steps up in a visitor's path are not followed", "visitor-paths", _links_stay),
+        Fault("variables-pass", "a visitor's path may name any variable", "visitor-paths", _variables_pass),
+        Fault("not-escaped", "names are put into HTML as they are", "markup", _not_escaped),
+        Fault("formulas-pass", "a cell that begins a formula is not quoted", "markup", _formulas_pass),
+        Fault("demo-writes", "a read-only dashboard refuses nothing", "public-demo", _demo_writes),
         Fault("later-refused", "a field of run.json that nobody declared is refused", "later-fields", _later_refused),
         Fault("bins-off", "confidences are put into lower bins", "other-programs", _other_edges),
         Fault("one-in-100", "one example in a hundred counts the wrong way", "stored-numbers", _another_class),

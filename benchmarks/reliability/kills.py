@@ -30,7 +30,7 @@ from skillviz.errors import SkillvizError, StoreError
 from skillviz.runs.doctor import mended
 from skillviz.runs.folder import WORK, RunFolder
 from skillviz.runs.process import is_alive
-from skillviz.runs.store import Store
+from skillviz.runs.store import ANSWERS, Store
 
 FIRST = 8  # steps that are always tried: in these a run gets its folder
 ENDED = ("failed", "queued")
@@ -51,7 +51,7 @@ def losses(store: Store) -> list[str]:
 def leftovers(store: Store) -> list[str]:
     """Hidden files below the store that are of no process, after `runs doctor`."""
     mended(store)
-    kept = (".slots", ".locks", ".notes")
+    kept = (".slots", ".locks", ".notes", ANSWERS)
     return [str(p.relative_to(store.root)) for p in store.root.rglob(".*") if p.name not in kept]
 
 

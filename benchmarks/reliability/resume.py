@@ -37,7 +37,7 @@ SAME = ("predictions.parquet", "curve.parquet", "layers.parquet", "complement.pa
 
 def localizers(number: int, work: Path) -> Iterator[str]:
     """Every localizer in turn, interrupted at a random report and resumed without what it had in memory."""
-    world, draw = _world(work), np.random.default_rng(3)
+    world, draw = tiny_world(work), np.random.default_rng(3)
     session, whole = Session(), dict[str, tuple[Run, int]]()
     for index in range(number):
         name = list(LOCALIZERS)[STRIDE * index % len(LOCALIZERS)]
@@ -53,12 +53,12 @@ def localizers(number: int, work: Path) -> Iterator[str]:
             folder = RunFolder(entry.path)
             folder.reopen()
             carry_on(folder, session=Session())
-        yield _other(run, store, f"{name}, cut at report {cut} of {reports}")
+        yield other(run, store, f"{name}, cut at report {cut} of {reports}")
 
 
 def real_kills(number: int, work: Path) -> Iterator[str]:
     """The real engine on a tiny pair, killed at a random moment of its run and resumed in another process."""
-    world, draw, begun = _world(work), np.random.default_rng(4), dict[str, float]()
+    world, draw, begun = tiny_world(work), np.random.default_rng(4), dict[str, float]()
     os.environ["SKILLVIZ_CHECKPOINT_SECONDS"] = "0"
     for name in KILLED:
         started = time.monotonic()
@@ -75,7 +75,7 @@ def real_kills(number: int, work: Path) -> Iterator[str]:
             continue
         code = ended(forked(lambda store=store: _resume_all(store)))
         (run,) = Store(work / "whole" / name).list()
-        yield f"{name} cannot be resumed (exit code {code})" if code else _other(run, store, name)
+        yield f"{name} cannot be resumed (exit code {code})" if code else other(run, store, name)
 
 
 def finetuning(number: int, work: Path) -> Iterator[str]:
@@ -99,7 +99,8 @@ def finetuning(number: int, work: Path) -> Iterator[str]:
         yield f"{name}, killed after step {step}: {lost}" if lost else ""
 
 
-def _world(work: Path) -> Path:
+def tiny_world(work: Path) -> Path:
+    """A folder with a trained tiny pair and a task."""
     torch.set_num_threads(1)
     tiny_pair(work / "world", steps=60)
     tiny_task(work / "world")
@@ -140,8 +141,8 @@ def _resume_all(store: Store) -> None:
         carry_on(folder)
 
 
-def _other(whole: Run, store: Store, what: str) -> str:
-    """What a store's runs have other than the uninterrupted run."""
+def other(whole: Run, store: Store, what: str) -> str:
+    """What a store's runs have other than the uninterrupted run; "" where nothing."""
     if lost := losses(store):
         return lost[0]
     if unfinished := store.unfinished():

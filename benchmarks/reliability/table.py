@@ -6,7 +6,7 @@ from benchmarks.reliability.attempt import Attempt, Promise
 from skillviz.core.localizers.table import LOCALIZERS
 
 LOST, RESUME, BAD_INPUT, ONE_BAD, NUMBERS, CHECKPOINT = "lost", "resume", "input", "one-bad", "numbers", "checkpoint"
-OLD = "old-runs"
+OLD, STRANGERS = "old-runs", "strangers"
 
 PROMISES = {
     promise.name: promise
@@ -15,6 +15,7 @@ PROMISES = {
         Promise(RESUME, "Resume is exact"),
         Promise(BAD_INPUT, "Bad input is refused in a sentence"),
         Promise(ONE_BAD, "One bad run never hides the others"),
+        Promise(STRANGERS, "Strangers stay out"),
         Promise(OLD, "Old runs stay readable"),
         Promise(NUMBERS, "The numbers are right"),
         Promise(CHECKPOINT, "A damaged checkpoint is noticed"),
@@ -22,7 +23,7 @@ PROMISES = {
 }
 
 HERE = "benchmarks.reliability"
-KILLS, RESUMES = f"{HERE}.kills", f"{HERE}.resume"
+KILLS, RESUMES, PROCESSES = f"{HERE}.kills", f"{HERE}.resume", f"{HERE}.processes"
 ATTEMPTS = {
     attempt.name: attempt
     for attempt in (
@@ -41,6 +42,12 @@ ATTEMPTS = {
                 f"{KILLS}:clock_steps", 4, 100),
         Attempt("real-kills", LOST, "kill -9 of the real engine on a tiny pair at a random moment",
                 f"{RESUMES}:real_kills", 4, 100),
+        Attempt("job-kills", LOST, "kill -9 of a job's real process at a random moment from its start on",
+                f"{PROCESSES}:job_kills", 0, 20),
+        Attempt("server-kills", LOST, "kill -9 of the dashboard's server while it makes pages beside a job",
+                f"{PROCESSES}:server_kills", 0, 10),
+        Attempt("worker-kills", LOST, "kill -9 of the live pages' worker at a random moment of an answer or its start",
+                f"{PROCESSES}:worker_kills", 0, 50),
         Attempt("localizers", RESUME, "every localizer, interrupted at a random report and resumed",
                 f"{RESUMES}:localizers", 6, 20 * len(LOCALIZERS)),
         Attempt("fine-tuning", RESUME, "fine-tuning by every recipe, killed after a random step and called again",
@@ -50,6 +57,12 @@ ATTEMPTS = {
                 f"{HERE}.bad_input:mutated", 250, 10_200),
         Attempt("bad-runs", ONE_BAD, "20 kinds of damage to one of four runs; list, jobs and doctor",
                 f"{HERE}.bad_run:damaged", 40, 1000),
+        Attempt("visitor-paths", STRANGERS, "paths that a visitor types, through folders, links and variables",
+                f"{HERE}.strangers:visitor_paths", 2000, 100_000),
+        Attempt("markup", STRANGERS, "names of random markup and formulas; report, notebook card and CSV",
+                f"{HERE}.strangers:markup", 20, 1000),
+        Attempt("public-demo", STRANGERS, "each action that starts or writes, with SKILLVIZ_READONLY=1",
+                f"{HERE}.strangers:public_demo", 20, 200),
         Attempt("later-fields", OLD, "a run of each schema version, with fields that no version has, at every level",
                 f"{HERE}.old_runs:later_fields", 60, 1000),
         Attempt("other-programs", NUMBERS, "values of scikit-learn, torchmetrics and netcal on random and edge cases",

@@ -95,12 +95,14 @@ def refuse_variables(text: str) -> str:
 def located(text: str, field: str | None = None) -> Path:
     """The path that a text names, as `expanded`: from the working folder, else from the project's root.
 
-    What can name no file here (a home of nobody, a name that is too long) gives a path where nothing is.
+    What can name no file here (a home of nobody, a zero byte, links in a circle, a name that is too long) gives a path
+    where nothing is.
     """
     try:
         path = Path(expanded(text, field))
+        path.resolve()
         is_here = path.exists()
-    except (OSError, ValueError):
+    except (OSError, ValueError, RuntimeError):
         return NOWHERE
     if text and not path.is_absolute() and not is_here and (project_root() / path).exists():
         return project_root() / path

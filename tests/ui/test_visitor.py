@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from skillviz.errors import BadInput
-from skillviz.tasks.project import ROOTS_VARIABLE
+from skillviz.tasks.project import ROOTS_VARIABLE, located
 from skillviz.ui import visitor
 from skillviz.ui.page_table import PAGES
 from tests.visitor import confirmed
@@ -60,6 +60,12 @@ def test_paths_outside_are_refused_whether_or_not_they_are_there(
         with pytest.raises(BadInput, match="outside the folders"):
             visitor.checked(text)
     assert visitor.checked("inside.yaml") == "inside.yaml"
+
+
+def test_what_can_name_no_file_is_nowhere(outside: Path, tmp_path: Path) -> None:
+    (tmp_path / "circle").symlink_to("circle")
+    for text in ("x\0y", f"{outside}/x\0y", str(tmp_path / "circle" / "x.yaml"), str(tmp_path / ("x" * 300))):
+        assert visitor.checked(text) == text and not located(text).exists()
 
 
 def test_on_another_address_the_home_is_closed_and_no_folder_is_said(

@@ -1,0 +1,194 @@
+"""Strangers stay out: paths that a visitor types, words that are markup or formulas, and a public demo."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+
+from skillviz import jobs
+from skillviz.analysis.tables import csv_text
+from skillviz.errors import BadInput, ReadOnly, SkillvizError
+from skillviz.live.client import Client
+from skillviz.read_only import ENVIRONMENT
+from skillviz.runs.doctor import mended
+from skillviz.runs.run import Run
+from skillviz.runs.store import Store
+from skillviz.show import notebook
+from skillviz.show.report import page
+from skillviz.tasks.project import ROOTS_VARIABLE, located
+from skillviz.ui import visitor
+from tests.fake_run import fake_run
+from tests.show.reading import read
+
+SMALL = {"n": {"validation": 20, "test": 30}, "layers": 1, "width": 8, "steps": 4, "sizes": ("5%",)}
+SECRET, SECRET_VALUE = "SECRET_OF_THE_MACHINE", "s3cret"
+UNDER = ("", "sub", "sub/deeper")
+REPORTED = 25  # one try in so many makes a whole report, the others the summary card of a notebook
+
+
+def visitor_paths(number: int, work: Path) -> Iterator[str]:
+    """Random paths through folders, links and variables; lost is one that passes and leads out of the only root."""
+    root, outside, draw = work / "root", work / "outside", np.random.default_rng(31)
+    for folder in (root, outside):
+        (folder / "sub" / "deeper").mkdir(parents=True)
+        for below in UNDER:
+            (folder / below / "there.yaml").write_text("a: 1")
+    for below in UNDER:
+        (root / below / "out").symlink_to(outside)
+        (root / below / "far").symlink_to(os.path.relpath(outside / "sub", root / below))
+        (root / below / "file.yaml").symlink_to(outside / "there.yaml")
+        (root / below / "in").symlink_to(root / "sub")
+        (root / below / "circle").symlink_to("circle")
+        (root / below / "endless.yaml").symlink_to("/dev/zero")
+    (outside / "back").symlink_to(root)
+    os.chdir(root)
+    environment = {ROOTS_VARIABLE: str(root), SECRET: SECRET_VALUE, "HOME": str(outside)}
+    with mock.patch.dict(os.environ, environment), mock.patch.object(visitor, "is_local", lambda: False):
+        for _ in range(number):
+            yield _lost_path(_path(root, outside, draw), root)
+
+
+def _path(root: Path, outside: Path, draw: np.random.Generator) -> str:
+    """What a visitor may type: a start, up to six steps, and a file."""
+    starts = ("", f"{root}/", f"{outside}/", "~/", "~root/", "/", f"${SECRET}/", f"${{{SECRET}}}/", "$HOME/", "./")
+    steps = (
+        "..",
+        ".",
+        "sub",
+        "deeper",
+        "out",
+        "far",
+        "in",
+        "back",
+        root.name,
+        outside.name,
+        "",
+        "absent",
+        f"${SECRET}",
+    )
+    files = ("there.yaml", "file.yaml", "absent.yaml", "endless.yaml", "passwd", "x\0y", "x" * 300, f"${SECRET}.yaml")
+    walk = [str(draw.choice(steps)) for _ in range(draw.integers(0, 7))]
+    return str(draw.choice(starts)) + "/".join([*walk, str(draw.choice(files))])
+
+
+def _lost_path(text: str, root: Path) -> str:
+    """What is lost by the answer to this path; the way it leads is followed here anew."""
+    try:
+        passed = visitor.checked(text)
+    except BadInput as error:
+        said = str(error)
+        return f"{text!r} is refused with what {SECRET} holds" if SECRET_VALUE in said or "\n" in said else ""
+    except Exception as error:
+        return f"{text!r}: {type(error).__name__}: {error}"
+    if SECRET in passed:
+        return f"{text!r} passes, and {SECRET} will be filled in"
+    if "\0" in passed:  # no file can have that name
+        return ""
+    real = os.path.realpath(located(passed))
+    is_out = os.path.lexists(real) and os.path.commonpath([real, os.path.realpath(root)]) != os.path.realpath(root)
+    return f"{text!r} passes and leads to {real}" if is_out and real != os.path.realpath(os.devnull) else ""
+
+
+PIECES = (
+    "<script>window.caught=1</script>", '"><img src=x onerror="window.caught=1">', "' onload='window.caught=1",
+    "<iframe src=//host.invalid>", "</script><script>window.caught=1//", "</style><b>", "<!--", "]]>", "&#60;b&#62;",
+    "[a](javascript:window.caught=1)", "![x](http://host.invalid/x.png)", "<http://host.invalid>", "`", "**", "$x$",
+    "=1+1", "@SUM(A1)", "+1", "-1", "\t=1", "\r=1", "name", "\u202e", "\\", "{}", "|",
+)  # fmt: skip
+"""Pieces of names: markup, links, formulas, and what closes what stands around them."""
+
+
+def markup(number: int, work: Path) -> Iterator[str]:
+    """A run whose names are random pieces of markup; lost is one whose report, card or CSV has more than words."""
+    draw = np.random.default_rng(32)
+    of_plain = cache(lambda make: _structure(make(fake_run(Store(work / "plain"), **SMALL))))
+    for index in range(number):
+        words = ["".join(draw.choice(PIECES, draw.integers(1, 5))) for _ in range(6)]
+        make = _card if (index + 1) % REPORTED else page.report
+        run = fake_run(
+            Store(work / f"runs-{index}"), task=f"t{words[0]}", base=f"me/b{words[1]}", finetuned=f"me/f{words[2]}",
+            labels=(f"1{words[3]}", f"2{words[4]}"), localizer=f"m{words[5]}", **SMALL,
+        )  # fmt: skip
+        try:
+            other = _structure(make(run)) != of_plain(make)
+        except (SkillvizError, AssertionError) as error:
+            yield f"{words}: {type(error).__name__}: {error}"
+            continue
+        yield f"{words}: its {make.__name__.strip('_')} has other elements" if other else _lost_cell(words)
+
+
+def _card(run: Run) -> bytes:
+    return notebook.Run.of(run)._repr_html_().encode()
+
+
+def _structure(html: bytes) -> list[tuple[str, tuple[str, ...]]]:
+    """Every element with the names of its attributes, those of tables left out: how many rows they have depends on
+    the run's scores."""
+    found = read(html).elements
+    inside = {"tr", "td", "th", "li", "ul", "p", "strong", "em", "code", "option", "div", "a", "figure", "figcaption"}
+    rare = [(tag, attrs) for tag, attrs in found if tag not in inside]
+    odd = [(tag, attrs) for tag, attrs in found if tag in inside and not set(attrs) <= _KNOWN]
+    led = [(tag, attrs) for tag, attrs in found if not (attrs.get("href") or "#").startswith("#")]
+    return [(tag, tuple(sorted(attrs))) for tag, attrs in (*rare, *odd, *led)]
+
+
+_KNOWN = {"class", "scope", "id", "href", "role", "aria-label", "tabindex", "data-figure", "style"}
+
+
+def _lost_cell(words: list[str]) -> str:
+    """What is lost in the CSV of a table with these words as cells and as headings."""
+    table = pd.DataFrame({"text": words, words[0]: words, "number": np.arange(len(words)) / 3 - 1})
+    heads, *rows = csv.reader(io.StringIO(csv_text(table)))
+    formulas = [cell for cell in (*heads, *(cell for row in rows for cell in row[:2])) if _is_formula(cell)]
+    numbers = [float(row[2]) for row in rows] if len(rows) == len(words) else []
+    if formulas:
+        return f"{formulas[0]!r} is a formula"
+    return "" if numbers == table["number"].tolist() else "numbers of the CSV are others"
+
+
+def _is_formula(cell: str) -> bool:
+    """Whether a spreadsheet would compute this cell; a number with a sign is none."""
+    try:
+        float(cell)
+    except ValueError:
+        return cell[:1] in ("=", "+", "-", "@", "\t", "\r")
+    return False
+
+
+def public_demo(number: int, work: Path) -> Iterator[str]:
+    """What starts or writes, in a read-only dashboard: refused in one sentence, and not a byte of the store changes."""
+    store = Store(work / "runs")
+    run = fake_run(store, **SMALL)
+    unfinished = store.create(run.spec.model_copy(update={"seed": 7}), size=10)
+    unfinished.start()
+    actions: list[Callable[[], object]] = [
+        lambda: jobs.start(run.spec, store), lambda: jobs.resume(store, unfinished.id),
+        lambda: jobs.cancel(store, unfinished.id), lambda: store.delete(run.id),
+        lambda: store.set_note(run.id, "a note"), lambda: store.create(run.spec),
+        lambda: unfinished.update(status="failed"), lambda: mended(store), lambda: Client(store.root).ask("pairs"),
+        lambda: unfinished.write_table("curve", run.curve()),
+    ]  # fmt: skip
+    before = _bytes(store.root)
+    with mock.patch.dict(os.environ, {ENVIRONMENT: "1"}):
+        for index in range(number):
+            try:
+                actions[index % len(actions)]()
+                lost = "was not refused"
+            except ReadOnly as error:
+                lost = "" if "\n" not in str(error) else "was refused in several lines"
+            except Exception as error:
+                lost = f"{type(error).__name__}: {error}"
+            lost = lost or ("changed the store" if _bytes(store.root) != before else "")
+            yield f"action {index % len(actions)}: {lost}" if lost else ""
+
+
+def _bytes(root: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
