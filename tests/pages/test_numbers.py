@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -203,3 +204,53 @@ def test_examples(folder: Path) -> None:
     frame = pd.DataFrame(wanted)
     frame["graft − fine-tuned"] = frame["grafted: true class"] - frame["fine-tuned: true class"]
     assert same(listed, frame, ["example"], list(frame.columns[1:])) == []
+
+
+def test_home(made: tuple[Path, dict[str, str]], ids: dict[str, str]) -> None:
+    """The three numbers are those of the run that the page draws, which is one of the store."""
+    test = with_tables(opened("home"))
+    drawn = table(test, "layer", "kind", "selected")
+    runs = [path.parent for path in made[0].glob("*/layers.parquet")]
+    (shown_run,) = {path for path in runs if stored(path, "layers")["selected"].sum() == drawn["selected"].sum()
+                    and record(path)["task"]["name"] in " ".join(text.value for text in test.markdown)}  # fmt: skip
+    scores = record(shown_run)["metrics"]["test"]["states"]
+    metric = record(shown_run)["task"]["metric"]
+    before, graft, after = (scores[state][metric]["value"] for state in ("pretrained", "grafted", "finetuned"))
+    layers = stored(shown_run, "layers")
+    wanted = [
+        f"## {100 * layers['selected'].sum() / layers['total'].sum():.0f}%",
+        f"## {100 * (graft - before) / (after - before):.0f}%",
+        f"## {100 * scores['finetuned']['ece']['value']:.1f}% → {100 * scores['grafted']['ece']['value']:.1f}%",
+    ]
+    cards = [text.value for text in test.markdown if re.fullmatch(r"## [\d.]+%.*", text.value)]
+    assert [card.replace("\N{NO-BREAK SPACE}", " ") for card in cards] == wanted
+    curve = stored(shown_run, "curve").query("split == 'test' and metric == @metric")
+    assert same(table(test, "size", "value", "seeds"), curve, ["size"], ["value"]) == []
+
+
+def test_compare(made: tuple[Path, dict[str, str]], folder: Path) -> None:
+    names = {"stagewise": "stagewise0", "random": "random", "top movement": "movement"}
+    right, rows = {}, []
+    for title, name in names.items():
+        p, labels = probabilities(made[0] / made[1][name], "grafted")
+        right[title] = p.argmax(axis=1) == labels
+        confidence, bins = p.max(axis=1), np.ceil(p.max(axis=1) * 15)
+        gaps = [abs((right[title] - confidence)[bins == number].sum()) for number in range(1, 16)]
+        values = {"accuracy": right[title].mean(), "ECE": sum(gaps) / len(labels),
+                  "NLL": -np.log(p[np.arange(len(labels)), labels]).mean()}  # fmt: skip
+        rows += [{"run": title, "metric": metric, "value": value} for metric, value in values.items()]
+    scores, test = pd.DataFrame(rows), shown("compare", folder)
+    drawn = [each.value for each in test.dataframe if list(each.value.columns)[:3] == ["run", "metric", "value"]]
+    of_runs = pd.concat([frame for frame in drawn if "p" not in frame])
+    of_runs = of_runs[of_runs["run"].isin([*names])]
+    assert len(of_runs) == 9 and same(of_runs, scores, ["run", "metric"], ["value"]) == []
+    base = scores[scores["run"] == "stagewise"].set_index("metric")["value"]
+    paired = scores[scores["run"] != "stagewise"].copy()
+    paired["value"] -= paired["metric"].map(base)
+    accuracy = paired["metric"] == "accuracy"
+    for column, ours in (("only_run_right", True), ("only_baseline_right", False)):
+        counts = [((right[run] == ours) & (right["stagewise"] != ours)).sum() for run in paired["run"]]
+        paired[column] = np.where(accuracy, counts, np.nan)
+    differences = pd.concat([frame for frame in drawn if "p" in frame])
+    numbers = ["value", "only_run_right", "only_baseline_right"]
+    assert len(differences) == 6 and same(differences, paired, ["run", "metric"], numbers) == []
