@@ -96,7 +96,7 @@ def l0_gates(problem: Problem, size: int, *, seed: int, options: GateOptions, re
 def _draw(odds: Tensor, seed: int, step: int, gate: Tensor, slope: Tensor, rest: Tensor) -> None:
     """Fills `gate` [d] with a draw of the gates, 0..1, and `slope` [d] with its derivative by the log-odds.
 
-    `rest` [d] is overwritten. No vector is made: a new one of ten million entries costs as much as several passes over it.
+    `rest` [d] is overwritten. No vector is made: a new one of ten million entries costs as much as several passes.
     """
     generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
     if gate.device.type == "cpu":
