@@ -331,7 +331,11 @@ def steps(
     singles = of.problem(of.train.take(np.arange(SINGLE * (turns + 1)) % len(of.train)))
     say(f"{of.title}: d = {of.pair.d:,}, {problem.train.n} examples a step")
     names, rows, seconds = names or with_gradients(), list[Row](), dict[str, float]()
-    note = f"{of.title}; d = {of.pair.d:,}, {problem.train.n} sentences a step, regions of {SIZE_SHARE:.1%}."
+    note = (
+        f"{of.title}; d = {of.pair.d:,}, {problem.train.n} sentences a step, regions of {SIZE_SHARE:.1%}. The bare "
+        f"passes are forward and backward of the same micro-batches; those of {' and '.join(ONE_BY_ONE)}, which need a "
+        f"gradient for each sentence, of {SINGLE} sentences one at a time."
+    )
     for first in range(0, len(names), at_once):
         work: dict[str, Callable[[], object]] = {"bare": bare_pass(problem.train, plain)}
         for name in names[first : first + at_once]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from skillviz.core.parameters import ParameterTable
 from skillviz.errors import BadModel
+
+Take = Callable[[int, Tensor], None]
+"""Is handed the gradient [size], float32, of the table's parameter of that number."""
 
 
 class FlatModel:
@@ -29,6 +34,7 @@ class FlatModel:
         for parameter, view in zip(self.parameters, self.views(self.theta), strict=True):
             parameter.data = view
         self._grad: Tensor | None = None
+        self._receiver: Take | None = None
 
     @property
     def device(self) -> torch.device:
@@ -59,22 +65,63 @@ class FlatModel:
         """
         if self._grad is None:
             self._grad = torch.zeros(len(self.theta), dtype=torch.float32, device=self.device)
-            for parameter, view in zip(self.parameters, self.views(self._grad), strict=True):
+            for number, (parameter, view) in enumerate(zip(self.parameters, self.views(self._grad), strict=True)):
                 parameter.requires_grad_(True)
                 if parameter.dtype == torch.float32:
                     parameter.grad = view
                 else:
-                    parameter.register_post_accumulate_grad_hook(_add_to(view))
+                    parameter.register_post_accumulate_grad_hook(partial(self._pass_on, number, view))
         return self._grad
 
     def zero_grad(self) -> None:
         """Set the gradient to zero in place: parameters keep pointing at it."""
         self.grad.zero_()
 
+    @contextmanager
+    def handing_to(self, take: Take) -> Iterator[None]:
+        """Inside, a backward pass hands each parameter's gradient to `take` when it is complete, and frees it.
 
-def _add_to(view: Tensor):  # type: ignore[no-untyped-def]
-    def hook(parameter: Tensor) -> None:
-        view.add_(parameter.grad)  # type: ignore[arg-type]
-        parameter.grad = None
+        Nothing is kept of it in `grad`: a gradient is read while the processor still has it at hand. A parameter that
+        takes no part in the pass is handed zeros at the end.
+        """
+        views, seen = self.views(self.grad), set[int]()
 
-    return hook
+        def receive(number: int, gradient: Tensor) -> None:
+            seen.add(number)
+            take(number, gradient)
+
+        wide = [number for number, parameter in enumerate(self.parameters) if parameter.dtype == torch.float32]
+        hooks = []
+        try:
+            self._receiver = receive
+            for number in wide:
+                parameter = self.parameters[number]
+                parameter.grad = None
+                consume = partial(self._pass_on, number, views[number])
+                hooks.append(parameter.register_post_accumulate_grad_hook(consume))
+            yield
+        finally:
+            self._receiver = None
+            for hook in hooks:
+                hook.remove()
+            for number in wide:
+                self.parameters[number].grad = views[number]
+        for number in set(range(len(views))) - seen:
+            take(number, torch.zeros_like(views[number]).view(-1))
+
+    def _pass_on(self, number: int, view: Tensor, parameter: Tensor) -> None:
+        """Takes a gradient from its parameter: into `grad`, or to who was to be handed it."""
+        gradient, parameter.grad = parameter.grad, None
+        assert gradient is not None
+        if self._receiver is None:
+            view.add_(gradient)
+        else:
+            self._receiver(number, gradient.reshape(-1).to(view.dtype))
+
+
+def split(index: Tensor, table: ParameterTable) -> Iterator[tuple[int, Tensor, int, int]]:
+    """Ascending global flat indices by tensor: its number, the indices in it, and where among all they stand."""
+    cuts = torch.searchsorted(index, torch.from_numpy(table.offsets).to(index.device)).tolist()
+    for number, (a, b) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+        if a < b:
+            yield number, index[a:b] - int(table.offsets[number]), a, b

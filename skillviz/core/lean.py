@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skillviz.core.flat import FlatModel
+from skillviz.core.flat import FlatModel, split
 from skillviz.core.localizers.table import GROUP_SHARE
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.problem import Problem, soft
@@ -153,14 +153,6 @@ def parts_of(table: ParameterTable, entries: int = PART) -> Iterator[tuple[int, 
     for number, parameter in enumerate(table.parameters):
         for start in range(0, parameter.size, entries):
             yield number, start, min(start + entries, parameter.size)
-
-
-def split(index: Tensor, table: ParameterTable) -> Iterator[tuple[int, Tensor, int, int]]:
-    """Ascending global flat indices by tensor: its number, the indices in it, and where among all they stand."""
-    cuts = torch.searchsorted(index, torch.from_numpy(table.offsets).to(index.device)).tolist()
-    for number, (a, b) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
-        if a < b:
-            yield number, index[a:b] - int(table.offsets[number]), a, b
 
 
 @dataclass

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from skillviz.core.batches import Batch, Batches
 from skillviz.core.encoded import Encoded
-from skillviz.core.flat import FlatModel
+from skillviz.core.flat import FlatModel, Take
 from skillviz.core.readout import Readout
 from skillviz.core.shards import Shards
 from skillviz.errors import BadData
@@ -62,20 +63,18 @@ class Objective:
             self.flat.grad.div_(n)
         return float(total)
 
-    def gradients(self, row: int) -> tuple[Tensor, Iterator[Tensor]]:
-        """The logits [label] of one example, and the gradients [d] of logit c minus logit 0, c = 1, 2, ...
+    def differences(self, row: int) -> tuple[Tensor, Iterator[Callable[[Take], None]]]:
+        """The logits [label] of one example, and for c = 1, 2, ... the backward pass of logit c minus logit 0.
 
-        Each gradient lies in `flat.grad` and lasts until the next is asked for.
+        A pass hands its gradient to the function that it is given, parameter by parameter. They are made in order.
         """
-        grad = self.flat.grad  # parameters ask for gradients from here on
+        _ = self.flat.grad  # parameters ask for gradients from here on
         logits = self._logits(self.batches.batch(np.array([row])))[0]
-        return logits.detach(), self._each_gradient(logits, grad)
+        return logits.detach(), (partial(self._hand_over, logits, c) for c in range(1, self.n_labels))
 
-    def _each_gradient(self, logits: Tensor, grad: Tensor) -> Iterator[Tensor]:
-        for c in range(1, self.n_labels):
-            grad.zero_()
+    def _hand_over(self, logits: Tensor, c: int, take: Take) -> None:
+        with self.flat.handing_to(take):
             (logits[c] - logits[0]).backward(retain_graph=c + 1 < self.n_labels)
-            yield grad
 
     @torch.no_grad()
     def logits(self, rows: np.ndarray | None = None) -> np.ndarray:

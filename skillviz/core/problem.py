@@ -72,7 +72,7 @@ class Problem:
 
     def gradient_at(self, index: Tensor) -> Tensor:
         """The last gradient at the watched entries `index` [c], float32."""
-        return torch.take(self.flat.grad, index)
+        return self.flat.grad.index_select(0, index)
 
     def first_order(self, rows: np.ndarray, size: int) -> tuple[float, Tensor]:
         """The mean loss at the base on these rows, and the `size` entries with the largest -g * tau, best first."""

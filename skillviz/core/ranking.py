@@ -14,6 +14,8 @@ def top_of_two(first: Tensor, then: Tensor, k: int) -> Tensor:
     """The k best indices by `first` [n], of equals those with the larger `then` [n], then the smaller index."""
     if k == 0:
         return torch.empty(0, dtype=torch.long, device=first.device)
+    if (at := _contenders(first, k)) is not None:
+        return at[top_of_two(first[at], then[at], k)]
     cut = _cut(first, k)
     above = (first > cut).nonzero().squeeze(1)
     tied = (first == cut).nonzero().squeeze(1)
@@ -25,14 +27,16 @@ def top_of_two(first: Tensor, then: Tensor, k: int) -> Tensor:
 def top(scores: Tensor, k: int) -> Tensor:
     """The k best indices of scores [n], best first; ties go to the smaller index. int64 [k].
 
-    Equals the first k of a stable descending sort: `topk` gives the cut, ties at the cut are taken in
-    index order, and only the k chosen are sorted. Raises BadSize unless 0 <= k <= n, and BadModel where a
-    score is NaN: it would come from a gradient that is no number, and any order would be made up.
+    Equals the first k of a stable descending sort: `topk` gives the cut, ties at the cut are taken in index order, and
+    only the k chosen are sorted. Of many scores only the contenders are looked at. Raises BadSize unless 0 <= k <= n,
+    and BadModel where a score is NaN: it would come from a gradient that is no number, and any order would be made up.
     """
     if not 0 <= k <= len(scores):
         raise BadSize(f"{k:,} entries were requested; between 0 and {len(scores):,} can be chosen.")
     if k == 0:
         return torch.empty(0, dtype=torch.long, device=scores.device)
+    if (at := _contenders(scores, k)) is not None:
+        return at[top(scores[at], k)]
     cut = _cut(scores, k)
     above = (scores > cut).nonzero().squeeze(1)
     tied = (scores == cut).nonzero().squeeze(1)
@@ -40,6 +44,8 @@ def top(scores: Tensor, k: int) -> Tensor:
     return chosen[torch.sort(scores[chosen], descending=True, stable=True).indices]
 
 
+MANY, FEW, STRIDE = 2**17, 16, 64
+"""Of so many scores a sample, every 64th, tells first which may be chosen, where at most a 16th of all are wanted."""
 Parts = Callable[[], Iterable[Tensor]]
 """Called once a pass: a vector of scores [n], float32, in parts that follow one another."""
 NOT_NUMBERS = (
@@ -132,6 +138,24 @@ def _keys(scores: Tensor) -> Tensor:
     """Whole numbers, int32, in the order of the scores; both zeros have the same."""
     bits = (scores + 0.0).view(torch.int32)
     return torch.where(bits < 0, bits ^ SIGN, bits)
+
+
+def _contenders(scores: Tensor, k: int) -> Tensor | None:
+    """Entries, ascending, among which are the k best, all that equal the last of them, and every NaN; None where these
+    would be no small part of all.
+
+    A sample of the scores tells a bound that about 2 k of all reach. Where at least k do, the k-th largest is no
+    smaller: what is below the bound is not chosen.
+    """
+    n = len(scores)
+    if n < MANY or k > n // FEW:
+        return None
+    sample = scores[::STRIDE]
+    bound = torch.topk(sample, 2 * k // STRIDE + 32, sorted=False).values.min()
+    if int(torch.count_nonzero((sample < bound).logical_not_())) > len(sample) // 4:  # ties, or no numbers
+        return None
+    at = (scores < bound).logical_not_().nonzero().squeeze(1)
+    return at if len(at) >= k else None
 
 
 def _cut(scores: Tensor, k: int) -> Tensor:

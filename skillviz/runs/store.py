@@ -7,7 +7,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,8 +179,10 @@ class Store:
 
     def folders(self) -> Sequence[Path]:
         """The folders with a run.json, by name; drafts and graves are hidden and none."""
-        names = [name for name in self.names() if os.path.isfile(os.path.join(self.root, name, RECORD))]
-        return [self.root / name for name in names]
+        return self._folders_among(self.names())
+
+    def _folders_among(self, names: Iterable[str]) -> Sequence[Path]:
+        return [self.root / name for name in names if os.path.isfile(os.path.join(self.root, name, RECORD))]
 
     def names(self) -> Sequence[str]:
         """The names of everything in the root that may be a run."""
@@ -189,7 +191,8 @@ class Store:
         return sorted(name for name in os.listdir(self.root) if not name.startswith("."))
 
     def _scan(self, besides: Collection[str] = ()) -> Sequence[Run | Unfinished | Unreadable]:
-        entries = [_entry(path) for path in self.folders() if path.name not in besides]
+        # those known are left out before the disk is asked: of a thousand runs nearly all are
+        entries = [_entry(path) for path in self._folders_among(name for name in self.names() if name not in besides)]
         return sorted(
             entries, key=lambda e: ("" if isinstance(e, Unreadable) else e.record.created, e.path.name), reverse=True
         )

@@ -111,6 +111,15 @@ def entry_of(run: Run, *, is_of_user: bool) -> Entry:
     )
 
 
+class Entries(tuple[Entry, ...]):
+    """Entries whose hash is computed once: a page asks some ten times what is known of a list of a thousand."""
+
+    def __hash__(self) -> int:
+        if not hasattr(self, "_hash"):
+            self._hash = super().__hash__()
+        return self._hash
+
+
 Told = TypeVar("Told")
 
 
@@ -120,7 +129,7 @@ def once_for_each_list(tell: Callable[[Sequence[Entry]], Told]) -> Callable[[Seq
 
     @wraps(tell)
     def asked(entries: Sequence[Entry]) -> Told:
-        return told(tuple(entries))
+        return told(entries if isinstance(entries, Entries) else tuple(entries))
 
     return asked
 
@@ -185,8 +194,8 @@ def roles(entries: Sequence[Entry]) -> Mapping[str, Role]:
 def usual(entries: Sequence[Entry], shown: Collection[str]) -> list[Entry]:
     """The entries without study variants, but with the runs of these ids and those of their settings."""
     role_of = roles(entries)
-    kept = {(e.pair, e.localizer, e.settings) for e in entries if e.id in shown}
-    return [e for e in entries if role_of[e.id] != "variant" or (e.pair, e.localizer, e.settings) in kept]
+    kept = {(e.pair, e.localizer, e.settings) for e in entries if e.id in shown} if shown else ()
+    return [e for e in entries if role_of[e.id] != "variant" or (kept and (e.pair, e.localizer, e.settings) in kept)]
 
 
 def other_seeds(entries: Sequence[Entry], like: Entry) -> list[Entry]:

@@ -15,7 +15,8 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial, wraps
 from itertools import chain
@@ -44,7 +45,7 @@ from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, Unfinished, Unreadable
 from skillviz.runs.texts import example_columns, example_texts, task_of
-from skillviz.show.entries import Entry, entry_of
+from skillviz.show.entries import Entries, Entry, entry_of
 from skillviz.studies import subject as subjects
 from skillviz.studies.estimate import Preview, preview
 from skillviz.studies.paper import request
@@ -161,12 +162,13 @@ def _run_files(store: Store) -> str:
 
 
 def _digest_of_run_files(store: Store) -> str:
-    digest = hashlib.blake2b(f"{store.root}\0".encode(), digest_size=16)
+    root, look, lines = str(store.root), os.stat, [str(store.root)]
     for name in store.names():
-        with suppress(OSError):  # it is no run, or deleted just now
-            changed = os.stat(os.path.join(store.root, name, RUN_FILE)).st_mtime_ns
-            digest.update(f"{name}\0{changed}\0".encode())
-    return digest.hexdigest()
+        try:
+            lines.append(f"{name}\0{look(f'{root}{os.sep}{name}{os.sep}{RUN_FILE}').st_mtime_ns}")
+        except OSError:  # it is no run, or deleted just now
+            continue
+    return hashlib.blake2b("\0".join(lines).encode(), digest_size=16).hexdigest()
 
 
 def _study_files(store: Store) -> Stamp:
@@ -213,7 +215,7 @@ def _yaml_files(folder: Path) -> list[Path]:
 def entries() -> tuple[Entry, ...]:
     """One entry for each finished run, the user's first, each store's newest first."""
     own, *others = library().stores
-    return (*_own_entries_in(own), *chain.from_iterable(map(_shared_entries_in, others)))
+    return Entries((*_own_entries_in(own), *chain.from_iterable(map(_shared_entries_in, others))))
 
 
 @kept_for_store(_run_files)
@@ -231,9 +233,14 @@ def _shared_entries_in(store: Store) -> Sequence[Entry]:
     return [entry_of(run, is_of_user=False) for run in _runs_in(store)]
 
 
-def _runs_by_id() -> dict[str, Run]:
+@kept_for_store(_run_files)
+def _runs_by_id_in(store: Store) -> dict[str, Run]:
+    return {run.id: run for run in reversed(_runs_in(store))}
+
+
+def _runs_by_id() -> Mapping[str, Run]:
     """The user's run where two stores hold one id."""
-    return {run.id: run for store in reversed(library().stores) for run in reversed(_runs_in(store))}
+    return ChainMap(*[_runs_by_id_in(store) for store in library().stores])
 
 
 def read_shared() -> None:

@@ -106,3 +106,14 @@ def learnable_problem(steps: int = 60, n: int = 64, seed: int = 0) -> Problem:
     tuned = problem.flat.theta.clone()
     problem.reset()
     return Problem(problem.flat, problem.base, tuned, problem.train, problem.selection)
+
+
+def difference_gradients(objective: Objective, row: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The logits [label] of one example, and the gradients [label - 1, d] of logit c minus logit 0."""
+    logits, passes = objective.differences(row)
+    sizes = [parameter.size for parameter in objective.flat.table.parameters]
+    rows = torch.full((objective.n_labels - 1, sum(sizes)), float("nan"))
+    for gradient, backward in zip(rows, passes, strict=True):
+        parts = gradient.split(sizes)
+        backward(lambda number, handed, parts=parts: parts[number].copy_(handed))
+    return logits, rows

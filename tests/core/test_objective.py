@@ -15,7 +15,15 @@ from skillviz.core.objective import Objective
 from skillviz.core.readout import HeadReadout
 from skillviz.core.shards import Shards
 from skillviz.errors import BadData, BadModel
-from tests.core.problems import examples, learnable_problem, model_of, problem_of, table_of, tiny_problem
+from tests.core.problems import (
+    difference_gradients,
+    examples,
+    learnable_problem,
+    model_of,
+    problem_of,
+    table_of,
+    tiny_problem,
+)
 from tests.reference.gradient import PlainModel
 
 CASES = [("bert", "head"), ("distilbert", "prompt"), ("gpt2", "causal"), ("gpt_neox", "head"), ("llama", "causal")]
@@ -130,12 +138,29 @@ def test_each_examples_gradients_are_autograds(family: str, readout: str, labels
     twin = PlainModel(model, table_of(model).names, encoded, readout)
     problem = problem_of(model, encoded, readout)
     for row in (0, 3):
-        logits, gradients = problem.train.gradients(row)
-        rows = torch.stack([g.clone() for g in gradients]).numpy()
+        logits, gradients = difference_gradients(problem.train, row)
+        rows = gradients.numpy()
         wanted = twin.difference_gradients(problem.base.double().numpy(), row)
         assert rows.shape == (labels - 1, problem.d)
         np.testing.assert_allclose(rows, wanted, rtol=1e-4, atol=3e-6 * np.abs(wanted).max())  # float32
         np.testing.assert_allclose(logits, problem.train.logits(np.array([row]))[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_a_gradient_that_is_handed_over_is_not_kept_and_later_ones_are(dtype: torch.dtype) -> None:
+    """Whatever the dtype, steps before and after give the same gradient; what no pass reaches is handed zeros."""
+    problem = tiny_problem(dtype=dtype)
+    unused = problem.table.names.index("bert.encoder.layer.1.output.dense.bias")
+    problem.train.backward()
+    before = problem.flat.grad.clone()
+    handed: dict[int, torch.Tensor] = {}
+    with problem.flat.handing_to(lambda number, gradient: handed.update({number: gradient.clone()})):
+        sum(p.sum() for n, p in enumerate(problem.flat.parameters) if n != unused).backward()  # type: ignore[union-attr]
+        assert all(p.grad is None for p in problem.flat.parameters)
+    assert torch.equal(problem.flat.grad, before) and sorted(handed) == list(range(len(problem.table.names)))
+    assert all(g.dtype == torch.float32 and bool((g == (n != unused)).all()) for n, g in handed.items())
+    problem.train.backward()
+    assert torch.equal(problem.flat.grad, before)
 
 
 def test_only_the_blocks_get_a_gradient_and_dropout_is_off() -> None:

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skillviz.core import ranking
 from skillviz.core.ranking import top, top_of_two
 from skillviz.errors import BadModel, BadSize
 from tests.reference.ranking import slow_top
@@ -54,6 +55,30 @@ def test_ties_of_one_score_are_broken_by_another(pairs: list[tuple[float, float]
     first, then = (torch.tensor(column) for column in zip(*pairs, strict=True))
     wanted = sorted(range(len(pairs)), key=lambda i: (-pairs[i][0], -pairs[i][1], i))
     assert top_of_two(first, then, k).tolist() == wanted[:k]
+
+
+@pytest.mark.parametrize("levels", [1, 2, 40, 10_000])
+@pytest.mark.parametrize("k", [1, 100, 2500])
+def test_of_many_scores_the_contenders_alone_are_ranked(levels: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ties at the bound, and where a sample's bound lies above the k-th of all."""
+    draw = torch.Generator().manual_seed(levels + k)
+    random = (torch.rand(40_000, generator=draw) * levels).floor()
+    misleading = torch.zeros(40_000)
+    misleading[::64] = 1.0  # all that the sample sees is larger than nearly all
+    then = torch.randint(3, (40_000,), generator=draw).float()
+    for scores in (random, misleading):
+        wanted = [top(scores, k), top_of_two(scores, then, k)]
+        monkeypatch.setattr(ranking, "MANY", 20_000)
+        assert all(
+            torch.equal(a, b) for a, b in zip([top(scores, k), top_of_two(scores, then, k)], wanted, strict=True)
+        )
+        monkeypatch.undo()
+    monkeypatch.setattr(ranking, "MANY", 20_000)
+    assert (ranking._contenders(random, k) is not None) == (levels >= 40)
+    random[5001] = float("nan")  # no entry of the sample
+    for rank in (lambda: top(random, k), lambda: top_of_two(random, then, k)):
+        with pytest.raises(BadModel, match="not numbers"):
+            rank()
 
 
 @pytest.mark.parametrize("k", [-1, 4])

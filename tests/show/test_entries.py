@@ -13,6 +13,7 @@ from skillviz.show.entries import (
     DEFAULTS,
     LEVELS,
     SETTINGS,
+    Entries,
     Entry,
     entry_of,
     first_choice,
@@ -229,3 +230,14 @@ def test_runs_on_models_of_equal_weights_in_two_folders_have_a_name_each() -> No
     assert [label.rpartition(" · ")[2] for label in run_labels([here, moved]).values()] == ["base", "copy"]
     again = replace(here, id="stagewise-again")
     assert run_labels([here, again])[again.id].endswith("seed 0 · repeat 2"), "a repetition needs no folder"
+
+
+def test_a_list_that_a_page_asks_of_again_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries, hashed = Entries(entry(seed=seed) for seed in range(3)), list[str]()
+    real = Entry.__hash__
+    monkeypatch.setattr(Entry, "__hash__", lambda self: hashed.append(self.id) or real(self))
+    first = roles(entries)
+    hashed.clear()
+    assert roles(entries) is first and not hashed
+    assert roles(list(entries)) is first and len(hashed) == 3, "any other list is hashed each time"
+    assert roles(Entries(entries[:2])) != roles(entries)

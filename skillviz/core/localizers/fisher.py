@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from time import perf_counter
 
@@ -53,19 +54,30 @@ def add_information(objective: Objective, row: int, summed: Tensor) -> float:
     d log p(c) is h_c - sum_k p_k h_k, with h_c the gradient of logit c minus logit 0: the expectation is the
     variance of h_c under p. It is summed up class by class (West 1979), each term a square: nothing cancels.
     """
-    logits, gradients = objective.gradients(row)
+    logits, passes = objective.differences(row)
     log_p = logits.double().log_softmax(0)
     p = log_p.exp().tolist()
-    mean, weight = None, p[0]
-    for c, gradient in enumerate(gradients, start=1):
+    sizes = [parameter.size for parameter in objective.flat.table.parameters]
+    sums = summed.split(sizes)
+    # the last class needs no mean after it, and two classes none at all
+    means = torch.zeros_like(summed).split(sizes) if len(p) > 2 else ()
+    weight = p[0]
+    for c, backward in enumerate(passes, start=1):
         before, weight = weight, weight + p[c]
         if weight > 0:
-            change = gradient if mean is None else gradient - mean
-            summed.addcmul_(change, change, value=p[c] * before / weight)
-            if c + 1 < len(p):  # the last class needs no mean after it, and two classes none at all
-                mean = torch.zeros_like(summed) if mean is None else mean
-                mean.add_(change, alpha=p[c] / weight)
+            backward(partial(_add, sums, means, p[c] * before / weight, p[c] / weight, c + 1 == len(p)))
     return -float(log_p[int(objective.labels[row])])
+
+
+def _add(
+    sums: Sequence[Tensor], means: Sequence[Tensor], squares: float, share: float, last: bool,
+    number: int, gradient: Tensor,
+) -> None:  # fmt: skip
+    """Adds one class's gradient of one parameter to its sum of squares, and to its mean so far."""
+    change = gradient - means[number] if means else gradient
+    sums[number].addcmul_(change, change, value=squares)
+    if not last:
+        means[number].add_(change, alpha=share)
 
 
 def _state(step: int, loss: float, summed: Tensor) -> State:

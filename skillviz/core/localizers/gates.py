@@ -41,7 +41,7 @@ def localize_and_stitch(
             scores.copy_(resume["scores"])
         else:
             lr = options.lr or _crossing_rate(problem, scores, size, options, seed)
-        before = _chosen(scores, distance, size)
+        chosen = _Chosen(scores, distance, size)
         batches = islice(problem.draws(options.batch_size, seed), behind, None)
         u, rest, slope = (torch.empty_like(scores) for _ in range(3))
         for step in range(behind + 1, options.steps + 1):
@@ -50,9 +50,8 @@ def localize_and_stitch(
             loss = problem.train.backward(next(batches))
             torch.sub(1, u, out=rest).mul_(u)
             scores.addcmul_(torch.mul(problem.flat.grad, problem.tau, out=slope), rest, value=-lr)
-            now = _chosen(scores, distance, size)
-            yield _step(step, loss, before, now, begun, options.steps, partial(_state, step, lr, scores))
-            before = now
+            changes = chosen.after(scores)
+            yield Step(step, loss, *changes, perf_counter() - begun, options.steps, partial(_state, step, lr, scores))
     note = (
         f"Learning rate of the mask: {lr:.3g}." if lr else "No entry gains anything at the start: the largest movers."
     )
@@ -77,33 +76,40 @@ def l0_gates(problem: Problem, size: int, *, seed: int, options: GateOptions, re
             problem.reset()
             problem.train.backward(next(problem.draws(options.batch_size, seed)))
             price = options.penalty * gain_at(-(problem.flat.grad * problem.tau), size)
-        before = _chosen(odds, distance, size)
+        chosen = _Chosen(odds, distance, size)
         batches = islice(problem.draws(options.batch_size, seed), behind, None)
-        opened, rest = torch.empty_like(odds), torch.empty_like(odds)
+        gate, slope, opened, rest = (torch.empty_like(odds) for _ in range(4))
         for step in range(behind + 1, options.steps + 1):
-            gate, slope = _drawn(odds, seed, step)
+            _draw(odds, seed, step, gate, slope, rest)
             problem.set_soft(gate)
             loss = problem.train.backward(next(batches))
             torch.sub(odds, CLOSED, out=opened).sigmoid_()
             torch.mul(problem.flat.grad, problem.tau, out=rest)
             odds.addcmul_(rest, slope, value=-options.lr / price if price else 0.0)
             odds.addcmul_(opened, torch.sub(1, opened, out=rest), value=-options.lr)
-            now = _chosen(odds, distance, size)
-            yield _step(step, loss, before, now, begun, options.steps, partial(_state, step, price, odds))
-            before = now
+            changes = chosen.after(odds)
+            yield Step(step, loss, *changes, perf_counter() - begun, options.steps, partial(_state, step, price, odds))
     note = f"Price of an open gate: {price:.3g} nats." if price else "No entry gains anything at the base."
     return Selection(top_of_two(odds, distance, size).cpu().numpy(), (note,))
 
 
-def _drawn(odds: Tensor, seed: int, step: int) -> tuple[Tensor, Tensor]:
-    """A draw of the gates [d], 0..1, and its derivative by the log-odds."""
+def _draw(odds: Tensor, seed: int, step: int, gate: Tensor, slope: Tensor, rest: Tensor) -> None:
+    """Fills `gate` [d] with a draw of the gates, 0..1, and `slope` [d] with its derivative by the log-odds.
+
+    `rest` [d] is overwritten. No vector is made: a new one of ten million entries costs as much as several passes.
+    """
     generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
-    noise = torch.rand(len(odds), generator=generator).clamp_(1e-6, 1 - 1e-6).to(odds.device)
-    s = noise.logit_().add_(odds).div_(TEMPERATURE).sigmoid_()
-    slope = (1 - s).mul_(s)
-    gate = s.mul_(STRETCH_HIGH - STRETCH_LOW).add_(STRETCH_LOW)
-    slope.mul_((gate > 0).logical_and_(gate < 1)).mul_((STRETCH_HIGH - STRETCH_LOW) / TEMPERATURE)
-    return gate.clamp_(0, 1), slope
+    if gate.device.type == "cpu":
+        torch.rand(len(odds), generator=generator, out=gate)
+    else:
+        gate.copy_(torch.rand(len(odds), generator=generator))
+    gate.clamp_(1e-6, 1 - 1e-6).logit_().add_(odds).div_(TEMPERATURE).sigmoid_()
+    torch.sub(1, gate, out=slope).mul_(gate)
+    gate.mul_(STRETCH_HIGH - STRETCH_LOW).add_(STRETCH_LOW)
+    # 1 inside and 0 outside as numbers: to multiply by truth values takes several times as long
+    slope.mul_(torch.gt(gate, 0, out=rest)).mul_(torch.lt(gate, 1, out=rest))
+    slope.mul_((STRETCH_HIGH - STRETCH_LOW) / TEMPERATURE)
+    gate.clamp_(0, 1)
 
 
 def _crossing_rate(problem: Problem, scores: Tensor, size: int, options: StitchOptions, seed: int) -> float:
@@ -114,20 +120,30 @@ def _crossing_rate(problem: Problem, scores: Tensor, size: int, options: StitchO
     return (exp(b) - exp(-b) + 2 * b) / (options.steps * gain) if gain else 0.0
 
 
-def _chosen(scores: Tensor, distance: Tensor, size: int) -> Tensor:
-    """Whether each entry is among the `size` best and above 0, boolean [d]."""
-    chosen = scores > 0
-    if int(chosen.sum()) <= size and not scores.max().isnan():  # ranking refuses what is no number
-        return chosen
-    chosen = torch.zeros_like(chosen)
-    best = top_of_two(scores, distance, size)
-    chosen[best[scores[best] > 0]] = True
-    return chosen
+class _Chosen:
+    """The entries among the `size` best and above 0, and how they change from step to step."""
 
+    def __init__(self, scores: Tensor, distance: Tensor, size: int) -> None:
+        self.distance, self.size = distance, size
+        self.above, self.inside = (torch.zeros(len(scores), dtype=torch.bool, device=scores.device) for _ in range(2))
+        self.now = self._of(scores)
+        self.inside[self.now] = True
 
-def _step(step: int, loss: float, before: Tensor, now: Tensor, begun: float, total: int, state: partial[State]) -> Step:
-    added, removed = int((now & ~before).sum()), int((before & ~now).sum())
-    return Step(step, loss, int(now.sum()), added, removed, perf_counter() - begun, total, state)
+    def after(self, scores: Tensor) -> tuple[int, int, int]:
+        """How many are chosen by these scores [d], and how many were added and removed since the scores before."""
+        before, self.now = self.now, self._of(scores)
+        common = int(torch.count_nonzero(self.inside[self.now]))
+        self.inside[before] = False
+        self.inside[self.now] = True
+        return len(self.now), len(self.now) - common, len(before) - common
+
+    def _of(self, scores: Tensor) -> Tensor:
+        torch.le(scores, 0, out=self.above).logical_not_()  # what is no number counts: ranking refuses it
+        if int(torch.count_nonzero(self.above)) <= self.size:
+            chosen = self.above.nonzero().squeeze(1)
+            if not scores[chosen].isnan().any():
+                return chosen
+        return top_of_two(scores, self.distance, self.size)
 
 
 def _state(step: int, rate: float, scores: Tensor) -> State:

@@ -196,5 +196,5 @@ def _calibrated(problem: Problem, mask: Mask, size: int, options: LearnedOptions
 
 def gain_at(gains: Tensor, size: int) -> float:
     """The `size`-th largest of the gains [d], at most the median of those above 0; 0 where there are none."""
-    gaining = int((gains > 0).sum())
+    gaining = int(torch.count_nonzero(gains > 0))
     return float(torch.topk(gains, min(size, (gaining + 1) // 2)).values.min()) if gaining else 0.0

@@ -5,7 +5,7 @@ The same Jacobian answers bootstrap samples of its examples too (`linearization`
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from skillviz.core.flat import split
 from skillviz.core.localizers.candidates import Candidates
 from skillviz.core.localizers.convex import Linear, minimise
 from skillviz.core.localizers.record import Search, Selection, State, Step, done, number
@@ -107,13 +108,23 @@ def linearize(
     jacobian = torch.empty(len(rows), objective.n_labels - 1, len(candidates), device=device)
     logits = torch.empty(len(rows), objective.n_labels, device=device)
     labels = torch.as_tensor(objective.labels[rows]).to(device)
+    parts = {number: (local, a, b) for number, local, a, b in split(candidates.index, problem.table)}
     for i, row in enumerate(rows):
-        logits[i], gradients = objective.gradients(int(row))
-        for difference, gradient in enumerate(gradients):
-            torch.mul(torch.take(gradient, candidates.index), candidates.tau, out=jacobian[i, difference])
+        logits[i], passes = objective.differences(int(row))
+        for difference, backward in enumerate(passes):
+            backward(partial(_at_candidates, parts, candidates.tau, jacobian[i, difference]))
         if (i + 1) % REPORT_EVERY == 0:
             yield from reports.after(i + 1, float(cross_entropy(logits[: i + 1], labels[: i + 1])))
     return Linear(logits, jacobian, labels, gamma)
+
+
+def _at_candidates(
+    parts: Mapping[int, tuple[Tensor, int, int]], tau: Tensor, out: Tensor, number: int, gradient: Tensor
+) -> None:
+    """Puts one parameter's gradient at its candidates, times their movement, where it belongs in a Jacobian's row."""
+    if number in parts:
+        local, a, b = parts[number]
+        torch.mul(gradient.index_select(0, local), tau[a:b], out=out[a:b])
 
 
 def rounded(gamma: Tensor, linear: Linear, size: int) -> Tensor:

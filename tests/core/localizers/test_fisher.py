@@ -13,7 +13,7 @@ from skillviz.core.localizers.table import FisherOptions
 from skillviz.core.problem import Problem
 from tests.core.localizers.test_every_localizer import finish
 from tests.core.localizers.test_searches import both
-from tests.core.problems import tiny_problem
+from tests.core.problems import difference_gradients, tiny_problem
 from tests.reference.fisher import slow_fisher
 from tests.reference.ranking import slow_top
 
@@ -57,10 +57,10 @@ def test_a_sure_model_has_the_information_that_is_left_and_never_a_negative_one(
     problem = tiny_problem(n=4)
     head = problem.flat.model.get_parameter("classifier.bias")
     head.data[0] += 30.0
-    logits, gradients = problem.train.gradients(0)
+    logits, gradients = difference_gradients(problem.train, 0)
     p = logits.double().softmax(0)
     assert 0 < float(p[1]) < 1e-11
-    wanted = float(p[0] * p[1]) * next(iter(gradients)).double() ** 2
+    wanted = float(p[0] * p[1]) * gradients[0].double() ** 2
     found = torch.zeros(problem.d)
     add_information(problem.train, 0, found)
     assert (found >= 0).all() and found.max() > 0
