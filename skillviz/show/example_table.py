@@ -224,6 +224,21 @@ def listing(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
+def narrow_listing(table: pd.DataFrame) -> pd.DataFrame:
+    """The same for a phone: the text or the example's number, the true class, and what graft and fine-tuned model
+    say, each with its probability of the true class in percent.
+    """
+    first = {"text": whole_text(table)} if has_texts(table) else {"example": table["example_id"]}
+    answers = {
+        state_style(state).title: [
+            f"{says} {100 * share:.1f}"
+            for says, share in zip(table[f"{state}_says"], table[f"{state}_confidence"], strict=True)
+        ]
+        for state in ("grafted", "finetuned")
+    }
+    return pd.DataFrame({**first, "true": table["true"], **answers})
+
+
 def points(table: pd.DataFrame, passes: pd.Series, measure: str, words: Sequence[str]) -> pd.DataFrame:
     """The table as the scatter wants it: example_id, case, finetuned, grafted, shown, words (of `hovers`)."""
     return table[["example_id", "case"]].assign(
