@@ -198,13 +198,13 @@ def linked(run: Run, shown: RunExamples, wanted: Filters, places: Places) -> str
         _scatter(run, shown.table, passes, chosen, wanted.area)
     with places.table:
         if example_table.has_texts(shown.table):
-            _table(listed, chosen, run.id)
+            _table(run, listed, chosen)
         else:
             title = f"List the {formats.counted(len(listed), 'example')} by number"
             fold = st.expander(title, key="table.numbers", on_change="rerun")
             if fold.open:
                 with fold:
-                    _table(listed, chosen, run.id)
+                    _table(run, listed, chosen)
     return chosen
 
 
@@ -232,11 +232,12 @@ def _scatter(
             help=about("confidence", "margin"),
         )  # fmt: skip
         marks = controls.segments("marks", "Mouse selects", tuple(MARKS), "example", shown=MARKS.get)
+    what = example_table.what_is_right(run.record)
     words = cache.computed(
-        ("hovers", str(example_table.has_texts(table))), [run], lambda: example_table.hovers(table)
+        ("hovers", str(example_table.has_texts(table))), [run], lambda: example_table.hovers(table, what)
     )  # fmt: skip
     exhibit = exhibits.scatter(
-        example_table.points(table, passes, measure, words), measure, chosen, theme(), marked, marks == "area"
+        example_table.points(table, passes, measure, words), measure, chosen, theme(), marked, marks == "area", what
     )
     with figure:
         selectable(
@@ -254,37 +255,45 @@ def _scatter(
     )
 
 
-def _table(listed: pd.DataFrame, chosen: str | None, run_id: str) -> None:
+def _table(run: Run, listed: pd.DataFrame, chosen: str | None) -> None:
     """The examples one under the other; the chosen one's row is marked, and marking a row chooses its example."""
     can_read = example_table.has_texts(listed)
     listed, is_moved = _chosen_in_sight(listed, chosen, HEIGHT // presenter.pixels(TALL) - 1 if can_read else IN_SIGHT)
-    every = example_table.listing(listed)
+    what = example_table.what_is_right(run.record)
+    every = example_table.listing(listed, what)
     with st.container(key="examples-wide"):
         _rows(
-            every, listed, chosen, TABLE, MOST_LISTED, TALL if can_read else None,
-            "The examples with the true class, each model's confidence in it, and what each model says",
+            every, listed, chosen, TABLE, MOST_LISTED, TALL if can_read else None, _columns(what),
+            f"The examples with the {what}, each model's confidence in it, and what each model says",
         )  # fmt: skip
     with st.container(key="examples-narrow"):
         _rows(
             example_table.narrow_listing(listed.head(MOST_ON_PHONE)), listed, chosen, NARROW_TABLE, MOST_ON_PHONE,
-            TALL_ON_PHONE, "The examples with the true class, and what graft and fine-tuned model say",
+            TALL_ON_PHONE, _phone_columns(), f"The examples with the {what}, and what graft and fine-tuned model say",
         )  # fmt: skip
     more = " The chosen example is on top." if is_moved else ""
     more += "" if len(listed) <= MOST_LISTED else f" The first {formats.count(MOST_LISTED)} are listed."
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(f"Confidence in the true class, %. Select a row for details.{more}", width="stretch")
+        st.caption(f"Confidence in the {what}, %. Select a row for details.{more}", width="stretch")
         with st.popover("Download table", icon=":material/download:"):
             exports.table_buttons(
                 every,
-                file=exports.file_name(run_id, "examples"),
+                file=exports.file_name(run.id, "examples"),
                 key="examples",
-                caption=f"Examples ({run_id})",
+                caption=f"Examples ({run.id})",
                 label=f"All {formats.counted(len(every), 'row')}",
             )
 
 
 def _rows(
-    shown: pd.DataFrame, listed: pd.DataFrame, chosen: str | None, key: str, most: int, tall: int | None, alt: str
+    shown: pd.DataFrame,
+    listed: pd.DataFrame,
+    chosen: str | None,
+    key: str,
+    most: int,
+    tall: int | None,
+    columns: dict[str, Any],
+    alt: str,
 ) -> None:
     """The first rows as a table in which one can be marked; `shown` has them in the order of `listed`."""
     ids = listed["example_id"].head(most).tolist()
@@ -300,7 +309,7 @@ def _rows(
         height=HEIGHT,
         hide_index=True,
         row_height=presenter.pixels(tall) if tall else None,
-        column_config=_columns(shown) if key == TABLE else _phone_columns(),
+        column_config=columns,
         on_select=partial(_row_marked, key, ids),
         selection_mode="single-row",
         alt=alt,
@@ -317,16 +326,16 @@ def _phone_columns() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _columns(table: pd.DataFrame) -> dict[str, Any]:
+def _columns(what: str) -> dict[str, Any]:
     """Short headings and widths: text, true class and three confidences fit side by side into half a page."""
     narrow = presenter.pixels(NARROW, IN_A_ROOM)
-    short = {f"{STATES_TITLES[state]}: true class": STATES_TITLES[state] for state in (*STATES, "complement")}
+    short = {f"{STATES_TITLES[state]}: {what}": STATES_TITLES[state] for state in (*STATES, "complement")}
     percents = {
         name: st.column_config.NumberColumn(title, format="%.1f", width=narrow) for name, title in short.items()
     }
     return {
         **percents,
-        "true class": st.column_config.TextColumn(width=narrow),
+        what: st.column_config.TextColumn(width=narrow),
         "graft − fine-tuned": st.column_config.NumberColumn(
             "change, points", format="%.1f", width=presenter.pixels(100, IN_A_ROOM)
         ),

@@ -259,7 +259,9 @@ def levels(run: Run, metric: str) -> dict[str, float]:
 
 
 def no_other(run: Run) -> None:
-    """In place of the trade-off, where there is no other data set."""
+    """In place of the trade-off, where there is no other data set; nothing where there can be none."""
+    if not run.record.has_classes:
+        return
     with missing("No other task scored yet", NO_TASK, "move_up"):
         st.code(words.missing(run.record), language=None, wrap_lines=True)
 
@@ -276,7 +278,8 @@ def paper(run: Run, choice: Choice, grid: Grid) -> None:
 def command(run: Run) -> None:
     """How to store what the page lacks."""
     with st.expander("Store the points with the run", expanded=not run.spec.interpolation):
-        st.markdown("`--also` is optional. It adds another task with the same labels: its name or file, for `TASK`.")
+        if run.record.has_classes:
+            st.markdown("`--also` is optional. It adds another task with the same labels: its name or file for `TASK`.")
         st.code(words.missing(run.record), language=None, wrap_lines=True)
 
 
