@@ -249,8 +249,11 @@ def numbers(run: Run, choice: Choice, points: ShownPoints) -> None:
         with place.container(border=True, height="stretch"):
             st.markdown(f"## {'In' if dataset == choice.inside else 'Out of'} distribution")
             st.caption(text.plain(dataset))
-            for path in PATHS:
-                _point_numbers(run, dataset, path, points)
+            is_alone = len(choice.datasets) == 1  # then the two have the page's width
+            rows = st.columns(len(PATHS)) if is_alone else [st.container() for _ in PATHS]
+            for row, path in zip(rows, PATHS, strict=True):
+                with row:
+                    _point_numbers(run, dataset, path, points)
 
 
 def levels(run: Run, metric: str) -> dict[str, float]:
