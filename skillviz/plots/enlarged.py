@@ -34,7 +34,7 @@ def enlarged(figure: go.Figure, factor: float) -> go.Figure:
 def _scaled(value: Any, name: str, factor: float) -> Any:
     """A part with its pixels multiplied; `name` is the part's own."""
     if isinstance(value, dict):
-        px = PIXELS.get(name, ())
+        px = [key for key in PIXELS.get(name, ()) if value.get(f"{key}ref", "pixel") == "pixel"]
         return {key: _times(item, factor) if key in px else _scaled(item, key, factor) for key, item in value.items()}
     if isinstance(value, list | tuple) and any(isinstance(item, dict) for item in value):
         return [_scaled(item, name, factor) for item in value]

@@ -35,6 +35,7 @@ def confidence_scatter(
     chosen: str | None = None,
     framed: tuple[float, float, float, float] | None = None,
     drags: bool = False,
+    what: str = "true class",
     theme: str = "light",
     height: int = 460,
 ) -> go.Figure:
@@ -43,10 +44,11 @@ def confidence_scatter(
     `examples`: example_id, case (a key of CASES), finetuned and grafted (confidence 0..1, or margin in nats), shown
     (False: drawn faint, as context), words (what the hover says). Examples of a case at the same of PLACES x PLACES
     places share a mark, that of the first. A mark's customdata is its example_id; `chosen` is ringed, and `framed`
-    (left, right, bottom, top, in the units of the frame) is drawn. With `drags` the mouse marks an area.
+    (left, right, bottom, top, in the units of the frame) is drawn. With `drags` the mouse marks an area. `what` is
+    right: a true class, or the right one of an example's own options.
     """
     require(examples, COLUMNS, "examples")
-    unit, factor = MEASURES[measure]
+    unit, factor = MEASURES[measure][0].replace("true class", what), MEASURES[measure][1]
     x, y = (f"{state_style(s).title}: {unit}" for s in ("finetuned", "grafted"))
     rows = examples[examples["shown"].astype(bool)]
     if rows.empty:
@@ -58,7 +60,7 @@ def confidence_scatter(
     figure.add_trace(_others(_marks(examples[~examples["shown"].astype(bool)], step), factor, theme))
     marks = {case: _marks(rows[rows["case"] == case], step) for case in ordered(rows["case"], CASES)}
     for case, of_case in marks.items():
-        figure.add_trace(_points(of_case, case, measure, sum(map(len, marks.values()))))
+        figure.add_trace(_points(of_case, case, unit, factor, sum(map(len, marks.values()))))
     if chosen is not None:
         figure.add_trace(_ring(examples[examples["example_id"] == chosen], factor, theme))
     if framed is not None:
@@ -83,8 +85,8 @@ def _marks(rows: pd.DataFrame, step: float) -> pd.DataFrame:
     return rows.assign(here=here)[~pd.concat(place, axis=1).duplicated()]
 
 
-def _points(rows: pd.DataFrame, case: str, measure: str, total: int) -> go.Scatter | go.Scattergl:
-    style, (unit, factor) = CASES[case], MEASURES[measure]
+def _points(rows: pd.DataFrame, case: str, unit: str, factor: float, total: int) -> go.Scatter | go.Scattergl:
+    style = CASES[case]
     tuned, graft = (state_style(state).title for state in ("finetuned", "grafted"))
     kind = go.Scatter if total <= MANY else go.Scattergl
     words = (text + (f"<br>and {n - 1:,} more here" if n > 1 else "") for text, n in rows[["words", "here"]].to_numpy())
@@ -152,19 +154,21 @@ def class_probabilities(
     labels: Sequence[str],
     *,
     true: int | None = None,
+    what: str = "true class",
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
     """The probability of every class for one example, one mark a state.
 
     `probabilities`: state, class (number from 0), probability (0..1). `true` is the class that the label names.
+    `what` is as in `confidence_scatter`; its last word names the axis.
     """
     require(probabilities, PROBABILITIES, "probabilities")
     states = ordered(probabilities["state"], STATES)
     if not states:
-        return blank("No sentence has been scored yet.", theme, height or 220, "probability, %", "class")
+        return blank("No sentence has been scored yet.", theme, height or 220, "probability, %", what.split()[-1])
     n = len(labels)
-    figure = canvas(theme, height or 100 + n * (44 if n <= 8 else 30), "probability, %", "class")
+    figure = canvas(theme, height or 100 + n * (44 if n <= 8 else 30), "probability, %", what.split()[-1])
     for number, state in enumerate(states):
         rows = probabilities[probabilities["state"] == state].sort_values("class")
         style = state_style(state)
@@ -179,7 +183,7 @@ def class_probabilities(
                 hovertemplate=f"<b>{style.title}</b><br>%{{customdata}}: %{{x:.1f}}%<extra></extra>",
             )
         )
-    names = [shown(name) + ("<br>true class" if i == true else "") for i, name in enumerate(labels)]
+    names = [shown(name) + (f"<br>{what}" if i == true else "") for i, name in enumerate(labels)]
     figure.update_yaxes(tickvals=list(range(n)), ticktext=names, range=[n - 0.5, -0.5], showgrid=True)
     figure.update_xaxes(range=[-3, 103], showgrid=True)
     return figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log, prod
 from statistics import median
 
@@ -56,7 +56,8 @@ Heard = Callable[[int, str], None]
 @dataclass(frozen=True)
 class Facts:
     """What is known of a run from headers and data: `d` graftable of `parameters`, rows by split in `counts`,
-    mean `tokens` an example, the `sizes` in entries. `device` is cpu or cuda, `own` the dtype of the files."""
+    mean `tokens` a sequence and `sequences` an example (its options, where it has its own), the `sizes` in entries.
+    `device` is cpu or cuda, `own` the dtype of the files."""
 
     d: int
     parameters: int
@@ -68,6 +69,7 @@ class Facts:
     device: str = "cpu"
     tokens: float = TOKENS
     own: str = "float32"
+    sequences: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ def estimate(spec: RunSpec, facts: Facts, finished: Sequence[RunRecord] = ()) ->
         phases["evaluate"] = fixed + each * phases["evaluate"]
         residuals += [spent / (fixed + each * expected) for expected, spent, _ in scoring]
     phases["load"] = BEGIN[facts.device] + facts.parameters * (8 / 5e8 + A_PARAMETER)
-    phases["load"] += sum(facts.counts.values()) * facts.tokens * ENCODED
+    phases["load"] += sum(facts.counts.values()) * facts.sequences * facts.tokens * ENCODED
     used = {record.run_id: record for _, _, record in (*search, *scoring)}
     is_same = bool(used) and all(record.spec.base == spec.base for record in used.values())
     least = SPREADS["none" if not used else "same" if is_same else "other"]
@@ -148,7 +150,8 @@ def facts_of(spec: RunSpec, device: str = "cpu", check: Preflight | None = None)
     counts = {name: len(frame) for name, frame in frames.items() if len(frame)}
     if spec.others:
         counts[OTHERS] = sum(len(load_test(registry.task(name), max_test=spec.max_test)[0]) for name in spec.others)
-    return _facts(spec, task, check, counts, splits.words, device)
+    facts = _facts(spec, task, check, counts, splits.words, device)
+    return facts if task.has_classes else replace(facts, sequences=splits.options)
 
 
 def published_facts(spec: RunSpec, device: str, check: Preflight) -> Facts | None:
@@ -212,9 +215,9 @@ def width_of(spec: RunSpec, facts: Facts) -> int:
 
 
 def example_seconds(speed: Mapping[str, float], facts: Facts) -> float:
-    """Seconds an example takes: in proportion to the entries of the blocks and to its tokens."""
+    """Seconds an example takes: in proportion to the entries of the blocks, to its sequences and to their tokens."""
     scale = facts.d / MEASURED_D * facts.tokens / TOKENS
-    return scale / speed[facts.device] + LEAST_SECONDS[facts.device]
+    return facts.sequences * (scale / speed[facts.device] + LEAST_SECONDS[facts.device])
 
 
 def _cost(spec: RunSpec, facts: Facts) -> Cost:
@@ -290,6 +293,7 @@ def facts_of_record(record: RunRecord, facts: Facts) -> Facts:
         record.architecture.d, record.architecture.d, facts.width, record.architecture.layers, len(task.labels),
         {**task.counts, OTHERS: others}, record.sizes or (1,), facts.device,
         _tokens(words) if words else facts.tokens,
+        sequences=1.0 if task.has_classes else 1 / task.guessing("test"),  # guessing is right once in so many options
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from skillviz.runs.spec import RunSpec
 from skillviz.show import small_world, text
 from skillviz.studies.finetuned_model import recipe_in
 from skillviz.tasks.demo_world import MAIN, PREFIX
+from skillviz.tasks.readable_names import readable_name
 
 LEVELS = ("pair", "size", "localizer", "seed")
 DEFAULT_SHARE = 0.001
@@ -230,7 +231,7 @@ def is_default(entry: Entry) -> bool:
 
 @once_for_each_list
 def pair_labels(entries: Sequence[Entry]) -> Mapping[tuple[str, ...], str]:
-    """A short name for each pair, in the order of the entries: `sst2 · minilm-l6`.
+    """A short name for each pair, in the order of the entries: `SST-2 · minilm-l6`.
 
     Of equal names, the pair with the most runs has it alone; others say what tells them apart: `(AdamW)`,
     `(classification head)`, `(600 test examples)`, `(fine-tuned model 78.8%)`.
@@ -252,7 +253,7 @@ def pair_labels(entries: Sequence[Entry]) -> Mapping[tuple[str, ...], str]:
 
 def _pair_label(entry: Entry) -> str:
     base = text.last_part(entry.base)
-    return f"{entry.task} · {f'demo {base}' if small_world.is_toy(entry.base) else base}"
+    return f"{readable_name(entry.task)} · {f'demo {base}' if small_world.is_toy(entry.base) else base}"
 
 
 def _model_words(entry: Entry) -> str:
@@ -288,7 +289,11 @@ OF_PAIR: Facts = (
 """What may tell two pairs of one name apart, the most telling first."""
 OF_REPETITION: Facts = (
     lambda e: f"scored at {formats.counted(e.scored[0], 'size')}",
-    lambda e: f"also scored on {formats.listed(e.scored[1])}" if e.scored[1] else "no other task scored",
+    lambda e: (
+        f"also scored on {formats.listed([readable_name(task) for task in e.scored[1]])}"
+        if e.scored[1]
+        else "no other task scored"
+    ),
     lambda e: "with paths" if e.scored[2] else "without paths",
     _day,
     _time,
@@ -454,7 +459,7 @@ def level_labels(choices: Sequence[Entry], level: str) -> list[str]:
 
 @once_for_each_list
 def run_labels(entries: Sequence[Entry]) -> Mapping[str, str]:
-    """Each run in one line, by id: `cr · minilm-l6 · stagewise · 0.1% · seed 0`, then every setting that is not the
+    """Each run in one line, by id: `CR · minilm-l6 · stagewise · 0.1% · seed 0`, then every setting that is not the
     default, the folders of models with equal weights, and what tells repetitions apart."""
     pairs, labels = pair_labels(entries), []
     folders = folder_labels(entries)

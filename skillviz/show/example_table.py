@@ -129,6 +129,11 @@ def scored(stored: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
     return table.iloc[np.argsort(place.fillna(-1).to_numpy(np.int64), kind="stable")].reset_index(drop=True)
 
 
+def what_is_right(record: RunRecord) -> str:
+    """What a label names: the true class, or the right one of an example's own options."""
+    return "true class" if record.has_classes else "right option"
+
+
 def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Score of the true class minus the best other one's [n], in nats: above 0 where it is right."""
     rows = np.arange(len(labels))
@@ -211,17 +216,32 @@ def brief(text: str, most: int = 70) -> str:
     return text[:most].rsplit(" ", 1)[0] + " …"
 
 
-def listing(table: pd.DataFrame) -> pd.DataFrame:
+def listing(table: pd.DataFrame, what: str = "true class") -> pd.DataFrame:
     """The columns of the table on the page, the telling ones first; probabilities in percent, movement in points."""
     columns = {"text": whole_text(table)} if has_texts(table) else {"example": table["example_id"]}
-    columns |= {"true class": table["true"]}
-    columns |= {f"{state_style(state).title}: true class": 100 * table[f"{state}_confidence"] for state in STATES}
+    columns |= {what: table["true"]}
+    columns |= {f"{state_style(state).title}: {what}": 100 * table[f"{state}_confidence"] for state in STATES}
     columns |= {"graft − fine-tuned": 100 * table["moved"]}
     columns |= {f"{state_style(state).title} says": table[f"{state}_says"] for state in STATES}
     if "complement_confidence" in table:
-        columns |= {f"{state_style('complement').title}: true class": 100 * table["complement_confidence"]}
+        columns |= {f"{state_style('complement').title}: {what}": 100 * table["complement_confidence"]}
     columns |= {"words": table["length"], "example": table["example_id"]} if has_texts(table) else {}
     return pd.DataFrame(columns)
+
+
+def narrow_listing(table: pd.DataFrame) -> pd.DataFrame:
+    """The same for a phone: the text or the example's number, the true class, and what graft and fine-tuned model
+    say, each with its probability of the true class in percent.
+    """
+    first = {"text": whole_text(table)} if has_texts(table) else {"example": table["example_id"]}
+    answers = {
+        state_style(state).title: [
+            f"{says} {100 * share:.1f}"
+            for says, share in zip(table[f"{state}_says"], table[f"{state}_confidence"], strict=True)
+        ]
+        for state in ("grafted", "finetuned")
+    }
+    return pd.DataFrame({**first, "true": table["true"], **answers})
 
 
 def points(table: pd.DataFrame, passes: pd.Series, measure: str, words: Sequence[str]) -> pd.DataFrame:
@@ -231,15 +251,15 @@ def points(table: pd.DataFrame, passes: pd.Series, measure: str, words: Sequence
     )
 
 
-def hovers(table: pd.DataFrame) -> list[str]:
+def hovers(table: pd.DataFrame, what: str = "true class") -> list[str]:
     """What the hover says of each example beside its number and place: its text and class, and who says what where
     graft and fine-tuned model differ. Short, as a page sends thousands."""
-    return [_hover(row) for row in table.to_dict("records")]
+    return [_hover(row, what) for row in table.to_dict("records")]
 
 
-def _hover(row: dict) -> str:
+def _hover(row: dict, what: str) -> str:
     lines = [_harmless(brief(row["text_a"], 60))] if "text_a" in row else []
-    lines.append(f"true class: {_harmless(row['true'])}")
+    lines.append(f"{what}: {_harmless(row['true'])}")
     if row["finetuned_says"] != row["grafted_says"]:
         lines += [f"{state_style(s).title} says {_harmless(row[f'{s}_says'])}" for s in ("finetuned", "grafted")]
     return "<br>".join(lines)

@@ -37,11 +37,18 @@ DECIDED = 0.05
 
 @drawn_once
 def scatter(
-    points: pd.DataFrame, measure: str, chosen: str | None, theme: str, marked: Area | None = None, drags: bool = False
+    points: pd.DataFrame,
+    measure: str,
+    chosen: str | None,
+    theme: str,
+    marked: Area | None = None,
+    drags: bool = False,
+    what: str = "true class",
 ) -> Exhibit:
     """Every example by what both models give its true class; `points` as of `examples.points`.
 
-    `marked` is drawn where it is of this measure; `drags` lets the mouse draw another.
+    `marked` is drawn where it is of this measure; `drags` lets the mouse draw another. `what` is right, as of
+    `example_table.what_is_right`.
     """
     framed = (*marked.finetuned, *marked.grafted) if marked is not None and marked.measure == measure else None
     shown = points[points["shown"]]
@@ -49,20 +56,23 @@ def scatter(
     numbers = ", ".join(f"{style.title} {counts.get(case, 0):,}" for case, style in CASES.items())
     return Exhibit(
         name="scatter",
-        title=f"Grafted vs fine-tuned: {MEASURES[measure]}",
+        title=f"Grafted vs fine-tuned: {MEASURES[measure].replace('true class', what)}",
         figure=confidence_scatter(
-            points, measure, chosen=chosen, framed=framed, drags=drags, theme=theme, height=HEIGHT
+            points, measure, chosen=chosen, framed=framed, drags=drags, what=what, theme=theme, height=HEIGHT
         ),
-        reads=SUMMARY if measure == "confidence" else BY_MARGIN,
-        alt=f"{len(shown):,} examples by {MEASURES[measure]}: {numbers}.",
+        reads=(SUMMARY if measure == "confidence" else BY_MARGIN).replace("true class", what),
+        alt=f"{len(shown):,} examples by {MEASURES[measure].replace('true class', what)}: {numbers}.",
         table=shown[["example_id", "case", "finetuned", "grafted"]],
         words=("confidence", "margin"),
     )
 
 
 @drawn_once
-def probabilities(shares: dict[str, np.ndarray], labels: Sequence[str], true: int | None, theme: str) -> Exhibit:
-    """What each state gives every class for one example; `shares` by state [label]."""
+def probabilities(
+    shares: dict[str, np.ndarray], labels: Sequence[str], true: int | None, theme: str, what: str = "true class"
+) -> Exhibit:
+    """What each state gives every class, or option, for one example; `shares` by state [label]."""
+    one = what.split()[-1]
     rows = [(state, c, float(p)) for state, values in shares.items() for c, p in enumerate(values)]
     frame = pd.DataFrame(rows, columns=["state", "class", "probability"])
     phrases = [
@@ -71,11 +81,11 @@ def probabilities(shares: dict[str, np.ndarray], labels: Sequence[str], true: in
     ]
     return Exhibit(
         name="probabilities",
-        title="Confidence by class",
-        figure=class_probabilities(frame, labels, true=true, theme=theme),
-        reads="one line per class, one marker per model; a model predicts the class of its rightmost marker.",
-        alt=f"Class probabilities: {'; '.join(phrases)}.",
-        table=frame.assign(**{"class": [labels[c] for c in frame["class"]]}),
+        title=f"Confidence by {one}",
+        figure=class_probabilities(frame, labels, true=true, what=what, theme=theme),
+        reads=f"one line per {one}, one marker per model; a model predicts the {one} of its rightmost marker.",
+        alt=f"{one.capitalize()} probabilities: {'; '.join(phrases)}.",
+        table=frame.assign(**{"class": [labels[c] for c in frame["class"]]}).rename(columns={"class": one}),
         words=("pretrained", "graft", "confidence"),
     )
 

@@ -115,8 +115,8 @@ def deviations(record: RunRecord) -> list[str]:
 
 
 def missing(record: RunRecord) -> str:
-    """The command that makes the run again with what the page lacks."""
-    others = record.spec.others or ("TASK",)
+    """The command that makes the run again with what the page lacks; other tasks need classes of the same names."""
+    others = record.spec.others or (("TASK",) if record.has_classes else ())
     return record.spec.model_copy(update={"interpolation": True, "others": others}).command()
 
 

@@ -17,6 +17,7 @@ from skillviz.plots.theme import state_style
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.show import text
 from skillviz.tasks.project import with_a_checkout
+from skillviz.tasks.readable_names import readable_name
 
 RIVALS = {"finetuned": "the fine-tuned model", "temperature": "temperature scaling"}
 
@@ -96,7 +97,7 @@ def _control(record: RunRecord, scores: Scores, size: str) -> str:
 
 def basis(scores: Scores, record: RunRecord, split: str) -> str:
     """What the numbers of a run stand on, in one line."""
-    name = record.task_name
+    name = readable_name(record.task_name)
     count = len(record.task.labels) if record.task else 0
     answers = f"{count} classes" if record.has_classes else f"up to {count} options each"
     return (

@@ -44,6 +44,11 @@ class Splits:
             counts.append(self.train[OPTIONS].head(200).map(lambda options: max(map(_words_of, options))))
         return float(sum(count.mean() for count in counts))
 
+    @property
+    def options(self) -> float:
+        """Options of a training example: the mean of the first 200; 1 where a task has classes instead."""
+        return float(self.train[OPTIONS].head(200).map(len).mean()) if OPTIONS in self.train else 1.0
+
 
 def load(
     task: Task,

@@ -13,6 +13,7 @@ import streamlit as st
 from skillviz.analysis import readable_table
 from skillviz.core import formats
 from skillviz.plots.dark_marks import with_dark_marks
+from skillviz.plots.enlarged import enlarged
 from skillviz.show import table_words
 from skillviz.show.exhibit import MOST_EXHIBITS, Exhibit
 from skillviz.show.glossary import about
@@ -88,12 +89,13 @@ class _Figure:
 
 def as_shown(figure: go.Figure, by: By | None = None) -> go.Figure:
     """The figure in the marks of its theme, larger in presenter mode, and written so that it is drawn once."""
-    return _as_shown(_Figure(figure), by, is_presented())
+    return _as_shown(_Figure(figure), by, presenter.factor_of(figure))
 
 
 @lru_cache(maxsize=MOST_EXHIBITS)
-def _as_shown(of: _Figure, by: By | None, is_presented: bool) -> go.Figure:
-    return drawn_once(presenter.figure(with_dark_marks(of.figure)), by=by)
+def _as_shown(of: _Figure, by: By | None, factor: float) -> go.Figure:
+    marked = with_dark_marks(of.figure)
+    return drawn_once(enlarged(marked, factor) if factor > 1 else marked, by=by)
 
 
 def show(exhibit: Exhibit, run_id: str = "") -> None:

@@ -11,12 +11,19 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from skillviz.plots.enlarged import enlarged
 from skillviz.ui import page_table
 
 STYLE = Path(__file__).with_suffix(".css")
 FACTOR = 1.5
 UNDER = 50  # pixels of the table, the download and the help under a figure, which a room does not see
+OVER, EDGE = 13.8, 12  # rem from the window's top to the first figure at most, and pixels below it
+PROJECTOR = {"height": 720, "rem": 17.92}  # a small one, of 1280x720, until the window has told its size
+_WINDOW = "presenter.window"
+_MEASURE = "skillviz_window"
+
+_mount = st.components.v2.component(
+    _MEASURE, html="<span></span>", js=Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
+)
 
 
 def begin() -> None:
@@ -25,11 +32,28 @@ def begin() -> None:
         st.html(STYLE)
         with st.container(key="presenter-leave"):
             st.button("Leave presenter mode", on_click=_leave, icon=":material/close_fullscreen:", shortcut="Esc")
+        with st.container(key="presenter-window"):
+            _mount(key=_MEASURE, height=1, data=_window(), default={"window": None}, on_window_change=_measured)
 
 
-def figure(drawn: go.Figure) -> go.Figure:
-    """The figure as it is shown: larger in presenter mode."""
-    return enlarged(drawn, FACTOR) if page_table.is_presented() else drawn
+def _window() -> dict[str, float]:
+    """Height of the window and size of its type, in pixels."""
+    known: dict[str, float] = st.session_state.get(_WINDOW, PROJECTOR)
+    return known
+
+
+def _measured() -> None:
+    st.session_state[_WINDOW] = dict(st.session_state[_MEASURE]["window"])
+
+
+def factor_of(drawn: go.Figure) -> float:
+    """How many times as large a figure is shown: in presenter mode FACTOR, or less where it would not fit the window
+    whole below a page's heading, but never smaller than elsewhere.
+    """
+    if not page_table.is_presented():
+        return 1
+    room = _window()["height"] - OVER * _window()["rem"] - EDGE
+    return max(1, min(FACTOR, room / drawn.layout.height)) if drawn.layout.height else FACTOR
 
 
 def unenlarged(height: int) -> int:

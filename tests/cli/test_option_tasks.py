@@ -59,9 +59,11 @@ def test_their_commands_lead_to_a_report(name: str, tmp_path: Path, monkeypatch:
     for words in commands:
         words = [str(tmp_path / "tuned") if word == f"models/{name}" else word for word in words]
         words[words.index("--steps") + 1] = "2"
-        more = ("--runs-dir", tmp_path / "runs") if words[0] == "localize" else ()
+        more = ("--runs-dir", tmp_path / "runs") if words[0] == "localize" else ("--k-shot", "20")
         said = call(*words, *SMALL, *more)
         assert said.code == 0, said.err
+    card = (tmp_path / "tuned" / "README.md").read_text(encoding="utf-8")
+    assert "20 in all, drawn with seed 0" in card and '"multiple-choice"' in card
     (run,) = Store(tmp_path / "runs").list()
     record = run.record
     assert [words[0] for words in commands] == ["finetune", "localize"] and record.readout == "causal"

@@ -196,12 +196,13 @@ def test_one_step_back_is_one_act_of_the_reader(made: Made, address: str, visit:
 
 def test_presenter_mode_is_entered_and_left_on_a_page_of_a_run(made: Made, address: str, visit: Visit) -> None:
     page = visit(f"{address}/calibration?run={made[1]['stagewise0']}")
-    menu, small = page.locator(MENU).first, page.locator("h1").bounding_box()["height"]
+    size = "parseFloat(getComputedStyle(document.querySelector('[data-testid=stMain] p')).fontSize)"
+    menu, small = page.locator(MENU).first, page.evaluate(size)
     page.get_by_role("button", name="Present", exact=True).click()
     menu.wait_for(state="hidden")
     settle(page)
     expect(page, "/calibration", present="yes")
-    assert page.locator("h1").bounding_box()["height"] > 1.1 * small
+    assert page.evaluate(size) > 1.1 * small
     page.keyboard.press("Escape")
     menu.wait_for()
     expect(page, "/calibration", present=None, run=made[1]["stagewise0"])
@@ -213,6 +214,37 @@ def test_in_presenter_mode_also_a_figure_with_cells_to_click_is_large(made: Made
         page = visit(f"{address}/region?run={made[1]['stagewise0']}{mode}")
         heights.append(page.locator(".js-plotly-plot").first.bounding_box()["height"])
     assert heights[1] > 1.3 * heights[0]
+
+
+PRESENTED = ("overview", "region", "sparsity", "calibration", "surgery")
+
+
+def test_in_presenter_mode_the_first_figure_fits_a_small_projector_whole(
+    made: Made, address: str, visit: Visit
+) -> None:
+    page = visit(f"{address}/runs")
+    page.set_viewport_size({"width": 1280, "height": 720})
+    for name in PRESENTED:
+        page.goto(f"{address}/{name}?run={made[1]['stagewise0']}&present=yes")
+        settle(page)
+        figure = page.locator(".js-plotly-plot").first
+        figure.locator(".main-svg").first.wait_for()
+        box = figure.bounding_box()
+        assert box["y"] + box["height"] <= 720, (name, box)
+        heading, bar = page.locator("h1").bounding_box(), page.locator(".st-key-run-bar").bounding_box()
+        assert heading["x"] + heading["width"] <= bar["x"], "the two share a line"
+
+
+def test_in_presenter_mode_figures_follow_the_window(made: Made, address: str, visit: Visit) -> None:
+    page = visit(f"{address}/region?run={made[1]['stagewise0']}&present=yes")
+    page.set_viewport_size({"width": 1280, "height": 600})
+    figure = page.locator(".js-plotly-plot").first
+    page.wait_for_function("document.querySelector('.js-plotly-plot')?.getBoundingClientRect().bottom <= 600")
+    before = figure.bounding_box()["height"]
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    page.wait_for_function(
+        "least => document.querySelector('.js-plotly-plot')?.getBoundingClientRect().height > least", arg=1.2 * before
+    )
 
 
 def test_in_presenter_mode_compared_metrics_stand_one_under_the_other(made: Made, address: str, visit: Visit) -> None:

@@ -98,7 +98,7 @@ def test_runs_of_other_tasks_keep_their_values_and_the_page_says_what_is_missing
     assert "another task (mrpc, not sst2)" in infos
     differences, values = (with_tables(test).dataframe[place].value for place in (0, 3))
     assert len(set(values["run"])) == 5 and {n for n in values["run"] if n.startswith("fine-tuned")} == {
-        "fine-tuned, sst2 · tiny-base", "fine-tuned, mrpc · tiny-base",
+        "fine-tuned, SST-2 · tiny-base", "fine-tuned, MRPC · tiny-base",
     }  # fmt: skip
     assert {name.split(",")[0] for name in differences["run"]} == {"top movement"}
     assert len(charts(test)) == 9

@@ -16,6 +16,7 @@ from streamlit.testing.v1 import AppTest
 
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
+from skillviz.ui.pages.examples import view
 from tests.fake_run import fake_run
 from tests.live.conftest import lived, own_workers
 from tests.pages.scored_world import asked
@@ -144,6 +145,18 @@ def test_the_chosen_example_is_ringed_marked_and_shown(ids: dict[str, str]) -> N
     assert marked.session_state["examples.table"]["selection"]["rows"] == [90], "a marked row stays where it is"
 
 
+def test_a_phone_has_text_class_and_both_answers_within_its_width(ids: dict[str, str]) -> None:
+    test = with_tables(opened("examples", run=ids["stagewise0"], sort="file", example="test-3"))
+    (narrow,) = [frame.value for frame in test.dataframe if {"example", "true"} <= set(frame.value)]
+    assert list(narrow) == ["example", "true", "grafted", "fine-tuned"] and len(narrow) == 50
+    first = listed(test).iloc[0]
+    assert narrow["grafted"][0] == f"{first['grafted says']} {first['grafted: true class']:.1f}"
+    assert narrow["fine-tuned"][0] == f"{first['fine-tuned says']} {first['fine-tuned: true class']:.1f}"
+    assert test.session_state["examples.narrow"]["selection"]["rows"] == [3]
+    beside = 360 - 34  # pixels of the page at 390, without the marks of the rows
+    assert sum(view.ON_PHONE) <= beside
+
+
 def clicking() -> None:
     import streamlit as st
 
@@ -153,7 +166,7 @@ def clicking() -> None:
     examples_view._pointed()
     st.write(st.session_state["control.example"])
     st.session_state["examples.table"] = {"selection": {"rows": [1]}}
-    examples_view._row_marked(["test-9", "test-4"])
+    examples_view._row_marked("examples.table", ["test-9", "test-4"])
     st.write(st.session_state["control.example"])
     st.session_state["chart.scatter"] = {"selection": {"points": [], "box": [{"x": [90, 40], "y": [0, 50]}]}}
     examples_view._dragged("confidence")
@@ -162,7 +175,7 @@ def clicking() -> None:
     st.write(st.query_params["area"])
     st.session_state["examples.table"] = {"selection": {"rows": []}}
     examples_view._pointed()
-    examples_view._row_marked(["test-9", "test-4"])
+    examples_view._row_marked("examples.table", ["test-9", "test-4"])
     st.write(st.session_state["control.example"])
 
 

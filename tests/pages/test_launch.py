@@ -335,6 +335,30 @@ def test_layers_are_typed_and_what_cannot_be_read_is_refused(small: Path, user_r
     assert (spec.localizer, spec.options) == ("layers", {"layers": "0,1"})
 
 
+def test_lean_mode_is_offered_and_refused_for_localizers_that_have_no_room_in_it(
+    small: Path, user_runs: Path, paper: list[str]
+) -> None:
+    refused = opened(**chosen(small, method="learned", lean="yes"))
+    assert "which lean mode has no room for. Choose stagewise" in said(refused) and button(refused, "Start").disabled
+    test = opened(**chosen(small, lean="yes"))
+    command = test.code[0].value
+    assert "--lean" in command and "--dtype float32" not in command
+    button(test, "Start").click().run()
+    (spec,) = [job.spec for job in jobs.list(Store(user_runs))]
+    assert (spec.lean, spec.dtype) == (True, "own")
+    assert form_of(spec)["new.lean"] == "yes"
+
+
+def test_a_small_sample_of_a_task_with_options_is_counted_in_all(small: Path) -> None:
+    options = Path(__file__).parents[2] / "docs" / "examples" / "choose-kind.yaml"
+    test = opened(**chosen(small, file=options, k_shot=8))
+    assert "per class" not in box(test, "Training examples").label
+    rows = {row.aspect: row.here for row in view.paper_differences(
+        RunSpec(base="b", finetuned="f", task="t", k_shot=64), (), "causal", {}, has_classes=False
+    )}  # fmt: skip
+    assert rows["Training examples"] == "64 in all"
+
+
 def test_a_list_in_a_spec_comes_back_as_it_is_typed() -> None:
     spec = RunSpec(base="b", finetuned="f", task="sst2", localizer="layers", options={"layers": [0, 1]})
     assert form_of(spec)["new.layers.layers"] == "0,1"

@@ -10,7 +10,7 @@ import pytest
 from skillviz.runs.store import Store
 from skillviz.show.sentences import no_classes
 from tests.pages.test_examples import use
-from tests.pages.test_pages import RUN_PAGES, opened, words
+from tests.pages.test_pages import RUN_PAGES, charts, opened, with_tables, words
 
 __all__ = ["use"]
 
@@ -33,6 +33,20 @@ def test_every_page_of_a_run_opens(name: str, run_id: str) -> None:
     if name in SAYS:
         reason = no_classes(Store(FROZEN).open(run_id).record)
         assert SAYS[name] in said and reason in said.replace("\\", "")
+
+
+def test_what_is_right_is_an_option_in_table_figures_and_captions(run_id: str) -> None:
+    test = with_tables(opened("examples", run=run_id))
+    assert "Confidence in the right option, %." in words(test) and "Confidence by option" in words(test)
+    drawn = [chart.proto.spec for chart in charts(test)]
+    assert any("right option, %" in spec for spec in drawn) and not any("true class" in spec for spec in drawn)
+    assert any("grafted: right option" in frame.value for frame in test.dataframe)
+
+
+def test_no_other_task_is_asked_for_where_labels_are_no_classes(run_id: str) -> None:
+    test = opened("interpolation", run=run_id)
+    said = words(test) + "".join(code.value for code in test.code)
+    assert "--interpolation" in said and "--also" not in said and "No other task" not in said
 
 
 def test_classes_are_offered_nowhere_among_the_examples(run_id: str) -> None:

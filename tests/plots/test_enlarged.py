@@ -41,3 +41,9 @@ def test_what_is_in_pixels_and_what_is_not() -> None:
     assert (note.ax, note.ay, note.font.size, note.x) == (15, -30, 16.5, 1)
     assert axis.range == (0, 5) and (axis.title.font.size, axis.title.standoff) == (19.5, 12)
     assert (large.layout.height, large.layout.margin.l, large.layout.legend.y) == (450, 12, 1.02)
+
+
+def test_a_tail_that_stands_on_an_axis_stays_there() -> None:
+    note = {"text": "top movement", "x": 1, "y": 3, "axref": "x", "ax": 1.3, "ay": -20}
+    (large,) = enlarged(go.Figure(layout={"annotations": [note]}), 1.5).layout.annotations
+    assert (large.ax, large.ay) == (1.3, -30)

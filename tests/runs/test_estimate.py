@@ -17,6 +17,9 @@ from skillviz.runs.estimate import OTHERS, Facts, estimate, facts_of, facts_of_r
 from skillviz.runs.record import Architecture, RunRecord, TaskNote
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, shipped_root
+from skillviz.tasks.project import PROJECT
+from skillviz.tasks.registry import task
+from skillviz.tasks.splits import load
 from tests.runs.test_scoring import other_task
 from tests.runs.tiny_world import D, spec_of
 from tests.test_torch_free import heavy_after
@@ -68,6 +71,18 @@ def test_options_count() -> None:
     assert estimate(spec(options={"steps": "many"}), MINILM).phases["search"] == usual
     small = estimate(spec("linearized", options={"jacobian_gib": 0.05}), MINILM)
     assert small.bytes < estimate(spec("linearized"), MINILM).bytes
+
+
+def test_each_option_is_a_sequence() -> None:
+    one, four = (estimate(spec(), dataclasses.replace(MINILM, sequences=n)) for n in (1, 4))
+    for phase in ("predict", "search", "evaluate"):
+        assert four.phases[phase] == pytest.approx(4 * one.phases[phase], rel=0.06)
+    note = TaskNote(
+        name="kind", kind="choice", labels=("A", "B", "C", "D", "E"), counts=dict(MINILM.counts), chance={"test": 0.25}
+    )
+    assert facts_of_record(record({}, task=note), MINILM).sequences == 4
+    assert facts_of_record(record({}), MINILM).sequences == 1
+    assert 2 < load(task(PROJECT / "docs" / "examples" / "choose-kind.yaml")).options <= 5
 
 
 def test_finished_runs_are_the_measure() -> None:

@@ -88,7 +88,7 @@ def test_runs_of_one_seed_are_told_apart_by_their_settings_and_else_by_what_was_
     assert level_labels([entry(), again], "seed") == ["0", "0 · repeat 2"]
     wide = replace(again, scored=(3, (), False))
     far = replace(again, id="far", scored=(1, ("mnli",), False), created="2026-03-01T10:00:00+00:00")
-    assert level_labels([entry(), wide, far], "seed") == ["0", "0 · scored at 3 sizes", "0 · also scored on mnli"]
+    assert level_labels([entry(), wide, far], "seed") == ["0", "0 · scored at 3 sizes", "0 · also scored on MNLI"]
     later = replace(again, created="2026-03-01T10:00:00+00:00")
     latest = replace(later, id="latest", created="2026-03-01T11:00:00+00:00")
     assert level_labels([entry(), later, latest], "seed") == [
@@ -100,7 +100,7 @@ def test_a_run_in_one_line_names_every_setting_that_is_not_the_default() -> None
     large = replace(entry(), id="large", settings=LARGE)
     again = replace(entry(), id="stagewise-again")
     labels = run_labels([entry(), large, again])
-    assert labels[entry().id].replace("\N{NO-BREAK SPACE}", " ") == "sst2 · base · stagewise · 0.1% · seed 0"
+    assert labels[entry().id].replace("\N{NO-BREAK SPACE}", " ") == "SST-2 · base · stagewise · 0.1% · seed 0"
     assert labels[large.id].endswith("seed 0 · batch size 1024") and labels[again.id].endswith("seed 0 · repeat 2")
 
 
@@ -114,18 +114,18 @@ def test_a_long_setting_is_shortened_to_fit_into_its_box() -> None:
 def test_equal_names_of_pairs_get_what_tells_them_apart_and_never_a_hash() -> None:
     plain = replace(entry(), finetuned="models/sst2")
     most = [plain, replace(plain, id="again")]
-    assert pair_labels(most) == {plain.pair: "sst2 · base"}
+    assert pair_labels(most) == {plain.pair: "SST-2 · base"}
     member = "${SKILLVIZ_MEMBERS}/sst2-adamw-0123456789"
     adamw = replace(plain, pair=("a", "x", "sst2", "c", "head"), finetuned=member)
     prompt = replace(plain, pair=("a", "b", "sst2", "c", "prompt"), readout="prompt")
     fewer = replace(plain, pair=("a", "b", "sst2", "d", "head"), n=50)
     same = replace(fewer, pair=("a", "b", "sst2", "e", "head"))
     labels = pair_labels([*most, adamw, prompt, fewer, same])
-    assert labels[plain.pair] == "sst2 · base" and labels[adamw.pair] == "sst2 · base (AdamW)"
-    assert labels[prompt.pair] == "sst2 · base (label words at the mask)"
+    assert labels[plain.pair] == "SST-2 · base" and labels[adamw.pair] == "SST-2 · base (AdamW)"
+    assert labels[prompt.pair] == "SST-2 · base (label words at the mask)"
     assert len(set(labels.values())) == len(labels) and not any("0123456789" in label for label in labels.values())
     weaker = replace(plain, pair=("a", "y", "sst2", "c", "head"), finetuned_score=0.788)
-    assert pair_labels([*most, weaker])[weaker.pair] == "sst2 · base (fine-tuned model 78.8%)"
+    assert pair_labels([*most, weaker])[weaker.pair] == "SST-2 · base (fine-tuned model 78.8%)"
 
 
 def test_no_name_of_a_run_that_ships_is_a_number_or_a_hash() -> None:

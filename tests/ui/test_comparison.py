@@ -62,7 +62,7 @@ def test_repetitions_say_what_is_different(store: Store, three: tuple[Side, ...]
     one, again = (side.name for side in sides_of(three[0].run, few(store)))
     assert one == "stagewise" and again.startswith("stagewise, ") and "#" not in again
     far = entry(id="stagewise-far", scored=(1, ("mnli",), True))
-    assert comparison.short_names([entry(), far]) == ["stagewise", "stagewise, also scored on mnli"]
+    assert comparison.short_names([entry(), far]) == ["stagewise", "stagewise, also scored on MNLI"]
 
 
 def test_settings_that_differ_are_in_the_name() -> None:
@@ -73,8 +73,8 @@ def test_settings_that_differ_are_in_the_name() -> None:
 
 def test_other_pairs_are_named(three: tuple[Side, ...], elsewhere: Run) -> None:
     assert [side.name for side in sides_of(three[0].run, elsewhere)] == [
-        "stagewise, sst2 · tiny-base",
-        "stagewise, mrpc · tiny-base",
+        "stagewise, SST-2 · tiny-base",
+        "stagewise, MRPC · tiny-base",
     ]
 
 
@@ -100,7 +100,7 @@ def test_values_are_the_stored_ones_and_a_shared_finetuned_model_is_one_row(thre
 
 def test_finetuned_models_of_several_pairs_are_named_by_their_runs(three: tuple[Side, ...], elsewhere: Run) -> None:
     sides = sides_of(three[0].run, elsewhere, three[1].run)
-    assert list(comparison.finetuned(sides)) == ["fine-tuned, sst2 · tiny-base", "fine-tuned, mrpc · tiny-base"]
+    assert list(comparison.finetuned(sides)) == ["fine-tuned, SST-2 · tiny-base", "fine-tuned, MRPC · tiny-base"]
 
 
 def answers_of(sides: tuple[Side, ...], state: str = "grafted") -> dict[str, Answers]:

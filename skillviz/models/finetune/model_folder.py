@@ -56,6 +56,8 @@ class Report:
     """Entries that could move, the classification head aside."""
     trained_head: int
     d: int
+    has_classes: bool = True
+    """Whether a label means the same in every example; the card alone says it, finetune.json names the task."""
     grid: tuple[dict[str, Any], ...] = ()
     """Every point that was tried, where there was a choice."""
     others: Mapping[str, Any] = field(default_factory=dict)
@@ -65,6 +67,7 @@ class Report:
         """What finetune.json says; `recipe` is the name, `settings` are its numbers."""
         fields = asdict(self)
         others, settings = fields.pop("others"), fields.pop("settings")
+        del fields["has_classes"]
         return {"schema_version": SCHEMA, "recipe": settings.pop("name"), "settings": settings, **fields, **others}
 
 
@@ -86,7 +89,7 @@ def card(report: Report) -> str:
     header = {
         "library_name": "transformers",
         "base_model": report.base["id"],
-        "tags": ["skillviz", "text-classification"],
+        "tags": ["skillviz", "text-classification" if report.has_classes else "multiple-choice"],
     }
     lines = ["---", *(f"{key}: {json.dumps(value)}" for key, value in header.items()), "---", ""]
     lines += [f"# {report.task}, fine-tuned from {report.base['id']}", ""]
@@ -122,7 +125,8 @@ def _optimizer(settings: TrainingSettings) -> str:
 
 def _facts(report: Report) -> list[tuple[str, ...]]:
     settings = report.settings
-    shots = "all" if report.k_shot is None else f"{report.k_shot} a class, drawn with seed {report.data_seed}"
+    drawn = f"{report.k_shot} {'a class' if report.has_classes else 'in all'}, drawn with seed {report.data_seed}"
+    shots = "all" if report.k_shot is None else drawn
     return [
         ("base", f"`{report.base['id']}`, revision `{report.base['revision'] or 'a local folder'}`"),
         ("base fingerprint (sha256)", f"`{report.base['fingerprint']}`"),

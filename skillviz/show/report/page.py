@@ -28,6 +28,7 @@ from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import GLOSSARY, NAMES
 from skillviz.show.report.parts import Charts, Code, Heading, Make, Part, Points, Rows, Section, Words
 from skillviz.show.report.sections import sections
+from skillviz.tasks.readable_names import readable_name
 
 FOLDER = Path(__file__).parent
 FOOTER = (
@@ -85,8 +86,9 @@ class Figures:
 
 
 def title(run: Run) -> str:
-    """`minilm-l6 → sst2-tuned · sst2`, as plain text."""
-    return f"{text.short_source(run.spec.base)} → {text.short_source(run.spec.finetuned)} · {run.record.task_name}"
+    """`minilm-l6 → sst2-tuned · SST-2`, as plain text."""
+    models = f"{text.short_source(run.spec.base)} → {text.short_source(run.spec.finetuned)}"
+    return f"{models} · {readable_name(run.record.task_name)}"
 
 
 def _head(name: str, scripts: Sequence[str]) -> str:

@@ -249,7 +249,8 @@ def test_k_shot_takes_the_paper_s_steps_and_says_so(bare, tiny, tmp_path):
     found = finetune(str(bare), tiny, out=tmp_path / "out", k_shot=2, lr=0.01, device="cpu", evaluate_test=True)
     assert len(found.history) == 16 * 2 * 2
     assert set(found.scores) == {"validation", "test"}
-    assert "2 a class, drawn with seed 0" in (tmp_path / "out" / "README.md").read_text()
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "2 a class, drawn with seed 0" in card and '"text-classification"' in card
 
 
 def test_a_linear_head_is_a_token_classifier_read_at_the_first_token(bare, tiny, tmp_path):

@@ -71,15 +71,16 @@ def _stored(run: Run, run_examples: RunExamples, example: str) -> None:
     if not run.record.has_classes:
         there = example_table.options_there(next(iter(logits.values())))
         shares, labels = {state: values[:there] for state, values in shares.items()}, labels[:there]
-    exhibit = exhibits.probabilities(shares, labels, int(row["label"]), theme())
+    what = example_table.what_is_right(run.record)
+    exhibit = exhibits.probabilities(shares, labels, int(row["label"]), theme(), what)
     left, right = st.columns([2, 3])
     with left:
-        what = "true class" if run.record.has_classes else "right option"
         st.markdown(f"**{text.plain(example)}** · {what} **{text.plain(row['true'])}**")
         for words in texts:
             st.markdown(f"> {text.plain(words) or '(no text)'}")
-        for label, option in zip(labels, row.get(OPTIONS, ()), strict=False):
-            st.markdown(f"**{text.plain(label)}** {text.plain(option)}")
+        answers = zip(labels, row.get(OPTIONS, ()), strict=False)
+        if lines := [f"**{text.plain(label)}** {text.plain(option)}" for label, option in answers]:
+            st.markdown("  \n".join(lines))
         _show_predictions(shares, labels, int(row["label"]))
         has_classes = run.record.has_classes
         wanted = bool(texts) and has_classes and controls.switch("explain", "Explain this prediction", False)

@@ -34,14 +34,16 @@ from skillviz.ui.empty import missing
 
 EVERY = "every class"
 MOST_SEARCHED = 80  # characters of the words looked for
-EXAMPLE, TABLE, SCATTER, MEASURE = "example", "examples.table", "chart.scatter", "measure"
+EXAMPLE, SCATTER, MEASURE = "example", "chart.scatter", "measure"
+TABLE, NARROW_TABLE = "examples.table", "examples.narrow"
 BY_ROW = "examples.by_row"  # the example that was chosen by its row
 MARKS = {"example": "an example", "area": "an area"}
-MOST_LISTED = 500
+MOST_LISTED, MOST_ON_PHONE = 500, 50
 HEIGHT, IN_SIGHT = 430, 11  # pixels, and the rows of one line that these show
 TALL, NARROW, WIDE_TEXT = 66, 77, 164  # pixels of a row of three lines, of a number's column and of a text's
+TALL_ON_PHONE, ON_PHONE = 88, (110, 68, 72, 74)  # pixels of a row of four lines, and of the columns of a phone
 IN_A_ROOM = 1.3  # times as wide are the columns of numbers in presenter mode, so that no heading is cut
-IN_A_ROW = 58  # letters of a text that fit into these three lines
+IN_A_ROW, IN_A_ROW_ON_PHONE = 58, 44  # letters of a text that fit into these lines
 STATES_TITLES = {state: state_style(state).title for state in (*STATES, "complement")}
 CLICK = {
     "example": "Click a mark to see that example below, or choose it in the table.",
@@ -196,13 +198,13 @@ def linked(run: Run, shown: RunExamples, wanted: Filters, places: Places) -> str
         _scatter(run, shown.table, passes, chosen, wanted.area)
     with places.table:
         if example_table.has_texts(shown.table):
-            _table(listed, chosen, run.id)
+            _table(run, listed, chosen)
         else:
             title = f"List the {formats.counted(len(listed), 'example')} by number"
             fold = st.expander(title, key="table.numbers", on_change="rerun")
             if fold.open:
                 with fold:
-                    _table(listed, chosen, run.id)
+                    _table(run, listed, chosen)
     return chosen
 
 
@@ -230,11 +232,12 @@ def _scatter(
             help=about("confidence", "margin"),
         )  # fmt: skip
         marks = controls.segments("marks", "Mouse selects", tuple(MARKS), "example", shown=MARKS.get)
+    what = example_table.what_is_right(run.record)
     words = cache.computed(
-        ("hovers", str(example_table.has_texts(table))), [run], lambda: example_table.hovers(table)
+        ("hovers", str(example_table.has_texts(table))), [run], lambda: example_table.hovers(table, what)
     )  # fmt: skip
     exhibit = exhibits.scatter(
-        example_table.points(table, passes, measure, words), measure, chosen, theme(), marked, marks == "area"
+        example_table.points(table, passes, measure, words), measure, chosen, theme(), marked, marks == "area", what
     )
     with figure:
         selectable(
@@ -252,52 +255,87 @@ def _scatter(
     )
 
 
-def _table(listed: pd.DataFrame, chosen: str | None, run_id: str) -> None:
+def _table(run: Run, listed: pd.DataFrame, chosen: str | None) -> None:
     """The examples one under the other; the chosen one's row is marked, and marking a row chooses its example."""
     can_read = example_table.has_texts(listed)
     listed, is_moved = _chosen_in_sight(listed, chosen, HEIGHT // presenter.pixels(TALL) - 1 if can_read else IN_SIGHT)
-    ids = listed["example_id"].head(MOST_LISTED).tolist()
-    rows = [ids.index(chosen)] if chosen in ids else []
-    st.session_state[TABLE] = {"selection": {"rows": rows, "columns": [], "cells": []}}
-    every = example_table.listing(listed)
-    shown = every.head(MOST_LISTED)
-    if can_read:  # what is longer than a row's three lines would be cut above and below
-        shown = shown.assign(text=[example_table.brief(words, IN_A_ROW) for words in shown["text"]])
-    st.dataframe(
-        shown,
-        key=TABLE,
-        height=HEIGHT,
-        hide_index=True,
-        row_height=presenter.pixels(TALL) if can_read else None,
-        column_config=_columns(shown),
-        on_select=partial(_row_marked, ids),
-        selection_mode="single-row",
-        alt="The examples with the true class, each model's confidence in it, and what each model says",
-    )
+    what = example_table.what_is_right(run.record)
+    every = example_table.listing(listed, what)
+    with st.container(key="examples-wide"):
+        _rows(
+            every, listed, chosen, TABLE, MOST_LISTED, TALL if can_read else None, _columns(what),
+            f"The examples with the {what}, each model's confidence in it, and what each model says",
+        )  # fmt: skip
+    with st.container(key="examples-narrow"):
+        _rows(
+            example_table.narrow_listing(listed.head(MOST_ON_PHONE)), listed, chosen, NARROW_TABLE, MOST_ON_PHONE,
+            TALL_ON_PHONE, _phone_columns(), f"The examples with the {what}, and what graft and fine-tuned model say",
+        )  # fmt: skip
     more = " The chosen example is on top." if is_moved else ""
-    more += "" if len(ids) == len(listed) else f" The first {formats.count(len(ids))} are listed."
+    more += "" if len(listed) <= MOST_LISTED else f" The first {formats.count(MOST_LISTED)} are listed."
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(f"Confidence in the true class, %. Select a row for details.{more}", width="stretch")
+        st.caption(f"Confidence in the {what}, %. Select a row for details.{more}", width="stretch")
         with st.popover("Download table", icon=":material/download:"):
             exports.table_buttons(
                 every,
-                file=exports.file_name(run_id, "examples"),
+                file=exports.file_name(run.id, "examples"),
                 key="examples",
-                caption=f"Examples ({run_id})",
+                caption=f"Examples ({run.id})",
                 label=f"All {formats.counted(len(every), 'row')}",
             )
 
 
-def _columns(table: pd.DataFrame) -> dict[str, Any]:
+def _rows(
+    shown: pd.DataFrame,
+    listed: pd.DataFrame,
+    chosen: str | None,
+    key: str,
+    most: int,
+    tall: int | None,
+    columns: dict[str, Any],
+    alt: str,
+) -> None:
+    """The first rows as a table in which one can be marked; `shown` has them in the order of `listed`."""
+    ids = listed["example_id"].head(most).tolist()
+    rows = [ids.index(chosen)] if chosen in ids else []
+    st.session_state[key] = {"selection": {"rows": rows, "columns": [], "cells": []}}
+    shown = shown.head(most)
+    if "text" in shown:  # what is longer than a row's lines would be cut above and below
+        letters = IN_A_ROW if key == TABLE else IN_A_ROW_ON_PHONE
+        shown = shown.assign(text=[example_table.brief(words, letters) for words in shown["text"]])
+    st.dataframe(
+        shown,
+        key=key,
+        height=HEIGHT,
+        hide_index=True,
+        row_height=presenter.pixels(tall) if tall else None,
+        column_config=columns,
+        on_select=partial(_row_marked, key, ids),
+        selection_mode="single-row",
+        alt=alt,
+    )
+
+
+def _phone_columns() -> dict[str, Any]:
+    """Widths on a phone: with the marks beside them the columns fill its table, and none is out of sight."""
+    first, *others = (partial(st.column_config.TextColumn, width=width) for width in ON_PHONE)
+    names = ("true", *(STATES_TITLES[state] for state in ("grafted", "finetuned")))
+    return {
+        "text": first("sentence"), "example": first(),
+        **{name: column() for name, column in zip(names, others, strict=True)},
+    }  # fmt: skip
+
+
+def _columns(what: str) -> dict[str, Any]:
     """Short headings and widths: text, true class and three confidences fit side by side into half a page."""
     narrow = presenter.pixels(NARROW, IN_A_ROOM)
-    short = {f"{STATES_TITLES[state]}: true class": STATES_TITLES[state] for state in (*STATES, "complement")}
+    short = {f"{STATES_TITLES[state]}: {what}": STATES_TITLES[state] for state in (*STATES, "complement")}
     percents = {
         name: st.column_config.NumberColumn(title, format="%.1f", width=narrow) for name, title in short.items()
     }
     return {
         **percents,
-        "true class": st.column_config.TextColumn(width=narrow),
+        what: st.column_config.TextColumn(width=narrow),
         "graft − fine-tuned": st.column_config.NumberColumn(
             "change, points", format="%.1f", width=presenter.pixels(100, IN_A_ROOM)
         ),
@@ -328,9 +366,9 @@ def _dragged(measure: str) -> None:
         address.keep(example_table.AREA, dragged.written())
 
 
-def _row_marked(ids: list[str]) -> None:
-    """Takes the marked row over into the box."""
-    rows = st.session_state[TABLE]["selection"]["rows"]
+def _row_marked(key: str, ids: list[str]) -> None:
+    """Takes the marked row of a table over into the box."""
+    rows = st.session_state[key]["selection"]["rows"]
     if rows:
         st.session_state[BY_ROW] = ids[rows[0]]
         controls.assign(EXAMPLE, ids[rows[0]])

@@ -249,8 +249,11 @@ def numbers(run: Run, choice: Choice, points: ShownPoints) -> None:
         with place.container(border=True, height="stretch"):
             st.markdown(f"## {'In' if dataset == choice.inside else 'Out of'} distribution")
             st.caption(text.plain(dataset))
-            for path in PATHS:
-                _point_numbers(run, dataset, path, points)
+            is_alone = len(choice.datasets) == 1  # then the two have the page's width
+            rows = st.columns(len(PATHS)) if is_alone else [st.container() for _ in PATHS]
+            for row, path in zip(rows, PATHS, strict=True):
+                with row:
+                    _point_numbers(run, dataset, path, points)
 
 
 def levels(run: Run, metric: str) -> dict[str, float]:
@@ -259,7 +262,9 @@ def levels(run: Run, metric: str) -> dict[str, float]:
 
 
 def no_other(run: Run) -> None:
-    """In place of the trade-off, where there is no other data set."""
+    """In place of the trade-off, where there is no other data set; nothing where there can be none."""
+    if not run.record.has_classes:
+        return
     with missing("No other task scored yet", NO_TASK, "move_up"):
         st.code(words.missing(run.record), language=None, wrap_lines=True)
 
@@ -276,7 +281,8 @@ def paper(run: Run, choice: Choice, grid: Grid) -> None:
 def command(run: Run) -> None:
     """How to store what the page lacks."""
     with st.expander("Store the points with the run", expanded=not run.spec.interpolation):
-        st.markdown("`--also` is optional. It adds another task with the same labels: its name or file, for `TASK`.")
+        if run.record.has_classes:
+            st.markdown("`--also` is optional. It adds another task with the same labels: its name or file for `TASK`.")
         st.code(words.missing(run.record), language=None, wrap_lines=True)
 
 

@@ -25,6 +25,8 @@ SMALL = "3%"  # in the demo world's small models a region needs a larger share
 MOST_SEEDS = 20
 SCORES_PATHS = True  # the page Interpolation shows nothing without them
 SCORED_WITH = "new.scored-with"  # in the session: the task whose nearest other data were chosen
+LEAN = tuple(name for name, row in LOCALIZERS.items() if row.lean and name != EXPRESSION)
+DTYPES = {"float32": "float32", "bfloat16": "bfloat16", "own": "as in the files"}
 COMMON = ("steps", "batch_size")  # fields of a spec, which many localizers have
 
 
@@ -48,6 +50,10 @@ def search(choices: Choices) -> None:
             place_ = st.container()
             with st.expander("Options of this localizer"):
                 _options(choices, row, place_)
+
+
+def _title(name: str) -> str:
+    return localizer_style(name).title
 
 
 def _sizes(choices: Choices, row: Localizer) -> None:
@@ -156,9 +162,12 @@ def data(choices: Choices) -> None:
             "Interpolation shows them. Takes about as long as scoring twenty regions.",
         )  # fmt: skip
         _other_tasks(choices)
+        has_classes = choices.task is None or choices.task.has_classes
+        each = "per class" if has_classes else "in all, as options are no classes,"
         shots = form.number(
-            "new.k-shot", "Training examples per class", None,
-            help="Draws this many per class for training, and as many for validation. The paper uses 64 or 4,096.",
+            "new.k-shot", f"Training examples{' per class' if has_classes else ''}", None,
+            help=f"Draws this many {each} for training, and as many for validation. The paper uses 64 or 4,096"
+            f"{'' if has_classes else ' per class'}.",
         )  # fmt: skip
         draw = form.number(
             "new.data-seed", "Seed of the draw", 0, low=0, help="Which examples are drawn.", placeholder="0"
@@ -210,8 +219,20 @@ def place(choices: Choices) -> None:
             help="The device and its free memory; auto uses a GPU if there is one. Jobs on one device run one after "
             "the other.",
         )  # fmt: skip
+        is_lean = controls.switch(
+            "new.lean", "Lean mode", False,
+            help="For a model that fills the memory: one model is held instead of two, and the search considers 1% of "
+            f"the parameters. It takes longer. For {formats.listed([_title(name) for name in LEAN], len(LEAN))}.",
+        )  # fmt: skip
+        choices.values["lean"] = is_lean
+        if is_lean and choices.values["localizer"] not in LEAN:
+            choices.refuse(
+                f"{formats.capital(_title(choices.values['localizer']))} keeps numbers for every parameter, which lean "
+                f"mode has no room for. Choose {formats.listed([_title(name) for name in LEAN], len(LEAN))}, or switch "
+                "lean mode off."
+            )
         choices.values["dtype"] = controls.segments(
-            "new.dtype", "Weights held as", ("float32", "bfloat16"), "float32",
+            "new.dtype", "Weights held as", tuple(DTYPES), "own" if is_lean else "float32", shown=DTYPES.get,
             help="float32 is exact; bfloat16 needs half the memory and rounds.",
         )  # fmt: skip
         autocast = controls.select(

@@ -23,6 +23,7 @@ from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.show import text
 from skillviz.show.entries import READOUT_TITLES
 from skillviz.studies.paper.setting import READOUT, SEARCH, SIZES, SettingRow
+from skillviz.tasks.readable_names import readable_name
 from skillviz.tasks.task import Hub
 from skillviz.ui import address, cache, jobs_view, sign_in, study_choice
 from skillviz.ui.page_table import PAGES
@@ -129,7 +130,8 @@ def _show_plan(choices: Choices, spec: RunSpec, facts: Facts | None) -> None:
         _show_estimate(spec, replace(facts, sizes=sizes, counts=_rows_used(facts, spec)), len(choices.seeds))
     readout = choices.readout or (choices.preflight.readout if choices.preflight else "")
     counts = facts.counts if facts else {}
-    differences = paper_differences(spec, [size / d for size in sizes] if d else [], readout, counts)
+    has_classes = choices.task is None or choices.task.has_classes
+    differences = paper_differences(spec, [size / d for size in sizes] if d else [], readout, counts, has_classes)
     with st.expander(f"Where this differs from the paper: {formats.counted(len(differences), 'point')}"):
         if differences:
             study_choice.setting_table(differences)
@@ -164,8 +166,8 @@ def _show_estimate(spec: RunSpec, facts: Facts, count: int) -> None:
         st.caption(f"Not included, because its data are not downloaded yet: scoring on {formats.listed(unknown, 4)}.")
     if duration.bytes > device.free > 0:
         st.warning(
-            "That is more than the free memory, so the job may fail. bfloat16, a smaller batch or a smaller model "
-            "need less.",
+            "That is more than the free memory, so the job may fail. Lean mode, bfloat16, a smaller batch or a smaller "
+            "model need less.",
             icon=":material/memory_alt:",
         )
 
@@ -243,7 +245,9 @@ def summary(spec: RunSpec, task: str, sizes: Sequence[int], d: int | None, jobs:
     of = f" of {d:,} graftable parameters" if d else ""
     runs = "" if jobs == 1 else f", {jobs} times with different seeds"
     pair = f"{text.last_part(spec.base)} → {text.last_part(spec.finetuned)}"
-    return f"**{name}** will look for {what}{of} in *{text.plain(pair)}*, task *{text.plain(task)}*{runs}."
+    return (
+        f"**{name}** will look for {what}{of} in *{text.plain(pair)}*, task *{text.plain(readable_name(task))}*{runs}."
+    )
 
 
 def expected(duration: Estimate, jobs: int, free: int, queued: int) -> str:
@@ -259,12 +263,13 @@ def expected(duration: Estimate, jobs: int, free: int, queued: int) -> str:
 
 
 def paper_differences(
-    spec: RunSpec, shares: Sequence[float], readout: str, counts: Mapping[str, int]
+    spec: RunSpec, shares: Sequence[float], readout: str, counts: Mapping[str, int], has_classes: bool = True
 ) -> list[SettingRow]:
     """Where these choices differ from the paper's."""
     rows = _search_differences(spec, shares)
-    if spec.k_shot not in PAPER_SHOTS:
-        here = f"{spec.k_shot:,} a class" if spec.k_shot else f"all {counts['train']:,}" if counts else "all there are"
+    if spec.k_shot not in PAPER_SHOTS or not has_classes:
+        each = "a class" if has_classes else "in all"
+        here = f"{spec.k_shot:,} {each}" if spec.k_shot else f"all {counts['train']:,}" if counts else "all there are"
         shots = " or ".join(f"{shots:,}" for shots in PAPER_SHOTS)
         rows.append(SettingRow("Training examples", f"{shots} a class, over five drawn sets", here))
     if readout == "head":

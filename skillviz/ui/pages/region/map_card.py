@@ -10,7 +10,7 @@ import streamlit as st
 
 from skillviz.runs.run import Run
 from skillviz.show import region as exhibits
-from skillviz.show.entries import Entry, other_seeds, run_labels
+from skillviz.show.entries import Entry, other_seeds, pair_labels, run_labels
 from skillviz.show.region import Cell
 from skillviz.ui import cache, controls, page
 from skillviz.ui.chart import below, selectable, theme
@@ -34,7 +34,7 @@ def map_card(run: Run, layers: pd.DataFrame, choices: dict[str, Cell]) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         views = [*exhibits.views_of(layers), *(["stability"] if seeds else [])]
         view = controls.segments(VIEW, "Show", views, views[0], shown=VIEWS.get, shows_label=False)
-        names = run_labels(entries)
+        names = names_beside(entries, this)
         other = controls.select(
             OTHER, "Compare with", [ALONE, *others], ALONE,
             shown=lambda run_id: names[run_id] if run_id else "Compare with another region", width=250,
@@ -54,6 +54,12 @@ def map_card(run: Run, layers: pd.DataFrame, choices: dict[str, Cell]) -> None:
     selectable(shown.figure, name="map", run_id=run.id, alt=shown.alt, on_select=lambda: _clicked(choices))
     reads = f"{shown.reads} Click a cell to zoom in, or choose it in the box beside the map."
     below(shown.figure, name="map", title=shown.title, reads=reads, table=shown.table, run_id=run.id)
+
+
+def names_beside(entries: Sequence[Entry], this: Entry) -> dict[str, str]:
+    """The runs' names by id, for a narrow box on the page of `this`: runs of the same models without those."""
+    shared = f"{pair_labels(entries)[this.pair]} · "
+    return {run_id: name.removeprefix(shared) for run_id, name in run_labels(entries).items()}
 
 
 def _others(entries: Sequence[Entry], this: Entry) -> list[str]:

@@ -16,6 +16,7 @@ from skillviz.runs.folder import OPEN
 from skillviz.runs.store import Unfinished, Unreadable
 from skillviz.show import text
 from skillviz.show.entries import Entry, first_choice, hero, pair_labels, run_labels
+from skillviz.tasks.readable_names import readable_name
 from skillviz.ui import (
     address,
     cache,
@@ -80,7 +81,15 @@ def filters(entries: Sequence[Entry]) -> list[Entry]:
 
 def _passes(entry: Entry, typed: str, localizers: Sequence[str], where: str) -> bool:
     words = typed.lower().split()
-    texts = (entry.id, entry.base, entry.finetuned, entry.task, entry.localizer, cache.note(entry.id) if words else "")
+    texts = (
+        entry.id,
+        entry.base,
+        entry.finetuned,
+        entry.task,
+        readable_name(entry.task),
+        entry.localizer,
+        cache.note(entry.id) if words else "",
+    )
     haystack = " ".join(texts).lower()
     return (
         all(word in haystack for word in words)
@@ -210,14 +219,14 @@ def _group_label(entries: Sequence[Entry]) -> str:
     if scored:
         best = max(entry.grafted or 0.0 for entry in scored)
         parts.append(f"graft {metric_row(scored[0].metric).title} up to {formats.percent(best)}")
-    return f"**{text.plain(entries[0].task)}** · {' · '.join(parts)}"
+    return f"**{text.plain(readable_name(entries[0].task))}** · {' · '.join(parts)}"
 
 
 def _table(entries: Sequence[Entry], chosen: set[str], labels: Mapping[tuple[str, ...], str]) -> None:
     """The runs of one task; its marked rows are the chosen ones."""
     ordered = sorted(entries, key=lambda e: (labels[e.pair], e.localizer, e.share, e.seed, e.id))
     frame = run_list.listing(ordered).drop(columns="size")
-    frame["models and task"] = [labels[entry.pair].removeprefix(f"{entry.task} · ") for entry in ordered]
+    frame["models and task"] = [labels[entry.pair].removeprefix(f"{readable_name(entry.task)} · ") for entry in ordered]
     frame = frame.rename(columns={"models and task": "model"})
     frame = frame[[*FIRST, *(name for name in frame if name not in FIRST)]]
     alike = [name for name in ("model", "from") if frame[name].nunique() == 1]
@@ -235,7 +244,7 @@ def _table(entries: Sequence[Entry], chosen: set[str], labels: Mapping[tuple[str
         column_order=run_list.seen(listed),
         selection_mode="multi-row",
         on_select=lambda: _marked_anew(key, ids),
-        alt=f"Runs on {entries[0].task}, one per row",
+        alt=f"Runs on {readable_name(entries[0].task)}, one per row",
     )
     exports.table_menu(frame, file=exports.file_name("runs", entries[0].task), key=key, caption="Runs")
 
