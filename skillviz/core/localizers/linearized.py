@@ -112,19 +112,19 @@ def linearize(
     for i, row in enumerate(rows):
         logits[i], passes = objective.differences(int(row))
         for difference, backward in enumerate(passes):
-            backward(partial(_at_candidates, parts, candidates.tau, jacobian[i, difference]))
+            slopes = jacobian[i, difference]
+            backward(partial(_put, parts, slopes))
+            slopes.mul_(candidates.tau)
         if (i + 1) % REPORT_EVERY == 0:
             yield from reports.after(i + 1, float(cross_entropy(logits[: i + 1], labels[: i + 1])))
     return Linear(logits, jacobian, labels, gamma)
 
 
-def _at_candidates(
-    parts: Mapping[int, tuple[Tensor, int, int]], tau: Tensor, out: Tensor, number: int, gradient: Tensor
-) -> None:
-    """Puts one parameter's gradient at its candidates, times their movement, where it belongs in a Jacobian's row."""
+def _put(parts: Mapping[int, tuple[Tensor, int, int]], row: Tensor, number: int, gradient: Tensor) -> None:
+    """Puts one parameter's gradient at its candidates where it belongs in a row [c]."""
     if number in parts:
         local, a, b = parts[number]
-        torch.mul(gradient.index_select(0, local), tau[a:b], out=out[a:b])
+        torch.index_select(gradient, 0, local, out=row[a:b])
 
 
 def rounded(gamma: Tensor, linear: Linear, size: int) -> Tensor:
