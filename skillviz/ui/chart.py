@@ -19,6 +19,7 @@ from skillviz.show.exhibit import MOST_EXHIBITS, Exhibit
 from skillviz.show.glossary import about
 from skillviz.ui import exports, presenter, run_bar, script
 from skillviz.ui.drawn_once import By, drawn_once
+from skillviz.ui.frame import theme as theme
 from skillviz.ui.page_table import is_presented
 
 # how a table's columns are shown; what is not here is shown as it is
@@ -47,11 +48,6 @@ COLUMNS: dict[str, Any] = {
     **{name: st.column_config.NumberColumn(format="%.3f") for name in ("lower", "upper", "confidence", "accuracy")},
     **{name: st.column_config.NumberColumn(format="%.3g") for name in ("movement_l2", "movement_max", "movement_mean")},
 }
-
-
-def theme() -> str:
-    """`light` or `dark`, as the reader's browser shows the page."""
-    return "dark" if st.context.theme.type == "dark" else "light"
 
 
 def chart(

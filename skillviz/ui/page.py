@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,14 +17,12 @@ from skillviz.runs.run import Run
 from skillviz.show import measures, sentences, text
 from skillviz.show.entries import Entry, first_choice
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import address, cache, presenter, sign_in, study_choice, study_words
-from skillviz.ui.chart import theme
+from skillviz.ui import address, cache, frame, presenter, sign_in, study_choice, study_words
 from skillviz.ui.empty import missing
-from skillviz.ui.page_table import BRAND, PAGES, install
+from skillviz.ui.page_table import PAGES, install
 from skillviz.ui.run_bar import run_bar
 
 INSTALL = "To localize a skill in your own model, install skillviz on a machine of yours."
-STYLE = Path(__file__).with_name("frame.css")
 FIRST_RUN = """\
 python -m skillviz finetune --base BASE --task TASK --out models/finetuned
 python -m skillviz localize --base BASE --finetuned models/finetuned --task TASK --size 0.1%
@@ -197,23 +194,11 @@ def explain_empty() -> None:
 
 def _frame(name: str) -> None:
     entry = PAGES[name]
-    st.set_page_config(page_title=f"{entry.title} · skillviz", page_icon=BRAND / "mark-light.svg", layout="wide")
-    st.logo(BRAND / f"logo-{theme()}.svg", icon_image=BRAND / f"mark-{theme()}.svg", size="large")
-    st.html(STYLE)
-    st.html(f"<style>{_colors()}</style>")
+    st.set_page_config(page_title=f"{entry.title} · skillviz", page_icon=frame.BRAND / "mark-light.svg", layout="wide")
+    frame.draw()
     install()
     address.keep_history()
     presenter.begin()
-
-
-def _colors() -> str:
-    """CSS variables for frame.css: within the app at once those of the theme that it has, beside it at the next run."""
-    css = ""
-    for name, option in {"--ground": "backgroundColor", "--primary": "primaryColor"}.items():
-        light, dark = (st.get_option(f"theme.{kind}.{option}") for kind in ("light", "dark"))
-        css += f":root {{ {name}: {dark if theme() == 'dark' else light} }}"
-        css += f"[data-testid='stApp'] {{ {name}: light-dark({light}, {dark}) }}"
-    return css
 
 
 def _chosen(name: str, entries: tuple[Entry, ...]) -> Entry:

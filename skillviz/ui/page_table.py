@@ -20,14 +20,13 @@ from skillviz import read_only
 from skillviz.errors import SkillvizError
 from skillviz.runs.folder import OPEN
 from skillviz.tasks.project import app_root
-from skillviz.ui import address, cache, script, sign_in
+from skillviz.ui import address, cache, frame, script, sign_in
 
 GROUPS = ("Start", "This run", "Many runs", "Reference")
 HOME = "home"  # the page of the address without a name
 MENU = "pages.menu"  # in a session that has been through `install`
 PRESENT, YES = "present", "yes"  # in the address, and only there: with it the menu is hidden
 installed: ContextVar[bool] = ContextVar("installed", default=False)
-BRAND = Path(__file__).with_name("brand")
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ def navigation() -> StreamlitPage:
     script.begin()
     installed.set(True)
     # before the menu: where there is no icon yet, Streamlit fetches that of the menu's entry from a public host
-    st.set_page_config(page_icon=BRAND / "mark-light.svg")
+    st.set_page_config(page_icon=frame.BRAND / "mark-light.svg")
     address.catch_up()  # before there is a menu to go on with
     if not sign_in.is_open():
         return st.navigation([entry.link(instead=sign_in.draw) for entry in PAGES.values()], position="hidden")

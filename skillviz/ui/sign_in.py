@@ -24,6 +24,7 @@ from skillviz.runs import quota
 from skillviz.runs.store import store_root
 from skillviz.runs.users import make_store, store_of_user, user_named
 from skillviz.show import text
+from skillviz.ui import frame
 
 SECTION = "auth"
 PLACES = "STREAMLIT_SECRETS_FILES"
@@ -136,6 +137,7 @@ def is_open() -> bool:
 def draw() -> None:
     """In place of a page: the buttons that lead to the identity providers."""
     st.set_page_config(page_title="Sign in · skillviz")
+    frame.draw()
     st.title("Sign in to skillviz", anchor=False)
     try:
         names = providers()

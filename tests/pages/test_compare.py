@@ -94,8 +94,8 @@ def test_runs_of_other_tasks_keep_their_values_and_the_page_says_what_is_missing
     test = compared(ids, "stagewise0", "movement", "paraphrase")
     assert not test.exception
     infos = "\n".join(info.value for info in test.info).replace("\\", "")
-    assert "mrpc · tiny-base, 5%** has scores, but no difference" in infos
-    assert "another task (mrpc, not sst2)" in infos
+    assert "MRPC · tiny-base, 5%** has scores, but no difference" in infos
+    assert "another task (MRPC, not SST-2)" in infos
     differences, values = (with_tables(test).dataframe[place].value for place in (0, 3))
     assert len(set(values["run"])) == 5 and {n for n in values["run"] if n.startswith("fine-tuned")} == {
         "fine-tuned, SST-2 · tiny-base", "fine-tuned, MRPC · tiny-base",

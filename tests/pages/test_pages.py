@@ -88,7 +88,7 @@ def test_the_run_bar_is_first_and_in_order(name: str, ids: dict[str, str]) -> No
     test = opened(name, run=ids["movement"])
     boxes = test.selectbox[:4]
     assert [box.label for box in boxes] == ["Task and model", "Region size", "Localizer", "Seed"]
-    assert boxes[2].value == "top movement" and boxes[0].options[0].startswith("mrpc · tiny-base")
+    assert boxes[2].value == "top movement" and boxes[0].options[0].startswith("MRPC · tiny-base")
     label = next(e.proto.popover.label for e in test.get("popover") if e.proto.popover.label != "Download")
     assert "top movement" in label and "seed 0" in label and not re.search(r"[0-9a-f]{6}", label)
 

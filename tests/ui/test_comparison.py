@@ -81,7 +81,7 @@ def test_other_pairs_are_named(three: tuple[Side, ...], elsewhere: Run) -> None:
 def test_runs_of_other_data_are_not_paired_and_the_reason_is_said(three: tuple[Side, ...], elsewhere: Run) -> None:
     baseline, other = sides_of(three[0].run, elsewhere)
     assert comparison.unlike(three[1], three[0]) == ""
-    assert comparison.unlike(other, baseline) == "it was scored on another task (mrpc, not sst2)"
+    assert comparison.unlike(other, baseline) == "it was scored on another task (MRPC, not SST-2)"
     note = baseline.record.task.model_copy(update={"fingerprint": "d" * 64})
     changed = Side("other", baseline.entry, Run(baseline.run.path, baseline.record.model_copy(update={"task": note})))
     assert "sha256" in comparison.unlike(changed, baseline)

@@ -255,6 +255,8 @@ def test_a_page_asks_for_sign_in_and_makes_the_store(
     words = " ".join(str(part.value) for part in (*test.title, *test.markdown, *test.error))
     assert not any(run_id in words for run_id in ids.values()) and not test.dataframe
     assert not (root / "users").exists()
+    style = " ".join(str(part.proto.body) for part in test.get("html"))
+    assert "--ground" in style and 'button[kind^="primary"]' in style, "the button's type has no contrast without it"
     signed_in(iss="https://id.example", sub="a", name="Ada")
     assert sign_in.is_open()
     assert (store_of_user(root, user_named("https://id.example", "a")) / OWNER).is_file()

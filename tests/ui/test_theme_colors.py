@@ -10,7 +10,7 @@ import pytest
 
 from skillviz.plots.theme import GROUND, INK, STATES, dark_mark
 from skillviz.tasks.project import PROJECT
-from skillviz.ui.page import STYLE
+from skillviz.ui.frame import STYLE
 from tests.plots.test_theme import contrast
 
 THEMES: dict[str, Any] = tomllib.loads((PROJECT / ".streamlit" / "config.toml").read_text())["theme"]

@@ -32,6 +32,7 @@ from skillviz.show.entries import (
     repetition_words,
     setting_labels,
 )
+from skillviz.tasks.readable_names import readable_name
 
 FEWEST, MOST = 2, 6
 UNSET, DEFAULT, DIFFERS = "not given", " (default)", "≠ "
@@ -86,9 +87,9 @@ def unlike(side: Side, baseline: Side) -> str:
     if one is None or other is None:
         return "its run does not say what it was scored on"
     if one.name != other.name or one.labels != other.labels:
-        return f"it was scored on another task ({one.name}, not {other.name})"
+        return f"it was scored on another task ({readable_name(one.name)}, not {readable_name(other.name)})"
     if one.fingerprint != other.fingerprint:
-        return f"its {one.name} data are not the baseline's (their sha256 differ)"
+        return f"its {readable_name(one.name)} data are not the baseline's (their sha256 differ)"
     if headline_split(side.record) != headline_split(baseline.record):
         return "the two were scored on different splits"
     return ""

@@ -1,0 +1,32 @@
+"""What every page is drawn in: mark, colors and distances of our own, also before anybody has signed in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import streamlit as st
+
+STYLE = Path(__file__).with_suffix(".css")
+BRAND = Path(__file__).with_name("brand")
+
+
+def theme() -> str:
+    """`light` or `dark`, as the reader's browser shows the page."""
+    return "dark" if st.context.theme.type == "dark" else "light"
+
+
+def draw() -> None:
+    """Draws the mark, and the style that the theme alone cannot give."""
+    st.logo(BRAND / f"logo-{theme()}.svg", icon_image=BRAND / f"mark-{theme()}.svg", size="large")
+    st.html(STYLE)
+    st.html(f"<style>{_colors()}</style>")
+
+
+def _colors() -> str:
+    """CSS variables for frame.css: within the app at once those of the theme that it has, beside it at the next run."""
+    css = ""
+    for name, option in {"--ground": "backgroundColor", "--primary": "primaryColor"}.items():
+        light, dark = (st.get_option(f"theme.{kind}.{option}") for kind in ("light", "dark"))
+        css += f":root {{ {name}: {dark if theme() == 'dark' else light} }}"
+        css += f"[data-testid='stApp'] {{ {name}: light-dark({light}, {dark}) }}"
+    return css
