@@ -15,7 +15,7 @@ from skillviz.core.metrics import metric_row
 from skillviz.runs.points import DIFFERENCE, Point, bin_rows
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.runs.run import Run
-from skillviz.runs.tables import logit_columns
+from skillviz.runs.tables import score_matrix
 
 FINETUNED, GRAFT = PATHS
 POINT = ["path", "size", "alpha", "dataset"]
@@ -182,7 +182,7 @@ def _end_bins(run: Run, dataset: str, frame: pd.DataFrame) -> pd.DataFrame:
         labels = rows["label"].to_numpy()
         size = run.record.size if path == GRAFT else None
         place = {"path": path, "size": size, "alpha": alpha, "dataset": dataset}
-        points.append((place, rows[logit_columns(run.labels)].to_numpy()))
+        points.append((place, score_matrix(rows, run.labels)))
     assert labels is not None
     return bin_rows(points, labels)[BIN_COLUMNS]
 
