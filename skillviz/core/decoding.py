@@ -83,5 +83,5 @@ def _next_scores(model: Any, feed: Tensor, cache: Any, shape: torch.Size) -> tup
         scores = out.logits[:, -1]
     kept = getattr(out, "past_key_values", None)
     # layers that compute activations again hand back a cache that they have left empty
-    is_whole = hasattr(kept, "get_seq_length") and int(kept.get_seq_length()) == shape[1]
-    return scores, kept if is_whole else None
+    length = kept.get_seq_length() if hasattr(kept, "get_seq_length") else 0  # type: ignore[union-attr]
+    return scores, kept if int(length) == shape[1] else None

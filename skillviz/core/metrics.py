@@ -295,7 +295,8 @@ _ROWS = (
     ),
     Metric(
         "agreement", "agreement", interval="wilson", of_predictions=True,
-        help="The share of examples on which graft and fine-tuned model predict the same class, right or wrong.",
+        help="The share of examples on which graft and fine-tuned model predict the same class, right or wrong. Of "
+        "generated texts, the share on which both or neither match the reference.",
     ),
     Metric(
         "recovered", "gain recovered", lowest=-math.inf, highest=math.inf,
@@ -351,6 +352,16 @@ def metric_names(metric: str, names: Iterable[str] = HEADLINE) -> list[str]:
     if metric_row(metric).of_text:
         names = (*OF_TEXT, *(name for name in names if metric_row(name).kernel is None))
     return list(dict.fromkeys((metric, *names)))
+
+
+def likelihood_metric(metric: str) -> str:
+    """What sees a change that turns no prediction, beside the task's own metric: NLL, or perplexity."""
+    return "perplexity" if metric_row(metric).of_text else "nll"
+
+
+def right_metric(metric: str) -> str:
+    """The share of examples that are right, which stands for any task: accuracy, or exact match."""
+    return "exact_match" if metric_row(metric).of_text else "accuracy"
 
 
 def panels(metric: str) -> list[str]:

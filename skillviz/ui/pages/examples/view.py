@@ -13,7 +13,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from skillviz.analysis.slices import METRICS, sliceable
+from skillviz.analysis.slices import metrics_of, sliceable
 from skillviz.core import formats
 from skillviz.core.confusion import class_results, confusion
 from skillviz.core.metrics import metric_heading
@@ -223,12 +223,11 @@ def _box(listed: pd.DataFrame) -> str:
 def _scatter(
     run: Run, table: pd.DataFrame, passes: pd.Series, chosen: str | None, marked: example_table.Area | None
 ) -> None:
-    figure = st.container()
+    figure, offered, help_ = st.container(), example_table.measures_of(table), about("confidence", "margin")
     with st.container(horizontal=True):
         measure = controls.segments(
-            MEASURE, "Show", tuple(exhibits.MEASURES), "confidence", shown=exhibits.BRIEF.get,
-            help=about("confidence", "margin"),
-        )  # fmt: skip
+            MEASURE, "Show", offered, offered[0], shown=exhibits.BRIEF.get, help=help_,
+        ) if len(offered) > 1 else offered[0]  # fmt: skip
         marks = controls.segments("marks", "Mouse selects", tuple(MARKS), "example", shown=MARKS.get)
     words = cache.computed(
         ("hovers", str(example_table.has_texts(table))), [run], lambda: example_table.hovers(table)
@@ -372,7 +371,8 @@ def by_slice(run: Run, shown: RunExamples) -> None:
         return
     with st.container(horizontal=True):
         chosen = controls.any_of("slices", "Slice by", known, known, shown=slices.title) if len(known) > 1 else known
-        metric = controls.segments("sliced", "Metric", METRICS, METRICS[0], shown=metric_heading)
+        judged = metrics_of(run.record.metric)
+        metric = controls.segments("sliced", "Metric", judged, judged[0], shown=metric_heading)
     table = cache.computed(
         ("slices", shown.split, str(others is None), metric, *chosen), [run],
         lambda: slices.differences(graft, tuned, columns[list(chosen)], metric),

@@ -17,11 +17,12 @@ from skillviz.core.metrics import metric_heading, metric_names
 from skillviz.plots.interpolation import path_style
 from skillviz.runs.run import RANKING, Run
 from skillviz.show import interpolation as words
-from skillviz.show import measures, text
+from skillviz.show import measures, sentences, text
 from skillviz.show.glossary import about
 from skillviz.show.interpolation import EXACT, STORED
 from skillviz.show.interpolation_grid import GRAFT, Grid, estimate, of_run, point_of, with_edges
 from skillviz.ui import cache, cards, controls, live, page
+from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text
 from skillviz.ui.empty import missing
 from skillviz.ui.other_tasks import offered
@@ -241,6 +242,14 @@ def _leave_exact(run: Run, choice: Choice, grid: Grid) -> None:
         )
     else:
         command(run)
+
+
+def histogram(run: Run, points: ShownPoints, choice: Choice) -> None:
+    """Confidence at the chosen point; a card where a text is generated."""
+    if reason := sentences.no_confidence(run.record):
+        missing("Confidence at this point", reason, "block")
+        return
+    show(words.histogram(points.bins, choice.datasets, theme()), run.id)
 
 
 def numbers(run: Run, choice: Choice, points: ShownPoints) -> None:
