@@ -253,18 +253,6 @@ _ROWS = (
         help="The share of examples whose predicted class is right. The interval is over examples.",
     ),
     Metric(
-        "exact_match", "exact match", kernel=Mean(correct), interval="wilson", of_predictions=True, of_text=True,
-        help="The share of examples whose generated text equals the reference. Text is generated greedily; white space "
-        "does not count. The interval is over examples.",
-    ),
-    Metric(
-        "perplexity", "perplexity", "", 2, lowest=1.0, highest=math.inf, better="lower", kernel=Perplexity(),
-        of_text=True,
-        help="exp of the mean negative log-likelihood per token of the references: 1 is certainty, and the size of the "
-        "vocabulary is a guess among all tokens. The token that ends a reference counts too. The interval is over "
-        "examples.",
-    ),
-    Metric(
         "f1", "F1", kernel=F1(), of_predictions=True, classes=2,
         help="The harmonic mean of precision and recall of the positive class.",
     ),
@@ -292,6 +280,18 @@ _ROWS = (
     Metric(
         "confidence", "mean confidence", better="", kernel=Mean(_of_confidence), interval="none",
         help="The probability that the model gives to the class it predicts.",
+    ),
+    Metric(
+        "exact_match", "exact match", kernel=Mean(correct), interval="wilson", of_predictions=True, of_text=True,
+        help="The share of examples whose generated text equals the reference. Text is generated greedily; white space "
+        "does not count. The interval is over examples.",
+    ),
+    Metric(
+        "perplexity", "perplexity", "", 2, lowest=1.0, highest=math.inf, better="lower", kernel=Perplexity(),
+        of_text=True,
+        help="exp of the mean negative log-likelihood per token of the references: 1 is certainty, and the size of the "
+        "vocabulary is a guess among all tokens. The token that ends a reference counts too. The interval is over "
+        "examples.",
     ),
     Metric(
         "agreement", "agreement", interval="wilson", of_predictions=True,
