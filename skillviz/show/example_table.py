@@ -23,6 +23,13 @@ from skillviz.runs.tables import GENERATED
 from skillviz.show import measures
 from skillviz.tasks.source import REFERENCE
 
+OF_TEXT = {
+    "graft more confident": "likelier by the graft",
+    "graft less confident": "less likely by the graft",
+    "confidence of": "probability per token by",
+    "confidence": "probability per token",
+}
+"""Words about classes, and what is said of generated texts in their place."""
 AREA = "area"
 TITLES = {
     "confidence": "confidence in the true class", "margin": "margin of the true class",
@@ -133,7 +140,7 @@ def scored(stored: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
             share = token_probability(z)
             table[f"{state}_says"] = _generated(stored, state, split, list(ids))
             table[f"{state}_confidence"], table[f"{state}_margin"] = share, z[:, LOG_LIKELIHOOD].astype(np.float64)
-            table[f"{state}_per_token"] = share
+            table[f"{state}_per_token"], table[f"{state}_right"] = share, correct(z, labels)
             continue
         share = probabilities(z)[np.arange(len(z)), labels]
         table[f"{state}_says"] = names[predictions(z)]
@@ -154,6 +161,15 @@ def _generated(stored: pd.DataFrame, state: str, split: str, ids: list[str]) -> 
 def generates(table: pd.DataFrame) -> bool:
     """Whether the examples' answers are generated texts."""
     return "grafted_per_token" in table
+
+
+def in_words(table: pd.DataFrame, words: str) -> str:
+    """One of CASES or SORTS as the table has it: where texts are generated, a reference has a probability per token."""
+    if not generates(table):
+        return words
+    for of_classes, of_text in OF_TEXT.items():
+        words = words.replace(of_classes, of_text)
+    return words
 
 
 def measures_of(table: pd.DataFrame) -> tuple[str, ...]:

@@ -110,15 +110,11 @@ def _stored_texts(row: pd.Series) -> None:
             st.markdown(f"Reference: **{text.plain(row[REFERENCE])}**")
         st.caption(NO_EXPLANATION["generation"])
     with right:
-        right_in = {"both": example_table.STATES[1:], "finetuned": ("finetuned",), "grafted": ("grafted",)}
         for state in example_table.STATES:
             colour, mark, title = STATES[state]
-            verdict = (
-                "" if state == "pretrained" else " (right)" if state in right_in.get(row["case"], ()) else " (wrong)"
-            )
-            st.markdown(
-                f":{colour}[{mark} {title}] generates **{text.plain(row[f'{state}_says']) or '(nothing)'}**{verdict}"
-            )
+            verdict = "right" if row[f"{state}_right"] else "wrong"
+            says = text.plain(row[f"{state}_says"]) or "(nothing)"
+            st.markdown(f":{colour}[{mark} {title}] generates **{says}** ({verdict})")
             st.caption(
                 f"The reference has {formats.percent(float(row[f'{state}_per_token']))} per token, "
                 f"{formats.number(float(row[f'{state}_margin']), 2)} nats in all."

@@ -48,7 +48,10 @@ CLICK = {
     "area": "Drag over the figure: the table then holds the examples inside.",
 }
 NO_TEXTS = "The sentences are not on this machine"
-ONLY_SCORES = "Runs store scores, not sentences."
+ONLY_SCORES = {
+    False: "Runs store scores, not sentences.",
+    True: "Runs store scores and what the models generate, not prompts and references.",
+}
 NO_SLICES = "Slices by length and by other columns need the task's data on this machine."
 WIDE = 8  # classes beyond which three matrices are too many for one row
 
@@ -114,13 +117,19 @@ def with_texts(run: Run, without: RunExamples) -> RunExamples:
     try:
         data = task_of(run).data
         if isinstance(data, Hub) and not controls.is_pressed("texts"):
-            with missing(NO_TEXTS, f"{ONLY_SCORES} They are part of the dataset {text.plain(data.title)}.", "notes"):
+            with missing(
+                NO_TEXTS,
+                f"{ONLY_SCORES[run.record.generates]} They are part of the dataset {text.plain(data.title)}.",
+                "notes",
+            ):
                 controls.press("texts", "Read the texts from the Hugging Face Hub", icon=":material/download:")
             return without
         with st.spinner("Reading the task's texts."):
             texts = cache.texts(run, without.split)
     except SkillvizError as error:
-        with missing(NO_TEXTS, f"{ONLY_SCORES} They are shown once the task's data are here.", "notes"):
+        with missing(
+            NO_TEXTS, f"{ONLY_SCORES[run.record.generates]} They are shown once the task's data are here.", "notes"
+        ):
             st.caption(_what_is_missing(error))
             if address.current("texts") is not None:
                 st.button("Try later", on_click=controls.forget, args=("texts",), icon=":material/undo:")
@@ -151,10 +160,12 @@ def filters(run: Run, shown: RunExamples) -> Filters:
     places = st.columns([4, 4, 2, 3], vertical_alignment="bottom")
     with places[0]:
         counts = {case: int(example_table.passing(table, Filters(case)).sum()) for case in example_table.CASES}
-        titles = {case: f"{example_table.CASES[case]} ({formats.count(count)})" for case, count in counts.items()}
+        shown_as = {case: example_table.in_words(table, words) for case, words in example_table.CASES.items()}
+        titles = {case: f"{shown_as[case]} ({formats.count(count)})" for case, count in counts.items()}
         case = controls.select("case", "Show", tuple(titles), "all", shown=titles.get)
     with places[1]:
-        sort = controls.select("sort", "Order", example_table.sorts(table), "moved", shown=example_table.SORTS.get)
+        orders = {name: example_table.in_words(table, words) for name, words in example_table.SORTS.items()}
+        sort = controls.select("sort", "Order", example_table.sorts(table), "moved", shown=orders.get)
     marked, words, length = _linked_area(), "", None
     with places[2].popover("Filter", icon=":material/filter_alt:"):
         names = (EVERY, *example_table.label_names(table, run.record.classes))
@@ -276,7 +287,8 @@ def _table(listed: pd.DataFrame, chosen: str | None, run_id: str) -> None:
     more = " The chosen example is on top." if is_moved else ""
     more += "" if len(ids) == len(listed) else f" The first {formats.count(len(ids))} are listed."
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(f"Confidence in the true class, %. Select a row for details.{more}", width="stretch")
+        what = formats.capital(example_table.TITLES[example_table.measures_of(listed)[0]])
+        st.caption(f"{what}, %. Select a row for details.{more}", width="stretch")
         with st.popover("Download table", icon=":material/download:"):
             exports.table_buttons(
                 every,
