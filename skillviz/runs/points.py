@@ -71,7 +71,7 @@ def bin_rows(points: Sequence[Point], labels: np.ndarray) -> pd.DataFrame:
     """
     parts = []
     if any(isinstance(logits, Generated) for _, logits in points):  # texts have no confidence in a class
-        return tables.empty("interpolation_bins")
+        return tables.empty("interpolation_bins")[[*points[0][0], "bin", "count", "correct", "confidence"]]
     for common, logits in points:
         bins = reliability(logits, labels)
         right = np.rint(bins["accuracy"].fillna(0) * bins["count"]).astype("int64")

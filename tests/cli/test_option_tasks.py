@@ -11,9 +11,13 @@ import numpy as np
 import pytest
 
 from skillviz.core.encoded import NO_OPTION
+from skillviz.errors import BadInput
+from skillviz.live.operations import answer
+from skillviz.live.request import Worker
 from skillviz.runs.store import Store
 from skillviz.runs.texts import example_texts
 from skillviz.show.sentences import no_classes, no_confidence
+from skillviz.show.surgery import grafted_of
 from skillviz.tasks.registry import task
 from skillviz.tasks.splits import load
 from tests.cli.calls import PROJECT, call
@@ -83,6 +87,17 @@ def test_the_commands_of_a_generated_answer_lead_to_a_report(tmp_path: Path, mon
         assert said.code == 0 and "ECE" not in said.out, said.err
     applied = call("apply", "--base", "demo_world/causal", "--graft", graft, "--out", tmp_path / "applied")
     assert applied.code == 0, applied.err
+    worker, pair = Worker(tmp_path / "runs"), {"pair": {"run": run.id}}
+    asked = answer(worker, "evaluate_region", {**pair, "region": {"run": run.id}, "sample": 20})
+    built = grafted_of(asked, run.predictions(), "test", record.task).scores  # type: ignore[arg-type]
+    grafted, known = (built[name] for name in ("grafted", "this run's region"))  # stored: the region is the run's own
+    assert grafted["exact_match"] == known["exact_match"]
+    assert grafted["perplexity"].value == pytest.approx(known["perplexity"].value, rel=1e-5)  # other micro-batches
+    point = answer(worker, "wise", {**pair, "path": "wise-graft", "alpha": 1.0, "region": {"run": run.id}})
+    stored = record.metrics["test"].states["grafted"]
+    assert {name: point["metrics"][name]["value"] for name in stored} == {n: one.value for n, one in stored.items()}
+    with pytest.raises(BadInput, match="a typed text has no reference to be scored by"):
+        answer(worker, "score_text", {**pair, "texts": ["a scene"], "states": ["finetuned"]})
     refused = call(*localize, "--method", "linearized", "--runs-dir", tmp_path / "runs")
     assert refused.code == 2 and "a text that is generated has one reference" in " ".join(refused.err.split())
 

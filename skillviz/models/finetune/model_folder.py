@@ -142,8 +142,8 @@ def _facts(report: Report) -> list[tuple[str, ...]]:
         ("seed", str(settings.seed)),
         ("entries trained", f"{report.trained:,}, and {report.trained_head:,} of the classification head"),
         ("entries touched", f"{report.touched:,} of {report.d:,} graftable ones differ from the base's"),
-        ("kept", f"step {report.best_step:,}: best validation {metric_row(report.metric).title}, of equal ones the last "
-                 f"(checked every {settings.check_every} steps on at most {settings.check_examples} examples)"),
+        ("kept", f"step {report.best_step:,}: best validation {metric_row(report.metric).title}, of equal ones the "
+                 f"last (checked every {settings.check_every} steps on at most {settings.check_examples} examples)"),
     ]  # fmt: skip
 
 
