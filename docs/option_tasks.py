@@ -1,5 +1,7 @@
 """Writes docs/examples/: two small tasks whose examples bring their own options, made from the demo world's sentences.
 
+The data of find-place serve tell-place too, where the answer is generated.
+
 `python docs/option_tasks.py` writes them again, byte for byte: everything is drawn by one seed.
 """
 

@@ -21,7 +21,7 @@ left, right = st.columns(2)
 with left:
     show(exhibits.paths(points.points, choice.datasets, choice.metric, levels, theme(), view.HEIGHT), run.id)
 with right:
-    show(exhibits.histogram(points.bins, choice.datasets, theme()), run.id)
+    view.histogram(run, points, choice)
 view.numbers(run, choice, points)
 if choice.outside is None:
     view.no_other(run)

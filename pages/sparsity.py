@@ -3,7 +3,7 @@
 import streamlit as st
 
 from skillviz.analysis.necessity import RECOVERED
-from skillviz.core.metrics import HEADLINE, metric_heading
+from skillviz.core.metrics import metric_heading, metric_names
 from skillviz.show import measures
 from skillviz.show import sparsity as exhibits
 from skillviz.show.entries import headline_split
@@ -35,7 +35,7 @@ with places[2].popover("Metrics", width="stretch"):
         measures.offered(curve, run.record),
         run.record.metric,
         shown=metric_heading,
-        help=about(*HEADLINE, "debiased", "agreement"),
+        help=about(*metric_names(run.record.metric), "debiased", "agreement"),
     )
 with places[0]:
     axes = {"metric": metric_heading(metric), "gain": "Share of the gain"}

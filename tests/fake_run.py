@@ -13,6 +13,7 @@ import pandas as pd
 
 from skillviz.core.composition import composition
 from skillviz.core.encoded import NO_OPTION
+from skillviz.core.generation import LABELS, generated_scores
 from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.core.region import Region
 from skillviz.core.size import parse_size
@@ -22,8 +23,8 @@ from skillviz.runs.record import Architecture, Check, ModelNote, TaskNote, Trans
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
-from skillviz.runs.tables import logit_columns
-from skillviz.tasks.task import CLASSIFICATION
+from skillviz.runs.tables import score_columns
+from skillviz.tasks.task import CLASSIFICATION, GENERATION
 
 # how much a state knows of the label, how sure it is beyond that, and how much it shares with finetuned
 STATES = {
@@ -60,7 +61,7 @@ def fake_run(
     """A finished run in `store`: four states, a curve of every size, `layers` blocks of a BERT-like table.
 
     Runs of other seeds and localizers share examples, labels and the pretrained and finetuned logits. Of the `kind`
-    choice, every second example has one option less than there are labels.
+    choice, every second example has one option less than there are labels; of the kind generation, texts are scored.
     """
     given = {
         "localizer": localizer,
@@ -134,6 +135,10 @@ def _provenance(base: str, finetuned: str, table: ParameterTable) -> dict[str, A
 
 
 def _task(name: str, labels: Sequence[str], metric: str, n: dict[str, int], kind: str) -> TaskNote:
+    if kind == GENERATION:
+        return TaskNote(
+            name=name, kind=kind, labels=LABELS, metric="exact_match", fingerprint="c" * 64, counts={"train": 640, **n}
+        )
     if kind != CLASSIFICATION:
         chance = (1 / len(labels) + 1 / (len(labels) - 1)) / 2
         return TaskNote(
@@ -159,6 +164,8 @@ def _logits(
     split: str, note: TaskNote, seed: int, localizer: str, strength: float
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Logits of each state [n, label] and the labels [n]; the ends do not depend on seed and localizer."""
+    if note.generates:
+        return _texts(split, note, seed, localizer, strength)
     n, classes = note.counts[split], len(note.labels)
     y = _labels(split, classes if note.has_classes else classes - 1, n)
     shared = np.random.default_rng([7, len(split)]).normal(size=(n, classes))
@@ -174,11 +181,26 @@ def _logits(
     return found, y
 
 
+def _texts(split: str, note: TaskNote, seed: int, localizer: str, strength: float) -> Scored:
+    """The same of generated texts: a state that knows more is right more often, and its references are likelier."""
+    as_classes = note.model_copy(update={"kind": CLASSIFICATION})
+    found, y = _logits(split, as_classes, seed, localizer, strength)
+    scored: dict[str, np.ndarray] = {}
+    for state, z in found.items():
+        margin = z[np.arange(len(y)), y] - z[np.arange(len(y)), 1 - y]
+        length = 2 + np.arange(len(y)) % 3
+        scored[state] = generated_scores(
+            margin > 0, -length * np.log1p(np.exp(-margin)), length,
+            [f"text {i}" if one > 0 else "another text" for i, one in enumerate(margin)],
+        )  # fmt: skip
+    return scored, np.ones(len(y), dtype=np.int64)
+
+
 def _predictions(data: Mapping[str, tuple[dict[str, np.ndarray], np.ndarray]], note: TaskNote) -> pd.DataFrame:
     frames = []
     for split, (logits, y) in data.items():
         for state, values in logits.items():
-            frame = pd.DataFrame(values, columns=logit_columns(note.labels))
+            frame = pd.DataFrame(score_columns(values, note.labels))
             ids = [f"{split}-{i}" for i in range(len(y))]
             frames.append(frame.assign(example_id=ids, dataset=note.name, split=split, state=state, label=y))
     return pd.concat(frames)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from skillviz.core.temperature import scaled
 from skillviz.runs.metrics import SCALED
-from skillviz.runs.tables import logit_columns
+from skillviz.runs.tables import score_matrix
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def answers_of_state(predictions: pd.DataFrame, split: str, labels: Sequence[str
     """The answers of one state on a split; of no example where the table has no such rows."""
     rows = predictions[(predictions["state"] == state) & (predictions["split"] == split)]
     rows = rows.sort_values("example_id", kind="stable")
-    logits = rows[logit_columns(labels)].to_numpy(dtype=np.float64)
+    logits = score_matrix(rows, labels).astype(np.float64)
     return Answers(rows["example_id"].to_numpy(dtype=object), rows["label"].to_numpy(), logits)
 
 

@@ -46,7 +46,11 @@ def checkpoint_series(runs: Mapping[int, Run]) -> pd.DataFrame:
         run, name = runs[step], str(step)
         split = "test" if "test" in run.record.metrics else "validation"
         states = run.record.metrics[split].states
-        value = {(s, m): states[s][m].value for s in ("finetuned", "grafted") for m in (run.record.metric, "ece")}
+        value = {
+            (s, m): states[s][m].value if m in states[s] else None  # a generated text has no calibration error
+            for s in ("finetuned", "grafted")
+            for m in (run.record.metric, "ece")
+        }
         rows.append(
             {
                 "step": step, "run_id": run.id, "split": split, "finetuned": value["finetuned", run.record.metric],

@@ -186,5 +186,5 @@ def _less_baseline(
         by_accuracy = {"p": test.p, "only_run_right": test.n10, "only_baseline_right": test.n01}
         for metric, interval in by_metric.items():
             row = {"run": key, "metric": metric, **interval._asdict(), "n": len(baseline.ids)}
-            rows.append(row | (by_accuracy if metric == "accuracy" else {}))
+            rows.append(row | (by_accuracy if metric in ("accuracy", "exact_match") else {}))
     return rows

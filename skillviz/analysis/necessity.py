@@ -12,6 +12,7 @@ import pandas as pd
 from skillviz.analysis.size_curve import by_size
 from skillviz.core.intervals import recovered_gain
 from skillviz.runs.run import Run
+from skillviz.runs.tables import score_matrix
 
 RECOVERED = "recovered"
 HALF, MOST = 0.5, 0.95
@@ -54,9 +55,8 @@ def without_region(run: Run, split: str) -> pd.DataFrame:
     states = {str(state): part for state, part in rows.groupby("state", sort=False)}
     if task is None or not record.size or not {"pretrained", "finetuned", "complement"} <= states.keys():
         return stored
-    columns = [name for name in rows if str(name).startswith("logit_")]
     complement, pretrained, finetuned = (
-        states[name][columns].to_numpy(float) for name in ("complement", "pretrained", "finetuned")
+        score_matrix(states[name], task.labels).astype(float) for name in ("complement", "pretrained", "finetuned")
     )
     labels, positive = states["finetuned"]["label"].to_numpy(), 1 if task.positive is None else task.positive
     left = recovered_gain(complement, pretrained, finetuned, labels, task.metric, positive=positive)

@@ -14,7 +14,7 @@ from skillviz.core.seeds_interval import seeds_and_examples
 from skillviz.runs.metrics import positive
 from skillviz.runs.part_scores import ENDS
 from skillviz.runs.record import TaskNote
-from skillviz.runs.tables import logit_columns
+from skillviz.runs.tables import score_matrix
 
 REFERENCE = dict(zip((ALONE, WITHOUT), ENDS, strict=True))
 """What a graft is compared with: the base where the part is alone, the whole graft where it is left out."""
@@ -39,7 +39,7 @@ def part_effects(predictions: pd.DataFrame, task: TaskNote, metric: str) -> pd.D
     labels, examples = first["label"].to_numpy(), first["example_id"].tolist()
     if any(rows["example_id"].tolist() != examples for _, rows in groups):
         raise ValueError("the parts were not scored on the same examples in the same order")
-    scored = [rows[logit_columns(task.labels)].to_numpy(np.float64) for _, rows in groups]
+    scored = [score_matrix(rows, task.labels).astype(np.float64) for _, rows in groups]
     drawn = whole_and_resampled([statistic(metric, z, labels, positive(task)) for z in scored], len(labels))
     keys = [tuple(None if pd.isna(value) else value for value in key) for key, _ in groups]
     known, logits = dict(zip(keys, drawn, strict=True)), dict(zip(keys, scored, strict=True))

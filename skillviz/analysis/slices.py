@@ -10,11 +10,11 @@ import pandas as pd
 
 from skillviz.analysis.answers import Answers
 from skillviz.core.intervals import metric_difference
-from skillviz.core.metrics import metric_row, statistic
+from skillviz.core.metrics import likelihood_metric, metric_row, right_metric, statistic
 from skillviz.errors import BadInput
 from skillviz.runs.texts import CLASS
 
-METRICS = ("accuracy", "nll")
+METRICS = ("accuracy", "nll", "exact_match", "perplexity")
 """What a slice is judged by: F1 says nothing where all examples are of one class."""
 MOST_VALUES = 12
 QUARTILES = 4
@@ -22,6 +22,11 @@ MOST_NUMBERS = 5
 LEAST = 20
 """Examples of the smallest slice that has an interval."""
 COLUMNS = ("column", "name", "n", "graft", "finetuned", "value", "low", "high")
+
+
+def metrics_of(metric: str) -> tuple[str, str]:
+    """The two of METRICS that a task with this metric has: what is right, and its likelihood."""
+    return right_metric(metric), likelihood_metric(metric)
 
 
 class Slice(NamedTuple):

@@ -15,7 +15,7 @@ from skillviz.commands import options
 from skillviz.commands.output import print_json, print_rows, progress_bar, say, writable, write_table
 from skillviz.commands.runs import RunName
 from skillviz.core.formats import rough_seconds
-from skillviz.core.metrics import metric_names, metric_row
+from skillviz.core.metrics import likelihood_metric, metric_names, metric_row
 from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.live.part_scores import PartScoring
@@ -27,7 +27,6 @@ from skillviz.show import part_effects as shown
 from skillviz.show.entries import headline_split
 
 SAMPLE = 500
-BESIDE = "nll"
 """Reported beside the task's own metric: it sees a change that turns no prediction."""
 
 
@@ -77,7 +76,7 @@ def parts(
         return
     predictions, task = scores.predictions(), stored.record.task
     if out is not None:
-        metrics = metric_names(stored.record.metric, (BESIDE,))
+        metrics = metric_names(stored.record.metric, (likelihood_metric(stored.record.metric),))
         frames = [part_effects(predictions, task, metric).assign(metric=metric) for metric in metrics]
         write_table(pd.concat(frames, ignore_index=True), out)
         say(f"{out}: every part, condition and metric.")
@@ -92,7 +91,7 @@ def report(run: Run, scores: PartScores) -> None:
     record = scores.record
     assert run.record.task is not None
     predictions = scores.predictions()
-    for metric in metric_names(run.record.metric, (BESIDE,)):
+    for metric in metric_names(run.record.metric, (likelihood_metric(run.record.metric),)):
         words, effects = metric_row(metric), part_effects(predictions, run.record.task, metric)
         for condition, title in shown.CONDITIONS.items():
             rows = [

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from skillviz.analysis.slices import METRICS, sliceable
+from skillviz.analysis.slices import METRICS, metrics_of, sliceable
 from skillviz.commands import options
 from skillviz.commands.output import note, print_json, print_rows, say, writable, write_table
 from skillviz.commands.runs import RunName
@@ -32,8 +32,14 @@ def slices(
         ),
     ] = None,
     metric: Annotated[
-        str, typer.Option("--metric", metavar="|".join(METRICS), help="The metric to compare the models by.")
-    ] = METRICS[0],
+        str | None,
+        typer.Option(
+            "--metric",
+            metavar="|".join(METRICS),
+            help="The metric to compare the models by. Default: accuracy, or exact_match where texts are generated.",
+            show_default=False,
+        ),
+    ] = None,
     runs_dir: options.RunsDir = None,
     out: options.CsvFile = None,
     as_json: options.AsJson = False,
@@ -51,7 +57,10 @@ def slices(
     stored = open_run(run, runs_dir)
     if CLASS in (by or ()) and not stored.record.has_classes:
         raise BadInput(sentences.no_classes(stored.record))
-    split = headline_split(stored.record)
+    split, offered = headline_split(stored.record), metrics_of(stored.record.metric)
+    metric = metric or offered[0]
+    if metric not in offered:
+        raise BadInput(f"'{metric}' is not a metric of slices; known: {', '.join(offered)}.")
     graft, tuned = shown.pair_answers(stored.predictions(), stored.record, split)
     if not len(graft.labels) or not len(tuned.labels):
         raise BadData(f"run {stored.id} stored no predictions of graft and fine-tuned model on a {split} set.")

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from skillviz.core.generation import Generation
+
 NO_OPTION = -1e9
 """The class score of an option that an example does not have: far below any log-likelihood, so that its probability
 is 0 at every temperature, and finite, so that nothing computed from it is undefined."""
@@ -19,7 +21,8 @@ class Encoded:
     `positions` (prompt) is the place of the mask token in each row, `label_ids` [label] the vocabulary
     ids of the label words. `answers[i][c]` (causal) are the token ids of the answer for class c after
     the prompt of example i, tokenised in context, empty where the example has fewer options than `n_labels`;
-    `by_length` asks for its log-likelihood per token.
+    `by_length` asks for its log-likelihood per token. Where a text is generated (`generation`), the reference with the
+    token that ends it is the only answer, `n_labels` is 1, and `labels` say that it is the right one.
     """
 
     ids: list[str]
@@ -32,6 +35,7 @@ class Encoded:
     label_ids: np.ndarray | None = None
     answers: list[list[np.ndarray]] | None = None
     by_length: bool = False
+    generation: Generation | None = None
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -55,4 +59,5 @@ class Encoded:
             token_type_ids=None if self.token_type_ids is None else [self.token_type_ids[i] for i in rows],
             positions=None if self.positions is None else self.positions[rows],
             answers=None if self.answers is None else [self.answers[i] for i in rows],
+            generation=None if self.generation is None else self.generation.take(rows),
         )

@@ -24,6 +24,7 @@ from skillviz.core.bins import (
     equal_mass_ranks,
     equal_width_edges,
 )
+from skillviz.core.generation import Perplexity
 from skillviz.core.scores import (
     Floats,
     Integers,
@@ -141,8 +142,9 @@ class Metric:
     `kernel` computes it from one model's logits; a metric of several models (`agreement`, `recovered`), of single
     classes, of regions or of a paper alone has none. `rank` says where it stands beside a task's own metric:
     `headline` in every comparison, `compared` wherever two models are compared, `scored` only in the list of a
-    run's scores. One `of_predictions` is the same at every temperature. `classes` is the number of classes that it
-    needs.
+    run's scores. One `of_predictions` is the same at every temperature. One `of_text` is of generated texts, whose
+    scores are those of `core.generation`; all others are of classes or options. `classes` is the number of classes that
+    it needs.
     """
 
     name: str
@@ -156,6 +158,7 @@ class Metric:
     kernel: Kernel | None = None
     rank: Literal["headline", "compared", "scored"] = "scored"
     of_predictions: bool = False
+    of_text: bool = False
     classes: int | None = None
     help: str = ""
 
@@ -279,8 +282,21 @@ _ROWS = (
         help="The probability that the model gives to the class it predicts.",
     ),
     Metric(
+        "exact_match", "exact match", kernel=Mean(correct), interval="wilson", of_predictions=True, of_text=True,
+        help="The share of examples whose generated text equals the reference. Text is generated greedily; white space "
+        "does not count. The interval is over examples.",
+    ),
+    Metric(
+        "perplexity", "perplexity", "", 2, lowest=1.0, highest=math.inf, better="lower", kernel=Perplexity(),
+        of_text=True,
+        help="exp of the mean negative log-likelihood per token of the references: 1 is certainty, and the size of the "
+        "vocabulary is a guess among all tokens. The token that ends a reference counts too. The interval is over "
+        "examples.",
+    ),
+    Metric(
         "agreement", "agreement", interval="wilson", of_predictions=True,
-        help="The share of examples on which graft and fine-tuned model predict the same class, right or wrong.",
+        help="The share of examples on which graft and fine-tuned model predict the same class, right or wrong. Of "
+        "generated texts, the share on which both or neither match the reference.",
     ),
     Metric(
         "recovered", "gain recovered", lowest=-math.inf, highest=math.inf,
@@ -313,6 +329,8 @@ METRICS = {metric.name: metric for metric in _ROWS}
 SCORED = tuple(metric.name for metric in _ROWS if metric.kernel is not None)
 """Those that are computed from one model's logits."""
 HEADLINE = tuple(metric.name for metric in _ROWS if metric.rank == "headline")
+OF_TEXT = tuple(metric.name for metric in _ROWS if metric.of_text)
+"""Those of generated texts."""
 COMPARED = tuple(metric.name for metric in _ROWS if metric.rank in ("headline", "compared"))
 
 
@@ -327,8 +345,23 @@ def metric_heading(name: str) -> str:
 
 
 def metric_names(metric: str, names: Iterable[str] = HEADLINE) -> list[str]:
-    """The task's own metric first, then the others; F1 is in it only where it is the task's own."""
+    """The task's own metric first, then the others; F1 is in it only where it is the task's own.
+
+    Where that is of generated texts, theirs stand in place of those of classes.
+    """
+    if metric_row(metric).of_text:
+        names = (*OF_TEXT, *(name for name in names if metric_row(name).kernel is None))
     return list(dict.fromkeys((metric, *names)))
+
+
+def likelihood_metric(metric: str) -> str:
+    """What sees a change that turns no prediction, beside the task's own metric: NLL, or perplexity."""
+    return "perplexity" if metric_row(metric).of_text else "nll"
+
+
+def right_metric(metric: str) -> str:
+    """The share of examples that are right, which stands for any task: accuracy, or exact match."""
+    return "exact_match" if metric_row(metric).of_text else "accuracy"
 
 
 def panels(metric: str) -> list[str]:
@@ -357,7 +390,9 @@ def score(
     needed = METRICS[metric].classes
     if needed not in (None, z.shape[1]):
         raise BadInput(f"{metric} needs two classes; these predictions have {z.shape[1]}. Choose accuracy.")
-    wanted = [n for n in SCORED if n in names and METRICS[n].classes in (None, z.shape[1])]
+    of_text = METRICS[metric].of_text
+    rows = [METRICS[n] for n in SCORED if n in names and METRICS[n].of_text == of_text]
+    wanted = [row.name for row in rows if row.classes in (None, z.shape[1])]
     return {name: _kernel(name).value(z, y, positive, BINS) for name in wanted}
 
 

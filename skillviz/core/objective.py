@@ -9,18 +9,20 @@ from functools import partial
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from skillviz.core.batches import Batch, Batches
+from skillviz.core.decoding import scores_of_generated
 from skillviz.core.encoded import Encoded
 from skillviz.core.flat import FlatModel, Take
-from skillviz.core.readout import Readout
+from skillviz.core.readout import CausalReadout, Readout, task_loss
 from skillviz.core.shards import Shards
 from skillviz.errors import BadData
 
 
 class Objective:
     """Cross-entropy over the labels (paper's L_T), in nats a example, of the model in `flat`.
+
+    Of a text that is generated it is the negative log-likelihood of the reference (core/readout.py).
 
     `autocast` (bfloat16, float16 or None) is the dtype of activations only; gradients, scores and
     losses stay float32. `shards` are the parts of a batch whose gradients are summed on their own.
@@ -56,7 +58,7 @@ class Objective:
         narrow = torch.float16 in (self.autocast, self.flat.dtype)
         total = torch.zeros((), device=self.flat.device)
         for batch in self.batches.micro(rows):
-            loss = cross_entropy(self._logits(batch), batch.labels, reduction="sum")
+            loss = task_loss(self._logits(batch), batch.labels)
             (loss if narrow else loss / n).backward()
             total += loss.detach() / n
         if narrow:
@@ -76,10 +78,23 @@ class Objective:
         with self.flat.handing_to(take):
             (logits[c] - logits[0]).backward(retain_graph=c + 1 < self.n_labels)
 
-    @torch.no_grad()
+    @property
+    def generates(self) -> bool:
+        """Whether texts are generated: then `logits` are the scores of `core.generation`, [n, 4]."""
+        return self.batches.encoded.generation is not None
+
     def logits(self, rows: np.ndarray | None = None) -> np.ndarray:
         """Class scores in the order of the rows, float32 [n, label]."""
         rows = np.arange(self.n) if rows is None else np.asarray(rows)
+        if self.generates:
+            assert isinstance(self.readout, CausalReadout)
+            with self._context():
+                return scores_of_generated(self.flat.model, self.batches, self.readout, rows)
+        return self._answers(rows)
+
+    @torch.no_grad()
+    def _answers(self, rows: np.ndarray) -> np.ndarray:
+        """The readout's scores in the order of the rows, float32 [n, label]."""
         out = np.empty((len(rows), self.n_labels), dtype=np.float32)
         parts = [self._logits(batch) for batch in self.batches.micro(rows)]
         out[self.batches.by_length(rows)] = torch.cat(parts).cpu().numpy()
@@ -88,7 +103,8 @@ class Objective:
     def loss(self, rows: np.ndarray | None = None) -> float:
         """The mean loss over these rows, without a gradient."""
         rows = np.arange(self.n) if rows is None else np.asarray(rows)
-        return float(cross_entropy(torch.from_numpy(self.logits(rows)), torch.from_numpy(self.labels[rows])))
+        total = task_loss(torch.from_numpy(self._answers(rows)), torch.from_numpy(self.labels[rows]))
+        return float(total / len(rows))
 
     def accuracy(self, rows: np.ndarray | None = None) -> float:
         """Share of these rows whose largest score is the label's."""

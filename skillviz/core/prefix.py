@@ -73,6 +73,8 @@ def logits_of(objective: Objective, changes: Sequence[Change]) -> list[np.ndarra
     The model is afterwards as it stood. Where its blocks cannot be left out, every pass is a whole one.
     """
     flat, batches = objective.flat, objective.batches
+    if objective.generates:  # every token of a text is a pass of its own
+        return [_of_whole_passes(objective, change) for change in changes]
     blocks = blocks_of(flat.model, flat.table)
     firsts = [_first_changed(flat.table, change) if blocks else 0 for change in changes]
     ends = {first - 1 for first in firsts if first}
@@ -85,6 +87,11 @@ def logits_of(objective: Objective, changes: Sequence[Change]) -> list[np.ndarra
                     with _left_out(blocks[:first], outputs, ends):
                         out[rows] = objective.logits(rows)
     return scores
+
+
+def _of_whole_passes(objective: Objective, change: Change) -> np.ndarray:
+    with _changed(objective.flat.theta, change):
+        return objective.logits()
 
 
 def _parts(plan: Sequence[np.ndarray], lengths: np.ndarray, layers: int) -> Iterator[list[np.ndarray]]:

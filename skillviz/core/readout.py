@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from skillviz.core.batches import Batch
 from skillviz.core.encoded import NO_OPTION, Encoded
@@ -116,6 +117,17 @@ def _next_token_scores(model: Any, batch: Batch, where: Tensor) -> Tensor:
         scores = model(**batch.inputs).logits[:, :-1]
         scores = scores[where.to(scores.device)]
     return scores.to(torch.promote_types(scores.dtype, torch.float32))
+
+
+def task_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """The loss of a batch, summed over its examples, from class scores [batch, label] and labels [batch], in nats.
+
+    The cross-entropy over the labels. A reference that is to be generated has no other answer beside it: its loss is
+    its negative log-likelihood, over all of its tokens (per token, where the readout's score is).
+    """
+    if logits.shape[-1] == 1:
+        return -logits.sum()
+    return cross_entropy(logits, labels, reduction="sum")
 
 
 def make_readout(name: str, encoded: Encoded) -> Readout:

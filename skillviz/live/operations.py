@@ -40,6 +40,7 @@ from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
 from skillviz.tasks.leaks import unseen
 from skillviz.tasks.sample import sampled
+from skillviz.tasks.task import GENERATION
 from skillviz.tasks.user_file import task_stamp
 
 METHODS = ("integrated-gradients", "layer-conductance")
@@ -131,6 +132,11 @@ def score_text(
 def _frame_of(request: PairRequest, texts: Sequence[Text]) -> pd.DataFrame:
     """Typed texts as a frame of examples; their label is not known and not used."""
     n = 2 if request.task.pair else 1
+    if request.task.kind == GENERATION:
+        raise BadInput(
+            f"the task '{request.task.name}' has its answer generated, so a typed text has no reference to be scored "
+            "by; look at the run's own examples."
+        )
     if not request.task.has_classes:
         raise BadInput(
             f"the task '{request.task.name}' has options of its own for each example, so a typed text has none to be "

@@ -21,7 +21,11 @@ CASES = {
     "grafted": Style("only grafted right", STATES["grafted"].color, "diamond", "solid"),
     "neither": Style("both wrong", "#7F4FA8", "x", "solid"),
 }
-MEASURES = {"confidence": ("true class, %", 100.0), "margin": ("margin, nats", 1.0)}
+MEASURES = {
+    "confidence": ("true class, %", 100.0),
+    "margin": ("margin, nats", 1.0),
+    "per_token": ("reference, % per token", 100.0),
+}
 DIGITS = 3  # of a place in percent or nats
 PLACES = 200  # along an axis: marks that are nearer to each other cover each other
 MANY = 3000  # marks from which on the browser draws them as one picture
@@ -39,7 +43,9 @@ def confidence_scatter(
     theme: str = "light",
     height: int = 460,
 ) -> go.Figure:
-    """Each example by what the fine-tuned and the grafted model give its true class; points can be selected.
+    """Each example by what the fine-tuned and the grafted model give its true class, or its reference.
+
+    Points can be selected.
 
     `examples`: example_id, case (a key of CASES), finetuned and grafted (confidence 0..1, or margin in nats), shown
     (False: drawn faint, as context), words (what the hover says). Examples of a case at the same of PLACES x PLACES
@@ -54,7 +60,7 @@ def confidence_scatter(
     if rows.empty:
         return blank(NOTHING, theme, height, x, y)
     figure = canvas(theme, height, x, y)
-    low, high = (0.0, 1.0) if measure == "confidence" else _reach(examples)
+    low, high = (0.0, 1.0) if measure != "margin" else _reach(examples)
     _guides(figure, low, high, measure, factor, theme)
     step = (high - low) / PLACES or 1.0
     figure.add_trace(_others(_marks(examples[~examples["shown"].astype(bool)], step), factor, theme))

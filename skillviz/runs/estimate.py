@@ -21,7 +21,7 @@ from skillviz.runs.spec import RunSpec
 from skillviz.tasks import registry
 from skillviz.tasks.published_rows import PUBLISHED_ROWS, published_counts
 from skillviz.tasks.splits import load, load_test
-from skillviz.tasks.task import Task
+from skillviz.tasks.task import CHOICE, GENERATION, Task
 
 # MiniLM-L6 (d = 10.6 million) on two idle cores, SST-2: 134 examples a second forward, 47 forward and backward
 MEASURED_D, TOKENS = 10_646_784, 25.0
@@ -33,6 +33,7 @@ PROCESS = 5e8  # bytes of a process that has torch
 MICRO_TOKENS = {"cpu": 512, "cuda": 32_768}
 INTERVALS = 0.7  # seconds of the intervals of one data set's scores
 RESAMPLED = 7e-5  # seconds of an example's part in the intervals of one model: 0.27 s of 4,000 examples, one thread
+A_TOKEN = 2.0  # how much longer a generated token takes than one of a text that is passed whole
 ENCODED = 4e-6  # seconds of a token until it is a number
 AGAIN = 1.35  # a backward pass that computes activations again, over one that keeps them
 A_READ = 3e-9  # seconds an entry takes to be read from its file and looked at
@@ -57,7 +58,8 @@ Heard = Callable[[int, str], None]
 class Facts:
     """What is known of a run from headers and data: `d` graftable of `parameters`, rows by split in `counts`,
     mean `tokens` a sequence and `sequences` an example (its options, where it has its own), the `sizes` in entries.
-    `device` is cpu or cuda, `own` the dtype of the files."""
+    `device` is cpu or cuda, `own` the dtype of the files, and `new_tokens` how many are generated for an example at
+    the most."""
 
     d: int
     parameters: int
@@ -70,6 +72,7 @@ class Facts:
     tokens: float = TOKENS
     own: str = "float32"
     sequences: float = 1.0
+    new_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,7 @@ def facts_of(spec: RunSpec, device: str = "cpu", check: Preflight | None = None)
     if spec.others:
         counts[OTHERS] = sum(len(load_test(registry.task(name), max_test=spec.max_test)[0]) for name in spec.others)
     facts = _facts(spec, task, check, counts, splits.words, device)
-    return facts if task.has_classes else replace(facts, sequences=splits.options)
+    return replace(facts, sequences=splits.options)
 
 
 def published_facts(spec: RunSpec, device: str, check: Preflight) -> Facts | None:
@@ -171,7 +174,9 @@ def _facts(spec: RunSpec, task: Task, check: Preflight, counts: Mapping[str, int
     whole = sum(prod(shape) for shape in check.base.shapes.values())
     sizes, tokens = tuple(parse_size(size, d) for size in spec.sizes), float(_tokens(words, task.max_length))
     own, layers = own_dtype(check.base, check.finetuned), check.layers or 1
-    return Facts(d, max(whole, d), width, layers, len(task.labels), counts, sizes, device, tokens, own)
+    generates = task.kind == GENERATION
+    labels, new_tokens = (1, task.max_new_tokens) if generates else (len(task.labels), 0)
+    return Facts(d, max(whole, d), width, layers, labels, counts, sizes, device, tokens, own, new_tokens)
 
 
 def _phases(spec: RunSpec, facts: Facts) -> dict[str, float]:
@@ -179,7 +184,7 @@ def _phases(spec: RunSpec, facts: Facts) -> dict[str, float]:
     evaluated = facts.counts.get("validation", 0) + facts.counts.get("test", 0)
     cost, searches = _cost(spec, facts), 1 if localizer(spec.localizer).is_one_search else len(facts.sizes)
     each = cost.backward * example_seconds(BACKWARD, facts) + cost.forward * example_seconds(FORWARD, facts)
-    scored = example_seconds(FORWARD, facts) + RESAMPLED
+    scored = example_seconds(FORWARD, facts) * decoding_passes(facts) + RESAMPLED
     whole = cost.steps * facts.d * A_STEP
     streamed = 0.0
     if spec.lean:
@@ -218,6 +223,12 @@ def example_seconds(speed: Mapping[str, float], facts: Facts) -> float:
     """Seconds an example takes: in proportion to the entries of the blocks, to its sequences and to their tokens."""
     scale = facts.d / MEASURED_D * facts.tokens / TOKENS
     return facts.sequences * (scale / speed[facts.device] + LEAST_SECONDS[facts.device])
+
+
+def decoding_passes(facts: Facts) -> float:
+    """Whole passes that scoring an example takes: the reference's, and where texts are generated the prompt's and that
+    of each new token."""
+    return 2 + A_TOKEN * facts.new_tokens / facts.tokens if facts.new_tokens else 1
 
 
 def _cost(spec: RunSpec, facts: Facts) -> Cost:
@@ -290,10 +301,11 @@ def facts_of_record(record: RunRecord, facts: Facts) -> Facts:
     published = PUBLISHED_ROWS.get(task.name)
     words = task.words or (published.words if published else 0.0)
     return Facts(
-        record.architecture.d, record.architecture.d, facts.width, record.architecture.layers, len(task.labels),
-        {**task.counts, OTHERS: others}, record.sizes or (1,), facts.device,
+        record.architecture.d, record.architecture.d, facts.width, record.architecture.layers,
+        1 if task.generates else len(task.labels), {**task.counts, OTHERS: others}, record.sizes or (1,), facts.device,
         _tokens(words) if words else facts.tokens,
-        sequences=1.0 if task.has_classes else 1 / task.guessing("test"),  # guessing is right once in so many options
+        sequences=1 / task.guessing("test") if task.kind == CHOICE else 1.0,  # by chance one in so many is right
+        new_tokens=facts.new_tokens if task.generates else 0,
     )  # fmt: skip
 
 

@@ -66,7 +66,7 @@ def card(
         f"# {task}: a graft for {base}", "",
         f"{share(size / d)} of the parameters of `{base}` ({size:,} of {d:,}), with the values that fine-tuning on "
         f"`{task}` gave them. Copied into the base, they turn it into {_what(run)}.",
-        *(_labels(graft) if run.record.has_classes else _options(graft)), "",
+        *(_labels(graft) if run.record.has_classes else _options(run, graft)), "",
     ]  # fmt: skip
     if scores is not None:
         lines += ["## Scores", "", *_score_lines(run, split, scores), ""]
@@ -148,16 +148,22 @@ def _labels(graft: Graft) -> list[str]:
 
 
 def _what(run: Run) -> str:
+    if run.record.generates:
+        return "a model that generates the answer"
     return "a classifier for this task" if run.record.has_classes else "a model that chooses among the options"
 
 
 def _pipeline(run: Run) -> str:
+    if run.record.generates:
+        return "text-generation"
     return "text-classification" if run.record.has_classes else "multiple-choice"
 
 
-def _options(graft: Graft) -> list[str]:
-    """How a prompt asks for an example's own options."""
+def _options(run: Run, graft: Graft) -> list[str]:
+    """How a prompt asks for an example's own options, or for the text that is to be generated."""
     template = graft.header.get("template")
+    if run.record.generates:
+        return ["", f"Prompt: `{template}`. The answer is generated after it, greedily."] if template else []
     return ["", f"Prompt: `{template}`. An option's score is its log-likelihood after it."] if template else []
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from skillviz.core.agreement import agreement_interval
+from skillviz.core.generation import Generated
 from skillviz.core.intervals import metric_difference, metric_interval, recovered_gain
 from skillviz.core.metrics import COMPARED, SCORED, metric_names, score
 from skillviz.core.temperature import fit_temperature, scaled
@@ -90,8 +91,13 @@ def curve_rows(row: Metrics, **common: Any) -> list[dict[str, Any]]:
 
 
 def temperature_of(logits: Logits, labels: np.ndarray) -> float | None:
-    """The fine-tuned model's temperature on these (validation) examples; None where there are none."""
-    return fit_temperature(logits["finetuned"], labels) if len(labels) else None
+    """The fine-tuned model's temperature on these (validation) examples; None where there are none.
+
+    None too for generated texts: there are no classes whose confidence it could scale.
+    """
+    if not len(labels) or isinstance(logits["finetuned"], Generated):
+        return None
+    return fit_temperature(logits["finetuned"], labels)
 
 
 def positive(task: TaskNote) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from skillviz.errors import CorruptRun, NewerSchema
 from skillviz.tasks.task import CLASSIFICATION
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 
 def _with_kind(record: dict[str, Any]) -> dict[str, Any]:
@@ -23,7 +23,8 @@ def _with_kind(record: dict[str, Any]) -> dict[str, Any]:
 # 3: intervals of calibration errors about a debiased value; those of older runs are replaced (runs/intervals.py)
 # 4: the task's kind: examples may have options of their own, and a score of NO_OPTION where they have fewer than there
 #    are labels; a reader of 3 would take that for a class. All older runs are of tasks with classes
-MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: dict, 2: dict, 3: _with_kind}
+# 5: tasks whose answer is generated, with columns of their own in predictions.parquet; none of it is in a 4
+MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: dict, 2: dict, 3: _with_kind, 4: dict}
 
 
 def migrated(

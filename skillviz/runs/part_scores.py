@@ -112,7 +112,7 @@ def _rows(
             "head": pd.array([head] * len(ids), dtype="Int64"), "size": size, "condition": condition, "draw": draw,
             "example_id": list(ids), "label": labels,
         }  # fmt: skip
-        frames.append(pd.DataFrame(columns | dict(zip(tables.logit_columns(names), values.T, strict=True))))
+        frames.append(pd.DataFrame(columns | tables.score_columns(values, names)))
     return pd.concat(frames, ignore_index=True)
 
 

@@ -13,9 +13,11 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.calibration import reliability
+from skillviz.core.generation import Generated
 from skillviz.core.intervals import metric_difference, percentile_interval, whole_and_resampled
 from skillviz.core.metrics import METRICS, metric_names, score, statistic
 from skillviz.core.scores import checked
+from skillviz.runs import tables
 from skillviz.runs.metrics import estimate, metrics, positive
 from skillviz.runs.record import Estimate, TaskNote
 
@@ -65,9 +67,11 @@ def metric_rows(
 def bin_rows(points: Sequence[Point], labels: np.ndarray) -> pd.DataFrame:
     """One row a point and confidence bin (15 of equal width): the point's columns, bin, count, correct, confidence.
 
-    `confidence` is the bin's mean, missing where it is empty.
+    `confidence` is the bin's mean, missing where it is empty. No rows where texts are generated.
     """
     parts = []
+    if any(isinstance(logits, Generated) for _, logits in points):  # texts have no confidence in a class
+        return tables.empty("interpolation_bins")[[*points[0][0], "bin", "count", "correct", "confidence"]]
     for common, logits in points:
         bins = reliability(logits, labels)
         right = np.rint(bins["accuracy"].fillna(0) * bins["count"]).astype("int64")

@@ -40,6 +40,7 @@ from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.tasks.project import expanded
+from skillviz.tasks.task import GENERATION
 
 BEAT = 1.0  # seconds between two heartbeats
 
@@ -106,6 +107,8 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
     check = session.preflight(spec)
     if spec.lean and (error := refused_lean(row, check)) is not None:
         raise error
+    if row.compares_answers and task.kind == GENERATION:
+        raise refused_generation(row)
     for other in other_models_of(options):
         preflight(expanded(spec.base, "base"), other).raise_first()
     resolved = None
@@ -159,6 +162,15 @@ def refused_lean(row: Localizer, check: Preflight) -> BadInput | None:
             f"of {names}, or leave out --lean."
         )
     return lean_refusal(check)
+
+
+def refused_generation(row: Localizer) -> BadInput:
+    """Why a localizer is not for a task whose answer is generated."""
+    names = ", ".join(name for name, other in LOCALIZERS.items() if other.is_search and not other.compares_answers)
+    return BadInput(
+        f"the localizer '{row.name}' compares the scores of several answers, and a text that is generated has one "
+        f"reference; use another, such as {names}."
+    )
 
 
 @dataclass

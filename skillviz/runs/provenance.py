@@ -16,7 +16,7 @@ from skillviz.tasks.definition import definition
 from skillviz.tasks.project import PROJECT
 from skillviz.tasks.source import OPTIONS
 from skillviz.tasks.splits import Splits
-from skillviz.tasks.task import Task
+from skillviz.tasks.task import CHOICE, Task
 
 TRAINED_HERE = "finetune.json"
 """In the folder of every model that skillviz fine-tuned."""
@@ -48,7 +48,7 @@ def task_note(task: Task, splits: Splits, readout: str | None = None) -> TaskNot
         fingerprint=splits.fingerprint,
         counts={split: len(y) for split, y in labels.items()},
         majority={split: float(np.bincount(y).max() / len(y)) for split, y in labels.items()} if has_classes else {},
-        chance={} if has_classes else {s: float((1 / frames[s][OPTIONS].map(len)).mean()) for s in labels},
+        chance={s: float((1 / frames[s][OPTIONS].map(len)).mean()) for s in labels} if task.kind == CHOICE else {},
         definition=definition(task, readout),
         words=round(splits.words, 1),
     )

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from skillviz.runs.migrate import SCHEMA_VERSION
 from skillviz.runs.spec import RunSpec
-from skillviz.tasks.task import CLASSIFICATION
+from skillviz.tasks.task import CLASSIFICATION, GENERATION
 
 Status = Literal["queued", "running", "finished", "failed", "cancelled"]
 UNKNOWN = "extra_forbidden"  # pydantic's name of a field that was not declared
@@ -97,16 +97,17 @@ class ModelNote(Frozen):
 class TaskNote(Frozen):
     """What a page must know of the task without loading its data.
 
-    `kind` is `choice` where every example has options of its own, whose places `labels` name. `counts` are rows by
+    `kind` is `choice` where every example has options of its own, whose places `labels` name, and `generation` where a
+    text is generated, which `labels` say is the reference or another one. `counts` are rows by
     split, `chance` the expected accuracy of guessing by split (empty for classes: one of so many), `majority` the share
     of the most frequent label by split (empty for options), `definition` the hashes of what is asked and how it is
     scored, one a readout (tasks.definition), `words` those of a training example; older records have neither.
     """
 
     name: str
-    kind: Literal["classification", "choice"] = CLASSIFICATION
+    kind: Literal["classification", "choice", "generation"] = CLASSIFICATION
     labels: tuple[str, ...]
-    metric: Literal["accuracy", "f1"] = "accuracy"
+    metric: Literal["accuracy", "f1", "exact_match"] = "accuracy"
     positive: int | None = None
     fingerprint: str = ""
     counts: dict[str, int] = Field(default_factory=dict)
@@ -119,6 +120,11 @@ class TaskNote(Frozen):
     def has_classes(self) -> bool:
         """Whether a label means the same in every example."""
         return self.kind == CLASSIFICATION
+
+    @property
+    def generates(self) -> bool:
+        """Whether the answer is a text that the model generates."""
+        return self.kind == GENERATION
 
     def guessing(self, split: str) -> float:
         """The expected accuracy of guessing."""
@@ -240,8 +246,13 @@ class RunRecord(Frozen):
         return self.task is None or self.task.has_classes
 
     @property
+    def generates(self) -> bool:
+        """Whether the task's answer is a text that the model generates."""
+        return self.task is not None and self.task.generates
+
+    @property
     def classes(self) -> tuple[str, ...]:
-        """The names of the classes; none where examples have options of their own."""
+        """The names of the classes; none where examples have options or a reference of their own."""
         return self.task.labels if self.task and self.task.has_classes else ()
 
     @property

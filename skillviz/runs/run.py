@@ -218,7 +218,7 @@ class Run:
         """Example ids [n], labels int64 [n] and logits float32 [n, label] of one state, split and data set."""
         frame = self.predictions(dataset)
         rows = frame[(frame["state"] == state) & (frame["split"] == split)]
-        logits = rows[tables.logit_columns(self.labels)].to_numpy(dtype=np.float32)
+        logits = tables.score_matrix(rows, self.labels).astype(np.float32)
         return rows["example_id"].to_numpy(dtype=object), rows["label"].to_numpy(), logits
 
     def scores(self) -> pd.DataFrame:

@@ -22,7 +22,7 @@ from skillviz.runs.search import Searched
 from skillviz.runs.selfcheck import ends_check, ranking_check, restored_check, size_check
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.tables import logit_columns
+from skillviz.runs.tables import score_columns
 from skillviz.runs.wise import wise_tables
 
 GRAFTS = ("grafted", "complement")
@@ -202,6 +202,6 @@ def prediction_rows(
     """Rows of predictions.parquet: one a state and example."""
     frames = []
     for state, values in logits.items():
-        frame = pd.DataFrame(values, columns=logit_columns(names))
+        frame = pd.DataFrame(score_columns(values, names))
         frames.append(frame.assign(example_id=ids, dataset=dataset, split=split, state=state, label=labels))
     return pd.concat(frames, ignore_index=True)

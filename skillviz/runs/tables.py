@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.core.generation import LOG_LIKELIHOOD, MINUS_TOKENS, REFERENCE, generated_scores, is_generated
+
 LOGIT = "logit_"
 
 
@@ -25,7 +27,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """One artifact; `logits` says that columns `logit_<class>` (float32) follow, one a label."""
+    """One artifact; `logits` says that columns `logit_<class>` (float32) follow, one a label, or those of `GENERATED`
+    where a text is generated."""
 
     name: str
     columns: tuple[Column, ...]
@@ -50,6 +53,12 @@ ESTIMATE = (
     Column("high", "float64", "the metric's", "upper end of its 95% interval", nullable=True),
 )
 
+GENERATED = (
+    Column("exact_match", "bool", "", "whether the generated text equals the reference, compared as the task says"),
+    Column("log_likelihood", "float32", "nats", "of the whole reference after the prompt"),
+    Column("tokens", "int64", "tokens", "of the reference, the one that ends it included"),
+    Column("generated", "str", "", "the text that the model generated greedily, without the space around it"),
+)
 PREDICTIONS = Table(
     "predictions",
     (
@@ -162,6 +171,8 @@ def check(frame: pd.DataFrame, name: str, labels: Sequence[str] = ()) -> pd.Data
     Raises ValueError where a column is missing, unknown or holds what its dtype cannot.
     """
     table = TABLES[name]
+    if table.logits and GENERATED[0].name in frame.columns:
+        table = replace(table, columns=(*table.columns, *GENERATED), logits=False)
     stored = [str(n).removeprefix(LOGIT) for n in frame.columns if str(n).startswith(LOGIT)]
     wanted = _columns(table, labels or stored)
     names = [c.name for c in wanted]
@@ -170,6 +181,24 @@ def check(frame: pd.DataFrame, name: str, labels: Sequence[str] = ()) -> pd.Data
     if missing or unknown:
         raise ValueError(f"{table.file}: missing columns {missing}, unknown columns {unknown}.")
     return pd.DataFrame({c.name: typed(frame[c.name], c, table.file) for c in wanted})
+
+
+def score_matrix(rows: pd.DataFrame, labels: Sequence[str]) -> np.ndarray:
+    """The logits [n, label] of rows of predictions; where texts are generated their scores [n, 4] (core.generation)."""
+    if GENERATED[0].name in rows.columns:
+        exact_match, log_likelihood, tokens = (rows[column.name].to_numpy() for column in GENERATED[:3])
+        return np.asarray(generated_scores(exact_match, log_likelihood, tokens))
+    return rows[logit_columns(labels)].to_numpy()
+
+
+def score_columns(values: np.ndarray, labels: Sequence[str]) -> dict[str, Any]:
+    """The columns of predictions that hold such logits or scores."""
+    if not is_generated(values, labels):
+        return dict(zip(logit_columns(labels), values.T, strict=True))
+    z = np.asarray(values)
+    texts = list(getattr(values, "texts", ())) or [""] * len(z)
+    columns = z[:, REFERENCE] == 1, z[:, LOG_LIKELIHOOD], (-z[:, MINUS_TOKENS]).astype(np.int64), texts
+    return {column.name: column_values for column, column_values in zip(GENERATED, columns, strict=True)}
 
 
 def logit_columns(labels: Sequence[str]) -> list[str]:

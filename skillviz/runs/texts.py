@@ -7,7 +7,7 @@ import pandas as pd
 from skillviz.errors import BadData
 from skillviz.runs.run import Run
 from skillviz.tasks import registry
-from skillviz.tasks.source import OPTIONS, other_columns
+from skillviz.tasks.source import OPTIONS, REFERENCE, other_columns
 from skillviz.tasks.splits import load
 from skillviz.tasks.task import Task
 
@@ -20,7 +20,7 @@ def task_of(run: Run) -> Task:
 
 
 def example_texts(run: Run, split: str) -> pd.DataFrame:
-    """example_id, text_a, for pairs text_b, and options where examples have their own, of the examples of a split.
+    """example_id, text_a, for pairs text_b, and options or reference where there are any, of the examples of a split.
 
     All splits are read, since only together do they show that they are the run's own: raises BadData where they
     are not, or cannot be had.
@@ -43,7 +43,7 @@ def example_columns(run: Run, split: str) -> pd.DataFrame:
     `words` is the length of the texts. A source's own column of that name, or called `class`, gets ` (data)` behind
     its name. Raises what `example_texts` raises.
     """
-    texts = example_texts(run, split).set_index("example_id").drop(columns=OPTIONS, errors="ignore")
+    texts = example_texts(run, split).set_index("example_id").drop(columns=[OPTIONS, REFERENCE], errors="ignore")
     columns = other_columns(task_of(run), texts.index.tolist())
     columns = columns.rename(columns={name: f"{name} (data)" for name in (CLASS, WORDS)})
     columns.insert(0, WORDS, [len(" ".join(row).split()) for row in texts.to_numpy(str)])

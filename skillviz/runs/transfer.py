@@ -15,7 +15,7 @@ from skillviz.runs.record import Scores, TaskNote, TransferNote
 from skillviz.tasks.definition import definition
 from skillviz.tasks.source import opened
 from skillviz.tasks.splits import fingerprint, load_test
-from skillviz.tasks.task import LabelWords, Task, Template
+from skillviz.tasks.task import GENERATION, LabelWords, Task, Template
 
 KINDS = {"prompt": "masked", "causal": "causal"}
 
@@ -64,7 +64,10 @@ def label_mapping(source: Task, other: Task, mapping: LabelMap | None = None) ->
     Raises BadInput where one has no classes, the two differ in their number of texts, or their labels do not fit.
     """
     if (own := next((task for task in (source, other) if not task.has_classes), None)) is not None:
-        raise BadInput(f"'{own.name}' has options of its own for each example and no classes; choose another task.")
+        why = (
+            "generates its answer and has" if own.kind == GENERATION else "has options of its own for each example and"
+        )
+        raise BadInput(f"'{own.name}' {why} no classes; choose another task.")
     if other.pair != source.pair:
         raise BadInput(f"'{other.name}' and '{source.name}' differ in the number of texts; choose another task.")
     known = {name.lower(): name for name in source.labels}

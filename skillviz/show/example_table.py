@@ -14,13 +14,28 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.core.encoded import NO_OPTION
+from skillviz.core.generation import LOG_LIKELIHOOD, token_probability
 from skillviz.core.scores import correct, predictions, probabilities
 from skillviz.plots.examples import MEASURES
 from skillviz.plots.theme import state_style
 from skillviz.runs.record import RunRecord
+from skillviz.runs.tables import GENERATED
 from skillviz.show import measures
+from skillviz.tasks.source import REFERENCE
 
+OF_TEXT = {
+    "graft more confident": "likelier by the graft",
+    "graft less confident": "less likely by the graft",
+    "confidence of": "probability per token by",
+    "confidence": "probability per token",
+}
+"""Words about classes, and what is said of generated texts in their place."""
 AREA = "area"
+TITLES = {
+    "confidence": "confidence in the true class", "margin": "margin of the true class",
+    "per_token": "probability per token of the reference",
+}  # fmt: skip
+"""What a measure is called in a sentence."""
 Span = tuple[float, float]
 STATES = ("pretrained", "grafted", "finetuned")
 SCORED = (*STATES, "complement")
@@ -65,17 +80,16 @@ class Area:
 
     def words(self) -> str:
         """`confidence in the true class, fine-tuned 50.0–100.0%, grafted 0.0–50.0%`."""
-        if self.measure == "confidence":
+        if self.measure != "margin":
             across, up = (f"{formats.percent_interval(*span)}%" for span in (self.finetuned, self.grafted))
         else:
             across, up = (f"{formats.interval(*span, 2)} nats" for span in (self.finetuned, self.grafted))
-        what = "confidence in" if self.measure == "confidence" else "margin of"
-        return f"{what} the true class, fine-tuned {across}, grafted {up}"
+        return f"{TITLES[self.measure]}, fine-tuned {across}, grafted {up}"
 
 
 def read_area(written: str | None) -> Area | None:
     """The area of an address; None where it is none."""
-    measure, *ends = (written or "").split("_")
+    measure, *ends = (written or "").rsplit("_", 4)
     try:
         low, high, bottom, top = (float(end) for end in ends)
     except ValueError:
@@ -113,12 +127,21 @@ def scored(stored: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
     example_id, label (number), true (name), case (both, finetuned, grafted, neither: who is right), moved (graft -
     fine-tuned, in the true class's probability); and for each of SCORED that was, with its name in front: _says
     (class name), _confidence (of the true class), _margin (true class - best other, nats).
+
+    Where a text is generated, _says is that text, _confidence (and _per_token) the reference's probability per token
+    and _margin its log-likelihood.
     """
     names = np.array(record.task.labels if record.task else (), dtype=object)
     logits, labels = measures.state_logits(stored, record, split, [s for s in SCORED if (stored["state"] == s).any()])
     ids = stored.loc[stored["split"] == split, "example_id"].unique()  # the order of the logits
     table = pd.DataFrame({"example_id": ids, "label": labels, "true": names[labels]})
     for state, z in logits.items():
+        if record.generates:
+            share = token_probability(z)
+            table[f"{state}_says"] = _generated(stored, state, split, list(ids))
+            table[f"{state}_confidence"], table[f"{state}_margin"] = share, z[:, LOG_LIKELIHOOD].astype(np.float64)
+            table[f"{state}_per_token"], table[f"{state}_right"] = share, correct(z, labels)
+            continue
         share = probabilities(z)[np.arange(len(z)), labels]
         table[f"{state}_says"] = names[predictions(z)]
         table[f"{state}_confidence"], table[f"{state}_margin"] = share, margins(z, labels)
@@ -131,7 +154,34 @@ def scored(stored: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
 
 def what_is_right(record: RunRecord) -> str:
     """What a label names: the true class, or the right one of an example's own options."""
+    if record.task is not None and record.task.generates:
+        return "reference"
     return "true class" if record.has_classes else "right option"
+
+
+def _generated(stored: pd.DataFrame, state: str, split: str, ids: list[str]) -> np.ndarray:
+    """What a state generated from each example [n], in the order of the ids."""
+    rows = stored[(stored["state"] == state) & (stored["split"] == split)].set_index("example_id")
+    return rows[GENERATED[-1].name].loc[ids].to_numpy(dtype=object)
+
+
+def generates(table: pd.DataFrame) -> bool:
+    """Whether the examples' answers are generated texts."""
+    return "grafted_per_token" in table
+
+
+def in_words(table: pd.DataFrame, words: str) -> str:
+    """One of CASES or SORTS as the table has it: where texts are generated, a reference has a probability per token."""
+    if not generates(table):
+        return words
+    for of_classes, of_text in OF_TEXT.items():
+        words = words.replace(of_classes, of_text)
+    return words
+
+
+def measures_of(table: pd.DataFrame) -> tuple[str, ...]:
+    """Those of MEASURES that the table has."""
+    return ("per_token",) if generates(table) else ("confidence", "margin")
 
 
 def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -178,6 +228,8 @@ def passing(table: pd.DataFrame, filters: Filters) -> pd.Series:
 
 
 def _of_case(table: pd.DataFrame, case: str) -> pd.Series:
+    if case == "differ" and generates(table):  # as agreement is counted: right in one, wrong in the other
+        return table["case"].isin(("finetuned", "grafted"))
     if case == "differ":
         return table["grafted_says"] != table["finetuned_says"]
     if case == "moved":
@@ -219,6 +271,13 @@ def brief(text: str, most: int = 70) -> str:
 def listing(table: pd.DataFrame, what: str = "true class") -> pd.DataFrame:
     """The columns of the table on the page, the telling ones first; probabilities in percent, movement in points."""
     columns = {"text": whole_text(table)} if has_texts(table) else {"example": table["example_id"]}
+    if generates(table):
+        columns |= {"reference": table[REFERENCE]} if REFERENCE in table else {}
+        columns |= {f"{state_style(state).title} generates": table[f"{state}_says"] for state in STATES}
+        columns |= {f"{state_style(state).title}: per token": 100 * table[f"{state}_per_token"] for state in STATES}
+        columns |= {"graft − fine-tuned": 100 * table["moved"]}
+        columns |= {"words": table["length"], "example": table["example_id"]} if has_texts(table) else {}
+        return pd.DataFrame(columns)
     columns |= {what: table["true"]}
     columns |= {f"{state_style(state).title}: {what}": 100 * table[f"{state}_confidence"] for state in STATES}
     columns |= {"graft − fine-tuned": 100 * table["moved"]}
@@ -230,18 +289,19 @@ def listing(table: pd.DataFrame, what: str = "true class") -> pd.DataFrame:
 
 
 def narrow_listing(table: pd.DataFrame) -> pd.DataFrame:
-    """The same for a phone: the text or the example's number, the true class, and what graft and fine-tuned model
-    say, each with its probability of the true class in percent.
+    """The same for a phone: the text or the example's number, the true class or the reference, and what graft and
+    fine-tuned model say, each with its probability of that in percent.
     """
     first = {"text": whole_text(table)} if has_texts(table) else {"example": table["example_id"]}
     answers = {
         state_style(state).title: [
             f"{says} {100 * share:.1f}"
-            for says, share in zip(table[f"{state}_says"], table[f"{state}_confidence"], strict=True)
+            for says, share in zip(table[f"{state}_says"], table[f"{state}_{measures_of(table)[0]}"], strict=True)
         ]
         for state in ("grafted", "finetuned")
     }
-    return pd.DataFrame({**first, "true": table["true"], **answers})
+    right = table[REFERENCE] if REFERENCE in table else table["true"]
+    return pd.DataFrame({**first, "true": right, **answers})
 
 
 def points(table: pd.DataFrame, passes: pd.Series, measure: str, words: Sequence[str]) -> pd.DataFrame:
@@ -259,7 +319,10 @@ def hovers(table: pd.DataFrame, what: str = "true class") -> list[str]:
 
 def _hover(row: dict, what: str) -> str:
     lines = [_harmless(brief(row["text_a"], 60))] if "text_a" in row else []
-    lines.append(f"{what}: {_harmless(row['true'])}")
+    if "grafted_per_token" in row:
+        lines += [f"reference: {_harmless(brief(row[REFERENCE], 60))}"] if REFERENCE in row else []
+    else:
+        lines.append(f"{what}: {_harmless(row['true'])}")
     if row["finetuned_says"] != row["grafted_says"]:
         lines += [f"{state_style(s).title} says {_harmless(row[f'{s}_says'])}" for s in ("finetuned", "grafted")]
     return "<br>".join(lines)

@@ -15,12 +15,11 @@ from skillviz.plots.classes import class_results, confusion_matrix
 from skillviz.plots.examples import CASES, class_probabilities, confidence_scatter
 from skillviz.plots.theme import state_style
 from skillviz.show import text
-from skillviz.show.example_table import Area
+from skillviz.show.example_table import TITLES, Area
 from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
 
 HEIGHT = 400
-MEASURES = {"confidence": "confidence in the true class", "margin": "margin of the true class"}
-BRIEF = {"confidence": "confidence", "margin": "margin"}
+BRIEF = {"confidence": "confidence", "margin": "margin", "per_token": "per token"}
 RESAMPLES, FEW = 500, 200
 MANY = 4000  # examples from which on fewer resamples have to do
 RESULTS = ("precision", "recall", "f1")
@@ -32,6 +31,11 @@ BY_MARGIN = (
     "the margin is the true class's score minus the best other one's: above zero the model is right. It separates "
     "examples whose confidence is near 100%."
 )
+PER_TOKEN = (
+    "the reference's probability per token (the geometric mean over its tokens), of the fine-tuned model (across) and "
+    "the graft (up). On the dotted line both are equal. Examples at nearly the same place share a mark."
+)
+READS = {"confidence": SUMMARY, "margin": BY_MARGIN, "per_token": PER_TOKEN}
 DECIDED = 0.05
 
 
@@ -50,20 +54,24 @@ def scatter(
     `marked` is drawn where it is of this measure; `drags` lets the mouse draw another. `what` is right, as of
     `example_table.what_is_right`.
     """
+
+    def of_right(words: str) -> str:
+        return words.replace("true class", what)
+
     framed = (*marked.finetuned, *marked.grafted) if marked is not None and marked.measure == measure else None
     shown = points[points["shown"]]
     counts = shown["case"].value_counts()
     numbers = ", ".join(f"{style.title} {counts.get(case, 0):,}" for case, style in CASES.items())
     return Exhibit(
         name="scatter",
-        title=f"Grafted vs fine-tuned: {MEASURES[measure].replace('true class', what)}",
+        title=f"Grafted vs fine-tuned: {of_right(TITLES[measure])}",
         figure=confidence_scatter(
             points, measure, chosen=chosen, framed=framed, drags=drags, what=what, theme=theme, height=HEIGHT
         ),
-        reads=(SUMMARY if measure == "confidence" else BY_MARGIN).replace("true class", what),
-        alt=f"{len(shown):,} examples by {MEASURES[measure].replace('true class', what)}: {numbers}.",
+        reads=of_right(READS[measure]),
+        alt=f"{len(shown):,} examples by {of_right(TITLES[measure])}: {numbers}.",
         table=shown[["example_id", "case", "finetuned", "grafted"]],
-        words=("confidence", "margin"),
+        words=("perplexity",) if measure == "per_token" else ("confidence", "margin"),
     )
 
 
@@ -148,10 +156,12 @@ def by_class(results: pd.DataFrame, labels: Sequence[str], metric: str, resample
     )
 
 
-def disagreement(grafted: np.ndarray, finetuned: np.ndarray, labels: np.ndarray, split: str) -> str:
+def disagreement(
+    grafted: np.ndarray, finetuned: np.ndarray, labels: np.ndarray, split: str, metric: str = "accuracy"
+) -> str:
     """The finding as sentences, for a text without chips."""
     decided, words = finding(grafted, finetuned, labels, split)
-    return f"{words} The graft's accuracy: **{decided}**."
+    return f"{words} The graft's {metric_row(metric).title}: **{decided}**."
 
 
 def finding(

@@ -15,7 +15,7 @@ from skillviz.core.metrics import metric_row
 from skillviz.runs.points import DIFFERENCE, Point, bin_rows
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.runs.run import Run
-from skillviz.runs.tables import logit_columns
+from skillviz.runs.tables import score_matrix
 
 FINETUNED, GRAFT = PATHS
 POINT = ["path", "size", "alpha", "dataset"]
@@ -113,7 +113,7 @@ def of_run(run: Run, stored: pd.DataFrame, bins: pd.DataFrame, predictions: Call
         pd.DataFrame(_end_rows(dataset_scores, name, record.size or 0), columns=COLUMNS)
         for name, dataset_scores in scores.items()
     ]
-    drawn = set(bins["dataset"])
+    drawn = set(run.datasets) if record.generates else set(bins["dataset"])
     ends = [
         _end_bins(run, name, predictions(name))
         for name in run.datasets
@@ -182,7 +182,7 @@ def _end_bins(run: Run, dataset: str, frame: pd.DataFrame) -> pd.DataFrame:
         labels = rows["label"].to_numpy()
         size = run.record.size if path == GRAFT else None
         place = {"path": path, "size": size, "alpha": alpha, "dataset": dataset}
-        points.append((place, rows[logit_columns(run.labels)].to_numpy()))
+        points.append((place, score_matrix(rows, run.labels)))
     assert labels is not None
     return bin_rows(points, labels)[BIN_COLUMNS]
 

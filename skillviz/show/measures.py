@@ -15,7 +15,7 @@ from skillviz.core.temperature import scaled
 from skillviz.plots.sparsity import COLUMNS as CURVE_COLUMNS
 from skillviz.runs.metrics import SCALED, estimate
 from skillviz.runs.record import Estimate, RunRecord, Scores
-from skillviz.runs.tables import logit_columns
+from skillviz.runs.tables import score_matrix
 from skillviz.show.entries import DEFAULTS, Entry, repetition_words, setting_words
 
 TEMPERATURE = "temperature"  # the name that the figures have for it
@@ -30,7 +30,7 @@ def logits(predictions: pd.DataFrame, state: str, split: str, labels: Sequence[s
     of_split = predictions[predictions["split"] == split]
     rows = of_split[of_split["state"] == state].set_index("example_id")
     rows = rows.loc[of_split["example_id"].unique()] if len(rows) else rows
-    return rows[logit_columns(labels)].to_numpy(), rows["label"].to_numpy()
+    return score_matrix(rows, labels), rows["label"].to_numpy()
 
 
 def state_logits(

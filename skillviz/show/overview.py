@@ -45,7 +45,7 @@ def _task_rows(record: RunRecord) -> list[tuple[str, str]]:
     if record.task is None:
         return [("Task", record.spec.task)]
     counts = ", ".join(f"{formats.count(n)} {split}" for split, n in record.task.counts.items())
-    labels = ", ".join(record.task.labels)
+    labels = "generated text" if record.generates else ", ".join(record.task.labels)
     return [
         ("Task", f"{record.task.name}: {labels}"),
         ("Examples", counts),
@@ -59,17 +59,18 @@ def states(record: RunRecord, scores: Scores, split: str, theme: str) -> Exhibit
     metric = record.metric
     table = measures.state_scores(scores)
     levels = measures.guesses(record, split, metric)
+    is_scaled = measures.SCALED in scores.states
+    scaled = " Temperature-scaled is the fine-tuned model with its confidence fitted on validation data."
     return Exhibit(
         name="states",
         title="Scores",
         figure=state_comparison(table, panels(metric), references=levels, theme=theme, height=HEIGHT),
         reads="one marker per model, its line the 95% interval over examples. "
-        f"{sentences.better_sides(panels(metric))} Temperature-scaled is the fine-tuned model with its "
-        "confidence fitted on validation data.",
+        f"{sentences.better_sides(panels(metric))}{scaled if is_scaled else ''}",
         intervals=OVER_EXAMPLES,
         alt=alt.overview(table),
         table=table,
-        words=("complement", "temperature", "debiased", "chance"),
+        words=("complement", *(panels(metric) if record.generates else ("temperature", "debiased", "chance"))),
     )
 
 

@@ -99,6 +99,8 @@ def basis(scores: Scores, record: RunRecord, split: str) -> str:
     """What the numbers of a run stand on, in one line."""
     name = readable_name(record.task_name)
     count = len(record.task.labels) if record.task else 0
+    if record.generates:
+        return f"{_n(scores)} of the {split} set of {text.plain(name)}, generated greedily; intervals over examples."
     answers = f"{count} classes" if record.has_classes else f"up to {count} options each"
     return (
         f"{_n(scores)} of the {split} set of {text.plain(name)}, {answers}; "
@@ -107,11 +109,23 @@ def basis(scores: Scores, record: RunRecord, split: str) -> str:
 
 
 def no_classes(record: RunRecord) -> str:
-    """Why nothing is told by class where every example has options of its own."""
+    """Why nothing is told by class where every example has options of its own, or a text is generated."""
+    if record.generates:
+        return "Not applicable: the task has no classes. Each example has a reference, which the model is to generate."
     first, *_, last = record.task.labels if record.task else ("", "")
     return (
         f"Not applicable: the task has no classes. Each example has options of its own, and {text.plain(first)} to "
         f"{text.plain(last)} only name their places."
+    )
+
+
+def no_confidence(record: RunRecord) -> str:
+    """Why nothing is told of calibration where a text is generated; empty where it is told."""
+    if not record.generates:
+        return ""
+    return (
+        "Not applicable: calibration compares the confidence in a class with accuracy, and the task has no classes. "
+        "Perplexity says how likely the references are."
     )
 
 

@@ -20,7 +20,7 @@ from skillviz.plots.overview import state_comparison
 from skillviz.plots.region import cells, region_map
 from skillviz.runs.metrics import estimate, metrics, positive
 from skillviz.runs.record import Estimate, RunRecord, TaskNote
-from skillviz.runs.tables import logit_columns
+from skillviz.runs.tables import score_matrix
 from skillviz.show import alt, measures, text
 from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
 from skillviz.show.region import READS
@@ -97,9 +97,9 @@ def grafted_of(
     rows = predictions[predictions["split"] == split]
     logits = {CONTROLS.get(name, name): z for name, z in answer["logits"].items()}
     for name, state in STORED.items():
-        known = rows[rows["state"] == state].set_index("example_id")[logit_columns(task.labels)]
+        known = rows[rows["state"] == state].set_index("example_id")
         if set(ids) <= set(known.index):
-            logits[name] = known.loc[ids].to_numpy()
+            logits[name] = score_matrix(known.loc[ids], task.labels)
     labels = np.asarray(answer["labels"])
     wanted = wanted or shown_metrics(task)
     return Grafted(logits, labels, {name: metrics(z, labels, task, wanted) for name, z in logits.items()})

@@ -8,7 +8,7 @@ from typing import Any
 
 from skillviz.tasks.task import Task
 
-OF_DATA = frozenset({"data", "label", "classes", "drop", "options", "answer"})
+OF_DATA = frozenset({"data", "label", "classes", "drop", "options", "answer", "reference"})
 """Which rows there are, their options and what their labels are: the fingerprint of the examples tells of these."""
 DESCRIPTIVE = frozenset({"name", "title", "source", "path"})
 """What only names or describes the task."""
@@ -16,10 +16,9 @@ KINDS = {"head": None, "prompt": "masked", "causal": "causal"}
 """Readout -> which of the templates and label words it asks with; the head is given the texts alone."""
 APART = frozenset({"positive", "max_length", "max_length_causal", "template", "label_words"})
 """What counts only in part: the longest input for the readout, its own template and words."""
-OTHERS = {
-    "head": frozenset({"lmbff_exact", "length_normalised"}), "prompt": frozenset({"length_normalised"}),
-    "causal": frozenset(),
-}  # fmt: skip
+GENERATED = frozenset({"length_normalised", "max_new_tokens", "stop", "ignore_case", "ignore_punctuation"})
+"""What only the causal readout looks at."""
+OTHERS = {"head": GENERATED | {"lmbff_exact"}, "prompt": GENERATED, "causal": frozenset[str]()}
 """Further fields that a readout does not look at; it looks at all others, new ones too."""
 
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skillviz.core.encoded import Encoded
+from skillviz.core.generation import Generation, normalised
 from skillviz.errors import BadInput
 from skillviz.tasks.shorten import fitted
-from skillviz.tasks.source import OPTIONS
-from skillviz.tasks.task import CHOICE, Task
+from skillviz.tasks.source import OPTIONS, REFERENCE
+from skillviz.tasks.task import CHOICE, GENERATION, Task
 from skillviz.tasks.template import Part, parse, places, rendered
-from skillviz.tasks.verbalizer import answer_ids, option_ids, word_ids
+from skillviz.tasks.verbalizer import answer_ids, option_ids, reference_ids, word_ids
 
 
 def encode(task: Task, frame: pd.DataFrame, tokenizer: Any, readout: str, max_length: int | None = None) -> Encoded:
@@ -32,12 +34,14 @@ def encode(task: Task, frame: pd.DataFrame, tokenizer: Any, readout: str, max_le
     texts = list(zip(*(_harmless(frame[column].tolist(), tokenizer) for column in columns), strict=True))
     if task.kind == CHOICE:
         fields = _choice(task, texts, [_harmless(list(row), tokenizer) for row in frame[OPTIONS]], tokenizer, limit)
+    elif task.kind == GENERATION:
+        fields = _generation(task, texts, _harmless(frame[REFERENCE].tolist(), tokenizer), tokenizer, limit)
     else:
         fields = _ENCODERS[readout](task, texts, tokenizer, limit)
     return Encoded(
         ids=frame["example_id"].tolist(),
         labels=frame["label"].to_numpy(dtype=np.int64),
-        n_labels=len(task.labels),
+        n_labels=1 if task.kind == GENERATION else len(task.labels),
         pad_id=_pad_id(tokenizer),
         by_length=task.length_normalised,
         **fields,
@@ -97,14 +101,54 @@ def _choice(
     return _answered(task, texts, answers, tokenizer, limit)
 
 
+def _generation(
+    task: Task, texts: list[tuple[str, ...]], references: list[str], tokenizer: Any, limit: int
+) -> dict[str, Any]:
+    """The causal template filled, the reference and what ends it behind it, and how texts are generated from it."""
+    at_line_break, end = task.stop == "newline", tokenizer.eos_token_id
+    if end is None and not at_line_break:
+        raise BadInput(
+            f"this tokenizer has no end-of-text token, with which a text of the task '{task.name}' is to end; write "
+            "'stop: newline' in the task's file."
+        )
+    closing = [] if at_line_break else [end]
+
+    def answers(prompts: list[str], tail: str) -> list[list[np.ndarray]]:
+        rows = reference_ids(prompts, tail, references, tokenizer, "\n" if at_line_break else "")
+        return [[np.array([*ids, *closing], dtype=np.int64)] for (ids,) in rows]
+
+    if at_line_break and "\n" not in tokenizer.decode(tokenizer("a\n", add_special_tokens=False)["input_ids"]):
+        raise BadInput(
+            f"this tokenizer has no token for a line break, with which a text of the task '{task.name}' is to end; "
+            "write 'stop: end_of_text' in the task's file."
+        )
+    fields = _answered(task, texts, answers, tokenizer, limit, task.max_new_tokens)
+    longest = max((len(row[0]) for row in fields["answers"]), default=0)
+    if longest > task.max_new_tokens:
+        raise BadInput(
+            f"the longest reference has {longest} tokens with the one that ends it, and task '{task.name}' generates "
+            f"{task.max_new_tokens}; raise max_new_tokens."
+        )
+    normalise = partial(normalised, ignore_case=task.ignore_case, ignore_punctuation=task.ignore_punctuation)
+    generation = Generation(
+        tuple(map(normalise, references)), task.max_new_tokens, () if end is None else (int(end),), at_line_break,
+        partial(tokenizer.decode, clean_up_tokenization_spaces=False), normalise,
+    )  # fmt: skip
+    return fields | {"generation": generation}
+
+
 def _answered(
     task: Task,
     texts: list[tuple[str, ...]],
     answers: Callable[[list[str], str], list[list[np.ndarray]]],
     tokenizer: Any,
     limit: int,
+    room: int = 0,
 ) -> dict[str, Any]:
-    """The causal template filled, shortened until the longest of its answers fits; `answers(prompts, tail)`."""
+    """The causal template filled, shortened until the longest of its answers fits, or `room` tokens that are more.
+
+    `answers(prompts, tail)` are those of prompts.
+    """
     template, _ = task.wording("causal")
     parts = parse(template, task.text)
     tail = parts[-1] if isinstance(parts[-1], str) else ""
@@ -116,7 +160,7 @@ def _answered(
         return _without_end(_tokenized(tokenizer, prompts(rows)), tokenizer)
 
     filled = _filled(task, parts, texts)
-    longest = [max(map(len, row)) for row in answers(prompts(filled), tail)]
+    longest = [max(room, *map(len, row)) for row in answers(prompts(filled), tail)]
     limits = [limit - length for length in longest]
     if min(limits, default=1) < 1:
         raise BadInput(f"the longest answer has {max(longest)} tokens, and {limit} fit with its prompt; shorten it.")

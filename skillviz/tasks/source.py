@@ -13,13 +13,17 @@ import pandas as pd
 
 from skillviz.atomic import working_folder
 from skillviz.core.formats import counted
+from skillviz.core.generation import REFERENCE as IS_REFERENCE
 from skillviz.errors import BadData
 from skillviz.tasks.reading import cells, from_file, from_hub, quiet
-from skillviz.tasks.task import CHOICE, SPLITS, Hub, Task
+from skillviz.tasks.task import CHOICE, GENERATION, SPLITS, Hub, Task
 from skillviz.tasks.user_file import data_files
 
 OPTIONS = "options"
 """The column of a frame that holds each example's own options, a tuple of texts."""
+
+REFERENCE = "reference"
+"""The column of a frame that holds the text that is to be generated."""
 
 Options = list[tuple[str, ...]]
 
@@ -29,7 +33,7 @@ class Source:
     """One split, not yet sampled: `rows` are row numbers in the source, `labels` [len(rows)] their labels.
 
     Rows whose label the task drops are not among them; `dropped` is their number. `options` are those of every row of
-    the source, None where the task has classes.
+    the source, None where the task has none. `references` are the texts to be generated, of every row too.
     """
 
     split: str
@@ -39,9 +43,10 @@ class Source:
     labels: np.ndarray
     dropped: int
     options: Options | None = None
+    references: list[str] | None = None
 
     def frame(self, task: Task, chosen: np.ndarray) -> pd.DataFrame:
-        """example_id, text_a, (text_b, options,) label of these positions in `rows`; raises BadData at empty cells."""
+        """example_id, text_a, (text_b, options, reference,) label of these positions; raises BadData at empty cells."""
         rows = self.rows[chosen]
         part = self.dataset.select(rows)
         columns: dict[str, Any] = {"example_id": [f"{self.split}-{row}" for row in rows]}
@@ -53,6 +58,8 @@ class Source:
             columns[name] = [str(text) for text in texts]
         if self.options is not None:
             columns[OPTIONS] = [self.options[row] for row in rows]
+        if self.references is not None:
+            columns[REFERENCE] = [self.references[row] for row in rows]
         return pd.DataFrame(columns | {"label": self.labels[chosen]})
 
 
@@ -98,12 +105,31 @@ def _source(task: Task, split: str, cache: str) -> Source:
         if column not in dataset.column_names:
             known = ", ".join(dataset.column_names)
             raise BadData(f"{shown} has no column '{column}', which task '{task.name}' names; its columns: {known}.")
+    if task.kind == GENERATION:
+        references, every = reference_texts(dataset, task, shown), np.arange(len(dataset))
+        return Source(split, shown, dataset, every, np.full(len(every), IS_REFERENCE), 0, references=references)
     options = option_texts(dataset, task, shown) if task.kind == CHOICE else None
     labels = _right_options(dataset, task, options, shown) if options else _labels(dataset, task, shown)
     rows = np.flatnonzero(labels >= 0)
     if len(rows) == 0:
         raise BadData(f"{shown} has no rows left: all have a label that task '{task.name}' drops.")
     return Source(split, shown, dataset, rows, labels[rows], len(labels) - len(rows), options)
+
+
+def reference_texts(dataset: Any, task: Task, shown: str) -> list[str]:
+    """The text to be generated of each row, without the spaces around it; raises BadData where a row has none."""
+    texts = []
+    for row, cell in enumerate(cells(dataset, str(task.reference), shown), start=1):
+        text = "" if cell is None or cell != cell or isinstance(cell, list | dict) else str(cell).strip()
+        if not text:
+            raise BadData(f"{shown} has no text in the column '{task.reference}' of row {row}.")
+        if task.stop == "newline" and "\n" in text:
+            raise BadData(
+                f"{shown} has a line break inside the reference of row {row} (column '{task.reference}'), and task "
+                f"'{task.name}' ends a text there; write 'stop: end_of_text' in its file."
+            )
+        texts.append(text)
+    return texts
 
 
 def option_texts(dataset: Any, task: Task, shown: str) -> Options:

@@ -11,14 +11,14 @@ import pandas as pd
 
 from skillviz.errors import BadData, BadInput
 from skillviz.tasks.sample import capped, k_shot_rows, tenth
-from skillviz.tasks.source import OPTIONS, Source, opened
+from skillviz.tasks.source import OPTIONS, REFERENCE, Source, opened
 from skillviz.tasks.task import SPLITS, Task
 
 
 @dataclass(frozen=True)
 class Splits:
-    """Frames with the columns example_id, text_a, text_b (pairs only), options (where examples have their own) and
-    label (index into task.labels).
+    """Frames with the columns example_id, text_a, text_b (pairs only), options (where examples have their own),
+    reference (where it is to be generated) and label (index into task.labels).
 
     `example_id` is "<split of the source>-<row in it, from 0>", so that a validation row drawn from train
     keeps the id of its train row. `fingerprint` is the sha256 over all ids, texts and labels.
@@ -37,8 +37,8 @@ class Splits:
 
     @property
     def words(self) -> float:
-        """Words of a training example: the mean of the first 200, both texts and the longest option counted."""
-        texts = [name for name in ("text_a", "text_b") if name in self.train.columns]
+        """Words of a training example: the mean of the first 200; texts, reference and the longest option count."""
+        texts = [name for name in ("text_a", "text_b", REFERENCE) if name in self.train.columns]
         counts = [self.train[name].head(200).map(_words_of) for name in texts]
         if OPTIONS in self.train:  # the longest: an example's sequences are as long as that
             counts.append(self.train[OPTIONS].head(200).map(lambda options: max(map(_words_of, options))))

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from skillviz.core.generation import LABELS
 from skillviz.errors import BadInput
 from skillviz.tasks.template import check_template
 
@@ -15,6 +16,7 @@ SPLITS = ("train", "validation", "test")
 READOUTS = ("masked", "causal")
 CLASSIFICATION: Final = "classification"
 CHOICE: Final = "choice"
+GENERATION: Final = "generation"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Names of the options of a multiple-choice task that gives none."""
 
@@ -62,7 +64,9 @@ class LabelWords(_Frozen):
 
 
 class Task(_Frozen):
-    """A task with classes, or one whose examples bring their own options, from the registry or from a YAML file.
+    """A task with classes, one whose examples bring their own options, or one whose answer is generated.
+
+    It comes from the registry or from a YAML file.
 
     `classes` maps the source's own names or numbers to `labels` (empty: names or indices as they are);
     rows whose source label is in `drop` are left out. `positive` is the index of the class that F1 is
@@ -75,6 +79,11 @@ class Task(_Frozen):
     one is named by the column `label`, as a place, or written out in the column `answer`. By default an option's
     score is its whole log-likelihood, so that the softmax is the model's own distribution over the options;
     `length_normalised` compares them by token instead (Brown et al. 2020, section 2.4).
+
+    With `reference`, the column of the text that is to be generated, there are neither labels nor options. The text is
+    generated greedily, `max_new_tokens` at the most, up to the end-of-text token or, if `stop` says so, a line break.
+    An exact match is a text equal to the reference but for white space, and for case and punctuation where
+    `ignore_case` and `ignore_punctuation` say so. `length_normalised` makes its loss the mean over tokens, not the sum.
     """
 
     name: str = Field(min_length=1)
@@ -85,11 +94,16 @@ class Task(_Frozen):
     labels: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     answer: str | None = Field(default=None, min_length=1)
+    reference: str | None = Field(default=None, min_length=1)
+    max_new_tokens: int = Field(default=32, ge=1)
+    stop: Literal["end_of_text", "newline"] = "end_of_text"
+    ignore_case: bool = False
+    ignore_punctuation: bool = False
     classes: dict[str, str] = Field(default_factory=dict)
     drop: tuple[str, ...] = ()
     template: Template = Template()
     label_words: LabelWords = LabelWords()
-    metric: Literal["accuracy", "f1"] = "accuracy"
+    metric: Literal["accuracy", "f1", "exact_match"] = "accuracy"
     positive: int = 1
     max_length: int = Field(default=128, ge=4)
     max_length_causal: int | None = Field(default=None, ge=4)
@@ -99,14 +113,14 @@ class Task(_Frozen):
     path: Path | None = None
 
     @property
-    def kind(self) -> Literal["classification", "choice"]:
-        """`classification`, or `choice` where every example has options of its own."""
-        return CHOICE if self.options else CLASSIFICATION
+    def kind(self) -> Literal["classification", "choice", "generation"]:
+        """`classification`; `choice` where every example has options of its own; `generation` of a reference."""
+        return GENERATION if self.reference else CHOICE if self.options else CLASSIFICATION
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the data that it names: texts, options, and the one that says what is right."""
-        return (*self.text, *self.options, self.answer or self.label)
+        return (*self.text, *self.options, self.reference or self.answer or self.label)
 
     @property
     def has_classes(self) -> bool:
@@ -137,6 +151,14 @@ class Task(_Frozen):
             values = {**values, "labels": tuple(LETTERS[: len(values["options"])])}
         return values
 
+    @model_validator(mode="before")
+    @classmethod
+    def _generated(cls, values: Any) -> Any:
+        """What is generated is the reference or another text, and is scored by exact match."""
+        if isinstance(values, dict) and values.get("reference"):
+            values = {"metric": "exact_match", "labels": LABELS, **values}
+        return values
+
     @model_validator(mode="after")
     def _fits_together(self) -> Task:
         """Raises BadInput where labels, words, template and metric contradict one another."""
@@ -147,8 +169,12 @@ class Task(_Frozen):
             raise BadInput(f"{where}: labels must be two or more different names, not {_listed(self.labels)}.")
         if len(set(self.text)) != len(self.text) or self.label in self.text:
             raise BadInput(f"{where}: the text columns and the label column must be different columns.")
-        if self.kind == CHOICE or self.answer:
+        if self.kind == GENERATION:
+            self._check_reference(where)
+        elif self.kind == CHOICE or self.answer:
             self._check_options(where)
+        elif self.metric == "exact_match":
+            raise BadInput(f"{where}: exact_match is of generated texts; name their column as 'reference'.")
         if set(self.classes.values()) - set(self.labels):
             raise BadInput(f"{where}: classes may only map to the labels {_listed(self.labels)}.")
         if self.metric == "f1" and len(self.labels) != 2:
@@ -180,6 +206,23 @@ class Task(_Frozen):
                 "masked template out."
             )
 
+    def _check_reference(self, where: str) -> None:
+        """Raises BadInput where a text that is to be generated stands beside what tells classes or options apart."""
+        if self.options or self.answer:
+            raise BadInput(f"{where}: a 'reference' is generated, and 'options' are chosen from; give one of the two.")
+        if self.labels != LABELS or self.classes or self.drop or self.label_words != LabelWords():
+            raise BadInput(
+                f"{where}: a text that is generated has no classes; leave labels, classes, drop and label_words out."
+            )
+        if self.reference in self.text:
+            raise BadInput(f"{where}: the text columns and the reference column must be different columns.")
+        if self.metric != "exact_match":
+            raise BadInput(
+                f"{where}: {self.metric} is of classes or options; a text that is generated has exact_match."
+            )
+        if self.template.masked:
+            raise BadInput(f"{where}: a text is generated by the causal readout; leave the masked template out.")
+
     def _check_readout(self, kind: str, where: str) -> None:
         template, words = getattr(self.template, kind), getattr(self.label_words, kind)
         if template is not None:
@@ -205,6 +248,11 @@ class Task(_Frozen):
 
     def refuse_readout(self, readout: str) -> None:
         """Raises BadInput for a readout that cannot score the task whatever its template says."""
+        if self.kind == GENERATION and readout != "causal":
+            raise BadInput(
+                f"task '{self.name}' has its answer generated, which the {readout} readout cannot do; use the causal "
+                "readout (--readout causal) and a model that generates text."
+            )
         if self.kind == CHOICE and readout != "causal":
             raise BadInput(
                 f"task '{self.name}' has options of its own for each example, and the {readout} readout knows fixed "
@@ -214,12 +262,12 @@ class Task(_Frozen):
     def wording(self, readout: str) -> tuple[str, tuple[str, ...]]:
         """Template and label words of the `prompt` or `causal` readout; raises BadInput where absent.
 
-        There are no words where each example has options of its own.
+        There are no words where each example has options or a reference of its own.
         """
         self.refuse_readout(readout)
         kind = "masked" if readout == "prompt" else "causal"
         template, words = getattr(self.template, kind), getattr(self.label_words, kind)
-        if self.kind == CHOICE:
+        if not self.has_classes:
             words = ()
         missing = "template" if template is None else "label_words" if words is None else None
         if missing:

@@ -24,6 +24,11 @@ KEYS = (
     "labels",
     "options",
     "answer",
+    "reference",
+    "max_new_tokens",
+    "stop",
+    "ignore_case",
+    "ignore_punctuation",
     "classes",
     "drop",
     "template",
@@ -56,7 +61,8 @@ def read_task(path: Path) -> Task:
     unknown = [str(key) for key in values if key not in KEYS]
     if unknown:
         raise BadInput(f"{where} has an unknown key '{unknown[0]}'; known: {', '.join(KEYS)} ({SEE}).")
-    needed = [key for key in REQUIRED if key != "labels" or not values.get("options")]
+    has_none = values.get("options") or values.get("reference")
+    needed = [key for key in REQUIRED if key != "labels" or not has_none]
     missing = [key for key in needed if not values.get(key)]
     if missing:
         raise BadInput(f"{where} has no '{missing[0]}'; needed are {', '.join(REQUIRED)} ({SEE}).")

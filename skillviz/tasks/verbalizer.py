@@ -58,21 +58,32 @@ def option_ids(
     return [[_answer(_end(prompt, tail), option, tokenizer) for option in of_row] for prompt, of_row in rows]
 
 
+def reference_ids(
+    prompts: Sequence[str], tail: str, references: Sequence[str], tokenizer: Any, end: str
+) -> list[list[np.ndarray]]:
+    """Token ids of every example's reference behind its prompt, with the text `end` behind it: [n][1]."""
+    rows = []
+    for prompt, reference in zip(prompts, references, strict=True):
+        before = _end(prompt, tail)
+        rows.append([_answer(before, reference, tokenizer, end)])
+    return rows
+
+
 def _end(prompt: str, tail: str) -> str:
     """What an answer is tokenised behind."""
     return (tail if tail.strip() else _last_word(prompt)).rstrip(" ")
 
 
-def _answer(end: str, word: str, tokenizer: Any) -> np.ndarray:
-    ids = _added(end, end if end.endswith("\n") else end + " ", word, tokenizer)
+def _answer(end: str, word: str, tokenizer: Any, behind: str = "") -> np.ndarray:
+    ids = _added(end, end if end.endswith("\n") else end + " ", word, tokenizer, behind)
     if not ids:
         raise BadLabelWord(f"the answer '{word}' has no token for this tokenizer; choose another.")
     return np.array(ids, dtype=np.int64)
 
 
-def _added(bare: str, before: str, word: str, tokenizer: Any) -> list[int]:
-    """The tokens by which `before` + `word` goes on where the tokens of `bare` end."""
-    start, whole = _plain(bare, tokenizer), _plain(before + word.strip(), tokenizer)
+def _added(bare: str, before: str, word: str, tokenizer: Any, behind: str = "") -> list[int]:
+    """The tokens by which `before` + `word` + `behind` goes on where the tokens of `bare` end."""
+    start, whole = _plain(bare, tokenizer), _plain(before + word.strip() + behind, tokenizer)
     pairs = enumerate(zip(start, whole, strict=False))
     same = next((i for i, (a, b) in pairs if a != b), min(len(start), len(whole)))
     return whole[same:]

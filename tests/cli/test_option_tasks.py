@@ -11,9 +11,13 @@ import numpy as np
 import pytest
 
 from skillviz.core.encoded import NO_OPTION
+from skillviz.errors import BadInput
+from skillviz.live.operations import answer
+from skillviz.live.request import Worker
 from skillviz.runs.store import Store
 from skillviz.runs.texts import example_texts
-from skillviz.show.sentences import no_classes
+from skillviz.show.sentences import no_classes, no_confidence
+from skillviz.show.surgery import grafted_of
 from skillviz.tasks.registry import task
 from skillviz.tasks.splits import load
 from tests.cli.calls import PROJECT, call
@@ -21,6 +25,12 @@ from tests.cli.calls import PROJECT, call
 DOCS = PROJECT / "docs"
 NAMES = ("choose-kind", "find-place")
 SMALL = ("--max-train", "24", "--max-validation", "16", "--max-test", "24")
+
+
+def commands_of(name: str) -> list[list[str]]:
+    """The page's commands of a task, as words."""
+    page = (DOCS / "tasks-beyond-classification.md").read_text(encoding="utf-8")
+    return [shlex.split(line) for line in re.findall(rf"^python -m skillviz (.*{name}\.yaml.*)$", page, re.MULTILINE)]
 
 
 @pytest.fixture
@@ -48,13 +58,55 @@ def test_the_right_option_is_the_one_of_the_source() -> None:
 
 
 @pytest.mark.slow
+def test_the_commands_of_a_generated_answer_lead_to_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the page: what the models learn to write is right."""
+    monkeypatch.chdir(PROJECT)
+    finetune, localize = commands_of("tell-place")
+    finetune = [str(tmp_path / "tuned") if word == "models/tell-place" else word for word in finetune]
+    localize = [str(tmp_path / "tuned") if word == "models/tell-place" else word for word in localize]
+    for words in (finetune, [*localize, "--max-test", "60", "--max-validation", "20", "--runs-dir", tmp_path / "runs"]):
+        said = call(*words)
+        assert said.code == 0, said.err
+    (run,) = Store(tmp_path / "runs").list()
+    record = run.record
+    assert record.generates and record.temperature is None and all(check.passed for check in record.checks)
+    scores = {state: of["exact_match"].value for state, of in record.metrics["test"].states.items()}
+    assert scores["pretrained"] == 0 and scores["finetuned"] > 0.6 and scores["grafted"] > 0.4
+    rows, texts = run.predictions(), example_texts(run, "test").set_index("example_id")["reference"]
+    tuned = rows[(rows["state"] == "finetuned") & (rows["split"] == "test")].set_index("example_id")
+    assert (tuned["exact_match"] == (tuned["generated"] == texts.loc[tuned.index])).all()
+    report, graft = tmp_path / "report.html", tmp_path / "graft.safetensors"
+    assert call("report", run.id, "--runs-dir", tmp_path / "runs", "-o", report).code == 0
+    assert no_confidence(record) in (html := report.read_text(encoding="utf-8")) and no_classes(record) in html
+    for words in (
+        ("slices", run.id),
+        ("parts", run.id, "--sample", "8", "--draws", "1"),
+        ("export", run.id, "-o", graft),
+    ):
+        said = call(*words, "--runs-dir", tmp_path / "runs")
+        assert said.code == 0 and "ECE" not in said.out, said.err
+    applied = call("apply", "--base", "demo_world/causal", "--graft", graft, "--out", tmp_path / "applied")
+    assert applied.code == 0, applied.err
+    worker, pair = Worker(tmp_path / "runs"), {"pair": {"run": run.id}}
+    asked = answer(worker, "evaluate_region", {**pair, "region": {"run": run.id}, "sample": 20})
+    built = grafted_of(asked, run.predictions(), "test", record.task).scores  # type: ignore[arg-type]
+    grafted, known = (built[name] for name in ("grafted", "this run's region"))  # stored: the region is the run's own
+    assert grafted["exact_match"] == known["exact_match"]
+    assert grafted["perplexity"].value == pytest.approx(known["perplexity"].value, rel=1e-5)  # other micro-batches
+    point = answer(worker, "wise", {**pair, "path": "wise-graft", "alpha": 1.0, "region": {"run": run.id}})
+    stored = record.metrics["test"].states["grafted"]
+    assert {name: point["metrics"][name]["value"] for name in stored} == {n: one.value for n, one in stored.items()}
+    with pytest.raises(BadInput, match="a typed text has no reference to be scored by"):
+        answer(worker, "score_text", {**pair, "texts": ["a scene"], "states": ["finetuned"]})
+    refused = call(*localize, "--method", "linearized", "--runs-dir", tmp_path / "runs")
+    assert refused.code == 2 and "a text that is generated has one reference" in " ".join(refused.err.split())
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_their_commands_lead_to_a_report(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in the page, but with fewer steps and examples."""
-    page = (DOCS / "tasks-beyond-classification.md").read_text(encoding="utf-8")
-    commands = [
-        shlex.split(line) for line in re.findall(rf"^python -m skillviz (.*{name}\.yaml.*)$", page, re.MULTILINE)
-    ]
+    commands = commands_of(name)
     monkeypatch.chdir(PROJECT)
     for words in commands:
         words = [str(tmp_path / "tuned") if word == f"models/{name}" else word for word in words]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from skillviz.runs.migrate import SCHEMA_VERSION
 from skillviz.runs.store import Store
-from skillviz.tasks.task import CHOICE
+from skillviz.tasks.task import CHOICE, GENERATION
 from tests.fake_run import fake_run
 
 FROZEN = Path(__file__).parent / "frozen"
@@ -22,3 +22,4 @@ if __name__ == "__main__":
     print(fake_run(Store(root), interpolation=True, others=("imdb",), **tiny).path)
     choice = {"task": "made-choice", "kind": CHOICE, "labels": ("A", "B", "C")}
     print(fake_run(Store(root), interpolation=True, **choice, **tiny).path)
+    print(fake_run(Store(root), interpolation=True, task="made-generation", kind=GENERATION, **tiny).path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from skillviz.runs.store import Store
 from skillviz.runs.tables import TABLES
 
 FROZEN = Path(__file__).parent / "frozen"
+OTHER_KINDS = {4: {"made-choice"}, 5: {"made-choice", "made-generation"}}
 
 
 def test_every_version_has_a_frozen_run() -> None:
@@ -32,7 +34,7 @@ def test_a_frozen_run_is_read_whole(version: int, tmp_path: Path) -> None:
     store = Store(shutil.copytree(FROZEN / f"v{version}", tmp_path / "runs"))  # intervals are stored beside older runs
     runs = {run.record.task_name: run for run in store.list()}
     run = runs.pop("sst2")
-    assert run.record.has_classes and set(runs) == ({"made-choice"} if version == SCHEMA_VERSION else set())
+    assert run.record.has_classes and set(runs) == OTHER_KINDS.get(version, set())
     assert store.verify(run.id) == []
     assert run.record.status == "finished" and run.labels == ("negative", "positive")
     assert len(run.predictions()) == 4 * (4 + 6)
@@ -55,6 +57,22 @@ def test_a_frozen_run_of_options_is_read_whole(tmp_path: Path) -> None:
     logits = run.logits("grafted")[2]
     absent = logits == NO_OPTION
     assert absent.any(axis=1).tolist() == [True, False] * 3 and (probabilities(logits)[absent] == 0).all()
+
+
+def test_a_frozen_run_of_generated_texts_is_read_whole(tmp_path: Path) -> None:
+    runs = Store(shutil.copytree(FROZEN / "v5", tmp_path / "runs")).list()
+    (run,) = [run for run in runs if run.record.generates]
+    assert Store(tmp_path / "runs").verify(run.id) == [] and run.record.temperature is None
+    ids, labels, scores = run.logits("finetuned")
+    rows = run.predictions().query("state == 'finetuned' and split == 'test'")
+    assert rows["exact_match"].tolist() == (scores[:, 1] == 1).tolist() and set(labels) == {1}
+    assert rows["tokens"].tolist() == (-scores[:, 3]).tolist() and rows["generated"].str.len().all()
+    stored = run.record.metrics["test"].states["finetuned"]
+    assert stored.keys() == {"exact_match", "perplexity"} and len(run.interpolation_bins()) == 0
+    assert stored["exact_match"].value == rows["exact_match"].mean() and len(ids) == 6
+    assert stored["perplexity"].value == pytest.approx(
+        math.exp(-rows["log_likelihood"].sum() / rows["tokens"].sum()), rel=1e-6
+    )
 
 
 def test_older_runs_are_of_tasks_with_classes() -> None:

@@ -40,6 +40,10 @@ CHANGES: list[tuple[dict[str, Any], frozenset[str]]] = [
     ({"max_length_causal": 32}, frozenset({"causal"})),
     ({"lmbff_exact": True}, frozenset({"prompt", "causal"})),
     ({"length_normalised": True}, frozenset({"causal"})),
+    ({"max_new_tokens": 8}, frozenset({"causal"})),
+    ({"stop": "newline"}, frozenset({"causal"})),
+    ({"ignore_case": True}, frozenset({"causal"})),
+    ({"ignore_punctuation": True}, frozenset({"causal"})),
 ]
 """A change, and the readouts by which the task then is another."""
 SAME: list[dict[str, Any]] = [

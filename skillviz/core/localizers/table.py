@@ -532,7 +532,8 @@ class Localizer:
     smaller region is the beginning of a larger one's ranking. `seeded`: the seed changes the outcome. `rest`: what
     the graftable entries outside the region are: the base's values, or zero. `rescaled`: the values inside are not the
     fine-tuned ones but base + movement * d / size. `lean`: it needs no vector of all entries, so lean mode has it.
-    `method` is its graft in tables of studies, where comparisons have names of their own.
+    `compares_answers`: it takes the gradient of each answer's score, so that there must be several; not where a text is
+    generated. `method` is its graft in tables of studies, where comparisons have names of their own.
     """
 
     name: str
@@ -552,6 +553,7 @@ class Localizer:
     rescaled: bool = False
     method: str = "graft"
     lean: bool = False
+    compares_answers: bool = False
 
     @property
     def is_one_search(self) -> bool:
@@ -645,7 +647,7 @@ LOCALIZERS: dict[str, Localizer] = {
             "linearized", "linearized",
             "Solves a convex problem on the model linearized in its parameters: the fast one.",
             OURS, "skillviz.core.localizers.linearized:linearized", LinearizedOptions,
-            budgeted=True, nested=False, seeded=True, cost=_linearized_cost,
+            budgeted=True, nested=False, seeded=True, cost=_linearized_cost, compares_answers=True,
             color="#D6247F", marker="pentagon", dash="dashdot",
         ),
         Localizer(
@@ -714,7 +716,7 @@ LOCALIZERS: dict[str, Localizer] = {
             "The FISH mask: the parameters with the most Fisher information of the base model on the task. It does "
             "not look at the fine-tuned model.",
             f"{PAPER}, Table 8", "skillviz.core.localizers.fisher:fisher", FisherOptions,
-            budgeted=True, nested=True, seeded=True, cost=_fisher_cost, method="graft_fish",
+            budgeted=True, nested=True, seeded=True, cost=_fisher_cost, method="graft_fish", compares_answers=True,
             color="#FF0000", marker="star-triangle-up", dash="6px,3px,1px,3px",
         ),
         Localizer(

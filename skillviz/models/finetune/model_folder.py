@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skillviz.core.formats import markdown_table
-from skillviz.core.metrics import COMPARED, METRICS
+from skillviz.core.metrics import COMPARED, METRICS, metric_row
 from skillviz.models.applied import write_files
 from skillviz.models.finetune.recipes import SGD, recipe_row
 from skillviz.models.finetune.trainable_model import TrainableModel
@@ -24,6 +24,7 @@ READOUT_WORDS = {
     "causal": "the likelihood of each label's answer after the prompt",
 }
 
+GENERATED_WORDS = "to generate the reference after the prompt"
 LINEAR_WORDS = "a bare linear head on the first token (a token-classification model, to be read at that token)"
 
 
@@ -89,13 +90,15 @@ def card(report: Report) -> str:
     header = {
         "library_name": "transformers",
         "base_model": report.base["id"],
-        "tags": ["skillviz", "text-classification" if report.has_classes else "multiple-choice"],
+        "tags": ["skillviz", _kind(report)],
     }
     lines = ["---", *(f"{key}: {json.dumps(value)}" for key, value in header.items()), "---", ""]
     lines += [f"# {report.task}, fine-tuned from {report.base['id']}", ""]
+    named = f"`{report.task}`" if _generates(report) else f"`{report.task}` ({', '.join(report.labels)})"
+    read_by = GENERATED_WORDS if _generates(report) else f"read by {_read_by(settings)}"
     lines += [
-        f"Fine-tuned on `{report.task}` ({', '.join(report.labels)}) by {recipe_row(settings.name).phrase}, read by "
-        f"{_read_by(settings)}: the fine-tuned half of a pair for skill localization.",
+        f"Fine-tuned on {named} by {recipe_row(settings.name).phrase}, {read_by}: the fine-tuned half of a pair for "
+        "skill localization.",
         "",
         *markdown_table(("what", "value"), _facts(report)),
         "",
@@ -107,6 +110,17 @@ def card(report: Report) -> str:
         lines += ["", "Made by", "", "```", report.command, "```"]
     lines += ["", f"`finetune.json` has every step. Versions: {_joined(versions())}.", ""]
     return "\n".join(lines)
+
+
+def _kind(report: Report) -> str:
+    """The hub's word for what the model does."""
+    if _generates(report):
+        return "text-generation"
+    return "text-classification" if report.has_classes else "multiple-choice"
+
+
+def _generates(report: Report) -> bool:
+    return METRICS[report.metric].of_text
 
 
 def _read_by(settings: TrainingSettings) -> str:
@@ -139,8 +153,8 @@ def _facts(report: Report) -> list[tuple[str, ...]]:
         ("seed", str(settings.seed)),
         ("entries trained", f"{report.trained:,}, and {report.trained_head:,} of the classification head"),
         ("entries touched", f"{report.touched:,} of {report.d:,} graftable ones differ from the base's"),
-        ("kept", f"step {report.best_step:,}: best validation {report.metric}, of equal ones the last "
-                 f"(checked every {settings.check_every} steps on at most {settings.check_examples} examples)"),
+        ("kept", f"step {report.best_step:,}: best validation {metric_row(report.metric).title}, of equal ones the "
+                 f"last (checked every {settings.check_every} steps on at most {settings.check_examples} examples)"),
     ]  # fmt: skip
 
 

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from skillviz.core.batches import Batches
+from skillviz.core.decoding import scores_of_generated
 from skillviz.core.encoded import Encoded
 from skillviz.core.metrics import score
-from skillviz.core.readout import make_readout
+from skillviz.core.readout import CausalReadout, make_readout, task_loss
 from skillviz.errors import BadInput
 from skillviz.models.finetune.journal import Entry, TrainingState, restore_optimizer, states_of
 from skillviz.models.finetune.trainable_model import TrainableModel
@@ -62,7 +63,7 @@ class Trainer:
             torch.manual_seed(self.settings.seed * 1_000_003 + step)
             for batch in self.batches.micro(rows):
                 logits = self.readout.logits(self.model.model, batch).float()
-                part = torch.nn.functional.cross_entropy(logits, batch.labels, reduction="sum") / len(rows)
+                part = task_loss(logits, batch.labels) / len(rows)
                 part.backward()
                 loss += float(part.detach())
         _refuse_diverged("loss", loss, step, self.settings)
@@ -168,10 +169,14 @@ def best_of(history: list[TrainStep]) -> TrainStep:
 def evaluate(model: TrainableModel, encoded: Encoded, metric: str, positive: int = 1) -> dict[str, float]:
     """The metrics of the model as it stands on these examples, by name."""
     readout = make_readout(model.readout, encoded)
-    logits = np.empty((len(encoded), encoded.n_labels), dtype=np.float32)
+    rows, batches = np.arange(len(encoded)), Batches(encoded, model.device)
     model.model.eval()
+    if encoded.generation is not None and isinstance(readout, CausalReadout):
+        generated = scores_of_generated(model.model, batches, readout, rows)
+        return score(generated, encoded.labels, metric, positive)
+    logits = np.empty((len(encoded), encoded.n_labels), dtype=np.float32)
     with torch.inference_mode():
-        for batch in Batches(encoded, model.device).micro(np.arange(len(encoded))):
+        for batch in batches.micro(rows):
             logits[batch.rows] = readout.logits(model.model, batch).float().cpu().numpy()
     return score(logits, encoded.labels, metric, positive)
 

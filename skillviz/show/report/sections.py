@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 
 from skillviz.analysis.part_effects import part_effects
-from skillviz.analysis.slices import METRICS
 from skillviz.core import formats
 from skillviz.core.bins import BINS
 from skillviz.core.confusion import class_results, confusion
-from skillviz.core.metrics import metric_row, panels
+from skillviz.core.metrics import likelihood_metric, metric_row, panels, right_metric
 from skillviz.errors import SkillvizError
 from skillviz.plots.region import cells
 from skillviz.plots.theme import state_style
@@ -54,7 +53,7 @@ def overview(run: Run) -> Section:
         parts = [
             Words(sentences.overview(record, scores), ("graft", "region", "recovered", "paired")),
             Rows("Scores with their 95% intervals", scores_table(record, scores)),
-            Words(basis, ("agreement", "ece", "nll")),
+            Words(basis, ("agreement", *(name for name in panels(record.metric) if name != record.metric))),
         ]
         makes = [partial(overview_exhibits.states, record, scores, split)]
     if len(steps) < 2:
@@ -115,21 +114,22 @@ def _close_up(run: Run, layers: pd.DataFrame, table: pd.DataFrame, cell: region_
 
 
 def _effects(run: Run, scores: PartScores) -> list[Part]:
-    """What each part of one grouping does, alone and left out, in NLL: it sees a change that turns no prediction."""
+    """What each part of one grouping does, alone and left out, in what sees a change that turns no prediction."""
     task, grouping = run.record.task, scores.record.grouping
     if task is None:
         return []
-    effects = part_effects(scores.predictions(), task, "nll")
+    beside = likelihood_metric(task.metric)
+    effects = part_effects(scores.predictions(), task, beside)
     parts: list[Part] = [
         Heading(f"What each {part_exhibits.NOUNS[grouping]} of the region does"),
         Words(
             f"{formats.counted(scores.record.n, 'example')} of the {scores.record.split} set, "
             f"{formats.counted(scores.record.draws, 'random control')} a part.",
-            ("parts", "paired", "nll"),
+            ("parts", "paired", beside),
         ),
     ]
     for condition in part_exhibits.CONDITIONS:
-        shown = (effects, condition, "nll", grouping)
+        shown = (effects, condition, beside, grouping)
         parts += [
             Words(part_exhibits.finding(*shown)),
             Charts((partial(part_exhibits.part_map, *shown), partial(part_exhibits.strongest_parts, *shown))),
@@ -164,6 +164,8 @@ def calibration(run: Run) -> Section:
     """Confidence and reliability of graft, fine-tuned and temperature-scaled model, in bins of both kinds."""
     title, split = "Is the model's confidence justified?", headline_split(run.record)
     predictions = run.predictions()
+    if reason := sentences.no_confidence(run.record):
+        return Section("calibration", title, (Words(reason, ("perplexity",)),))
     if predictions.empty:
         return Section("calibration", title, (Words(NOTHING.format("predictions")),))
     states = ("grafted", "finetuned") + ((measures.TEMPERATURE,) if run.record.temperature is not None else ())
@@ -189,14 +191,17 @@ def by_example(run: Run) -> list[Section]:
     if predictions.empty or run.record.task is None:
         return []
     table = example_table.scored(predictions, run.record, split)
-    points = example_table.points(table, table["case"].notna(), "confidence", example_table.hovers(table))
+    measure = example_table.measures_of(table)[0]
+    points = example_table.points(table, table["case"].notna(), measure, example_table.hovers(table))
     logits, labels = measures.state_logits(predictions, run.record, split, example_table.STATES)
     parts = (
         Words(
-            example_exhibits.disagreement(logits["grafted"], logits["finetuned"], labels, split),
+            example_exhibits.disagreement(
+                logits["grafted"], logits["finetuned"], labels, split, right_metric(run.record.metric)
+            ),
             ("agreement", "mcnemar", "graft"),
         ),
-        Charts((partial(example_exhibits.scatter, points, "confidence", None),)),
+        Charts((partial(example_exhibits.scatter, points, measure, None),)),
         Heading("Class by class"),
         *_classes(run.record, logits, labels),
     )
@@ -228,7 +233,7 @@ def _slices(run: Run, split: str) -> list[Part]:
         others = example_columns(run, split)
     except SkillvizError:  # the data are not on this machine
         others = None
-    metric, columns = METRICS[0], slice_exhibits.columns_of(graft, run.record.classes, others)
+    metric, columns = right_metric(run.record.metric), slice_exhibits.columns_of(graft, run.record.classes, others)
     table = slice_exhibits.differences(graft, tuned, columns, metric)
     return [
         Heading("Slice by slice"),
@@ -252,7 +257,8 @@ def interpolation(run: Run) -> list[Section]:
     makes: list[Make] = [partial(interpolation_exhibits.paths, points, list(run.datasets), metric, levels)]
     if outside is not None:
         makes.insert(0, partial(interpolation_exhibits.trade, points, inside, outside, metric, levels))
-    makes.append(partial(interpolation_exhibits.histogram, bins, list(run.datasets)))
+    if not sentences.no_confidence(run.record):
+        makes.append(partial(interpolation_exhibits.histogram, bins, list(run.datasets)))
     parts: list[Part] = [Words(sentence, ("wise", "ood", "paired")), Charts(tuple(makes))]
     if not run.spec.interpolation:
         parts.append(

@@ -16,6 +16,8 @@ from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
 from skillviz.ui import controls
 from skillviz.ui.chip import chip_text
+from skillviz.ui.empty import missing
+from skillviz.ui.page_table import PAGES
 
 FEWEST, MOST = 2, 50
 
@@ -28,6 +30,14 @@ class Choice:
     bins: int
     equal_mass: bool
     states: tuple[str, ...]
+
+
+def refuse_generated(run: Run) -> None:
+    """Explains and stops where a text is generated: there is no class to be confident of."""
+    if reason := sentences.no_confidence(run.record):
+        with missing("No calibration", reason, "block"):
+            st.page_link(PAGES["sparsity"].link(), label="See exact match and perplexity by region size")
+        st.stop()
 
 
 def controls_of(run: Run) -> Choice:

@@ -15,13 +15,14 @@ from skillviz.core.metrics import metric_heading
 from skillviz.core.region import Region
 from skillviz.runs.metrics import positive
 from skillviz.show import compare as exhibits
-from skillviz.show import measures, small_world, text
+from skillviz.show import measures, sentences, small_world, text
 from skillviz.show.comparisons import counted_rows
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
 from skillviz.ui import cache, controls, exports, page, presenter
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import verdict_line
+from skillviz.ui.empty import missing
 from skillviz.ui.pages.compare import comparison
 from skillviz.ui.pages.compare.comparison import DIFFERS, FEWEST, MOST, Side, spec_differences, unlike
 
@@ -133,8 +134,13 @@ def curves(compared: Comparison) -> None:
     with left:
         show(exhibits.sizes(curve, marks, metric, levels, theme()), compared.baseline.run.id)
     with right:
+        of_classes = {side.name for side in compared.sides if not side.record.generates}
+        if not of_classes:
+            missing("Reliability", sentences.no_confidence(record), "block")
+            return
+        answers = {name: one for name, one in compared.answers.items() if name in of_classes}
         show(
-            exhibits.reliability(comparison.bins(compared.answers), marks, compared.state, theme()),
+            exhibits.reliability(comparison.bins(answers), marks, compared.state, theme()),
             compared.baseline.run.id,
         )
 
@@ -189,7 +195,7 @@ def _named(differences: pd.DataFrame) -> pd.DataFrame:
 def mcnemar(differences: pd.DataFrame, baseline: str) -> list[str]:
     """One line a run: McNemar's exact test of equal accuracy, and the examples that decide it."""
     lines = []
-    for row in differences[(differences["metric"] == "accuracy") & differences["p"].notna()].to_dict("records"):
+    for row in differences[differences["p"].notna()].to_dict("records"):
         p = f"below {SMALL_P}" if row["p"] < SMALL_P else f"= {row['p']:.3f}"
         lines.append(
             f"**{text.plain(row['run'])}**: p {p} (n = {formats.count(int(row['n']))}). Only this run is right on "

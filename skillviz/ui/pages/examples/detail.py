@@ -20,14 +20,17 @@ from skillviz.show import attribution, example_table, text
 from skillviz.show import examples as exhibits
 from skillviz.show.attribution import Answer
 from skillviz.show.glossary import about
-from skillviz.tasks.source import OPTIONS
+from skillviz.tasks.source import OPTIONS, REFERENCE
 from skillviz.ui import controls, exports, live
 from skillviz.ui.cards import STATES
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.examples.view import RunExamples
 
 OR_TYPE = ", or type a sentence of your own"
-NO_EXPLANATION = "Not applicable: predictions are explained for classes, and these options are the example's own."
+NO_EXPLANATION = {
+    "choice": "Not applicable: predictions are explained for classes, and these options are the example's own.",
+    "generation": "Not applicable: predictions are explained for classes, and a generated text has none.",
+}
 LOOKS = {"example": "the chosen example", "typed": "a sentence of my own"}
 MOST = 2000  # characters of a typed text; the models' own limit is in tokens, and shorter
 
@@ -64,6 +67,9 @@ def look_closer(run: Run, run_examples: RunExamples, example: str | None) -> Non
 def _stored(run: Run, run_examples: RunExamples, example: str) -> None:
     """An example of the run: its stored predictions at once, its explanation where its text is at hand."""
     row = run_examples.table[run_examples.table["example_id"] == example].iloc[0]
+    if run.record.generates:
+        _stored_texts(row)
+        return
     texts = [row[name] for name in ("text_a", "text_b") if name in row]
     logits = run_examples.logits_of(run, example)
     shares = {state: probabilities(z[None])[0] for state, z in logits.items()}
@@ -85,13 +91,35 @@ def _stored(run: Run, run_examples: RunExamples, example: str) -> None:
         has_classes = run.record.has_classes
         wanted = bool(texts) and has_classes and controls.switch("explain", "Explain this prediction", False)
         if not has_classes:
-            st.caption(NO_EXPLANATION)
+            st.caption(NO_EXPLANATION[run.record.task.kind if run.record.task else "choice"])
         elif not texts:
             st.caption("Without its sentence, a prediction cannot be explained. Type one of your own instead.")
     with right:
         show(exhibit, run.id)
     if wanted:
         explanation(run, _as_text(texts))
+
+
+def _stored_texts(row: pd.Series) -> None:
+    """The prompt's texts and the reference, and beside them what each model generated."""
+    left, right = st.columns([2, 3])
+    with left:
+        st.markdown(f"**{text.plain(row['example_id'])}**")
+        for words in (row[name] for name in ("text_a", "text_b") if name in row):
+            st.markdown(f"> {text.plain(words) or '(no text)'}")
+        if REFERENCE in row:
+            st.markdown(f"Reference: **{text.plain(row[REFERENCE])}**")
+        st.caption(NO_EXPLANATION["generation"])
+    with right:
+        for state in example_table.STATES:
+            colour, mark, title = STATES[state]
+            verdict = "right" if row[f"{state}_right"] else "wrong"
+            says = text.plain(row[f"{state}_says"]) or "(nothing)"
+            st.markdown(f":{colour}[{mark} {title}] generates **{says}** ({verdict})")
+            st.caption(
+                f"The reference has {formats.percent(float(row[f'{state}_per_token']))} per token, "
+                f"{formats.number(float(row[f'{state}_margin']), 2)} nats in all."
+            )
 
 
 def _typed(run: Run) -> None:

@@ -13,7 +13,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from skillviz.analysis.slices import METRICS, sliceable
+from skillviz.analysis.slices import metrics_of, sliceable
 from skillviz.core import formats
 from skillviz.core.confusion import class_results, confusion
 from skillviz.core.metrics import metric_heading
@@ -50,7 +50,10 @@ CLICK = {
     "area": "Drag over the figure: the table then holds the examples inside.",
 }
 NO_TEXTS = "The sentences are not on this machine"
-ONLY_SCORES = "Runs store scores, not sentences."
+ONLY_SCORES = {
+    False: "Runs store scores, not sentences.",
+    True: "Runs store scores and what the models generate, not prompts and references.",
+}
 NO_SLICES = "Slices by length and by other columns need the task's data on this machine."
 WIDE = 8  # classes beyond which three matrices are too many for one row
 
@@ -116,13 +119,19 @@ def with_texts(run: Run, without: RunExamples) -> RunExamples:
     try:
         data = task_of(run).data
         if isinstance(data, Hub) and not controls.is_pressed("texts"):
-            with missing(NO_TEXTS, f"{ONLY_SCORES} They are part of the dataset {text.plain(data.title)}.", "notes"):
+            with missing(
+                NO_TEXTS,
+                f"{ONLY_SCORES[run.record.generates]} They are part of the dataset {text.plain(data.title)}.",
+                "notes",
+            ):
                 controls.press("texts", "Read the texts from the Hugging Face Hub", icon=":material/download:")
             return without
         with st.spinner("Reading the task's texts."):
             texts = cache.texts(run, without.split)
     except SkillvizError as error:
-        with missing(NO_TEXTS, f"{ONLY_SCORES} They are shown once the task's data are here.", "notes"):
+        with missing(
+            NO_TEXTS, f"{ONLY_SCORES[run.record.generates]} They are shown once the task's data are here.", "notes"
+        ):
             st.caption(_what_is_missing(error))
             if address.current("texts") is not None:
                 st.button("Try later", on_click=controls.forget, args=("texts",), icon=":material/undo:")
@@ -153,10 +162,12 @@ def filters(run: Run, shown: RunExamples) -> Filters:
     places = st.columns([4, 4, 2, 3], vertical_alignment="bottom")
     with places[0]:
         counts = {case: int(example_table.passing(table, Filters(case)).sum()) for case in example_table.CASES}
-        titles = {case: f"{example_table.CASES[case]} ({formats.count(count)})" for case, count in counts.items()}
+        shown_as = {case: example_table.in_words(table, words) for case, words in example_table.CASES.items()}
+        titles = {case: f"{shown_as[case]} ({formats.count(count)})" for case, count in counts.items()}
         case = controls.select("case", "Show", tuple(titles), "all", shown=titles.get)
     with places[1]:
-        sort = controls.select("sort", "Order", example_table.sorts(table), "moved", shown=example_table.SORTS.get)
+        orders = {name: example_table.in_words(table, words) for name, words in example_table.SORTS.items()}
+        sort = controls.select("sort", "Order", example_table.sorts(table), "moved", shown=orders.get)
     marked, words, length = _linked_area(), "", None
     with places[2].popover("Filter", icon=":material/filter_alt:"):
         names = (EVERY, *example_table.label_names(table, run.record.classes))
@@ -225,12 +236,11 @@ def _box(listed: pd.DataFrame) -> str:
 def _scatter(
     run: Run, table: pd.DataFrame, passes: pd.Series, chosen: str | None, marked: example_table.Area | None
 ) -> None:
-    figure = st.container()
+    figure, offered, help_ = st.container(), example_table.measures_of(table), about("confidence", "margin")
     with st.container(horizontal=True):
         measure = controls.segments(
-            MEASURE, "Show", tuple(exhibits.MEASURES), "confidence", shown=exhibits.BRIEF.get,
-            help=about("confidence", "margin"),
-        )  # fmt: skip
+            MEASURE, "Show", offered, offered[0], shown=exhibits.BRIEF.get, help=help_,
+        ) if len(offered) > 1 else offered[0]  # fmt: skip
         marks = controls.segments("marks", "Mouse selects", tuple(MARKS), "example", shown=MARKS.get)
     what = example_table.what_is_right(run.record)
     words = cache.computed(
@@ -274,7 +284,8 @@ def _table(run: Run, listed: pd.DataFrame, chosen: str | None) -> None:
     more = " The chosen example is on top." if is_moved else ""
     more += "" if len(listed) <= MOST_LISTED else f" The first {formats.count(MOST_LISTED)} are listed."
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(f"Confidence in the {what}, %. Select a row for details.{more}", width="stretch")
+        measure = formats.capital(example_table.TITLES[example_table.measures_of(listed)[0]])
+        st.caption(f"{measure.replace('true class', what)}, %. Select a row for details.{more}", width="stretch")
         with st.popover("Download table", icon=":material/download:"):
             exports.table_buttons(
                 every,
@@ -410,7 +421,8 @@ def by_slice(run: Run, shown: RunExamples) -> None:
         return
     with st.container(horizontal=True):
         chosen = controls.any_of("slices", "Slice by", known, known, shown=slices.title) if len(known) > 1 else known
-        metric = controls.segments("sliced", "Metric", METRICS, METRICS[0], shown=metric_heading)
+        judged = metrics_of(run.record.metric)
+        metric = controls.segments("sliced", "Metric", judged, judged[0], shown=metric_heading)
     table = cache.computed(
         ("slices", shown.split, str(others is None), metric, *chosen), [run],
         lambda: slices.differences(graft, tuned, columns[list(chosen)], metric),

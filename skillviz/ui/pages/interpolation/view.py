@@ -17,11 +17,12 @@ from skillviz.core.metrics import metric_heading, metric_names
 from skillviz.plots.interpolation import path_style
 from skillviz.runs.run import RANKING, Run
 from skillviz.show import interpolation as words
-from skillviz.show import measures, text
+from skillviz.show import measures, sentences, text
 from skillviz.show.glossary import about
 from skillviz.show.interpolation import EXACT, STORED
 from skillviz.show.interpolation_grid import GRAFT, Grid, estimate, of_run, point_of, with_edges
 from skillviz.ui import cache, cards, controls, live, page
+from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text
 from skillviz.ui.empty import missing
 from skillviz.ui.other_tasks import offered
@@ -35,6 +36,7 @@ NO_TASK = (
     "There is no trade-off to draw: this run was scored on its own task alone. Choose another task in *Settings* to "
     "compute it live, or run this command:"
 )
+ONLY_BY_NAME = "Other tasks are scored by labels of the same name."
 HEADINGS = {"wise-ft": "#### :orange[● WiSE-FT]", "wise-graft": "#### :green[◆ WiSE-Graft]"}
 
 Point = tuple[pd.DataFrame, pd.DataFrame]
@@ -243,6 +245,14 @@ def _leave_exact(run: Run, choice: Choice, grid: Grid) -> None:
         command(run)
 
 
+def histogram(run: Run, points: ShownPoints, choice: Choice) -> None:
+    """Confidence at the chosen point; a card where a text is generated."""
+    if reason := sentences.no_confidence(run.record):
+        missing("Confidence at this point", reason, "block")
+        return
+    show(words.histogram(points.bins, choice.datasets, theme()), run.id)
+
+
 def numbers(run: Run, choice: Choice, points: ShownPoints) -> None:
     """The chosen point of both paths on each data set: accuracy, ECE and NLL with their intervals."""
     for place, dataset in zip(st.columns(len(choice.datasets)), choice.datasets, strict=True):
@@ -262,8 +272,9 @@ def levels(run: Run, metric: str) -> dict[str, float]:
 
 
 def no_other(run: Run) -> None:
-    """In place of the trade-off, where there is no other data set; nothing where there can be none."""
+    """In place of the trade-off, where there is no other data set."""
     if not run.record.has_classes:
+        missing("No other task", f"{sentences.no_classes(run.record)} {ONLY_BY_NAME}", "block")
         return
     with missing("No other task scored yet", NO_TASK, "move_up"):
         st.code(words.missing(run.record), language=None, wrap_lines=True)

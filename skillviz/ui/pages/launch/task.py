@@ -17,7 +17,7 @@ from skillviz.show import text
 from skillviz.show.entries import READOUT_TITLES
 from skillviz.show.glossary import about
 from skillviz.tasks import registry, uploaded
-from skillviz.tasks.task import Hub, Task
+from skillviz.tasks.task import GENERATION, Hub, Task
 from skillviz.tasks.template import parse, places, rendered
 from skillviz.tasks.uploaded import ASIDE, Draft, Upload, are_indices, classes_of, guessed, save
 from skillviz.tasks.user_file import FORMATS
@@ -163,6 +163,11 @@ def _show_task(task: Task, readout: str) -> None:
     classes = formats.listed([text.plain(name) for name in task.labels], 14)
     prompt = f" Prompt: “{text.plain(template)}”" if template else ""
     answers = ", ".join(f"{a} for {b}" for a, b in zip(words or (), task.labels, strict=False))
+    if task.kind == GENERATION:
+        st.caption(
+            f"The answer is generated, up to {task.max_new_tokens} tokens, and compared with a reference.{prompt}"
+        )
+        return
     if not task.has_classes:
         st.caption(f"Each example has its own options, up to {len(task.labels)}.{prompt}")
         return

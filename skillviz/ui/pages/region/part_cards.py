@@ -8,7 +8,7 @@ import streamlit as st
 
 from skillviz.analysis.part_effects import part_effects
 from skillviz.core import formats
-from skillviz.core.metrics import metric_heading, metric_names
+from skillviz.core.metrics import likelihood_metric, metric_heading, metric_names
 from skillviz.core.region_parts import ALONE, CELLS, HEADS
 from skillviz.errors import BadInput
 from skillviz.live.part_scores import PartScoring
@@ -25,7 +25,6 @@ from skillviz.ui.chart import show, theme
 GROUPINGS = {CELLS: "layer and module", HEADS: "attention head"}
 SAMPLES = (100, 200, 500, 1000)
 USUAL = 200
-BESIDE = "nll"  # sees a change that turns no prediction
 LONGEST = 3600.0  # seconds that a part may take: a large model on a CPU
 
 
@@ -57,7 +56,7 @@ def _effects(run: Run, scores: PartScores) -> None:
             "condition", "Each part is", tuple(exhibits.CONDITIONS), ALONE,
             shown=lambda name: exhibits.CONDITIONS[name].lower(),
         )  # fmt: skip
-        names = [BESIDE, *metric_names(task.metric, ())]
+        names = list(dict.fromkeys((likelihood_metric(task.metric), *metric_names(task.metric, ()))))
         metric = controls.segments("effect", "Change in", names, names[0], shown=metric_heading, help=about(*names))
     with page.explained():
         predictions = cache.part_predictions(scores)

@@ -1,0 +1,87 @@
+"""Greedy decoding, and what is scored of it beside the likelihood of the reference.
+
+Only prompts of equal length share a batch, so that nothing is padded and no family's way with padding can change a
+text. Keys and values of earlier tokens are kept where the model gives them; where it does not, whole texts are passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skillviz.core.batches import Batches
+from skillviz.core.generation import Generated, Generation
+from skillviz.core.readout import PLAIN_DECODERS, CausalReadout
+
+
+@torch.no_grad()
+def scores_of_generated(model: Any, batches: Batches, readout: CausalReadout, rows: np.ndarray) -> Generated:
+    """The scores [n, 4] of what the model generates from the prompts of these rows, in their order."""
+    encoded = batches.encoded.take(rows)
+    assert encoded.generation is not None and encoded.answers is not None
+    tokens = np.array([len(reference) for (reference,) in encoded.answers], dtype=np.int64)
+    nats = np.empty(len(rows), dtype=np.float32)
+    parts = [readout.logits(model, batch)[:, 0].float() for batch in batches.micro(rows)]
+    nats[batches.by_length(rows)] = torch.cat(parts).cpu().numpy()
+    if readout.by_length:
+        nats = nats * tokens.astype(np.float32)
+    generated = greedy(model, encoded.input_ids, encoded.generation, batches.device, batches.micro_tokens)
+    return encoded.generation.scored(generated, nats, tokens)
+
+
+@torch.no_grad()
+def greedy(
+    model: Any, prompts: list[np.ndarray], generation: Generation, device: torch.device, most_tokens: int
+) -> list[list[int]]:
+    """The ids that the model generates after each prompt, each the likeliest; the one that ends a text is the last.
+
+    A batch has `most_tokens` at the most, or one prompt.
+    """
+    texts: list[list[int]] = [[] for _ in prompts]
+    for rows in _of_equal_length(prompts, generation.max_new_tokens, most_tokens):
+        ids = torch.from_numpy(np.stack([prompts[row] for row in rows])).to(device)
+        feed, cache, going = ids, None, set(rows)
+        for _ in range(generation.max_new_tokens):
+            scores, cache = _next_scores(model, feed, cache, ids.shape)
+            chosen = scores.argmax(-1, keepdim=True).to(device)
+            ids = torch.cat([ids, chosen], dim=1)
+            feed = ids if cache is None else chosen
+            for row, one in zip(rows, chosen.squeeze(1).tolist(), strict=True):
+                if row in going:
+                    texts[row].append(one)
+                    if generation.has_ended(texts[row]):
+                        going.remove(row)
+            if not going:
+                break
+    return texts
+
+
+def _of_equal_length(prompts: list[np.ndarray], more: int, most_tokens: int) -> Iterator[list[int]]:
+    """The prompts' numbers in batches of one length; each becomes `more` tokens longer."""
+    by_length: dict[int, list[int]] = {}
+    for row, prompt in enumerate(prompts):
+        by_length.setdefault(len(prompt), []).append(row)
+    for length, rows in sorted(by_length.items()):
+        count = max(1, most_tokens // (length + more))
+        yield from (rows[start : start + count] for start in range(0, len(rows), count))
+
+
+def _next_scores(model: Any, feed: Tensor, cache: Any, shape: torch.Size) -> tuple[Tensor, Any]:
+    """Vocabulary scores [batch, vocabulary] of the next token, and the keys and values so far, None where none are."""
+    inputs = {"input_ids": feed, "attention_mask": torch.ones(shape, dtype=torch.long, device=feed.device)}
+    if cache is not None:
+        inputs["past_key_values"] = cache
+    if model.config.model_type in PLAIN_DECODERS:  # the head is run on the last position alone
+        out = model.base_model(**inputs, use_cache=True)
+        scores = model.get_output_embeddings()(out.last_hidden_state[:, -1])
+    else:
+        out = model(**inputs, use_cache=True)
+        scores = out.logits[:, -1]
+    kept = getattr(out, "past_key_values", None)
+    # layers that compute activations again hand back a cache that they have left empty
+    length = kept.get_seq_length() if hasattr(kept, "get_seq_length") else 0  # type: ignore[union-attr]
+    return scores, kept if int(length) == shape[1] else None
