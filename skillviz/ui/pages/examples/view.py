@@ -272,14 +272,17 @@ def _table(run: Run, listed: pd.DataFrame, chosen: str | None) -> None:
     what = example_table.what_is_right(run.record)
     every = example_table.listing(listed, what)
     with st.container(key="examples-wide"):
-        _rows(
-            every, listed, chosen, TABLE, MOST_LISTED, TALL if can_read else None, _columns(what),
-            f"The examples with the {what}, each model's confidence in it, and what each model says",
+        st.dataframe(
+            **_rows(every, listed, chosen, TABLE, MOST_LISTED), column_config=_columns(what),
+            row_height=presenter.pixels(TALL) if can_read else None,
+            alt=f"The examples with the {what}, each model's confidence in it, and what each model says",
         )  # fmt: skip
     with st.container(key="examples-narrow"):
-        _rows(
-            example_table.narrow_listing(listed.head(MOST_ON_PHONE)), listed, chosen, NARROW_TABLE, MOST_ON_PHONE,
-            TALL_ON_PHONE, _phone_columns(), f"The examples with the {what}, and what graft and fine-tuned model say",
+        narrow = example_table.narrow_listing(listed.head(MOST_ON_PHONE))
+        st.dataframe(
+            **_rows(narrow, listed, chosen, NARROW_TABLE, MOST_ON_PHONE), column_config=_phone_columns(),
+            row_height=presenter.pixels(TALL_ON_PHONE),
+            alt=f"The examples with the {what}, and what graft and fine-tuned model say",
         )  # fmt: skip
     more = " The chosen example is on top." if is_moved else ""
     more += "" if len(listed) <= MOST_LISTED else f" The first {formats.count(MOST_LISTED)} are listed."
@@ -296,17 +299,8 @@ def _table(run: Run, listed: pd.DataFrame, chosen: str | None) -> None:
             )
 
 
-def _rows(
-    shown: pd.DataFrame,
-    listed: pd.DataFrame,
-    chosen: str | None,
-    key: str,
-    most: int,
-    tall: int | None,
-    columns: dict[str, Any],
-    alt: str,
-) -> None:
-    """The first rows as a table in which one can be marked; `shown` has them in the order of `listed`."""
+def _rows(shown: pd.DataFrame, listed: pd.DataFrame, chosen: str | None, key: str, most: int) -> dict[str, Any]:
+    """The first rows, and how one is marked, as `st.dataframe` takes them; `shown` has the order of `listed`."""
     ids = listed["example_id"].head(most).tolist()
     rows = [ids.index(chosen)] if chosen in ids else []
     st.session_state[key] = {"selection": {"rows": rows, "columns": [], "cells": []}}
@@ -314,17 +308,8 @@ def _rows(
     if "text" in shown:  # what is longer than a row's lines would be cut above and below
         letters = IN_A_ROW if key == TABLE else IN_A_ROW_ON_PHONE
         shown = shown.assign(text=[example_table.brief(words, letters) for words in shown["text"]])
-    st.dataframe(
-        shown,
-        key=key,
-        height=HEIGHT,
-        hide_index=True,
-        row_height=presenter.pixels(tall) if tall else None,
-        column_config=columns,
-        on_select=partial(_row_marked, key, ids),
-        selection_mode="single-row",
-        alt=alt,
-    )
+    marks = {"on_select": partial(_row_marked, key, ids), "selection_mode": "single-row"}
+    return {"data": shown, "key": key, "height": HEIGHT, "hide_index": True, **marks}
 
 
 def _phone_columns() -> dict[str, Any]:
