@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from skillviz.core.localizers.gates import CLOSED, _drawn, l0_gates, localize_and_stitch
+from skillviz.core.localizers.gates import CLOSED, _draw, l0_gates, localize_and_stitch
 from skillviz.core.localizers.table import (
     LOCALIZERS,
     RIVALS,
@@ -132,19 +132,26 @@ def test_localize_and_stitch_descends_as_published() -> None:
     assert set(found) != set(slow_top(distance, 80))
 
 
+def drawn(odds: torch.Tensor, seed: int, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """A draw of the gates [d], and its derivative by the log-odds [d]."""
+    gate, slope, rest = (torch.empty_like(odds) for _ in range(3))
+    _draw(odds, seed, step, gate, slope, rest)
+    return gate, slope
+
+
 def test_the_gates_are_hard_concrete() -> None:
     """Their derivative by autograd, and how often each is open: sigmoid(log-odds - CLOSED)."""
     odds = torch.tensor([-2.0, -0.5, 0.0, 1.5]).repeat_interleave(20_000)
-    gate, slope = _drawn(odds, 0, 1)
+    gate, slope = drawn(odds, 0, 1)
     assert gate.min() == 0 and gate.max() == 1
     opened = (gate > 0).float().view(4, -1).mean(1)
     assert torch.allclose(opened, (odds.view(4, -1)[:, 0] - CLOSED).sigmoid(), atol=0.015)
     change = 1e-3
-    numeric = (_drawn(odds + change, 0, 1)[0] - _drawn(odds - change, 0, 1)[0]) / (2 * change)
+    numeric = (drawn(odds + change, 0, 1)[0] - drawn(odds - change, 0, 1)[0]) / (2 * change)
     settled = (gate > 0.01) & (gate < 0.99)
     assert torch.allclose(slope[settled], numeric[settled], atol=2e-3)
     assert (slope[(gate == 0) | (gate == 1)] == 0).all()
-    assert not torch.equal(gate, _drawn(odds, 0, 2)[0])
+    assert not torch.equal(gate, drawn(odds, 0, 2)[0])
 
 
 def test_both_masks_find_what_chance_does_not() -> None:

@@ -36,7 +36,6 @@ NO_TASK = (
     "There is no trade-off to draw: this run was scored on its own task alone. Choose another task in *Settings* to "
     "compute it live, or run this command:"
 )
-ONLY_BY_NAME = "Other tasks are scored by labels of the same name."
 HEADINGS = {"wise-ft": "#### :orange[● WiSE-FT]", "wise-graft": "#### :green[◆ WiSE-Graft]"}
 
 Point = tuple[pd.DataFrame, pd.DataFrame]
@@ -272,9 +271,8 @@ def levels(run: Run, metric: str) -> dict[str, float]:
 
 
 def no_other(run: Run) -> None:
-    """In place of the trade-off, where there is no other data set."""
+    """In place of the trade-off, where there is no other data set; nothing where there can be none."""
     if not run.record.has_classes:
-        missing("No other task", f"{sentences.no_classes(run.record)} {ONLY_BY_NAME}", "block")
         return
     with missing("No other task scored yet", NO_TASK, "move_up"):
         st.code(words.missing(run.record), language=None, wrap_lines=True)

@@ -17,7 +17,7 @@ from skillviz.ui.chip import chip_text
 from skillviz.ui.empty import missing
 from skillviz.ui.other_tasks import Offered, as_offered, offered, offered_task
 from skillviz.ui.page_table import PAGES
-from skillviz.ui.pages.interpolation.view import ONLY_BY_NAME, metrics
+from skillviz.ui.pages.interpolation.view import metrics
 
 LEFT_OUT, SKIPPED = "left out", "skipped"  # in the address, and on the page
 NOTHING = (
@@ -29,7 +29,7 @@ NOTHING = (
 def refuse_options(run: Run) -> None:
     """Explains and stops where the task has no classes, whose names other tasks could share."""
     if not run.record.has_classes:
-        sentence = f"{sentences.no_classes(run.record)} {ONLY_BY_NAME}"
+        sentence = f"{sentences.no_classes(run.record)} Other tasks are scored by labels of the same name."
         with missing("Other tasks cannot be scored", sentence, "block"):
             st.page_link(PAGES["examples"].link(), label="See which examples change")
         st.stop()
