@@ -103,6 +103,7 @@ def test_a_command_says_why(store: Store, capsys: pytest.CaptureFixture[str]) ->
     assert (store.root / run_id).is_dir()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_every_page_opens_and_its_actions_are_off(
     name: str, ids: dict[str, str], made: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch

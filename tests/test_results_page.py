@@ -42,6 +42,7 @@ def test_the_page_is_what_the_generator_writes_from_the_stored_studies(results: 
     )
 
 
+@pytest.mark.slow
 def test_every_experiment_at_every_scale_has_a_result_or_a_reason(made: str, results: ModuleType) -> None:
     for page in (made, results.PAGE.read_text(encoding="utf-8")):
         for name, row in ((name, row) for name, row in EXPERIMENTS.items() if row.ships):
@@ -87,6 +88,7 @@ def test_a_study_tells_its_command_time_table_verdicts_and_notes(made: str) -> N
     assert "Not stored: not made yet" in part  # the failed one on real data
 
 
+@pytest.mark.slow
 def test_a_study_has_its_own_words_or_else_its_experiments(results: ModuleType, tmp_path: Path) -> None:
     fake_study(tmp_path, "figure7")
     words = {"reasons": {"figure7": "Other shifts."}}
@@ -103,6 +105,7 @@ def test_a_measured_number_among_the_words_is_refused(results: ModuleType, tmp_p
         results.read_words(path)
 
 
+@pytest.mark.slow
 def test_two_studies_of_one_experiment_are_both_told_and_their_common_runs_count_once(
     results: ModuleType, tmp_path: Path
 ) -> None:

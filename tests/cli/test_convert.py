@@ -15,6 +15,7 @@ from tests.cli.calls import call
 from tests.cli.conftest import QUICK
 
 
+@pytest.mark.slow
 def test_a_pair_of_pickled_weights_from_preflight_to_a_run(
     pair: tuple[Path, Path], task_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,7 @@ def test_verify_finds_a_flipped_bit(store, monkeypatch, tmp_path):
     assert said.code == 2 and "predictions.parquet" in said.out
 
 
+@pytest.mark.slow
 def test_export_writes_everything_of_runs_as_one_zip(store, pair, tmp_path):
     out = tmp_path / "run.zip"
     said = call("runs", "export", store[1][:-3], store[1], "-o", out, "--graft", "--json")
@@ -115,6 +116,7 @@ def study_file(tmp_path: Path, pair: tuple[Path, Path], task_file: Path, **field
     return path
 
 
+@pytest.mark.slow
 def test_a_study_goes_on_where_it_stopped(pair, task_file, tmp_path, user_runs):
     file = study_file(tmp_path, pair, task_file)
     first = call("study", "run", file, "--json")

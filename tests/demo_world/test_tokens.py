@@ -42,6 +42,7 @@ def test_no_text_of_the_world_has_an_unknown_word(words: list[str]) -> None:
     assert made.unk_token_id in made("A zeppelin.")["input_ids"]
 
 
+@pytest.mark.slow
 def test_there_and_back(words: list[str], tmp_path: Path) -> None:
     tokenizer(words).save_pretrained(tmp_path)
     made = load_tokenizer(tmp_path)

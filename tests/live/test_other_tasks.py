@@ -38,6 +38,7 @@ def worker(scored: Run) -> Worker:
     return Worker(scored.path.parent)
 
 
+@pytest.mark.slow
 def test_a_point_is_the_stored_grids(worker: Worker, scored: Run, near: Path) -> None:
     found = ask(
         worker, "wise", scored, path="wise-graft", alpha=0.3, region={"run": scored.id, "size": 889}, task=str(near)

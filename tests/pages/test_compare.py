@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from streamlit.testing.v1 import AppTest
 
 from skillviz.runs.spec import RunSpec
@@ -26,6 +27,7 @@ def drawn(test: AppTest, title: str) -> dict:
     return json.loads(charts(test)[place].proto.spec)
 
 
+@pytest.mark.slow
 def test_the_runs_and_the_baseline_of_the_address_are_shown_and_stay_there(ids: dict[str, str]) -> None:
     test = compared(ids, "random", "movement", baseline=ids["movement"])
     assert not test.exception
@@ -131,6 +133,7 @@ def test_equal_specs_are_said_to_repeat_each_other(user_runs: Path, monkeypatch)
     assert not test.exception and specs["field"].tolist() == ["run"] and "repeat each other" in words(test)
 
 
+@pytest.mark.slow
 def test_more_than_six_runs_are_cut_and_it_is_said(user_runs: Path, monkeypatch) -> None:
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: user_runs)
     runs = [fake_run(Store(user_runs), seed=seed, sizes=("1%",), **SMALL) for seed in range(7)]

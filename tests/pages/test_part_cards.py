@@ -53,6 +53,7 @@ def test_parts_are_scored_on_request_and_kept(run: str, user_runs: Path) -> None
     assert Store(user_runs).verify(run) == []
 
 
+@pytest.mark.slow
 def test_without_the_models_it_says_what_is_missing(run: str, user_runs: Path, lived: Path) -> None:
     record = user_runs / run / "run.json"
     record.write_text(record.read_text().replace(str(lived / "base"), "/nowhere/base"))

@@ -35,6 +35,7 @@ def test_a_lean_run_is_the_ordinary_one(world: Path, store: Store) -> None:
     assert "--lean --dtype own" in lean.spec.command() or "--dtype own --lean" in lean.spec.command()
 
 
+@pytest.mark.slow
 def test_a_lean_search_resumes_where_it_stopped(world: Path, store: Store) -> None:
     spec = spec_of(world, localizer="frank-wolfe", lean=True, dtype="own", steps=4, batch_size=16)
     whole = produce(spec, Store(store.root / "whole"))

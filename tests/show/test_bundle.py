@@ -27,6 +27,7 @@ def zipped(root: Path, *names: str, reports: bool = False, grafts: dict[str, Pat
     return ZipFile(made)
 
 
+@pytest.mark.slow
 def test_the_manifest_vouches_for_every_file(made: Made) -> None:
     root, ids = made
     archive = zipped(root, ids["stagewise0"], ids["random"], reports=True)

@@ -75,6 +75,7 @@ def test_a_dry_run_tells_steps_and_minutes_and_writes_nothing(tiny: Path, tmp_pa
     assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_status_and_run_of_a_finished_study(file: Path, done: Done) -> None:
     said = call("study", "status", file, "--json")
     assert said.code == 0 and said.json["states"] == {"finished": 6} and said.json["left"] == "nothing is left"

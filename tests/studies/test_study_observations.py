@@ -44,6 +44,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     return Results(plan(StudySpec(name="made-up", runs=tuple(entries))), store)
 
 
+@pytest.mark.slow
 def test_every_state_size_and_task_is_observed_once(results: Results) -> None:
     found = of_results(results)
     tested = [one for one in found if one.split == "test" and one.task == "sst2"]

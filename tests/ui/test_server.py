@@ -84,6 +84,7 @@ def upgraded(address: str, origin: str) -> int:
             return answer.status
 
 
+@pytest.mark.slow
 def test_a_refused_origin_asks_nobody_for_an_address(tmp_path: Path) -> None:
     """Streamlit looks up its public address for an origin that it does not know, and says so where it finds none."""
     nobody = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
@@ -127,6 +128,7 @@ def test_modules_and_records_are_kept_out_of_collections(monkeypatch: pytest.Mon
         gc.unfreeze()
 
 
+@pytest.mark.slow
 def test_it_opens_the_browser_where_there_is_a_screen(tmp_path: Path) -> None:
     opened, browser = tmp_path / "opened", tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho "$1" > "{opened}"\n')

@@ -173,6 +173,7 @@ def test_a_multi_task_grid_chooses_by_the_mean(bare, tasks, tmp_path):
     assert len(grid) == 3 and sum(point["chosen"] for point in grid) == 1
 
 
+@pytest.mark.slow
 def test_a_sequence_writes_every_task_after_every_stage(sequence, bare, tasks):
     for mode in ("naive", "grafting"):
         folders = sorted(str(p.parent.relative_to(sequence / mode)) for p in (sequence / mode).rglob("finetune.json"))

@@ -105,6 +105,7 @@ def test_table1_touches_what_each_method_trains(small: Scale, stored: Path) -> N
     assert {"ft", "graft"} == set(rows["b"]) and folder.table("note")["text"].str.startswith("LoRA: ").any()
 
 
+@pytest.mark.slow
 def test_table2_tells_what_recovers_the_gain_and_where_it_lies(small: Scale, stored: Path) -> None:
     folder = made("table2", small, stored)
     assert {"pretrained", "ft_scaled", "complement"} <= set(of_own_task(folder)["method"])
