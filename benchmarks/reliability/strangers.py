@@ -6,6 +6,7 @@ import csv
 import io
 import os
 from collections.abc import Callable, Iterator
+from contextlib import chdir
 from functools import cache
 from pathlib import Path
 from unittest import mock
@@ -49,9 +50,9 @@ def visitor_paths(number: int, work: Path) -> Iterator[str]:
         (root / below / "circle").symlink_to("circle")
         (root / below / "endless.yaml").symlink_to("/dev/zero")
     (outside / "back").symlink_to(root)
-    os.chdir(root)
     environment = {ROOTS_VARIABLE: str(root), SECRET: SECRET_VALUE, "HOME": str(outside)}
-    with mock.patch.dict(os.environ, environment), mock.patch.object(visitor, "is_local", lambda: False):
+    local = mock.patch.object(visitor, "is_local", lambda: False)
+    with chdir(root), mock.patch.dict(os.environ, environment), local:
         for _ in range(number):
             yield _lost_path(_path(root, outside, draw), root)
 

@@ -84,8 +84,8 @@ MODULE_KINDS = {
     "bias": Style("biases", "#8B3FD9", "x", "dot"),
 }
 
-MARKUP = re.compile(r"[\[\]<>`$]")
-"""Signs without which Markdown and Plotly's texts hold no picture, link, code, formula or element."""
+MARKUP = re.compile(r"[\[\]<>`$\\\x00-\x1f]")
+"""Signs without which Markdown and Plotly's texts hold no picture, link, code, formula, element or line break."""
 _SPARE_COLORS = ("#1D5FD1", "#8B3FD9", "#D6247F", "#0085AD", "#7A7D00", "#C8143F", "#7D5F3A", "#B56576")
 _SPARE_SYMBOLS = ("hexagon", "hourglass", "bowtie", "star-diamond", "hexagram", "star-square", "circle-cross")
 _SPARE_DASHES = ("10px,2px", "2px,5px", "7px,2px,2px,2px", "12px,4px", "3px,2px")
@@ -126,7 +126,7 @@ def state_style(name: str) -> Style:
 def localizer_style(name: str, settings: str = "") -> Style:
     """Style of a localizer, also of one added later; with other `settings` it keeps the colour, not the marks.
 
-    A name that is not ours comes from a stranger's run: signs that make pictures, links, code or markup are left out.
+    A name that is not ours comes from a stranger's run: signs that make pictures, links, code, markup or line breaks are left out.
     """
     style = LOCALIZERS.get(name) or replace(spare_style(name), title=MARKUP.sub("", name))
     if not settings:

@@ -112,6 +112,10 @@ def test_an_unknown_name_gets_the_same_style_every_time(find) -> None:  # type: 
     assert min(contrast(spare_style(f"new-{i}").color, g) for i in range(50) for g in GROUND.values()) >= 3
 
 
+def test_an_unknown_name_holds_no_markup_and_no_line_break() -> None:
+    assert theme.localizer_style("m<b>[a](x)`\\\r\n=1$").title == "mba(x)=1"
+
+
 def test_unknown_names_differ_from_each_other() -> None:
     assert len({(s.color, s.symbol, s.dash) for s in (spare_style(f"new-{i}") for i in range(20))}) > 15
 
