@@ -126,7 +126,8 @@ def state_style(name: str) -> Style:
 def localizer_style(name: str, settings: str = "") -> Style:
     """Style of a localizer, also of one added later; with other `settings` it keeps the colour, not the marks.
 
-    A name that is not ours comes from a stranger's run: signs that make pictures, links, code, markup or line breaks are left out.
+    A name that is not ours comes from a stranger's run: what makes pictures, links, code, markup or line breaks is left
+    out.
     """
     style = LOCALIZERS.get(name) or replace(spare_style(name), title=MARKUP.sub("", name))
     if not settings:
