@@ -75,7 +75,7 @@ def server_kills(number: int, work: Path) -> Iterator[str]:
         killer = threading.Timer(draw.uniform(0.5, 8.0), server.kill)
         killer.start()
         shown = Seen()
-        with suppress(OSError, EOFError, Exception):  # the server ends under the visitor
+        with suppress(Exception):  # the server ends under the visitor
             asyncio.run(_browse(address, kept.id, draw, shown, endless=True))
         killer.join()
         server.wait(PATIENCE)

@@ -26,7 +26,8 @@ WIDTH = 4
 
 @dataclass(frozen=True)
 class Generation:
-    """How a text is generated and compared: the `references` [n] as `normalise` makes them, and when it ends.
+    """How a text is generated and compared: the `references` [n] as tokens write and `normalise` makes them, and when
+    it ends.
 
     It ends before one of `end_ids`, after `max_new_tokens`, or, where `at_line_break`, before a line break. `decode`
     makes a text of token ids.

@@ -289,8 +289,8 @@ _ROWS = (
     Metric(
         "perplexity", "perplexity", "", 2, lowest=1.0, highest=math.inf, better="lower", kernel=Perplexity(),
         of_text=True,
-        help="exp of the mean negative log-likelihood per token of the references: 1 is certainty, and the size of the "
-        "vocabulary is a guess among all tokens. The token that ends a reference counts too. The interval is over "
+        help="exp of the mean negative log-likelihood per token of the references. 1 means certain; guessing among all "
+        "tokens gives the size of the vocabulary. The token that ends a reference counts too. The interval is over "
         "examples.",
     ),
     Metric(

@@ -172,7 +172,8 @@ def check(frame: pd.DataFrame, name: str, labels: Sequence[str] = ()) -> pd.Data
     """
     table = TABLES[name]
     if table.logits and GENERATED[0].name in frame.columns:
-        table = replace(table, columns=(*table.columns, *GENERATED), logits=False)
+        columns = GENERATED[:-1] if table is PARTS else GENERATED  # a part's scores are kept without the texts
+        table = replace(table, columns=(*table.columns, *columns), logits=False)
     stored = [str(n).removeprefix(LOGIT) for n in frame.columns if str(n).startswith(LOGIT)]
     wanted = _columns(table, labels or stored)
     names = [c.name for c in wanted]
@@ -192,13 +193,13 @@ def score_matrix(rows: pd.DataFrame, labels: Sequence[str]) -> np.ndarray:
 
 
 def score_columns(values: np.ndarray, labels: Sequence[str]) -> dict[str, Any]:
-    """The columns of predictions that hold such logits or scores."""
+    """The columns that hold such logits or scores; the generated texts are among them where the scores bring them."""
     if not is_generated(values, labels):
         return dict(zip(logit_columns(labels), values.T, strict=True))
-    z = np.asarray(values)
-    texts = list(getattr(values, "texts", ())) or [""] * len(z)
+    z, texts = np.asarray(values), list(getattr(values, "texts", ()))
     columns = z[:, REFERENCE] == 1, z[:, LOG_LIKELIHOOD], (-z[:, MINUS_TOKENS]).astype(np.int64), texts
-    return {column.name: column_values for column, column_values in zip(GENERATED, columns, strict=True)}
+    has_texts = len(texts) == len(z)
+    return {column.name: own for column, own in zip(GENERATED if has_texts else GENERATED[:-1], columns, strict=False)}
 
 
 def logit_columns(labels: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -129,12 +130,36 @@ def _generation(
             f"the longest reference has {longest} tokens with the one that ends it, and task '{task.name}' generates "
             f"{task.max_new_tokens}; raise max_new_tokens."
         )
-    normalise = partial(normalised, ignore_case=task.ignore_case, ignore_punctuation=task.ignore_punctuation)
     generation = Generation(
-        tuple(map(normalise, references)), task.max_new_tokens, () if end is None else (int(end),), at_line_break,
-        partial(tokenizer.decode, clean_up_tokenization_spaces=False), normalise,
+        (), task.max_new_tokens, () if end is None else (int(end),), at_line_break,
+        partial(tokenizer.decode, clean_up_tokenization_spaces=False),
+        partial(normalised, ignore_case=task.ignore_case, ignore_punctuation=task.ignore_punctuation),
     )  # fmt: skip
-    return fields | {"generation": generation}
+    written = (
+        _as_written(task, text, ids, generation, tokenizer)
+        for text, (ids,) in zip(references, fields["answers"], strict=True)
+    )
+    return fields | {"generation": replace(generation, references=tuple(written))}
+
+
+def _as_written(task: Task, reference: str, ids: np.ndarray, generation: Generation, tokenizer: Any) -> str:
+    """The reference as it is compared: what the tokenizer makes of its own tokens, which may have other case or spaces.
+
+    Raises BadInput for one that holds an unknown token, or of which nothing is left to compare.
+    """
+    own = [one for one in ids.tolist() if one not in generation.end_ids]
+    if tokenizer.unk_token_id in own:
+        raise BadInput(
+            f"this tokenizer has no tokens for the reference '{reference}' of task '{task.name}', so no model "
+            "could write it; leave such rows out, or use a model whose tokenizer knows them."
+        )
+    text = generation.normalise(generation.text(own))
+    if not text:
+        raise BadInput(
+            f"nothing is left to compare of the reference '{reference}' of task '{task.name}'; leave such "
+            "rows out, or ignore_punctuation."
+        )
+    return text
 
 
 def _answered(
@@ -162,6 +187,11 @@ def _answered(
     filled = _filled(task, parts, texts)
     longest = [max(room, *map(len, row)) for row in answers(prompts(filled), tail)]
     limits = [limit - length for length in longest]
+    if min(limits, default=1) < 1 and max(longest) == room:
+        raise BadInput(
+            f"task '{task.name}' generates {room} tokens (max_new_tokens), and {limit} fit with the prompt; lower "
+            "max_new_tokens, or raise max_length."
+        )
     if min(limits, default=1) < 1:
         raise BadInput(f"the longest answer has {max(longest)} tokens, and {limit} fit with its prompt; shorten it.")
     shortened, inputs = fitted(filled, limits, tokenized, tokenizer)

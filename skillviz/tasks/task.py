@@ -167,7 +167,8 @@ class Task(_Frozen):
             raise BadInput(f"{where}: a name has no spaces and no slashes; write it with '-' or '_'.")
         if len(self.labels) < 2 or len(set(self.labels)) != len(self.labels) or "" in self.labels:
             raise BadInput(f"{where}: labels must be two or more different names, not {_listed(self.labels)}.")
-        if len(set(self.text)) != len(self.text) or self.label in self.text:
+        has_label = self.kind != GENERATION and not self.answer
+        if len(set(self.text)) != len(self.text) or (has_label and self.label in self.text):
             raise BadInput(f"{where}: the text columns and the label column must be different columns.")
         if self.kind == GENERATION:
             self._check_reference(where)

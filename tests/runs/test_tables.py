@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skillviz.core.generation import LABELS as OF_TEXT
+from skillviz.core.generation import generated_scores
 from skillviz.runs import tables
-from skillviz.runs.tables import TABLES, check, empty
+from skillviz.runs.tables import TABLES, check, empty, score_columns
 
 LABELS = ("negative", "positive")
 
@@ -105,3 +107,16 @@ def test_stored_tables_come_back_bit_for_bit_under_any_label(tmp_path: Path) -> 
     again = pd.read_parquet(tmp_path / "table.parquet")
     pd.testing.assert_frame_equal(again, told, check_exact=True)
     assert all(again[name].to_numpy().tobytes() == told[name].to_numpy().tobytes() for name in logits)
+
+
+def test_scores_of_generated_texts_bring_their_texts_or_have_no_column_of_them() -> None:
+    scores = generated_scores(np.array([True, False]), np.array([-1.0, -2.0]), np.array([2, 3]), ("a", ""))
+    assert score_columns(scores, OF_TEXT)["generated"] == ["a", ""]
+    bare = score_columns(np.stack([scores])[0], OF_TEXT)
+    assert [*bare] == ["exact_match", "log_likelihood", "tokens"]
+    rows = {"example_id": ["t-0", "t-1"], "label": 1, "layer": pd.NA, "head": pd.NA, "size": 3}
+    parts = check(pd.DataFrame({**rows, "kind": "", "condition": "alone", "draw": 0, **bare}), "parts")
+    assert "generated" not in parts and parts["tokens"].tolist() == [2, 3]
+    predictions = pd.DataFrame({**rows, "dataset": "x", "split": "test", "state": "grafted", **bare})
+    with pytest.raises(ValueError, match="missing columns .*generated"):
+        check(predictions.drop(columns=["layer", "head", "size"]), "predictions")

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from transformers import AutoTokenizer
 
 from skillviz.errors import BadData, BadInput
 from skillviz.runs.transfer import label_mapping
 from skillviz.tasks.definition import definition
 from skillviz.tasks.encode import encode
+from skillviz.tasks.project import PROJECT
 from skillviz.tasks.registry import task
 from skillviz.tasks.splits import load
 from skillviz.tasks.task import Task
@@ -80,6 +83,30 @@ def test_a_prompt_is_shortened_for_the_text_and_a_long_reference_is_refused(tmp_
     few = generated(tmp_path, max_new_tokens=2)
     with pytest.raises(BadInput, match=r"the longest reference has \d+ tokens .* generates 2; raise max_new_tokens"):
         encode(few, load(few).test, tok, "causal")
+
+
+def test_a_reference_is_compared_as_its_own_tokens_write_it(tmp_path: Path) -> None:
+    """Where a tokenizer changes case and spaces, a model that writes the reference's very tokens is right."""
+    tok = AutoTokenizer.from_pretrained(PROJECT / "demo_world" / "causal")
+    made = generated(tmp_path, [{"text": "what", "gold": "The Kitchen."}] * 2)
+    encoded = encode(made, load(made).test, tok, "causal")
+    assert encoded.generation is not None and encoded.answers is not None
+    (reference,) = encoded.answers[0]
+    scores = encoded.take([0]).generation.scored([reference.tolist()], np.zeros(1), np.ones(1))  # type: ignore[union-attr]
+    assert encoded.generation.references[0] == "the kitchen ." and scores[0, 1] == 1
+    for gold, changes, sentence in (
+        ("don't stop", {}, "has no tokens for the reference 'don't stop'"),
+        (".", {"ignore_punctuation": True}, "nothing is left to compare of the reference '.'"),
+        ("the", {"max_length": 40}, "generates 40 tokens .*, and 40 fit .*; lower max_new_tokens, or raise max_length"),
+    ):
+        other = generated(tmp_path, [{"text": "what", "gold": gold}] * 2, **changes)
+        with pytest.raises(BadInput, match=sentence):
+            encode(other, load(other).test, tok, "causal")
+
+
+def test_a_column_called_label_may_be_a_text(tmp_path: Path) -> None:
+    rows = [{"label": "what", "gold": "water"}] * 2
+    assert generated(tmp_path, rows, text="label", template={"causal": "{label}:"}).text == ("label",)
 
 
 @pytest.mark.parametrize(
