@@ -361,7 +361,8 @@ def test_a_localizer_that_compares_answers_is_refused_for_a_task_without_several
 def test_a_small_sample_of_a_task_with_options_is_counted_in_all(small: Path) -> None:
     options = Path(__file__).parents[2] / "docs" / "examples" / "choose-kind.yaml"
     test = opened(**chosen(small, file=options, k_shot=8))
-    assert "per class" not in box(test, "Training examples").label
+    field = box(test, "Training examples")
+    assert "per class" not in field.label and "so they are not drawn per class" in field.help
     rows = {row.aspect: row.here for row in view.paper_differences(
         RunSpec(base="b", finetuned="f", task="t", k_shot=64), (), "causal", {}, has_classes=False
     )}  # fmt: skip

@@ -161,12 +161,14 @@ def data(choices: Choices) -> None:
         )  # fmt: skip
         _other_tasks(choices)
         has_classes = choices.task is None or choices.task.has_classes
-        each = "per class" if has_classes else "in all, as options are no classes,"
-        shots = form.number(
-            "new.k-shot", f"Training examples{' per class' if has_classes else ''}", None,
-            help=f"Draws this many {each} for training, and as many for validation. The paper uses 64 or 4,096"
-            f"{'' if has_classes else ' per class'}.",
-        )  # fmt: skip
+        help = (
+            "Draws this many per class for training, and as many for validation. The paper uses 64 or 4,096 per class."
+            if has_classes
+            else "Draws this many examples for training and as many for validation. This task has no classes, so they "
+            "are not drawn per class."
+        )
+        label = f"Training examples{' per class' if has_classes else ''}"
+        shots = form.number("new.k-shot", label, None, help=help)
         draw = form.number(
             "new.data-seed", "Seed of the draw", 0, low=0, help="Which examples are drawn.", placeholder="0"
         )
