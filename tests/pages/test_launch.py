@@ -351,6 +351,7 @@ def test_lean_mode_is_offered_and_refused_for_localizers_that_have_no_room_in_it
     assert form_of(spec)["new.lean"] == "yes"
 
 
+@pytest.mark.slow
 def test_a_localizer_that_compares_answers_is_refused_for_a_task_without_several(small: Path) -> None:
     generated = Path(__file__).parents[2] / "docs" / "examples" / "tell-place.yaml"
     for name, is_refused in (("fisher", True), ("random", False)):

@@ -52,6 +52,7 @@ def test_a_page_opens_on_a_study_with_every_chart_explained(name: str, empty: Pa
     assert "no evidence about the paper's models" in said(test) + helps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["methods", "studies"])
 def test_a_study_of_generated_answers_shows_exact_match_and_perplexity(
     name: str, empty: Path, monkeypatch: pytest.MonkeyPatch
