@@ -27,7 +27,6 @@ from skillviz.show import part_effects as shown
 from skillviz.show.entries import headline_split
 
 SAMPLE = 500
-"""Reported beside the task's own metric: it sees a change that turns no prediction."""
 
 
 class Grouping(StrEnum):

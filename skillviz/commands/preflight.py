@@ -26,6 +26,7 @@ from skillviz.runs.estimate import Estimate, Facts, estimate, facts_of
 from skillviz.runs.library import library
 from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec
+from skillviz.runs.suited import refused_lean
 from skillviz.tasks import registry
 from skillviz.tasks.project import expanded
 
@@ -169,8 +170,6 @@ class Mode:
 
 def modes(spec: RunSpec, check: Preflight, budget: int, facts: Facts, finished: Sequence[RunRecord]) -> list[Mode]:
     """The run as it was asked for, and in lean mode; in the order in which they are to be preferred."""
-    from skillviz.runs.produce import refused_lean  # imports torch
-
     dtype = "float32" if spec.dtype == "own" and spec.lean else spec.dtype
     found = []
     for name, changes in (("ordinary", {"lean": False, "dtype": dtype}), ("lean", {"lean": True, "dtype": "own"})):

@@ -7,7 +7,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from skillviz import read_only
-from skillviz.core.localizers.table import EXPRESSION
+from skillviz.core.localizers.table import EXPRESSION, localizer
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput, NoCluster, StoreError
 from skillviz.jobs.backend import LOCAL, Backend
@@ -21,6 +21,7 @@ from skillviz.runs.library import library
 from skillviz.runs.region_expression import resolved_expression
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, written
+from skillviz.runs.suited import refuse_unsuited
 from skillviz.runs.transfer import refuse_unfit
 from skillviz.runs.users import user_of
 from skillviz.studies.check import check
@@ -101,6 +102,7 @@ def checked(spec: RunSpec, store: Store) -> tuple[int, str]:
     refuse_unfit(task, {name: registry.task(name) for name in spec.others})
     report = preflight(spec.base, spec.finetuned, task, spec.readout)
     report.raise_first()
+    refuse_unsuited(localizer(spec.localizer), task, report, spec.lean)
     if spec.localizer == EXPRESSION and report.table is not None:
         return resolved_expression(spec.options, report.table, library(store.root)).size, task.name
     sizes = [parse_size(size, report.d or 0) for size in spec.sizes]

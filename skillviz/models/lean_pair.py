@@ -17,9 +17,8 @@ from skillviz.core.lean import PART, LeanModel, LeanProblem, parts_of
 from skillviz.core.parameters import graftable
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch
-from skillviz.models import frozen_tensors as frozen
-from skillviz.models.checkpoint import FLOATS, ModelInfo, Stored
-from skillviz.models.heads import OLD_NAMES
+from skillviz.models.checkpoint import Stored
+from skillviz.models.lean_files import INSTEAD, lean_refusal, stored_as
 from skillviz.models.pair import (
     IDENTICAL,
     ModelPair,
@@ -30,65 +29,13 @@ from skillviz.models.pair import (
     load_finetuned,
     moved_notes,
 )
-from skillviz.models.preflight import Preflight, class_order, is_padded
+from skillviz.models.preflight import Preflight, class_order
 from skillviz.models.stored_vector import StoredTensors, StoredVector, read
 from skillviz.models.tokenizer import load_tokenizer, set_padding
 from skillviz.tasks.task import Task
 
 FROM_BASE = ("pretrained", "grafted")
 LEAN_TOKENS = {"cpu": 512, "cuda": 4096}
-
-
-def lean_refusal(check: Preflight) -> BadInput | None:
-    """Why a pair that fits cannot be opened in lean mode; None where it can, as far as headers tell."""
-    why = None
-    if check.finetuned.adapter is not None:
-        why = f"'{check.finetuned.id}' is a LoRA adapter; merge it into its base and save that model"
-    elif frozen.left_out(check.finetuned):
-        why = f"'{check.finetuned.id}' is stored as a difference from its base; give the whole model"
-    elif is_padded(check.base, check.finetuned):
-        why = "the two vocabularies have different numbers of rows; save both with the same number"
-    elif check.table is not None:
-        try:
-            for info in (check.base, check.finetuned):
-                stored_as(info, check.table.shapes)
-        except BadInput as error:
-            return error
-    return (
-        BadInput(f"lean mode reads both models' values from their files: {why}, or leave out --lean.") if why else None
-    )
-
-
-def stored_as(info: ModelInfo, shapes: Mapping[str, tuple[int, ...]]) -> list[Stored]:
-    """The stored tensor of each parameter: of its name, with or without the body's prefix; raises BadInput."""
-    files = dict[str, Stored]()
-    for name, stored in info.tensors.items():
-        for old, new in OLD_NAMES:
-            name = name.replace(old, new)
-        files[name] = stored
-    by_end = dict[str, list[str]]()
-    for name in files:
-        by_end.setdefault(_end(name), []).append(name)
-    found = []
-    for name, shape in shapes.items():
-        alike = [one for one in by_end.get(_end(name), ()) if _is_same(name, one)]
-        own = files.get(name) or (files[alike[0]] if len(alike) == 1 else None)
-        if own is None or own.shape != tuple(shape) or own.dtype not in FLOATS:
-            raise BadInput(
-                f"lean mode cannot read '{name}': '{info.id}' does not store it under that name and shape; leave out "
-                "--lean."
-            )
-        found.append(own)
-    return found
-
-
-def _end(name: str) -> str:
-    return ".".join(name.split(".")[-2:])
-
-
-def _is_same(name: str, other: str) -> bool:
-    """Whether the one is the other with a prefix in front."""
-    return name.endswith(f".{other}") or other.endswith(f".{name}")
 
 
 class Outside(Mapping[str, tuple[Tensor, Tensor]]):
@@ -237,9 +184,7 @@ def load_lean(
     recompute_activations(model)
     first, second = (StoredVector(stored_as(i, table.shapes), table) for i in (check.base, check.finetuned))
     if not flat.has_bits_of(second):
-        raise BadInput(
-            f"lean mode cannot open '{check.finetuned.id}': it is changed as it is loaded; leave out --lean."
-        )
+        raise BadInput(f"lean mode cannot open '{check.finetuned.id}': it is changed as it is loaded; {INSTEAD}.")
     inside = set(table.names) | set(head_names(check.readout, table.model_type, shapes))
     rest = {name: shape for name, shape in shapes.items() if name not in inside}
     ends = zip(stored_as(check.base, rest), stored_as(check.finetuned, rest), strict=True)

@@ -25,6 +25,7 @@ from skillviz.runs.region_expression import keys_in
 from skillviz.runs.run import REGION, Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
+from skillviz.runs.suited import refuse_unsuited
 from skillviz.runs.transfer import refuse_unfit
 from skillviz.tasks.definition import definition, same_definition
 from skillviz.tasks.task import Task
@@ -172,18 +173,19 @@ class RunArtifact:
         return newest_runs((artifact.spec for artifact in artifacts), store)
 
     def check(self, checker: Checker, deep: bool) -> None:
-        """The pair, the other tasks, the sizes, and where `deep` the localizer's options."""
+        """The pair, the other tasks, the localizer, the sizes, and where `deep` the localizer's options."""
         spec = self.spec
         pair = checker.pair(spec.base, spec.finetuned, spec.task, spec.readout)
         if spec.others:
             refuse_unfit(checker.task(spec.task), {name: checker.task(name) for name in spec.others})
-        if spec.localizer == EXPRESSION:
+        row = localizer(spec.localizer)
+        refuse_unsuited(row, checker.task(spec.task), pair, spec.lean)
+        if row.name == EXPRESSION:
             return
         if pair.d is not None:
             for size in spec.sizes:
                 parse_size(size, pair.d)
         if deep:
-            row = localizer(spec.localizer)
             options_of(spec, row, base_region_of(spec, row))
 
     def finished(self, store: Store, stored: Stored | None = None) -> Run | None:

@@ -12,16 +12,15 @@ import torch
 
 from skillviz.core.encoded import Encoded
 from skillviz.core.localizers.record import State, Step
-from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS, Localizer, localizer
+from skillviz.core.localizers.table import EXPRESSION, Localizer, localizer
 from skillviz.core.problem import Problem
 from skillviz.core.region import Region
 from skillviz.core.shards import Shards
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput
 from skillviz.models.device import describe, pick
-from skillviz.models.lean_pair import lean_refusal
 from skillviz.models.pair import ModelPair
-from skillviz.models.preflight import Preflight, preflight
+from skillviz.models.preflight import preflight
 from skillviz.models.task_vectors import summed_movements
 from skillviz.runs.checkpoint import DEFINITION, Checkpoints
 from skillviz.runs.estimate import OTHERS, Passed, passes
@@ -39,8 +38,8 @@ from skillviz.runs.search import Searched, SearchStep, search
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
+from skillviz.runs.suited import refuse_unsuited
 from skillviz.tasks.project import expanded
-from skillviz.tasks.task import GENERATION
 
 BEAT = 1.0  # seconds between two heartbeats
 
@@ -105,10 +104,7 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
     task = session.task(spec)
     session.refuse_unfit(spec)
     check = session.preflight(spec)
-    if spec.lean and (error := refused_lean(row, check)) is not None:
-        raise error
-    if row.compares_answers and task.kind == GENERATION:
-        raise refused_generation(row)
+    refuse_unsuited(row, task, check, spec.lean)
     for other in other_models_of(options):
         preflight(expanded(spec.base, "base"), other).raise_first()
     resolved = None
@@ -151,26 +147,6 @@ def follow(spec: RunSpec, store: Store) -> None:
     problem, options, _ = problem_of(plan, pair, data)
     for _ in search(plan.row, problem, plan.sizes, spec.seed, options, Searched()):
         pass
-
-
-def refused_lean(row: Localizer, check: Preflight) -> BadInput | None:
-    """Why a localizer or a pair is not for lean mode; None where both are."""
-    if not row.lean:
-        names = ", ".join(name for name, other in LOCALIZERS.items() if other.lean)
-        return BadInput(
-            f"the localizer '{row.name}' keeps numbers for every parameter, which lean mode has no room for; use one "
-            f"of {names}, or leave out --lean."
-        )
-    return lean_refusal(check)
-
-
-def refused_generation(row: Localizer) -> BadInput:
-    """Why a localizer is not for a task whose answer is generated."""
-    names = ", ".join(name for name, other in LOCALIZERS.items() if other.is_search and not other.compares_answers)
-    return BadInput(
-        f"the localizer '{row.name}' compares the scores of several answers, and a text that is generated has one "
-        f"reference; use another, such as {names}."
-    )
 
 
 @dataclass

@@ -32,8 +32,8 @@ def by_touched(
         title=f"{metric_row(metric).heading} on {task}",
         figure=against_touched(points, metric, references=levels, recipes=RECIPE_WORDS, theme=theme, height=height),
         reads=f"left is fewer parameters touched, {better} is better. A line is one method at several sizes. Vertical "
-        "lines are 95% intervals over test examples and seeds; ECE has none at sizes without predictions. Methods that "
-        "touch the same number are drawn side by side.",
+        f"lines are 95% intervals over test examples and seeds{without_interval(metric)}. Methods that touch the same "
+        "number are drawn side by side.",
         intervals=OVER_SEEDS,
         alt=f"{metric_row(metric).title} on {task} by parameters touched: {touched_words(shown, metric)}.",
         table=shown.reset_index(drop=True),
@@ -53,7 +53,7 @@ def against_graft(
 ) -> Exhibit:
     """Every method less the graft of one size, paired by example."""
     words = [
-        f"{method_style(row['method']).title} {formats.points(row['value'])}"
+        f"{method_style(row['method']).title} {metric_row(metric).change(row['value'])}"
         for row in differences[differences["metric"] == metric].to_dict("records")
     ]
     side = "Left" if metric_row(metric).better == "lower" else "Right"
@@ -69,6 +69,11 @@ def against_graft(
         table=differences,
         words=("paired", "ece", "debiased"),
     )
+
+
+def without_interval(metric: str) -> str:
+    """Where a metric has no interval, as the end of a sentence on intervals; empty where it always has one."""
+    return "; ECE has none at sizes without predictions" if metric == "ece" else ""
 
 
 def touched_words(rows: pd.DataFrame, metric: str) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from skillviz.analysis.tables import label
 from skillviz.core import formats
-from skillviz.core.metrics import HEADLINE, metric_row
+from skillviz.core.metrics import HEADLINE, OF_TEXT, metric_row
 from skillviz.plots.calibration import confidence_histogram
 from skillviz.plots.composition import shares_by_kind, shares_by_layer
 from skillviz.plots.methods import against_touched
@@ -18,7 +18,7 @@ from skillviz.plots.overlap import overlap_map
 from skillviz.plots.sensitivity import SETTINGS, SIZE, by_setting
 from skillviz.plots.theme import localizer_style
 from skillviz.show.exhibit import OVER_SEEDS, Exhibit, drawn_once
-from skillviz.show.methods import touched_words
+from skillviz.show.methods import touched_words, without_interval
 from skillviz.show.overlap import TITLES, alt, reads
 from skillviz.show.sentences import metric_value
 from skillviz.show.table_words import RECIPE_WORDS
@@ -36,8 +36,7 @@ def scores(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: st
         title=f"{metric_row(metric).heading} on {name}",
         figure=against_touched(points, metric, references=levels, recipes=RECIPE_WORDS, theme=theme),
         reads="one mark a method and size, a line where a method has several; further left touches fewer of the "
-        "graftable parameters. Vertical lines are 95% intervals over examples and seeds; ECE has none at sizes "
-        "without predictions.",
+        f"graftable parameters. Vertical lines are 95% intervals over examples and seeds{without_interval(metric)}.",
         intervals=OVER_SEEDS,
         alt=f"{metric_row(metric).title} on {name} by parameters touched: {touched_words(shown, metric)}.",
         table=shown,
@@ -184,7 +183,7 @@ def _settings(table: pd.DataFrame) -> pd.DataFrame:
     keys = ["localizer", "lr", "steps", "bias", "batch_size"]
     first = table[table["metric"] == (table["metric"].iloc[0] if len(table) else "")]
     size = first.assign(metric=SIZE, value=first["share"], low=first["share"], high=first["share"])
-    scored = table[table["metric"].isin(("f1", *HEADLINE))]
+    scored = table[table["metric"].isin(("f1", *HEADLINE, *OF_TEXT))]
     groups = pd.concat([size, scored]).groupby([*keys, "metric"], dropna=False, sort=True)
     rows = groups.agg(value=("value", "mean"), low=("low", "min"), high=("high", "max"), seeds=("seed", "nunique"))
     return rows.reset_index()[[*SETTINGS, "seeds"]]

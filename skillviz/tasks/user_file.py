@@ -61,11 +61,11 @@ def read_task(path: Path) -> Task:
     unknown = [str(key) for key in values if key not in KEYS]
     if unknown:
         raise BadInput(f"{where} has an unknown key '{unknown[0]}'; known: {', '.join(KEYS)} ({SEE}).")
-    has_none = values.get("options") or values.get("reference")
-    needed = [key for key in REQUIRED if key != "labels" or not has_none]
+    needs_labels = not (values.get("options") or values.get("reference"))
+    needed = [key for key in REQUIRED if needs_labels or key != "labels"]
     missing = [key for key in needed if not values.get(key)]
     if missing:
-        raise BadInput(f"{where} has no '{missing[0]}'; needed are {', '.join(REQUIRED)} ({SEE}).")
+        raise BadInput(f"{where} has no '{missing[0]}'; needed are {', '.join(needed)} ({SEE}).")
     values = {key: value for key, value in values.items() if value is not None}
     values["data"] = _files(values["data"], where)
     for key in ("text", "labels", "options", "drop"):

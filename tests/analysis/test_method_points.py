@@ -10,6 +10,7 @@ from skillviz.analysis import method_points
 from skillviz.analysis.method_points import Selection
 from skillviz.analysis.tables import check
 from skillviz.core.localizers.table import RIVALS
+from skillviz.core.metrics import panels
 from tests.studies.fake_tables import FAKE_TABLES, SIZES, TASKS, D
 
 SELECTION = Selection("film-sentiment", "all", "stagewise")
@@ -118,6 +119,12 @@ def test_every_point_names_further_localizers(tables: dict[str, pd.DataFrame]) -
 def test_transfer_goes_to_the_tasks_that_were_not_trained_on(tables: dict[str, pd.DataFrame]) -> None:
     assert method_points.other_tasks(tables["scores"], SELECTION) == ["gadget-sentiment", "restaurant-sentiment"]
     assert method_points.scored_metric(tables["scores"], SELECTION.task) == "accuracy"
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "exact_match"])
+def test_the_metric_of_a_task_is_its_own(metric: str) -> None:
+    scores = pd.DataFrame({"task": "t", "mean": 0.5, "metric": [*panels(metric), "agreement", "recovered"]})
+    assert method_points.scored_metric(scores, "t") == metric
 
 
 def test_the_temperature_is_that_of_the_fine_tuned_model(tables: dict[str, pd.DataFrame]) -> None:

@@ -20,6 +20,7 @@ from skillviz.runs.record import Failure
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from tests.runs.tiny_world import spec_of
+from tests.tiny import tiny_pair
 
 
 class Paper:
@@ -68,6 +69,7 @@ def test_a_job_is_queued_with_the_size_it_will_have(store: Store, world: Path, p
         ({"task": "sst3"}, UnknownTask),
         ({"others": ("sst3",)}, UnknownTask),
         ({"others": ("sst2",)}, BadInput),
+        ({"localizer": "learned", "lean": True}, BadInput),
     ],
 )
 def test_what_cannot_be_used_is_said_before_there_is_a_folder(
@@ -75,6 +77,20 @@ def test_what_cannot_be_used_is_said_before_there_is_a_folder(
 ) -> None:
     with pytest.raises(error):
         jobs.start(spec_of(world, **changes), store, backend=paper)
+    assert paper.started == [] and not store.root.exists()
+
+
+def test_what_a_localizer_cannot_be_used_with_is_said_before_there_is_a_folder(
+    store: Store, world: Path, paper: Paper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny_pair(tmp_path, "opt", "causal")
+    task = str(Path(__file__).parents[2] / "docs" / "examples" / "tell-place.yaml")
+    for name in ("linearized", "fisher"):
+        with pytest.raises(BadInput, match="a text that is generated has one reference"):
+            jobs.start(spec_of(tmp_path, localizer=name, task=task), store, backend=paper)
+    monkeypatch.setattr("skillviz.models.lean_files.is_padded", lambda *_: True)
+    with pytest.raises(BadInput, match=r"lean mode reads .* different numbers of rows"):
+        jobs.start(spec_of(world, lean=True), store, backend=paper)
     assert paper.started == [] and not store.root.exists()
 
 

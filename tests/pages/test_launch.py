@@ -339,7 +339,9 @@ def test_lean_mode_is_offered_and_refused_for_localizers_that_have_no_room_in_it
     small: Path, user_runs: Path, paper: list[str]
 ) -> None:
     refused = opened(**chosen(small, method="learned", lean="yes"))
-    assert "which lean mode has no room for. Choose stagewise" in said(refused) and button(refused, "Start").disabled
+    assert (
+        "which lean mode has no room for; use one of stagewise" in said(refused) and button(refused, "Start").disabled
+    )
     test = opened(**chosen(small, lean="yes"))
     command = test.code[0].value
     assert "--lean" in command and "--dtype float32" not in command
@@ -349,10 +351,19 @@ def test_lean_mode_is_offered_and_refused_for_localizers_that_have_no_room_in_it
     assert form_of(spec)["new.lean"] == "yes"
 
 
+@pytest.mark.slow
+def test_a_localizer_that_compares_answers_is_refused_for_a_task_without_several(small: Path) -> None:
+    generated = Path(__file__).parents[2] / "docs" / "examples" / "tell-place.yaml"
+    for name, is_refused in (("fisher", True), ("random", False)):
+        words = said(opened(**chosen(small, file=generated, method=name)))
+        assert ("a text that is generated has one reference" in words) == is_refused
+
+
 def test_a_small_sample_of_a_task_with_options_is_counted_in_all(small: Path) -> None:
     options = Path(__file__).parents[2] / "docs" / "examples" / "choose-kind.yaml"
     test = opened(**chosen(small, file=options, k_shot=8))
-    assert "per class" not in box(test, "Training examples").label
+    field = box(test, "Training examples")
+    assert "per class" not in field.label and "so they are not drawn per class" in field.help
     rows = {row.aspect: row.here for row in view.paper_differences(
         RunSpec(base="b", finetuned="f", task="t", k_shot=64), (), "causal", {}, has_classes=False
     )}  # fmt: skip

@@ -6,9 +6,11 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -24,7 +26,7 @@ from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.paper.words import WITHOUT
 from tests.pages.test_pages import charts, opened, with_tables, words
 from tests.studies.fake_study import fake_running, fake_study
-from tests.studies.fake_tables import TASKS
+from tests.studies.fake_tables import FAKE_TABLES, TASKS
 
 CHARTS = {"methods": 6, "studies": 13, "paper": 2}
 NOBODY = 2**22 - 1  # the number of no process
@@ -48,6 +50,27 @@ def test_a_page_opens_on_a_study_with_every_chart_explained(name: str, empty: Pa
     assert test.query_params["study"] == "table1-demo"
     helps = "".join(m.proto.help for m in test.markdown)
     assert "no evidence about the paper's models" in said(test) + helps
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["methods", "studies"])
+def test_a_study_of_generated_answers_shows_exact_match_and_perplexity(
+    name: str, empty: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_text, tables = {"accuracy": "exact_match", "ece": "perplexity"}, ("scores", "differences", "sensitivity")
+
+    def of_texts(table: str, tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
+        rows = FAKE_TABLES[table](tasks, random)
+        return rows[rows["metric"].isin(of_text)].replace({"metric": of_text})
+
+    monkeypatch.setattr("tests.studies.fake_study.FAKE_TABLES", {name: partial(of_texts, name) for name in tables})
+    fake_study(empty, "table1", tables=tables)
+    test = opened(name, **({"view": "study"} if name == "studies" else {}))
+    assert not test.exception and not test.error
+    alts = [figure.proto.alt for figure in charts(test)]
+    assert any(alt.startswith("exact match on film-sentiment") for alt in alts)
+    assert any(alt.startswith("perplexity on film-sentiment") for alt in alts)
+    assert not any("ECE" in alt or "ccuracy" in alt or alt.endswith(": .") for alt in alts)
 
 
 def test_without_a_study_a_page_says_what_it_needs_and_how_to_make_it(empty: Path) -> None:

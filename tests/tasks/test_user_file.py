@@ -95,6 +95,7 @@ def test_paths_are_relative_to_the_file_and_variables_expanded(tmp_path: Path, m
     [
         ({"lables": ["a", "b"]}, "unknown key 'lables'; known: name, title, data"),
         ({"labels": None}, "has no 'labels'; needed are name, data, text, labels"),
+        ({"reference": "answer", "labels": None, "data": None}, r"has no 'data'; needed are name, data, text \(see"),
         ({"data": "train.jsonl"}, "'data' must name the files"),
         ({"data": {"train": "train.jsonl"}}, "'data' has no 'test'"),
         ({"data": {"train": "train.jsonl", "test": "test.jsonl", "dev": "x"}}, "unknown split 'dev'; known: train"),

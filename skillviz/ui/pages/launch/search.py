@@ -15,6 +15,7 @@ from skillviz.errors import BadInput, SkillvizError
 from skillviz.jobs.devices import chosen as device_for
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.spec import RunSpec
+from skillviz.runs.suited import refused_generation, refused_lean
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.ui import address, cache, cluster_choice, controls, form, sign_in, visitor
@@ -25,7 +26,6 @@ SMALL = "3%"  # in the demo world's small models a region needs a larger share
 MOST_SEEDS = 20
 SCORES_PATHS = True  # the page Interpolation shows nothing without them
 SCORED_WITH = "new.scored-with"  # in the session: the task whose nearest other data were chosen
-LEAN = tuple(name for name, row in LOCALIZERS.items() if row.lean and name != EXPRESSION)
 DTYPES = {"float32": "float32", "bfloat16": "bfloat16", "own": "as in the files"}
 COMMON = ("steps", "batch_size")  # fields of a spec, which many localizers have
 
@@ -44,16 +44,14 @@ def search(choices: Choices) -> None:
         row = LOCALIZERS[name]
         choices.values["localizer"] = name
         st.caption(row.sentence)
+        if choices.task is not None and (error := refused_generation(row, choices.task)) is not None:
+            choices.refuse(sign_in.sentence_of(error))
         _sizes(choices, row)
         _seeds(choices, row)
         if row.shown_options:
             place_ = st.container()
             with st.expander("Options of this localizer"):
                 _options(choices, row, place_)
-
-
-def _title(name: str) -> str:
-    return localizer_style(name).title
 
 
 def _sizes(choices: Choices, row: Localizer) -> None:
@@ -163,12 +161,14 @@ def data(choices: Choices) -> None:
         )  # fmt: skip
         _other_tasks(choices)
         has_classes = choices.task is None or choices.task.has_classes
-        each = "per class" if has_classes else "in all, as options are no classes,"
-        shots = form.number(
-            "new.k-shot", f"Training examples{' per class' if has_classes else ''}", None,
-            help=f"Draws this many {each} for training, and as many for validation. The paper uses 64 or 4,096"
-            f"{'' if has_classes else ' per class'}.",
-        )  # fmt: skip
+        help = (
+            "Draws this many per class for training, and as many for validation. The paper uses 64 or 4,096 per class."
+            if has_classes
+            else "Draws this many examples for training and as many for validation. This task has no classes, so they "
+            "are not drawn per class."
+        )
+        label = f"Training examples{' per class' if has_classes else ''}"
+        shots = form.number("new.k-shot", label, None, help=help)
         draw = form.number(
             "new.data-seed", "Seed of the draw", 0, low=0, help="Which examples are drawn.", placeholder="0"
         )
@@ -219,18 +219,16 @@ def place(choices: Choices) -> None:
             help="The device and its free memory; auto uses a GPU if there is one. Jobs on one device run one after "
             "the other.",
         )  # fmt: skip
+        lean = [row.title for row in LOCALIZERS.values() if row.lean]
         is_lean = controls.switch(
             "new.lean", "Lean mode", False,
             help="For a model that fills the memory: one model is held instead of two, and the search considers 1% of "
-            f"the parameters. It takes longer. For {formats.listed([_title(name) for name in LEAN], len(LEAN))}.",
+            f"the parameters. It takes longer. For {formats.listed(lean, len(lean))}.",
         )  # fmt: skip
         choices.values["lean"] = is_lean
-        if is_lean and choices.values["localizer"] not in LEAN:
-            choices.refuse(
-                f"{formats.capital(_title(choices.values['localizer']))} keeps numbers for every parameter, which lean "
-                f"mode has no room for. Choose {formats.listed([_title(name) for name in LEAN], len(LEAN))}, or switch "
-                "lean mode off."
-            )
+        row = LOCALIZERS[choices.values["localizer"]]
+        if is_lean and (error := refused_lean(row, choices.preflight)) is not None:
+            choices.refuse(sign_in.sentence_of(error))
         choices.values["dtype"] = controls.segments(
             "new.dtype", "Weights held as", tuple(DTYPES), "own" if is_lean else "float32", shown=DTYPES.get,
             help="float32 is exact; bfloat16 needs half the memory and rounds.",

@@ -15,6 +15,7 @@ from skillviz.analysis.tables import label
 from skillviz.core import formats
 from skillviz.core.localizers.table import RIVALS
 from skillviz.core.methods import METHODS
+from skillviz.core.metrics import panels
 from skillviz.plots.theme import localizer_style
 from skillviz.show import methods as exhibits
 from skillviz.show import text
@@ -115,21 +116,22 @@ def summary(shown: MethodRows) -> str:
 
 
 def on_own_task(shown: MethodRows) -> None:
-    """The task's metric and ECE of every method less the graft, and by parameters touched."""
-    for draw, verdicts in ((_rivals, _ece_verdicts), (_by_touched, None)):
-        for column, metric in zip(st.columns(2), (shown.metric, "ece"), strict=True):
+    """The task's metric and ECE or perplexity of every method less the graft, and by parameters touched."""
+    for draw, verdicts in ((_rivals, _verdicts), (_by_touched, None)):
+        for column, metric in zip(st.columns(2), panels(shown.metric)[:2], strict=True):
             with column:
                 draw(shown, shown.selection.task, metric)
         if verdicts:
             verdicts(shown)
 
 
-def _ece_verdicts(shown: MethodRows) -> None:
-    """The verdict on each method's ECE, and how many comparisons hold."""
+def _verdicts(shown: MethodRows) -> None:
+    """The verdict on each method's ECE or perplexity, and how many comparisons hold."""
+    metrics = panels(shown.metric)[:2]
     rows = _less_graft(shown, shown.selection.task)
-    several = counted_rows(rows[rows["method"].isin(OTHERS) & rows["metric"].isin([shown.metric, "ece"])])
-    if words := "  \n".join(filter(None, (verdict_line(_named(rows), "ece"), several))):
-        st.markdown(words, help=about("ece", "debiased", "discovery"))
+    several = counted_rows(rows[rows["method"].isin(OTHERS) & rows["metric"].isin(metrics)])
+    if words := "  \n".join(filter(None, (verdict_line(_named(rows), metrics[1]), several))):
+        st.markdown(words, help=about(*(("ece", "debiased") if "ece" in metrics else ()), "discovery"))
 
 
 def on_other_data(shown: MethodRows) -> None:

@@ -13,6 +13,7 @@ from skillviz.analysis.method_points import every_point, scored_metric
 from skillviz.analysis.readable_table import not_in_percent, readable
 from skillviz.analysis.tables import TABLES, label, task_metric
 from skillviz.core import formats
+from skillviz.core.metrics import panels
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.artifact import LOCALIZE
 from skillviz.show import studies as exhibits
@@ -252,11 +253,9 @@ def _scores(study: StudyFolder, scores: pd.DataFrame, row: DeltaGenerator) -> No
         )  # fmt: skip
     id_task, task = names[name]
     points = every_point(scores, id_task, task)
-    left, right = st.columns(2)
-    with left:
-        show(exhibits.scores(points, id_task, task, scored_metric(scores, task), theme()), study.name)
-    with right:
-        show(exhibits.scores(points, id_task, task, "ece", theme()), study.name)
+    for column, metric in zip(st.columns(2), panels(scored_metric(scores, task))[:2], strict=True):
+        with column:
+            show(exhibits.scores(points, id_task, task, metric, theme()), study.name)
 
 
 def _tables(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
