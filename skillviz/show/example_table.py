@@ -78,13 +78,13 @@ class Area:
         """Its form in the address: `confidence_0.5_1_0_0.5`."""
         return "_".join([self.measure, *(f"{end:.4g}" for end in (*self.finetuned, *self.grafted))])
 
-    def words(self) -> str:
-        """`confidence in the true class, fine-tuned 50.0–100.0%, grafted 0.0–50.0%`."""
+    def words(self, what: str = "true class") -> str:
+        """`confidence in the true class, fine-tuned 50.0–100.0%, grafted 0.0–50.0%`; `what` as of `what_is_right`."""
         if self.measure != "margin":
             across, up = (f"{formats.percent_interval(*span)}%" for span in (self.finetuned, self.grafted))
         else:
             across, up = (f"{formats.interval(*span, 2)} nats" for span in (self.finetuned, self.grafted))
-        return f"{TITLES[self.measure]}, fine-tuned {across}, grafted {up}"
+        return f"{TITLES[self.measure].replace('true class', what)}, fine-tuned {across}, grafted {up}"
 
 
 def read_area(written: str | None) -> Area | None:

@@ -198,6 +198,11 @@ def test_a_marked_area_narrows_the_table_is_framed_and_can_be_left(ids: dict[str
     assert len(listed(opened("examples", run=ids["stagewise0"], area="everywhere"))) == 120
 
 
+def test_an_area_of_a_measure_that_the_run_lacks_is_forgotten(ids: dict[str, str]) -> None:
+    test = opened("examples", run=ids["stagewise0"], area="per_token_0.5_1_0_0.5")
+    assert not test.exception and len(listed(test)) == 120 and "area" not in test.query_params
+
+
 def test_many_classes(ids: dict[str, str], use: Use, tmp_path: Path) -> None:
     run = fake_run(Store(tmp_path / "many"), labels=FOURTEEN, **SMALL, n={"validation": 60, "test": 140})
     use(tmp_path / "many")

@@ -43,6 +43,11 @@ def test_every_page_of_a_run_opens(name: str, run_id: str) -> None:
         assert "exact match" in said.casefold()
 
 
+def test_an_area_of_confidence_is_forgotten(run_id: str) -> None:
+    test = opened("examples", run=run_id, area="confidence_0.5_1_0_0.5")
+    assert not test.exception and "area" not in test.query_params and "true class" not in words(test)
+
+
 def test_what_each_model_generates_stands_beside_an_example(run_id: str) -> None:
     test = opened("examples", run=run_id, example="test-0")
     assert not test.exception and not test.error

@@ -192,7 +192,8 @@ def by_example(run: Run) -> list[Section]:
         return []
     table = example_table.scored(predictions, run.record, split)
     measure = example_table.measures_of(table)[0]
-    points = example_table.points(table, table["case"].notna(), measure, example_table.hovers(table))
+    what = example_table.what_is_right(run.record)
+    points = example_table.points(table, table["case"].notna(), measure, example_table.hovers(table, what))
     logits, labels = measures.state_logits(predictions, run.record, split, example_table.STATES)
     parts = (
         Words(
@@ -201,7 +202,7 @@ def by_example(run: Run) -> list[Section]:
             ),
             ("agreement", "mcnemar", "graft"),
         ),
-        Charts((partial(example_exhibits.scatter, points, measure, None),)),
+        Charts((partial(example_exhibits.scatter, points, measure, None, what=what),)),
         Heading("Class by class"),
         *_classes(run.record, logits, labels),
     )

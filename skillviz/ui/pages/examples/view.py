@@ -168,7 +168,7 @@ def filters(run: Run, shown: RunExamples) -> Filters:
     with places[1]:
         orders = {name: example_table.in_words(table, words) for name, words in example_table.SORTS.items()}
         sort = controls.select("sort", "Order", example_table.sorts(table), "moved", shown=orders.get)
-    marked, words, length = _linked_area(), "", None
+    marked, words, length = _linked_area(table), "", None
     with places[2].popover("Filter", icon=":material/filter_alt:"):
         names = (EVERY, *example_table.label_names(table, run.record.classes))
         chosen = controls.select("label", "True class", names, EVERY) if run.record.has_classes else EVERY
@@ -180,7 +180,8 @@ def filters(run: Run, shown: RunExamples) -> Filters:
     with places[3]:
         passes = int(example_table.passing(table, wanted).sum())
         if passes < len(table):  # otherwise the box that chooses has their number
-            st.markdown(exhibits.passing_words(passes, len(table), marked.words() if marked else ""))
+            area = marked.words(example_table.what_is_right(run.record)) if marked else ""
+            st.markdown(exhibits.passing_words(passes, len(table), area))
         if marked is not None:
             st.button(
                 "Clear the area", icon=":material/close:", on_click=address.forget, args=(example_table.AREA,)
@@ -188,10 +189,14 @@ def filters(run: Run, shown: RunExamples) -> Filters:
     return wanted
 
 
-def _linked_area() -> example_table.Area | None:
-    """The area of the scatter that was marked; it stands in the address."""
+def _linked_area(table: pd.DataFrame) -> example_table.Area | None:
+    """The area of the scatter that was marked; it stands in the address.
+
+    One of another run may be of a measure that this table lacks: then it is forgotten.
+    """
     marked = example_table.read_area(address.current(example_table.AREA))
-    if marked is None:
+    if marked is None or marked.measure not in example_table.measures_of(table):
+        marked = None
         address.forget(example_table.AREA)
     else:
         address.keep(example_table.AREA, marked.written())
