@@ -126,10 +126,11 @@ def scored(stored: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
 
     example_id, label (number), true (name), case (both, finetuned, grafted, neither: who is right), moved (graft -
     fine-tuned, in the true class's probability); and for each of SCORED that was, with its name in front: _says
-    (class name), _confidence (of the true class), _margin (true class - best other, nats).
+    (class name), _says_confidence (of that class), _confidence (of the true class), _margin (true class - best other,
+    nats).
 
-    Where a text is generated, _says is that text, _confidence (and _per_token) the reference's probability per token
-    and _margin its log-likelihood.
+    Where a text is generated, _says is that text and has no confidence, _confidence (and _per_token) are the
+    reference's probability per token and _margin its log-likelihood.
     """
     names = np.array(record.task.labels if record.task else (), dtype=object)
     logits, labels = measures.state_logits(stored, record, split, [s for s in SCORED if (stored["state"] == s).any()])
@@ -142,8 +143,9 @@ def scored(stored: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
             table[f"{state}_confidence"], table[f"{state}_margin"] = share, z[:, LOG_LIKELIHOOD].astype(np.float64)
             table[f"{state}_per_token"], table[f"{state}_right"] = share, correct(z, labels)
             continue
-        share = probabilities(z)[np.arange(len(z)), labels]
-        table[f"{state}_says"] = names[predictions(z)]
+        shares, said = probabilities(z), predictions(z)
+        share = shares[np.arange(len(z)), labels]
+        table[f"{state}_says"], table[f"{state}_says_confidence"] = names[said], shares[np.arange(len(z)), said]
         table[f"{state}_confidence"], table[f"{state}_margin"] = share, margins(z, labels)
     graft, tuned = (correct(logits[state], labels) for state in ("grafted", "finetuned"))
     table["case"] = np.select([graft & tuned, tuned, graft], ["both", "finetuned", "grafted"], "neither")
@@ -288,20 +290,19 @@ def listing(table: pd.DataFrame, what: str = "true class") -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def narrow_listing(table: pd.DataFrame) -> pd.DataFrame:
-    """The same for a phone: the text or the example's number, the true class or the reference, and what graft and
-    fine-tuned model say, each with its probability of that in percent.
+def narrow_listing(table: pd.DataFrame, what: str = "true class") -> pd.DataFrame:
+    """The same for a phone: the text or the example's number, the true class or the reference where it is at hand, and
+    what graft and fine-tuned model say, a class or an option with the model's confidence in it.
     """
-    first = {"text": whole_text(table)} if has_texts(table) else {"example": table["example_id"]}
-    answers = {
-        state_style(state).title: [
-            f"{says} {100 * share:.1f}"
-            for says, share in zip(table[f"{state}_says"], table[f"{state}_{measures_of(table)[0]}"], strict=True)
-        ]
-        for state in ("grafted", "finetuned")
-    }
-    right = table[REFERENCE] if REFERENCE in table else table["true"]
-    return pd.DataFrame({**first, "true": right, **answers})
+    columns = {"text": whole_text(table)} if has_texts(table) else {"example": table["example_id"]}
+    if generates(table):
+        columns |= {what: table[REFERENCE]} if REFERENCE in table else {}
+        return pd.DataFrame(columns | {state_style(s).title: table[f"{s}_says"] for s in ("grafted", "finetuned")})
+    columns |= {what: table["true"]}
+    for state in ("grafted", "finetuned"):
+        answers = zip(table[f"{state}_says"], table[f"{state}_says_confidence"], strict=True)
+        columns[state_style(state).title] = [f"{says} {formats.percent(share)}" for says, share in answers]
+    return pd.DataFrame(columns)
 
 
 def points(table: pd.DataFrame, passes: pd.Series, measure: str, words: Sequence[str]) -> pd.DataFrame:

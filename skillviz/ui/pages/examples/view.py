@@ -283,9 +283,9 @@ def _table(run: Run, listed: pd.DataFrame, chosen: str | None) -> None:
             alt=f"The examples with the {what}, each model's confidence in it, and what each model says",
         )  # fmt: skip
     with st.container(key="examples-narrow"):
-        narrow = example_table.narrow_listing(listed.head(MOST_ON_PHONE))
+        narrow = example_table.narrow_listing(listed.head(MOST_ON_PHONE), what)
         st.dataframe(
-            **_rows(narrow, listed, chosen, NARROW_TABLE, MOST_ON_PHONE), column_config=_phone_columns(),
+            **_rows(narrow, listed, chosen, NARROW_TABLE, MOST_ON_PHONE), column_config=_phone_columns(what),
             row_height=presenter.pixels(TALL_ON_PHONE),
             alt=f"The examples with the {what}, and what graft and fine-tuned model say",
         )  # fmt: skip
@@ -293,7 +293,13 @@ def _table(run: Run, listed: pd.DataFrame, chosen: str | None) -> None:
     more += "" if len(listed) <= MOST_LISTED else f" The first {formats.count(MOST_LISTED)} are listed."
     with st.container(horizontal=True, vertical_alignment="center"):
         measure = formats.capital(example_table.TITLES[example_table.measures_of(listed)[0]])
-        st.caption(f"{measure.replace('true class', what)}, %. Select a row for details.{more}", width="stretch")
+        with st.container(key="examples-wide-words"):
+            st.caption(f"{measure.replace('true class', what)}, %. Select a row for details.{more}")
+        with st.container(key="examples-narrow-words"):
+            answers = (
+                "What each model generates." if run.record.generates else "Each model's answer and its confidence."
+            )
+            st.caption(f"{answers} Select a row for details.{more}")
         with st.popover("Download table", icon=":material/download:"):
             exports.table_buttons(
                 every,
@@ -317,10 +323,10 @@ def _rows(shown: pd.DataFrame, listed: pd.DataFrame, chosen: str | None, key: st
     return {"data": shown, "key": key, "height": HEIGHT, "hide_index": True, **marks}
 
 
-def _phone_columns() -> dict[str, Any]:
+def _phone_columns(what: str) -> dict[str, Any]:
     """Widths on a phone: with the marks beside them the columns fill its table, and none is out of sight."""
     first, *others = (partial(st.column_config.TextColumn, width=width) for width in ON_PHONE)
-    names = ("true", *(STATES_TITLES[state] for state in ("grafted", "finetuned")))
+    names = (what, *(STATES_TITLES[state] for state in ("grafted", "finetuned")))
     return {
         "text": first("sentence"), "example": first(),
         **{name: column() for name, column in zip(names, others, strict=True)},
