@@ -325,13 +325,15 @@ def _hover(row: dict, what: str) -> str:
     else:
         lines.append(f"{what}: {_harmless(row['true'])}")
     if row["finetuned_says"] != row["grafted_says"]:
-        lines += [f"{state_style(s).title} says {_harmless(row[f'{s}_says'])}" for s in ("finetuned", "grafted")]
+        lines += [
+            f"{state_style(s).title} says {_harmless(brief(row[f'{s}_says'], 60))}" for s in ("finetuned", "grafted")
+        ]
     return "<br>".join(lines)
 
 
 def _harmless(words: str) -> str:
-    """Words of the data that a figure cannot take for markup."""
-    return words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """Words of the data, in one line, that a figure cannot take for markup."""
+    return formats.one_line(words).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def label_names(table: pd.DataFrame, labels: Sequence[str]) -> list[str]:
