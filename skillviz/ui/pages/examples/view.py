@@ -41,7 +41,7 @@ MARKS = {"example": "an example", "area": "an area"}
 MOST_LISTED, MOST_ON_PHONE = 500, 50
 HEIGHT, IN_SIGHT = 430, 11  # pixels, and the rows of one line that these show
 TALL, NARROW, WIDE_TEXT = 66, 77, 164  # pixels of a row of three lines, of a number's column and of a text's
-TALL_ON_PHONE, ON_PHONE = 88, (110, 68, 72, 74)  # pixels of a row of four lines, and of the columns of a phone
+TALL_ON_PHONE, ON_PHONE = 88, (102, 76, 72, 74)  # pixels of a row of four lines, and of the columns of a phone
 IN_A_ROOM = 1.3  # times as wide are the columns of numbers in presenter mode, so that no heading is cut
 IN_A_ROW, IN_A_ROW_ON_PHONE = 58, 44  # letters of a text that fit into these lines
 STATES_TITLES = {state: state_style(state).title for state in (*STATES, "complement")}
@@ -289,17 +289,16 @@ def _table(run: Run, listed: pd.DataFrame, chosen: str | None) -> None:
             row_height=presenter.pixels(TALL_ON_PHONE),
             alt=f"The examples with the {what}, and what graft and fine-tuned model say",
         )  # fmt: skip
-    more = " The chosen example is on top." if is_moved else ""
-    more += "" if len(listed) <= MOST_LISTED else f" The first {formats.count(MOST_LISTED)} are listed."
+    select = "Select a row for details." + (" The chosen example is on top." if is_moved else "")
     with st.container(horizontal=True, vertical_alignment="center"):
         measure = formats.capital(example_table.TITLES[example_table.measures_of(listed)[0]])
         with st.container(key="examples-wide-words"):
-            st.caption(f"{measure.replace('true class', what)}, %. Select a row for details.{more}")
+            st.caption(f"{measure.replace('true class', what)}, %. {select}{_cut(len(listed), MOST_LISTED)}")
         with st.container(key="examples-narrow-words"):
             answers = (
                 "What each model generates." if run.record.generates else "Each model's answer and its confidence."
             )
-            st.caption(f"{answers} Select a row for details.{more}")
+            st.caption(f"{answers} {select}{_cut(len(listed), MOST_ON_PHONE)}")
         with st.popover("Download table", icon=":material/download:"):
             exports.table_buttons(
                 every,
@@ -308,6 +307,11 @@ def _table(run: Run, listed: pd.DataFrame, chosen: str | None) -> None:
                 caption=f"Examples ({run.id})",
                 label=f"All {formats.counted(len(every), 'row')}",
             )
+
+
+def _cut(count: int, most: int) -> str:
+    """What a table of so many rows says of the rest."""
+    return "" if count <= most else f" The first {formats.count(most)} are listed."
 
 
 def _rows(shown: pd.DataFrame, listed: pd.DataFrame, chosen: str | None, key: str, most: int) -> dict[str, Any]:
