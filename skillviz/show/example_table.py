@@ -298,11 +298,11 @@ def narrow_listing(table: pd.DataFrame, what: str = "true class") -> pd.DataFram
     if generates(table):
         columns |= {what: table[REFERENCE]} if REFERENCE in table else {}
         return pd.DataFrame(columns | {state_style(s).title: table[f"{s}_says"] for s in ("grafted", "finetuned")})
-    columns |= {what: table["true"]}
-    for state in ("grafted", "finetuned"):
-        answers = zip(table[f"{state}_says"], table[f"{state}_says_confidence"], strict=True)
-        columns[state_style(state).title] = [f"{says} {formats.percent(share)}" for says, share in answers]
-    return pd.DataFrame(columns)
+    answers = {
+        state_style(s).title: table[f"{s}_says"] + " " + table[f"{s}_says_confidence"].map(formats.percent)
+        for s in ("grafted", "finetuned")
+    }
+    return pd.DataFrame({**columns, what: table["true"], **answers})
 
 
 def points(table: pd.DataFrame, passes: pd.Series, measure: str, words: Sequence[str]) -> pd.DataFrame:
