@@ -64,7 +64,7 @@ def overview(run: Run) -> Section:
 
 
 def scores_table(record: RunRecord, scores: Scores) -> pd.DataFrame:
-    """One row a model: the task's metric, ECE and NLL, each with its interval, as texts."""
+    """One row a model: the metrics of `panels`, each with its interval, as texts."""
     metrics = panels(record.metric)
     rows = []
     for state, estimates in scores.states.items():
@@ -138,7 +138,7 @@ def _effects(run: Run, scores: PartScores) -> list[Part]:
 
 
 def sparsity(run: Run, others: Sequence[Run]) -> Section:
-    """The task's metric, ECE and NLL by region size, over all runs of the pair among `others` and this one."""
+    """The metrics of `panels` by region size, over all runs of the pair among `others` and this one."""
     title, split = "How small can the region be?", headline_split(run.record)
     known = {other.id: other for other in others} | {run.id: run}
     entries = [entry_of(one, is_of_user=True) for one in known.values()]
