@@ -1,5 +1,5 @@
 """Differences on the same examples, paired: of a study's methods, over examples and seeds (the table `differences`);
-and of stored runs from one of them, with McNemar's test of equal accuracy."""
+and of stored runs from one of them, with McNemar's test that both are right equally often."""
 
 from __future__ import annotations
 

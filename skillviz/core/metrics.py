@@ -365,7 +365,7 @@ def right_metric(metric: str) -> str:
 
 
 def panels(metric: str) -> list[str]:
-    """What stands on a page beside each other: the task's own metric and those of confidence, ECE and NLL."""
+    """What stands on a page beside each other: the task's own metric and ECE and NLL, or all of generated texts."""
     return metric_names(metric, (name for name in HEADLINE if not METRICS[name].of_predictions))
 
 

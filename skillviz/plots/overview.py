@@ -1,4 +1,4 @@
-"""The states side by side: accuracy, ECE and NLL as dots with their intervals."""
+"""The states side by side: their metrics as dots with their intervals."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def metric_rows(
     """One row a point and metric: the point's columns, metric, value, debiased, low, high.
 
     Every metric of `runs.metrics.metrics`, and as `<metric>_difference` the paired difference to `reference`
-    (logits of the fine-tuned model on the same examples) of the task's metric, accuracy, ECE and NLL.
+    (logits of the fine-tuned model on the same examples) of the metrics of `metric_names`.
     """
     scored = score(reference, labels, task.metric, positive(task))
     names = [name for name in scored if METRICS[name].interval == "bootstrap"]

@@ -78,13 +78,13 @@ class Area:
         """Its form in the address: `confidence_0.5_1_0_0.5`."""
         return "_".join([self.measure, *(f"{end:.4g}" for end in (*self.finetuned, *self.grafted))])
 
-    def words(self) -> str:
-        """`confidence in the true class, fine-tuned 50.0–100.0%, grafted 0.0–50.0%`."""
+    def words(self, what: str = "true class") -> str:
+        """`confidence in the true class, fine-tuned 50.0–100.0%, grafted 0.0–50.0%`; `what` as of `what_is_right`."""
         if self.measure != "margin":
             across, up = (f"{formats.percent_interval(*span)}%" for span in (self.finetuned, self.grafted))
         else:
             across, up = (f"{formats.interval(*span, 2)} nats" for span in (self.finetuned, self.grafted))
-        return f"{TITLES[self.measure]}, fine-tuned {across}, grafted {up}"
+        return f"{TITLES[self.measure].replace('true class', what)}, fine-tuned {across}, grafted {up}"
 
 
 def read_area(written: str | None) -> Area | None:
@@ -126,10 +126,11 @@ def scored(stored: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
 
     example_id, label (number), true (name), case (both, finetuned, grafted, neither: who is right), moved (graft -
     fine-tuned, in the true class's probability); and for each of SCORED that was, with its name in front: _says
-    (class name), _confidence (of the true class), _margin (true class - best other, nats).
+    (class name), _says_confidence (of that class), _confidence (of the true class), _margin (true class - best other,
+    nats).
 
-    Where a text is generated, _says is that text, _confidence (and _per_token) the reference's probability per token
-    and _margin its log-likelihood.
+    Where a text is generated, _says is that text and has no confidence, _confidence (and _per_token) are the
+    reference's probability per token and _margin its log-likelihood.
     """
     names = np.array(record.task.labels if record.task else (), dtype=object)
     logits, labels = measures.state_logits(stored, record, split, [s for s in SCORED if (stored["state"] == s).any()])
@@ -142,8 +143,9 @@ def scored(stored: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
             table[f"{state}_confidence"], table[f"{state}_margin"] = share, z[:, LOG_LIKELIHOOD].astype(np.float64)
             table[f"{state}_per_token"], table[f"{state}_right"] = share, correct(z, labels)
             continue
-        share = probabilities(z)[np.arange(len(z)), labels]
-        table[f"{state}_says"] = names[predictions(z)]
+        shares, said = probabilities(z), predictions(z)
+        share = shares[np.arange(len(z)), labels]
+        table[f"{state}_says"], table[f"{state}_says_confidence"] = names[said], shares[np.arange(len(z)), said]
         table[f"{state}_confidence"], table[f"{state}_margin"] = share, margins(z, labels)
     graft, tuned = (correct(logits[state], labels) for state in ("grafted", "finetuned"))
     table["case"] = np.select([graft & tuned, tuned, graft], ["both", "finetuned", "grafted"], "neither")
@@ -288,20 +290,19 @@ def listing(table: pd.DataFrame, what: str = "true class") -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def narrow_listing(table: pd.DataFrame) -> pd.DataFrame:
-    """The same for a phone: the text or the example's number, the true class or the reference, and what graft and
-    fine-tuned model say, each with its probability of that in percent.
+def narrow_listing(table: pd.DataFrame, what: str = "true class") -> pd.DataFrame:
+    """The same for a phone: the text or the example's number, the true class or the reference where it is at hand, and
+    what graft and fine-tuned model say, a class or an option with the model's confidence in it.
     """
-    first = {"text": whole_text(table)} if has_texts(table) else {"example": table["example_id"]}
+    columns = {"text": whole_text(table)} if has_texts(table) else {"example": table["example_id"]}
+    if generates(table):
+        columns |= {what: table[REFERENCE]} if REFERENCE in table else {}
+        return pd.DataFrame(columns | {state_style(s).title: table[f"{s}_says"] for s in ("grafted", "finetuned")})
     answers = {
-        state_style(state).title: [
-            f"{says} {100 * share:.1f}"
-            for says, share in zip(table[f"{state}_says"], table[f"{state}_{measures_of(table)[0]}"], strict=True)
-        ]
-        for state in ("grafted", "finetuned")
+        state_style(s).title: table[f"{s}_says"] + " " + table[f"{s}_says_confidence"].map(formats.percent)
+        for s in ("grafted", "finetuned")
     }
-    right = table[REFERENCE] if REFERENCE in table else table["true"]
-    return pd.DataFrame({**first, "true": right, **answers})
+    return pd.DataFrame({**columns, what: table["true"], **answers})
 
 
 def points(table: pd.DataFrame, passes: pd.Series, measure: str, words: Sequence[str]) -> pd.DataFrame:
@@ -324,13 +325,15 @@ def _hover(row: dict, what: str) -> str:
     else:
         lines.append(f"{what}: {_harmless(row['true'])}")
     if row["finetuned_says"] != row["grafted_says"]:
-        lines += [f"{state_style(s).title} says {_harmless(row[f'{s}_says'])}" for s in ("finetuned", "grafted")]
+        lines += [
+            f"{state_style(s).title} says {_harmless(brief(row[f'{s}_says'], 60))}" for s in ("finetuned", "grafted")
+        ]
     return "<br>".join(lines)
 
 
 def _harmless(words: str) -> str:
-    """Words of the data that a figure cannot take for markup."""
-    return words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """Words of the data, in one line, that a figure cannot take for markup."""
+    return formats.one_line(words).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def label_names(table: pd.DataFrame, labels: Sequence[str]) -> list[str]:

@@ -54,7 +54,6 @@ def finding(grid: Grid, dataset: str, metric: str, d: int | None) -> tuple[Diffe
     assert value is not None
     rows = grid.points[(grid.points["dataset"] == dataset) & (grid.points["metric"] == metric)]
     models = len(rows) - max(int((rows["alpha"] == 0).sum()) - 1, 0)  # all paths begin at one
-    examples = int(grid.at("bins", dataset, path, size, alpha)["count"].sum())
     on = f" ({formats.counted(grid.traced_on[dataset], 'example')})" if dataset in grid.traced_on else ""
     first = f"Best {words} on {name}{on}: **{metric_value(metric, value.value)}** {place(path, size, alpha, d)}"
     if tuned is None or tuned.value is None:
@@ -65,7 +64,7 @@ def finding(grid: Grid, dataset: str, metric: str, d: int | None) -> tuple[Diffe
     difference = estimate(point, metric + DIFFERENCE)
     if difference is None or difference.value is None:
         return None, f"{first}, best of {models}."
-    counted = examples if metric_row(metric).interval == "wilson" and examples else None
+    counted = grid.examples(dataset) if metric_row(metric).interval == "wilson" else None
     difference = _of_best(metric + DIFFERENCE, difference, models, counted)
     return verdict(metric, difference), f"{first}, {metric_difference(metric, difference)}, best of {models}."
 

@@ -34,13 +34,19 @@ class Grid:
     """`points` have the columns of interpolation.parquet, `bins` those of interpolation_bins.parquet.
 
     `between` are the data sets of which points between the ends are known. Those that were traced by the models say
-    in `traced_on` on how many examples, which may be a sample: none of their numbers is stored.
+    in `traced_on` on how many examples, which may be a sample: none of their numbers is stored. `scored_on` has the
+    number of examples of the stored scores.
     """
 
     points: pd.DataFrame
     bins: pd.DataFrame
     between: tuple[str, ...]
     traced_on: Mapping[str, int] = field(default_factory=dict)
+    scored_on: Mapping[str, int] = field(default_factory=dict)
+
+    def examples(self, dataset: str) -> int | None:
+        """How many examples the points of a data set are measured on; None where that is not known."""
+        return self.traced_on.get(dataset, self.scored_on.get(dataset))
 
     def sizes(self) -> list[int]:
         """The region sizes of WiSE-Graft that are known, smallest first."""
@@ -107,8 +113,8 @@ def of_run(run: Run, stored: pd.DataFrame, bins: pd.DataFrame, predictions: Call
 
     `predictions` gives those on a data set.
     """
-    record, between = run.record, tuple(dict.fromkeys(stored["dataset"]))
-    scores = {name: dataset_scores for name, dataset_scores in scores_of(record).items() if name not in between}
+    record, between, every = run.record, tuple(dict.fromkeys(stored["dataset"])), scores_of(run.record)
+    scores = {name: dataset_scores for name, dataset_scores in every.items() if name not in between}
     points = [
         pd.DataFrame(_end_rows(dataset_scores, name, record.size or 0), columns=COLUMNS)
         for name, dataset_scores in scores.items()
@@ -119,7 +125,12 @@ def of_run(run: Run, stored: pd.DataFrame, bins: pd.DataFrame, predictions: Call
         for name in run.datasets
         if name not in drawn and name in (*scores, *between)
     ]
-    return Grid(_joined([stored, *points], COLUMNS), _joined([bins, *ends], BIN_COLUMNS), between)
+    return Grid(
+        _joined([stored, *points], COLUMNS),
+        _joined([bins, *ends], BIN_COLUMNS),
+        between,
+        scored_on={name: dataset_scores.n for name, dataset_scores in every.items()},
+    )
 
 
 def scores_of(record: RunRecord) -> dict[str, Scores]:

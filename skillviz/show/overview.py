@@ -55,7 +55,7 @@ def _task_rows(record: RunRecord) -> list[tuple[str, str]]:
 
 @drawn_once
 def states(record: RunRecord, scores: Scores, split: str, theme: str) -> Exhibit:
-    """The task's metric, ECE and NLL of every model."""
+    """The metrics of `panels` of every model."""
     metric = record.metric
     table = measures.state_scores(scores)
     levels = measures.guesses(record, split, metric)

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 import pandas as pd
 
-from skillviz.core.formats import MISSING
+from skillviz.core.formats import MISSING, one_line
 
 HASH = re.compile(r"[0-9a-f]{40}")
 
@@ -36,6 +36,11 @@ def short_hash(fingerprint: str) -> str:
 def plain(text: str) -> str:
     """The text with Markdown's signs escaped, so that a user's own names are shown as they are."""
     return re.sub(r"([\\`*_{}\[\]()#+!|<>$~:])", r"\\\1", text)
+
+
+def plain_line(text: str) -> str:
+    """The text as `plain` gives it in one line that begins no list: it ends no quotation or emphasis."""
+    return re.sub(r"^(\d*)([-=.])", r"\1\\\2", plain(one_line(text).strip()))
 
 
 def plain_cells(table: pd.DataFrame) -> pd.DataFrame:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 from skillviz.tasks.paper import TASKS
 
-SEPARATORS = re.compile(r"[-_]+")
 SHORT = {name: task.title.partition(" (")[0] for name, task in TASKS.items()}
+VERSIONS = {"sst2_sentences": "SST-2 sentences", "yelp_reviews": "Yelp reviews"}
+"""Versions of built-in tasks that come with the shipped runs; their definitions are files."""
 
 
 def readable_name(task: str) -> str:
-    """The name of a built-in task from its title, `SST-2`; of a version of one its beginning, `SST-2 sentences`; of
-    any other task its own words, `film sentiment`.
+    """The name of a built-in task from its title, `SST-2`; of a shipped version of one, `SST-2 sentences`.
+
+    Any other task is somebody's own and keeps the name that its file gives it.
     """
-    if task in SHORT:
-        return SHORT[task]
-    words = SEPARATORS.split(task)
-    for count in range(len(words) - 1, 0, -1):
-        if (known := "_".join(words[:count])) in SHORT:
-            return " ".join([SHORT[known], *words[count:]])
-    return " ".join(words).strip() or task
+    return SHORT.get(task) or VERSIONS.get(task, task)

@@ -21,7 +21,7 @@ NUMBER = 92  # pixels of a percentage with its interval under it
 
 
 def state_cards(record: RunRecord, scores: Scores) -> None:
-    """Pre-trained, grafted and fine-tuned side by side: the task's metric, ECE and NLL with intervals."""
+    """Pre-trained, grafted and fine-tuned side by side: the metrics of `panels`, with intervals."""
     metrics = panels(record.metric)
     for place, (state, words) in zip(st.columns(len(STATES)), STATES.items(), strict=True):
         with place.container(border=True, height="stretch"):

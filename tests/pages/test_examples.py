@@ -147,11 +147,19 @@ def test_the_chosen_example_is_ringed_marked_and_shown(ids: dict[str, str]) -> N
 
 def test_a_phone_has_text_class_and_both_answers_within_its_width(ids: dict[str, str]) -> None:
     test = with_tables(opened("examples", run=ids["stagewise0"], sort="file", example="test-3"))
-    (narrow,) = [frame.value for frame in test.dataframe if {"example", "true"} <= set(frame.value)]
-    assert list(narrow) == ["example", "true", "grafted", "fine-tuned"] and len(narrow) == 50
-    first = listed(test).iloc[0]
-    assert narrow["grafted"][0] == f"{first['grafted says']} {first['grafted: true class']:.1f}"
-    assert narrow["fine-tuned"][0] == f"{first['fine-tuned says']} {first['fine-tuned: true class']:.1f}"
+    (narrow,) = [
+        frame.value
+        for frame in test.dataframe
+        if set(frame.value) == {"example", "true class", "grafted", "fine-tuned"}
+    ]
+    assert list(narrow) == ["example", "true class", "grafted", "fine-tuned"] and len(narrow) == 50
+    wide, is_wrong = listed(test).head(50), False
+    for state in ("grafted", "fine-tuned"):  # of two classes: the answer's confidence, not the true class's
+        for cell, (_, row) in zip(narrow[state], wide.iterrows(), strict=True):
+            is_right, of_true = row[f"{state} says"] == row["true class"], row[f"{state}: true class"]
+            assert cell == f"{row[f'{state} says']} {of_true if is_right else 100 - of_true:.1f}%"
+            is_wrong |= not is_right
+    assert is_wrong
     assert test.session_state["examples.narrow"]["selection"]["rows"] == [3]
     beside = 360 - 34  # pixels of the page at 390, without the marks of the rows
     assert sum(view.ON_PHONE) <= beside
@@ -196,6 +204,11 @@ def test_a_marked_area_narrows_the_table_is_framed_and_can_be_left(ids: dict[str
     next(b for b in test.button if b.label == "Clear the area").click().run()
     assert len(listed(test)) == 120 and "area" not in test.query_params
     assert len(listed(opened("examples", run=ids["stagewise0"], area="everywhere"))) == 120
+
+
+def test_an_area_of_a_measure_that_the_run_lacks_is_forgotten(ids: dict[str, str]) -> None:
+    test = opened("examples", run=ids["stagewise0"], area="per_token_0.5_1_0_0.5")
+    assert not test.exception and len(listed(test)) == 120 and "area" not in test.query_params
 
 
 def test_many_classes(ids: dict[str, str], use: Use, tmp_path: Path) -> None:

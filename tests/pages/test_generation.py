@@ -10,7 +10,7 @@ import pytest
 from skillviz.runs.store import Store
 from skillviz.show.sentences import no_classes, no_confidence
 from tests.pages.test_examples import use
-from tests.pages.test_pages import RUN_PAGES, opened, words
+from tests.pages.test_pages import RUN_PAGES, opened, with_tables, words
 
 __all__ = ["use"]
 
@@ -41,6 +41,20 @@ def test_every_page_of_a_run_opens(name: str, run_id: str) -> None:
     assert "ECE" not in said and "Temperature" not in said
     if name in ("overview", "sparsity"):
         assert "exact match" in said.casefold()
+
+
+def test_an_area_of_confidence_is_forgotten(run_id: str) -> None:
+    test = opened("examples", run=run_id, area="confidence_0.5_1_0_0.5")
+    assert not test.exception and "area" not in test.query_params and "true class" not in words(test)
+
+
+def test_a_phone_has_what_is_generated_without_a_number(run_id: str) -> None:
+    test = with_tables(opened("examples", run=run_id))
+    wide = next(frame.value for frame in test.dataframe if "grafted generates" in frame.value)
+    narrow = next(frame.value for frame in test.dataframe if "grafted" in frame.value)
+    assert list(narrow) == ["example", "grafted", "fine-tuned"], "one label for all says nothing"
+    assert narrow["grafted"].tolist() == wide["grafted generates"].tolist()
+    assert "What each model generates." in words(test)
 
 
 def test_what_each_model_generates_stands_beside_an_example(run_id: str) -> None:

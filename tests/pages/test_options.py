@@ -43,6 +43,11 @@ def test_what_is_right_is_an_option_in_table_figures_and_captions(run_id: str) -
     assert any("grafted: right option" in frame.value for frame in test.dataframe)
 
 
+def test_a_marked_area_is_of_the_right_option(run_id: str) -> None:
+    said = words(opened("examples", run=run_id, area="confidence_0_0.5_0_0.5"))
+    assert "confidence in the right option, fine-tuned" in said and "true class" not in said
+
+
 def test_no_other_task_is_asked_for_where_labels_are_no_classes(run_id: str) -> None:
     test = opened("interpolation", run=run_id)
     said = words(test) + "".join(code.value for code in test.code)

@@ -12,6 +12,8 @@ def test_the_comparison_is_read_out() -> None:
     states = pd.DataFrame({"state": ["grafted", "temperature"], "metric": ["accuracy", "nll"], "value": [0.801, 0.43]})
     said = alt.overview(states).replace(SPACE, " ")
     assert said == "Models side by side. grafted accuracy 80.1%; temperature-scaled NLL 0.430."
+    of_text = pd.DataFrame({"state": ["grafted"] * 2, "metric": ["exact_match", "perplexity"], "value": [0.5, 8.25]})
+    assert "grafted exact match 50.0%; grafted perplexity 8.25" in alt.overview(of_text).replace(SPACE, " ")
 
 
 def test_the_search_is_told_by_its_ends() -> None:

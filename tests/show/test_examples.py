@@ -152,6 +152,12 @@ def test_the_scatters_frame_keeps_all_and_marks_what_passes(table: pd.DataFrame)
     assert "&lt;b&gt;&amp;" in words and "true class: a&lt;b" in words and "a<b" not in words
 
 
+def test_the_hover_has_the_beginning_of_what_is_generated_in_one_line(table: pd.DataFrame) -> None:
+    spoken = table.assign(grafted_per_token=0.5, grafted_says="Paris\n- Rome " + "and so on " * 40)
+    (said,) = [line for line in examples.hovers(spoken)[0].split("<br>") if line.startswith("grafted says")]
+    assert said.startswith("grafted says Paris - Rome and so on") and said.endswith("…") and len(said) < 80
+
+
 @given(st.text(alphabet="ab ", max_size=120), st.integers(5, 60))
 @settings(deadline=None, max_examples=60, derandomize=True)
 def test_a_brief_text_is_a_beginning(words: str, most: int) -> None:

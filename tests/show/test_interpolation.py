@@ -39,6 +39,16 @@ def test_a_gain_is_claimed_where_the_paired_interval_leaves_out_zero() -> None:
     assert "**Better.** The best point was picked on these same examples" in said
 
 
+def test_a_share_of_few_examples_has_the_wider_interval_with_or_without_a_histogram() -> None:
+    known = grid(0.85, (0.05, 0.02, 0.08), "exact_match")
+    assert "(95%: 1.3–8.7)" in plain(words.best(known, "imdb", "exact_match", 4000))
+    wider = plain(words.best(replace(known, scored_on={"imdb": 80}), "imdb", "exact_match", 4000))
+    assert "(95%: −2.2 to 12.2)" in wider and "**No clear difference.**" in wider  # 5 ± 2.394² / 80, in percent
+    assert wider.replace(" on imdb", " on imdb (80 examples)") == plain(
+        words.best(replace(known, scored_on={"imdb": 900}, traced_on={"imdb": 80}), "imdb", "exact_match", 4000)
+    )
+
+
 def test_no_gain_is_claimed_where_it_does_not() -> None:
     said = plain(words.best(grid(0.85, (0.05, -0.01, 0.08)), "imdb", "accuracy", 4000))
     assert "**No clear difference.**" in said and "better" not in said

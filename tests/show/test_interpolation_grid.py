@@ -33,6 +33,8 @@ def test_a_stored_grid_is_taken_as_it_is(run: Run) -> None:
     found = whole(run)
     assert found.between == ("sst2", "imdb") and found.sizes() == sorted(run.record.sizes)
     assert len(found.points) == len(run.interpolation()) and len(found.bins) == len(run.interpolation_bins())
+    for dataset in found.between:  # the histograms are of the same examples
+        assert found.examples(dataset) == found.at("bins", dataset, FINETUNED, None, 0.5)["count"].sum() > 0
 
 
 def test_without_a_grid_the_ends_come_from_the_scores_and_predictions(run: Run, bare: grid.Grid) -> None:

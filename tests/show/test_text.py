@@ -32,6 +32,21 @@ def test_a_users_names_are_not_read_as_markdown() -> None:
     assert text.plain("a_b*c [d](e) $x$ :red[f]") == r"a\_b\*c \[d\]\(e\) \$x\$ \:red\[f\]"
 
 
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("\nParis\n\n- Rome\n=====", "Paris  - Rome ====="),
+        ("- Rome", r"\- Rome"),
+        ("12. Rome", r"12\. Rome"),
+        ("  # Rome", r"\# Rome"),
+        ("Rome, 12. May -", "Rome, 12. May -"),
+        (" \n", ""),
+    ],
+)
+def test_a_generated_text_is_one_line_that_begins_no_list(written: str, shown: str) -> None:
+    assert text.plain_line(written) == shown
+
+
 def test_a_command_in_a_sentence_stays_code() -> None:
     assert text.with_code("set A_B; `run --x '${A_B}'` makes it") == r"set A\_B; `run --x '${A_B}'` makes it"
     assert text.with_code("a `b") == r"a \`b"

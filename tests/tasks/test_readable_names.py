@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillviz.tasks.readable_names import readable_name
+from skillviz.tasks.readable_names import VERSIONS, readable_name
 from skillviz.tasks.registry import TASKS
 
 
@@ -15,10 +15,10 @@ from skillviz.tasks.registry import TASKS
         ("sst2_sentences", "SST-2 sentences"),
         ("yelp_reviews", "Yelp reviews"),
         ("mnli_01", "MNLI without neutral"),
-        ("film-sentiment", "film sentiment"),
-        ("My-Own_task", "My Own task"),
-        ("crowd", "crowd"),
-        ("_", "_"),
+        *(
+            (own, own)
+            for own in ("film-sentiment", "film_sentiment", "COVID-19", "e-SNLI", "mr-bean", "cr-reviews", "_")
+        ),
     ],
 )
 def test_a_name_is_readable(task: str, name: str) -> None:
@@ -27,4 +27,4 @@ def test_a_name_is_readable(task: str, name: str) -> None:
 
 def test_no_two_built_in_tasks_are_called_the_same_and_none_by_its_id() -> None:
     names = {readable_name(task) for task in TASKS}
-    assert len(names) == len(TASKS) and not names & set(TASKS)
+    assert len(names) == len(TASKS) and not names & set(VERSIONS.values()) and not names & set(TASKS)

@@ -64,7 +64,7 @@ def overview(run: Run) -> Section:
 
 
 def scores_table(record: RunRecord, scores: Scores) -> pd.DataFrame:
-    """One row a model: the task's metric, ECE and NLL, each with its interval, as texts."""
+    """One row a model: the metrics of `panels`, each with its interval, as texts."""
     metrics = panels(record.metric)
     rows = []
     for state, estimates in scores.states.items():
@@ -138,7 +138,7 @@ def _effects(run: Run, scores: PartScores) -> list[Part]:
 
 
 def sparsity(run: Run, others: Sequence[Run]) -> Section:
-    """The task's metric, ECE and NLL by region size, over all runs of the pair among `others` and this one."""
+    """The metrics of `panels` by region size, over all runs of the pair among `others` and this one."""
     title, split = "How small can the region be?", headline_split(run.record)
     known = {other.id: other for other in others} | {run.id: run}
     entries = [entry_of(one, is_of_user=True) for one in known.values()]
@@ -192,7 +192,8 @@ def by_example(run: Run) -> list[Section]:
         return []
     table = example_table.scored(predictions, run.record, split)
     measure = example_table.measures_of(table)[0]
-    points = example_table.points(table, table["case"].notna(), measure, example_table.hovers(table))
+    what = example_table.what_is_right(run.record)
+    points = example_table.points(table, table["case"].notna(), measure, example_table.hovers(table, what))
     logits, labels = measures.state_logits(predictions, run.record, split, example_table.STATES)
     parts = (
         Words(
@@ -201,7 +202,7 @@ def by_example(run: Run) -> list[Section]:
             ),
             ("agreement", "mcnemar", "graft"),
         ),
-        Charts((partial(example_exhibits.scatter, points, measure, None),)),
+        Charts((partial(example_exhibits.scatter, points, measure, None, what=what),)),
         Heading("Class by class"),
         *_classes(run.record, logits, labels),
     )

@@ -96,7 +96,7 @@ def unlike(side: Side, baseline: Side) -> str:
 
 
 def metrics_of(baseline: Side) -> tuple[str, ...]:
-    """The metrics that are compared: the task's own, ECE and NLL."""
+    """The metrics that are compared: the task's own and those that stand beside it."""
     return tuple(panels(baseline.record.metric))
 
 

@@ -193,7 +193,7 @@ def _named(differences: pd.DataFrame) -> pd.DataFrame:
 
 
 def mcnemar(differences: pd.DataFrame, baseline: str) -> list[str]:
-    """One line a run: McNemar's exact test of equal accuracy, and the examples that decide it."""
+    """One line a run: McNemar's exact test that both are right equally often, and the examples that decide it."""
     lines = []
     for row in differences[differences["p"].notna()].to_dict("records"):
         p = f"below {SMALL_P}" if row["p"] < SMALL_P else f"= {row['p']:.3f}"

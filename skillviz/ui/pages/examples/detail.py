@@ -21,6 +21,7 @@ from skillviz.show import examples as exhibits
 from skillviz.show.attribution import Answer
 from skillviz.show.glossary import about
 from skillviz.tasks.source import OPTIONS, REFERENCE
+from skillviz.tasks.task import CHOICE, GENERATION
 from skillviz.ui import controls, exports, live
 from skillviz.ui.cards import STATES
 from skillviz.ui.chart import show, theme
@@ -28,8 +29,8 @@ from skillviz.ui.pages.examples.view import RunExamples
 
 OR_TYPE = ", or type a sentence of your own"
 NO_EXPLANATION = {
-    "choice": "Not applicable: predictions are explained for classes, and these options are the example's own.",
-    "generation": "Not applicable: predictions are explained for classes, and a generated text has none.",
+    CHOICE: "Not applicable: predictions are explained for classes, and these options are the example's own.",
+    GENERATION: "Not applicable: predictions are explained for classes, and a generated text has none.",
 }
 LOOKS = {"example": "the chosen example", "typed": "a sentence of my own"}
 MOST = 2000  # characters of a typed text; the models' own limit is in tokens, and shorter
@@ -83,15 +84,15 @@ def _stored(run: Run, run_examples: RunExamples, example: str) -> None:
     with left:
         st.markdown(f"**{text.plain(example)}** · {what} **{text.plain(row['true'])}**")
         for words in texts:
-            st.markdown(f"> {text.plain(words) or '(no text)'}")
+            st.markdown(f"> {text.plain_line(words) or '(no text)'}")
         answers = zip(labels, row.get(OPTIONS, ()), strict=False)
-        if lines := [f"**{text.plain(label)}** {text.plain(option)}" for label, option in answers]:
+        if lines := [f"**{text.plain(label)}** {text.plain_line(option)}" for label, option in answers]:
             st.markdown("  \n".join(lines))
         _show_predictions(shares, labels, int(row["label"]))
         has_classes = run.record.has_classes
         wanted = bool(texts) and has_classes and controls.switch("explain", "Explain this prediction", False)
         if not has_classes:
-            st.caption(NO_EXPLANATION[run.record.task.kind if run.record.task else "choice"])
+            st.caption(NO_EXPLANATION[run.record.task.kind if run.record.task else CHOICE])
         elif not texts:
             st.caption("Without its sentence, a prediction cannot be explained. Type one of your own instead.")
     with right:
@@ -106,15 +107,15 @@ def _stored_texts(row: pd.Series) -> None:
     with left:
         st.markdown(f"**{text.plain(row['example_id'])}**")
         for words in (row[name] for name in ("text_a", "text_b") if name in row):
-            st.markdown(f"> {text.plain(words) or '(no text)'}")
+            st.markdown(f"> {text.plain_line(words) or '(no text)'}")
         if REFERENCE in row:
-            st.markdown(f"Reference: **{text.plain(row[REFERENCE])}**")
-        st.caption(NO_EXPLANATION["generation"])
+            st.markdown(f"Reference: **{text.plain_line(row[REFERENCE])}**")
+        st.caption(NO_EXPLANATION[GENERATION])
     with right:
         for state in example_table.STATES:
             colour, mark, title = STATES[state]
             verdict = "right" if row[f"{state}_right"] else "wrong"
-            says = text.plain(row[f"{state}_says"]) or "(nothing)"
+            says = text.plain_line(row[f"{state}_says"]) or "(nothing)"
             st.markdown(f":{colour}[{mark} {title}] generates **{says}** ({verdict})")
             st.caption(
                 f"The reference has {formats.percent(float(row[f'{state}_per_token']))} per token, "

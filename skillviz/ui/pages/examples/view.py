@@ -41,7 +41,7 @@ MARKS = {"example": "an example", "area": "an area"}
 MOST_LISTED, MOST_ON_PHONE = 500, 50
 HEIGHT, IN_SIGHT = 430, 11  # pixels, and the rows of one line that these show
 TALL, NARROW, WIDE_TEXT = 66, 77, 164  # pixels of a row of three lines, of a number's column and of a text's
-TALL_ON_PHONE, ON_PHONE = 88, (110, 68, 72, 74)  # pixels of a row of four lines, and of the columns of a phone
+TALL_ON_PHONE, ON_PHONE = 88, (102, 76, 72, 74)  # pixels of a row of four lines, and of the columns of a phone
 IN_A_ROOM = 1.3  # times as wide are the columns of numbers in presenter mode, so that no heading is cut
 IN_A_ROW, IN_A_ROW_ON_PHONE = 58, 44  # letters of a text that fit into these lines
 STATES_TITLES = {state: state_style(state).title for state in (*STATES, "complement")}
@@ -168,7 +168,7 @@ def filters(run: Run, shown: RunExamples) -> Filters:
     with places[1]:
         orders = {name: example_table.in_words(table, words) for name, words in example_table.SORTS.items()}
         sort = controls.select("sort", "Order", example_table.sorts(table), "moved", shown=orders.get)
-    marked, words, length = _linked_area(), "", None
+    marked, words, length = _linked_area(table), "", None
     with places[2].popover("Filter", icon=":material/filter_alt:"):
         names = (EVERY, *example_table.label_names(table, run.record.classes))
         chosen = controls.select("label", "True class", names, EVERY) if run.record.has_classes else EVERY
@@ -180,7 +180,8 @@ def filters(run: Run, shown: RunExamples) -> Filters:
     with places[3]:
         passes = int(example_table.passing(table, wanted).sum())
         if passes < len(table):  # otherwise the box that chooses has their number
-            st.markdown(exhibits.passing_words(passes, len(table), marked.words() if marked else ""))
+            area = marked.words(example_table.what_is_right(run.record)) if marked else ""
+            st.markdown(exhibits.passing_words(passes, len(table), area))
         if marked is not None:
             st.button(
                 "Clear the area", icon=":material/close:", on_click=address.forget, args=(example_table.AREA,)
@@ -188,10 +189,14 @@ def filters(run: Run, shown: RunExamples) -> Filters:
     return wanted
 
 
-def _linked_area() -> example_table.Area | None:
-    """The area of the scatter that was marked; it stands in the address."""
+def _linked_area(table: pd.DataFrame) -> example_table.Area | None:
+    """The area of the scatter that was marked; it stands in the address.
+
+    One of another run may be of a measure that this table lacks: then it is forgotten.
+    """
     marked = example_table.read_area(address.current(example_table.AREA))
-    if marked is None:
+    if marked is None or marked.measure not in example_table.measures_of(table):
+        marked = None
         address.forget(example_table.AREA)
     else:
         address.keep(example_table.AREA, marked.written())
@@ -278,17 +283,22 @@ def _table(run: Run, listed: pd.DataFrame, chosen: str | None) -> None:
             alt=f"The examples with the {what}, each model's confidence in it, and what each model says",
         )  # fmt: skip
     with st.container(key="examples-narrow"):
-        narrow = example_table.narrow_listing(listed.head(MOST_ON_PHONE))
+        narrow = example_table.narrow_listing(listed.head(MOST_ON_PHONE), what)
         st.dataframe(
-            **_rows(narrow, listed, chosen, NARROW_TABLE, MOST_ON_PHONE), column_config=_phone_columns(),
+            **_rows(narrow, listed, chosen, NARROW_TABLE, MOST_ON_PHONE), column_config=_phone_columns(what),
             row_height=presenter.pixels(TALL_ON_PHONE),
             alt=f"The examples with the {what}, and what graft and fine-tuned model say",
         )  # fmt: skip
-    more = " The chosen example is on top." if is_moved else ""
-    more += "" if len(listed) <= MOST_LISTED else f" The first {formats.count(MOST_LISTED)} are listed."
+    select = "Select a row for details." + (" The chosen example is on top." if is_moved else "")
     with st.container(horizontal=True, vertical_alignment="center"):
         measure = formats.capital(example_table.TITLES[example_table.measures_of(listed)[0]])
-        st.caption(f"{measure.replace('true class', what)}, %. Select a row for details.{more}", width="stretch")
+        with st.container(key="examples-wide-words"):
+            st.caption(f"{measure.replace('true class', what)}, %. {select}{_cut(len(listed), MOST_LISTED)}")
+        with st.container(key="examples-narrow-words"):
+            answers = (
+                "What each model generates." if run.record.generates else "Each model's answer and its confidence."
+            )
+            st.caption(f"{answers} {select}{_cut(len(listed), MOST_ON_PHONE)}")
         with st.popover("Download table", icon=":material/download:"):
             exports.table_buttons(
                 every,
@@ -297,6 +307,11 @@ def _table(run: Run, listed: pd.DataFrame, chosen: str | None) -> None:
                 caption=f"Examples ({run.id})",
                 label=f"All {formats.counted(len(every), 'row')}",
             )
+
+
+def _cut(count: int, most: int) -> str:
+    """What a table of so many rows says of the rest."""
+    return "" if count <= most else f" The first {formats.count(most)} are listed."
 
 
 def _rows(shown: pd.DataFrame, listed: pd.DataFrame, chosen: str | None, key: str, most: int) -> dict[str, Any]:
@@ -312,10 +327,10 @@ def _rows(shown: pd.DataFrame, listed: pd.DataFrame, chosen: str | None, key: st
     return {"data": shown, "key": key, "height": HEIGHT, "hide_index": True, **marks}
 
 
-def _phone_columns() -> dict[str, Any]:
+def _phone_columns(what: str) -> dict[str, Any]:
     """Widths on a phone: with the marks beside them the columns fill its table, and none is out of sight."""
     first, *others = (partial(st.column_config.TextColumn, width=width) for width in ON_PHONE)
-    names = ("true", *(STATES_TITLES[state] for state in ("grafted", "finetuned")))
+    names = (what, *(STATES_TITLES[state] for state in ("grafted", "finetuned")))
     return {
         "text": first("sentence"), "example": first(),
         **{name: column() for name, column in zip(names, others, strict=True)},

@@ -253,7 +253,7 @@ def histogram(run: Run, points: ShownPoints, choice: Choice) -> None:
 
 
 def numbers(run: Run, choice: Choice, points: ShownPoints) -> None:
-    """The chosen point of both paths on each data set: accuracy, ECE and NLL with their intervals."""
+    """The chosen point of both paths on each data set: the metrics of `metric_names`, with their intervals."""
     for place, dataset in zip(st.columns(len(choice.datasets)), choice.datasets, strict=True):
         with place.container(border=True, height="stretch"):
             st.markdown(f"## {'In' if dataset == choice.inside else 'Out of'} distribution")
