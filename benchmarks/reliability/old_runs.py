@@ -21,6 +21,8 @@ NAMES = {
     "scaled_differences", "files",
 }  # fmt: skip
 """Fields of a record whose keys are names of other things: an unknown key there is one more of them."""
+SCORED = {"accuracy", "exact_match"}
+"""The metrics of which every state has one."""
 
 
 def later_fields(number: int, work: Path) -> Iterator[str]:
@@ -62,7 +64,7 @@ def _objects(value: Any, name: str = "") -> Iterator[dict[str, Any]]:
         if name not in NAMES:
             yield value
         for key, below in value.items():
-            yield from _objects(below, "states" if name == "states" and "accuracy" in below else key)
+            yield from _objects(below, "states" if name == "states" and not SCORED.isdisjoint(below) else key)
     if isinstance(value, list):
         for below in value:
             yield from _objects(below)

@@ -176,7 +176,9 @@ def _facts(spec: RunSpec, task: Task, check: Preflight, counts: Mapping[str, int
     own, layers = own_dtype(check.base, check.finetuned), check.layers or 1
     generates = task.kind == GENERATION
     labels, new_tokens = (1, task.max_new_tokens) if generates else (len(task.labels), 0)
-    return Facts(d, max(whole, d), width, layers, labels, counts, sizes, device, tokens, own, new_tokens)
+    return Facts(
+        d, max(whole, d), width, layers, labels, counts, sizes, device, tokens, own, new_tokens=new_tokens
+    )  # fmt: skip
 
 
 def _phases(spec: RunSpec, facts: Facts) -> dict[str, float]:

@@ -25,6 +25,8 @@ pytestmark = pytest.mark.e2e
 Visit = Callable[..., Any]
 SEARCHING = re.compile(r"searching: step [\d,]+")
 LONG = 240_000  # milliseconds until a new process has torch and a model
+OTHER_NUMBERS = """before => JSON.stringify(before) !== JSON.stringify(
+  [...document.querySelectorAll("[data-testid='stMetricValue']")].map(each => each.innerText))"""
 TYPED = "The plot was not good, but we loved the music."
 
 
@@ -115,6 +117,8 @@ def test_the_slider_moves_the_numbers_and_the_link_keeps_them(address: str, run_
         slider.press("PageUp")
     settle(page)
     page.wait_for_function("() => !location.search.includes('alpha=50')")
+    page.wait_for_function(OTHER_NUMBERS, arg=at_half)
+    settle(page)
     moved = values.all_inner_texts()
     assert moved != at_half and len(moved) == len(at_half) >= 4
     copy = visit(page.url)

@@ -211,8 +211,9 @@ def test_home(made: tuple[Path, dict[str, str]], ids: dict[str, str]) -> None:
     test = with_tables(opened("home"))
     drawn = table(test, "layer", "kind", "selected")
     runs = [path.parent for path in made[0].glob("*/layers.parquet")]
-    (shown_run,) = {path for path in runs if stored(path, "layers")["selected"].sum() == drawn["selected"].sum()
-                    and record(path)["task"]["name"] in " ".join(text.value for text in test.markdown)}  # fmt: skip
+    said, entries = " ".join(text.value for text in test.markdown).lower(), drawn["selected"].sum()
+    fitting = (path for path in runs if record(path)["task"]["name"] in said)
+    (shown_run,) = {path for path in fitting if stored(path, "layers")["selected"].sum() == entries}
     scores = record(shown_run)["metrics"]["test"]["states"]
     metric = record(shown_run)["task"]["metric"]
     before, graft, after = (scores[state][metric]["value"] for state in ("pretrained", "grafted", "finetuned"))
