@@ -21,7 +21,7 @@ def rows(shape: str, *names: str, ordinary: bool = False) -> dict[tuple[str, str
     return {(row.what, row.mode): memory.over_model(row, found[0]) for row in found[1:]}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_small_model_stays_within_the_bound() -> None:
     found = rows("11M", "stagewise", "movement", ordinary=True)
     assert found["stagewise", "lean"] <= memory.BOUND and found["movement", "lean"] <= memory.BOUND

@@ -101,6 +101,7 @@ def _check_card(text: str, graft: Graft, run: dict[str, Any]) -> None:
     assert "class-" in text and f"{graft.region.size:,} of {graft.region.d:,}" in text
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")
 def test_an_adapter_is_published_and_opened_by_peft(hub, pair, run_id, tmp_path: Path) -> None:

@@ -177,6 +177,7 @@ def test_two_users_share_the_shared_runs_and_nothing_else(class_room: Deployment
     assert [store.verify(run) for store, run in ((at.store(user), run) for user, run in runs.items())] == [[], []]
 
 
+@pytest.mark.nightly
 def test_a_user_over_quota_starts_nothing_and_can_make_room(class_room: Deployment, visit: Callable[..., Any]) -> None:
     at = class_room
     page, store = signed_in(visit, at, "cy-9"), at.store("cy-9")
@@ -348,6 +349,7 @@ def copied(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.nightly
 def test_the_container_has_all_that_the_app_reads(tmp_path: Path) -> None:
     """Every page opens, with the container's variables, as a read-only demo: without its secrets it is nothing else."""
     project = copied(tmp_path / "app")

@@ -52,6 +52,7 @@ def test_links_with_choices_open_the_same_view_on_a_fresh_server(made: Made, ser
         page.context.close()
 
 
+@pytest.mark.nightly
 def test_what_is_chosen_in_one_browser_is_seen_in_another(made: Made, address: str, visit: Visit) -> None:
     ids = made[1]
     page = visit(f"{address}/compare?run={ids['stagewise0']}")

@@ -123,6 +123,7 @@ def test_two_readers_at_once_get_each_their_own_answers(dashboard: Dashboard, vi
     assert numbers(copy) == numbers(up), "a copied link shows the same"
 
 
+@pytest.mark.nightly
 def test_a_worker_that_is_killed_is_replaced_by_the_next_move(dashboard: Dashboard, visit: Visit) -> None:
     page = visit(dashboard.page(51))
     before, pid = numbers(page), dashboard.client.ask("ping")["pid"]

@@ -78,6 +78,7 @@ def test_a_job_is_watched_cancelled_and_resumed_as_if_never_cut(store: Store, lo
     assert jobs.progress(store, run.id).phase == "finished"
 
 
+@pytest.mark.nightly
 def test_kill_9_shows_as_killed_and_the_job_goes_on(
     store: Store, long: RunSpec, whole: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -159,6 +159,7 @@ def test_a_study_that_ends_at_random_points_comes_to_the_same_tables(small: Smal
     assert len(store.list()) == len(plan(study).runs) and not store.unreadable()
 
 
+@pytest.mark.nightly
 def test_a_study_that_is_killed_comes_to_the_same_tables(small: Small, tmp_path: Path) -> None:
     (study, two), one = small, Store(tmp_path / "one")
     file = tmp_path / "study.yaml"
