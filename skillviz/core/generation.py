@@ -45,8 +45,8 @@ class Generation:
         return replace(self, references=tuple(self.references[row] for row in rows))
 
     def text(self, ids: Sequence[int]) -> str:
-        """The text of generated ids, up to a line break where one ends it, without the space around it."""
-        whole = self.decode(ids)
+        """The text of generated ids, without what ends it and the space around it."""
+        whole = self.decode([one for one in ids if one not in self.end_ids])
         return (whole.partition("\n")[0] if self.at_line_break else whole).strip()
 
     def has_ended(self, ids: Sequence[int]) -> bool:
@@ -55,7 +55,7 @@ class Generation:
 
     def scored(self, generated: Sequence[Sequence[int]], log_likelihoods: np.ndarray, tokens: np.ndarray) -> Generated:
         """The scores of generated ids, and of the references' log-likelihoods and numbers of tokens [n]."""
-        texts = tuple(self.text([one for one in ids if one not in self.end_ids]) for ids in generated)
+        texts = tuple(map(self.text, generated))
         right = [self.normalise(text) == wanted for text, wanted in zip(texts, self.references, strict=True)]
         return generated_scores(np.array(right, dtype=bool), log_likelihoods, tokens, texts)
 

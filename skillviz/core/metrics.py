@@ -331,6 +331,8 @@ SCORED = tuple(metric.name for metric in _ROWS if metric.kernel is not None)
 HEADLINE = tuple(metric.name for metric in _ROWS if metric.rank == "headline")
 OF_TEXT = tuple(metric.name for metric in _ROWS if metric.of_text)
 """Those of generated texts."""
+FOREMOST = ("f1", *HEADLINE, *OF_TEXT)
+"""Those that any task may stand under: its own, and the ones beside it."""
 COMPARED = tuple(metric.name for metric in _ROWS if metric.rank in ("headline", "compared"))
 
 

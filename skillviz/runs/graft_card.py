@@ -21,6 +21,7 @@ from skillviz.models.peft_adapter import Adapter
 from skillviz.runs.record import Scores
 from skillviz.runs.run import Run
 from skillviz.tasks.project import expanded
+from skillviz.tasks.task import CLASSIFICATION, PIPELINES
 
 CARD = "README.md"
 STATES = {"pretrained": "pre-trained", "grafted": "graft", "finetuned": "fine-tuned"}
@@ -154,9 +155,7 @@ def _what(run: Run) -> str:
 
 
 def _pipeline(run: Run) -> str:
-    if run.record.generates:
-        return "text-generation"
-    return "text-classification" if run.record.has_classes else "multiple-choice"
+    return PIPELINES[run.record.task.kind if run.record.task else CLASSIFICATION]
 
 
 def _options(run: Run, graft: Graft) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from skillviz.core import formats
-from skillviz.core.metrics import HEADLINE, OF_TEXT, metric_row
+from skillviz.core.metrics import FOREMOST, metric_row
 from skillviz.plots.theme import localizer_style, state_style
 from skillviz.show.sentences import metric_value, times
 
@@ -21,7 +21,7 @@ REGION_VIEWS = {
 
 def overview(states: pd.DataFrame) -> str:
     """The values of the comparison figure, read out."""
-    shown = states[states["metric"].isin(("f1", *HEADLINE, *OF_TEXT))]
+    shown = states[states["metric"].isin(FOREMOST)]
     words = [
         f"{state_style(str(state)).title} {metric_row(metric).title} {metric_value(metric, value)}"
         for state, metric, value in zip(shown["state"], shown["metric"], shown["value"], strict=True)

@@ -156,7 +156,7 @@ def scored(stored: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
 
 def what_is_right(record: RunRecord) -> str:
     """What a label names: the true class, or the right one of an example's own options."""
-    if record.task is not None and record.task.generates:
+    if record.generates:
         return "reference"
     return "true class" if record.has_classes else "right option"
 

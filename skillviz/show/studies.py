@@ -10,7 +10,7 @@ import pandas as pd
 
 from skillviz.analysis.tables import label
 from skillviz.core import formats
-from skillviz.core.metrics import HEADLINE, OF_TEXT, metric_row
+from skillviz.core.metrics import FOREMOST, metric_row
 from skillviz.plots.calibration import confidence_histogram
 from skillviz.plots.composition import shares_by_kind, shares_by_layer
 from skillviz.plots.methods import against_touched
@@ -183,7 +183,7 @@ def _settings(table: pd.DataFrame) -> pd.DataFrame:
     keys = ["localizer", "lr", "steps", "bias", "batch_size"]
     first = table[table["metric"] == (table["metric"].iloc[0] if len(table) else "")]
     size = first.assign(metric=SIZE, value=first["share"], low=first["share"], high=first["share"])
-    scored = table[table["metric"].isin(("f1", *HEADLINE, *OF_TEXT))]
+    scored = table[table["metric"].isin(FOREMOST)]
     groups = pd.concat([size, scored]).groupby([*keys, "metric"], dropna=False, sort=True)
     rows = groups.agg(value=("value", "mean"), low=("low", "min"), high=("high", "max"), seeds=("seed", "nunique"))
     return rows.reset_index()[[*SETTINGS, "seeds"]]

@@ -16,9 +16,9 @@ KINDS = {"head": None, "prompt": "masked", "causal": "causal"}
 """Readout -> which of the templates and label words it asks with; the head is given the texts alone."""
 APART = frozenset({"positive", "max_length", "max_length_causal", "template", "label_words"})
 """What counts only in part: the longest input for the readout, its own template and words."""
-GENERATED = frozenset({"length_normalised", "max_new_tokens", "stop", "ignore_case", "ignore_punctuation"})
+ONLY_CAUSAL = frozenset({"length_normalised", "max_new_tokens", "stop", "ignore_case", "ignore_punctuation"})
 """What only the causal readout looks at."""
-OTHERS = {"head": GENERATED | {"lmbff_exact"}, "prompt": GENERATED, "causal": frozenset[str]()}
+OTHERS = {"head": ONLY_CAUSAL | {"lmbff_exact"}, "prompt": ONLY_CAUSAL, "causal": frozenset[str]()}
 """Further fields that a readout does not look at; it looks at all others, new ones too."""
 
 

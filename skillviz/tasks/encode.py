@@ -147,13 +147,12 @@ def _as_written(task: Task, reference: str, ids: np.ndarray, generation: Generat
 
     Raises BadInput for one that holds an unknown token, or of which nothing is left to compare.
     """
-    own = [one for one in ids.tolist() if one not in generation.end_ids]
-    if tokenizer.unk_token_id in own:
+    if tokenizer.unk_token_id in set(ids.tolist()) - {*generation.end_ids}:
         raise BadInput(
             f"this tokenizer has no tokens for the reference '{reference}' of task '{task.name}', so no model "
             "could write it; leave such rows out, or use a model whose tokenizer knows them."
         )
-    text = generation.normalise(generation.text(own))
+    text = generation.normalise(generation.text(ids.tolist()))
     if not text:
         raise BadInput(
             f"nothing is left to compare of the reference '{reference}' of task '{task.name}'; leave such "

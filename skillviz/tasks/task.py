@@ -17,6 +17,8 @@ READOUTS = ("masked", "causal")
 CLASSIFICATION: Final = "classification"
 CHOICE: Final = "choice"
 GENERATION: Final = "generation"
+PIPELINES = {CLASSIFICATION: "text-classification", CHOICE: "multiple-choice", GENERATION: "text-generation"}
+"""What the hub calls a model for each kind of task."""
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Names of the options of a multiple-choice task that gives none."""
 

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -14,6 +15,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from skillviz.runs.library import library
+from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from skillviz.show.region import tensor_table
 from skillviz.tasks.project import PROJECT
@@ -42,6 +44,17 @@ def words(test: AppTest) -> str:
     """All text of the page."""
     parts = (*test.markdown, *test.caption, *test.title, *test.info, *test.error, *test.code)
     return "\n".join(str(part.value) for part in parts)
+
+
+def told(name: str, run: Run, says: Mapping[str, tuple[str, str]]) -> str:
+    """The text of a run's page, which opens, with the title and the reason that `says` has for the page."""
+    test = opened(name, run=run.id)
+    assert not test.exception and not test.error
+    said = words(test)
+    if name in says:
+        title, reason = says[name]
+        assert title in said and reason in said.replace("\\", "")
+    return said
 
 
 def charts(test: AppTest) -> list:

@@ -16,6 +16,7 @@ from skillviz.models.applied import write_files
 from skillviz.models.finetune.recipes import SGD, recipe_row
 from skillviz.models.finetune.trainable_model import TrainableModel
 from skillviz.models.finetune.training_config import TrainingSettings
+from skillviz.tasks.task import CLASSIFICATION, GENERATION, PIPELINES
 
 PACKAGES = ("torch", "transformers", "tokenizers", "datasets")
 READOUT_WORDS = {
@@ -57,8 +58,8 @@ class Report:
     """Entries that could move, the classification head aside."""
     trained_head: int
     d: int
-    has_classes: bool = True
-    """Whether a label means the same in every example; the card alone says it, finetune.json names the task."""
+    kind: str = CLASSIFICATION
+    """The task's kind; the card alone says it, finetune.json names the task."""
     grid: tuple[dict[str, Any], ...] = ()
     """Every point that was tried, where there was a choice."""
     others: Mapping[str, Any] = field(default_factory=dict)
@@ -68,7 +69,7 @@ class Report:
         """What finetune.json says; `recipe` is the name, `settings` are its numbers."""
         fields = asdict(self)
         others, settings = fields.pop("others"), fields.pop("settings")
-        del fields["has_classes"]
+        del fields["kind"]
         return {"schema_version": SCHEMA, "recipe": settings.pop("name"), "settings": settings, **fields, **others}
 
 
@@ -90,12 +91,13 @@ def card(report: Report) -> str:
     header = {
         "library_name": "transformers",
         "base_model": report.base["id"],
-        "tags": ["skillviz", _kind(report)],
+        "tags": ["skillviz", PIPELINES[report.kind]],
     }
     lines = ["---", *(f"{key}: {json.dumps(value)}" for key, value in header.items()), "---", ""]
     lines += [f"# {report.task}, fine-tuned from {report.base['id']}", ""]
-    named = f"`{report.task}`" if _generates(report) else f"`{report.task}` ({', '.join(report.labels)})"
-    read_by = GENERATED_WORDS if _generates(report) else f"read by {_read_by(settings)}"
+    generates = report.kind == GENERATION
+    named = f"`{report.task}`" if generates else f"`{report.task}` ({', '.join(report.labels)})"
+    read_by = GENERATED_WORDS if generates else f"read by {_read_by(settings)}"
     lines += [
         f"Fine-tuned on {named} by {recipe_row(settings.name).phrase}, {read_by}: the fine-tuned half of a pair for "
         "skill localization.",
@@ -110,17 +112,6 @@ def card(report: Report) -> str:
         lines += ["", "Made by", "", "```", report.command, "```"]
     lines += ["", f"`finetune.json` has every step. Versions: {_joined(versions())}.", ""]
     return "\n".join(lines)
-
-
-def _kind(report: Report) -> str:
-    """The hub's word for what the model does."""
-    if _generates(report):
-        return "text-generation"
-    return "text-classification" if report.has_classes else "multiple-choice"
-
-
-def _generates(report: Report) -> bool:
-    return METRICS[report.metric].of_text
 
 
 def _read_by(settings: TrainingSettings) -> str:
@@ -139,8 +130,8 @@ def _optimizer(settings: TrainingSettings) -> str:
 
 def _facts(report: Report) -> list[tuple[str, ...]]:
     settings = report.settings
-    drawn = f"{report.k_shot} {'a class' if report.has_classes else 'in all'}, drawn with seed {report.data_seed}"
-    shots = "all" if report.k_shot is None else drawn
+    each = "a class" if report.kind == CLASSIFICATION else "in all"
+    shots = "all" if report.k_shot is None else f"{report.k_shot} {each}, drawn with seed {report.data_seed}"
     return [
         ("base", f"`{report.base['id']}`, revision `{report.base['revision'] or 'a local folder'}`"),
         ("base fingerprint (sha256)", f"`{report.base['fingerprint']}`"),

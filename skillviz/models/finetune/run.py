@@ -102,7 +102,7 @@ class FineTuning:
             best_step=attempt.best_step, notes=(*model.notes, *notes, *data.splits.notes), command=self.command,
             touched=model.touched(), trained=model.trained_body if trained is None else trained,
             trained_head=model.trained_head, d=model.table.d, grid=tuple(grid), others=others or {},
-            has_classes=data.task.has_classes, seconds=time.perf_counter() - self.started,
+            kind=data.task.kind, seconds=time.perf_counter() - self.started,
         )  # fmt: skip
         write_folder(folder, model, report, attempt.history)
         return report
