@@ -100,6 +100,9 @@ def localizer(
     results: Annotated[
         Path, typer.Option(help="Folder of the rows. With another folder, docs/localizers.md does not change.")
     ] = regions.RESULTS,
+    processes: Annotated[int, typer.Option(min=1, help="Processes that share the fine-tuned models out.")] = 1,
+    minutes: Annotated[float | None, typer.Option(help="With --processes: stop then; start again to go on.")] = None,
+    tf32: Annotated[bool, typer.Option("--tf32", help="Let a GPU round matrix products, but not of scores.")] = False,
     merge: Annotated[Path | None, typer.Option(help="Only add the rows of this folder of results.")] = None,
     tables: Annotated[bool, typer.Option("--tables", help="Only rewrite the tables and pictures.")] = False,
 ) -> None:
@@ -112,9 +115,9 @@ def localizer(
             raise typer.BadParameter(f"{merge} has no {theirs.path.name}. Give the folder that --results named.")
         typer.echo(f"{regions.Stored(results).merge(theirs):,} new rows of {merge}.")
     elif not tables:
-        regions.run(
-            regions.plan(rounds, names), regions.Stored(results),
-            partial(regions.opened, work=work, base=base, device=device), partial(print, flush=True),
+        regions.run_in_processes(
+            regions.plan(rounds, names), results, partial(regions.opened, work=work, base=base, device=device),
+            processes, minutes, regions.TF32 if tf32 else "highest", partial(print, flush=True),
         )  # fmt: skip
     if results == regions.RESULTS:
         localizer_report.write_tables()
@@ -154,7 +157,7 @@ def reliability(
             typer.echo(f"Not noticed: {', '.join(unnoticed)}.")
         raise typer.Exit(0 if unnoticed else 1)
     form, lost = "short" if short else "long", 0
-    for name in () if tables else only or (name for name, one in ATTEMPTS.items() if getattr(one, form)):
+    for name in () if tables else only or (name for name, one in ATTEMPTS.items() if one.is_of(form)):
         with TemporaryDirectory(prefix="skillviz-reliability-") as work:
             row = ATTEMPTS[name].made(form, Path(work), partial(print, flush=True))
         lost += int(str(row["lost"]))

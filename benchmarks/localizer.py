@@ -1,6 +1,7 @@
 """Which localizer finds the better region: six tasks that chose nothing, by three fine-tuning and three mask seeds.
 
     python -m benchmarks localizer [--work DIR] [--rounds 9] [--tasks cr,mpqa] [--device cpu] [--results DIR]
+    python -m benchmarks localizer --device cuda --processes 24 --tf32 [--minutes 30]
     python -m benchmarks localizer --merge DIR
     python -m benchmarks localizer --tables
 
@@ -9,15 +10,20 @@ so a run that was cut at any moment resumes and has lost no more than the region
 rounds, each with one fine-tuning and one mask seed of every task, and a round in blocks, each of some regions of
 every task: wherever it is cut, tasks are compared alike. results/localizer_predictions.parquet has the same rows with
 the predicted classes, for paired intervals; fine-tuned models stay in the work folder, and are made again where they
-are missing. --merge takes over the rows of another results folder and writes the tables and pictures of
-docs/localizers.md; --tables only writes those. The configuration was frozen before the first row of each method.
+are missing. With --processes, fine-tuned models are shared out among processes; each has a folder of rows of its own,
+which are taken over at the end, or by the next start. --merge takes over the rows of another results folder and writes
+the tables and pictures of docs/localizers.md; --tables only writes those. The configuration was frozen before the
+first row of each method.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +37,8 @@ from skillviz.core.size import parse_size
 from skillviz.tasks.project import expanded
 
 if TYPE_CHECKING:  # imports torch
+    import torch
+
     from skillviz.core.objective import Objective
     from skillviz.core.problem import Problem
 
@@ -47,6 +55,8 @@ EARLY = ("cr", "subj")
 PUBLISHED = ("cr", "mpqa")
 """Tasks on which the learned mask also takes its published 100 steps of 1,024 examples."""
 STEPS, EARLY_STEPS = 3000, 300
+TF32 = "high"
+"""torch's word for float32 matrix products that a GPU rounds to TF32."""
 SIZES = ("0.01%", "0.1%", "1%")
 ROUNDS = ((0, 0), (1, 1), (2, 2), (0, 1), (1, 2), (2, 0), (0, 2), (1, 0), (2, 1))
 """Fine-tuning and mask seed of each round."""
@@ -116,7 +126,8 @@ KEY = ["task", "is_early", "finetune_seed", "mask_seed", "size", "method"]
 
 
 def blocks(sizes: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """Size and method of a pair's regions in a round, in blocks, the one that answers most first."""
+    """Size and method of a pair's regions in a round, in blocks, the one that answers most first; the last answers no
+    goal."""
     searched = ("judged", "learned", "judged, a quarter")
     return [
         [(size, "movement") for size in sizes] + [("0.1%", name) for name in searched],
@@ -129,12 +140,14 @@ def blocks(sizes: Sequence[str]) -> list[list[tuple[str, str]]]:
 
 
 def plan(rounds: int = len(ROUNDS), tasks: Sequence[str] = TASKS) -> list[Cell]:
-    """Every cell, round by round and block by block; the published learned mask, which takes the longest, last."""
+    """Every cell, round by round and block by block; then the block that answers no goal, and last the published
+    learned mask, which takes the longest."""
     cells: dict[tuple[object, ...], Cell] = {}
-    for number, (finetune_seed, mask_seed) in enumerate(ROUNDS[:rounds]):
+    for is_goal, (number, (finetune_seed, mask_seed)) in product((True, False), enumerate(ROUNDS[:rounds])):
         pairs = [Pair(task, False, finetune_seed) for task in tasks]
         pairs += [Pair(task, True, finetune_seed) for task in tasks if task in EARLY and number < 3]
-        for block in zip(*(blocks(sizes_of(pair)) for pair in pairs), strict=True):
+        part = slice(None, -1) if is_goal else slice(-1, None)
+        for block in zip(*(blocks(sizes_of(pair))[part] for pair in pairs), strict=True):
             for pair, regions in zip(pairs, block, strict=True):
                 for size, name in regions:
                     cell = Cell(pair, mask_seed if METHODS[name].is_seeded else 0, size, name)
@@ -226,6 +239,7 @@ def measured(cell: Cell, ready: Opened) -> tuple[dict[str, object], np.ndarray]:
     return {
         **dict(zip(KEY, cell.key, strict=True)), "entries": size, **scores,
         "gradients": round(cost.backward), "forward": round(cost.forward), "seconds": round(seconds, 1),
+        "device": made_on(ready.problem.device),
     }, predicted  # fmt: skip
 
 
@@ -249,6 +263,15 @@ def ends(pair: Pair, ready: Opened) -> Iterator[tuple[dict[str, object], np.ndar
     yield {**shared, "method": LABELS, "entries": 0, "n": len(ready.test.labels)}, ready.test.labels
 
 
+def made_on(device: torch.device) -> str:
+    """The device in words, and whether its matrix products were rounded to TF32."""
+    import torch  # heavy
+
+    from skillviz.models.device import describe
+
+    return describe(device) + (", TF32" if torch.get_float32_matmul_precision() == TF32 else "")
+
+
 def scored(ready: Opened, entries: np.ndarray) -> tuple[dict[str, object], np.ndarray]:
     """The graft of these entries on every test example: its scores, and the classes it predicts [n]."""
     import torch  # heavy, and so are these: the tables are written without them
@@ -256,9 +279,14 @@ def scored(ready: Opened, entries: np.ndarray) -> tuple[dict[str, object], np.nd
     from skillviz.core.metrics import ece
     from skillviz.core.scores import accuracy, nll
 
-    with ready.problem.at_base_afterwards():
-        ready.problem.set_region(torch.as_tensor(entries, device=ready.problem.flat.device))
-        logits = ready.test.logits()
+    precision = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")  # searches may round, scores do not
+    try:
+        with ready.problem.at_base_afterwards():
+            ready.problem.set_region(torch.as_tensor(entries, device=ready.problem.flat.device))
+            logits = ready.test.logits()
+    finally:
+        torch.set_float32_matmul_precision(precision)
     labels = ready.test.labels
     return {
         "n": len(labels), "accuracy": round(100 * accuracy(logits, labels), 4),
@@ -286,3 +314,52 @@ def run(
             f"{len(cells) - len(missing) + number:,} of {len(cells):,}: {cell.pair.folder}, mask seed "
             f"{cell.mask_seed}, {cell.size}, {cell.method}: {row['seconds']} s; about {left:.1f} h left"
         )
+
+
+def run_in_processes(
+    cells: Sequence[Cell], results: Path, open_pair: Callable[[Pair], Opened], processes: int,
+    minutes: float | None = None, precision: str = "highest", say: Callable[[str], object] = print,
+) -> None:  # fmt: skip
+    """As `run`, with the pairs shared out among processes. After `minutes` what is not made yet is left for next time.
+
+    Each process writes rows into a folder of its own in `results`/parts; they are taken over at the end and, where
+    that was cut, by the next call.
+    """
+    stored, folder = Stored(results), results / "parts"
+    _take_over(folder, stored)
+    missing = [cell for cell in cells if cell.key not in stored.keys]
+    pairs = list(dict.fromkeys(cell.pair for cell in missing))
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["skillviz.models.finetune.run", "skillviz.models.pair", "transformers"])
+    children = []
+    for number in range(min(processes, len(pairs))):
+        share = [cell for cell in missing if cell.pair in pairs[number::processes]]
+        job = (share, folder / str(number), open_pair, precision)
+        children.append(context.Process(target=_run_share, args=job))
+    say(f"{len(cells) - len(missing):,} of {len(cells):,} regions are there; processes: {len(children)}.")
+    ends = None if minutes is None else time.monotonic() + 60 * minutes
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(None if ends is None else max(0, ends - time.monotonic()))
+    failed = sum(bool(child.exitcode) for child in children)
+    for child in children:
+        child.kill()
+        child.join()
+    _take_over(folder, stored)
+    left = sum(cell.key not in stored.keys for cell in cells)
+    say(f"{len(cells) - left:,} of {len(cells):,} regions are there; processes that failed: {failed}.")
+
+
+def _run_share(cells: Sequence[Cell], results: Path, open_pair: Callable[[Pair], Opened], precision: str) -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    torch.set_float32_matmul_precision(precision)
+    run(cells, Stored(results), open_pair, partial(print, flush=True))
+
+
+def _take_over(parts: Path, stored: Stored) -> None:
+    for part in sorted(parts.glob("*/")):
+        stored.merge(Stored(part))
+    shutil.rmtree(parts, ignore_errors=True)

@@ -1,12 +1,15 @@
 """What a localization needs of memory, over the model's own bytes, by localizer and by size of the model.
 
     python benchmarks/memory.py [--shapes 11M 45M 134M 470M 1100M] [--localizers stagewise movement] [--out benchmarks]
+    python benchmarks/memory.py --gpu [--out benchmarks]
 
 Each row is a run of its own process: a pair of random weights of a Llama's shape (BERT's for the smallest) is written
 to files, opened and searched, and the process's peak of resident memory is read at the end, from when the interpreter
 and its libraries were loaded. The activations are measured by a process that makes a bare forward and backward pass of
 the same batches on the same model with every gradient freed as it comes, and reads the same peak: what it has beyond
-the model. Writes memory.json, and the table into README.md beside this file and into docs/large-models.md.
+the model. With --gpu a pair of 7 B is searched on a GPU that gives out no more than 24 GB; the peak is that of the
+memory that torch holds there, and the rows are added to what is stored. Writes memory.json, and the table into
+README.md beside this file and into docs/large-models.md.
 """
 
 from __future__ import annotations
@@ -35,6 +38,8 @@ SIZE_SHARE = 0.001
 STEPS, BATCH, TOKENS = 1, 4, 16
 LOCALIZERS = ("stagewise", "frank-wolfe", "first-order", "movement", "random")
 BARE = "bare pass"
+ON_GPU = "lean, on a GPU"
+GPU_LIMIT, GPU_STEPS, GPU_BATCH, GPU_TOKENS = 24e9, 3, 128, 32
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ SHAPES = {
     )
 }
 SEVEN = Shape("7B", "llama", 4096, 32, 32, 11008, 32000, "bfloat16")
-"""Not measured: its rows are extrapolated."""
+"""On a CPU not measured: its rows are extrapolated."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,12 @@ class Measured:
     d: int
 
 
-def make_pair(shape: Shape, folder: Path) -> None:
+def shape_of(name: str) -> Shape:
+    """The shape of this name."""
+    return SEVEN if name == SEVEN.name else SHAPES[name]
+
+
+def make_pair(shape: Shape, folder: Path, device: str = "cpu") -> None:
     """Writes the pair: random weights, and the same with every tenth entry of each block moved a little."""
     import torch
     from safetensors.torch import save_file
@@ -102,7 +112,8 @@ def make_pair(shape: Shape, folder: Path) -> None:
 
     logging.disable_progress_bar()
     torch.manual_seed(0)
-    model = AutoModelForSequenceClassification.from_config(shape.config(), dtype=getattr(torch, shape.dtype))
+    with torch.device(device):
+        model = AutoModelForSequenceClassification.from_config(shape.config(), dtype=getattr(torch, shape.dtype))
     for name in ("base", "finetuned"):
         model.config.architectures = [type(model).__name__]
         (folder / name).mkdir(parents=True)
@@ -113,7 +124,7 @@ def make_pair(shape: Shape, folder: Path) -> None:
         for parameter_name, parameter in model.named_parameters():
             if "layer" in parameter_name:
                 flat = parameter.data.view(-1)[::10]
-                flat += (0.05 * torch.randn(len(flat))).to(flat.dtype)
+                flat += (0.05 * torch.randn(len(flat), device=device)).to(flat.dtype)
 
 
 def child(shape: Shape, folder: Path, what: str, mode: str) -> Measured:
@@ -130,13 +141,21 @@ def child(shape: Shape, folder: Path, what: str, mode: str) -> Measured:
     torch.set_num_threads(int(os.environ.get("SKILLVIZ_THREADS", "1")))
     from transformers import AutoModelForSequenceClassification  # noqa: F401 the libraries come before the ruler
 
-    _warm(shape)
-    before = peak()
-    load = load_lean if mode == "lean" else load_pair
-    pair = load(folder / "base", folder / "finetuned", device="cpu", dtype=shape.dtype)
+    is_gpu = mode == ON_GPU
+    device, steps, batch, tokens = (
+        ("cuda:0", GPU_STEPS, GPU_BATCH, GPU_TOKENS) if is_gpu else ("cpu", STEPS, BATCH, TOKENS)
+    )
+    if is_gpu:
+        share = GPU_LIMIT / torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(min(1.0, share))
+    else:
+        _warm(shape)
+    before = peak(device)
+    load = load_pair if mode == "ordinary" else load_lean
+    pair = load(folder / "base", folder / "finetuned", device=device, dtype=shape.dtype)
     model = sum(p.numel() * p.element_size() for p in pair.model.parameters())
     rng = np.random.default_rng(0)
-    rows = [rng.integers(5, 60, size=TOKENS).astype(np.int64) for _ in range(2 * BATCH)]
+    rows = [rng.integers(5, 60, size=tokens).astype(np.int64) for _ in range(2 * batch)]
     encoded = Encoded([str(i) for i in range(len(rows))], rows, np.arange(len(rows)) % 2, 2)
     problem = pair.problem(encoded)
     begun, spent = perf_counter(), process_time()
@@ -145,16 +164,16 @@ def child(shape: Shape, folder: Path, what: str, mode: str) -> Measured:
         problem.watch(torch.arange(1))
         for parameter in pair.flat.parameters:
             parameter.requires_grad_(True)
-        problem.train.backward(np.arange(BATCH))
+        problem.train.backward(np.arange(batch))
     else:
         row = localizer(what)
-        wanted = {"steps": STEPS, "batch_size": BATCH, "examples": BATCH, "candidate_share": LEAN_CANDIDATES}
+        wanted = {"steps": steps, "batch_size": batch, "examples": batch, "candidate_share": LEAN_CANDIDATES}
         options = row.make_options({name: value for name, value in wanted.items() if row.option(name)})
         for _ in row.search(problem, max(1, int(SIZE_SHARE * pair.d)), seed=0, options=options):
             pass
     parameters = sum(p.numel() for p in pair.model.parameters())
     return Measured(
-        shape.name, what, mode, model, peak() - before, round(perf_counter() - begun, 2),
+        shape.name, what, mode, model, peak(device) - before, round(perf_counter() - begun, 2),
         round(process_time() - spent, 2), parameters, pair.d,
     )  # fmt: skip
 
@@ -169,8 +188,12 @@ def _warm(shape: Shape) -> None:
     model(input_ids=torch.ones(2, 4, dtype=torch.long)).logits.sum().backward()
 
 
-def peak() -> int:
-    """The most bytes that were resident in this process at one time."""
+def peak(device: str = "cpu") -> int:
+    """The most bytes that were resident in this process, or that torch held on the GPU, at one time."""
+    if device != "cpu":
+        import torch
+
+        return torch.cuda.max_memory_allocated()
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024
 
@@ -197,6 +220,13 @@ def rows_of(shape: Shape, localizers: Sequence[str], ordinary: bool = True) -> I
             yield measured(shape, Path(work), localizers[0], "ordinary")
 
 
+def gpu_rows(localizers: Sequence[str], work: Path) -> Iterator[Measured]:
+    """The bare pass and each localizer on a pair of 7 B, on a GPU that gives out GPU_LIMIT bytes."""
+    subprocess.run([sys.executable, __file__, "--make", SEVEN.name, str(work), "cuda"], check=True)
+    for name in (BARE, *localizers):
+        yield measured(SEVEN, work, name, ON_GPU)
+
+
 def over_model(row: Measured, bare: Measured | None) -> float:
     """The peak without the activations, over the model's bytes; with them where no bare pass was measured."""
     return (row.peak - (max(0, bare.peak - bare.model) if bare else 0)) / row.model
@@ -212,7 +242,7 @@ def table(rows: Sequence[Measured]) -> str:
     for row in rows:
         if row.what != BARE:
             lines.append(
-                f"| {row.parameters / 1e6:,.0f} M | {SHAPES[row.shape].dtype} | {row.what} | {row.mode} | "
+                f"| {row.parameters / 1e6:,.0f} M | {shape_of(row.shape).dtype} | {row.what} | {row.mode} | "
                 f"{byte_size(row.model)} | {byte_size(row.peak)} | {over_model(row, bares.get(row.shape)):.2f} | "
                 f"{row.seconds:,.0f} |"
             )
@@ -222,7 +252,7 @@ def table(rows: Sequence[Measured]) -> str:
 
 def extrapolated(rows: Sequence[Measured]) -> Iterator[str]:
     """The rows of 7 B: memory by the ratio of the largest measured bfloat16 shape, time in proportion."""
-    narrow = [row for row in rows if SHAPES[row.shape].dtype == "bfloat16"]
+    narrow = [row for row in rows if row.mode != ON_GPU and SHAPES[row.shape].dtype == "bfloat16"]
     if not narrow:
         return
     largest = max(narrow, key=lambda row: row.parameters)
@@ -241,6 +271,12 @@ def extrapolated(rows: Sequence[Measured]) -> Iterator[str]:
             )
 
 
+def stored(out: Path) -> list[Measured]:
+    """The rows of memory.json in a folder's results; none where there is no file."""
+    path = out / "results" / f"{NAME}.json"
+    return [Measured(**row) for row in json.loads(path.read_text())["rows"]] if path.is_file() else []
+
+
 def write(rows: Sequence[Measured], out: Path) -> None:
     """Writes memory.json and the table into README.md of a folder, and into the page where it is this one."""
     written(NAME, {"machine": machine(), "rows": [asdict(row) for row in rows]}, table(rows), out)
@@ -253,19 +289,27 @@ def write(rows: Sequence[Measured], out: Path) -> None:
 def main() -> None:
     """Measures, prints and writes."""
     if len(sys.argv) > 1 and sys.argv[1] == "--make":
-        make_pair(SHAPES[sys.argv[2]], Path(sys.argv[3]))
+        make_pair(shape_of(sys.argv[2]), Path(sys.argv[3]), *sys.argv[4:])
         return
     if len(sys.argv) > 1 and sys.argv[1] == "--child":
         shape, folder, what, mode = sys.argv[2:]
-        print(json.dumps(asdict(child(SHAPES[shape], Path(folder), what, mode))))
+        print(json.dumps(asdict(child(shape_of(shape), Path(folder), what, mode))))
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
     parser.add_argument("--localizers", nargs="+", default=list(LOCALIZERS))
     parser.add_argument("--ordinary-below", type=float, default=600, help="millions of parameters")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent)
+    parser.add_argument("--gpu", action="store_true", help="7 B on a GPU of 24 GB; keeps the stored rows")
     given = parser.parse_args()
     rows = list[Measured]()
+    if given.gpu:
+        rows = [row for row in stored(given.out) if row.mode != ON_GPU]
+        with TemporaryDirectory(prefix="skillviz-memory-") as work:
+            for row in gpu_rows(given.localizers, Path(work)):
+                rows.append(row)
+                print(row, flush=True)
+        given.shapes = []
     for name in given.shapes:
         for row in rows_of(SHAPES[name], given.localizers, float(name.rstrip("M")) < given.ordinary_below):
             rows.append(row)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-import torch
 
 from benchmarks import memory
 from tests.scripts import ROOT
@@ -36,13 +34,11 @@ def test_a_large_model_stays_within_the_bound(shape: str) -> None:
 
 
 def test_the_stored_result_is_within_the_bound() -> None:
-    stored = [
-        memory.Measured(**row) for row in json.loads((ROOT / "benchmarks/results/memory.json").read_text())["rows"]
-    ]
+    stored = memory.stored(ROOT / "benchmarks")
     bares = {row.shape: row for row in stored if row.what == memory.BARE}
-    lean = [row for row in stored if row.mode == "lean" and row.what not in (memory.BARE, "random")]
+    lean = [row for row in stored if row.mode != "ordinary" and row.what not in (memory.BARE, "random")]
     assert max(memory.over_model(row, bares.get(row.shape)) for row in lean) <= memory.BOUND
-    assert max(row.peak for row in stored) <= 10 * GIB
+    assert max(row.peak for row in stored if row.mode != memory.ON_GPU) <= 10 * GIB
     assert "extrapolated" in memory.table(stored)
 
 
@@ -50,25 +46,6 @@ def test_the_stored_result_is_within_the_bound() -> None:
 @pytest.mark.nightly
 def test_seven_billion_parameters_fit_24_gb(tmp_path: Path) -> None:
     """A Llama's shape of 7 B in bfloat16, random weights, on a GPU that gives out no more than 24 GB."""
-    import numpy as np
-
-    from skillviz.core.encoded import Encoded
-    from skillviz.core.localizers.table import LEAN_CANDIDATES, localizer
-    from skillviz.models.lean_pair import load_lean
-
-    memory.make_pair(memory.SEVEN, tmp_path)
-    limit = 24e9
-    torch.cuda.set_per_process_memory_fraction(min(1.0, limit / torch.cuda.get_device_properties(0).total_memory))
-    pair = load_lean(tmp_path / "base", tmp_path / "finetuned", device="cuda:0")
-    assert sum(p.numel() for p in pair.model.parameters()) > 6.4e9
-    draw = np.random.default_rng(0)
-    texts = [draw.integers(5, 60, size=32).astype(np.int64) for _ in range(256)]
-    encoded = Encoded([str(i) for i in range(256)], texts, np.arange(256) % 2, 2)
-    row = localizer("stagewise")
-    options = row.make_options({"steps": 3, "batch_size": 128, "candidate_share": LEAN_CANDIDATES})
-    size = pair.d // 1000
-    search, problem = [], pair.problem(encoded)
-    for step in row.search(problem, size, seed=0, options=options):
-        search.append(step)
-    assert len(search) == 3 and search[-1].size == size
-    assert torch.cuda.max_memory_allocated() <= limit
+    bare, search = memory.gpu_rows(["stagewise"], tmp_path)
+    assert search.parameters > 6.4e9 and max(bare.peak, search.peak) <= memory.GPU_LIMIT
+    assert memory.over_model(search, bare) <= memory.BOUND

@@ -30,7 +30,7 @@ class Promise:
 class Attempt:
     """One way to break a promise, `short` or `long` many times; `run` names its function as "module:name".
 
-    Where `short` is 0 the short form leaves it out.
+    Where `short` is 0 the short form leaves it out; one that needs a GPU is left out where there is none.
     """
 
     name: str
@@ -40,6 +40,15 @@ class Attempt:
     run: str
     short: int
     long: int
+    needs_gpu: bool = False
+
+    def is_of(self, form: str) -> bool:
+        """Whether a form tries it on this machine."""
+        if not getattr(self, form) or not self.needs_gpu:
+            return bool(getattr(self, form))
+        import torch  # seconds
+
+        return torch.cuda.is_available()
 
     def function(self) -> Tries:
         """The function that tries; some import torch."""

@@ -15,6 +15,7 @@ import torch
 from benchmarks.reliability.engine import ended, forked, killed
 from benchmarks.reliability.kills import leftovers, losses
 from skillviz.core.localizers.table import LOCALIZERS
+from skillviz.models.device import DETERMINISTIC
 from skillviz.models.finetune.journal import ENVIRONMENT
 from skillviz.models.finetune.training import TrainStep
 from skillviz.runs.folder import RunFolder
@@ -35,13 +36,13 @@ KILLED = ("stagewise", "learned", "frank-wolfe", "linearized")
 SAME = ("predictions.parquet", "curve.parquet", "layers.parquet", "complement.parquet")
 
 
-def localizers(number: int, work: Path) -> Iterator[str]:
+def localizers(number: int, work: Path, device: str = "cpu") -> Iterator[str]:
     """Every localizer in turn, interrupted at a random report and resumed without what it had in memory."""
     world, draw = tiny_world(work), np.random.default_rng(3)
     session, whole = Session(), dict[str, tuple[Run, int]]()
     for index in range(number):
         name = list(LOCALIZERS)[STRIDE * index % len(LOCALIZERS)]
-        spec = asked(world, name)
+        spec = asked(world, name, device=device)
         if name not in whole:
             whole[name] = _counted(spec, Store(work / "whole" / name), session)
         run, reports = whole[name]
@@ -78,7 +79,7 @@ def real_kills(number: int, work: Path) -> Iterator[str]:
         yield f"{name} cannot be resumed (exit code {code})" if code else other(run, store, name)
 
 
-def finetuning(number: int, work: Path) -> Iterator[str]:
+def finetuning(number: int, work: Path, device: str = "cpu") -> Iterator[str]:
     """Fine-tuning by every recipe in turn, killed after a random step and called again."""
     os.environ[ENVIRONMENT] = "0"
     base = Path(tiny_pair(work / "bert", "bert", "head")[0])
@@ -88,15 +89,27 @@ def finetuning(number: int, work: Path) -> Iterator[str]:
     for index in range(number):
         name = list(CASES)[index % len(CASES)]
         if name not in whole:
-            ended(forked(lambda name=name: trained(base, tasks, CASES[name], work / "whole" / name)))
+            ended(forked(lambda name=name: trained(base, tasks, CASES[name], work / "whole" / name, device)))
             whole[name] = hashes(work / "whole" / name)
         out, step = work / f"cut-{index}" / "out", int(draw.integers(1, 13))
-        ended(forked(lambda: trained(base, tasks, CASES[name], out, on_step=_kill_at(step))))  # noqa: B023
-        code = ended(forked(lambda: trained(base, tasks, CASES[name], out)))  # noqa: B023
+        ended(forked(lambda: trained(base, tasks, CASES[name], out, device, on_step=_kill_at(step))))  # noqa: B023
+        code = ended(forked(lambda: trained(base, tasks, CASES[name], out, device)))  # noqa: B023
         left = [path.name for path in out.parent.iterdir() if path != out]
         same = bool(whole[name]) and hashes(out) == whole[name]
         lost = f"exit code {code}" if code else "other weights" if not same else f"left: {left[0]}" if left else ""
         yield f"{name}, killed after step {step}: {lost}" if lost else ""
+
+
+def localizers_on_gpu(number: int, work: Path) -> Iterator[str]:
+    """As `localizers`, on a GPU by deterministic algorithms."""
+    os.environ[DETERMINISTIC] = "1"
+    yield from localizers(number, work, "cuda")
+
+
+def finetuning_on_gpu(number: int, work: Path) -> Iterator[str]:
+    """As `finetuning`, on a GPU by deterministic algorithms."""
+    os.environ[DETERMINISTIC] = "1"
+    yield from finetuning(number, work, "cuda")
 
 
 def tiny_world(work: Path) -> Path:

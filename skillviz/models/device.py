@@ -9,12 +9,15 @@ import torch
 from skillviz.errors import NoDevice
 
 DEVICES = ("auto", "cpu", "cuda")
+DETERMINISTIC = "SKILLVIZ_DETERMINISTIC"
+"""Where set, a GPU computes by deterministic algorithms, so that a resumed search or fine-tuning is exact."""
 
 
 def pick(name: str = "auto") -> torch.device:
     """The device of that name: auto, cpu, cuda or cuda:<number>; auto is CUDA where there is one.
 
-    Raises NoDevice where this machine lacks it.
+    Turns on deterministic algorithms for a GPU where DETERMINISTIC is set. Raises NoDevice where this machine lacks
+    the device.
     """
     kind, _, number = name.partition(":")
     if name not in DEVICES and not (kind == "cuda" and number.isdigit()):
@@ -25,6 +28,9 @@ def pick(name: str = "auto") -> torch.device:
         raise NoDevice("this machine has no CUDA device that torch can use; choose --device cpu (or auto).")
     if number and int(number) >= torch.cuda.device_count():
         raise NoDevice(f"'{name}' does not exist: torch sees {torch.cuda.device_count()} CUDA device(s), from cuda:0.")
+    if kind == "cuda" and os.environ.get(DETERMINISTIC):
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it when it starts
+        torch.use_deterministic_algorithms(True)
     if kind == "cuda" and not number and "LOCAL_RANK" in os.environ:  # torchrun's: a GPU each
         return torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     return torch.device(name)
