@@ -55,6 +55,8 @@ EARLY = ("cr", "subj")
 PUBLISHED = ("cr", "mpqa")
 """Tasks on which the learned mask also takes its published 100 steps of 1,024 examples."""
 STEPS, EARLY_STEPS = 3000, 300
+SAME_MODEL = 0.002
+"""Share of test examples that one model may answer differently on another device."""
 TF32 = "high"
 """torch's word for float32 matrix products that a GPU rounds to TF32."""
 SIZES = ("0.01%", "0.1%", "1%")
@@ -172,6 +174,12 @@ class Stored:
         self.rows.append({**row, "predicted": predicted.astype(np.uint8).tobytes()})
         self.keys.add(tuple(row[name] for name in KEY))
         self.write()
+
+    def agrees(self, row: Mapping[str, object], predicted: np.ndarray) -> bool:
+        """Whether the stored row of this key has these classes [n], but for SAME_MODEL."""
+        key = tuple(row[name] for name in KEY)
+        of_key = next(one for one in self.rows if tuple(one[name] for name in KEY) == key)
+        return float(np.mean(np.frombuffer(of_key["predicted"], np.uint8) != predicted)) <= SAME_MODEL
 
     def merge(self, other: Stored) -> int:
         """Take over the rows that are not here yet; how many there were."""
@@ -307,6 +315,11 @@ def run(
             for row, predicted in ends(cell.pair, ready):
                 if tuple(row[name] for name in KEY) not in stored.keys:
                     stored.add(row, predicted)
+                elif not stored.agrees(row, predicted):
+                    raise ValueError(
+                        f"{cell.pair.folder} answers the test differently than the model of the stored rows. "
+                        "Put that model into the work folder, or collect rows in another folder with --results."
+                    )
         row, predicted = measured(cell, ready)
         stored.add(row, predicted)
         left = (time.perf_counter() - begun) / number * (len(missing) - number) / 3600
@@ -333,8 +346,12 @@ def run_in_processes(
     context.set_forkserver_preload(["skillviz.models.finetune.run", "skillviz.models.pair", "transformers"])
     children = []
     for number in range(min(processes, len(pairs))):
+        part = folder / str(number)
+        if stored.path.is_file():  # with the rows so far, the part resumes and knows its models
+            part.mkdir(parents=True)
+            shutil.copy(stored.path, part)
         share = [cell for cell in missing if cell.pair in pairs[number::processes]]
-        job = (share, folder / str(number), open_pair, precision)
+        job = (share, part, open_pair, precision)
         children.append(context.Process(target=_run_share, args=job))
     say(f"{len(cells) - len(missing):,} of {len(cells):,} regions are there; processes: {len(children)}.")
     ends = None if minutes is None else time.monotonic() + 60 * minutes

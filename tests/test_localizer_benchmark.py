@@ -134,6 +134,34 @@ def test_rows_of_another_folder_are_taken_over_once(tmp_path: Path, monkeypatch:
     )
 
 
+def test_another_model_than_that_of_the_rows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benchmark, "METHODS", QUICK)
+    few = [cell for cell in cells() if cell.method == "movement"][:2]
+    run(few[:1], Stored(tmp_path), opened, str)
+    stored = Stored(tmp_path)
+    tuned = next(row for row in stored.rows if row["method"] == "fine-tuned")
+    tuned["predicted"] = bytes(1 - answer for answer in tuned["predicted"])
+    with pytest.raises(ValueError, match="cr-full-s0 answers the test differently"):
+        run(few, stored, opened, str)
+
+
+@pytest.mark.slow
+def test_processes_make_the_same_rows_and_a_time_limit_leaves_the_rest(tmp_path: Path) -> None:
+    few = [cell for cell in cells() if cell.method == "movement"]
+    run(few, Stored(tmp_path / "one"), opened, str)
+    said: list[str] = []
+    benchmark.run_in_processes(few, tmp_path / "two", opened, 2, minutes=0, say=said.append)
+    assert said[-1] == "0 of 4 regions are there; processes that failed: 0."
+    benchmark.run_in_processes(few, tmp_path / "two", opened, 2, say=said.append)
+    assert said[-1] == "4 of 4 regions are there; processes that failed: 0."
+    frames = [
+        pd.DataFrame(Stored(tmp_path / name).rows).drop(columns="seconds").sort_values(KEY, ignore_index=True)
+        for name in ("one", "two")
+    ]
+    pd.testing.assert_frame_equal(*frames)
+    assert not (tmp_path / "two" / "parts").exists()
+
+
 @pytest.mark.slow
 def test_the_pictures_draw_every_pair(tmp_path: Path) -> None:
     stored = planted(tmp_path, {"judged": 5, "learned": 3, "movement": 0}).rows
