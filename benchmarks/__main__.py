@@ -47,14 +47,15 @@ def speed(
     if unknown := [name for name in only or () if name not in sections]:
         raise typer.BadParameter(f"'{unknown[0]}' is not a section. Choose {', '.join(sections)}.")
     with TemporaryDirectory(prefix="skillviz-speed-") as passing:
-        folder = results or (Path(passing) if short else measured_speed.RESULTS)
+        usual = measured_speed.RESULTS[measured_speed.this_device()]
+        folder = results or (Path(passing) if short else usual)
         found = (
             measured_speed.stored(folder, sections) if tables
             else measured_speed.run(folder, short=short, only=only or (), say=partial(print, flush=True))
         )  # fmt: skip
     typer.echo(measured_speed.table(found))
-    if folder == measured_speed.RESULTS:
-        measured_speed.write(found)
+    if folder == usual:
+        measured_speed.write()
 
 
 @app.command()

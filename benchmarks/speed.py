@@ -2,7 +2,7 @@
 
 Every row is a ratio of two things that take turns in one process, so that a busy machine slows both. A turn gives one
 ratio; a row is their median and quartiles. On a CPU seconds are processor seconds of one thread, on a GPU those of the
-clock. Each section is a file of its own in results/speed/, and all of them are one table in README.md.
+clock. Each section is a file of its own in results/speed/, on a GPU in results/speed-gpu/, each a table in README.md.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ from skillviz.tasks.splits import load
 
 ROOT = Path(__file__).resolve().parents[1]
 NAME = "speed"
-RESULTS = Path(__file__).parent / "results" / NAME
+RESULTS = {
+    device: Path(__file__).parent / "results" / name for device, name in (("cpu", NAME), ("cuda", f"{NAME}-gpu"))
+}
 README = Path(__file__).parent / "README.md"
 BASE, FINETUNED = "${SKILLVIZ_REAL}/models/minilm-l6", "models/minilm-l6-sst2-linear04"
 TASK = "benchmarks/tasks/sst2_sentences.yaml"
@@ -591,7 +593,7 @@ def run(
     results: Path, *, short: bool = False, only: Sequence[str] = (), say: Callable[[str], None] = print
 ) -> dict[str, Section]:
     """Measures the sections, writes each into a file of its own, and returns all that the folder then holds."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = this_device()
     torch.set_num_threads(1)
     results.mkdir(parents=True, exist_ok=True)
     chosen = SHORT if short else SECTIONS
@@ -602,6 +604,11 @@ def run(
         for section in measured(device, lambda text, name=name: say(f"{name}: {text}")):
             (results / f"{name}.json").write_text(json.dumps(asdict(section) | {"machine": there}, indent=1) + "\n")
     return stored(results, chosen)
+
+
+def this_device() -> str:
+    """What this machine measures on."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _device(device: str) -> str:
@@ -642,8 +649,15 @@ def _text(ratio: float) -> str:
     return f"{ratio:.1f}" if ratio >= 10 else f"{ratio:.3f}"
 
 
-def write(sections: Mapping[str, Section], readme: Path = README) -> None:
-    """Puts the table into README.md between its marks."""
+def tables(results: Mapping[str, Path] = RESULTS) -> str:
+    """The table of every device that has results."""
+    found = {device: stored(folder) for device, folder in results.items()}
+    titles = {"cpu": "### On a CPU", "cuda": "### On a GPU"}
+    return "\n".join(f"{titles[device]}\n\n{table(sections)}" for device, sections in found.items() if sections)
+
+
+def write(readme: Path = README, results: Mapping[str, Path] = RESULTS) -> None:
+    """Puts the tables into README.md between their marks."""
     begin, end = marks(NAME)
     before, _, rest = readme.read_text().partition(begin)
-    readme.write_text(f"{before}{begin}\n{table(sections)}{end}{rest.partition(end)[2]}")
+    readme.write_text(f"{before}{begin}\n{tables(results)}{end}{rest.partition(end)[2]}")

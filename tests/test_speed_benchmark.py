@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,7 @@ from benchmarks.speed import SECTIONS, SHAPES, SHORT, STEP_TARGET, Row, Section
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS
 from tests.core.problems import difference_gradients
 
-STORED = speed.stored(speed.RESULTS)
+STORED = speed.stored(speed.RESULTS["cpu"])
 
 
 def test_a_ratio_is_a_median_within_turns() -> None:
@@ -77,16 +79,23 @@ def test_the_table_goes_between_its_marks(tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     readme.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
     rows = [Row("step / bare", 1.05, 1.0, 1.2, 5, 1.1), Row("loop / ours", 41.23, 40.0, 42.0, 3)]
-    sections = {"one": Section("Steps", "BERT.", rows)}
+    there = {"device": "CPU", "cpu": "One", "cores": 2, "torch": "2", "load": 0.0}
+    for folder, section in ((tmp_path / "cpu", "steps-encoder-6"), (tmp_path / "gpu", "sweeps")):
+        folder.mkdir()
+        one = asdict(Section("Steps", "BERT.", rows)) | {"machine": there}
+        (folder / f"{section}.json").write_text(json.dumps(one))
+    results = {"cpu": tmp_path / "cpu", "cuda": tmp_path / "gpu"}
     for _ in range(2):
-        speed.write(sections, readme)
-    assert readme.read_text() == f"before\n{begin}\n{speed.table(sections)}{end}\nafter\n"
+        speed.write(readme, results)
+    own = [speed.table(speed.stored(folder)) for folder in results.values()]
+    wanted = f"### On a CPU\n\n{own[0]}\n### On a GPU\n\n{own[1]}"
+    assert readme.read_text() == f"before\n{begin}\n{wanted}{end}\nafter\n"
     assert "| step / bare | 1.050 | 1.000–1.200 | 5 | at most 1.1: met |" in readme.read_text()
     assert "| loop / ours | 41.2 | 40.0–42.0 | 3 |  |" in readme.read_text() and "- Steps: BERT." in readme.read_text()
 
 
 def test_the_stored_results_are_told_as_they_are() -> None:
-    assert speed.table(STORED) in speed.README.read_text(), "README.md shows another result"
+    assert speed.tables() in speed.README.read_text(), "README.md shows another result"
     steps = {row.what.split()[2]: row for row in STORED["steps-encoder-6"].rows}
     assert set(steps) == set(speed.with_gradients())
     assert all(row.turns >= 5 and row.target == STEP_TARGET for row in steps.values())

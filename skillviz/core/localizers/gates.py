@@ -98,11 +98,8 @@ def _draw(odds: Tensor, seed: int, step: int, gate: Tensor, slope: Tensor, rest:
 
     `rest` [d] is overwritten. No vector is made: a new one of ten million entries costs as much as several passes.
     """
-    generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
-    if gate.device.type == "cpu":
-        torch.rand(len(odds), generator=generator, out=gate)
-    else:
-        gate.copy_(torch.rand(len(odds), generator=generator))
+    generator = torch.Generator(gate.device).manual_seed(seed * 1_000_003 + step)
+    torch.rand(len(odds), generator=generator, out=gate)
     gate.clamp_(1e-6, 1 - 1e-6).logit_().add_(odds).div_(TEMPERATURE).sigmoid_()
     torch.sub(1, gate, out=slope).mul_(gate)
     gate.mul_(STRETCH_HIGH - STRETCH_LOW).add_(STRETCH_LOW)
