@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import log, prod
 from statistics import median
 
@@ -21,7 +21,7 @@ from skillviz.runs.spec import RunSpec
 from skillviz.tasks import registry
 from skillviz.tasks.published_rows import PUBLISHED_ROWS, published_counts
 from skillviz.tasks.splits import load, load_test
-from skillviz.tasks.task import CHOICE, GENERATION, Task
+from skillviz.tasks.task import CHOICE, CLASSIFICATION, GENERATION, Task
 
 # MiniLM-L6 (d = 10.6 million) on two idle cores, SST-2: 134 examples a second forward, 47 forward and backward
 MEASURED_D, TOKENS = 10_646_784, 25.0
@@ -57,7 +57,8 @@ Heard = Callable[[int, str], None]
 @dataclass(frozen=True)
 class Facts:
     """What is known of a run from headers and data: `d` graftable of `parameters`, rows by split in `counts`,
-    mean `tokens` a sequence and `sequences` an example (its options, where it has its own), the `sizes` in entries.
+    mean `tokens` a sequence and `sequences` an example (its options or, read causally, a label each), the `sizes` in
+    entries.
     `device` is cpu or cuda, `own` the dtype of the files, and `new_tokens` how many are generated for an example at
     the most."""
 
@@ -153,8 +154,7 @@ def facts_of(spec: RunSpec, device: str = "cpu", check: Preflight | None = None)
     counts = {name: len(frame) for name, frame in frames.items() if len(frame)}
     if spec.others:
         counts[OTHERS] = sum(len(load_test(registry.task(name), max_test=spec.max_test)[0]) for name in spec.others)
-    facts = _facts(spec, task, check, counts, splits.words, device)
-    return replace(facts, sequences=splits.options)
+    return _facts(spec, task, check, counts, splits.words, device, splits.options)
 
 
 def published_facts(spec: RunSpec, device: str, check: Preflight) -> Facts | None:
@@ -168,7 +168,10 @@ def published_facts(spec: RunSpec, device: str, check: Preflight) -> Facts | Non
     return _facts(spec, task, check, counts, PUBLISHED_ROWS[task.name].words, device)
 
 
-def _facts(spec: RunSpec, task: Task, check: Preflight, counts: Mapping[str, int], words: float, device: str) -> Facts:
+def _facts(
+    spec: RunSpec, task: Task, check: Preflight, counts: Mapping[str, int], words: float, device: str,
+    options: float = 1.0,
+) -> Facts:  # fmt: skip
     config, d = check.base.config, check.d or 1
     width = int(config.get("hidden_size") or config.get("n_embd") or config.get("dim") or 512)
     whole = sum(prod(shape) for shape in check.base.shapes.values())
@@ -176,9 +179,15 @@ def _facts(spec: RunSpec, task: Task, check: Preflight, counts: Mapping[str, int
     own, layers = own_dtype(check.base, check.finetuned), check.layers or 1
     generates = task.kind == GENERATION
     labels, new_tokens = (1, task.max_new_tokens) if generates else (len(task.labels), 0)
+    sequences = _sequences(task.kind, check.readout, labels, options)
     return Facts(
-        d, max(whole, d), width, layers, labels, counts, sizes, device, tokens, own, new_tokens=new_tokens
+        d, max(whole, d), width, layers, labels, counts, sizes, device, tokens, own, sequences, new_tokens
     )  # fmt: skip
+
+
+def _sequences(kind: str, readout: str | None, labels: int, options: float) -> float:
+    """Sequences that an example is for the model: its options, or as the causal readout reads classes one a label."""
+    return options if kind != CLASSIFICATION or readout != "causal" else float(labels)
 
 
 def _phases(spec: RunSpec, facts: Facts) -> dict[str, float]:
@@ -253,7 +262,7 @@ def peak_bytes(spec: RunSpec, facts: Facts) -> float:
     In lean mode: the model's own bytes, numbers of the candidates, the parts being read, activations of one block.
     """
     narrow, cost = width_of(spec, facts), _cost(spec, facts)
-    tokens = min(MICRO_TOKENS[facts.device], facts.tokens * max(facts.counts.values(), default=1))
+    tokens = min(MICRO_TOKENS[facts.device], facts.tokens * facts.sequences * max(facts.counts.values(), default=1))
     if spec.lean:
         tokens = min(tokens, LEAN_TOKENS)
         kept = A_CANDIDATE * candidates(spec, facts)
@@ -302,11 +311,12 @@ def facts_of_record(record: RunRecord, facts: Facts) -> Facts:
     task, others = record.task, sum(transfer.scores.n for transfer in record.transfers)
     published = PUBLISHED_ROWS.get(task.name)
     words = task.words or (published.words if published else 0.0)
+    labels = 1 if task.generates else len(task.labels)
+    options = 1 / task.guessing("test") if task.kind == CHOICE else 1.0  # by chance one in so many is right
     return Facts(
-        record.architecture.d, record.architecture.d, facts.width, record.architecture.layers,
-        1 if task.generates else len(task.labels), {**task.counts, OTHERS: others}, record.sizes or (1,), facts.device,
-        _tokens(words) if words else facts.tokens,
-        sequences=1 / task.guessing("test") if task.kind == CHOICE else 1.0,  # by chance one in so many is right
+        record.architecture.d, record.architecture.d, facts.width, record.architecture.layers, labels,
+        {**task.counts, OTHERS: others}, record.sizes or (1,), facts.device, _tokens(words) if words else facts.tokens,
+        sequences=_sequences(task.kind, record.readout, labels, options),
         new_tokens=facts.new_tokens if task.generates else 0,
     )  # fmt: skip
 

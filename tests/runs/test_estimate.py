@@ -82,6 +82,8 @@ def test_each_option_is_a_sequence() -> None:
     )
     assert facts_of_record(record({}, task=note), MINILM).sequences == 4
     assert facts_of_record(record({}), MINILM).sequences == 1
+    read_causally = record({}).model_copy(update={"readout": "causal"})
+    assert facts_of_record(read_causally, MINILM).sequences == len(read_causally.task.labels) > 1
     assert 2 < load(task(PROJECT / "docs" / "examples" / "choose-kind.yaml")).options <= 5
 
 
