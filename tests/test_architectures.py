@@ -186,6 +186,7 @@ def test_what_lies_outside_a_family_body_is_a_head(family: str) -> None:
             assert set(outside) <= set(found) and HEADS[family].labels in {name.removeprefix(prefix) for name in found}
 
 
+@pytest.mark.nightly
 def test_stored_runs_of_the_first_families_keep_their_modules_and_gated_ones_are_divided() -> None:
     seen = set()
     for path in sorted((ROOT / "cached_runs").glob("*/run.json")):

@@ -157,6 +157,7 @@ def test_imports_go_to_the_right_only(layer: str) -> None:
     assert faulty(partial(wrong_imports, layer=layer), [file for file in FILES if layer_of(file) == layer]) == {}
 
 
+@pytest.mark.slow
 def test_streamlit_caches_stand_in_one_place() -> None:
     assert list(faulty(cached_reads)) == ["skillviz/ui/cache.py"]
 
@@ -180,6 +181,7 @@ def local_imports(source: str) -> list[int]:
     return unsaid
 
 
+@pytest.mark.slow
 def test_an_import_inside_a_function_says_what_it_keeps_out() -> None:
     assert faulty(local_imports) == {}
 

@@ -93,6 +93,7 @@ def test_the_slope_of_memory_is_that_of_the_second_half(visitors: ModuleType) ->
     assert visitors.slope(full[:10]) is None and visitors.said(None, 1) == "not measured"
 
 
+@pytest.mark.nightly
 @pytest.mark.e2e
 def test_a_visitor_gets_pages_and_notes_their_errors(visitors: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "pages").mkdir()

@@ -26,7 +26,7 @@ QUICK = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_plan_is_balanced_at_every_round() -> None:
     everything = plan()
     assert len({cell.key for cell in everything}) == len(everything)
@@ -113,6 +113,7 @@ def test_a_run_resumes_where_it_was_cut(tmp_path: Path, monkeypatch: pytest.Monk
     assert tuned["accuracy"] == pytest.approx(100 * right.mean())
 
 
+@pytest.mark.nightly
 def test_rows_of_another_folder_are_taken_over_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark, "METHODS", QUICK)
     run(cells()[:3], Stored(tmp_path / "here"), opened, str)
@@ -145,7 +146,7 @@ def test_another_model_than_that_of_the_rows_is_refused(tmp_path: Path, monkeypa
         run(few, stored, opened, str)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_processes_make_the_same_rows_and_a_time_limit_leaves_the_rest(tmp_path: Path) -> None:
     few = [cell for cell in cells() if cell.method == "movement"]
     run(few, Stored(tmp_path / "one"), opened, str)

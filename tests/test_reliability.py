@@ -53,7 +53,7 @@ def test_every_planted_fault_is_noticed(tmp_path: Path, part: int) -> None:
     assert not list(tmp_path.iterdir()), "what a fault loses is no result"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_fault_that_nothing_notices_is_told_of() -> None:
     code = (
         "from benchmarks.reliability.faults import FAULTS, Fault, planted\n"
@@ -84,7 +84,7 @@ def test_a_loss_is_shown(tmp_path: Path) -> None:
     assert any("| 1,000 | 3 |" in line for line in page.tables(tmp_path)["attempts"])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_is_unknown_is_refused() -> None:
     assert "is not a fault" in reliability("--plant", "nothing").stderr
     assert "is not an attempt" in reliability("--only", "nothing").stderr

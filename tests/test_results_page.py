@@ -55,6 +55,7 @@ def test_every_experiment_at_every_scale_has_a_result_or_a_reason(made: str, res
                 assert len(own) > len(command) + 20 and command in own, (name, scale)
 
 
+@pytest.mark.slow
 def test_no_machine_is_named(made: str, results: ModuleType) -> None:
     for page in (made, results.PAGE.read_text(encoding="utf-8")):
         assert not MACHINE.search(page)
@@ -120,6 +121,7 @@ def test_two_studies_of_one_experiment_are_both_told_and_their_common_runs_count
     assert "Of 12 comparisons" in page and "4 of 4 grafts reach it" in page
 
 
+@pytest.mark.nightly
 def test_a_study_without_a_command_gets_its_experiments(results: ModuleType, tmp_path: Path) -> None:
     fake_study(tmp_path, "table2", command=None)
     page = results.page(list_studies(Store(tmp_path)), results.read_words())

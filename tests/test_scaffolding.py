@@ -91,6 +91,7 @@ def test_the_lock_file_has_the_pinned_versions_each_with_hashes() -> None:
     assert unknown <= OTHER_SYSTEMS, f"not in constraints.txt: {sorted(unknown)}"
 
 
+@pytest.mark.slow
 def test_everything_the_app_imports_is_pinned_by_name() -> None:
     owners = packages_distributions()
     used = {module.split(".")[0] for file in FILES for module in imports_of(file)}
@@ -174,6 +175,7 @@ def code() -> str:
     return "\n".join(file.read_text(encoding="utf-8") for file in FILES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guide", GUIDES)
 def test_a_guide_names_only_what_exists(guide: str, code: str) -> None:
     assert stale(text(guide), code) == []

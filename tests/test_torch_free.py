@@ -85,6 +85,7 @@ def test_what_must_be_torch_free_is() -> None:
     assert heavy_after(*NAMED, *(name for layer in WHOLE_LAYERS for name in layer_modules(layer))) == {}
 
 
+@pytest.mark.slow
 def test_the_dashboard_and_its_pages_are() -> None:
     wanted = page_imports()
     assert "skillviz.ui.page" in wanted and "streamlit" in wanted

@@ -44,6 +44,7 @@ def test_the_sizes_of_a_curve_worked_by_hand() -> None:
     assert "No clear difference" in necessity_finding(restored, restored)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("level", [HALF, MOST])
 @given(st.lists(st.floats(-0.5, 1.5), min_size=4, max_size=4), st.floats(0, 0.4))
 def test_the_crossing_is_where_a_fine_grid_sees_it(level: float, values: list[float], half: float) -> None:

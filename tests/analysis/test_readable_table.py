@@ -169,6 +169,7 @@ def test_a_cell_is_text_in_latex(cell: str, tex: str) -> None:
     assert rf"{tex} & 1 \\" in latex(as_stored(pd.DataFrame({"text": [cell], "n": [1]})), "T").splitlines()
 
 
+@pytest.mark.slow
 @given(st.text(max_size=40))
 def test_a_cell_stays_one_row(cell: str) -> None:
     table = as_stored(pd.DataFrame({"text": [cell], "n": [1]}))

@@ -223,6 +223,7 @@ def test_a_full_disk_at_export(localized, tmp_path, monkeypatch, error):
     assert not list(tmp_path.glob("*g.safetensors*"))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("command", first(["export", "report"], "export".__eq__))
 @pytest.mark.parametrize("place", ["a-folder", "a-pipe", "a-file/below", "no-folder/file", "/proc/no-place"])
 def test_no_file_is_written_where_none_can_be(localized, tmp_path, command, place):

@@ -88,6 +88,7 @@ def test_the_size_needed_is_the_smallest_that_recovers_enough() -> None:
     assert np.isnan(size_needed(made, "validation")["recovered"])
 
 
+@pytest.mark.slow
 def test_folders_are_read_as_steps(trained: tuple[Path, Path], tmp_path: Path) -> None:
     assert list(steps_of([str(trained[1])])) == [9, 30, 100]
     assert steps_of(["b/model", "a/step-7"]) == {1: "b/model", 7: "a/step-7"}

@@ -27,7 +27,7 @@ def without_validation(task_file: Path, folder: Path) -> Path:
     return copy
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_validation_cut_from_rows_that_a_model_may_have_seen(
     pair: tuple[Path, Path], task_file: Path, tmp_path: Path
 ) -> None:
@@ -45,7 +45,7 @@ def test_validation_cut_from_rows_that_a_model_may_have_seen(
         assert scored.code == 0 and (SEEN in scored.out) == warned
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_temperature_at_the_end_of_its_range_is_told_as_on_the_page(
     pair: tuple[Path, Path], task_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,6 +59,7 @@ def test_a_temperature_at_the_end_of_its_range_is_told_as_on_the_page(
             assert ("an end of the range" in said.out) == warned
 
 
+@pytest.mark.slow
 def test_moved_embeddings_and_the_bases_own_pooler_are_told(tmp_path: Path) -> None:
     base, tuned = tiny_pair(tmp_path, "bert", move_embeddings=True)
     models = ("--base", base, "--finetuned", tuned, "--task", tiny_task(tmp_path / "task"))

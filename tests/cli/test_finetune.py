@@ -72,7 +72,7 @@ def test_a_run_s_region_is_re_trained(pair, task_file, localized, tmp_path):
         region_source(str(task_file))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_several_tasks_at_once_and_one_after_the_other(pair, task_file, other_task, localized, tmp_path):
     runs, said = localized
     tasks = ("--task", task_file, "--task", other_task)

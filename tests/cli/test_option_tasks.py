@@ -57,7 +57,7 @@ def test_the_right_option_is_the_one_of_the_source() -> None:
             assert all(scene.endswith(f" {right}.") for scene, right in zip(test["text_a"], rights, strict=True))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_commands_of_a_generated_answer_lead_to_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in the page: what the models learn to write is right."""
     monkeypatch.chdir(PROJECT)

@@ -130,7 +130,7 @@ def test_an_adapter_is_published_and_opened_by_peft(hub, pair, run_id, tmp_path:
     torch.testing.assert_close(told, expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_nothing_is_sent_without_the_option_or_in_a_dry_run(hub, run_id, tmp_path: Path) -> None:
     done = asked(
         hub, tmp_path / "home",
@@ -143,7 +143,7 @@ def test_nothing_is_sent_without_the_option_or_in_a_dry_run(hub, run_id, tmp_pat
         assert words in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_cannot_be_published_is_one_sentence_before_a_model_is_opened(hub, run_id, tmp_path: Path) -> None:
     def refused(home: str, name: str = NAME, **environment: str) -> str:
         done = asked(hub, tmp_path / home, ["export", *run_id, "--push-to-hub", name], **environment)

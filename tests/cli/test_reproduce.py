@@ -56,6 +56,7 @@ def test_wrong_words_end_in_one_sentence(words: tuple[str, ...], sentence: str, 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_steps_sizes_and_examples_reach_every_run(tmp_path: Path) -> None:
     words = ("--steps", 7, "--sizes", "2%,20%", "--sizes", "0.05", "--max-test", 50, "--write-only")
     said = call("reproduce", "table2", *words, "--runs-dir", tmp_path, "--json")

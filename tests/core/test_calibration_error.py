@@ -34,6 +34,7 @@ def model(n: int, classes: int = 2, heat: float = 1.0, seed: int = 0) -> tuple[n
     return heat * logits, (random.random((n, 1)) > chances[:, :-1]).sum(axis=1)
 
 
+@pytest.mark.slow
 @PROPERTY
 @given(predictions())
 def test_the_plug_in_is_the_ece_to_the_last_bit(drawn: tuple) -> None:
@@ -163,6 +164,7 @@ def coverage(heat: float, repetitions: int = 300, n: int = 300) -> tuple[float, 
     return float(holds), float(debiased - true), float(value - true)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("heat", [0.0, 0.03, 0.12])
 def test_the_interval_covers(heat: float) -> None:
     """300 samples: a coverage of 95% comes out below 92% in one of 100 cases; the seed is fixed."""
@@ -171,6 +173,7 @@ def test_the_interval_covers(heat: float) -> None:
     assert abs(debiased) < max(0.4 * plug_in, 0.014), "less biased than the plug-in, where that is biased at all"
 
 
+@pytest.mark.nightly
 def test_a_planted_error_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the part that folding adds, the interval lies above the truth, as the bootstrap's does."""
     assert coverage(0.0)[0] >= 0.93
@@ -178,6 +181,7 @@ def test_a_planted_error_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert coverage(0.0)[0] < 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_the_test_has_its_size_and_power(norm: str) -> None:
     rejected = [calibration_test(*model(150, seed=s), norm=norm, draws=99, seed=s).p_value <= 0.05 for s in range(400)]

@@ -30,6 +30,7 @@ def test_the_matrix_equals_its_slow_twin(drawn: tuple) -> None:
     assert found.tolist() == slow.confusion(z, y, z.shape[1]) and found.sum() == len(y)
 
 
+@pytest.mark.nightly
 @PROPERTY
 @given(predictions())
 def test_class_results_equal_their_slow_twin(drawn: tuple) -> None:

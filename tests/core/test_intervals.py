@@ -222,6 +222,7 @@ def test_wilson_by_hand_at_its_ends_and_for_arrays() -> None:
     assert wide[0] < narrow[0] < narrow[1] < wide[1]
 
 
+@pytest.mark.nightly
 @PROPERTY
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 300))
 def test_tango_equals_its_slow_twin(only_a: int, only_b: int, both: int) -> None:

@@ -25,6 +25,7 @@ def twin(p: list[float], rate: float) -> list[bool]:
     return [one == one and one <= best for one in p]
 
 
+@pytest.mark.nightly
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.one_of(st.floats(0, 1), st.floats(0, 0.06), st.just(float("nan"))), max_size=20), st.floats(0.01, 0.5)

@@ -99,6 +99,7 @@ def test_autocast_narrows_activations_only(autocast: torch.dtype) -> None:
     assert narrow.logits().dtype == np.float32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["activations", "model"])
 def test_float16_does_not_round_an_examples_share_away(where: str) -> None:
     """A sure model and a large batch: each share of the mean gradient is below what float16 can hold."""

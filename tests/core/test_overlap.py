@@ -114,6 +114,7 @@ def test_the_range_by_chance_holds_95_of_100_simulated_draws(share: float, monke
     assert np.abs(np.subtract(*both)).max() <= 1
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["overlap", "iou"])
 def test_the_range_of_a_mean_over_pairs_that_share_regions_holds(kind: str) -> None:
     """Three regions of one task with three of another, and three among themselves both ways, of 600 entries."""

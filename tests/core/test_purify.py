@@ -40,6 +40,7 @@ def union_of(problem: Problem, size: int = 300, seed: int = 0) -> Region:
     return Region.from_flat(chosen, problem.table.shapes)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("delete_only", [False, True])
 def test_it_is_the_descent_of_the_slow_twin(delete_only: bool) -> None:
     problems, twins = two_tasks()
@@ -60,6 +61,7 @@ def test_it_is_the_descent_of_the_slow_twin(delete_only: bool) -> None:
     assert all(torch.equal(p.flat.theta, p.base) for p in problems)
 
 
+@pytest.mark.slow
 def test_one_step_of_the_scores_is_autograds() -> None:
     problems, twins = two_tasks()
     joint, union = Joint.of(problems), union_of(problems[0])

@@ -96,6 +96,7 @@ def expressions(table: ParameterTable) -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("family", TABLES)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())

@@ -34,6 +34,7 @@ def test_it_is_the_formula() -> None:
     assert (found.low, found.high) == pytest.approx((0.25 - half, 0.25 + half))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("seeds", [2, 3, 5])
 @pytest.mark.parametrize("spread", [0.0, 1.0, 3.0, 30.0])
 def test_it_covers(seeds: int, spread: float) -> None:

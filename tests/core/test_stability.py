@@ -83,6 +83,7 @@ def test_weights_count_examples_as_copies_do() -> None:
     assert not np.allclose(replace(weighted, weights=None).gradient(gamma)[1].numpy(), wanted, rtol=1e-2)
 
 
+@pytest.mark.slow
 def test_the_whole_is_the_linearized_region() -> None:
     problem, options = learnable_problem(n=32), LinearizedOptions(iterations=40)
     row = localizer("linearized")
@@ -93,6 +94,7 @@ def test_the_whole_is_the_linearized_region() -> None:
     assert torch.equal(problem.flat.theta, problem.base)
 
 
+@pytest.mark.nightly
 def test_a_resample_is_solved_as_from_the_beginning() -> None:
     """Beginning at the whole's solution changes the way, not where it leads."""
     problem = learnable_problem(n=48)
@@ -105,6 +107,7 @@ def test_a_resample_is_solved_as_from_the_beginning() -> None:
     assert float((warm - cold).abs().sum()) < 0.25 * 60
 
 
+@pytest.mark.nightly
 def test_regions_of_resamples_have_the_size_and_agree_more_than_chance() -> None:
     problem = learnable_problem(n=48)
     found = bootstrap_regions(problem, 60, resamples=6, seed=0, options=LinearizedOptions(iterations=60))

@@ -73,6 +73,7 @@ def test_every_stage_is_made_and_told(root: Path) -> None:
         world.task("nothing")
 
 
+@pytest.mark.nightly
 def test_pairs_are_stored_without_their_frozen_tensors_and_open(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root)
     entry = read_world(root / "demo_world").pair("film-sentiment")  # type: ignore[union-attr]
@@ -106,6 +107,7 @@ def test_a_finished_world_is_left_as_it_is(root: Path, monkeypatch: pytest.Monke
     assert hashes(root) == before
 
 
+@pytest.mark.nightly
 def test_the_same_seed_makes_the_same_world(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cached_runs").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -114,6 +116,7 @@ def test_the_same_seed_makes_the_same_world(root: Path, tmp_path: Path, monkeypa
     assert hashes(tmp_path / "demo_world") == hashes(root / "demo_world")
 
 
+@pytest.mark.nightly
 def test_it_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = replace(MINIATURE, pairs=MINIATURE.pairs[:1])
     monkeypatch.chdir(tmp_path)

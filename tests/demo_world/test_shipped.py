@@ -72,7 +72,7 @@ def test_the_grammar_still_writes_its_data(task: DemoTask, world: World, tmp_pat
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_grammar_still_writes_the_large_tasks(world: World, tmp_path: Path) -> None:
     read = corpus.sentences(world.seed, Plan().texts)
     taken = taken_texts(world.seed, read)
@@ -130,6 +130,7 @@ def test_a_model_of_few_examples_shows_the_effect(world: World, store: Store) ->
     assert metric_difference(graft, tuned, labels, "ece").high < 0
 
 
+@pytest.mark.nightly
 def test_the_guides_tables_are_those_of_the_world(world: World, store: Store, page: ModuleType) -> None:
     text = page.PAGE.read_text(encoding="utf-8")
     assert page.filled(text, page.tables(world, store)) == text

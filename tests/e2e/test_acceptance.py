@@ -55,6 +55,7 @@ def run_id() -> str:
     return chosen.id
 
 
+@pytest.mark.nightly
 def test_tour_launch_watch_open_then_cancel_and_resume(newcomers: str, store: Store, visit: Visit) -> None:
     address = newcomers
     page = visit(f"{address}/tour")

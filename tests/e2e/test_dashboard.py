@@ -110,6 +110,7 @@ def test_a_deep_link_on_a_fresh_server(name: str, made: Made, serve: Serve, visi
     expect(page, f"/{name}", run=ids["movement"])
 
 
+@pytest.mark.nightly
 def test_the_menu_opens_pages_after_a_deep_link(made: Made, serve: Serve, visit: Visit) -> None:
     root, ids = made
     page = visit(f"{serve(root)}/runs?run={ids['movement']}")
@@ -164,6 +165,7 @@ def test_picking_changes_the_address_and_a_copied_link_shows_the_same(made: Made
     assert bars[0] == bars[1] and "random" in " ".join(bars[0]).lower()
 
 
+@pytest.mark.nightly
 def test_going_back_shows_the_run_before(made: Made, address: str, visit: Visit) -> None:
     ids = made[1]
     page = visit(f"{address}/overview?run={ids['stagewise0']}")
@@ -194,6 +196,7 @@ def test_one_step_back_is_one_act_of_the_reader(made: Made, address: str, visit:
     page.locator("h1", has_text=PAGES["overview"].question).wait_for()
 
 
+@pytest.mark.nightly
 def test_presenter_mode_is_entered_and_left_on_a_page_of_a_run(made: Made, address: str, visit: Visit) -> None:
     page = visit(f"{address}/calibration?run={made[1]['stagewise0']}")
     size = "parseFloat(getComputedStyle(document.querySelector('[data-testid=stMain] p')).fontSize)"
@@ -208,6 +211,7 @@ def test_presenter_mode_is_entered_and_left_on_a_page_of_a_run(made: Made, addre
     expect(page, "/calibration", present=None, run=made[1]["stagewise0"])
 
 
+@pytest.mark.nightly
 def test_in_presenter_mode_also_a_figure_with_cells_to_click_is_large(made: Made, address: str, visit: Visit) -> None:
     heights = []
     for mode in ("", "&present=yes"):
@@ -235,6 +239,7 @@ def test_in_presenter_mode_the_first_figure_fits_a_small_projector_whole(
         assert heading["x"] + heading["width"] <= bar["x"], "the two share a line"
 
 
+@pytest.mark.nightly
 def test_in_presenter_mode_figures_follow_the_window(made: Made, address: str, visit: Visit) -> None:
     page = visit(f"{address}/region?run={made[1]['stagewise0']}&present=yes")
     page.set_viewport_size({"width": 1280, "height": 600})
@@ -247,6 +252,7 @@ def test_in_presenter_mode_figures_follow_the_window(made: Made, address: str, v
     )
 
 
+@pytest.mark.nightly
 def test_in_presenter_mode_compared_metrics_stand_one_under_the_other(made: Made, address: str, visit: Visit) -> None:
     page = visit(f"{address}/compare?runs={made[1]['stagewise0']},{made[1]['movement']}&present=yes")
     figures = page.locator(".js-plotly-plot")
@@ -254,6 +260,7 @@ def test_in_presenter_mode_compared_metrics_stand_one_under_the_other(made: Made
     assert second["y"] >= first["y"] + first["height"] and first["width"] > 800
 
 
+@pytest.mark.nightly
 def test_the_way_out_of_presenter_mode_lies_over_nothing_on_a_phone(made: Made, address: str, visit: Visit) -> None:
     page = visit(f"{address}/overview?run={made[1]['stagewise0']}&present=yes")
     page.set_viewport_size({"width": 390, "height": 844})
@@ -262,6 +269,7 @@ def test_the_way_out_of_presenter_mode_lies_over_nothing_on_a_phone(made: Made, 
     assert way_out["y"] > page.locator(".st-key-run-bar").bounding_box()["y"] + way_out["height"]
 
 
+@pytest.mark.nightly
 def test_on_a_phone_all_compared_runs_are_in_sight(made: Made, address: str, visit: Visit) -> None:
     page = visit(f"{address}/compare?runs={made[1]['stagewise0']},{made[1]['movement']}")
     page.set_viewport_size({"width": 390, "height": 844})
@@ -272,6 +280,7 @@ def test_on_a_phone_all_compared_runs_are_in_sight(made: Made, address: str, vis
         assert chip["y"] + chip["height"] <= box["y"] + box["height"]
 
 
+@pytest.mark.nightly
 def test_on_a_phone_the_buttons_of_a_table_lie_over_nothing(address: str, visit: Visit) -> None:
     page = visit(f"{address}/runs", has_touch=True, is_mobile=True)
     page.set_viewport_size({"width": 390, "height": 844})
@@ -292,6 +301,7 @@ def test_a_click_on_the_map_chooses_the_cell(made: Made, address: str, visit: Vi
     expect(page, cell="1 · query")
 
 
+@pytest.mark.nightly
 def test_the_first_choice_on_a_fresh_server_is_not_lost(made: Made, serve: Serve, visit: Visit) -> None:
     """A run that begins without dashboard.py must not leave widgets behind that the next one does not know."""
     root, ids = made
@@ -302,6 +312,7 @@ def test_the_first_choice_on_a_fresh_server_is_not_lost(made: Made, serve: Serve
     expect(page, "/overview", run=ids["movement"])
 
 
+@pytest.mark.nightly
 def test_delete_asks_first(made: Made, serve: Serve, visit: Visit, tmp_path: Path) -> None:
     root = tmp_path / "copy"
     shutil.copytree(made[0], root)
@@ -321,6 +332,7 @@ def test_delete_asks_first(made: Made, serve: Serve, visit: Visit, tmp_path: Pat
     page.get_by_text(re.compile(r"\d+ runs? on")).first.wait_for()
 
 
+@pytest.mark.nightly
 def test_an_empty_store_says_what_to_do(visit: Visit, tmp_path: Path) -> None:
     """On a copy of the project without the runs that ship."""
     for name in ("skillviz", "pages", ".streamlit"):
@@ -335,6 +347,7 @@ def test_an_empty_store_says_what_to_do(visit: Visit, tmp_path: Path) -> None:
         page.get_by_text("There is no run yet").wait_for()
 
 
+@pytest.mark.nightly
 def test_narrow_pages_do_not_scroll_sideways(address: str, visit: Visit) -> None:
     page = visit(f"{address}/overview", color_scheme="light")
     page.set_viewport_size({"width": 400, "height": 800})

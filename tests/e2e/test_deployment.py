@@ -137,6 +137,7 @@ def start(page: Any, at: Deployment, user: str, seed: int) -> str:
     return folder.name
 
 
+@pytest.mark.nightly
 def test_two_users_share_the_shared_runs_and_nothing_else(class_room: Deployment, visit: Callable[..., Any]) -> None:
     at = class_room
     stranger = visit(f"{at.address}/overview?run={at.ids['movement']}")
@@ -279,6 +280,7 @@ def proxy(tmp_path: Path) -> Iterator[Callable[[int, int, int], None]]:
         process.wait(30)
 
 
+@pytest.mark.nightly
 def test_behind_the_shipped_proxy(
     deploy: Deploy, proxy: Callable[[int, int, int], None], visit: Callable[..., Any]
 ) -> None:

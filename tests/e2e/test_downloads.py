@@ -172,6 +172,7 @@ def test_a_link_is_copied_and_shows_the_same_view(made: Made, address: str, visi
     expect(other, "/calibration", run=ids["random"], kind="mass")
 
 
+@pytest.mark.nightly
 def test_where_the_clipboard_is_closed_the_address_is_shown(made: Made, address: str, visit: Visit) -> None:
     page = visit(f"{address}/region?run={made[1]['random']}")
     page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('closed')); }")

@@ -29,6 +29,7 @@ pytestmark = pytest.mark.e2e
 LONG = 240_000
 
 
+@pytest.mark.nightly
 def test_the_base_is_downloaded_by_one_click(
     lived: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visit: Callable[..., Any]
 ) -> None:

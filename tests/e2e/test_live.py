@@ -103,6 +103,7 @@ def move(page: Any, key: str, times: int, pause: int) -> None:
         page.wait_for_timeout(pause)
 
 
+@pytest.mark.nightly
 def test_two_readers_at_once_get_each_their_own_answers(dashboard: Dashboard, visit: Visit) -> None:
     """Ten rapid moves each, at the same time, the one up and the other down."""
     up, down = visit(dashboard.page(51)), visit(dashboard.page(49))

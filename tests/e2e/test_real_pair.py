@@ -31,6 +31,7 @@ def runs(tmp_path: Path) -> Any:
         psutil.Process(client.ask("ping")["pid"]).kill()
 
 
+@pytest.mark.nightly
 def test_surgery_examples_and_a_sentence_of_the_shipped_real_pair(
     runs: Path, serve: Callable[[Path], str], visit: Callable[..., Any]
 ) -> None:

@@ -42,6 +42,7 @@ def test_a_click_on_the_scoreboard_opens_the_experiment_with_its_figure(
     expect(page, item="table2", claim=None)
 
 
+@pytest.mark.nightly
 def test_a_row_of_the_list_opens_its_study(serve: Serve, visit: Visit, tmp_path: Path) -> None:
     fake_study(tmp_path / "runs", "table2")
     page = visit(f"{serve(tmp_path / 'runs')}/studies")

@@ -62,6 +62,7 @@ def below_the_window(page: Any) -> int:
     )  # fmt: skip
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("mode", ["", "&present=yes"], ids=["page", "presented"])
 def test_each_step_and_its_answer_fit_a_small_projector_whole(mode: str, tour: str, visit: Visit) -> None:
     page = visit(f"{tour}/tour")

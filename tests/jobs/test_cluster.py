@@ -100,6 +100,7 @@ def test_settings_that_cannot_be_used_are_one_sentence(path: Path, text: str, se
     assert sentence in str(caught.value.args[0])
 
 
+@pytest.mark.slow
 def test_without_slurm_or_settings_it_is_refused_before_anything_is_made(
     path: Path, store: Store, world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -250,6 +250,7 @@ def test_the_log_has_an_end(store: Store, running: jobs.Job) -> None:
     assert jobs.log_tail(store, running.run_id) == ""
 
 
+@pytest.mark.slow
 def test_the_check_is_torch_free() -> None:
     from tests.test_torch_free import heavy_after
 

@@ -43,6 +43,7 @@ def same(one: Run, other: Run) -> None:
     assert one.record.notes == other.record.notes
 
 
+@pytest.mark.nightly
 def test_a_job_is_watched_cancelled_and_resumed_as_if_never_cut(store: Store, long: RunSpec, whole: Run) -> None:
     job = jobs.start(long, store)
     assert job.status == "queued" and job.position == 0 and job.run_id.startswith("tiny-base-stagewise-222-s0-")
@@ -96,6 +97,7 @@ def test_kill_9_shows_as_killed_and_the_job_goes_on(
     assert "resuming after" in jobs.log_tail(store, job.run_id) and before > 0
 
 
+@pytest.mark.nightly
 def test_two_jobs_on_a_device_queue_and_both_finish(store: Store, world: Path, tmp_path: Path) -> None:
     """The first is started by a process that is killed with its whole group: it goes on. The second waits its turn."""
     spec = long_spec(world, steps=600, sizes=("5%",))
@@ -157,6 +159,7 @@ def test_a_process_that_dies_before_it_says_a_word_is_noticed_at_once(
     assert ended(store, job.run_id).status == "finished"
 
 
+@pytest.mark.nightly
 def test_a_failure_shows_its_class_and_what_to_do(store: Store, world: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()

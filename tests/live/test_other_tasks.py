@@ -59,6 +59,7 @@ def test_a_point_is_the_stored_grids(worker: Worker, scored: Run, near: Path) ->
     assert ends == {"value": 0.0, "low": 0.0, "high": 0.0, "debiased": None}
 
 
+@pytest.mark.slow
 def test_both_ways_are_traced_as_a_run_stores_them(worker: Worker, scored: Run, near: Path) -> None:
     found = ask(worker, "wise_grid", scored, task=str(near))
     rows, grid = pd.DataFrame(found["rows"]), scored.interpolation()

@@ -71,7 +71,7 @@ def test_without_the_option_nothing_is_converted(tmp_path: Path, cache: Path) ->
     assert not cache.exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_was_converted_is_found_later_and_what_changed_is_not(tmp_path: Path) -> None:
     folder, lines = pickled(tmp_path / "model"), []
     before = convert.wanted.set(lines.append)
@@ -85,7 +85,7 @@ def test_what_was_converted_is_found_later_and_what_changed_is_not(tmp_path: Pat
         resolve(folder)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_shards_an_adapter_and_a_trainers_state(tmp_path: Path, told: list[str]) -> None:
     names = [f"pytorch_model-0000{n}-of-00002.bin" for n in (1, 2)]
     shards = pickled(tmp_path / "shards", **{names[0]: {"a": TENSORS["a"]}, names[1]: {"b": TENSORS["b"]}})
@@ -141,6 +141,7 @@ def test_what_is_more_than_tensors_is_refused_in_a_sentence(
     assert not list(cache.rglob("*.safetensors")) and not list(cache.rglob(convert.RECORD))
 
 
+@pytest.mark.slow
 def test_the_child_has_its_limits(tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convert, "MEMORY", 2**20)
     with pytest.raises(UnsafeWeights, match="limits on memory, time or file size"):

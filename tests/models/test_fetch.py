@@ -192,6 +192,7 @@ def test_what_brings_a_model_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         refuse_absent("demo_world/gone")
 
 
+@pytest.mark.nightly
 def test_every_shipped_run_whose_members_do_not_ship_names_the_command_that_makes_them() -> None:
     """The noted command is of the run's own base and task, is understood by the command line, and gives its folder; a
     model of a study is made by the command of a stored study that has a run of it."""

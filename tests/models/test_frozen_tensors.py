@@ -121,6 +121,7 @@ def in_dtype(folder: Path, copy: Path, dtype: torch.dtype) -> Path:
     return copy
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("family", "readout"), CASES)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_a_difference_in_float16_is_one_model_beside_its_base_in_any_dtype(

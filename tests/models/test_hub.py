@@ -60,7 +60,7 @@ def test_a_pair_opens_beside_the_base_that_was_downloaded(stripped: tuple[Path, 
     assert fingerprint == here.finetuned.fingerprint
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_pickled_model_of_the_hub_is_converted_once_and_then_at_hand(tmp_path: Path) -> None:
     base, tuned = tiny_pair(tmp_path, "bert", "head")
     torch.save(load_file(tuned / "model.safetensors"), tuned / "pytorch_model.bin")

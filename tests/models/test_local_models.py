@@ -81,5 +81,6 @@ def test_the_roots_are_those_of_the_environment(tmp_path: Path, monkeypatch: pyt
     assert roots() == [Path("/one"), tmp_path / "two"]
 
 
+@pytest.mark.slow
 def test_it_needs_no_torch() -> None:
     assert heavy_after("skillviz.models.local_models", "skillviz.jobs.devices") == {}

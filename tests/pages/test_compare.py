@@ -37,6 +37,7 @@ def test_the_runs_and_the_baseline_of_the_address_are_shown_and_stay_there(ids: 
     assert {trace["name"] for trace in shown["data"]} == {"random"}
 
 
+@pytest.mark.slow
 def test_without_an_address_the_localizers_beside_the_last_run_are_compared(ids: dict[str, str]) -> None:
     test = opened("compare", run=ids["stagewise0"])
     assert test.query_params["runs"].split(",")[0] == ids["stagewise0"]
@@ -46,6 +47,7 @@ def test_without_an_address_the_localizers_beside_the_last_run_are_compared(ids:
     assert {trace["name"] for trace in shown["data"]} == {"top movement", "random"}
 
 
+@pytest.mark.slow
 def test_runs_of_one_localizer_are_told_apart_by_more_than_colour(ids: dict[str, str]) -> None:
     test = compared(ids, "stagewise0", "stagewise1")
     lines = {t["name"]: t for t in drawn(test, "Accuracy by region size")["data"]}
@@ -84,6 +86,7 @@ def test_the_buttons_take_localizers_and_seeds(ids: dict[str, str]) -> None:
     assert test.query_params["runs"] == ",".join(ids[name] for name in ("stagewise0", "movement", "random"))
 
 
+@pytest.mark.slow
 def test_another_baseline_turns_the_differences(ids: dict[str, str]) -> None:
     test = with_tables(compared(ids, "movement", "random"))
     before = test.dataframe[0].value.set_index("metric").loc["accuracy", "value"]
@@ -92,6 +95,7 @@ def test_another_baseline_turns_the_differences(ids: dict[str, str]) -> None:
     assert test.query_params["baseline"] == ids["random"] and after == -before
 
 
+@pytest.mark.slow
 def test_runs_of_other_tasks_keep_their_values_and_the_page_says_what_is_missing(ids: dict[str, str]) -> None:
     test = compared(ids, "stagewise0", "movement", "paraphrase")
     assert not test.exception
@@ -113,6 +117,7 @@ def test_finetuned_models_can_be_looked_at_where_pairs_differ(ids: dict[str, str
     assert "Compare the" not in [c.label for c in compared(ids, "stagewise0", "movement").segmented_control]
 
 
+@pytest.mark.slow
 def test_regions_of_unlike_models_and_tiny_other_data_are_explained(user_runs: Path, monkeypatch) -> None:
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: user_runs)
     store = Store(user_runs)
@@ -125,6 +130,7 @@ def test_regions_of_unlike_models_and_tiny_other_data_are_explained(user_runs: P
     assert "on the 9 of 120 examples" in infos
 
 
+@pytest.mark.slow
 def test_equal_specs_are_said_to_repeat_each_other(user_runs: Path, monkeypatch) -> None:
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: user_runs)
     runs = [fake_run(Store(user_runs), sizes=("1%",), **SMALL) for _ in range(2)]

@@ -129,6 +129,7 @@ def test_no_example_that_passes_is_said(ids: dict[str, str], use: Use, tmp_path:
     assert len([f for f in drawn(test) if not f["data"]]) == 1
 
 
+@pytest.mark.slow
 def test_the_chosen_example_is_ringed_marked_and_shown(ids: dict[str, str]) -> None:
     test = with_tables(opened("examples", run=ids["stagewise0"], example="test-7", sort="file"))
     assert "**test-7** · true class" in words(test) and box(test, "Example").value == "test-7"
@@ -192,6 +193,7 @@ def test_a_click_on_a_point_or_a_row_chooses_its_example_and_a_click_beside_none
     assert values == ["test-3", "test-4", "confidence_0.4_0.9_0_0.5", "test-4"]
 
 
+@pytest.mark.slow
 def test_a_marked_area_narrows_the_table_is_framed_and_can_be_left(ids: dict[str, str]) -> None:
     test = opened("examples", run=ids["stagewise0"], area="confidence_0.5_1_0_0.5", marks="area")
     table = listed(test)
@@ -211,6 +213,7 @@ def test_an_area_of_a_measure_that_the_run_lacks_is_forgotten(ids: dict[str, str
     assert not test.exception and len(listed(test)) == 120 and "area" not in test.query_params
 
 
+@pytest.mark.nightly
 def test_many_classes(ids: dict[str, str], use: Use, tmp_path: Path) -> None:
     run = fake_run(Store(tmp_path / "many"), labels=FOURTEEN, **SMALL, n={"validation": 60, "test": 140})
     use(tmp_path / "many")
@@ -226,6 +229,7 @@ def test_data_of_a_hub_are_read_only_when_asked_for(ids: dict[str, str]) -> None
     assert "Words in the text" not in [field.label for field in test.text_input]
 
 
+@pytest.mark.slow
 def test_texts_are_shown_searched_and_measured_where_they_are_at_hand(use: Use, tmp_path: Path) -> None:
     task = tiny_task(tmp_path / "task")
     run = run_of(task, tmp_path / "runs")
@@ -304,7 +308,7 @@ def test_a_stored_example_is_explained_and_its_predictions_are_the_runs(lived: P
     assert f"{100 * share:.1f}% confident" in words(test)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_pairs_have_two_fields_and_the_prompt_is_told(readouts: dict[str, Path], use: Use, tmp_path: Path) -> None:
     run = live_store(readouts["prompt"], tmp_path, use)
     test = asked("examples", run=run.id, look="typed", sentence="the film was good")
@@ -317,7 +321,7 @@ def test_pairs_have_two_fields_and_the_prompt_is_told(readouts: dict[str, Path],
     assert "dull" in names and any("mask" in name and name.startswith("<i>") for name in names)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_causal_readout_has_no_mask_baseline_and_an_answer(
     readouts: dict[str, Path], use: Use, tmp_path: Path
 ) -> None:
@@ -340,6 +344,7 @@ def test_a_method_that_the_architecture_does_not_have_is_said(lived: Path, use: 
     assert len(charts(test)) == 7
 
 
+@pytest.mark.slow
 def test_slices_by_class_length_and_the_datas_own_columns(tmp_path: Path, use: Use) -> None:
     task = tiny_task(tmp_path / "task", rows=128)
     with_columns(tmp_path / "task", source=lambda n: "web" if n % 3 else "book")

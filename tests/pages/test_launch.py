@@ -258,6 +258,7 @@ def test_start_queues_a_job_for_each_seed_and_once_only(small: Path, paper: list
     assert not button(test, "Start").disabled
 
 
+@pytest.mark.slow
 def test_an_equal_stored_run_is_offered_instead_of_made_again(small: Path, user_runs: Path, paper: list[str]) -> None:
     query = {**chosen(small), "interpolation": "no"}
     models = small / "models"
@@ -454,6 +455,7 @@ def test_an_upload_becomes_a_task_and_is_chosen(uploading: AppTest, user_runs: P
     assert box(test, "Task file").options == ["my-reviews"]
 
 
+@pytest.mark.slow
 def test_a_file_of_one_column_asks_for_a_text_column(small: Path) -> None:
     test = opened(**chosen(small, source="upload"))
     test.file_uploader[0].set_value(("labels.csv", b"label\n0\n1\n0\n", "text/csv")).run()
@@ -462,6 +464,7 @@ def test_a_file_of_one_column_asks_for_a_text_column(small: Path) -> None:
     assert test.error and not test.exception
 
 
+@pytest.mark.slow
 def test_an_uploaded_task_can_be_deleted(uploading: AppTest, user_runs: Path) -> None:
     """What counts towards a quota can be given up; a task of another folder stays whatever is asked."""
     button(uploading, "Check and save").click().run()
@@ -486,6 +489,7 @@ def test_a_text_column_that_is_taken_out_is_asked_for_again(uploading: AppTest) 
     assert "Choose a text column" not in said(uploading) and "as the model reads it" in said(uploading)
 
 
+@pytest.mark.slow
 def test_nothing_that_was_typed_is_lost_where_an_upload_cannot_be_kept(uploading: AppTest, user_runs: Path) -> None:
     test = uploading
     box(test, "Name of the task").input("a/b").run()

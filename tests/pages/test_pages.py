@@ -69,6 +69,7 @@ def with_tables(test: AppTest) -> AppTest:
     return test.run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sparsity", "compare"])
 def test_a_folded_table_is_sent_to_whoever_opens_it(name: str, ids: dict[str, str]) -> None:
     test = opened(name, run=ids["stagewise0"])
@@ -106,6 +107,7 @@ def test_the_run_bar_is_first_and_in_order(name: str, ids: dict[str, str]) -> No
     assert "top movement" in label and "seed 0" in label and not re.search(r"[0-9a-f]{6}", label)
 
 
+@pytest.mark.slow
 def test_study_variants_are_offered_on_request_and_one_that_is_open_stays(empty: Path) -> None:
     plain, *_ = (fake_run(Store(empty), seed=seed, sizes=("3%",), **SMALL).id for seed in (0, 1))
     variant = fake_run(Store(empty), seed=0, sizes=("3%",), batch_size=16, **SMALL).id
@@ -137,6 +139,7 @@ def toys(some_are_toys: tuple[Path, list[str]], empty: Path, monkeypatch: pytest
     return some_are_toys[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUN_PAGES)
 def test_what_the_small_world_does_not_show_is_said_where_a_run_of_it_is(name: str, toys: list[str]) -> None:
     toy, _, other, _ = toys
@@ -146,6 +149,7 @@ def test_what_the_small_world_does_not_show_is_said_where_a_run_of_it_is(name: s
     assert "demo world" not in words(opened(name, run=other))
 
 
+@pytest.mark.slow
 def test_a_comparison_tells_which_runs_are_of_the_small_world(toys: list[str]) -> None:
     one, two, *others = toys
     mixed = words(opened("compare", runs=f"{one},{others[0]},{two}")).replace("\\", "")
@@ -271,6 +275,7 @@ def test_the_region_page_shows_the_cell_of_the_address(ids: dict[str, str]) -> N
     assert "intermediate.dense.weight" in words(test)
 
 
+@pytest.mark.slow
 def test_the_region_page_compares_two_regions_and_several_seeds(ids: dict[str, str]) -> None:
     alone = opened("region", run=ids["stagewise0"], view="movement")
     assert "movement held, %" in charts(alone)[0].proto.spec and "IoU" not in words(alone)

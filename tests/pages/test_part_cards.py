@@ -38,7 +38,7 @@ def run(lived: Path, user_runs: Path) -> str:
     return Store(user_runs).list()[0].id
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_parts_are_scored_on_request_and_kept(run: str, user_runs: Path) -> None:
     test = opened(run=run)
     assert not test.exception and "forward passes over" in words_of(test)

@@ -88,6 +88,7 @@ def test_a_study_without_tables_is_named_and_not_shown(empty: Path) -> None:
     assert "`table1-demo` (not finished) has no tables yet" in test.info[0].value and not charts(test)
 
 
+@pytest.mark.slow
 def test_the_pages_first_experiment_comes_first_then_real_data_and_the_address_chooses(empty: Path) -> None:
     fake_study(empty, "table1")
     fake_study(empty, "table3", "small")
@@ -98,6 +99,7 @@ def test_the_pages_first_experiment_comes_first_then_real_data_and_the_address_c
     assert opened("studies", view="study").query_params["study"] == "table1-small"
 
 
+@pytest.mark.slow
 def test_a_study_that_the_page_does_not_show_is_explained(empty: Path) -> None:
     fake_study(empty, "table1")
     fake_study(empty, "figure9")
@@ -106,6 +108,7 @@ def test_a_study_that_the_page_does_not_show_is_explained(empty: Path) -> None:
     assert "does not exist here" in opened("methods", study="gone").warning[0].value
 
 
+@pytest.mark.slow
 def test_methods_are_compared_with_the_graft_by_paired_differences(empty: Path) -> None:
     fake_study(empty, "table1")
     test = opened("methods", task="film-sentiment", size="0.01")
@@ -128,6 +131,7 @@ def of_bases(folder: Path, *bases: str) -> None:
     pd.concat(several).to_parquet(scores)
 
 
+@pytest.mark.slow
 def test_studies_of_one_base_and_scale_are_put_together(empty: Path) -> None:
     fake_study(empty, "table1", tables=("scores", "differences"))
     fake_study(empty, "table3", tables=("scores", "differences", "note"), seed=1)
@@ -136,6 +140,7 @@ def test_studies_of_one_base_and_scale_are_put_together(empty: Path) -> None:
     assert "Data: 2 studies of one scale, base and readout: `table1-demo` and `table3-demo`" in said(test)
 
 
+@pytest.mark.slow
 def test_a_study_of_another_base_stands_alone(empty: Path) -> None:
     fake_study(empty, "table1", tables=("scores", "differences"))
     own = fake_study(empty, "table3", name="table3-demo-own", tables=("scores", "differences"), tasks=TASKS[:2])
@@ -146,6 +151,7 @@ def test_a_study_of_another_base_stands_alone(empty: Path) -> None:
     assert "Data: the study `table1-demo`." in said(opened("methods", study="table1-demo"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["methods", "paper", "studies"])
 def test_a_base_of_ones_own_is_no_demo_world(page: str, empty: Path) -> None:
     of_bases(fake_study(empty, "table1", name="table1-demo-own"), "my/base")
@@ -157,6 +163,7 @@ def test_a_base_of_ones_own_is_no_demo_world(page: str, empty: Path) -> None:
         assert [words.replace("\\", "") for words in rows["Here"]] == [EDITED.here] and "0.97 million" not in said(test)
 
 
+@pytest.mark.nightly
 def test_of_several_bases_one_is_chosen(empty: Path) -> None:
     of_bases(fake_study(empty, "table1", tables=("scores", "differences")), "my/one", "my/two")
     test = opened("methods")
@@ -173,6 +180,7 @@ def test_other_data_for_a_study_of_ones_own_are_asked_of_its_own_base(empty: Pat
     assert any("reproduce table3 --scale demo --base my/base" in line for line in told)
 
 
+@pytest.mark.slow
 def test_list_reader_and_form_are_views_of_their_own_in_the_address(empty: Path) -> None:
     assert "study.start" in [button.key for button in opened("studies").button], "there is nothing to list"
     fake_study(empty, "table1")
@@ -368,6 +376,7 @@ def test_the_paper_page_opens_on_the_scoreboard_alone(empty: Path) -> None:
     assert f"of {len(rows)} claims" in test.markdown[0].value and "not tested" in test.markdown[0].value
 
 
+@pytest.mark.slow
 def test_published_values_stand_beside_ours_and_the_claims_are_judged(empty: Path) -> None:
     fake_study(empty, "table2")
     claim = "The graft is better calibrated than the fine-tuned model."
@@ -382,6 +391,7 @@ def test_published_values_stand_beside_ours_and_the_claims_are_judged(empty: Pat
     assert "A difference is no error" in said(test) and list(test.table[0].value) == ["Aspect", "Paper", "Here"]
 
 
+@pytest.mark.slow
 def test_tasks_of_ones_own_are_shown_and_explained(empty: Path) -> None:
     scores = fake_study(empty, "table2", tables=("scores", "differences")) / "scores.parquet"
     names = {"id_task": {"news-topic": "bakery"}, "task": {"news-topic": "bakery"}}
@@ -405,6 +415,7 @@ def test_the_paper_page_shows_one_of_several_bases(empty: Path) -> None:
     assert not test.exception and test.selectbox(key="control.base").options == ["one", "two"]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("item", ["table1", "table4", "table8", "figure8", "figure6", "sensitivity"])
 def test_every_kind_of_item_opens_on_its_study(item: str, empty: Path) -> None:
     fake_study(empty, item)
@@ -421,6 +432,7 @@ def test_without_a_study_the_published_stands_alone_with_the_command(item: str, 
     assert "No study of this is stored" in test.info[0].value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("item", [name for name in WITHOUT if name not in EXPERIMENTS][:4])
 def test_what_no_experiment_asks_is_said_with_its_reason(item: str, empty: Path) -> None:
     test = opened("paper", item=item)
@@ -432,6 +444,7 @@ def test_the_papers_own_slips_are_told_where_they_concern(empty: Path) -> None:
     assert "disagrees with itself" not in "".join(e.label for e in opened("paper", item="table3").expander)
 
 
+@pytest.mark.nightly
 def test_other_optimizers_are_shown_where_asked_for(empty: Path) -> None:
     fake_study(empty, "table1")
     drawn = {on: "".join(chart.proto.spec for chart in charts(opened("methods", further=on))) for on in ("no", "yes")}

@@ -63,6 +63,7 @@ def command(test: AppTest) -> list[str]:
     return shlex.split(next(code.value for code in test.code if "reproduce" in code.value))
 
 
+@pytest.mark.slow
 def test_the_fields_are_folded_until_one_is_set_and_each_explains_itself(empty: Path) -> None:
     test = opened("studies")
     assert not own(test).proto.expanded

@@ -88,6 +88,7 @@ def test_parts_are_counted_at_once_and_stand_in_the_address(ids: dict[str, str],
     assert field(again, "text_input", "rows").value == "0-3, 8" and metric(again, "Entries") == "80"
 
 
+@pytest.mark.slow
 def test_undo_goes_back_step_by_step_and_reset_to_the_runs_own_region(ids: dict[str, str]) -> None:
     test = opened(run=ids["movement"])
     own = expression(test)
@@ -191,6 +192,7 @@ def test_an_expression_that_the_form_has_no_fields_for_stands_there_as_json(ids:
     assert expression(test) == {"layers": [1]}
 
 
+@pytest.mark.slow
 def test_an_expression_of_many_parts_stands_in_the_address_and_a_longer_one_says_that_links_leave_it_out(
     ids: dict[str, str],
 ) -> None:
@@ -228,6 +230,7 @@ def test_saving_without_weights_is_refused_in_a_sentence(ids: dict[str, str], ma
     assert "job" not in test.query_params and sorted(made[0].iterdir()) == before
 
 
+@pytest.mark.slow
 def test_an_unknown_architecture_is_built_from_tensor_names(user_runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: user_runs)
     run = fake_run(Store(user_runs), layers=2, width=8, sizes=("5%",), steps=2, n={"validation": 20, "test": 30})
@@ -288,7 +291,7 @@ def test_the_graft_is_scored_live_beside_a_random_region_and_the_runs_own(alive:
     assert test.query_params["sentence"] == "a great film"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_sample_says_its_size_and_all_examples_are_one_click_away(
     alive: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,7 +304,7 @@ def test_a_sample_says_its_size_and_all_examples_are_one_click_away(
     assert f"Score all {n}" not in [one.label for one in test.button]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_region_is_saved_as_a_run_by_a_job(alive: Run, user_runs: Path) -> None:
     store = Store(user_runs)
     difference = {"difference": [{"run": alive.id}, {"layers": [0]}]}

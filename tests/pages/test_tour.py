@@ -126,7 +126,7 @@ def _names(test: AppTest) -> list[str]:
     return list(question.choices)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_skill_that_is_not_there_cannot_be_told(demo: Run) -> None:
     test = opened(step=1)
     assert not test.exception and "24 test sentences" in test.radio[0].label
@@ -191,6 +191,7 @@ def styles(test: AppTest) -> str:
     return str([block.proto for block in test.get("html")])
 
 
+@pytest.mark.slow
 def test_presenter_mode_is_large_and_can_be_left(skilled: Run) -> None:
     small, test = opened(step=4), opened(step=4, present="yes")
     assert "clamp(" in styles(test) and "clamp(" not in styles(small)
@@ -218,6 +219,7 @@ def test_it_shows_the_demo_run_whatever_run_is_chosen(skilled: Run) -> None:
     assert "600 test sentences" in said(test)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("step", "control"), [(3, {"tour__size": 140}), (4, {"tour__keep": "layer-0"})])
 def test_without_weights_a_step_goes_on_with_what_is_stored(step: int, control: dict[str, int], skilled: Run) -> None:
     test = opened(step=step, **control)
@@ -248,7 +250,7 @@ def test_a_worker_that_dies_is_told_of_and_the_tour_goes_on(demo: Run, monkeypat
     assert "**Right.**" in said(answered(test, "untold"))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures("own_workers")
 def test_every_live_control_asks_the_models(demo: Run) -> None:
     """One session through the steps that ask: a typed sentence, a size between two stored ones, a part."""

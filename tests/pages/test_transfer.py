@@ -68,7 +68,7 @@ def test_another_task_is_asked_of_the_models(scored: str, scored_world: Path) ->
     assert "**40 examples** scored" in words(live) and "2 comparisons" in words(live)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures("own_workers")
 def test_labels_of_other_names_are_mapped_by_the_reader(scored: str, scored_world: Path, tmp_path: Path) -> None:
     told = yaml.safe_load((scored_world / "far.yaml").read_text())

@@ -114,6 +114,7 @@ def test_the_gap_runs_from_accuracy_to_confidence() -> None:
     assert gap.marker.pattern.shape == "/"
 
 
+@pytest.mark.slow
 @given(
     logits=arrays(np.float64, (40, 3), elements=st.floats(-4, 4)),
     labels=arrays(np.int64, 40, elements=st.integers(0, 2)),

@@ -12,6 +12,7 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from tests.plots.every_figure import NAMES, draw
+from tests.tiers import first, in_the_night
 
 pytestmark = pytest.mark.e2e
 WIDTHS = (320, 500, 900)
@@ -79,7 +80,7 @@ def overlapping(words: list[dict]) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", first(NAMES, NAMES[::4].__contains__, in_the_night))
 def test_no_word_is_cut_or_covered(page: Any, name: str) -> None:
     for width in WIDTHS:
         words = words_of(page, draw(name), width)

@@ -29,7 +29,7 @@ from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from tests.runs.tiny_world import spec_of
-from tests.tiers import first
+from tests.tiers import USUAL, first
 
 OPTIONS: dict[str, dict[str, Any]] = {"learned": {"lr": 1e4, "base_share": 0.01}, "linearized": {"examples": 64}}
 OPTIONS["recipe"] = {"recipe": {"difference": [{"layers": [0]}, {"kinds": ["MLP in", "MLP out"]}]}}
@@ -75,7 +75,7 @@ def same(one: Run, other: Run) -> None:
     assert all(check.passed for check in other.record.checks)
 
 
-@pytest.mark.parametrize("name", first(LOCALIZERS, ("stagewise", "learned").__contains__))
+@pytest.mark.parametrize("name", first(LOCALIZERS, ("stagewise", "learned").__contains__, USUAL.__contains__))
 def test_every_localizer_goes_on_where_it_was_cut(world: Path, session: Session, store: Store, name: str) -> None:
     spec = asked(world, name)
     whole = produce(spec, Store(store.root / "whole"), session=session)

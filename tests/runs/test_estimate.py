@@ -185,6 +185,7 @@ def test_each_recorded_run_is_foretold_by_any_other(monkeypatch: pytest.MonkeyPa
             assert sum(found[name] for name in phases) < took / 1.5, "what is left out would be missed"
 
 
+@pytest.mark.slow
 def test_shipped_runs_of_a_quiet_machine_are_foretold_by_the_others() -> None:
     """Runs of real models on a GPU that did nothing else: each within a factor of 1.5 of what took place, but for 5%.
 

@@ -50,6 +50,7 @@ def older(stored: Path, tmp_path: Path) -> Run:
     return Run(path, read_record(path))
 
 
+@pytest.mark.slow
 def test_an_older_run_has_the_intervals_of_its_predictions(older: Run) -> None:
     logits = {state: older.logits(state)[2] for state in ("grafted", "finetuned")}
     labels = older.logits("grafted")[1]

@@ -46,6 +46,7 @@ def test_its_values_keep_the_expected_sum_and_its_ends_are_exact(world: Path, dt
         pair.graft(Region.empty(pair.table.shapes))
 
 
+@pytest.mark.nightly
 def test_a_run_scores_them_and_does_not_share_its_pair(world: Path, store: Store) -> None:
     session = Session()
     drawn = produce(spec_of(world, localizer="random", sizes=("10%", "30%")), store, session=session)

@@ -70,6 +70,7 @@ def test_the_record_tells_what_was_scored(made: Run, others: tuple[str, str]) ->
     assert Store(made.path.parent).verify(made.id) == []
 
 
+@pytest.mark.slow
 def test_stored_predictions_are_those_of_the_other_task(made: Run, session: Session, others: tuple[str, str]) -> None:
     pair, task = session.pair(made.spec), registry.task(others[0])
     trained = {row["text"] for row in tiny_rows(64)}

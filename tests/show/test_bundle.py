@@ -40,6 +40,7 @@ def test_the_manifest_vouches_for_every_file(made: Made) -> None:
     assert archive.testzip() is None
 
 
+@pytest.mark.slow
 def test_unzipped_it_is_a_store_whose_runs_verify(made: Made, tmp_path: Path) -> None:
     root, ids = made
     zipped(root, *ids.values()).extractall(tmp_path)

@@ -84,6 +84,7 @@ def test_status_and_run_of_a_finished_study(file: Path, done: Done) -> None:
     assert sorted(again.json["skipped"]) == sorted(run.id for run in done[1].list())
 
 
+@pytest.mark.slow
 def test_what_is_recorded_holds_anywhere(file: Path, done: Done, monkeypatch: pytest.MonkeyPatch) -> None:
     """The device that it was made on, and the command without paths of this machine."""
     typed = ["skillviz", "study", "run", str(file), "--workers", "1", "--runs-dir", str(done[1].root)]
@@ -103,6 +104,7 @@ def test_tables_without_an_experiment_are_as_declared(done: Done) -> None:
         pd.testing.assert_frame_equal(check(folder.table(name), name), folder.table(name))
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("file")
 def test_tables_of_another_version_are_made_anew(done: Done, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study, store = done[0], Store(shutil.copytree(done[1].root, tmp_path / "runs"))
@@ -112,6 +114,7 @@ def test_tables_of_another_version_are_made_anew(done: Done, tmp_path: Path, mon
     assert not run_study(study, store).finished
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("file")
 def test_scores_stored_by_several_at_once_are_whole(
     done: Done, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -302,7 +305,7 @@ def test_a_study_that_ended_before_it_began(log: str | None, status: str, tiny: 
     assert f'"{kinds.INTERRUPTED}"' in source, "what a process says that was asked to end"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_cancelled_study_says_so_and_can_go_on(tiny: Path, tmp_path: Path, store: Store) -> None:
     path, long = tmp_path / "study.yaml", few(tiny, finetune={"steps": 100_000})
     path.write_text(long.yaml_text())

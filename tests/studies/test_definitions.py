@@ -42,7 +42,7 @@ def without_definitions(folder: Path, name: str) -> None:
     path.write_text(json.dumps(told))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_changed_task_makes_members_runs_and_scores_again(tmp_path: Path) -> None:
     tiny_world(tmp_path / "world")
     study, store = few(tmp_path / "world"), Store(tmp_path / "runs")
@@ -100,7 +100,7 @@ def test_a_graft_says_no_prompt_that_has_changed_since_its_run(tiny: Path) -> No
     assert fields == {} and "has changed since the run" in remark
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("is_older", first([True, False], bool))
 def test_records_of_before_stand(tmp_path: Path, is_older: bool) -> None:
     tiny_world(tmp_path / "world")

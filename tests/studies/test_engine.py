@@ -149,6 +149,7 @@ def crashing(study: StudySpec, store: Store, draw: random.Random) -> bool:
     return True
 
 
+@pytest.mark.nightly
 def test_a_study_that_ends_at_random_points_comes_to_the_same_tables(small: Small, tmp_path: Path) -> None:
     study, store, draw, attempts = small[0], Store(tmp_path / "again"), random.Random(4), 1
     while not crashing(study, store, draw):
@@ -185,6 +186,7 @@ def test_a_study_that_is_killed_comes_to_the_same_tables(small: Small, tmp_path:
     same_tables(one, two)
 
 
+@pytest.mark.nightly
 def test_two_workers_come_to_the_same_tables(small: Small, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     study, told = small[0], list[tuple[str, str]]()
     stranger = ModuleType("__main__")  # as a page's script leaves behind: a worker must not import it

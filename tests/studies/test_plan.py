@@ -268,6 +268,7 @@ def test_a_name_that_is_too_long_is_refused(tmp_path: Path) -> None:
     assert StudySpec(name="a" * 100, runs=({},)).folder == "a" * 100
 
 
+@pytest.mark.slow
 def test_lists_that_stand_for_too_much_are_refused() -> None:
     entry = {"base": "b", "finetuned": "f", "task": "sst2", "localizer": "random", "size": "1%"}
     product = {**entry, "seed": list(range(101)), "data_seed": list(range(100))}

@@ -56,6 +56,7 @@ def test_every_state_size_and_task_is_observed_once(results: Results) -> None:
     assert {one.method for one in found if one.task == "mr"} >= {"pretrained", "ft", "graft", "graft_movement"}
 
 
+@pytest.mark.slow
 def test_what_was_left_out_elsewhere_is_said(results: Results) -> None:
     said = sentences(of_results(results))
     assert any("12 of 72 test examples are also in the training data of sst2" in text for text in said)

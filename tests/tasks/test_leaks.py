@@ -71,7 +71,7 @@ def test_a_tasks_own_training_data_are_no_leak(three: list[Task]) -> None:
     assert unseen(three[:1])["a"].leaked == frozenset()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.real
 def test_the_list_that_came_with_the_data_is_found_again(real: Path) -> None:
     told = json.loads((real / "data" / "overlap.json").read_text(encoding="utf-8"))

@@ -54,6 +54,7 @@ def test_small_classes_give_what_they_have(real: Path) -> None:
     assert "classes with too few rows give fewer" in splits.notes[0]
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.parametrize("readout", ["head", "prompt"])
 def test_a_real_wordpiece_tokenizer(real: Path, readout: str) -> None:
@@ -67,6 +68,7 @@ def test_a_real_wordpiece_tokenizer(real: Path, readout: str) -> None:
         assert readout == "head" or len(encoded.label_ids) == len(found.labels)
 
 
+@pytest.mark.nightly
 @pytest.mark.real
 @pytest.mark.parametrize("model", ["stories260k", "babyllama-105"])
 def test_real_causal_tokenizers_join_prompt_and_answer(real: Path, model: str) -> None:

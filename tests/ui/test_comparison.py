@@ -49,6 +49,7 @@ def elsewhere(store: Store) -> Run:
     return few(store, task="mrpc", metric="f1", finetuned="demo/tiny-mrpc", labels=("no", "yes"))
 
 
+@pytest.mark.slow
 def test_names_say_what_differs_and_nothing_else(store: Store, three: tuple[Side, ...]) -> None:
     assert [side.name for side in three] == [FIRST, SECOND, THIRD]
     runs = (three[0].run, few(store, sizes=("10%",)))

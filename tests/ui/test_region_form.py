@@ -58,6 +58,7 @@ def test_every_form_comes_back_as_the_same_expression(choices: RegionChoices) ->
     assert expression_of(choices_of(expression_of(again))) == expression
 
 
+@pytest.mark.nightly
 @settings(max_examples=150, deadline=None)
 @given(expressions(TABLE))
 def test_every_expression_has_a_form_of_the_same_region(expression: dict[str, Any]) -> None:

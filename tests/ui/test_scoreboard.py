@@ -53,6 +53,7 @@ def test_every_claim_fits_into_its_column() -> None:
     assert len(longest) <= letters, longest
 
 
+@pytest.mark.slow
 def test_the_count_is_on_top() -> None:
     found = [score(CONFIRMED), score(CONFIRMED), score(CONTRADICTED), score(INCONCLUSIVE), score(UNTESTED)]
     assert scoreboard.sentence(found) == "**2 of 5 claims** confirmed, 1 contradicted, 1 inconclusive, 1 not tested."

@@ -99,6 +99,7 @@ def test_a_class_may_frame_it_where_the_environment_says_so(monkeypatch: pytest.
     assert server.frame_headers() == [(b"content-security-policy", b"frame-ancestors 'self' https://class.example")]
 
 
+@pytest.mark.slow
 def test_every_answer_has_the_header(tmp_path: Path) -> None:
     with served(PROJECT, more={"SKILLVIZ_RUNS": str(tmp_path), ANCESTORS_VARIABLE: ""}) as address:
         for place in ("", "/region", "/_stcore/health", "/static/nothing"):

@@ -164,6 +164,7 @@ def test_who_is_nobody_reads_nothing(claims: dict[str, Any], signed_in: SignIn, 
             ask()
 
 
+@pytest.mark.nightly
 def test_each_user_has_a_list_of_the_own_and_the_shared_runs(signed_in: SignIn, user_runs: Path, empty: Path) -> None:
     shared = fake_run(Store(user_runs), **SMALL).id
     own = {}
@@ -222,6 +223,7 @@ def test_what_all_may_ask_is_asked_of_one_worker(signed_in: SignIn, user_runs: P
     )
 
 
+@pytest.mark.nightly
 def test_a_list_is_read_once_while_nothing_changes(signed_in: SignIn, empty: Path, monkeypatch: Any) -> None:
     reads: list[str] = []
     original = Store.list
@@ -298,6 +300,7 @@ def test_the_worker_of_the_shared_store_knows_no_user_s_run(signed_in: SignIn, u
         library(user_runs).open(mine.id)
 
 
+@pytest.mark.slow
 def test_no_place_on_the_server_is_shown_where_people_sign_in(
     signed_in: SignIn, user_runs: Path, empty: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

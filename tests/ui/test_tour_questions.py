@@ -127,6 +127,7 @@ def test_who_is_better_calibrated_and_who_is_right_elsewhere(ends: tuple[float, 
     assert calibrated(Scores(n=100, states=states)).answer == UNTOLD
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("value", "answer"), [(-0.2, "less"), (0.5, "much"), (0.95, "all"), (1.4, "all"), (None, UNTOLD)]
 )

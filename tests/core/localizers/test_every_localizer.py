@@ -196,6 +196,7 @@ def loss_of(problem: Problem, name: str, size: int) -> float:
     return loss
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("size", [20, 200])
 def test_a_search_finds_what_chance_and_one_gradient_do_not(learned_pairs: list[Problem], size: int) -> None:
     """On three pairs that learned a task: every search beats random on each, and first-order on average."""

@@ -64,7 +64,7 @@ def stopped(after: int) -> Callable[[TrainStep], None]:
     return on_step
 
 
-@pytest.mark.parametrize("name", first(CASES, ("adamw",).__contains__))
+@pytest.mark.parametrize("name", first(CASES, ("adamw",).__contains__, ("multi-task", "lora").__contains__))
 def test_an_interrupted_training_gives_the_same_weights(train: Train, tmp_path: Path, name: str) -> None:
     whole = train(CASES[name], tmp_path / "whole")
     steps = len(whole.history)
@@ -118,6 +118,7 @@ def test_a_changed_bit_is_noticed_and_training_starts_over(train: Train, tmp_pat
     assert hashes(tmp_path / "out") == hashes(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_a_state_that_is_not_put_back_exactly_gives_other_weights(
     train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,7 +179,7 @@ def test_ctrl_c_in_a_terminal_says_how_to_resume(bare: Path, tasks: list[Task], 
     assert b'"step": 9' in file.read_bytes() or b'\\"step\\": 9' in file.read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_killed_command_resumes(bare: Path, tasks: list[Task], tmp_path: Path) -> None:
     """kill -9 of the command itself; the same command again gives the weights of one that was never killed."""
     words = [

@@ -138,6 +138,7 @@ def test_bitfit_needs_biases(tiny, tmp_path):
         finetune(str(base), tiny, out=tmp_path / "out", recipe="bitfit", steps=1, device="cpu")
 
 
+@pytest.mark.slow
 def test_graft_retrain_changes_only_the_region(bare, tiny, tmp_path):
     region = region_of(bare, tiny, tmp_path)
     found = finetune(
@@ -225,6 +226,7 @@ def slow_twin(trainer, weight):
         falling.step()
 
 
+@pytest.mark.slow
 def test_the_penalty_keeps_entries_near_the_base(bare, tiny, tmp_path):
     options = {"steps": 50, "lr": 0.003, "device": "cpu"}
     distances = {}

@@ -185,6 +185,7 @@ def test_a_sequence_writes_every_task_after_every_stage(sequence, bare, tasks):
             assert record["touched"] == int((pair.base != pair.finetuned).sum())
 
 
+@pytest.mark.nightly
 def test_naive_training_changes_an_earlier_task_s_answers(sequence, bare, tasks):
     early, late = (answers(bare, sequence / "naive" / s / "one", tasks[0]) for s in ("1", "2"))
     assert not np.array_equal(early, late)
@@ -252,6 +253,7 @@ def test_wrong_sequences_are_refused_at_once(bare, tasks, regions, tmp_path):
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_label_words_need_no_head_and_adamw_leaves_owned_entries_too(tasks, tmp_path):
     base = tiny_pair(tmp_path, "bert", "prompt")[0]
     tuned = finetune(str(base), tasks[0], out=tmp_path / "m", readout="prompt", steps=1, **CPU).path

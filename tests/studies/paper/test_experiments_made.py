@@ -20,6 +20,7 @@ from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import StudyFolder, open_study
 from tests.studies.tiny_studies import tiny_scale, write_world
+from tests.tiers import first, in_the_night
 
 
 def _takes_one_task(name: str) -> bool:
@@ -72,7 +73,7 @@ def of_own_task(folder: StudyFolder) -> pd.DataFrame:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", OF_ONE_TASK)
+@pytest.mark.parametrize("name", first(OF_ONE_TASK, ("table1", "table8").__contains__, in_the_night))
 def test_an_experiment_from_end_to_end(name: str, small: Scale, stored: Path) -> None:
     folder = made(name, small, stored)
     assert set(EXPERIMENTS[name].makes) <= set(folder.tables())
@@ -169,6 +170,7 @@ def test_sensitivity_tells_every_setting(small: Scale, stored: Path) -> None:
     assert set(frame["localizer"]) == {"learned", "learned-ranked", "stagewise"}
 
 
+@pytest.mark.nightly
 def test_a_second_asking_does_nothing_again(small: Scale, stored: Path) -> None:
     made("figure6", small, stored)
     study = StudySpec(**EXPERIMENTS["figure6"].build(small))
