@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 import pandas as pd
 
 from skillviz.core.formats import MISSING, one_line
+from skillviz.tasks.readable_names import readable
 
 HASH = re.compile(r"[0-9a-f]{40}")
 
@@ -38,6 +39,11 @@ def plain(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]()#+!|<>$~:])", r"\\\1", text)
 
 
+def tasks(words: str) -> str:
+    """The words as `plain` gives them, with the readable names of the tasks that they speak of."""
+    return plain(readable(words))
+
+
 def plain_line(text: str) -> str:
     """The text as `plain` gives it in one line that begins no list: it ends no quotation or emphasis."""
     return re.sub(r"^(\d*)([-=.])", r"\1\\\2", plain(one_line(text).strip()))
@@ -52,5 +58,5 @@ def with_code(text: str) -> str:
     """A sentence of ours for Markdown: what it has between backticks, such as a command, stays code; the rest plain."""
     parts = text.split("`")
     if len(parts) % 2 == 0:
-        return plain(text)
-    return "".join(f"`{part}`" if number % 2 else plain(part) for number, part in enumerate(parts))
+        return tasks(text)
+    return "".join(f"`{part}`" if number % 2 else tasks(part) for number, part in enumerate(parts))
