@@ -97,12 +97,12 @@ def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> None:
         return
     studies = sorted(studies, key=paper_words.place_of)
     table = list_table(studies, states)
-    is_told_by_name = table.duplicated(["experiment", "data"]).any()  # a name of the folder is for files
-    seen = [name for name in map(str, table) if name != "study" or is_told_by_name]
+    is_alike = table.duplicated(["experiment", "data"], keep=False)
+    named = table["data"].where(~is_alike, table["data"] + " · " + table["study"])  # a folder's name is for files
     st.dataframe(
-        table, key=LISTING, hide_index=True, column_config=COLUMNS, column_order=seen, placeholder="", height="content",
-        on_select=lambda: _open(studies), selection_mode=("single-row", "single-cell"),
-        alt="The stored studies; select a row to open it",
+        table.assign(data=named).drop(columns="study"), key=LISTING, hide_index=True, column_config=COLUMNS,
+        placeholder="", height="content", on_select=lambda: _open(studies),
+        selection_mode=("single-row", "single-cell"), alt="The stored studies; select a row to open it",
     )  # fmt: skip
     exports.table_menu(table, file="studies", key="studies", caption="Stored studies")
 
@@ -116,15 +116,18 @@ def _open(studies: Sequence[StudyFolder]) -> None:
 
 
 def list_table(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> pd.DataFrame:
-    """One row a study, for the eye; `states` as `running.states` has them."""
+    """One row a study, for the eye; `states` as `running.states` has them.
+
+    The data come first: on a phone they and the beginning of the experiment are in sight, which tell the rows apart.
+    """
     rows = []
     for study in studies:
         record = study.record
         steps = list(record.steps.values())
         rows.append(
             {
-                "experiment": _title(study),
                 "data": study_words.world(study),
+                "experiment": _title(study),
                 "state": states.get(str(study.path.resolve()))
                 or states.get(study.path.name)
                 or study_words.state(study),
