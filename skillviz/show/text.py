@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import PurePosixPath
 
 import pandas as pd
@@ -54,9 +55,10 @@ def plain_cells(table: pd.DataFrame) -> pd.DataFrame:
     return table.map(lambda cell: plain(cell) if isinstance(cell, str) else cell)
 
 
-def with_code(text: str) -> str:
-    """A sentence of ours for Markdown: what it has between backticks, such as a command, stays code; the rest plain."""
+def with_code(text: str, words: Callable[[str], str] = plain) -> str:
+    """A sentence of ours for Markdown: what it has between backticks, such as a command, stays code; `words` gives
+    the rest."""
     parts = text.split("`")
     if len(parts) % 2 == 0:
-        return tasks(text)
-    return "".join(f"`{part}`" if number % 2 else tasks(part) for number, part in enumerate(parts))
+        return words(text)
+    return "".join(f"`{part}`" if number % 2 else words(part) for number, part in enumerate(parts))

@@ -137,7 +137,8 @@ def setting_table(rows: Sequence[SettingRow]) -> None:
 
 def notes(studies: Sequence[StudyFolder]) -> None:
     """What the studies say of themselves, folded."""
-    lines = [text.with_code(line) for study in studies for line in cache.study_table(study, "note").get("text", ())]
+    stored = [line for study in studies for line in cache.study_table(study, "note").get("text", ())]
+    lines = [text.with_code(line, text.tasks) for line in stored]
     if not lines:
         return
     with st.expander("About this study" if len(studies) == 1 else "About these studies"):

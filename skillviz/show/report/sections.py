@@ -35,6 +35,7 @@ from skillviz.show.entries import entry_of, headline_split
 from skillviz.show.interpolation_grid import of_run, scores_of
 from skillviz.show.overview import sources
 from skillviz.show.report.parts import Charts, Code, Heading, Make, Part, Points, Rows, Section, Words
+from skillviz.tasks.readable_names import readable
 
 NOTHING = "This run stored no {0}, so there is nothing to show here."
 
@@ -289,9 +290,9 @@ def transfer(run: Run) -> list[Section]:
     ]
     for note in notes:
         parts += [
-            Heading(text.plain(note.name)),
+            Heading(text.tasks(note.name)),
             Words(transfer_exhibits.counted(note), ("mapping", "dropped")),
-            Rows(f"Labels of {note.name}", transfer_exhibits.mapping(note, run.labels)),
+            Rows(f"Labels of {readable(note.name)}", transfer_exhibits.mapping(note, run.labels)),
         ]
     return [Section("transfer", "Does the skill transfer?", tuple(parts))]
 
