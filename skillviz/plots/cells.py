@@ -131,8 +131,8 @@ def shown(name: str, most: int = 14) -> str:
 
 
 def broken(name: str, most: int = 12) -> str:
-    """A name longer than `most` characters in several lines, broken behind its hyphens and underscores."""
-    return name if len(name) <= most else re.sub(r"(?<=[-_])(?=.)", "<br>", name)
+    """A name longer than `most` characters in several lines: its words, or parts between hyphens and underscores."""
+    return name if len(name) <= most else re.sub(r" " if " " in name else r"(?<=[-_])(?=.)", "<br>", name)
 
 
 def _luminance(colour: str) -> float:

@@ -21,11 +21,8 @@ CASES = {
     "grafted": Style("only grafted right", STATES["grafted"].color, "diamond", "solid"),
     "neither": Style("both wrong", "#7F4FA8", "x", "solid"),
 }
-MEASURES = {
-    "confidence": ("true class, %", 100.0),
-    "margin": ("margin, nats", 1.0),
-    "per_token": ("reference, % per token", 100.0),
-}
+FACTORS = {"confidence": 100.0, "margin": 1.0, "per_token": 100.0}
+"""From the numbers of a measure to those on its axis."""
 DIGITS = 3  # of a place in percent or nats
 PLACES = 200  # along an axis: marks that are nearer to each other cover each other
 MANY = 3000  # marks from which on the browser draws them as one picture
@@ -35,26 +32,25 @@ NOTHING = "No example passes the filters."
 def confidence_scatter(
     examples: pd.DataFrame,
     measure: str = "confidence",
+    unit: str = "confidence, %",
     *,
     chosen: str | None = None,
     framed: tuple[float, float, float, float] | None = None,
     drags: bool = False,
-    what: str = "true class",
     theme: str = "light",
     height: int = 460,
 ) -> go.Figure:
-    """Each example by what the fine-tuned and the grafted model give its true class, or its reference.
+    """Each example by what the fine-tuned and the grafted model give its right answer, in a unit that is named.
 
     Points can be selected.
 
     `examples`: example_id, case (a key of CASES), finetuned and grafted (confidence 0..1, or margin in nats), shown
     (False: drawn faint, as context), words (what the hover says). Examples of a case at the same of PLACES x PLACES
     places share a mark, that of the first. A mark's customdata is its example_id; `chosen` is ringed, and `framed`
-    (left, right, bottom, top, in the units of the frame) is drawn. With `drags` the mouse marks an area. `what` is
-    right: a true class, or the right one of an example's own options.
+    (left, right, bottom, top, in the units of the frame) is drawn. With `drags` the mouse marks an area.
     """
     require(examples, COLUMNS, "examples")
-    unit, factor = MEASURES[measure][0].replace("true class", what), MEASURES[measure][1]
+    factor = FACTORS[measure]
     x, y = (f"{state_style(s).title}: {unit}" for s in ("finetuned", "grafted"))
     rows = examples[examples["shown"].astype(bool)]
     if rows.empty:
@@ -160,21 +156,22 @@ def class_probabilities(
     labels: Sequence[str],
     *,
     true: int | None = None,
-    what: str = "true class",
+    right: str = "true class",
+    one: str = "class",
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
     """The probability of every class for one example, one mark a state.
 
     `probabilities`: state, class (number from 0), probability (0..1). `true` is the class that the label names.
-    `what` is as in `confidence_scatter`; its last word names the axis.
+    It is marked as `right`; `one` names the axis.
     """
     require(probabilities, PROBABILITIES, "probabilities")
     states = ordered(probabilities["state"], STATES)
     if not states:
-        return blank("No sentence has been scored yet.", theme, height or 220, "probability, %", what.split()[-1])
+        return blank("No sentence has been scored yet.", theme, height or 220, "probability, %", one)
     n = len(labels)
-    figure = canvas(theme, height or 100 + n * (44 if n <= 8 else 30), "probability, %", what.split()[-1])
+    figure = canvas(theme, height or 100 + n * (44 if n <= 8 else 30), "probability, %", one)
     for number, state in enumerate(states):
         rows = probabilities[probabilities["state"] == state].sort_values("class")
         style = state_style(state)
@@ -189,7 +186,7 @@ def class_probabilities(
                 hovertemplate=f"<b>{style.title}</b><br>%{{customdata}}: %{{x:.1f}}%<extra></extra>",
             )
         )
-    names = [shown(name) + (f"<br>{what}" if i == true else "") for i, name in enumerate(labels)]
+    names = [shown(name) + (f"<br>{right}" if i == true else "") for i, name in enumerate(labels)]
     figure.update_yaxes(tickvals=list(range(n)), ticktext=names, range=[n - 0.5, -0.5], showgrid=True)
     figure.update_xaxes(range=[-3, 103], showgrid=True)
     return figure

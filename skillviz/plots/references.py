@@ -11,6 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from skillviz.core.metrics import Metric
+from skillviz.plots.cells import broken
 from skillviz.plots.figure import spread
 from skillviz.plots.theme import SOFT_INK, STATES, Style
 
@@ -90,7 +91,8 @@ def name_ends(figure: go.Figure, levels: Mapping[str, float], words: Metric, the
     curves = []
     for trace in figure.data:
         end = int(np.argmax(trace.x))
-        name = wrap(trace.name, NAME_LETTERS, break_on_hyphens=False, break_long_words=False)
+        lines = wrap(trace.name, NAME_LETTERS, break_on_hyphens=False, break_long_words=False)
+        name = [part for line in lines for part in broken(line, NAME_LETTERS).split("<br>")]
         place = {"name": "curve", "x": float(np.log10(trace.x[end])), "axref": "x", "ax": right, "standoff": 6}
         curves.append(
             _Label("<br>".join(name), len(name), float(trace.y[end]), trace.line.color, {**place, "borderpad": 5})

@@ -34,6 +34,7 @@ FORMAT = 1
 """The version of the manifest."""
 CHUNK = 1 << 20
 NEEDS_MODELS = "its values are in the models, which a stored run does not hold"
+HERE = " --runs-dir runs"  # beside the zip's README, for whoever has the run from the zip alone
 IS_CONTROL = "the localizer is a control that cannot be grafted"
 
 
@@ -136,10 +137,10 @@ def _missing(run: Run, reports: Mapping[str, Any], grafts: Mapping[str, Any]) ->
     rows = []
     if run.id not in grafts:
         can = makes_graft(run.spec.localizer)
-        command = f"python -m skillviz export {run.id} -o {run.id}.safetensors" if can else ""
+        command = f"python -m skillviz export {run.id} -o {run.id}.safetensors{HERE}" if can else ""
         rows.append({"run": run.id, "what": "graft", "why": NEEDS_MODELS if can else IS_CONTROL, "command": command})
     if run.id not in reports:
-        command = f"python -m skillviz report {run.id} -o {run.id}.html"
+        command = f"python -m skillviz report {run.id} -o {run.id}.html{HERE}"
         rows.append({"run": run.id, "what": "report", "why": "it takes seconds for each run", "command": command})
     return rows
 
@@ -169,7 +170,7 @@ A folder that would be empty is left out. Notes on runs are private and never in
 Open the runs in the dashboard, or check them:
 
     SKILLVIZ_RUNS=runs python -m skillviz dashboard
-    python -m skillviz runs verify --runs-dir runs
+    python -m skillviz runs verify{HERE}
 
 ## Not included
 

@@ -16,51 +16,23 @@ from skillviz.core import formats
 from skillviz.core.encoded import NO_OPTION
 from skillviz.core.generation import LOG_LIKELIHOOD, token_probability
 from skillviz.core.scores import correct, predictions, probabilities
-from skillviz.plots.examples import MEASURES
+from skillviz.plots.examples import FACTORS
 from skillviz.plots.theme import state_style
 from skillviz.runs.record import RunRecord
 from skillviz.runs.tables import GENERATED
 from skillviz.show import measures
+from skillviz.show.answer_words import SORTS, AnswerWords
 from skillviz.tasks.source import REFERENCE
 
-OF_TEXT = {
-    "graft more confident": "likelier by the graft",
-    "graft less confident": "less likely by the graft",
-    "confidence of": "probability per token by",
-    "confidence": "probability per token",
-}
-"""Words about classes, and what is said of generated texts in their place."""
 AREA = "area"
-TITLES = {
-    "confidence": "confidence in the true class", "margin": "margin of the true class",
-    "per_token": "probability per token of the reference",
-}  # fmt: skip
-"""What a measure is called in a sentence."""
 Span = tuple[float, float]
 STATES = ("pretrained", "grafted", "finetuned")
 SCORED = (*STATES, "complement")
-CASES = {
-    "all": "all",
-    "differ": "graft and fine-tuned disagree",
-    "finetuned": "only fine-tuned right",
-    "grafted": "only graft right",
-    "neither": "both wrong",
-    "moved": "largest change in confidence (10%)",
-}
-SORTS = {
-    "moved": "largest change in confidence",
-    "file": "order in the file",
-    "gained": "graft more confident",
-    "lost": "graft less confident",
-    "grafted": "confidence of the graft",
-    "finetuned": "confidence of fine-tuned",
-    "length": "shortest text",
-}
 
 
 @dataclass(frozen=True)
 class Area:
-    """From low to high, both inclusive, of what fine-tuned model and graft give the true class.
+    """From low to high, both inclusive, of what fine-tuned model and graft give the right answer.
 
     In the units of the table: a confidence of 0..1, or a margin in nats.
     """
@@ -78,13 +50,13 @@ class Area:
         """Its form in the address: `confidence_0.5_1_0_0.5`."""
         return "_".join([self.measure, *(f"{end:.4g}" for end in (*self.finetuned, *self.grafted))])
 
-    def words(self, what: str = "true class") -> str:
-        """`confidence in the true class, fine-tuned 50.0–100.0%, grafted 0.0–50.0%`; `what` as of `what_is_right`."""
+    def words(self, answers: AnswerWords) -> str:
+        """`confidence in the true class, fine-tuned 50.0–100.0%, grafted 0.0–50.0%`."""
         if self.measure != "margin":
             across, up = (f"{formats.percent_interval(*span)}%" for span in (self.finetuned, self.grafted))
         else:
             across, up = (f"{formats.interval(*span, 2)} nats" for span in (self.finetuned, self.grafted))
-        return f"{TITLES[self.measure].replace('true class', what)}, fine-tuned {across}, grafted {up}"
+        return f"{answers.measures[self.measure].title}, fine-tuned {across}, grafted {up}"
 
 
 def read_area(written: str | None) -> Area | None:
@@ -94,14 +66,14 @@ def read_area(written: str | None) -> Area | None:
         low, high, bottom, top = (float(end) for end in ends)
     except ValueError:
         return None
-    if measure not in MEASURES or not all(map(math.isfinite, (low, high, bottom, top))) or low > high or bottom > top:
+    if measure not in FACTORS or not all(map(math.isfinite, (low, high, bottom, top))) or low > high or bottom > top:
         return None
     return Area(measure, (low, high), (bottom, top))
 
 
 def area_of_box(box: Mapping[str, Sequence[float]], measure: str) -> Area | None:
     """The area that was drawn in the figure, in whose units the box is."""
-    factor = MEASURES[measure][1]
+    factor = FACTORS[measure]
     (low, high), (bottom, top) = (sorted(end / factor for end in box[axis]) for axis in ("x", "y"))
     return read_area(Area(measure, (low, high), (bottom, top)).written())
 
@@ -154,13 +126,6 @@ def scored(stored: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
     return table.iloc[np.argsort(place.fillna(-1).to_numpy(np.int64), kind="stable")].reset_index(drop=True)
 
 
-def what_is_right(record: RunRecord) -> str:
-    """What a label names: the true class, or the right one of an example's own options."""
-    if record.generates:
-        return "reference"
-    return "true class" if record.has_classes else "right option"
-
-
 def _generated(stored: pd.DataFrame, state: str, split: str, ids: list[str]) -> np.ndarray:
     """What a state generated from each example [n], in the order of the ids."""
     rows = stored[(stored["state"] == state) & (stored["split"] == split)].set_index("example_id")
@@ -170,20 +135,6 @@ def _generated(stored: pd.DataFrame, state: str, split: str, ids: list[str]) -> 
 def generates(table: pd.DataFrame) -> bool:
     """Whether the examples' answers are generated texts."""
     return "grafted_per_token" in table
-
-
-def in_words(table: pd.DataFrame, words: str) -> str:
-    """One of CASES or SORTS as the table has it: where texts are generated, a reference has a probability per token."""
-    if not generates(table):
-        return words
-    for of_classes, of_text in OF_TEXT.items():
-        words = words.replace(of_classes, of_text)
-    return words
-
-
-def measures_of(table: pd.DataFrame) -> tuple[str, ...]:
-    """Those of MEASURES that the table has."""
-    return ("per_token",) if generates(table) else ("confidence", "margin")
 
 
 def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -270,8 +221,11 @@ def brief(text: str, most: int = 70) -> str:
     return text[:most].rsplit(" ", 1)[0] + " …"
 
 
-def listing(table: pd.DataFrame, what: str = "true class") -> pd.DataFrame:
-    """The columns of the table on the page, the telling ones first; probabilities in percent, movement in points."""
+def listing(table: pd.DataFrame, right: str) -> pd.DataFrame:
+    """The columns of the table on the page, the telling ones first; probabilities in percent, movement in points.
+
+    `right` is what a label names, as of `answer_words`.
+    """
     columns = {"text": whole_text(table)} if has_texts(table) else {"example": table["example_id"]}
     if generates(table):
         columns |= {"reference": table[REFERENCE]} if REFERENCE in table else {}
@@ -280,29 +234,29 @@ def listing(table: pd.DataFrame, what: str = "true class") -> pd.DataFrame:
         columns |= {"graft − fine-tuned": 100 * table["moved"]}
         columns |= {"words": table["length"], "example": table["example_id"]} if has_texts(table) else {}
         return pd.DataFrame(columns)
-    columns |= {what: table["true"]}
-    columns |= {f"{state_style(state).title}: {what}": 100 * table[f"{state}_confidence"] for state in STATES}
+    columns |= {right: table["true"]}
+    columns |= {f"{state_style(state).title}: {right}": 100 * table[f"{state}_confidence"] for state in STATES}
     columns |= {"graft − fine-tuned": 100 * table["moved"]}
     columns |= {f"{state_style(state).title} says": table[f"{state}_says"] for state in STATES}
     if "complement_confidence" in table:
-        columns |= {f"{state_style('complement').title}: {what}": 100 * table["complement_confidence"]}
+        columns |= {f"{state_style('complement').title}: {right}": 100 * table["complement_confidence"]}
     columns |= {"words": table["length"], "example": table["example_id"]} if has_texts(table) else {}
     return pd.DataFrame(columns)
 
 
-def narrow_listing(table: pd.DataFrame, what: str = "true class") -> pd.DataFrame:
+def narrow_listing(table: pd.DataFrame, right: str) -> pd.DataFrame:
     """The same for a phone: the text or the example's number, the true class or the reference where it is at hand, and
     what graft and fine-tuned model say, a class or an option with the model's confidence in it.
     """
     columns = {"text": whole_text(table)} if has_texts(table) else {"example": table["example_id"]}
     if generates(table):
-        columns |= {what: table[REFERENCE]} if REFERENCE in table else {}
+        columns |= {right: table[REFERENCE]} if REFERENCE in table else {}
         return pd.DataFrame(columns | {state_style(s).title: table[f"{s}_says"] for s in ("grafted", "finetuned")})
     answers = {
         state_style(s).title: table[f"{s}_says"] + " " + table[f"{s}_says_confidence"].map(formats.percent)
         for s in ("grafted", "finetuned")
     }
-    return pd.DataFrame({**columns, what: table["true"], **answers})
+    return pd.DataFrame({**columns, right: table["true"], **answers})
 
 
 def points(table: pd.DataFrame, passes: pd.Series, measure: str, words: Sequence[str]) -> pd.DataFrame:
@@ -312,18 +266,18 @@ def points(table: pd.DataFrame, passes: pd.Series, measure: str, words: Sequence
     )
 
 
-def hovers(table: pd.DataFrame, what: str = "true class") -> list[str]:
+def hovers(table: pd.DataFrame, right: str) -> list[str]:
     """What the hover says of each example beside its number and place: its text and class, and who says what where
     graft and fine-tuned model differ. Short, as a page sends thousands."""
-    return [_hover(row, what) for row in table.to_dict("records")]
+    return [_hover(row, right) for row in table.to_dict("records")]
 
 
-def _hover(row: dict, what: str) -> str:
+def _hover(row: dict, right: str) -> str:
     lines = [_harmless(brief(row["text_a"], 60))] if "text_a" in row else []
     if "grafted_per_token" in row:
         lines += [f"reference: {_harmless(brief(row[REFERENCE], 60))}"] if REFERENCE in row else []
     else:
-        lines.append(f"{what}: {_harmless(row['true'])}")
+        lines.append(f"{right}: {_harmless(row['true'])}")
     if row["finetuned_says"] != row["grafted_says"]:
         lines += [
             f"{state_style(s).title} says {_harmless(brief(row[f'{s}_says'], 60))}" for s in ("finetuned", "grafted")

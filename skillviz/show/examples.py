@@ -15,61 +15,44 @@ from skillviz.plots.classes import class_results, confusion_matrix
 from skillviz.plots.examples import CASES, class_probabilities, confidence_scatter
 from skillviz.plots.theme import state_style
 from skillviz.show import text
-from skillviz.show.example_table import TITLES, Area
+from skillviz.show.answer_words import AnswerWords
+from skillviz.show.example_table import Area
 from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
 
 HEIGHT = 400
-BRIEF = {"confidence": "confidence", "margin": "margin", "per_token": "per token"}
 RESAMPLES, FEW = 500, 200
 MANY = 4000  # examples from which on fewer resamples have to do
 RESULTS = ("precision", "recall", "f1")
-SUMMARY = (
-    "confidence in the true class, of the fine-tuned model (across) and the graft (up). On the dotted line both are "
-    "equally confident. Examples at nearly the same place share a mark."
-)
-BY_MARGIN = (
-    "the margin is the true class's score minus the best other one's: above zero the model is right. It separates "
-    "examples whose confidence is near 100%."
-)
-PER_TOKEN = (
-    "the reference's probability per token (the geometric mean over its tokens), of the fine-tuned model (across) and "
-    "the graft (up). On the dotted line both are equal. Examples at nearly the same place share a mark."
-)
-READS = {"confidence": SUMMARY, "margin": BY_MARGIN, "per_token": PER_TOKEN}
 DECIDED = 0.05
 
 
 @drawn_once
 def scatter(
     points: pd.DataFrame,
+    answers: AnswerWords,
     measure: str,
     chosen: str | None,
     theme: str,
     marked: Area | None = None,
     drags: bool = False,
-    what: str = "true class",
 ) -> Exhibit:
-    """Every example by what both models give its true class; `points` as of `examples.points`.
+    """Every example by what both models give its right answer; `points` as of `examples.points`.
 
-    `marked` is drawn where it is of this measure; `drags` lets the mouse draw another. `what` is right, as of
-    `example_table.what_is_right`.
+    `marked` is drawn where it is of this measure; `drags` lets the mouse draw another.
     """
-
-    def of_right(words: str) -> str:
-        return words.replace("true class", what)
-
+    words = answers.measures[measure]
     framed = (*marked.finetuned, *marked.grafted) if marked is not None and marked.measure == measure else None
     shown = points[points["shown"]]
     counts = shown["case"].value_counts()
     numbers = ", ".join(f"{style.title} {counts.get(case, 0):,}" for case, style in CASES.items())
     return Exhibit(
         name="scatter",
-        title=f"Grafted vs fine-tuned: {of_right(TITLES[measure])}",
+        title=f"Grafted vs fine-tuned: {words.title}",
         figure=confidence_scatter(
-            points, measure, chosen=chosen, framed=framed, drags=drags, what=what, theme=theme, height=HEIGHT
+            points, measure, words.unit, chosen=chosen, framed=framed, drags=drags, theme=theme, height=HEIGHT
         ),
-        reads=of_right(READS[measure]),
-        alt=f"{len(shown):,} examples by {of_right(TITLES[measure])}: {numbers}.",
+        reads=words.reads,
+        alt=f"{len(shown):,} examples by {words.title}: {numbers}.",
         table=shown[["example_id", "case", "finetuned", "grafted"]],
         words=("perplexity",) if measure == "per_token" else ("confidence", "margin"),
     )
@@ -77,10 +60,10 @@ def scatter(
 
 @drawn_once
 def probabilities(
-    shares: dict[str, np.ndarray], labels: Sequence[str], true: int | None, theme: str, what: str = "true class"
+    shares: dict[str, np.ndarray], labels: Sequence[str], true: int | None, answers: AnswerWords, theme: str
 ) -> Exhibit:
     """What each state gives every class, or option, for one example; `shares` by state [label]."""
-    one = what.split()[-1]
+    one = answers.one
     rows = [(state, c, float(p)) for state, values in shares.items() for c, p in enumerate(values)]
     frame = pd.DataFrame(rows, columns=["state", "class", "probability"])
     phrases = [
@@ -90,7 +73,7 @@ def probabilities(
     return Exhibit(
         name="probabilities",
         title=f"Confidence by {one}",
-        figure=class_probabilities(frame, labels, true=true, what=what, theme=theme),
+        figure=class_probabilities(frame, labels, true=true, right=answers.right, one=one, theme=theme),
         reads=f"one line per {one}, one marker per model; a model predicts the {one} of its rightmost marker.",
         alt=f"{one.capitalize()} probabilities: {'; '.join(phrases)}.",
         table=frame.assign(**{"class": [labels[c] for c in frame["class"]]}).rename(columns={"class": one}),

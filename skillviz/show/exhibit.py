@@ -33,8 +33,9 @@ PAIRED = f"{OVER_EXAMPLES}, paired"
 @dataclass(frozen=True)
 class Exhibit:
     """`name` is part of file names and keys; `reads` says how to read it, `alt` what it shows to somebody who cannot
-    see it; `words` are the glossary's entries that help with it, `finding` what it comes to, in Markdown. `intervals`
-    says what its intervals are, for a picture that stands by itself; empty where none are drawn."""
+    see it; `words` are the glossary's entries that help with it, `finding` what it comes to, in Markdown. For a picture
+    that stands by itself `of` says which part of a run it shows, `intervals` what its intervals are; empty where it
+    shows no part, or draws none."""
 
     name: str
     title: str
@@ -45,6 +46,7 @@ class Exhibit:
     words: tuple[str, ...] = ()
     finding: str = ""
     intervals: str = ""
+    of: str = ""
 
 
 @dataclass(frozen=True)

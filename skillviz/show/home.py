@@ -13,7 +13,6 @@ from skillviz.runs.record import RunRecord, Scores
 from skillviz.show import region, sentences, sparsity, text
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.sentences import metric_value
-from skillviz.tasks.readable_names import readable_name
 
 HEIGHT = 360
 
@@ -33,7 +32,7 @@ def sentence(record: RunRecord, scores: Scores) -> str:
     base = text.plain(text.last_part(record.spec.base))
     return (
         "A *graft* is a pre-trained model with the fine-tuned values of a few parameters. This one: "
-        f"{text.plain(readable_name(record.task_name))} on {base}, {formats.counted(scores.n, 'test example')}."
+        f"{text.tasks(record.task_name)} on {base}, {formats.counted(scores.n, 'test example')}."
     )
 
 

@@ -18,6 +18,8 @@ from skillviz.show import text
 from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
 from skillviz.show.interpolation_grid import FINETUNED, GRAFT, Grid, estimate
 from skillviz.show.sentences import metric_difference, metric_value, verdict
+from skillviz.show.table_words import with_task_names
+from skillviz.tasks.readable_names import readable
 
 STORED, NEAREST, EXACT = "stored", "nearest", "exact"
 PAPER = """\
@@ -45,7 +47,7 @@ def finding(grid: Grid, dataset: str, metric: str, d: int | None) -> tuple[Diffe
 
     The interval holds for all known points at once, so for the one that was picked as the best of them.
     """
-    name, words, top = text.plain(dataset), metric_row(metric).title, grid.best(dataset, metric)
+    name, words, top = text.tasks(dataset), metric_row(metric).title, grid.best(dataset, metric)
     if top is None or dataset not in grid.between:
         return None, f"Nothing between the models is stored on {name}; each point is computed live."
     path, size, alpha = top
@@ -125,16 +127,17 @@ def trade(
 ) -> Exhibit:
     """The metric out of distribution against the one in distribution."""
     shown = points[(points["metric"] == metric) & points["dataset"].isin((inside, outside))]
+    named, inside, outside = with_task_names(points), readable(inside), readable(outside)
     better = "to the upper right" if metric_row(metric).better == "higher" else "to the lower left"
     return Exhibit(
         name="tradeoff",
         title="In and out of distribution",
-        figure=trade_off(points, inside, outside, metric, references=levels, theme=theme, height=HEIGHT),
+        figure=trade_off(named, inside, outside, metric, references=levels, theme=theme, height=HEIGHT),
         reads=f"each line starts at the pre-trained model and ends at the fine-tuned one or the graft; {better} is "
         "better on both. A ring marks the chosen point; crosses are 95% intervals over examples (those of the other "
         "points are in the table). The paper's Figure 7 e and f.",
         intervals=OVER_EXAMPLES,
-        alt=trade_alt(shown, inside, outside, metric),
+        alt=trade_alt(with_task_names(shown), inside, outside, metric),
         table=shown,
         words=("wise", "ood", "chance"),
     )
@@ -154,11 +157,18 @@ def paths(
     return Exhibit(
         name="along",
         title=f"{metric_row(metric).heading} along the path",
-        figure=along_paths(points, datasets, metric, references=levels, theme=theme, height=height),
+        figure=along_paths(
+            with_task_names(points),
+            list(map(readable, datasets)),
+            metric,
+            references=levels,
+            theme=theme,
+            height=height,
+        ),
         reads="0% is the pre-trained model, 100% the fine-tuned one (WiSE-FT) or the graft (WiSE-Graft). Bands are "
         "95% intervals over examples; the vertical line is the chosen point.",
         intervals=OVER_EXAMPLES,
-        alt=paths_alt(shown, metric),
+        alt=paths_alt(with_task_names(shown), metric),
         table=shown,
         words=("wise",),
     )
@@ -167,13 +177,14 @@ def paths(
 @drawn_once
 def histogram(bins: pd.DataFrame, datasets: Sequence[str], theme: str) -> Exhibit:
     """How sure both models are at the chosen point, and where they are wrong."""
+    named = with_task_names(bins)
     return Exhibit(
         name="histogram",
         title="Confidence at this point",
-        figure=confidence_at(bins, datasets, theme=theme, height=HEIGHT),
+        figure=confidence_at(named, list(map(readable, datasets)), theme=theme, height=HEIGHT),
         reads="share of the test examples in each of 15 bins of confidence, at the chosen point; the filled part is "
         "wrong. Filled bars at the right are wrong and confident.",
-        alt=histogram_alt(bins),
+        alt=histogram_alt(named),
         table=bins,
         words=("confidence",),
     )

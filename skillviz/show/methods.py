@@ -12,6 +12,7 @@ from skillviz.plots.methods import against_touched, method_style, rivals
 from skillviz.show.exhibit import OVER_SEEDS, Exhibit, drawn_once
 from skillviz.show.sentences import metric_value
 from skillviz.show.table_words import RECIPE_WORDS
+from skillviz.tasks.readable_names import readable
 
 
 @drawn_once
@@ -25,17 +26,17 @@ def by_touched(
     height: int | None = None,
 ) -> Exhibit:
     """The metric of every method by the parameters that it touches."""
-    shown = points[points["metric"] == metric]
+    shown, on = points[points["metric"] == metric], readable(task)
     better = metric_row(metric).better
     return Exhibit(
         name=f"methods_{name}_{metric}",
-        title=f"{metric_row(metric).heading} on {task}",
+        title=f"{metric_row(metric).heading} on {on}",
         figure=against_touched(points, metric, references=levels, recipes=RECIPE_WORDS, theme=theme, height=height),
         reads=f"left is fewer parameters touched, {better} is better. A line is one method at several sizes. Vertical "
         f"lines are 95% intervals over test examples and seeds{without_interval(metric)}. Methods that touch the same "
         "number are drawn side by side.",
         intervals=OVER_SEEDS,
-        alt=f"{metric_row(metric).title} on {task} by parameters touched: {touched_words(shown, metric)}.",
+        alt=f"{metric_row(metric).title} on {on} by parameters touched: {touched_words(shown, metric)}.",
         table=shown.reset_index(drop=True),
         words=("touched", "bitfit", "lora", "retrain"),
     )
@@ -52,6 +53,7 @@ def against_graft(
     height: int | None = None,
 ) -> Exhibit:
     """Every method less the graft of one size, paired by example."""
+    on = readable(task)
     words = [
         f"{method_style(row['method']).title} {metric_row(metric).change(row['value'])}"
         for row in differences[differences["metric"] == metric].to_dict("records")
@@ -61,11 +63,11 @@ def against_graft(
         name=f"methods_{name}_{metric}",
         title=f"{metric_row(metric).heading} − graft",
         figure=rivals(differences, metric, theme=theme, height=height),
-        reads=f"each method minus the graft of {formats.share(share)}, on the same test examples of {task}. {side} of "
+        reads=f"each method minus the graft of {formats.share(share)}, on the same test examples of {on}. {side} of "
         "the dotted line, the method is better; where its 95% interval crosses the line, there is no clear difference. "
         "Of a method with several sizes, the one nearest to the graft's is shown.",
         intervals=OVER_SEEDS,
-        alt=f"{metric_row(metric).title} on {task}, method minus graft: {'; '.join(words)}.",
+        alt=f"{metric_row(metric).title} on {on}, method minus graft: {'; '.join(words)}.",
         table=differences,
         words=("paired", "ece", "debiased"),
     )

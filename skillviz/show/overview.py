@@ -11,6 +11,7 @@ from skillviz.plots.overview import state_comparison
 from skillviz.runs.record import ModelNote, RunRecord, Scores
 from skillviz.show import alt, measures, sentences, text
 from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
+from skillviz.tasks.readable_names import readable_name
 
 HEIGHT = 415
 
@@ -43,11 +44,11 @@ def _model_rows(title: str, note: ModelNote | None) -> list[tuple[str, str]]:
 
 def _task_rows(record: RunRecord) -> list[tuple[str, str]]:
     if record.task is None:
-        return [("Task", record.spec.task)]
+        return [("Task", readable_name(record.spec.task))]
     counts = ", ".join(f"{formats.count(n)} {split}" for split, n in record.task.counts.items())
     labels = "generated text" if record.generates else ", ".join(record.task.labels)
     return [
-        ("Task", f"{record.task.name}: {labels}"),
+        ("Task", f"{readable_name(record.task.name)}: {labels}"),
         ("Examples", counts),
         ("Data: sha256", text.short_hash(record.task.fingerprint)),
     ]

@@ -11,6 +11,7 @@ from skillviz.plots.paper import AXES, CLAIM_COLUMNS, beside
 from skillviz.plots.paper import comparisons as drawn_comparisons
 from skillviz.show.exhibit import OVER_SEEDS, Exhibit, drawn_once
 from skillviz.studies.paper.claims import Comparison, Verdict
+from skillviz.tasks.readable_names import readable
 
 SAYS = {True: "supports", False: "contradicts", None: "leaves open"}
 
@@ -26,7 +27,7 @@ def evidence(here: Verdict, paper: Verdict) -> pd.DataFrame:
 
 def _row(one: Comparison, says: str) -> tuple[str, float, float, float, float, str]:
     where = {"mean in the paper": "the paper, ", "mean here": "here, "}.get(says, "") + one.where
-    return where, one.value, one.debiased, one.low, one.high, says
+    return readable(where), one.value, one.debiased, one.low, one.high, says
 
 
 @drawn_once

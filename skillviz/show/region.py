@@ -271,6 +271,7 @@ def tensor(part: Part, theme: str) -> Exhibit:
         reads="each dot is one chosen entry at its row and column; where there are many, blocks are counted.",
         alt=f"{formats.counted(len(part.entries), 'selected entry')} in {part.rows} by {part.cols}.",
         table=part.entries,
+        of=part.parameter,
     )
 
 
@@ -286,6 +287,7 @@ def lines(part: Part, by: str, theme: str) -> Exhibit:
         "module, a column an input (the other way round in GPT-2).",
         alt=f"{LINES[by]} of the tensor by number of selected entries.",
         table=line_counts(part, by),
+        of=part.parameter,
     )
 
 
@@ -308,4 +310,5 @@ def heads(table: pd.DataFrame, layer: int | None, kind: str, theme: str) -> Exhi
         reads=f"selected entries of each head's part of the {kind_style(kind).title} weights, in all layers.",
         alt=f"Selected entries by layer and attention head; most: {', '.join(words)}.",
         table=table,
+        of=kind_style(kind).title,
     )

@@ -17,7 +17,6 @@ from skillviz.plots.theme import state_style
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.show import text
 from skillviz.tasks.project import with_a_checkout
-from skillviz.tasks.readable_names import readable_name
 
 RIVALS = {"finetuned": "the fine-tuned model", "temperature": "temperature scaling"}
 
@@ -97,14 +96,13 @@ def _control(record: RunRecord, scores: Scores, size: str) -> str:
 
 def basis(scores: Scores, record: RunRecord, split: str) -> str:
     """What the numbers of a run stand on, in one line."""
-    name = readable_name(record.task_name)
+    name = text.tasks(record.task_name)
     count = len(record.task.labels) if record.task else 0
     if record.generates:
-        return f"{_n(scores)} of the {split} set of {text.plain(name)}, generated greedily; intervals over examples."
+        return f"{_n(scores)} of the {split} set of {name}, generated greedily; intervals over examples."
     answers = f"{count} classes" if record.has_classes else f"up to {count} options each"
     return (
-        f"{_n(scores)} of the {split} set of {text.plain(name)}, {answers}; "
-        "ECE with 15 equal-width bins; intervals over examples."
+        f"{_n(scores)} of the {split} set of {name}, {answers}; ECE with 15 equal-width bins; intervals over examples."
     )
 
 

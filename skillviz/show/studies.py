@@ -21,7 +21,8 @@ from skillviz.show.exhibit import OVER_SEEDS, Exhibit, drawn_once
 from skillviz.show.methods import touched_words, without_interval
 from skillviz.show.overlap import TITLES, alt, reads
 from skillviz.show.sentences import metric_value
-from skillviz.show.table_words import RECIPE_WORDS
+from skillviz.show.table_words import RECIPE_WORDS, with_task_names
+from skillviz.tasks.readable_names import readable
 
 
 @drawn_once
@@ -30,7 +31,7 @@ def scores(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: st
     shown = points[points["metric"] == metric].reset_index(drop=True)
     before = shown.loc[shown["method"] == "pretrained", "value"]
     levels = {"pretrained": float(before.iloc[0])} if len(before) else {}
-    name = task if task == id_task else f"{task} after training on {id_task}"
+    name = readable(task if task == id_task else f"{task} after training on {id_task}")
     return Exhibit(
         name=f"study_scores_{metric}",
         title=f"{metric_row(metric).heading} on {name}",
@@ -48,12 +49,13 @@ def scores(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: st
 def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
     """What regions share: `overlap` or `iou`."""
     rows, axes = _labelled(table[table["kind"] == kind].reset_index(drop=True))
+    named = with_task_names(rows)
     return Exhibit(
         name=f"study_{kind}",
         title=TITLES[kind],
-        figure=overlap_map(rows, kind, of="region", axes=axes, theme=theme),
+        figure=overlap_map(named, kind, of="region", axes=axes, theme=theme),
         reads=f"{reads(kind, rows['column'].nunique())} Means over mask seeds; no chance where regions are not stored.",
-        alt=alt(rows, kind),
+        alt=alt(named, kind),
         table=rows,
         words=(kind, "matched"),
     )
@@ -99,11 +101,11 @@ def histogram(table: pd.DataFrame, task: str, theme: str) -> Exhibit:
         phrases.append(f"{state} {formats.percent(float(top / of_state['count'].sum()))} in the highest bin")
     return Exhibit(
         name="study_histogram",
-        title=f"How sure the models are, on {task}",
+        title=f"How sure the models are, on {readable(task)}",
         figure=confidence_histogram(bins, theme=theme),
         reads="bars are test examples by confidence; the hatched part of each is wrong. "
         "Counts are means over mask seeds.",
-        alt=f"Confidence on {task}: {'; '.join(phrases)}.",
+        alt=f"Confidence on {readable(task)}: {'; '.join(phrases)}.",
         table=rows,
         words=("confidence",),
     )
@@ -122,7 +124,7 @@ def composition_by_layer(table: pd.DataFrame, task: str, localizer: str, variant
     phrases = [f"layer {number} {formats.percent(share)}" for number, share in layers.items()]
     return Exhibit(
         name="study_layers",
-        title=f"Where the regions of {task} lie, by layer",
+        title=f"Where the regions of {readable(task)} lie, by layer",
         figure=shares_by_layer(rows, share_of="kind", theme=theme),
         reads="each line is one kind of module and adds up to 100%: in which layers its chosen entries lie. The line "
         "of all kinds is the whole region. All mask seeds together.",
@@ -139,7 +141,7 @@ def composition_by_kind(table: pd.DataFrame, task: str, localizer: str, variant:
     kinds = rows.groupby("kind", sort=False)["selected"].sum() / max(int(rows["selected"].sum()), 1)
     return Exhibit(
         name="study_kinds",
-        title=f"What the regions of {task} are made of",
+        title=f"What the regions of {readable(task)} are made of",
         figure=shares_by_kind(rows, theme=theme),
         reads="bars are shares of the chosen entries, the upright marks what a region spread evenly would have. All "
         "mask seeds together.",
@@ -167,7 +169,7 @@ def settings(table: pd.DataFrame, task: str, metric: str, theme: str) -> Exhibit
     title = "Size reached" if is_size else metric_row(metric).heading
     return Exhibit(
         name=f"study_settings_{metric}",
-        title=f"{title} on {task} by the constants of the search",
+        title=f"{title} on {readable(task)} by the constants of the search",
         figure=by_setting(rows, metric, theme=theme),
         reads="left the learned mask, whose size is an outcome, by learning rate, a line for each choice of steps "
         "and bias; right of the upright line searches that are told their size. A flat row of marks: the constants "

@@ -17,6 +17,7 @@ from skillviz.plots.methods import method_style
 from skillviz.plots.theme import localizer_style, state_style
 from skillviz.runs.tables import Column
 from skillviz.show import text
+from skillviz.tasks.readable_names import readable
 
 TITLES = {
     "scores": "scores",
@@ -59,9 +60,19 @@ def worded(table: pd.DataFrame) -> pd.DataFrame:
     worded_table = without_tuples(table)
     for column, words in WORDS.items():
         if column in table and not pd.api.types.is_numeric_dtype(table[column]):
-            known = {value: words(value) for value in table[column].unique() if isinstance(value, str)}
-            worded_table[column] = table[column].astype(object).map(lambda value, known=known: known.get(value, value))
+            cells = worded_table[column]
+            known = {value: words(value) for value in cells.unique() if isinstance(value, str)}
+            worded_table[column] = cells.astype(object).map(lambda value, known=known: known.get(value, value))
     return worded_table
+
+
+def with_task_names(table: pd.DataFrame) -> pd.DataFrame:
+    """The table as figures take it: with readable names in place of the tasks' ids, which files keep as keys."""
+    return table.assign(**{name: table[name].map(_named).astype(object) for name in TASKS if name in table})
+
+
+def _named(cell: Any) -> Any:
+    return tuple(map(readable, cell)) if isinstance(cell, tuple) else readable(cell) if isinstance(cell, str) else cell
 
 
 def _localizer(name: str) -> str:
@@ -77,7 +88,13 @@ def _mode(name: str) -> str:
 
 
 RECIPE_WORDS = {"given": "as given", **{row.name: row.title for row in RECIPES.values()}}
+TASKS = (
+    "task", "id_task", "stage_task", "dataset", "row_task", "column_task", "region", "region_tasks", "row",
+    "column", "where",
+)  # fmt: skip
+"""Columns that name tasks."""
 WORDS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(TASKS, readable),
     "method": lambda name: method_style(name).title,
     "a": lambda name: method_style(name).title,
     "b": lambda name: method_style(name).title,

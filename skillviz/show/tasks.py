@@ -8,6 +8,8 @@ from skillviz.core import formats
 from skillviz.plots import tasks as plots
 from skillviz.show.exhibit import Exhibit, drawn_once, over
 from skillviz.show.overlap import READS, TITLES, alt
+from skillviz.show.table_words import with_task_names
+from skillviz.tasks.readable_names import readable
 
 
 def _ends(tasks: int, over: str) -> str:
@@ -21,15 +23,16 @@ def _ends(tasks: int, over: str) -> str:
 def overlap(table: pd.DataFrame, kind: str, order: tuple[str, ...], theme: str) -> Exhibit:
     """How much every two tasks' regions share."""
     rows = table[table["kind"] == kind]
+    named = with_task_names(rows)
     return Exhibit(
         name=f"tasks_{kind}",
         title=TITLES[kind],
-        figure=plots.overlap_of_tasks(table, kind, order=order, theme=theme),
+        figure=plots.overlap_of_tasks(named, kind, order=list(map(readable, order)), theme=theme),
         reads=f"{READS[kind]}. Means over pairs of mask seeds{_ends(len(order), 'seeds')} On the diagonal, "
         "two regions of one task found with different seeds: the most that could be expected. The colors end at the "
         "largest share here.",
         intervals=over("mask seeds"),
-        alt=alt(rows, kind, "row_task", "column_task"),
+        alt=alt(named, kind, "row_task", "column_task"),
         table=rows.reset_index(drop=True),
         words=("overlap", "iou", "stability", "matched"),
     )
@@ -38,15 +41,16 @@ def overlap(table: pd.DataFrame, kind: str, order: tuple[str, ...], theme: str) 
 @drawn_once
 def gain(table: pd.DataFrame, order: tuple[str, ...], theme: str) -> Exhibit:
     """What every region gives every task."""
+    named = with_task_names(table)
     phrases = [
         f"{plots.region_name(row['region_tasks'], row['purified']).replace('<br>', ' ')} on {row['task']} "
         f"{formats.percent(row['value'], 0)}"
-        for row in table.to_dict("records")
+        for row in named.to_dict("records")
     ]
     return Exhibit(
         name="tasks_gain",
         title="Gain of each task's graft on every task",
-        figure=plots.gain_of_regions(table, order=order, theme=theme),
+        figure=plots.gain_of_regions(named, order=list(map(readable, order)), theme=theme),
         reads="each row is a region grafted onto the pre-trained model, each column a task it is scored on: 0% is the "
         "pre-trained, 100% the multi-task model (one model, fine-tuned on all of these tasks). Bold: the region was "
         f"found for this task. Means over mask seeds{_ends(len(order), 'test examples and mask seeds')}",
@@ -60,13 +64,13 @@ def gain(table: pd.DataFrame, order: tuple[str, ...], theme: str) -> Exhibit:
 @drawn_once
 def union(table: pd.DataFrame, chosen: tuple[str, ...], theme: str) -> Exhibit:
     """What the union of the chosen tasks' regions gives each task."""
-    phrases = [f"{row['task']}, {row['what']}: {formats.percent(row['value'], 0)}" for row in table.to_dict("records")]
-    named = " + ".join(chosen)
-    what = f"the regions of {named}, grafted together" if len(chosen) > 1 else f"the region of {named}, grafted"
+    named, union_of = with_task_names(table), readable(" + ".join(chosen))
+    phrases = [f"{row['task']}, {row['what']}: {formats.percent(row['value'], 0)}" for row in named.to_dict("records")]
+    what = f"the regions of {union_of}, grafted together" if len(chosen) > 1 else f"the region of {union_of}, grafted"
     return Exhibit(
         name="tasks_union",
         title="What their union gives" if len(chosen) > 1 else "What this region gives",
-        figure=plots.union_gain(table, theme=theme),
+        figure=plots.union_gain(named, theme=theme),
         reads=f"{what}, on every task; beside it the task's own region alone. 0% "
         "is the pre-trained, 100% the multi-task model. Lines are 95% intervals over test examples and mask seeds.",
         intervals=over("test examples and mask seeds"),
@@ -79,11 +83,12 @@ def union(table: pd.DataFrame, chosen: tuple[str, ...], theme: str) -> Exhibit:
 @drawn_once
 def stability(table: pd.DataFrame, theme: str) -> Exhibit:
     """How steady each task's region is."""
-    phrases = [f"{row['task']}, {row['source']}: {formats.percent(row['iou'])}" for row in table.to_dict("records")]
+    named = with_task_names(table)
+    phrases = [f"{row['task']}, {row['source']}: {formats.percent(row['iou'])}" for row in named.to_dict("records")]
     return Exhibit(
         name="tasks_stability",
         title="Stability across seeds",
-        figure=plots.stability_of_regions(table, theme=theme),
+        figure=plots.stability_of_regions(named, theme=theme),
         reads="the IoU of two regions of one task, found with other seeds or other examples; the tick is what "
         "random regions with as many entries in each tensor share, its line the range of 95% of them. "
         "Lines are 95% jackknife intervals over the regions. Bootstrap samples are drawn from the training data with "

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import PurePosixPath
 
 import pandas as pd
 
 from skillviz.core.formats import MISSING, one_line
+from skillviz.tasks.readable_names import readable
 
 HASH = re.compile(r"[0-9a-f]{40}")
 
@@ -38,6 +40,11 @@ def plain(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]()#+!|<>$~:])", r"\\\1", text)
 
 
+def tasks(words: str) -> str:
+    """The words as `plain` gives them, with the readable names of the tasks that they speak of."""
+    return plain(readable(words))
+
+
 def plain_line(text: str) -> str:
     """The text as `plain` gives it in one line that begins no list: it ends no quotation or emphasis."""
     return re.sub(r"^(\d*)([-=.])", r"\1\\\2", plain(one_line(text).strip()))
@@ -48,9 +55,10 @@ def plain_cells(table: pd.DataFrame) -> pd.DataFrame:
     return table.map(lambda cell: plain(cell) if isinstance(cell, str) else cell)
 
 
-def with_code(text: str) -> str:
-    """A sentence of ours for Markdown: what it has between backticks, such as a command, stays code; the rest plain."""
+def with_code(text: str, words: Callable[[str], str] = plain) -> str:
+    """A sentence of ours for Markdown: what it has between backticks, such as a command, stays code; `words` gives
+    the rest."""
     parts = text.split("`")
     if len(parts) % 2 == 0:
-        return plain(text)
-    return "".join(f"`{part}`" if number % 2 else plain(part) for number, part in enumerate(parts))
+        return words(text)
+    return "".join(f"`{part}`" if number % 2 else words(part) for number, part in enumerate(parts))

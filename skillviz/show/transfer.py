@@ -18,6 +18,8 @@ from skillviz.show import measures, text
 from skillviz.show.comparisons import counted as counted_comparisons
 from skillviz.show.exhibit import OVER_EXAMPLES, PAIRED, Exhibit, drawn_once
 from skillviz.show.sentences import metric_difference, metric_value, verdict
+from skillviz.show.table_words import with_task_names
+from skillviz.tasks.readable_names import readable
 
 MOST = 3  # tasks that are told one by one
 SHOWN = ("pretrained", "grafted", "finetuned")
@@ -54,7 +56,7 @@ def comparisons(notes: Sequence[TransferNote], metric: str) -> str:
 
 def _task_words(note: TransferNote, metric: str) -> str:
     """`restaurant-sentiment, zero-shot: accuracy **79.5 %** grafted vs 79.8% fine-tuned, −0.3 points (...)`."""
-    difference, name = note.scores.differences.get(metric), text.plain(note.name)
+    difference, name = note.scores.differences.get(metric), text.tasks(note.name)
     if difference is None or difference.value is None:
         return f"{name}: nothing to compare"
     graft, tuned = (note.scores.states.get(state, {}).get(metric) for state in ("grafted", "finetuned"))
@@ -102,11 +104,13 @@ def states(scores: Mapping[str, Scores], levels: Mapping[str, Mapping[str, float
     table = score_table(scores)
     is_scaled = not metric_row(metric).of_predictions  # a temperature changes no prediction
     shown = table[table["state"].isin((*SHOWN, measures.TEMPERATURE) if is_scaled else SHOWN)]
+    shown = with_task_names(shown)
+    named = {name: {readable(task): level for task, level in of.items()} for name, of in levels.items()}
     scaled = "Temperature-scaled is the fine-tuned model with its confidence fitted on validation data of its own task."
     return Exhibit(
         name="zeroshot",
         title=f"{metric_row(metric).heading} by task",
-        figure=zero_shot(shown, list(scores), metric, references=levels, theme=theme),
+        figure=zero_shot(shown, list(map(readable, scores)), metric, references=named, theme=theme),
         reads="one band per task, the run's own on top; one marker per model, its line the 95% interval. "
         f"Nothing was trained on the other tasks. {scaled if is_scaled else ''}".strip(),
         intervals=OVER_EXAMPLES,
@@ -127,14 +131,14 @@ def differences(scores: Mapping[str, Scores], metric: str, theme: str) -> Exhibi
     table = pd.DataFrame(rows, columns=["dataset", "metric", "value", "debiased", "low", "high"])
     better = "left" if metric_row(metric).better == "lower" else "right"
     phrases = [
-        f"{name} {metric_difference(metric, task_scores.differences[metric])}"
+        f"{readable(name)} {metric_difference(metric, task_scores.differences[metric])}"
         for name, task_scores in scores.items()
         if metric in task_scores.differences
     ]
     return Exhibit(
         name="differences",
         title="Graft minus fine-tuned",
-        figure=graft_minus_finetuned(table, list(scores), metric, theme=theme),
+        figure=graft_minus_finetuned(with_task_names(table), list(map(readable, scores)), metric, theme=theme),
         reads=f"both models on the same examples; to the {better} of the dotted line the graft is better. Where the "
         "interval crosses the line, there is no clear difference.",
         intervals=PAIRED,
@@ -173,5 +177,5 @@ def states_alt(rows: pd.DataFrame, metric: str) -> str:
             f"{state_style(str(s)).title} {metric_value(metric, v)}"
             for s, v in zip(of_dataset["state"], of_dataset["value"], strict=True)
         ]
-        words.append(f"{text.plain(str(dataset))}: {', '.join(phrases)}")
+        words.append(f"{dataset}: {', '.join(phrases)}")
     return f"{metric_row(metric).title} by task. " + "; ".join(words) + "."

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from skillviz.tasks.paper import TASKS
 
 SHORT = {name: task.title.partition(" (")[0] for name, task in TASKS.items()}
 VERSIONS = {"sst2_sentences": "SST-2 sentences", "yelp_reviews": "Yelp reviews"}
 """Versions of built-in tasks that come with the shipped runs; their definitions are files."""
+ALONE = re.compile(r"(?<![\w./,:@`-])\w+(?![\w/@`-]|[.,:]\w)")
+"""A word that is no part of a path, an option or somebody's longer name."""
 
 
 def readable_name(task: str) -> str:
@@ -15,3 +19,8 @@ def readable_name(task: str) -> str:
     Any other task is somebody's own and keeps the name that its file gives it.
     """
     return SHORT.get(task) or VERSIONS.get(task, task)
+
+
+def readable(words: str) -> str:
+    """The words, with the names of the tasks that they speak of: `CR + film-sentiment` of `cr + film-sentiment`."""
+    return ALONE.sub(lambda word: readable_name(word[0]), words)

@@ -60,14 +60,14 @@ def chart(
     table: pd.DataFrame,
     run_id: str = "",
     help: str | None = None,
-    intervals: str = "",
+    under: tuple[str, ...] = (),
 ) -> None:
     """Draws a card. `reads` says how to read the figure, `alt` what it shows to somebody who cannot see it."""
     with st.container(border=True, height="stretch"):
         st.markdown(f"## {title}", help=help)
         st.plotly_chart(as_shown(figure), **_settings(name, run_id, alt))
         script.first_figure_goes_ahead()
-        below(figure, name=name, title=title, reads=reads, table=table, run_id=run_id, intervals=intervals)
+        below(figure, name=name, title=title, reads=reads, table=table, run_id=run_id, under=under)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +105,7 @@ def show(exhibit: Exhibit, run_id: str = "") -> None:
         table=exhibit.table,
         run_id=run_id,
         help=about(*exhibit.words) if exhibit.words else None,
-        intervals=exhibit.intervals,
+        under=(exhibit.of, exhibit.intervals),
     )
 
 
@@ -134,11 +134,12 @@ def below(
     reads: str,
     table: pd.DataFrame,
     run_id: str = "",
-    intervals: str = "",
+    under: tuple[str, ...] = (),
 ) -> None:
     """What stands under a figure: its table (folded), the download menu and, behind a button, how to read it.
 
-    A room sees the figure alone. `intervals` says in a picture what the intervals are.
+    A room sees the figure alone. `under` are lines of a picture under the run's name: what it is of, what its intervals
+    are.
     """
     if is_presented():
         return
@@ -149,20 +150,20 @@ def below(
                 table_words.worded(table), hide_index=True, column_config=COLUMNS, placeholder="",
                 alt=f"The numbers of: {title}",
             )  # fmt: skip
-        downloads(figure, name=name, title=title, table=table, run_id=run_id, intervals=intervals)
+        downloads(figure, name=name, title=title, table=table, run_id=run_id, under=under)
         with st.popover("Help", icon=":material/help:", help="How to read this figure"):
             st.caption(f"How to read this: {formats.capital(reads)}")
 
 
 def downloads(
-    figure: go.Figure, *, name: str, title: str, table: pd.DataFrame, run_id: str = "", intervals: str = ""
+    figure: go.Figure, *, name: str, title: str, table: pd.DataFrame, run_id: str = "", under: tuple[str, ...] = ()
 ) -> None:
     """The download menu. Files are made when asked for, not at every redraw."""
     stem = exports.file_name(run_id, name)
     with st.popover("Download", icon=":material/download:"):
         caption = f"{title} ({run_id})" if run_id else title
         exports.table_buttons(table, file=stem, key=name, caption=caption)
-        heading = exports.Heading(title, tuple(line for line in (run_bar.name_of(run_id), intervals) if line))
+        heading = exports.Heading(title, tuple(filter(None, (run_bar.name_of(run_id), *under))))
         st.download_button(
             "Chart (HTML, works offline)",
             lambda: exports.html(with_dark_marks(figure), heading),

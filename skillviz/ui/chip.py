@@ -49,7 +49,7 @@ def verdict_line(differences: pd.DataFrame, metric: str) -> str:
     rows = differences[(differences["metric"] == metric) & differences["value"].notna()]
     claims, others = [], []
     for row in rows.to_dict("records"):
-        verdict, name = words.verdict(row["low"], row["high"]), f"**{text.plain(row['name'])}**"
+        verdict, name = words.verdict(row["low"], row["high"]), f"**{text.tasks(row['name'])}**"
         if verdict == NO_DIFFERENCE and len(rows) > 1:
             others.append(name)
         else:

@@ -11,6 +11,7 @@ from skillviz.errors import SkillvizError
 from skillviz.runs.run import Run
 from skillviz.tasks import registry
 from skillviz.tasks.project import project_root
+from skillviz.tasks.readable_names import readable_name
 from skillviz.tasks.task import Task
 from skillviz.ui import cache
 
@@ -27,8 +28,9 @@ class Offered:
 
     @property
     def shown(self) -> str:
-        """Its name, and its title where it has one."""
-        return f"{self.name} ({self.title})" if self.title else self.name
+        """Its name, and its title where it has one; of a built-in task the title has the name in it."""
+        name = readable_name(self.name)
+        return self.title if self.title.startswith(name) else f"{name} ({self.title})" if self.title else name
 
 
 def source_of(run: Run) -> Task | None:

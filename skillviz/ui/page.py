@@ -198,7 +198,7 @@ def _frame(name: str) -> None:
     frame.draw()
     install()
     address.keep_history()
-    presenter.begin()
+    presenter.begin(name)
 
 
 def _chosen(name: str, entries: tuple[Entry, ...]) -> Entry:

@@ -6,6 +6,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const EDGE = 16;
 const FINER = 2; // pixels of a PNG to one of the screen's
 const FAMILY = "Source Sans";
+const FILLED = 0.8; // of a line: where an SVG is opened, a wider font may stand in for the page's
 
 export default function ({ data, parentElement }) {
   const status = parentElement.querySelector("[role=status]");
@@ -39,7 +40,7 @@ async function composed({ chart, title, lines, ground, ink, softInk, font }) {
   const back = svg.appendChild(element("rect", { width, fill: ground }));
   let y = EDGE;
   for (const [words, size, weight, color] of [[title, 17, 600, ink], ...lines.map((line) => [line, 13, 400, softInk])]) {
-    for (const line of broken(words, `${weight} ${size}px ${font}`, width - 2 * EDGE)) {
+    for (const line of broken(words, `${weight} ${size}px ${font}`, FILLED * (width - 2 * EDGE))) {
       y += Math.round(1.3 * size);
       const place = { x: EDGE, y: y - 0.3 * size, "font-size": `${size}px`, "font-weight": weight, fill: color };
       svg.append(element("text", place, line));
@@ -63,14 +64,14 @@ function element(name, attributes, text = "") {
   return made;
 }
 
-// the words in lines that are no wider than `width`
+// the words in lines that are no wider than `width`; a parameter's name is broken behind its dots
 function broken(words, font, width) {
   const brush = document.createElement("canvas").getContext("2d");
   brush.font = font;
   const lines = [];
-  for (const word of words.split(" ")) {
-    const longer = lines.length ? `${lines.at(-1)} ${word}` : word;
-    if (lines.length && brush.measureText(longer).width <= width) lines[lines.length - 1] = longer;
+  for (const word of words.split(/(?<= )(?!·)|(?<=\.)(?=[a-z])/)) {
+    const longer = (lines.at(-1) ?? "") + word;
+    if (lines.length && brush.measureText(longer.trimEnd()).width <= width) lines[lines.length - 1] = longer;
     else lines.push(word);
   }
   return lines;

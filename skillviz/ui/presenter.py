@@ -17,8 +17,9 @@ STYLE = Path(__file__).with_suffix(".css")
 FACTOR = 1.5
 UNDER = 50  # pixels of the table, the download and the help under a figure, which a room does not see
 OVER, EDGE = 13.8, 12  # rem from the window's top to the first figure at most, and pixels below it
+OVER_ON = {page_table.HOME: 18.2}  # pages with more above it
 PROJECTOR = {"height": 720, "rem": 17.92}  # a small one, of 1280x720, until the window has told its size
-_WINDOW = "presenter.window"
+_WINDOW, _OVER = "presenter.window", "presenter.over"
 _MEASURE = "skillviz_window"
 
 _mount = st.components.v2.component(
@@ -26,9 +27,10 @@ _mount = st.components.v2.component(
 )
 
 
-def begin() -> None:
+def begin(page: str) -> None:
     """In presenter mode: large type for all that is drawn, and the way out in a corner of every page."""
     if page_table.is_presented():
+        st.session_state[_OVER] = OVER_ON.get(page, OVER)
         st.html(STYLE)
         with st.container(key="presenter-leave"):
             st.button("Leave presenter mode", on_click=_leave, icon=":material/close_fullscreen:", shortcut="Esc")
@@ -52,7 +54,7 @@ def factor_of(drawn: go.Figure) -> float:
     """
     if not page_table.is_presented():
         return 1
-    room = _window()["height"] - OVER * _window()["rem"] - EDGE
+    room = _window()["height"] - st.session_state.get(_OVER, OVER) * _window()["rem"] - EDGE
     return max(1, min(FACTOR, room / drawn.layout.height)) if drawn.layout.height else FACTOR
 
 

@@ -15,6 +15,7 @@ from skillviz.core.localizers.table import RIVALS
 from skillviz.show import text
 from skillviz.studies.paper.setting import SettingRow
 from skillviz.studies.store import StudyFolder
+from skillviz.tasks.readable_names import readable
 from skillviz.ui import address, cache, controls, exports, study_words
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.run_bar import width_of
@@ -128,15 +129,16 @@ def _rank(study: StudyFolder, experiments: Sequence[str]) -> tuple[int, int, str
 
 def setting_table(rows: Sequence[SettingRow]) -> None:
     """Draws where a study differs from the paper: aspect, paper, here."""
-    frame = pd.DataFrame([map(text.plain, row) for row in rows], columns=["Aspect", "Paper", "Here"])
+    frame = pd.DataFrame([map(readable, row) for row in rows], columns=["Aspect", "Paper", "Here"])
     caption = "Where the study differs from the paper"
-    st.table(frame, border="horizontal", hide_index=True, alt=caption)
+    st.table(text.plain_cells(frame), border="horizontal", hide_index=True, alt=caption)
     exports.table_menu(frame, file="differences-from-the-paper", key="settings", caption=caption)
 
 
 def notes(studies: Sequence[StudyFolder]) -> None:
     """What the studies say of themselves, folded."""
-    lines = [text.with_code(line) for study in studies for line in cache.study_table(study, "note").get("text", ())]
+    stored = [line for study in studies for line in cache.study_table(study, "note").get("text", ())]
+    lines = [text.with_code(line, text.tasks) for line in stored]
     if not lines:
         return
     with st.expander("About this study" if len(studies) == 1 else "About these studies"):

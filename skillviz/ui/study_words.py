@@ -170,4 +170,4 @@ def unfinished(studies: Sequence[StudyFolder]) -> str:
 def task_titles(tasks: Iterable[str]) -> str:
     """A line a task with its title, in Markdown; empty where no title is known."""
     titles = {task: cache.task_title(task) for task in dict.fromkeys(tasks)}
-    return "\n\n".join(f"**{text.plain(task)}**: {text.plain(title)}." for task, title in titles.items() if title)
+    return "\n\n".join(f"**{text.tasks(task)}**: {text.plain(title)}." for task, title in titles.items() if title)

@@ -239,6 +239,19 @@ def test_in_presenter_mode_the_first_figure_fits_a_small_projector_whole(
         assert heading["x"] + heading["width"] <= bar["x"], "the two share a line"
 
 
+def test_in_presenter_mode_the_opening_fits_a_small_projector_whole(address: str, visit: Visit) -> None:
+    page = visit(f"{address}/?present=yes")
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.wait_for_function(
+        """() => { const drawn = [...document.querySelectorAll(".js-plotly-plot")].filter(one => one.checkVisibility());
+        return drawn.length === 2 && drawn.every(one => one.getBoundingClientRect().bottom <= 720); }"""
+    )
+    assert page.get_by_role("button", name="Take the tour").count() == 0, "the way out stands there"
+    page.get_by_role("button", name="Leave presenter mode").click()
+    page.get_by_role("button", name="Take the tour").wait_for()
+    expect(page, "/", present=None)
+
+
 @pytest.mark.nightly
 def test_in_presenter_mode_figures_follow_the_window(made: Made, address: str, visit: Visit) -> None:
     page = visit(f"{address}/region?run={made[1]['stagewise0']}&present=yes")

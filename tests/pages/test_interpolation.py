@@ -49,7 +49,7 @@ def test_the_slider_stops_at_stored_points_alone(ids: dict[str, str]) -> None:
     assert "alpha" not in test.query_params, "33 is no stored point"
     assert sources(test)[0] == "Stored: at α = 50% of WiSE-FT."
     assert sources(test)[1].startswith("Stored: at α = 50% of WiSE-Graft (region of")
-    assert json.loads(charts(test)[0].proto.spec)["layout"]["yaxis"]["title"]["text"].startswith("ECE on<br>sst2")
+    assert json.loads(charts(test)[0].proto.spec)["layout"]["yaxis"]["title"]["text"].startswith("ECE on<br>SST-2")
     again = opened("interpolation", **{key: value[0] if isinstance(value, list) else value
                                        for key, value in test.query_params.items()})  # fmt: skip
     assert numbers(again) == numbers(test), "a copied link shows the same"
@@ -71,7 +71,7 @@ def test_without_weights_an_exact_point_has_no_figure_and_a_way_back(ids: dict[s
 
 def test_a_run_without_a_path_has_one_card_with_one_button_and_no_number(ids: dict[str, str]) -> None:
     test = opened("interpolation", run=ids["paraphrase"], alpha="100")
-    assert not test.exception and "No points between the models on mrpc yet" in words(test)
+    assert not test.exception and "No points between the models on MRPC yet" in words(test)
     assert not charts(test) and not numbers(test) and not test.slider and not test.select_slider
     assert any("--interpolation --also TASK" in code.value for code in test.code)
     next(b for b in test.button if b.label == "Score the paths").click().run()

@@ -305,10 +305,11 @@ def test_the_overview_gives_command_and_python(ids: dict[str, str]) -> None:
     test = opened("overview", run=ids["movement"])
     test.session_state["overview.again"] = True
     test.run()
-    command, python, export = (code.value for code in test.code)
+    command, python, export, graft = (code.value for code in test.code)
     assert command.startswith("python -m skillviz localize") and "--method movement" in command
     assert "skillviz.localize(" in python
     assert export == f"python -m skillviz runs export {ids['movement']} -o run.zip"
+    assert graft == f"python -m skillviz export {ids['movement']} -o graft.safetensors"
     labels = [button.proto.label for button in test.get("download_button")]
     assert {"Everything of this run (zip)", "Report (HTML)"} <= set(labels)
 

@@ -218,13 +218,22 @@ def test_a_row_of_the_list_opens_its_study(selection: dict, empty: Path) -> None
 def test_the_list_tells_scale_state_and_minutes(empty: Path) -> None:
     fake_study(empty, "table1")
     fake_study(empty, "figure2", "small", status="failed", tables=())
-    listed = opened("studies").dataframe[0]
-    assert "study" not in listed.proto.column_order, "a folder's name would be cut at 1280 pixels, and titles differ"
-    table = listed.value
-    assert list(table["study"]) == ["table1-demo", "figure2-small"]
+    table = opened("studies").dataframe[0].value
+    assert list(table)[:2] == ["data", "experiment"] and "study" not in table, "both are in sight on a phone"
+    assert len(set(table["data"])) == 2 and not table["data"].str.contains(" · ").any()
     assert list(table["experiment"]) == [EXPERIMENTS[name].title for name in ("table1", "figure2")]
     assert list(table["state"]) == ["finished", "failed"]
     assert list(table["taken, min"])[0] == 5.0 and table["estimated, min"].iloc[0] == pytest.approx(280 / 60)
+
+
+def test_studies_that_are_otherwise_alike_are_told_apart_by_their_names(empty: Path) -> None:
+    fake_study(empty, "table1")
+    fake_study(empty, "table1", name="table1-again")
+    fake_study(empty, "figure2")
+    table = opened("studies").dataframe[0].value
+    assert table["experiment"].duplicated().sum() == 1 and not table.duplicated(["experiment", "data"]).any()
+    named = table["data"].str.partition(" · ")[2]
+    assert sorted(named) == ["", "table1-again", "table1-demo"]
 
 
 def test_a_failed_study_names_its_steps_and_can_go_on(empty: Path) -> None:

@@ -47,7 +47,7 @@ def test_tasks_of_one_family_stand_together(empty: Path) -> None:
     test = opened("tasks")
     names = figure(test, 0)["layout"]["yaxis"]["ticktext"]
     names = [name.replace("<br>", "") for name in names]
-    assert abs(names.index("cr") - names.index("sst2_sentences")) == 1
+    assert abs(names.index("CR") - names.index("SST-2sentences")) == 1
 
 
 def test_no_task_chosen_asks_for_one(study: Path) -> None:

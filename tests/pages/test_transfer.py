@@ -21,8 +21,8 @@ def bands(test: object) -> list[str]:
 
 def test_stored_tasks_are_there_at_once(ids: dict[str, str]) -> None:
     test = opened("transfer", run=ids["stagewise0"])
-    assert not test.exception and bands(test) == ["sst2", "imdb"] and len(charts(test)) == 2
-    assert "-badge[" in words(test) and "imdb, zero-shot: accuracy **" in words(test)
+    assert not test.exception and bands(test) == ["SST-2", "IMDb"] and len(charts(test)) == 2
+    assert "-badge[" in words(test) and "IMDb, zero-shot: accuracy **" in words(test)
     assert "**120 examples** scored · 12 skipped (seen in training) · 0 skipped (label not mapped)" in words(test)
     assert test.table[0].value["label here"].tolist() == ["negative", "positive"]
     assert any("--also imdb" in code.value for code in test.code)
@@ -30,7 +30,7 @@ def test_stored_tasks_are_there_at_once(ids: dict[str, str]) -> None:
 
 def test_the_metric_stands_in_the_address(ids: dict[str, str]) -> None:
     test = opened("transfer", run=ids["stagewise0"], metric="nll")
-    assert "imdb, zero-shot: NLL **" in words(test) and test.query_params["metric"] == "nll"
+    assert "IMDb, zero-shot: NLL **" in words(test) and test.query_params["metric"] == "nll"
     names = {trace["name"] for trace in json.loads(charts(test)[0].proto.spec)["data"]}
     assert "temperature-scaled" in names and "chance" not in names
     accuracy = json.loads(charts(opened("transfer", run=ids["stagewise0"]))[0].proto.spec)["data"]
@@ -46,7 +46,7 @@ def test_a_run_on_its_own_task_alone_says_so(ids: dict[str, str]) -> None:
 
 def test_without_weights_the_stored_ones_stay(ids: dict[str, str]) -> None:
     test = opened("transfer", run=ids["stagewise0"], also="yelp")
-    assert not test.exception and bands(test) == ["sst2", "imdb"]
+    assert not test.exception and bands(test) == ["SST-2", "IMDb"]
     assert len(test.warning) == 1 and "demo/tiny-base" in words(test)
 
 

@@ -30,7 +30,9 @@ def test_values_are_percent_or_nats() -> None:
     one = frame[(frame["case"] == "both") & frame["shown"]]
     sure = next(t for t in confidence_scatter(frame).data if str(t.name).startswith("both right"))
     assert list(sure.x) == pytest.approx(list(100 * one["finetuned"]), abs=0.0005)
-    margin = next(t for t in confidence_scatter(frame, "margin").data if str(t.name).startswith("both right"))
+    margin = next(
+        t for t in confidence_scatter(frame, "margin", "margin, nats").data if str(t.name).startswith("both right")
+    )
     assert list(margin.y) == pytest.approx(list(one["grafted"]), abs=0.0005)
 
 
@@ -74,7 +76,7 @@ def test_examples_of_a_case_at_one_place_share_a_mark_that_says_so() -> None:
 
 def test_equal_margins_share_a_mark() -> None:
     frame = single.examples(20).assign(finetuned=1.5, grafted=1.5, case="both", shown=True)
-    (marks,) = (t for t in confidence_scatter(frame, "margin").data if t.customdata is not None)
+    (marks,) = (t for t in confidence_scatter(frame, "margin", "margin, nats").data if t.customdata is not None)
     assert marks.name == "both right (20)" and list(marks.x) == [1.5]
 
 

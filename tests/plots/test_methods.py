@@ -46,6 +46,15 @@ def test_several_sizes_are_a_line_and_the_untouched_model_is_a_level() -> None:
     assert [shape.y0 for shape in figure.layout.shapes] == [60]
 
 
+def test_no_line_of_a_name_beside_its_end_is_longer_than_the_margin() -> None:
+    points = frames.points()
+    scaled = points[points["method"] == "ft"].assign(method="ft_scaled", value=0.7)
+    few = pd.concat([points[points["method"].isin(("graft", "graft_retrain", "ft"))], scaled])
+    names = [note.text for note in against_touched(few).layout.annotations if note.name == "curve"]
+    assert "temperature-<br>scaled" in names and "region<br>re-trained" in names
+    assert max(len(line) for name in names for line in name.split("<br>")) <= 14
+
+
 def test_ticks_are_written_without_exponents() -> None:
     ticks = against_touched(frames.points(3)).layout.xaxis
     assert {"0.1", "1", "10", "100"} <= set(ticks.ticktext) and max(ticks.tickvals) == 100

@@ -72,6 +72,7 @@ def test_what_is_not_in_it_is_named_with_the_command_that_makes_it(made: Made) -
     rows = {row["what"]: row for row in json.loads(archive.read(MANIFEST))["not_included"]}
     assert set(rows) == {"graft", "report"}
     assert rows["graft"]["command"].startswith(f"python -m skillviz export {run_id}")
+    assert all(row["command"].endswith(" --runs-dir runs") for row in rows.values()), "the run may be in the zip alone"
     assert all(row["command"] in archive.read(README).decode() for row in rows.values())
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillviz.show.answer_words import CLASSES
 from skillviz.show.example_table import Area, Filters, area_of_box, passing, read_area
 
 TABLE = pd.DataFrame(
@@ -51,6 +52,6 @@ def test_a_box_is_in_the_units_of_its_figure_and_may_be_drawn_from_any_corner() 
 
 
 def test_its_words_have_the_units_of_its_measure() -> None:
-    said = Area("confidence", (0.4, 1.0), (0.0, 0.5)).words()
+    said = Area("confidence", (0.4, 1.0), (0.0, 0.5)).words(CLASSES)
     assert "confidence in the true class, fine-tuned 40.0–100.0%, grafted 0.0–50.0" in said
-    assert "fine-tuned \N{MINUS SIGN}1.00 to 2.00 nats" in Area("margin", (-1, 2), (0, 1)).words()
+    assert "fine-tuned \N{MINUS SIGN}1.00 to 2.00 nats" in Area("margin", (-1, 2), (0, 1)).words(CLASSES)

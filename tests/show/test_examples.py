@@ -18,9 +18,11 @@ from skillviz.runs.store import Store
 from skillviz.show import example_table as examples
 from skillviz.show import examples as examples_words
 from skillviz.show import text
-from skillviz.show.example_table import CASES, SCORED, Filters, ordered, passing
+from skillviz.show.answer_words import CASES
+from skillviz.show.example_table import SCORED, Filters, ordered, passing
 from tests.fake_run import fake_run
 
+TRUE = "true class"
 SMALL = {"layers": 1, "width": 8, "sizes": ("5%",), "steps": 2, "n": {"validation": 20, "test": 120}}
 
 
@@ -127,34 +129,36 @@ def test_orders(table: pd.DataFrame, sort: str, column: str, sign: int) -> None:
 
 
 def test_the_listing_has_percent_and_points(table: pd.DataFrame) -> None:
-    shown = examples.listing(examples.with_texts(table, texts(table)))
+    shown = examples.listing(examples.with_texts(table, texts(table)), TRUE)
     row, source = shown.iloc[3], table.iloc[3]
     assert row["grafted: true class"] == pytest.approx(100 * source["grafted_confidence"])
     assert row["graft − fine-tuned"] == pytest.approx(row["grafted: true class"] - row["fine-tuned: true class"])
     models = [f"{state}: true class" for state in ("pre-trained", "grafted", "fine-tuned")]
     assert list(shown.columns[:5]) == ["text", "true class", *models], "every model's confidence is in sight"
-    assert "text" not in examples.listing(table) and len(examples.listing(table)) == 120
+    assert "text" not in examples.listing(table, TRUE) and len(examples.listing(table, TRUE)) == 120
     assert row["complement: true class"] == pytest.approx(100 * source["complement_confidence"])
 
 
 def test_a_run_without_complement_is_listed_without_it(run: Run) -> None:
     predictions = run.predictions()
-    listed = examples.listing(examples.scored(predictions[predictions["state"] != "complement"], run.record, "test"))
+    listed = examples.listing(
+        examples.scored(predictions[predictions["state"] != "complement"], run.record, "test"), TRUE
+    )
     assert len(listed) == 120 and not any("complement" in name for name in listed.columns)
 
 
 def test_the_scatters_frame_keeps_all_and_marks_what_passes(table: pd.DataFrame) -> None:
     kept = passing(table, Filters("differ"))
-    frame = examples.points(table, kept, "margin", examples.hovers(table))
+    frame = examples.points(table, kept, "margin", examples.hovers(table, TRUE))
     assert frame["shown"].equals(kept.rename("shown")) and frame["grafted"].tolist() == table["grafted_margin"].tolist()
     harmful = table.assign(text_a="<b>&", true="a<b")
-    words = examples.hovers(harmful)[0]
+    words = examples.hovers(harmful, TRUE)[0]
     assert "&lt;b&gt;&amp;" in words and "true class: a&lt;b" in words and "a<b" not in words
 
 
 def test_the_hover_has_the_beginning_of_what_is_generated_in_one_line(table: pd.DataFrame) -> None:
     spoken = table.assign(grafted_per_token=0.5, grafted_says="Paris\n- Rome " + "and so on " * 40)
-    (said,) = [line for line in examples.hovers(spoken)[0].split("<br>") if line.startswith("grafted says")]
+    (said,) = [line for line in examples.hovers(spoken, TRUE)[0].split("<br>") if line.startswith("grafted says")]
     assert said.startswith("grafted says Paris - Rome and so on") and said.endswith("…") and len(said) < 80
 
 

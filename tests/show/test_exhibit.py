@@ -52,7 +52,7 @@ def test_a_map_of_localizers_has_a_row_a_region_and_a_column_a_localizer() -> No
              "size": float("nan"), "share": share, **common}
             for share in (0.001, 0.01) for by in ("stagewise", "movement", "fisher")]  # fmt: skip
     figure = studies.shared(pd.DataFrame(rows), "iou", "light").figure
-    assert list(figure.layout.yaxis.ticktext) == ["qnli, 0.1%", "qnli, 1%"]
+    assert list(figure.layout.yaxis.ticktext) == ["QNLI, 0.1%", "QNLI, 1%"]
     assert list(figure.layout.xaxis.ticktext) == ["stagewise", "top<br>movement", "Fisher"]
     assert figure.layout.yaxis.title.text == "stagewise region of"
     nothing = {"row_localizer": "", "column_localizer": "", "size": float("nan"), "share": float("nan"), **common}

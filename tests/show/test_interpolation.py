@@ -34,7 +34,7 @@ def plain(text: str) -> str:
 
 def test_a_gain_is_claimed_where_the_paired_interval_leaves_out_zero() -> None:
     said = plain(words.best(grid(0.85, (0.05, 0.02, 0.08)), "imdb", "accuracy", 4000))
-    assert said.startswith("Best accuracy on imdb: **85.0%** at α = 70% of WiSE-Graft")
+    assert said.startswith("Best accuracy on IMDb: **85.0%** at α = 70% of WiSE-Graft")
     assert "of WiSE-Graft (region of 1%); fine-tuned 80.0%, +5.0 points (95%: 1.3–8.7), best of 3" in said
     assert "**Better.** The best point was picked on these same examples" in said
 
@@ -44,7 +44,7 @@ def test_a_share_of_few_examples_has_the_wider_interval_with_or_without_a_histog
     assert "(95%: 1.3–8.7)" in plain(words.best(known, "imdb", "exact_match", 4000))
     wider = plain(words.best(replace(known, scored_on={"imdb": 80}), "imdb", "exact_match", 4000))
     assert "(95%: −2.2 to 12.2)" in wider and "**No clear difference.**" in wider  # 5 ± 2.394² / 80, in percent
-    assert wider.replace(" on imdb", " on imdb (80 examples)") == plain(
+    assert wider.replace(" on IMDb", " on IMDb (80 examples)") == plain(
         words.best(replace(known, scored_on={"imdb": 900}, traced_on={"imdb": 80}), "imdb", "exact_match", 4000)
     )
 
@@ -69,11 +69,11 @@ def test_what_was_traced_is_not_called_stored() -> None:
     assert told[0] == "Traced on 500 examples: at α = 50% of WiSE-FT."
     assert told[1].startswith("Nearest point traced on 500 examples: ")
     traced = replace(grid(0.85, (0.05, 0.02, 0.08)), traced_on={"imdb": 500})
-    assert "on imdb (500 examples): " in words.best(traced, "imdb", "accuracy", 4000)
+    assert "on IMDb (500 examples): " in words.best(traced, "imdb", "accuracy", 4000)
 
 
 def test_what_is_not_known_is_said() -> None:
-    assert "models is stored on yelp" in words.best(grid(0.7, (0, 0, 0)), "yelp", "accuracy", 4000)
+    assert "models is stored on Yelp" in words.best(grid(0.7, (0, 0, 0)), "yelp", "accuracy", 4000)
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_sentences_numbers_provenance_checks_and_commands_are_there(found: Read,
     assert "of the graftable parameters" in said and "of the gain" in said
     assert "4 runs of this pair and task" in said and "Expected calibration error" in said
     assert "passed: " in said and "Fine-tuned model: sha256" in said
-    assert "Best accuracy on imdb" in said and "In and out of distribution" in said
+    assert "Best accuracy on IMDb" in said and "In and out of distribution" in said
     assert run.spec.command() in said and "skillviz.localize(" in said
     assert set(GLOSSARY) <= {(a["id"] or "").removeprefix("word-") for a in found.of("dt")}
 

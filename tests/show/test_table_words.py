@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from skillviz.analysis.tables import csv_text
+from skillviz.show import tasks
 from skillviz.show.table_words import worded
+from tests.studies.fake_tables import FAKE_TABLES
 
 
 @pytest.mark.parametrize(
@@ -15,3 +19,14 @@ from skillviz.show.table_words import worded
 def test_a_recipe_is_told_in_words(stored: str, shown: str) -> None:
     rows = pd.DataFrame({"recipe": [stored], "recipe_b": [stored], "variant": ["rank 8"]})
     assert worded(rows).loc[0].tolist() == [shown, shown, "rank 8"]
+
+
+def test_tasks_have_readable_names_for_readers_and_ids_in_files() -> None:
+    gain = FAKE_TABLES["gain"](("cr", "film-sentiment"), np.random.default_rng(0))
+    ids = csv_text(gain)
+    shown = tasks.gain(gain, ("cr", "film-sentiment"), "light")
+    assert csv_text(shown.table) == ids and "cr + film-sentiment" in ids and "CR" not in ids, "keys stay"
+    assert set(shown.figure.layout.xaxis.ticktext) == {"CR", "film-sentiment"}
+    assert "CR + film-sentiment on CR" in shown.alt
+    assert set(worded(gain)["region_tasks"]) - {""} == {"CR", "film-sentiment", "CR + film-sentiment"}
+    assert gain["region_tasks"].map(type).eq(tuple).all(), "the argument is left as it is"

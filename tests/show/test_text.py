@@ -50,3 +50,7 @@ def test_a_generated_text_is_one_line_that_begins_no_list(written: str, shown: s
 def test_a_command_in_a_sentence_stays_code() -> None:
     assert text.with_code("set A_B; `run --x '${A_B}'` makes it") == r"set A\_B; `run --x '${A_B}'` makes it"
     assert text.with_code("a `b") == r"a \`b"
+    noted = text.with_code("on sst2: `run --task sst2`, my_cr", text.tasks)
+    assert noted == r"on SST-2\: `run --task sst2`, my\_cr" and "sst2\\:" in text.with_code("on sst2: x"), (
+        "an error's ids"
+    )

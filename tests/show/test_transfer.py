@@ -18,8 +18,8 @@ def note(name: str = "imdb", value: float = 0.04, low: float = 0.01, high: float
 
 def test_each_task_has_its_verdict() -> None:
     said = plain(words.summary([note(), note("yelp", -0.05, -0.08, -0.02), note("mr", 0.01, -0.02, 0.04)], "accuracy"))
-    assert said.startswith("imdb, zero-shot: accuracy +4.0 points")
-    assert ": **better**; yelp, zero-shot: accuracy −5.0 points" in said and ": **worse**; mr, zero-shot:" in said
+    assert said.startswith("IMDb, zero-shot: accuracy +4.0 points")
+    assert ": **better**; Yelp, zero-shot: accuracy −5.0 points" in said and ": **worse**; MR, zero-shot:" in said
     assert ": **no clear difference**. Of 3 comparisons, 2 exclude zero; chance alone would give about 0.2." in said
     assert [decided for decided, _ in words.findings([note(), note("mr", 0.01, -0.02, 0.04)], "accuracy")] == [
         "better", "no clear difference"
@@ -32,7 +32,7 @@ def test_both_scores_stand_beside_the_difference() -> None:
     one = note()
     one = one.model_copy(update={"scores": one.scores.model_copy(update={"states": states})})
     (said,) = [plain(text) for _, text in words.findings([one], "accuracy")]
-    assert said.startswith("imdb, zero-shot: accuracy **80.0%** grafted vs 76.0% fine-tuned, +4.0 points")
+    assert said.startswith("IMDb, zero-shot: accuracy **80.0%** grafted vs 76.0% fine-tuned, +4.0 points")
 
 
 def test_many_tasks_are_counted() -> None:

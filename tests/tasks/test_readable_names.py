@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillviz.tasks.readable_names import VERSIONS, readable_name
+from skillviz.tasks.readable_names import VERSIONS, readable, readable_name
 from skillviz.tasks.registry import TASKS
 
 
@@ -23,6 +23,20 @@ from skillviz.tasks.registry import TASKS
 )
 def test_a_name_is_readable(task: str, name: str) -> None:
     assert readable_name(task) == name
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("cr + film-sentiment", "CR + film-sentiment"),
+        ("sst2_sentences+cr (multi-task, seed 0)", "SST-2 sentences+CR (multi-task, seed 0)"),
+        ("qnli to mnli_01, computed live", "QNLI to MNLI without neutral, computed live"),
+        ("no share of a gain is told on rte: it gains nothing", "no share of a gain is told on RTE: it gains nothing"),
+        *((own, own) for own in ("mr-bean", "my_cr", "data/cr", "cr.yaml", "cr:2", "org/sst2@cr", "--cr", "`cr`")),
+    ],
+)
+def test_words_name_tasks_readably_and_leave_files_options_and_own_names(words: str, said: str) -> None:
+    assert readable(words) == said
 
 
 def test_no_two_built_in_tasks_are_called_the_same_and_none_by_its_id() -> None:

@@ -21,7 +21,7 @@ def script() -> None:
     chart(
         figure, name="lines", title="Two lines", reads="up is more.", alt="It rises from 1 to 2.",
         table=pd.DataFrame({"share": [0.1], "value": [0.25]}), run_id="run-1",
-        intervals="95% intervals over examples",
+        under=("", "95% intervals over examples"),
     )  # fmt: skip
     assert theme() in ("light", "dark")
 

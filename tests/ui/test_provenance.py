@@ -22,7 +22,7 @@ def test_models_data_machine_and_versions_are_named(ids: dict[str, str]) -> None
     assert found["Pre-trained model"] == "demo/tiny-base (bert, float32)"
     assert found["Pre-trained model: sha256"] == "a" * 12 and found["Fine-tuned model: sha256"] == "b" * 12
     assert found["Data: sha256"] == "c" * 12
-    assert found["Task"] == "sst2: negative, positive"
+    assert found["Task"] == "SST-2: negative, positive"
     assert found["Examples"] == "640 train, 60 validation, 120 test"
     assert found["Localizer"] == "movement, seed 0"
     assert "search 1" in found["Time"] and found["Device"] == "cpu, float32"

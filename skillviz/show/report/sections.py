@@ -30,10 +30,12 @@ from skillviz.show import region as region_exhibits
 from skillviz.show import slices as slice_exhibits
 from skillviz.show import sparsity as sparsity_exhibits
 from skillviz.show import transfer as transfer_exhibits
+from skillviz.show.answer_words import answer_words
 from skillviz.show.entries import entry_of, headline_split
 from skillviz.show.interpolation_grid import of_run, scores_of
 from skillviz.show.overview import sources
 from skillviz.show.report.parts import Charts, Code, Heading, Make, Part, Points, Rows, Section, Words
+from skillviz.tasks.readable_names import readable
 
 NOTHING = "This run stored no {0}, so there is nothing to show here."
 
@@ -191,9 +193,9 @@ def by_example(run: Run) -> list[Section]:
     if predictions.empty or run.record.task is None:
         return []
     table = example_table.scored(predictions, run.record, split)
-    measure = example_table.measures_of(table)[0]
-    what = example_table.what_is_right(run.record)
-    points = example_table.points(table, table["case"].notna(), measure, example_table.hovers(table, what))
+    answers = answer_words(run.record)
+    measure = next(iter(answers.measures))
+    points = example_table.points(table, table["case"].notna(), measure, example_table.hovers(table, answers.right))
     logits, labels = measures.state_logits(predictions, run.record, split, example_table.STATES)
     parts = (
         Words(
@@ -202,7 +204,7 @@ def by_example(run: Run) -> list[Section]:
             ),
             ("agreement", "mcnemar", "graft"),
         ),
-        Charts((partial(example_exhibits.scatter, points, measure, None, what=what),)),
+        Charts((partial(example_exhibits.scatter, points, answers, measure, None),)),
         Heading("Class by class"),
         *_classes(run.record, logits, labels),
     )
@@ -288,9 +290,9 @@ def transfer(run: Run) -> list[Section]:
     ]
     for note in notes:
         parts += [
-            Heading(text.plain(note.name)),
+            Heading(text.tasks(note.name)),
             Words(transfer_exhibits.counted(note), ("mapping", "dropped")),
-            Rows(f"Labels of {note.name}", transfer_exhibits.mapping(note, run.labels)),
+            Rows(f"Labels of {readable(note.name)}", transfer_exhibits.mapping(note, run.labels)),
         ]
     return [Section("transfer", "Does the skill transfer?", tuple(parts))]
 

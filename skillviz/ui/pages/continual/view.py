@@ -122,7 +122,7 @@ def _since_learned(of_mode: pd.DataFrame, order: list[str]) -> pd.DataFrame:
 
 def _changes(changes: pd.DataFrame, metric: str) -> str:
     """`qnli **lost** 5.2 points (4.0–6.3); cr is unchanged, prediction by prediction`."""
-    same = [text.plain(row["task"]) for row in changes.to_dict("records") if _is_same(row)]
+    same = [text.tasks(row["task"]) for row in changes.to_dict("records") if _is_same(row)]
     words = [_change(row, metric) for row in changes.to_dict("records") if not _is_same(row)]
     if same:
         words.append(f"{formats.listed(same, 20)} {'is' if len(same) == 1 else 'are'} unchanged, {EXACTLY}")
@@ -135,7 +135,7 @@ def _is_same(row: Mapping[Any, Any]) -> bool:
 
 def _change(row: Mapping[Any, Any], metric: str) -> str:
     """What training after a task's own stage did to it."""
-    name, words = text.plain(row["task"]), metric_row(metric)
+    name, words = text.tasks(row["task"]), metric_row(metric)
     change, low, high = row["value"], row["low"], row["high"]
     if formats.missing(change):
         return f"{name} ends at {metric_value(metric, row['at_end'])}"

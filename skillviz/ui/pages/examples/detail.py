@@ -18,6 +18,7 @@ from skillviz.runs.run import Run
 from skillviz.runs.texts import task_of
 from skillviz.show import attribution, example_table, text
 from skillviz.show import examples as exhibits
+from skillviz.show.answer_words import answer_words
 from skillviz.show.attribution import Answer
 from skillviz.show.glossary import about
 from skillviz.tasks.source import OPTIONS, REFERENCE
@@ -78,15 +79,15 @@ def _stored(run: Run, run_examples: RunExamples, example: str) -> None:
     if not run.record.has_classes:
         there = example_table.options_there(next(iter(logits.values())))
         shares, labels = {state: values[:there] for state, values in shares.items()}, labels[:there]
-    what = example_table.what_is_right(run.record)
-    exhibit = exhibits.probabilities(shares, labels, int(row["label"]), theme(), what)
+    answers = answer_words(run.record)
+    exhibit = exhibits.probabilities(shares, labels, int(row["label"]), answers, theme())
     left, right = st.columns([2, 3])
     with left:
-        st.markdown(f"**{text.plain(example)}** · {what} **{text.plain(row['true'])}**")
+        st.markdown(f"**{text.plain(example)}** · {answers.right} **{text.plain(row['true'])}**")
         for words in texts:
             st.markdown(f"> {text.plain_line(words) or '(no text)'}")
-        answers = zip(labels, row.get(OPTIONS, ()), strict=False)
-        if lines := [f"**{text.plain(label)}** {text.plain_line(option)}" for label, option in answers]:
+        options = zip(labels, row.get(OPTIONS, ()), strict=False)
+        if lines := [f"**{text.plain(label)}** {text.plain_line(option)}" for label, option in options]:
             st.markdown("  \n".join(lines))
         _show_predictions(shares, labels, int(row["label"]))
         has_classes = run.record.has_classes
@@ -145,7 +146,7 @@ def _typed(run: Run) -> None:
     with left:
         _show_predictions(shares, answer["labels"], None)
     with right:
-        show(exhibits.probabilities(shares, answer["labels"], None, theme()), run.id)
+        show(exhibits.probabilities(shares, answer["labels"], None, answer_words(run.record), theme()), run.id)
     explanation(run, _as_text(texts))
 
 

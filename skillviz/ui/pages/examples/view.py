@@ -23,6 +23,7 @@ from skillviz.runs.run import Run
 from skillviz.runs.texts import task_of
 from skillviz.show import example_table, measures, sentences, slices, text
 from skillviz.show import examples as exhibits
+from skillviz.show.answer_words import AnswerWords, answer_words
 from skillviz.show.entries import headline_split
 from skillviz.show.example_table import STATES, Filters
 from skillviz.show.glossary import about
@@ -158,17 +159,15 @@ def _yes(value: bool) -> str:
 
 def filters(run: Run, shown: RunExamples) -> Filters:
     """Draws the filters in one row and returns what they say."""
-    table, can_read = shown.table, example_table.has_texts(shown.table)
+    table, can_read, answers = shown.table, example_table.has_texts(shown.table), answer_words(run.record)
     places = st.columns([4, 4, 2, 3], vertical_alignment="bottom")
     with places[0]:
-        counts = {case: int(example_table.passing(table, Filters(case)).sum()) for case in example_table.CASES}
-        shown_as = {case: example_table.in_words(table, words) for case, words in example_table.CASES.items()}
-        titles = {case: f"{shown_as[case]} ({formats.count(count)})" for case, count in counts.items()}
+        counts = {case: int(example_table.passing(table, Filters(case)).sum()) for case in answers.cases}
+        titles = {case: f"{answers.cases[case]} ({formats.count(count)})" for case, count in counts.items()}
         case = controls.select("case", "Show", tuple(titles), "all", shown=titles.get)
     with places[1]:
-        orders = {name: example_table.in_words(table, words) for name, words in example_table.SORTS.items()}
-        sort = controls.select("sort", "Order", example_table.sorts(table), "moved", shown=orders.get)
-    marked, words, length = _linked_area(table), "", None
+        sort = controls.select("sort", "Order", example_table.sorts(table), "moved", shown=answers.sorts.get)
+    marked, words, length = _linked_area(answers), "", None
     with places[2].popover("Filter", icon=":material/filter_alt:"):
         names = (EVERY, *example_table.label_names(table, run.record.classes))
         chosen = controls.select("label", "True class", names, EVERY) if run.record.has_classes else EVERY
@@ -180,7 +179,7 @@ def filters(run: Run, shown: RunExamples) -> Filters:
     with places[3]:
         passes = int(example_table.passing(table, wanted).sum())
         if passes < len(table):  # otherwise the box that chooses has their number
-            area = marked.words(example_table.what_is_right(run.record)) if marked else ""
+            area = marked.words(answers) if marked else ""
             st.markdown(exhibits.passing_words(passes, len(table), area))
         if marked is not None:
             st.button(
@@ -189,13 +188,13 @@ def filters(run: Run, shown: RunExamples) -> Filters:
     return wanted
 
 
-def _linked_area(table: pd.DataFrame) -> example_table.Area | None:
+def _linked_area(answers: AnswerWords) -> example_table.Area | None:
     """The area of the scatter that was marked; it stands in the address.
 
-    One of another run may be of a measure that this table lacks: then it is forgotten.
+    One of another run may be of a measure that this run lacks: then it is forgotten.
     """
     marked = example_table.read_area(address.current(example_table.AREA))
-    if marked is None or marked.measure not in example_table.measures_of(table):
+    if marked is None or marked.measure not in answers.measures:
         marked = None
         address.forget(example_table.AREA)
     else:
@@ -241,19 +240,18 @@ def _box(listed: pd.DataFrame) -> str:
 def _scatter(
     run: Run, table: pd.DataFrame, passes: pd.Series, chosen: str | None, marked: example_table.Area | None
 ) -> None:
-    figure, offered, help_ = st.container(), example_table.measures_of(table), about("confidence", "margin")
+    figure, answers, help_ = st.container(), answer_words(run.record), about("confidence", "margin")
+    offered = tuple(answers.measures)
     with st.container(horizontal=True):
         measure = controls.segments(
-            MEASURE, "Show", offered, offered[0], shown=exhibits.BRIEF.get, help=help_,
+            MEASURE, "Show", offered, offered[0], shown=lambda name: answers.measures[name].brief, help=help_,
         ) if len(offered) > 1 else offered[0]  # fmt: skip
         marks = controls.segments("marks", "Mouse selects", tuple(MARKS), "example", shown=MARKS.get)
-    what = example_table.what_is_right(run.record)
     words = cache.computed(
-        ("hovers", str(example_table.has_texts(table))), [run], lambda: example_table.hovers(table, what)
+        ("hovers", str(example_table.has_texts(table))), [run], lambda: example_table.hovers(table, answers.right)
     )  # fmt: skip
-    exhibit = exhibits.scatter(
-        example_table.points(table, passes, measure, words), measure, chosen, theme(), marked, marks == "area", what
-    )
+    points = example_table.points(table, passes, measure, words)
+    exhibit = exhibits.scatter(points, answers, measure, chosen, theme(), marked, marks == "area")
     with figure:
         selectable(
             exhibit.figure, name=exhibit.name, run_id=run.id, alt=exhibit.alt,
@@ -274,7 +272,8 @@ def _table(run: Run, listed: pd.DataFrame, chosen: str | None) -> None:
     """The examples one under the other; the chosen one's row is marked, and marking a row chooses its example."""
     can_read = example_table.has_texts(listed)
     listed, is_moved = _chosen_in_sight(listed, chosen, HEIGHT // presenter.pixels(TALL) - 1 if can_read else IN_SIGHT)
-    what = example_table.what_is_right(run.record)
+    answers = answer_words(run.record)
+    what = answers.right
     every = example_table.listing(listed, what)
     with st.container(key="examples-wide"):
         st.dataframe(
@@ -291,14 +290,12 @@ def _table(run: Run, listed: pd.DataFrame, chosen: str | None) -> None:
         )  # fmt: skip
     select = "Select a row for details." + (" The chosen example is on top." if is_moved else "")
     with st.container(horizontal=True, vertical_alignment="center"):
-        measure = formats.capital(example_table.TITLES[example_table.measures_of(listed)[0]])
+        measure = formats.capital(next(iter(answers.measures.values())).title)
         with st.container(key="examples-wide-words"):
-            st.caption(f"{measure.replace('true class', what)}, %. {select}{_cut(len(listed), MOST_LISTED)}")
+            st.caption(f"{measure}, %. {select}{_cut(len(listed), MOST_LISTED)}")
         with st.container(key="examples-narrow-words"):
-            answers = (
-                "What each model generates." if run.record.generates else "Each model's answer and its confidence."
-            )
-            st.caption(f"{answers} {select}{_cut(len(listed), MOST_ON_PHONE)}")
+            says = "What each model generates." if run.record.generates else "Each model's answer and its confidence."
+            st.caption(f"{says} {select}{_cut(len(listed), MOST_ON_PHONE)}")
         with st.popover("Download table", icon=":material/download:"):
             exports.table_buttons(
                 every,

@@ -11,7 +11,7 @@ from skillviz.show.glossary import about
 from skillviz.ui import address, cache, page, run_list
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip
-from skillviz.ui.page_table import PAGES
+from skillviz.ui.page_table import PAGES, is_presented
 
 
 def draw(top: DeltaGenerator, entries: tuple[Entry, ...]) -> None:
@@ -19,10 +19,11 @@ def draw(top: DeltaGenerator, entries: tuple[Entry, ...]) -> None:
     shown = hero(entries) or first_choice(entries)
     with page.explained():
         run = cache.run(shown.id)
-    with top.container(horizontal=True, width="content"):
-        _door("tour", "Take the tour", "primary")
-        _door("overview", "Explore this run", "secondary", run.id)
-        _door("launch", "Localize your own", "secondary")
+    if not is_presented():  # the way out stands there, and a room opens nothing
+        with top.container(horizontal=True, width="content"):
+            _door("tour", "Take the tour", "primary")
+            _door("overview", "Explore this run", "secondary", run.id)
+            _door("launch", "Localize your own", "secondary")
     record, split = run.record, headline_split(run.record)
     scores = page.scores(run, split)
     st.markdown(home.sentence(record, scores), help=about("graft", "region"))

@@ -21,6 +21,7 @@ from skillviz.show import measures, sentences, text
 from skillviz.show.glossary import about
 from skillviz.show.interpolation import EXACT, STORED
 from skillviz.show.interpolation_grid import GRAFT, Grid, estimate, of_run, point_of, with_edges
+from skillviz.tasks.readable_names import readable
 from skillviz.ui import cache, cards, controls, live, page
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text
@@ -126,7 +127,7 @@ def _outside(run: Run) -> tuple[str | None, str | None]:
     """The other data set, and its name or file: those stored, then those that the models can be asked about."""
     stored = {transfer.name: transfer.named or transfer.name for transfer in run.record.transfers}
     live = {row.name: row for row in offered(run) if row.fits and row.name not in run.datasets}
-    titles = {name: name for name in stored} or {NONE: "none scored yet"}
+    titles = {name: readable(name) for name in stored} or {NONE: "none scored yet"}
     titles |= {name: f"{row.shown}: not stored, compute live" for name, row in live.items()}
     options = list(titles)
     chosen = controls.select("ood", "Out of distribution", options, options[0], shown=titles.get, help=about("ood"))
@@ -187,7 +188,7 @@ def traced(run: Run, asked: PathSettings, grid: Grid) -> tuple[PathSettings, Gri
     lacking = [] if asked.exact else [name for name in asked.datasets if name not in grid.between]
     if not lacking:
         return asked, grid
-    on = formats.listed(list(map(text.plain, lacking)))
+    on = formats.listed(list(map(text.tasks, lacking)))
     place = st.empty()
     with place.container(), missing(f"No points between the models on {on} yet", NO_PATH, "timeline"):
         if controls.press("trace", "Score the paths", icon=":material/timeline:"):
@@ -198,7 +199,7 @@ def traced(run: Run, asked: PathSettings, grid: Grid) -> tuple[PathSettings, Gri
                     break
                 grid = grid.traced(answer)
     if scored := [name for name in lacking if name in grid.between]:
-        counts = [f"{formats.counted(grid.traced_on[name], 'example')} of {text.plain(name)}" for name in scored]
+        counts = [f"{formats.counted(grid.traced_on[name], 'example')} of {text.tasks(name)}" for name in scored]
         where = place if scored == lacking else st  # else what is missing still stands above
         where.caption(f"Both paths computed live on {formats.listed(counts)}; not stored with the run.")
     if asked.inside not in grid.between:
@@ -257,7 +258,7 @@ def numbers(run: Run, choice: Choice, points: ShownPoints) -> None:
     for place, dataset in zip(st.columns(len(choice.datasets)), choice.datasets, strict=True):
         with place.container(border=True, height="stretch"):
             st.markdown(f"## {'In' if dataset == choice.inside else 'Out of'} distribution")
-            st.caption(text.plain(dataset))
+            st.caption(text.tasks(dataset))
             is_alone = len(choice.datasets) == 1  # then the two have the page's width
             rows = st.columns(len(PATHS)) if is_alone else [st.container() for _ in PATHS]
             for row, path in zip(rows, PATHS, strict=True):

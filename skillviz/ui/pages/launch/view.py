@@ -23,7 +23,6 @@ from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.show import text
 from skillviz.show.entries import READOUT_TITLES
 from skillviz.studies.paper.setting import READOUT, SEARCH, SIZES, SettingRow
-from skillviz.tasks.readable_names import readable_name
 from skillviz.tasks.task import Hub
 from skillviz.ui import address, cache, jobs_view, sign_in, study_choice
 from skillviz.ui.page_table import PAGES
@@ -245,9 +244,7 @@ def summary(spec: RunSpec, task: str, sizes: Sequence[int], d: int | None, jobs:
     of = f" of {d:,} graftable parameters" if d else ""
     runs = "" if jobs == 1 else f", {jobs} times with different seeds"
     pair = f"{text.last_part(spec.base)} → {text.last_part(spec.finetuned)}"
-    return (
-        f"**{name}** will look for {what}{of} in *{text.plain(pair)}*, task *{text.plain(readable_name(task))}*{runs}."
-    )
+    return f"**{name}** will look for {what}{of} in *{text.plain(pair)}*, task *{text.tasks(task)}*{runs}."
 
 
 def expected(duration: Estimate, jobs: int, free: int, queued: int) -> str:

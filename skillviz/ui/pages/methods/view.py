@@ -25,6 +25,7 @@ from skillviz.studies.paper.claims import main_share
 from skillviz.studies.paper.scales import SCALES, Scale
 from skillviz.studies.store import StudyFolder
 from skillviz.studies.subject import Subject, bases_of, place, rows_of_base
+from skillviz.tasks.readable_names import readable
 from skillviz.ui import cache, controls, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import verdict_line
@@ -148,7 +149,7 @@ def on_other_data(shown: MethodRows) -> None:
         st.code(command, language=None, wrap_lines=True)
         return
     task = controls.select(
-        "other", "Scored on", tasks, tasks[0], width=260, help=study_words.task_titles(tasks) or None
+        "other", "Scored on", tasks, tasks[0], shown=readable, width=260, help=study_words.task_titles(tasks) or None
     )
     left, right = st.columns(2)
     with left:
@@ -166,7 +167,7 @@ def notes(shown: MethodRows) -> None:
 def _select(scores: pd.DataFrame) -> Selection:
     tasks = list(dict.fromkeys(scores["id_task"]))
     help = f"The task that the models were tuned on.\n\n{study_words.task_titles(tasks)}"
-    task = controls.select("task", "Task", tasks, tasks[0], width=260, help=help)
+    task = controls.select("task", "Task", tasks, tasks[0], shown=readable, width=260, help=help)
     of_task = scores[scores["id_task"] == task]
     settings = {label(*pair): pair for pair in zip(of_task["setting"], of_task["readout"], strict=True)}
     setting = next(iter(settings))
@@ -218,7 +219,7 @@ def _rivals(shown: MethodRows, task: str, metric: str, name: str = "rivals", hei
 def comparison(differences: pd.DataFrame, selection: Selection, share: float, metric: str) -> str:
     """The verdict on each method against the graft of this size in one metric, in Markdown."""
     methods = [method for method in OTHERS if (differences["method"] == method).any()]
-    name, graft = text.plain(selection.task), f"a graft of **{formats.share(share)}**"
+    name, graft = text.tasks(selection.task), f"a graft of **{formats.share(share)}**"
     named = _named(differences)
     note = NOTHING_ELSE if all(method in GRAFTS for method in methods) else ""
     words = "  \n".join(filter(None, (verdict_line(named, metric), note)))
@@ -238,7 +239,7 @@ def no_rival(task: str, several_bases: bool = False) -> str:
         if several_bases
         else "no stored study of this base and readout compares a method with a graft on the same examples"
     )
-    return f"**{text.plain(task)}**: no paired comparison, because {why}. Each method's scores are below."
+    return f"**{text.tasks(task)}**: no paired comparison, because {why}. Each method's scores are below."
 
 
 def sources(studies: Sequence[StudyFolder]) -> str:
@@ -251,7 +252,7 @@ def sources(studies: Sequence[StudyFolder]) -> str:
 
 def no_transfer(task: str, is_whole: bool) -> str:
     """That nothing was scored on other data, and what makes it; `is_whole` where the command alone does."""
-    name = text.plain(task)
+    name = text.tasks(task)
     why = f"No stored study of this base and readout scores models of {name} on other data."
     if is_whole:
         return f"{why} To make one:"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from skillviz.core import formats
+from skillviz.core.localizers.table import makes_graft
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import RANKING, REGION, Run
 from skillviz.show import text
@@ -97,3 +98,6 @@ def export(run: Run, report: Callable[[], bytes]) -> None:
                     icon=":material/download:",
                 )
     st.code(f"python -m skillviz runs export {run.id} -o run.zip", language=None, wrap_lines=True)
+    if makes_graft(run.spec.localizer):
+        st.markdown("The graft file needs the models. Write it in a terminal:")
+        st.code(f"python -m skillviz export {run.id} -o graft.safetensors", language=None, wrap_lines=True)

@@ -15,9 +15,11 @@ from skillviz.core.methods import METHODS
 from skillviz.core.metrics import metric_row
 from skillviz.plots.methods import method_style
 from skillviz.plots.paper import HERE, PUBLISHED
+from skillviz.show.table_words import with_task_names
 from skillviz.studies.paper.comparisons import GRAFTS
 from skillviz.studies.paper.published_values import SETTINGS, published, stands_for
 from skillviz.studies.subject import rows_of_base
+from skillviz.tasks.readable_names import readable
 
 TASK_METRIC = "accuracy or F1"
 NEEDED = -1.0  # in place of a size: on each task the smallest one that recovers 95% of the gain
@@ -97,14 +99,14 @@ def shown(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows as words: the published value as printed, ours with its interval, the difference in points."""
     return pd.DataFrame(
         {
-            "task": rows["task"],
+            "task": rows["task"].map(readable),
             "method": [method_style(method).title for method in rows["method"]],
             "metric": [metric_row(metric).title for metric in rows["metric"]],
             "published (± sd)": rows["printed"],
             "here (95%)": [_our_value(row) for row in rows.to_dict("records")],
             "difference": [formats.points(value) for value in rows["difference"]],
             "size here": ["" if pd.isna(share) else formats.share(share) for share in rows["share"]],
-            "measured on": rows["here"].fillna(""),
+            "measured on": rows["here"].fillna("").map(readable),
         }
     )
 
@@ -117,7 +119,8 @@ def marks(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
         high=rows["published"] + rows["published_sd"],
     ).drop_duplicates(["task", "method"]).dropna(subset=["value"])  # fmt: skip
     measured = rows[rows["value"].notna()].assign(source=HERE)
-    return pd.concat([measured, printed], ignore_index=True)[["task", "method", "source", "value", "low", "high"]]
+    marks = with_task_names(pd.concat([measured, printed], ignore_index=True))
+    return marks[["task", "method", "source", "value", "low", "high"]]
 
 
 def _printed(selection: Selection) -> pd.DataFrame:

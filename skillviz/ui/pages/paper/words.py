@@ -98,7 +98,7 @@ def verdict_line(verdict: Verdict) -> str:
         return f"{UNTESTED}: this study has no row for it."
     if len(verdict.comparisons) == 1:
         (only,) = verdict.comparisons
-        return f"{chip_text(outcome)} {text.plain(only.where)}: {value_words(only)}"
+        return f"{chip_text(outcome)} {text.tasks(only.where)}: {value_words(only)}"
     parts = [f"{verdict.supporting} of {len(verdict.comparisons)} comparisons support it"]
     parts += [f"{verdict.against} contradict it"] if verdict.against else []
     parts += [f"{verdict.open} leave it open"] if verdict.open else []
@@ -131,7 +131,7 @@ def unmatched(rows: pd.DataFrame) -> str:
     tasks = list(dict.fromkeys(rows.loc[rows["published"].isna() & rows["value"].notna(), "task"]))
     if not tasks:
         return ""
-    names = formats.listed([text.plain(task) for task in tasks], 5)
+    names = formats.listed([text.tasks(task) for task in tasks], 5)
     return f"The paper has no value for {names}. Rows without a counterpart in our study stay empty."
 
 

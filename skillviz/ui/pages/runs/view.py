@@ -219,7 +219,7 @@ def _group_label(entries: Sequence[Entry]) -> str:
     if scored:
         best = max(entry.grafted or 0.0 for entry in scored)
         parts.append(f"graft {metric_row(scored[0].metric).title} up to {formats.percent(best)}")
-    return f"**{text.plain(readable_name(entries[0].task))}** · {' · '.join(parts)}"
+    return f"**{text.tasks(entries[0].task)}** · {' · '.join(parts)}"
 
 
 def _table(entries: Sequence[Entry], chosen: set[str], labels: Mapping[tuple[str, ...], str]) -> None:

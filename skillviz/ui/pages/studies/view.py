@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from skillviz.analysis import readable_table
 from skillviz.analysis.method_points import every_point, scored_metric
-from skillviz.analysis.readable_table import not_in_percent, readable
 from skillviz.analysis.tables import TABLES, label, task_metric
 from skillviz.core import formats
 from skillviz.core.metrics import panels
@@ -21,6 +20,7 @@ from skillviz.show import table_words, text
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.store import StudyFolder
 from skillviz.tasks.project import with_a_checkout
+from skillviz.tasks.readable_names import readable
 from skillviz.ui import address, cache, controls, exports, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.paper import words as paper_words
@@ -97,12 +97,12 @@ def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> None:
         return
     studies = sorted(studies, key=paper_words.place_of)
     table = list_table(studies, states)
-    is_told_by_name = table.duplicated(["experiment", "data"]).any()  # a name of the folder is for files
-    seen = [name for name in map(str, table) if name != "study" or is_told_by_name]
+    is_alike = table.duplicated(["experiment", "data"], keep=False)
+    named = table["data"].where(~is_alike, table["data"] + " · " + table["study"])  # a folder's name is for files
     st.dataframe(
-        table, key=LISTING, hide_index=True, column_config=COLUMNS, column_order=seen, placeholder="", height="content",
-        on_select=lambda: _open(studies), selection_mode=("single-row", "single-cell"),
-        alt="The stored studies; select a row to open it",
+        table.assign(data=named).drop(columns="study"), key=LISTING, hide_index=True, column_config=COLUMNS,
+        placeholder="", height="content", on_select=lambda: _open(studies),
+        selection_mode=("single-row", "single-cell"), alt="The stored studies; select a row to open it",
     )  # fmt: skip
     exports.table_menu(table, file="studies", key="studies", caption="Stored studies")
 
@@ -116,15 +116,18 @@ def _open(studies: Sequence[StudyFolder]) -> None:
 
 
 def list_table(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> pd.DataFrame:
-    """One row a study, for the eye; `states` as `running.states` has them."""
+    """One row a study, for the eye; `states` as `running.states` has them.
+
+    The data come first: on a phone they and the beginning of the experiment are in sight, which tell the rows apart.
+    """
     rows = []
     for study in studies:
         record = study.record
         steps = list(record.steps.values())
         rows.append(
             {
-                "experiment": _title(study),
                 "data": study_words.world(study),
+                "experiment": _title(study),
                 "state": states.get(str(study.path.resolve()))
                 or states.get(study.path.name)
                 or study_words.state(study),
@@ -201,8 +204,7 @@ def _pictures(study: StudyFolder, tables: Mapping[str, pd.DataFrame], row: Delta
             with place:
                 show(exhibits.shared(tables["overlap"], kind, theme()), study.name)
     if len(tables.get("histogram", ())):
-        tasks = list(dict.fromkeys(tables["histogram"]["task"]))
-        task = controls.select("sure-of", "Confidence on", tasks, tasks[0], width=260) if len(tasks) > 1 else tasks[0]
+        task = _one_of("sure-of", "Confidence on", tables["histogram"]["task"])
         show(exhibits.histogram(tables["histogram"], task, theme()), study.name)
     if len(tables.get("checkpoints", ())):
         _checkpoints(study, tables["checkpoints"])
@@ -212,17 +214,20 @@ def _pictures(study: StudyFolder, tables: Mapping[str, pd.DataFrame], row: Delta
         _composition(study, tables["composition"])
 
 
+def _one_of(name: str, title: str, tasks: pd.Series) -> str:
+    """One of the tasks; draws the box where there are several."""
+    known = list(dict.fromkeys(tasks))
+    return controls.select(name, title, known, known[0], shown=readable, width=260) if len(known) > 1 else known[0]
+
+
 def _checkpoints(study: StudyFolder, table: pd.DataFrame) -> None:
     """The checkpoints of one task along fine-tuning, two figures a row."""
-    tasks = list(dict.fromkeys(table["id_task"]))
-    task = controls.select("trained-on", "Fine-tuned on", tasks, tasks[0], width=260) if len(tasks) > 1 else tasks[0]
-    checkpoint_figures(table, task, study.name)
+    checkpoint_figures(table, _one_of("trained-on", "Fine-tuned on", table["id_task"]), study.name)
 
 
 def _settings(study: StudyFolder, table: pd.DataFrame) -> None:
     """Size reached and score by the constants of the searches."""
-    tasks = list(dict.fromkeys(table["task"]))
-    task = controls.select("tried-on", "Task", tasks, tasks[0], width=260) if len(tasks) > 1 else tasks[0]
+    task = _one_of("tried-on", "Task", table["task"])
     metric = task_metric(table.loc[table["task"] == task, "metric"])
     for place, shown in zip(st.columns(2), ("size", metric), strict=True):
         with place:
@@ -233,7 +238,7 @@ def _composition(study: StudyFolder, table: pd.DataFrame) -> None:
     """Where the regions of one task lie, by layer and by kind."""
     regions = dict.fromkeys(zip(table["task"], table["localizer"], table["variant"], strict=True))
     names = {label(region[0], localizer_style(region[1]).title, region[2]): region for region in regions}
-    region = names[controls.select("made-of", "Regions of", list(names), next(iter(names)), width=320)]
+    region = names[controls.select("made-of", "Regions of", list(names), next(iter(names)), shown=readable, width=320)]
     left, right = st.columns(2)
     with left:
         show(exhibits.composition_by_layer(table, *region, theme()), study.name)
@@ -244,7 +249,7 @@ def _composition(study: StudyFolder, table: pd.DataFrame) -> None:
 def _scores(study: StudyFolder, scores: pd.DataFrame, row: DeltaGenerator) -> None:
     pairs = list(dict.fromkeys(zip(scores["id_task"], scores["task"], strict=True)))
     names = {f"{a} to {b}" if a != b else a: (a, b) for a, b in pairs}
-    titles = {name: f"{a}, scored on {b}" if a != b else a for name, (a, b) in names.items()}
+    titles = {name: readable(f"{a}, scored on {b}" if a != b else a) for name, (a, b) in names.items()}
     explained = study_words.task_titles(task for pair in pairs for task in pair)
     with row:
         name = controls.select(
@@ -276,9 +281,9 @@ def _tables(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
                 file=exports.file_name(study.name, name),
                 key="study",
                 caption=f"{study.name}: {table_words.title(name)}",
-                words=partial(readable, table=name),
+                words=lambda rows: readable_table.readable(table_words.with_task_names(rows), table=name),
             )
-            st.caption(f"{formats.counted(len(table), 'row')}.{not_in_percent(table)}")
+            st.caption(f"{formats.counted(len(table), 'row')}.{readable_table.not_in_percent(table)}")
         with st.popover("What the columns mean"):
             st.markdown("\n".join([*study_table.columns_in_words(name), *study_table.methods(table)]))
 
@@ -298,7 +303,7 @@ def _steps(study: StudyFolder) -> None:
 def failures(study: StudyFolder) -> list[str]:
     """One sentence a failed step: what it was, and why it failed."""
     return [
-        f"**{text.plain(step.title)}**: {text.plain(step.error.message if step.error else 'no reason was stored.')}"
+        f"**{text.tasks(step.title)}**: {text.plain(step.error.message if step.error else 'no reason was stored.')}"
         for step in study.record.steps.values()
         if step.state == "failed"
     ]
@@ -314,7 +319,7 @@ def steps_table(study: StudyFolder) -> pd.DataFrame:
     rows = [
         {
             "kind": study_words.STEP_KINDS.get(s.kind, s.kind),
-            "step": s.title,
+            "step": readable(s.title),
             "state": "not reached" if s.state == "missing" else s.state,
             "seconds": s.seconds,
             "estimated, seconds": s.estimated,

@@ -24,6 +24,7 @@ from skillviz.show.comparisons import counted_rows
 from skillviz.show.glossary import about
 from skillviz.studies.store import StudyFolder
 from skillviz.tasks.family import RELATED, UNRELATED, family, relation
+from skillviz.tasks.readable_names import readable_name
 from skillviz.ui import cache, controls, live, page, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text
@@ -141,6 +142,7 @@ def union(tables: TaskTables) -> None:
         "Unite the regions of",
         tables.tasks,
         _first_union(tables),
+        shown=readable_name,
         help=study_words.task_titles(tables.tasks) or None,
     )
     if not chosen:
@@ -183,9 +185,9 @@ def _live_union(tables: TaskTables, chosen: Sequence[str]) -> pd.DataFrame:
     runs = regions_of(tables)
     missing = [task for task in chosen if task not in runs]
     if missing:
-        _explain(tables, f"The run with the region of {text.plain(missing[0])} is missing.")
+        _explain(tables, f"The run with the region of {text.tasks(missing[0])} is missing.")
         return tables.gain.iloc[:0]
-    names = formats.listed([text.plain(task) for task in chosen], 8)
+    names = formats.listed([text.tasks(task) for task in chosen], 8)
     st.caption(f"The union of {names} is not stored, so it is computed live.")
     expression = (
         {"union": [{"run": runs[task].id} for task in chosen]} if len(chosen) > 1 else {"run": runs[chosen[0]].id}
@@ -216,7 +218,7 @@ def regions_of(tables: TaskTables) -> dict[str, Run]:
 
 def _explain(tables: TaskTables, why: str) -> None:
     stored_sets = sorted({" + ".join(tasks) for tasks in tables.gain["region_tasks"] if len(tasks) > 1})
-    listed = f" Stored unions: {formats.listed(stored_sets, 20)}." if stored_sets else ""
+    listed = f" Stored unions: {formats.listed(list(map(text.tasks, stored_sets)), 20)}." if stored_sets else ""
     st.info(f"{why} This union is not stored, and computing it needs the models.{listed} This command "
             "makes the models and the regions:".strip(), icon=":material/info:")  # fmt: skip
     st.code(study_words.command(tables.study), language=None, wrap_lines=True)
@@ -291,7 +293,7 @@ def without_gain(tasks: Sequence[str], is_every_one: bool) -> str:
     """That these tasks have no relative gain and are left out, or that none has one; empty where all have."""
     if not tasks:
         return ""
-    named = formats.listed([text.plain(task) for task in tasks], 8)
+    named = formats.listed([text.tasks(task) for task in tasks], 8)
     if is_every_one:
         return (
             f"**No task has a gain**: on {named} the multi-task model does no better than the pre-trained one, so "
@@ -305,7 +307,7 @@ def union_words(rows: pd.DataFrame, chosen: Sequence[str], left_out: Sequence[st
     tables = rows[rows["what"] == (UNION_OF if len(chosen) > 1 else CHOSEN)].set_index("task")
     inside = [_brought_back(task, tables.loc[task]) for task in chosen if task in tables.index]
     outside = [_brought_back(str(task), tables.loc[task]) for task in tables.index if task not in chosen]
-    what = f"{'union' if len(chosen) > 1 else 'region'} of {formats.listed([text.plain(task) for task in chosen], 8)}"
+    what = f"{'union' if len(chosen) > 1 else 'region'} of {formats.listed([text.tasks(task) for task in chosen], 8)}"
     if inside:
         sentence = f"The {what} recovers {formats.listed(inside, 8)}"
         sentence += f"; outside it, {formats.listed(outside, 8)}." if outside else "."
@@ -315,13 +317,13 @@ def union_words(rows: pd.DataFrame, chosen: Sequence[str], left_out: Sequence[st
         sentence = f"There is no gain for the {what} to recover."
     if not left_out:
         return sentence
-    names = formats.listed([text.plain(task) for task in left_out], 8)
+    names = formats.listed([text.tasks(task) for task in left_out], 8)
     return f"{sentence} On {names} the multi-task model gains nothing."
 
 
 def _brought_back(task: str, row: Any) -> str:
     interval = formats.percent_interval(row["low"], row["high"], 0)
-    return f"**{formats.percent(row['value'], 0)}** ({interval}) on {text.plain(task)}"
+    return f"**{formats.percent(row['value'], 0)}** ({interval}) on {text.tasks(task)}"
 
 
 def _share(row: Mapping[Any, Any]) -> str:

@@ -12,6 +12,7 @@ from skillviz.runs.record import Scores, TransferNote
 from skillviz.runs.run import Run
 from skillviz.show import sentences, text, transfer
 from skillviz.show.glossary import about
+from skillviz.tasks.readable_names import readable
 from skillviz.ui import controls, exports, form, live, sign_in, visitor
 from skillviz.ui.chip import chip_text
 from skillviz.ui.empty import missing
@@ -67,7 +68,7 @@ def notes_of(run: Run) -> tuple[TransferNote, ...]:
         task = _task(run, named, rows) if named else None
         note = None if task is None else _live_scores(run, task)
         if note is not None:
-            st.caption(f"Computed live on {text.plain(note.name)}, zero-shot; not stored with the run.")
+            st.caption(f"Computed live on {text.tasks(note.name)}, zero-shot; not stored with the run.")
     if note is None:
         return stored
     if any(other.name == note.name for other in stored):
@@ -94,12 +95,12 @@ def details(run: Run, notes: tuple[TransferNote, ...]) -> None:
 
 
 def _detail(run: Run, note: TransferNote) -> None:
-    st.markdown(f"### {text.plain(note.name)}", help=about("mapping", "dropped"))
+    st.markdown(f"### {text.tasks(note.name)}", help=about("mapping", "dropped"))
     st.markdown(transfer.counted(note))
     with st.expander("Labels and prompt" if note.template else "Labels"):
-        table = text.plain_cells(transfer.mapping(note, run.labels))
-        st.table(table, border="horizontal", hide_index=True)
-        file, caption = exports.file_name(run.id, note.name, "labels"), f"Labels of {note.name}"
+        table = transfer.mapping(note, run.labels)
+        st.table(text.plain_cells(table), border="horizontal", hide_index=True)
+        file, caption = exports.file_name(run.id, note.name, "labels"), f"Labels of {readable(note.name)}"
         exports.table_menu(table, file=file, key=f"labels.{note.name}", caption=caption)
         if note.template:
             st.code(note.template, language=None, wrap_lines=True)
@@ -133,7 +134,7 @@ def _mapping(run: Run, other: Offered) -> dict[str, str | None]:
     """The labels of the other task, each with the run's label that the reader chose for it."""
     known = {label.lower(): label for label in run.labels}
     with st.container(border=True):
-        st.markdown(f"**Labels of {text.plain(other.name)}** stand for", help=about("mapping"))
+        st.markdown(f"**Labels of {text.tasks(other.name)}** stand for", help=about("mapping"))
         chosen = {}
         with st.container(horizontal=True):
             for label in other.labels:
