@@ -162,6 +162,7 @@ def test_ctrl_c_in_a_terminal_says_how_to_resume(bare: Path, tasks: list[Task], 
     out = tmp_path / "out"
     code = (
         "import os, signal, sys; from skillviz.models.finetune import training; from skillviz.cli import main\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it
         "backward = training.Trainer.backward\n"
         "def interrupted(self, step):\n"
         "    if step == 9: os.kill(os.getpid(), signal.SIGINT)\n"
