@@ -97,11 +97,13 @@ def separated_by(upload: Upload) -> str:
 
 
 def guessed_kind(rows: pd.DataFrame) -> str:
-    """The kind of task that these rows seem to be of: a class is one that rows share."""
+    """The kind of task that these rows seem to be of: a class is one by its column's name, or one that rows share."""
     if _option_columns(rows):
         return CHOICE
-    different = rows[guessed(rows).right].astype(str).nunique()
-    return CLASSIFICATION if 2 <= different <= min(MOST_CLASSES, len(rows) / 2) else GENERATION
+    column = guessed(rows).right
+    is_named = column.lower() in set(CLASS_NAMES) - set(ANSWER_NAMES)
+    different = rows[column].astype(str).nunique()
+    return CLASSIFICATION if is_named or 2 <= different <= min(MOST_CLASSES, len(rows) / 2) else GENERATION
 
 
 def guessed(rows: pd.DataFrame, kind: str = CLASSIFICATION) -> Columns:
