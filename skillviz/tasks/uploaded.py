@@ -18,12 +18,23 @@ from skillviz.errors import BadData, BadInput, SkillvizError
 from skillviz.tasks import upload_size
 from skillviz.tasks.reading import SEPARATORS, cells, from_file, quiet, separator_of
 from skillviz.tasks.splits import Splits, load
+from skillviz.tasks.task import CHOICE, CLASSIFICATION, GENERATION, LETTERS, Task
 from skillviz.tasks.user_file import FORMATS, read_task
 
 FILE = "task.yaml"
 NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,59}")
 MOST_CLASSES = 50
-LABEL_NAMES = ("label", "labels", "class", "category", "target", "gold", "y", "sentiment", "topic", "stars", "rating")
+CLASS_NAMES = ("label", "labels", "class", "category", "target", "gold", "y", "sentiment", "topic", "stars", "rating")
+ANSWER_NAMES = (
+    "reference", "answer", "completion", "response", "output", "target", "gold", "summary", "translation", "solution",
+)  # fmt: skip
+RIGHT_NAMES = {
+    CLASSIFICATION: CLASS_NAMES, CHOICE: (*CLASS_NAMES, *ANSWER_NAMES, "right", "correct"), GENERATION: ANSWER_NAMES,
+}  # fmt: skip
+"""What people call the column that says what is right."""
+OPTION = re.compile(r"(option|choice|candidate|answer|ending|sol)[_ -]?[0-9a-j]", re.IGNORECASE)
+"""The name of a column that holds one of each row's options."""
+LOOKED_AT = 100  # rows, where a guess needs no more
 ASIDE = 5  # one row in so many is the test, where none was uploaded
 
 
@@ -37,20 +48,27 @@ class Upload:
 
 @dataclass(frozen=True)
 class Draft:
-    """A task before it is written: `files` by split (train, and perhaps validation and test), the rest as in a
-    task file (docs/add-a-task.md). `words` serve both templates; empty texts are left out."""
+    """A task before it is written: `files` by split (train, and perhaps validation and test), and in `values` what else
+    its task file says (docs/add-a-task.md) but for data and source; what is empty there is left out."""
 
     name: str
     files: Mapping[str, Upload]
+    values: Mapping[str, Any]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the data that it names: texts, options, and the one that says what is right."""
+        right = (self.values.get(key) for key in ("reference", "answer", "label"))
+        return tuple(dict.fromkeys([*self.values["text"], *self.values.get("options", ()), *filter(None, right)]))
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What columns seem to hold: the texts, what is right, and the options of each row."""
+
     text: tuple[str, ...]
-    label: str
-    labels: tuple[str, ...]
-    drop: tuple[str, ...] = ()
-    masked: str = ""
-    causal: str = ""
-    words: tuple[str, ...] = ()
-    metric: str = "accuracy"
-    positive: str = ""
+    right: str
+    options: tuple[str, ...] = ()
 
 
 def rows_of(upload: Upload) -> pd.DataFrame:
@@ -78,16 +96,53 @@ def separated_by(upload: Upload) -> str:
     return SEPARATORS[separator_of(upload.content.partition(b"\n")[0].decode("utf-8-sig", "replace"), suffix)]
 
 
-def guessed(rows: pd.DataFrame) -> tuple[tuple[str, ...], str]:
-    """The text columns (one, two where two are as long) and the label column that these rows seem to have."""
-    names = [str(name) for name in rows]
+def guessed_kind(rows: pd.DataFrame) -> str:
+    """The kind of task that these rows seem to be of: a class is one by its column's name, or one that rows share."""
+    if _option_columns(rows):
+        return CHOICE
+    column = guessed(rows).right
+    is_named = column.lower() in set(CLASS_NAMES) - set(ANSWER_NAMES)
+    different = rows[column].astype(str).nunique()
+    return CLASSIFICATION if is_named or 2 <= different <= min(MOST_CLASSES, len(rows) / 2) else GENERATION
+
+
+def guessed(rows: pd.DataFrame, kind: str = CLASSIFICATION) -> Columns:
+    """What the columns of these rows seem to hold for a task of this kind; two texts where two are as long."""
+    options = _option_columns(rows) if kind == CHOICE else ()
+    names = [str(name) for name in rows if name not in options and not _holds_lists(rows[name])]
     few = [name for name in names if 2 <= rows[name].astype(str).nunique() <= MOST_CLASSES]
-    named = [name for name in names if name.lower() in LABEL_NAMES]
-    label = next(iter([*[n for n in named if n in few], *few[::-1], *named, *names[-1:]]), "")
-    length = {n: float(rows[n].head(100).astype(str).str.len().mean()) for n in names if n != label}
+    named = [name for name in names if name.lower() in RIGHT_NAMES[kind]]
+    best = [*[n for n in named if n in few], *few[::-1]] if kind == CLASSIFICATION else []
+    right = next(iter([*best, *named, *names[-1:], *map(str, rows)]), "")
+    length = {n: float(rows[n].head(LOOKED_AT).astype(str).str.len().mean()) for n in names if n != right}
     ordered = sorted(length, key=lambda name: -length[name])
     texts = [n for n in names if n in ordered[:2] and length[n] > 0.2 * length[ordered[0]] and length[n] > 12]
-    return tuple(texts or ordered[:1]), label
+    return Columns(tuple(texts or ordered[:1]), right, options)
+
+
+def _option_columns(rows: pd.DataFrame) -> tuple[str, ...]:
+    """The first column of lists; else those whose names tell that they hold an option each."""
+    lists = [str(name) for name in rows if _holds_lists(rows[name])]
+    named = [str(name) for name in rows if OPTION.fullmatch(str(name))]
+    return tuple(lists[:1] or (named if len(named) > 1 else ()))
+
+
+def _holds_lists(column: pd.Series) -> bool:
+    return any(isinstance(cell, list) for cell in column.head(LOOKED_AT))
+
+
+def is_written_out(rows: pd.DataFrame, options: Sequence[str], right: str) -> bool:
+    """Whether the column `right` seems to repeat an option's text; else it names the option's place."""
+    first = rows.head(LOOKED_AT)
+    offered = [{str(option) for cell in row for option in (cell if isinstance(cell, list) else [cell])}
+               for row in first[list(options)].itertuples(index=False)]  # fmt: skip
+    return all(str(cell) in texts for cell, texts in zip(first[right], offered, strict=True))
+
+
+def room_for(rows: pd.DataFrame, reference: str) -> int:
+    """So many new tokens that the longest reference fits: one for two bytes of it, which few tokenizers exceed."""
+    longest = max((len(str(cell).strip().encode()) for cell in rows[reference]), default=0)
+    return max(Task.model_fields["max_new_tokens"].default, -(-longest // 32) * 16)
 
 
 def classes_of(rows: pd.DataFrame, label: str) -> list[str]:
@@ -160,7 +215,7 @@ def _write_data(draft: Draft, folder: Path) -> tuple[dict[str, str], str]:
     if "test" in names:
         return names, f"uploaded ({sources})"
     rows = rows_of(draft.files["train"])
-    rows = rows[[name for name in (*draft.text, draft.label) if name in rows]]
+    rows = rows[[name for name in draft.columns if name in rows]]
     if len(rows) < 2:
         raise BadData(f"{draft.files['train'].name} has one row, so none can be set aside for the test.")
     aside = np.isin(np.arange(len(rows)), set_aside(len(rows)))
@@ -172,14 +227,12 @@ def _write_data(draft: Draft, folder: Path) -> tuple[dict[str, str], str]:
 
 
 def _task_file(draft: Draft, data: dict[str, str], source: str) -> dict[str, Any]:
-    """What the YAML file says."""
-    templates = {kind: text for kind, text in (("masked", draft.masked), ("causal", draft.causal)) if text.strip()}
-    values: dict[str, Any] = {
-        "name": draft.name, "data": data, "text": list(draft.text), "label": draft.label,
-        "labels": list(draft.labels), "drop": list(draft.drop), "template": templates,
-        "label_words": list(draft.words), "metric": draft.metric, "positive": draft.positive, "source": source,
-    }  # fmt: skip
-    return {key: value for key, value in values.items() if value}
+    """What the YAML file says; places of options in lists are named as far as the longest list goes."""
+    values = {"name": draft.name, "data": data, **draft.values, "source": source}
+    if len(options := draft.values.get("options", ())) == 1:
+        every = [cell for upload in draft.files.values() for cell in rows_of(upload).get(options[0], ())]
+        values["labels"] = list(LETTERS[: max([2, *(len(cell) for cell in every if isinstance(cell, list))])])
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items() if value}
 
 
 def _is_number(value: str) -> bool:

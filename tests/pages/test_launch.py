@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -18,17 +19,17 @@ from skillviz.jobs.backend import LocalBackend
 from skillviz.models import fetch
 from skillviz.models.public_pairs import public_pairs
 from skillviz.runs.estimate import LEAST_SECONDS, RESAMPLED
-from skillviz.runs.folder import RunFolder
+from skillviz.runs.folder import OPEN, RunFolder
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
-from skillviz.tasks import uploaded
+from skillviz.tasks import registry, uploaded
 from skillviz.tasks.demo_world import PairEntry, Share, TaskEntry, World, write_world
 from skillviz.ui.job_words import form_of
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.launch import view
 from tests.fake_run import fake_run
 from tests.runs.test_scoring import other_task
-from tests.tiny import tiny_pair, tiny_task
+from tests.tiny import NEUTRAL, tiny_pair, tiny_task
 from tests.ui.shared_store import SMALL
 from tests.visitor import confirmed
 
@@ -37,10 +38,11 @@ LABELS = ("class-terrible", "class-great")
 
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with `models` (head: base, finetuned; words: base, finetuned) and `task`; not to be changed."""
+    """A folder with `models` (a pair with a head, and in `words` and `writes` one of each other readout) and `task`."""
     folder = tmp_path_factory.mktemp("small")
     tiny_pair(folder / "models")
     tiny_pair(folder / "models" / "words", "roberta", "prompt")
+    tiny_pair(folder / "models" / "writes", "gpt2", "causal")
     tiny_task(folder / "task")
     return folder
 
@@ -98,7 +100,7 @@ def test_nothing_is_chosen_at_first_and_the_button_says_so(small: Path) -> None:
     test = opened()
     assert button(test, "Start").disabled and not test.error
     assert "Not yet: Choose a pre-trained and a fine-tuned model." in said(test)
-    assert f"4 models found under `{small / 'models'}`" in said(test) and "SKILLVIZ_MODELS" in said(test)
+    assert f"6 models found under `{small / 'models'}`" in said(test) and "SKILLVIZ_MODELS" in said(test)
     assert "base (bert," in box(test, "Pre-trained").options[0]
 
 
@@ -453,6 +455,74 @@ def test_an_upload_becomes_a_task_and_is_chosen(uploading: AppTest, user_runs: P
     assert box(test, "Task file").value == str(path) and test.query_params["new.source"] == "file"
     assert "Classes: bad and good." in said(test) and not button(test, "Start").disabled
     assert box(test, "Task file").options == ["my-reviews"]
+
+
+def writing(test: AppTest, rows: int = 40) -> AppTest:
+    """The form with uploaded rows whose answers are to be written, with what the tiny tokenizers know."""
+    words = [" ".join((NEUTRAL * 2)[n % len(NEUTRAL) :][:5]) for n in range(rows)]
+    lines = [json.dumps({"asked": text, "answer": f"{text.split()[0]} {n % 2}"})
+             for n, text in enumerate(words)]  # fmt: skip
+    test.file_uploader[0].set_value(("written.jsonl", "\n".join(lines).encode(), "application/json")).run()
+    return test
+
+
+def test_an_answer_to_write_is_asked_for_without_classes(small: Path, user_runs: Path) -> None:
+    test = writing(opened(**chosen(small, source="upload")))
+    box(test, "Each row has").set_value("generation").run()
+    assert box(test, "Reference column").value == "answer" and box(test, "Most new tokens").value == 32
+    assert not {"Label column", "Metric", "Template for masked models"} & {field.label for field in fields(test)}
+    assert [field.label for field in fields(test) if not field.help] == []
+    first = " ".join(NEUTRAL[:5])
+    assert f"as the model reads it: {first}" in said(test) and f"Its reference: {NEUTRAL[0]} 0" in said(test)
+    box(test, "Prompt").input("no place")
+    box(test, "An answer ends at").set_value("newline").run()
+    button(test, "Check and save").click().run()
+    assert "the causal template 'no place' has no place for a text" in said(test)
+    assert (box(test, "Prompt").value, box(test, "An answer ends at").value) == ("no place", "newline")
+    box(test, "Prompt").input("{text} It was")
+    box(test, "Most new tokens").set_value(40).run()
+    button(test, "Check and save").click().run()
+    task = registry.task(user_runs / "tasks" / "written" / "task.yaml")
+    assert (task.kind, task.text, task.reference) == ("generation", ("asked",), "answer")
+    assert (task.stop, task.max_new_tokens, task.max_length) == ("newline", 40, 136)
+    assert said(test).count("which the head readout cannot do; use the causal readout") == 2, "once, and at the button"
+    assert not {"Score on other tasks too", "How class scores are read"} & {field.label for field in fields(test)}
+
+
+@pytest.mark.slow
+def test_options_that_are_uploaded_become_a_task(small: Path, user_runs: Path) -> None:
+    test = opened(**chosen(small, source="upload"))
+    rows = [{"asked": f"which is an animal, {n}", "option_a": "car", "option_b": "cat", "right": "B"} for n in range(9)]
+    content = "\n".join(json.dumps(row) for row in rows).encode()
+    test.file_uploader[0].set_value(("choose.jsonl", content, "application/json")).run()
+    assert box(test, "Each row has").value == "choice" and box(test, "The right option is").value == "label"
+    box(test, "Option columns").set_value([]).run()
+    assert "needs the columns that hold them" in said(test) and box(test, "Right option").value == "right"
+    box(test, "Option columns").set_value(["option_a", "option_b"]).run()
+    assert "Its options: car and cat. Right: B." in said(test)
+    button(test, "Check and save").click().run()
+    task = registry.task(user_runs / "tasks" / "choose" / "task.yaml")
+    assert (task.options, task.label, task.labels) == (("option_a", "option_b"), "right", ("A", "B"))
+
+
+@pytest.mark.slow
+def test_an_upload_whose_answer_is_written_goes_to_a_finished_run(small: Path, user_runs: Path) -> None:
+    folder = small / "models" / "writes"
+    pair = {"base": folder / "base", "finetuned": folder / "finetuned"}
+    query = {**chosen(small, source="upload", interpolation="no"), **pair, "method": "movement"}
+    test = writing(opened(**query))
+    box(test, "Each row has").set_value("generation").run()
+    button(test, "Check and save").click().run()
+    assert "The answer is generated, up to 32 tokens" in said(test) and "of memory of" in said(test)
+    button(test, "Start").click().run()
+    store = Store(user_runs)
+    deadline = time.monotonic() + 240
+    while not (done := [run for run in store.list() if run.record.status not in OPEN]) and time.monotonic() < deadline:
+        time.sleep(1)
+    (run,) = done
+    assert run.record.status == "finished" and run.record.generates
+    scores = run.predictions()
+    assert set(scores["state"]) >= {"pretrained", "finetuned", "grafted"} and scores["generated"].notna().all()
 
 
 @pytest.mark.slow

@@ -14,12 +14,17 @@ import pytest
 from skillviz.errors import BadData, BadInput
 from skillviz.tasks import registry
 from skillviz.tasks.splits import load
+from skillviz.tasks.task import CHOICE, CLASSIFICATION, GENERATION
 from skillviz.tasks.uploaded import (
+    Columns,
     Draft,
     Upload,
     are_indices,
     classes_of,
     guessed,
+    guessed_kind,
+    is_written_out,
+    room_for,
     rows_of,
     save,
     saved,
@@ -47,12 +52,12 @@ def parquet(rows: list[dict[str, Any]] = ROWS) -> bytes:
 MAKERS = {"a.csv": csv, "a.jsonl": jsonl, "A.PARQUET": parquet}
 
 
-def draft(**changes: Any) -> Draft:
-    fields = {
-        "name": "mine", "files": {"train": Upload("a.csv", csv())}, "text": ("review",), "label": "label",
-        "labels": ("bad", "good"), "masked": "{text} It was <mask>.", "words": ("terrible", "great"),
+def draft(name: str = "mine", files: dict[str, Upload] | None = None, **changes: Any) -> Draft:
+    values = {
+        "text": ("review",), "label": "label", "labels": ("bad", "good"), "template": "{text} It was <mask>.",
+        "label_words": ("terrible", "great"),
     }  # fmt: skip
-    return Draft(**{**fields, **changes})
+    return Draft(name, files or {"train": Upload("a.csv", csv())}, {**values, **changes})
 
 
 @pytest.mark.slow
@@ -60,7 +65,7 @@ def draft(**changes: Any) -> Draft:
 def test_rows_are_read_in_every_format(name: str, make: Callable[[], bytes]) -> None:
     rows = rows_of(Upload(name, make()))
     assert len(rows) == 20 and list(rows) == ["id", "review", "label"]
-    assert guessed(rows) == (("review",), "label") and classes_of(rows, "label") == ["0", "1"]
+    assert guessed(rows) == Columns(("review",), "label") and classes_of(rows, "label") == ["0", "1"]
     assert rows["id"][3] == "003", "a cell stays as it was written"
 
 
@@ -103,9 +108,69 @@ def test_columns_are_guessed_from_what_is_in_them() -> None:
     pair = pd.DataFrame(
         {"gold": ["yes", "no"] * 4, "premise": ["a rather long one"] * 8, "hypothesis": ["another long one"] * 8}
     )
-    assert guessed(pair) == (("premise", "hypothesis"), "gold")
+    assert guessed(pair) == Columns(("premise", "hypothesis"), "gold")
     odd = pd.DataFrame({"a": ["some words of a text"] * 3 + ["other words"], "b": ["x", "y", "x", "y"]})
-    assert guessed(odd) == (("a",), "b")
+    assert guessed(odd) == Columns(("a",), "b")
+
+
+WRITTEN = [{"question": f"what is number {n} of these", "answer": f"It is {n}."} for n in range(20)]
+LISTED = [{"question": f"which is the animal, {n}", "choices": ["cat", "car", "cup"][: 2 + n % 2], "answer": "cat"}
+          for n in range(20)]  # fmt: skip
+OPTIONS = [{"question": f"which is the animal, {n}", "option_a": "car", "option_b": "cat", "right": "B"}
+           for n in range(20)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "columns"),
+    [
+        (ROWS, CLASSIFICATION, Columns(("review",), "label")),
+        (WRITTEN, GENERATION, Columns(("question",), "answer")),
+        (LISTED, CHOICE, Columns(("question",), "answer", ("choices",))),
+        (OPTIONS, CHOICE, Columns(("question",), "right", ("option_a", "option_b"))),
+    ],
+)
+def test_what_rows_hold_is_guessed(rows: list[dict[str, Any]], kind: str, columns: Columns) -> None:
+    frame = rows_of(Upload("a.jsonl", jsonl(rows)))
+    assert guessed_kind(frame) == kind and guessed(frame, kind) == columns
+    assert is_written_out(frame, columns.options, columns.right) == (rows is LISTED)
+
+
+def test_a_long_reference_has_room() -> None:
+    assert [room_for(pd.DataFrame({"a": ["", "x" * size]}), "a") for size in (0, 64, 65, 1000)] == [32, 32, 48, 512]
+
+
+def test_an_answer_to_write_is_the_task_that_a_file_gives(tmp_path: Path) -> None:
+    values = {
+        "text": ("question",), "reference": "answer", "template": {"causal": "{text}"}, "stop": "newline",
+        "max_new_tokens": 8, "ignore_case": True, "ignore_punctuation": False,
+    }  # fmt: skip
+    path, splits = save(Draft("mine", {"train": Upload("a.csv", csv(WRITTEN))}, values), tmp_path)
+    (tmp_path / "by-hand").mkdir()
+    for file in path.parent.glob("*.jsonl"):
+        (tmp_path / "by-hand" / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "by-hand" / "task.yaml").write_text(
+        "name: mine\ndata: {train: train.jsonl, test: test.jsonl}\ntext: question\nreference: answer\n"
+        "template: '{text}'\nstop: newline\nmax_new_tokens: 8\nignore_case: true\n"
+    )
+    uploaded, written = registry.task(path), registry.task(tmp_path / "by-hand" / "task.yaml")
+    apart = {"path", "source"}
+    assert uploaded.model_dump(exclude=apart) == written.model_dump(exclude=apart)
+    assert load(written).fingerprint == splits.fingerprint and splits.test["reference"].str.startswith("It is").all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "right", "labels"),
+    [(LISTED, ("choices",), "answer", ("A", "B", "C")), (OPTIONS, ("option_a", "option_b"), "label", ("A", "B"))],
+)
+def test_options_name_their_places(
+    rows: list[dict[str, Any]], options: tuple[str, ...], right: str, labels: tuple[str, ...], tmp_path: Path
+) -> None:
+    column = "right" if right == "label" else "answer"
+    files = {"train": Upload("a.jsonl", jsonl(rows[:1] * 4)), "test": Upload("b.jsonl", jsonl(rows))}
+    values = {"text": ("question",), "options": options, right: column, "template": {"causal": "{text}"}}
+    path, splits = save(Draft("mine", files, values), tmp_path)
+    assert registry.task(path).labels == labels, "the longest list of all files"
+    assert set(splits.test["label"]) == {options.index("option_b") if right == "label" else 0}
 
 
 def test_classes_are_sorted_as_a_reader_expects_and_not_too_many() -> None:
@@ -154,8 +219,11 @@ def test_names_of_classes_as_they_stand_and_rows_left_out(tmp_path: Path) -> Non
         ({"name": ".new-x"}, BadInput, "cannot name a task"),
         ({"text": ("nothing",)}, BadData, "has no column 'nothing'"),
         ({"labels": ("bad",)}, BadInput, "two or more different names"),
-        ({"labels": ("x", "y", "z"), "words": ("a", "b")}, BadInput, "label words for 3 labels"),
-        ({"masked": "{text}"}, BadInput, "exactly one <mask>"),
+        ({"labels": ("x", "y", "z"), "label_words": ("a", "b")}, BadInput, "label words for 3 labels"),
+        ({"template": {"masked": "{text}"}}, BadInput, "exactly one <mask>"),
+        ({"text": ("label",), "label": "label"}, BadInput, "must be different columns"),
+        ({"options": ("id",)}, BadInput, "leave label_words and the masked template out"),
+        ({"options": ("id",), "template": "", "label_words": ()}, BadData, "no list in the column 'id'"),
         ({"label": "id"}, BadData, "the label '"),
         ({"files": {"train": Upload("a.csv", csv(ROWS[:1]))}}, BadData, "a.csv has one row"),
         ({"files": {"train": Upload("a.csv", csv()), "test": Upload("t.csv", b"")}}, BadData, "test.csv is empty"),

@@ -48,9 +48,10 @@ class Choices:
     cluster: str | None = None
 
     def refuse(self, sentence: str, place: Any = st) -> None:
-        """Says what stands against it, here, and keeps it from being started."""
-        self.problems.append(sentence)
-        place.error(text.plain(sentence), icon=":material/error:")
+        """Says what stands against it, here and once, and keeps it from being started."""
+        if sentence not in self.problems:
+            self.problems.append(sentence)
+            place.error(text.plain(sentence), icon=":material/error:")
 
     def still(self, sentence: str) -> None:
         """Says what is still to be chosen: nothing is wrong yet."""

@@ -159,8 +159,9 @@ def data(choices: Choices) -> None:
             help="Eleven points each on the paths from the base to the fine-tuned model and to the graft. The page "
             "Interpolation shows them. Takes about as long as scoring twenty regions.",
         )  # fmt: skip
-        _other_tasks(choices)
         has_classes = choices.task is None or choices.task.has_classes
+        if has_classes:  # other tasks are scored by them
+            _other_tasks(choices)
         help = (
             "Draws this many per class for training, and as many for validation. The paper uses 64 or 4,096 per class."
             if has_classes

@@ -1,0 +1,266 @@
+"""Data that are uploaded and become a task: which column is what, how a model is asked, and the button that saves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from skillviz.core import formats
+from skillviz.errors import BadInput, SkillvizError
+from skillviz.runs import quota
+from skillviz.show import text
+from skillviz.tasks import uploaded
+from skillviz.tasks.task import CHOICE, CLASSIFICATION, GENERATION, Task
+from skillviz.tasks.template import parse, places, rendered
+from skillviz.tasks.uploaded import ASIDE, Columns, Draft, Upload
+from skillviz.tasks.user_file import FORMATS
+from skillviz.ui import address, cache, controls, form, sign_in
+
+SAVED, PROBLEM = "upload.saved", "upload.problem"
+SPLITS = {
+    "train": ("Training data", "Required. The search uses these."),
+    "test": ("Test data", f"Without it one row in {ASIDE} of the training data is set aside."),
+    "validation": ("Validation data", "Without it, a tenth of the training data is used."),
+}
+KINDS = {CLASSIFICATION: "a class", CHOICE: "options", GENERATION: "an answer to write"}
+TEMPLATES = {"masked": ("{text} It was <mask>.", "{a} ? <mask>, {b}"), "causal": ("{text} It was", "{a} {b} This is")}
+UNCUED = ("{text}", "{a} {b}")  # causal templates where the answer is no word that a cue asks for
+GIVEN = {"label": "its letter, or its number from 0", "answer": "its text"}
+STOPS = {"end_of_text": "the end-of-text token", "newline": "a line break"}
+SHOWN = 5  # rows of the preview
+READ = 300  # characters of the row that is shown as a model reads it
+
+
+def new_task(root: Path) -> None:
+    """Draws the upload, from the files to the button that writes the task under `root`."""
+    limit = st.get_option("server.maxUploadSize")
+    st.caption(
+        f"CSV, TSV, JSON, JSONL or Parquet, at most {limit} MB a file. The files stay on this machine: they go to "
+        f"`{root}`, with a task file beside them."
+    )
+    kinds = [kind.removeprefix(".") for kind in FORMATS]
+    files = {}
+    for split, (title, help) in SPLITS.items():
+        if file := st.file_uploader(title, kinds, key=f"upload.{split}", help=help, max_upload_size=limit):
+            files[split] = file
+    if "train" not in files:
+        return
+    try:
+        rows = cache.rows(*_read_upload(files["train"]))
+        draft = _draft(rows, {split: _read_upload(file)[1] for split, file in files.items()})
+    except SkillvizError as error:
+        st.error(text.plain(sign_in.sentence_of(error)), icon=":material/error:")
+        return
+    _preview(rows, draft)
+    show_problem()
+    st.button("Check and save as a task", on_click=_save, args=(draft, root), icon=":material/task_alt:")
+
+
+def show_problem() -> None:
+    """Says once why the last task was not saved or deleted."""
+    if problem := st.session_state.pop(PROBLEM, ""):
+        st.error(text.plain(problem), icon=":material/error:")
+
+
+def _read_upload(values: object) -> tuple[str, Upload]:
+    """What Streamlit holds, as what the task's code takes, and a name for its content."""
+    return str(values.file_id), Upload(str(values.name), values.getvalue())  # type: ignore[attr-defined]
+
+
+def _draft(rows: pd.DataFrame, files: Mapping[str, Upload]) -> Draft:
+    """The fields that say which column is what; raises BadData where the label column cannot hold classes."""
+    name = st.text_input(
+        "Name of the task", _name(files["train"].name), key=_key("name", files), max_chars=60,
+        help="*Task file* lists it under this name. Allowed: letters, digits, dashes, underscores and dots.",
+    )  # fmt: skip
+    kind = st.segmented_control(
+        "Each row has", list(KINDS), default=uploaded.guessed_kind(rows), required=True, key=_key("kind", files),
+        format_func=KINDS.__getitem__,
+        help="**A class**: a label that rows share. **Options**: each row brings its own, and one is right. **An "
+        "answer to write**: the model generates a text, which is compared with yours. The last two need a model that "
+        "generates text.",
+    )  # fmt: skip
+    found = uploaded.guessed(rows, kind)
+    texts = st.multiselect(
+        "Text columns", [str(name) for name in rows], list(found.text), key=_key(f"text.{kind}", files),
+        max_selections=2,
+        help="One column, or two for pairs of sentences: the first is {a} in a template, the second {b}.",
+    )  # fmt: skip
+    return Draft(name.strip(), files, {"text": tuple(texts), **_FIELDS[kind](rows, found, len(texts) == 2, files)})
+
+
+def _class_fields(rows: pd.DataFrame, found: Columns, is_pair: bool, files: Mapping[str, Upload]) -> dict[str, Any]:
+    column = _column("Label column", rows, found.right, files, "The column with the class.")
+    values = uploaded.classes_of(rows, column)
+    drop = st.multiselect(
+        "Leave out rows labeled", values, key=_key(f"drop.{column}", files), help="Labels that are not a class."
+    )
+    labels, words = _classes([value for value in values if value not in drop], column, files)
+    templates = {
+        "masked": _template(
+            "Template for masked models", TEMPLATES["masked"][is_pair], files,
+            "How the text is asked about; <mask> is where the word is read. Empty: not for such models.",
+        ),
+        "causal": _template(
+            "Template for causal models", TEMPLATES["causal"][is_pair], files,
+            "It ends where the answer begins. Empty: not for such models.",
+        ),
+    }  # fmt: skip
+    return {
+        "label": column, "labels": labels, "drop": tuple(drop), "label_words": words, **_metric(labels, files),
+        "template": {kind: template for kind, template in templates.items() if template},
+    }  # fmt: skip
+
+
+def _option_fields(rows: pd.DataFrame, found: Columns, is_pair: bool, files: Mapping[str, Upload]) -> dict[str, Any]:
+    options = st.multiselect(
+        "Option columns", [str(name) for name in rows], list(found.options), key=_key("options", files),
+        help="One column of lists (JSONL or Parquet), or a column for each option, in their order.",
+    )  # fmt: skip
+    column = _column("Right option", rows, found.right, files, "The column that says which option is right.")
+    key = st.segmented_control(
+        "The right option is given as", list(GIVEN), required=True, format_func=GIVEN.__getitem__,
+        default="answer" if uploaded.is_written_out(rows, options, column) else "label",
+        key=_key(f"given.{column}.{options}", files), help="How that column names the right option.",
+    )  # fmt: skip
+    template = _prompt(is_pair, files)
+    if not options:
+        raise BadInput("a task with options needs the columns that hold them; choose one of lists, or two and more.")
+    return {"options": tuple(options), key: column, "template": template}
+
+
+def _reference_fields(rows: pd.DataFrame, found: Columns, is_pair: bool, files: Mapping[str, Upload]) -> dict[str, Any]:
+    column = _column("Reference column", rows, found.right, files, "The answer that the model should write.")
+    template = _prompt(is_pair, files)
+    with st.expander("How an answer ends and is compared"):
+        stop = st.segmented_control(
+            "An answer ends at", list(STOPS), default="end_of_text", required=True, format_func=STOPS.__getitem__,
+            key=_key("stop", files), help="What your model writes after an answer, as it was fine-tuned.",
+        )  # fmt: skip
+        most = st.number_input(
+            "Most new tokens", 1, None, uploaded.room_for(rows, column), key=_key(f"most.{column}", files),
+            help="The model stops after this many. The longest reference must fit. The proposal is generous.",
+        )  # fmt: skip
+        case = st.toggle("Ignore case", key=_key("case", files), help="*Paris* then equals *paris*.")
+        signs = st.toggle("Ignore punctuation", key=_key("signs", files), help="*Paris.* then equals *Paris*.")
+    # more new tokens must not take room from the prompt
+    plain = {name: int(Task.model_fields[name].default) for name in ("max_length", "max_new_tokens")}
+    return {
+        "reference": column, "template": template, "stop": stop, "max_new_tokens": int(most), "ignore_case": case,
+        "ignore_punctuation": signs, "max_length": plain["max_length"] + max(0, int(most) - plain["max_new_tokens"]),
+    }  # fmt: skip
+
+
+_FIELDS: dict[str, Callable[[pd.DataFrame, Columns, bool, Mapping[str, Upload]], dict[str, Any]]] = {
+    CLASSIFICATION: _class_fields, CHOICE: _option_fields, GENERATION: _reference_fields,
+}  # fmt: skip
+
+
+def _column(label: str, rows: pd.DataFrame, found: str, files: Mapping[str, Upload], help: str) -> str:
+    columns = [str(name) for name in rows]
+    return st.selectbox(label, columns, columns.index(found), key=_key(label, files), help=help)
+
+
+def _template(label: str, first: str, files: Mapping[str, Upload], help: str) -> str:
+    return st.text_input(label, first, key=_key(f"{label}.{first}", files), help=help).strip()
+
+
+def _prompt(is_pair: bool, files: Mapping[str, Upload]) -> dict[str, str]:
+    """The template of a task without classes, which only causal models can be asked."""
+    help = "What the model reads before the answer, as it was fine-tuned. It ends where the answer begins."
+    return {"causal": _template("Prompt", UNCUED[is_pair], files, help)}
+
+
+def _classes(values: list[str], column: str, files: Mapping[str, Upload]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the classes, and the word that answers for each."""
+    st.caption("Classes in their order, each with the word that a language model answers with.")
+    names, words = [], []
+    for place, value in enumerate(values):
+        left, right = st.columns(2)
+        key = f"{column}.{place}.{value}"
+        if uploaded.are_indices(values):
+            help = "The name of this number; where a head has the same names in another order, they are matched."
+            names.append(left.text_input(f"Class {value}", value, key=_key(f"name.{key}", files), help=help).strip())
+        else:
+            left.text_input(f"Class {place}", value, disabled=True, key=_key(f"name.{key}", files))
+            names.append(value)
+        words.append(right.text_input(f"Word for {value}", key=_key(f"word.{key}", files), max_chars=60).strip())
+    if not any(words):
+        st.info(
+            "Leave the words empty if your model has a classification head. Any other model, such as those of the demo "
+            "world, needs one word per class. A saved task cannot be changed.",
+            icon=":material/spellcheck:",
+        )
+    return tuple(names), tuple(words) if any(words) else ()
+
+
+def _metric(labels: tuple[str, ...], files: Mapping[str, Upload]) -> dict[str, str]:
+    metrics = ["accuracy", "f1"] if len(labels) == 2 else ["accuracy"]
+    metric = st.selectbox("Metric", metrics, key=_key("metric", files), help="F1 is of one class, with two classes.")
+    if metric != "f1":
+        return {"metric": metric}
+    positive = st.selectbox("F1 of the class", labels, index=len(labels) - 1, key=_key("positive", files))
+    return {"metric": metric, "positive": positive}
+
+
+def _preview(rows: pd.DataFrame, draft: Draft) -> None:
+    """The first rows as they are, and the first one as a model reads it, with what is right."""
+    shown = [name for name in draft.columns if name in rows]
+    st.dataframe(rows[shown].head(SHOWN), hide_index=True, alt=f"The first {SHOWN} rows of the training data")
+    by = uploaded.separated_by(draft.files["train"])
+    columns = f", with columns separated by {by}" if by else ""
+    st.caption(f"The first {min(SHOWN, len(rows))} of {len(rows):,} rows{columns}.")
+    texts = draft.values["text"]
+    if not texts:
+        st.warning("Choose a text column: a task needs at least one.", icon=":material/error:")
+        return
+    for template in draft.values["template"].values():
+        try:
+            parts = parse(template, texts)
+            cells = [place.filled(str(rows[texts[place.field]].iloc[0])) for place in places(parts)]
+        except SkillvizError as error:
+            st.warning(text.plain(sign_in.sentence_of(error)))
+            continue
+        st.caption(f"The first row as the model reads it: {text.plain(rendered(parts, cells, '<mask>')[:READ])}")
+    if "reference" in draft.values:
+        st.caption(f"Its reference: {text.plain(_first(rows, draft.values['reference']))}")
+    elif options := draft.values.get("options"):
+        offered = formats.listed([text.plain(_first(rows, name)) for name in options], SHOWN)
+        right = draft.values.get("answer") or draft.values["label"]
+        st.caption(f"Its options: {offered}. Right: {text.plain(_first(rows, right))}.")
+
+
+def _first(rows: pd.DataFrame, column: str) -> str:
+    """The first cell of a column, cut where it is long; lists with commas between."""
+    cell = rows[column].iloc[0]
+    return ", ".join(map(str, cell))[:READ] if isinstance(cell, list) else str(cell).strip()[:READ]
+
+
+def _save(draft: Draft, root: Path) -> None:
+    """Writes the task, and chooses it; nothing that was typed is lost where that cannot be done."""
+    try:
+        quota.refuse(cache.user_store().root)
+        path, splits = uploaded.save(draft, root)
+    except SkillvizError as error:
+        st.session_state[PROBLEM] = sign_in.sentence_of(error)
+        return
+    counts = f"{len(splits.train):,} train, {len(splits.validation):,} validation and {len(splits.test):,} test"
+    st.session_state[SAVED] = f"The task '{draft.name}' is saved in {path}: {counts} examples."
+    form.assign("new.file", str(path))
+    controls.assign("new.source", "file")
+    address.keep("new.source", "file")
+
+
+def _key(name: str, files: Mapping[str, Upload]) -> str:
+    """A field's key; another file begins with other fields."""
+    return f"upload.{name}.{files['train'].name}.{len(files['train'].content)}"
+
+
+def _name(file: str) -> str:
+    """A name for a task after its file: letters, digits and dashes."""
+    stem = Path(file).stem.lower()
+    return "".join(sign if sign.isalnum() else "-" for sign in stem).strip("-")[:60] or "mine"
