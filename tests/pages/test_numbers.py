@@ -15,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 from skillviz.core.metrics import metric_row
 from skillviz.plots.interpolation import path_style
 from skillviz.plots.theme import state_style
+from skillviz.tasks.readable_names import readable
 from tests.pages.test_pages import opened, with_tables
 
 pytestmark = pytest.mark.slow
@@ -167,6 +168,7 @@ def test_interpolation(folder: Path) -> None:
     for name, values in (("interpolation", ENDS), ("interpolation_bins", ["count", "correct", "confidence"])):
         rows = stored(folder, name)
         rows["path"] = [path_style(path).title for path in rows["path"]]
+        rows["dataset"] = rows["dataset"].map(readable)
         keys = ["path", "size", "alpha", "dataset", *(["metric"] if name == "interpolation" else ["bin"])]
         assert same(table(test, "alpha", keys[-1]).drop_duplicates(keys), rows, keys, values) == []
 
@@ -174,6 +176,7 @@ def test_interpolation(folder: Path) -> None:
 def test_transfer(folder: Path) -> None:
     run, test = record(folder), shown("transfer", folder)
     sets = {run["task"]["name"]: run["metrics"]["test"], **{one["name"]: one["scores"] for one in run["transfers"]}}
+    sets = {readable(name): scores for name, scores in sets.items()}
     wanted = pd.concat([of_scores(scores, dataset=name) for name, scores in sets.items()])
     drawn = table(test, "dataset", "state", "metric")
     assert same(drawn, wanted, ["dataset", "state", "metric"], [*ENDS, "n"]) == []
