@@ -34,6 +34,7 @@ import pandas as pd
 from skillviz.atomic import write_file
 from skillviz.core.localizers.table import Localizer, Workload, localizer
 from skillviz.core.size import parse_size
+from skillviz.studies.cores import cores
 from skillviz.tasks.project import expanded
 
 if TYPE_CHECKING:  # imports torch
@@ -88,6 +89,8 @@ METHODS = {
     "random": Method("random"),
 }
 AS_PUBLISHED, LABELS = "learned, as published", "labels"
+LATER = {"stagewise": 1, "random": 1, AS_PUBLISHED: 2}
+"""Methods whose regions come after all rounds: those that answer no goal, then the one that takes the longest."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +131,7 @@ KEY = ["task", "is_early", "finetune_seed", "mask_seed", "size", "method"]
 
 
 def blocks(sizes: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """Size and method of a pair's regions in a round, in blocks, the one that answers most first; the last answers no
-    goal."""
+    """Size and method of a pair's regions in a round, in blocks, the one that answers most first."""
     searched = ("judged", "learned", "judged, a quarter")
     return [
         [(size, "movement") for size in sizes] + [("0.1%", name) for name in searched],
@@ -142,14 +144,12 @@ def blocks(sizes: Sequence[str]) -> list[list[tuple[str, str]]]:
 
 
 def plan(rounds: int = len(ROUNDS), tasks: Sequence[str] = TASKS) -> list[Cell]:
-    """Every cell, round by round and block by block; then the block that answers no goal, and last the published
-    learned mask, which takes the longest."""
+    """Every cell, round by round and block by block, but for the methods of LATER."""
     cells: dict[tuple[object, ...], Cell] = {}
-    for is_goal, (number, (finetune_seed, mask_seed)) in product((True, False), enumerate(ROUNDS[:rounds])):
+    for number, (finetune_seed, mask_seed) in enumerate(ROUNDS[:rounds]):
         pairs = [Pair(task, False, finetune_seed) for task in tasks]
         pairs += [Pair(task, True, finetune_seed) for task in tasks if task in EARLY and number < 3]
-        part = slice(None, -1) if is_goal else slice(-1, None)
-        for block in zip(*(blocks(sizes_of(pair))[part] for pair in pairs), strict=True):
+        for block in zip(*(blocks(sizes_of(pair)) for pair in pairs), strict=True):
             for pair, regions in zip(pairs, block, strict=True):
                 for size, name in regions:
                     cell = Cell(pair, mask_seed if METHODS[name].is_seeded else 0, size, name)
@@ -158,7 +158,12 @@ def plan(rounds: int = len(ROUNDS), tasks: Sequence[str] = TASKS) -> list[Cell]:
         if task in PUBLISHED:
             cell = Cell(Pair(task, False, finetune_seed), mask_seed, size, AS_PUBLISHED)
             cells.setdefault(cell.key, cell)
-    return list(cells.values())
+    return sorted(cells.values(), key=lambda cell: LATER.get(cell.method, 0))
+
+
+def key_of(row: Mapping[str, Any]) -> tuple[object, ...]:
+    """A row's values of KEY."""
+    return tuple(row[name] for name in KEY)
 
 
 class Stored:
@@ -167,23 +172,22 @@ class Stored:
     def __init__(self, folder: Path) -> None:
         self.path, self.table = folder / "localizer_predictions.parquet", folder / "localizer.csv"
         self.rows = pd.read_parquet(self.path).to_dict("records") if self.path.is_file() else []
-        self.keys = {tuple(row[name] for name in KEY) for row in self.rows}
+        self.keys = set(map(key_of, self.rows))
 
     def add(self, row: dict[str, object], predicted: np.ndarray) -> None:
         """One more row, with the predicted class of every test example [n]."""
         self.rows.append({**row, "predicted": predicted.astype(np.uint8).tobytes()})
-        self.keys.add(tuple(row[name] for name in KEY))
+        self.keys.add(key_of(row))
         self.write()
 
     def agrees(self, row: Mapping[str, object], predicted: np.ndarray) -> bool:
         """Whether the stored row of this key has these classes [n], but for SAME_MODEL."""
-        key = tuple(row[name] for name in KEY)
-        of_key = next(one for one in self.rows if tuple(one[name] for name in KEY) == key)
+        of_key = next(one for one in self.rows if key_of(one) == key_of(row))
         return float(np.mean(np.frombuffer(of_key["predicted"], np.uint8) != predicted)) <= SAME_MODEL
 
     def merge(self, other: Stored) -> int:
         """Take over the rows that are not here yet; how many there were."""
-        new = [row for row in other.rows if tuple(row[name] for name in KEY) not in self.keys]
+        new = [row for row in other.rows if key_of(row) not in self.keys]
         self.rows += new
         self.keys |= other.keys
         if new:
@@ -313,7 +317,7 @@ def run(
         if cell.pair != of or ready is None:
             of, ready = cell.pair, open_pair(cell.pair)
             for row, predicted in ends(cell.pair, ready):
-                if tuple(row[name] for name in KEY) not in stored.keys:
+                if key_of(row) not in stored.keys:
                     stored.add(row, predicted)
                 elif not stored.agrees(row, predicted):
                     raise ValueError(
@@ -336,7 +340,7 @@ def run_in_processes(
     """As `run`, with the pairs shared out among processes. After `minutes` what is not made yet is left for next time.
 
     Each process writes rows into a folder of its own in `results`/parts; they are taken over at the end and, where
-    that was cut, by the next call.
+    that was cut, by the next call. Raises RuntimeError where a process failed; what it printed says why.
     """
     stored, folder = Stored(results), results / "parts"
     _take_over(folder, stored)
@@ -351,7 +355,7 @@ def run_in_processes(
             part.mkdir(parents=True)
             shutil.copy(stored.path, part)
         share = [cell for cell in missing if cell.pair in pairs[number::processes]]
-        job = (share, part, open_pair, precision)
+        job = (share, part, open_pair, precision, max(1, cores() // processes))
         children.append(context.Process(target=_run_share, args=job))
     say(f"{len(cells) - len(missing):,} of {len(cells):,} regions are there; processes: {len(children)}.")
     ends = None if minutes is None else time.monotonic() + 60 * minutes
@@ -366,12 +370,16 @@ def run_in_processes(
     _take_over(folder, stored)
     left = sum(cell.key not in stored.keys for cell in cells)
     say(f"{len(cells) - left:,} of {len(cells):,} regions are there; processes that failed: {failed}.")
+    if failed:
+        raise RuntimeError(f"{failed} of {len(children)} processes failed.")
 
 
-def _run_share(cells: Sequence[Cell], results: Path, open_pair: Callable[[Pair], Opened], precision: str) -> None:
+def _run_share(
+    cells: Sequence[Cell], results: Path, open_pair: Callable[[Pair], Opened], precision: str, threads: int
+) -> None:
     import torch
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(threads)
     torch.set_float32_matmul_precision(precision)
     run(cells, Stored(results), open_pair, partial(print, flush=True))
 

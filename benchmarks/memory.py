@@ -21,6 +21,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
@@ -209,22 +210,21 @@ def measured(shape: Shape, folder: Path, what: str, mode: str) -> Measured:
     return Measured(**json.loads(done.stdout.splitlines()[-1]))
 
 
-def rows_of(shape: Shape, localizers: Sequence[str], ordinary: bool = True) -> Iterator[Measured]:
-    """All rows of a shape: the bare pass, each localizer in lean mode, and the first in the ordinary mode."""
+def rows_of(shape: Shape, localizers: Sequence[str], ordinary: bool = True, mode: str = "lean") -> Iterator[Measured]:
+    """All rows of a shape: the bare pass, each localizer in this mode (lean or ON_GPU), and the first in the ordinary
+    mode."""
     with TemporaryDirectory(prefix="skillviz-memory-") as work:
-        subprocess.run([sys.executable, __file__, "--make", shape.name, work], check=True, capture_output=True)
-        yield measured(shape, Path(work), BARE, "lean")
-        for name in localizers:
-            yield measured(shape, Path(work), name, "lean")
+        device = "cuda" if mode == ON_GPU else "cpu"
+        subprocess.run([sys.executable, __file__, "--make", shape.name, work, device], check=True, capture_output=True)
+        for name in (BARE, *localizers):
+            yield measured(shape, Path(work), name, mode)
         if ordinary:
             yield measured(shape, Path(work), localizers[0], "ordinary")
 
 
-def gpu_rows(localizers: Sequence[str], work: Path) -> Iterator[Measured]:
-    """The bare pass and each localizer on a pair of 7 B, on a GPU that gives out GPU_LIMIT bytes."""
-    subprocess.run([sys.executable, __file__, "--make", SEVEN.name, str(work), "cuda"], check=True)
-    for name in (BARE, *localizers):
-        yield measured(SEVEN, work, name, ON_GPU)
+def seven_on_gpu(localizers: Sequence[str]) -> Iterator[Measured]:
+    """The rows of a pair of 7 B on a GPU that gives out GPU_LIMIT bytes."""
+    return rows_of(SEVEN, localizers, ordinary=False, mode=ON_GPU)
 
 
 def over_model(row: Measured, bare: Measured | None) -> float:
@@ -289,7 +289,7 @@ def write(rows: Sequence[Measured], out: Path) -> None:
 def main() -> None:
     """Measures, prints and writes."""
     if len(sys.argv) > 1 and sys.argv[1] == "--make":
-        make_pair(shape_of(sys.argv[2]), Path(sys.argv[3]), *sys.argv[4:])
+        make_pair(shape_of(sys.argv[2]), Path(sys.argv[3]), sys.argv[4])
         return
     if len(sys.argv) > 1 and sys.argv[1] == "--child":
         shape, folder, what, mode = sys.argv[2:]
@@ -302,20 +302,20 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent)
     parser.add_argument("--gpu", action="store_true", help="7 B on a GPU of 24 GB; keeps the stored rows")
     given = parser.parse_args()
-    rows = list[Measured]()
     if given.gpu:
         rows = [row for row in stored(given.out) if row.mode != ON_GPU]
-        with TemporaryDirectory(prefix="skillviz-memory-") as work:
-            for row in gpu_rows(given.localizers, Path(work)):
-                rows.append(row)
-                print(row, flush=True)
-        given.shapes = []
-    for name in given.shapes:
-        for row in rows_of(SHAPES[name], given.localizers, float(name.rstrip("M")) < given.ordinary_below):
-            rows.append(row)
-            bare = next(one for one in rows if one.shape == row.shape)
-            print(f"{row.shape} {row.what} {row.mode}: {row.peak / row.model:.2f}, without activations "
-                  f"{over_model(row, bare):.2f}, {row.seconds} s", flush=True)  # fmt: skip
+        parts = [seven_on_gpu(given.localizers)]
+    else:
+        rows = []
+        parts = [
+            rows_of(SHAPES[name], given.localizers, float(name.rstrip("M")) < given.ordinary_below)
+            for name in given.shapes
+        ]
+    for row in chain(*parts):
+        rows.append(row)
+        bare = next(one for one in rows if one.shape == row.shape)
+        print(f"{row.shape} {row.what} {row.mode}: {row.peak / row.model:.2f}, without activations "
+              f"{over_model(row, bare):.2f}, {row.seconds} s", flush=True)  # fmt: skip
     print(table(rows))
     write(rows, given.out)
 

@@ -39,6 +39,7 @@ from skillviz.core.parameters import graftable
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
 from skillviz.core.region import Region
+from skillviz.models.device import pick
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.predict import predict
 from skillviz.runs.wise import grid_logits
@@ -48,10 +49,9 @@ from skillviz.tasks.splits import load
 
 ROOT = Path(__file__).resolve().parents[1]
 NAME = "speed"
-RESULTS = {
-    device: Path(__file__).parent / "results" / name for device, name in (("cpu", NAME), ("cuda", f"{NAME}-gpu"))
-}
-README = Path(__file__).parent / "README.md"
+HERE = Path(__file__).parent
+RESULTS = {"cpu": HERE / "results" / NAME, "cuda": HERE / "results" / f"{NAME}-gpu"}
+README = HERE / "README.md"
 BASE, FINETUNED = "${SKILLVIZ_REAL}/models/minilm-l6", "models/minilm-l6-sst2-linear04"
 TASK = "benchmarks/tasks/sst2_sentences.yaml"
 SIZE_SHARE = 0.001
@@ -608,7 +608,7 @@ def run(
 
 def this_device() -> str:
     """What this machine measures on."""
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    return pick("auto").type
 
 
 def _device(device: str) -> str:

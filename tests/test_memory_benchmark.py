@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from benchmarks import memory
@@ -44,8 +42,8 @@ def test_the_stored_result_is_within_the_bound() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.nightly
-def test_seven_billion_parameters_fit_24_gb(tmp_path: Path) -> None:
+def test_seven_billion_parameters_fit_24_gb() -> None:
     """A Llama's shape of 7 B in bfloat16, random weights, on a GPU that gives out no more than 24 GB."""
-    bare, search = memory.gpu_rows(["stagewise"], tmp_path)
+    bare, search = memory.seven_on_gpu(["stagewise"])
     assert search.parameters > 6.4e9 and max(bare.peak, search.peak) <= memory.GPU_LIMIT
     assert memory.over_model(search, bare) <= memory.BOUND

@@ -44,11 +44,7 @@ class Attempt:
 
     def is_of(self, form: str) -> bool:
         """Whether a form tries it on this machine."""
-        if not getattr(self, form) or not self.needs_gpu:
-            return bool(getattr(self, form))
-        import torch  # seconds
-
-        return torch.cuda.is_available()
+        return bool(getattr(self, form)) and (not self.needs_gpu or _has_gpu())
 
     def function(self) -> Tries:
         """The function that tries; some import torch."""
@@ -85,6 +81,12 @@ def add(row: dict[str, object], path: Path) -> None:
     merged = pd.concat([others, pd.DataFrame([row])]) if len(others) else pd.DataFrame([row])
     path.parent.mkdir(parents=True, exist_ok=True)
     merged.to_csv(path, index=False, columns=list(COLUMNS))
+
+
+def _has_gpu() -> bool:
+    from skillviz.models.device import pick  # imports torch
+
+    return pick("auto").type == "cuda"
 
 
 def _day() -> str:
