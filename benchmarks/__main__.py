@@ -142,6 +142,9 @@ def reliability(
         list[str] | None,
         typer.Option(metavar="FAULT", help="Plant a fault and try the attempt that must notice it; repeatable."),
     ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Stop each attempt then; its row counts the tries made so far.")
+    ] = None,
     results: Annotated[
         Path, typer.Option(help="Folder of reliability.csv. With another folder, docs/reliability.md does not change.")
     ] = reliability_page.RESULTS,
@@ -160,7 +163,7 @@ def reliability(
     form, lost = "short" if short else "long", 0
     for name in () if tables else only or (name for name, one in ATTEMPTS.items() if one.is_of(form)):
         with TemporaryDirectory(prefix="skillviz-reliability-") as work:
-            row = ATTEMPTS[name].made(form, Path(work), partial(print, flush=True))
+            row = ATTEMPTS[name].made(form, Path(work), partial(print, flush=True), minutes=minutes)
         lost += int(str(row["lost"]))
         add(row, results / reliability_page.FILE)
     if results == reliability_page.RESULTS:

@@ -8,7 +8,7 @@ to files, opened and searched, and the process's peak of resident memory is read
 and its libraries were loaded. The activations are measured by a process that makes a bare forward and backward pass of
 the same batches on the same model with every gradient freed as it comes, and reads the same peak: what it has beyond
 the model. With --gpu a pair of 7 B is searched on a GPU that gives out no more than 24 GB; the peak is that of the
-memory that torch holds there, and the rows are added to what is stored. Writes memory.json, and the table into
+memory that torch holds there. Rows of other shapes stay as they are stored. After each row it writes memory.json, and the table into
 README.md beside this file and into docs/large-models.md.
 """
 
@@ -302,22 +302,22 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent)
     parser.add_argument("--gpu", action="store_true", help="7 B on a GPU of 24 GB; keeps the stored rows")
     given = parser.parse_args()
-    if given.gpu:
-        rows = [row for row in stored(given.out) if row.mode != ON_GPU]
-        parts = [seven_on_gpu(given.localizers)]
-    else:
-        rows = []
-        parts = [
-            rows_of(SHAPES[name], given.localizers, float(name.rstrip("M")) < given.ordinary_below)
-            for name in given.shapes
-        ]
-    for row in chain(*parts):
-        rows.append(row)
+    shapes = [SEVEN.name] if given.gpu else given.shapes
+    kept = [row for row in stored(given.out) if row.shape not in shapes]
+    parts = (
+        seven_on_gpu(given.localizers) if given.gpu
+        else rows_of(SHAPES[name], given.localizers, float(name.rstrip("M")) < given.ordinary_below)
+        for name in shapes
+    )  # fmt: skip
+    new: list[Measured] = []
+    for row in chain.from_iterable(parts):
+        new.append(row)
+        rows = sorted((*kept, *new), key=lambda one: one.parameters)
+        write(rows, given.out)
         bare = next(one for one in rows if one.shape == row.shape)
         print(f"{row.shape} {row.what} {row.mode}: {row.peak / row.model:.2f}, without activations "
               f"{over_model(row, bare):.2f}, {row.seconds} s", flush=True)  # fmt: skip
-    print(table(rows))
-    write(rows, given.out)
+    print(table(stored(given.out)))
 
 
 if __name__ == "__main__":

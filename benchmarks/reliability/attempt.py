@@ -51,8 +51,12 @@ class Attempt:
         module, name = self.run.split(":")
         return getattr(import_module(module), name)
 
-    def made(self, form: str, work: Path, report: Callable[[str], None], until_lost: bool = False) -> dict[str, object]:
-        """The row of reliability.csv after all tries; with `until_lost` after the first that lost something."""
+    def made(
+        self, form: str, work: Path, report: Callable[[str], None],
+        until_lost: bool = False, minutes: float | None = None,
+    ) -> dict[str, object]:  # fmt: skip
+        """The row of reliability.csv after all tries, or those made in `minutes`; with `until_lost` after the first
+        that lost something."""
         begun, tried, losses = time.monotonic(), 0, list[str]()
         for loss in self.function()(getattr(self, form), work):
             tried += 1
@@ -62,6 +66,8 @@ class Attempt:
                     report(f"{self.name}: LOST: {loss}")
                 if until_lost:
                     break
+            if minutes is not None and time.monotonic() - begun > 60 * minutes:
+                break
         seconds = time.monotonic() - begun
         report(f"{self.name}: {tried:,} tries, {len(losses):,} lost, {seconds:.0f} s")
         first = losses[0][:300] if losses else ""

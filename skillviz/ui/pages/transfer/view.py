@@ -38,8 +38,9 @@ def refuse_options(run: Run) -> None:
 
 def finding(run: Run, notes: tuple[TransferNote, ...]) -> str:
     """A line with a chip for each of the first tasks, and the metric that it and the charts are about."""
-    lines, options = st.container(), metrics(run)
-    metric = controls.segments("metric", "Metric", options, options[0], shown=metric_heading, help=about(*options))
+    (lines, control), options = st.columns([5, 1]), metrics(run)
+    with control:
+        metric = controls.select("metric", "Metric", options, options[0], shown=metric_heading, help=about(*options))
     findings = [f"{chip_text(decided)} {words}" for decided, words in transfer.findings(notes, metric)]
     with lines:
         st.markdown("  \n".join([*findings, *transfer.rest(notes, metric)]), help=about("ood", "graft", "paired"))
