@@ -8,8 +8,8 @@ to files, opened and searched, and the process's peak of resident memory is read
 and its libraries were loaded. The activations are measured by a process that makes a bare forward and backward pass of
 the same batches on the same model with every gradient freed as it comes, and reads the same peak: what it has beyond
 the model. With --gpu a pair of 7 B is searched on a GPU that gives out no more than 24 GB; the peak is that of the
-memory that torch holds there. Rows of other shapes stay as they are stored. After each row it writes memory.json, and the table into
-README.md beside this file and into docs/large-models.md.
+memory that torch holds there. Rows of other shapes stay as they are stored. After each row it writes memory.json, and
+the table into README.md beside this file and into docs/large-models.md.
 """
 
 from __future__ import annotations

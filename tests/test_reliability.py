@@ -88,3 +88,9 @@ def test_a_loss_is_shown(tmp_path: Path) -> None:
 def test_what_is_unknown_is_refused() -> None:
     assert "is not a fault" in reliability("--plant", "nothing").stderr
     assert "is not an attempt" in reliability("--only", "nothing").stderr
+
+
+def test_an_attempt_that_is_out_of_time_counts_what_it_tried(tmp_path: Path) -> None:
+    attempt = ATTEMPTS["checkpoint-bits"]
+    row = attempt.made("long", tmp_path, lambda line: None, minutes=0)
+    assert (row["tried"], row["lost"], row["form"]) == (1, 0, "long") and attempt.long > 1
