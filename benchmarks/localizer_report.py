@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.localizer import KEY, LABELS, METHODS, RESULTS, ROOT, SIZES, TASKS, Pair, Stored, plan
+from benchmarks.localizer import AS_PUBLISHED, KEY, LABELS, METHODS, RESULTS, ROOT, SIZES, TASKS, Pair, Stored, plan
 from skillviz.core.localizers.table import LOCALIZERS, Localizer, Workload
 from skillviz.core.seeds_interval import seeds_and_examples
 
@@ -26,6 +26,9 @@ MARGIN, BAD_SEED = 1.0, 2.0
 """Points: what counts as level, and how far below the median seed a bad one lies."""
 MET, NOT_MET, UNDECIDED = "met", "not met", "undecided"
 OURS, QUARTER, NESTED, LEARNED = "judged", "judged, a quarter", "nested", "learned"
+DEFAULT = "stagewise"
+COMPARED = ((DEFAULT, LEARNED), (OURS, DEFAULT), (OURS, AS_PUBLISHED))
+"""Methods that are compared beside the goals."""
 
 
 class Difference(NamedTuple):
@@ -129,8 +132,8 @@ def beats_learned(answers: Answers, size: str) -> Verdict:
         for task, is_early in answers.pairs
         if not is_early and (difference := answers.difference(task, False, (size, OURS), (size, LEARNED)))
     }
-    better = [task for task, difference in found.items() if difference.low > 0]
-    worse = [task for task, difference in found.items() if difference.high < 0]
+    better = [task for task, difference in found.items() if _is_better(difference)]
+    worse = [task for task, difference in found.items() if _is_worse(difference)]
     level = [t for t, d in found.items() if -MARGIN < d.low <= 0 <= d.high < MARGIN]
     half = len(TASKS) / 2
     verdict = NOT_MET if worse or len(level) >= half else MET if len(better) > half else UNDECIDED
@@ -252,6 +255,36 @@ def goals_table(found: Iterable[Verdict]) -> list[str]:
     return lines
 
 
+def comparisons_table(answers: Answers) -> list[str]:
+    """Markdown: two methods at equal size, which no goal is about, on every fully fine-tuned task."""
+    lines = [
+        "| one minus the other | size | better | worse | no clear difference | by task, points |",
+        "|" + " --- |" * 6,
+    ]
+    tasks = [task for task, is_early in answers.pairs if not is_early]
+    for one, other in COMPARED:
+        for size in (*SIZES, "10%"):
+            found = {
+                task: difference
+                for task in tasks
+                if (difference := answers.difference(task, False, (size, one), (size, other)))
+            }
+            better, worse = (sum(is_so(d) for d in found.values()) for is_so in (_is_better, _is_worse))
+            texts = "; ".join(f"{task}: {difference.text()}" for task, difference in found.items())
+            if found:
+                counts = f"{better} | {worse} | {len(found) - better - worse}"
+                lines.append(f"| {one} − {other} | {size} | {counts} | {texts} |")
+    return lines
+
+
+def _is_better(difference: Difference) -> bool:
+    return difference.low > 0
+
+
+def _is_worse(difference: Difference) -> bool:
+    return difference.high < 0
+
+
 def in_order(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows by pair, size and method, in the plan's order and not in that in which they were made."""
     ranks = {
@@ -312,7 +345,9 @@ def tables(stored: Stored) -> dict[str, list[str]]:
     found["state"] = [f"{len(regions):,} of {len(plan()):,} regions are measured."]
     if regions:
         rows = pd.DataFrame(stored.rows)
-        found |= {"goals": goals_table(verdicts(Answers(rows))), "scores": scores_table(rows)}
+        answers = Answers(rows)
+        found |= {"goals": goals_table(verdicts(answers)), "comparisons": comparisons_table(answers)}
+        found["scores"] = scores_table(rows)
     return found
 
 
