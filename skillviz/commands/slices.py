@@ -36,7 +36,8 @@ def slices(
         typer.Option(
             "--metric",
             metavar="|".join(METRICS),
-            help="The metric to compare the models by. Default: accuracy, or exact_match where texts are generated.",
+            help="The metric to compare the models by. Default: accuracy; of references exact_match, or "
+            "perplexity where nothing is generated.",
             show_default=False,
         ),
     ] = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,20 @@ def words_problem(task: Task, readout: str, folder: Path) -> str:
     except BadInput as error:
         return str(error.args[0])
     return ""
+
+
+def most_tokens(answers: Sequence[str], folder: Path) -> int | None:
+    """Tokens of the longest of these answers after a prompt, with the one that ends it; None without tokenizer.json."""
+    if not (folder / TOKENIZER_FILE).is_file():
+        return None
+    tokenizer = _light(folder / TOKENIZER_FILE, (folder / TOKENIZER_FILE).stat().st_mtime_ns)
+    return max(len(tokenizer(f" {answer}")["input_ids"]) for answer in answers) + 1
+
+
+@lru_cache(maxsize=2)
+def _light(path: Path, changed: int) -> _LightTokenizer:
+    """The tokenizer of a file that was last changed then."""
+    return _LightTokenizer(path)
 
 
 class _LightTokenizer:

@@ -38,14 +38,13 @@ def effect_map(effects: pd.DataFrame, metric: str, *, theme: str = "light", heig
     z = np.full((len(layers), len(columns)), np.nan)
     texts = np.full(z.shape, "", dtype=object)
     hover = np.full(z.shape, "", dtype=object)
-    better = -1.0 if words.better == "lower" else 1.0
     for row in effects.to_dict("records"):
         name = str(int(row["head"])) if is_heads else str(row["kind"])
         place = layers.index(layer_name(row["layer"])), columns.index(name)
         value = words.scale * row["value"]
         text = _number(value, words.digits)
         is_apart = words.verdict(row["low"], row["high"]) != NO_DIFFERENCE
-        z[place], texts[place] = better * value, f"<b>{text}</b>" if is_apart else text
+        z[place], texts[place] = words.sign * value, f"<b>{text}</b>" if is_apart else text
         hover[place] = (
             f"<b>layer {layer_name(row['layer'])}, {_title(row)}</b><br>{words.change(row['value'])}<br>"
             f"{words.interval_text(row['low'], row['high'])}<br>{row['size']:,} entries"

@@ -149,7 +149,7 @@ def _labels(graft: Graft) -> list[str]:
 
 
 def _what(run: Run) -> str:
-    if run.record.generates:
+    if run.record.has_reference:
         return "a model that generates the answer"
     return "a classifier for this task" if run.record.has_classes else "a model that chooses among the options"
 
@@ -159,11 +159,14 @@ def _pipeline(run: Run) -> str:
 
 
 def _options(run: Run, graft: Graft) -> list[str]:
-    """How a prompt asks for an example's own options, or for the text that is to be generated."""
-    template = graft.header.get("template")
-    if run.record.generates:
-        return ["", f"Prompt: `{template}`. The answer is generated after it, greedily."] if template else []
-    return ["", f"Prompt: `{template}`. An option's score is its log-likelihood after it."] if template else []
+    """How a prompt asks for an example's own options, or for its reference."""
+    template, record = graft.header.get("template"), run.record
+    read = "An option's score is its log-likelihood after it."
+    if record.generates:
+        read = "The answer is generated after it, greedily."
+    elif record.has_reference:
+        read = "The reference is scored by its log-likelihood after it."
+    return ["", f"Prompt: `{template}`. {read}"] if template else []
 
 
 def _score_lines(run: Run, split: str, scores: Scores) -> list[str]:

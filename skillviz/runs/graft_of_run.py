@@ -56,7 +56,7 @@ def _provenance(run: Run) -> dict[str, Any]:
         "localizer": record.spec.localizer,
         "seed": record.spec.seed,
         "task": task.name if task else record.spec.task,
-        "labels": list(task.labels) if task and not task.generates else [],
+        "labels": list(task.labels) if task and not task.has_reference else [],
         "metrics": run.headline()["metrics"],
     }
 
