@@ -102,7 +102,7 @@ def report(run: Run, scores: PartScores) -> None:
                 for row in shown.strongest(effects, condition).to_dict("records")
             ]  # fmt: skip
             change = f"{words.title}, {shown.DIFFERENCES[condition]}"
-            columns = ["part", "entries", f"{change}, {words.difference_unit}", "control", "part − control"]
+            columns = ["part", "entries", words.difference_axis(change), "control", "part − control"]
             print_rows(f"{title}, n = {record.n:,} (95% intervals)", columns, rows)
             say(shown.finding(effects, condition, metric, record.grouping).replace("**", ""))
     say(

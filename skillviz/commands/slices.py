@@ -87,7 +87,7 @@ def slices(
         ]
         for row in table.to_dict("records")
     ]  # fmt: skip
-    difference = f"{shown.DIFFERENCE}, {words.difference_unit}"
+    difference = words.difference_axis(shown.DIFFERENCE)
     headings = ["column", "slice", "n", "graft", "fine-tuned", difference, "graft is", "holds at FDR 5%"]
     print_rows(f"{words.title}, {split} set (95% intervals, paired)", headings, rows)
     say(shown.finding(table, metric).replace("**", ""))

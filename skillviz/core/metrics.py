@@ -189,8 +189,12 @@ class Metric:
 
     @property
     def difference_unit(self) -> str:
-        """The unit of a difference of two values."""
-        return "points" if self.unit == "%" else self.unit or "points"
+        """The unit of a difference of two values; empty where the metric has none."""
+        return "points" if self.unit == "%" else self.unit
+
+    def difference_axis(self, subject: str) -> str:
+        """A heading of differences with their unit: `graft − fine-tuned, points`."""
+        return f"{subject}, {self.difference_unit}" if self.difference_unit else subject
 
     @property
     def heading(self) -> str:

@@ -72,8 +72,8 @@ def part_map(effects: pd.DataFrame, condition: str, metric: str, grouping: str, 
         name="parts",
         title=f"What each {noun} does: {CONDITIONS[condition].lower()}",
         figure=effect_map(rows, metric, theme=theme),
-        reads=f"each number is {words.title} of {DIFFERENCES[condition]}, in {words.difference_unit}. Ochre is better, "
-        f"blue is worse. Bold numbers have a 95% interval that excludes zero. Empty squares hold no entry.",
+        reads=f"each number is {words.difference_axis(f'{words.title} of {DIFFERENCES[condition]}')}. Ochre is better, "
+        "blue is worse. Bold numbers have a 95% interval that excludes zero. Empty squares hold no entry.",
         alt=f"Change of {words.title} by {noun}, {CONDITIONS[condition].lower()}; largest: {largest}.",
         table=rows.drop(columns="name"),
         words=("graft",),

@@ -70,11 +70,13 @@ def test_lower_perplexity_is_better_in_every_verdict(empty: Path, monkeypatch: p
     less, recovered = scores.differences["perplexity"], scores.recovered
     assert value["pretrained"] > value["grafted"] > value["finetuned"] > 1 and less.low > 0
     assert recovered is not None and 0 < recovered.value < 1
-    assert "badge[worse]" in (said := words(opened("examples", run=run.id)))
+    assert ": worse] " in (said := words(opened("examples", run=run.id)))
     assert "The graft gives the reference a higher probability on" in said
-    assert "badge[worse]" in words(opened("overview", run=run.id))
+    row = METRICS["perplexity"]
+    way = f"perplexity {row.number(value['pretrained'])} → {row.number(value['grafted'])}"
+    assert way in words(opened("overview", run=run.id)) and ": worse]" in words(opened("sparsity", run=run.id))
     folds = [fold.label for fold in opened("runs").expander]
-    best = METRICS["perplexity"].number(value["grafted"])
+    best = row.number(value["grafted"])
     assert any(f"graft perplexity down to {best}" in label for label in folds)
 
 
