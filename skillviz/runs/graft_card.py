@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from skillviz.core.formats import byte_size, count, markdown_table, share
+from skillviz.core.formats import byte_size, count, counted, listed, markdown_table, share
 from skillviz.core.graft import Graft
 from skillviz.core.metrics import metric_row, panels
 from skillviz.models.checkpoint import read_info
@@ -67,7 +67,7 @@ def card(
         f"# {task}: a graft for {base}", "",
         f"{share(size / d)} of the parameters of `{base}` ({size:,} of {d:,}), with the values that fine-tuning on "
         f"`{task}` gave them. Copied into the base, they turn it into {_what(run)}.",
-        *(_labels(graft) if run.record.has_classes else _options(run, graft)), "",
+        *(_labels(graft) if run.record.has_classes else _options(run, graft)), *_added(graft), "",
     ]  # fmt: skip
     if scores is not None:
         lines += ["## Scores", "", *_score_lines(run, split, scores), ""]
@@ -146,6 +146,17 @@ def _labels(graft: Graft) -> list[str]:
         words = ", ".join(f"`{word.strip()}`" for word in header.get("label_words") or ())
         lines += ["", f"Prompt: `{header['template']}`. Class scores are those of the words {words}."]
     return lines
+
+
+def _added(graft: Graft) -> list[str]:
+    """What a reader must know of tokens that fine-tuning added; nothing where it added none."""
+    tokens = [f"`{token['content']}`" for token in (graft.header.get("vocabulary") or {}).get("tokens") or ()]
+    if not tokens:
+        return []
+    return [
+        "", f"Fine-tuning added {counted(len(tokens), 'token')}: {listed(tokens, 5)}. The graft holds their embeddings. "
+        "`apply` extends the base and its tokenizer by them.",
+    ]  # fmt: skip
 
 
 def _what(run: Run) -> str:

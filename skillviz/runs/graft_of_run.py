@@ -79,8 +79,8 @@ def prompt_of(run: Run) -> tuple[dict[str, Any], list[str]]:
 def _narrowed(graft: Graft, dtype: str) -> Graft:
     """The graft in the fine-tuned file's own dtype where that loses nothing."""
     narrow = DTYPES[dtype]
-    tensors = [*graft.values.values(), *graft.head.values()]
+    parts = {name: getattr(graft, name) for name in ("values", "head", "rows")}
+    tensors = [tensor for part in parts.values() for tensor in part.values()]
     if not all(bool((t.to(narrow).to(t.dtype) == t).all()) for t in tensors):
         return graft
-    values = {name: tensor.to(narrow) for name, tensor in graft.values.items()}
-    return replace(graft, values=values, head={name: tensor.to(narrow) for name, tensor in graft.head.items()})
+    return replace(graft, **{key: {n: t.to(narrow) for n, t in part.items()} for key, part in parts.items()})

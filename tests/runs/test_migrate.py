@@ -87,9 +87,7 @@ def test_a_frozen_run_of_references_is_read_whole(tmp_path: Path) -> None:
     scores = run.record.metrics["test"]
     assert scores.agreement is None and set(run.curve()["metric"]) == {"perplexity", "recovered"}
     value = {state: scores.states[state]["perplexity"].value for state in ("pretrained", "grafted", "finetuned")}
-    assert value["finetuned"] == pytest.approx(
-        math.exp(-rows["log_likelihood"].sum() / rows["tokens"].sum()), rel=1e-6
-    )
+    assert value["finetuned"] == pytest.approx(math.exp(-rows["log_likelihood"].sum() / rows["tokens"].sum()), rel=1e-6)
     assert value["pretrained"] > value["finetuned"]
     pretrained, grafted, finetuned = (math.log(one) for one in value.values())
     assert scores.recovered.value == pytest.approx((pretrained - grafted) / (pretrained - finetuned), rel=1e-6)
