@@ -107,18 +107,16 @@ def added_tokens(base: Path, finetuned: Path) -> dict[str, Any] | None:
         return None
     one, other = load_tokenizer(base), load_tokenizer(finetuned)
     known, roles, before = one.get_vocab(), other.special_tokens_map, one.special_tokens_map
-    record = {
-        "tokens": [
-            {"id": number, **token.__getstate__()}
-            for number, token in sorted(other.added_tokens_decoder.items())
-            if token.content not in known
-        ],
-        "roles": {role: roles[role] for role in SPECIAL if role in roles and roles[role] != before.get(role)},
-    }
+    tokens = [
+        {"id": number, **token.__getstate__()}
+        for number, token in sorted(other.added_tokens_decoder.items())
+        if token.content not in known
+    ]
+    roles = {role: roles[role] for role in SPECIAL if role in roles and roles[role] != before.get(role)}
     with working_folder() as folder:
-        with_added_tokens(one, **record).save_pretrained(folder)
+        with_added_tokens(one, tokens, roles).save_pretrained(folder)
         is_same = one.get_vocab() == other.get_vocab() and same_tokenizer(folder, finetuned)
-    return record if is_same else None
+    return {"tokens": tokens, "roles": roles} if is_same else None
 
 
 def with_added_tokens(tokenizer: Any, tokens: Sequence[Mapping[str, Any]], roles: Mapping[str, str]) -> Any:

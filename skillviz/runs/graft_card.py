@@ -154,7 +154,7 @@ def _added(graft: Graft) -> list[str]:
     if not tokens:
         return []
     return [
-        "", f"Fine-tuning added {counted(len(tokens), 'token')}: {listed(tokens, 5)}. The graft holds their embeddings. "
+        "", f"Fine-tuning added {counted(len(tokens), 'token')}: {listed(tokens, 5)}. The graft holds their rows; "
         "`apply` extends the base and its tokenizer by them.",
     ]  # fmt: skip
 

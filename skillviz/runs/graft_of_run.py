@@ -79,8 +79,9 @@ def prompt_of(run: Run) -> tuple[dict[str, Any], list[str]]:
 def _narrowed(graft: Graft, dtype: str) -> Graft:
     """The graft in the fine-tuned file's own dtype where that loses nothing."""
     narrow = DTYPES[dtype]
-    parts = {name: getattr(graft, name) for name in ("values", "head", "rows")}
-    tensors = [tensor for part in parts.values() for tensor in part.values()]
+    parts = (graft.values, graft.head, graft.rows)
+    tensors = [tensor for part in parts for tensor in part.values()]
     if not all(bool((t.to(narrow).to(t.dtype) == t).all()) for t in tensors):
         return graft
-    return replace(graft, **{key: {n: t.to(narrow) for n, t in part.items()} for key, part in parts.items()})
+    values, head, rows = ({name: tensor.to(narrow) for name, tensor in part.items()} for part in parts)
+    return replace(graft, values=values, head=head, rows=rows)
