@@ -184,10 +184,13 @@ def _warn_of_long(splits: Sequence[pd.DataFrame], draft: Draft, tokenizer: Path 
     words = max(len(reference.split()) for reference in references)
     least = counted or words + 1  # hardly a tokenizer makes one token of two words
     if least > most:
-        which = "for the chosen models" if counted else f"or more: it has {formats.counted(words, 'word')}"
+        tokens = f"{formats.counted(least, 'token')} with the one that ends it"
+        length = (
+            f"{tokens} for the chosen models" if counted else f"{formats.counted(words, 'word')}, at least {tokens}"
+        )
         st.warning(
-            f"The longest reference has {formats.counted(least, 'token')} {which}, with the one that ends it. "
-            f"*{MOST_NEW}* is {most}, so no run could start on this task. Raise it under *{HOW}*.",
+            f"The longest reference has {length}. *{MOST_NEW}* is {most}, so no run could start on this task. Raise it "
+            f"under *{HOW}*.",
             icon=":material/width:",
         )
 
