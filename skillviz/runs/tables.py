@@ -152,8 +152,8 @@ PARTS = Table(
     "parts",
     (
         Column("layer", "Int64", "", "block of the part, counted from 0; missing outside the blocks", nullable=True),
-        Column("kind", "str", "", "module kind of the part, bias for all biases; empty for a head"),
-        Column("head", "Int64", "", "attention head, counted from 0; missing for a cell of the map", nullable=True),
+        Column("kind", "str", "", "module kind, bias for all biases, expert; empty for a head"),
+        Column("head", "Int64", "", "attention head or expert, counted from 0; missing for a cell", nullable=True),
         Column("size", "int64", "entries", "entries of the part; those of what is grafted, for pretrained and grafted"),
         Column("condition", "str", "", "alone, without; pretrained or grafted (the whole region)"),
         Column("draw", "int64", "", "0 for the part itself, from 1 on a random control in its place"),
