@@ -29,8 +29,9 @@ def part_name(layer: float | None, kind: str, head: float | None) -> str:
     """`layer 3, value`, `layer 3, head 5`, `layer 3, expert 5`."""
     number = layer_name(layer)
     place = "outside the blocks" if number == "none" else f"layer {number}"
-    is_cell = head is None or pd.isna(head)
-    return f"{place}, {kind_style(kind).title if is_cell else f'{kind or NOUNS[HEADS]} {int(head)}'}"
+    if head is None or pd.isna(head):
+        return f"{place}, {kind_style(kind).title}"
+    return f"{place}, {kind or NOUNS[HEADS]} {int(head)}"
 
 
 def strongest(effects: pd.DataFrame, condition: str) -> pd.DataFrame:
