@@ -9,7 +9,7 @@ from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.calibration import calibration_controls
 
 run = page.begin("calibration")
-calibration_controls.refuse_generated(run)
+calibration_controls.refuse_references(run)
 finding, settings = st.columns([6, 1])
 with settings.popover("Settings", width="stretch"):
     choice = calibration_controls.controls_of(run)

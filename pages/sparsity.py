@@ -51,7 +51,7 @@ alike = [entry for entry in entries if (entry.localizer, entry.settings) == (thi
 complement = run_list.pair_complement(alike, split)
 if complement.empty:
     st.caption("What removing the region costs is not stored for these runs.")
-else:
+elif exhibits.has_gain(curve):  # else the sentence on top says that there is none
     necessity = exhibits.necessity(run_list.pair_curve(alike, split), complement, this.localizer, theme())
     st.markdown(necessity.finding, help=about("complement", "recovered"))
     show(necessity, run.id)

@@ -61,7 +61,8 @@ def fake_run(
     """A finished run in `store`: four states, a curve of every size, `layers` blocks of a BERT-like table.
 
     Runs of other seeds and localizers share examples, labels and the pretrained and finetuned logits. Of the `kind`
-    choice, every second example has one option less than there are labels; of the kind generation, texts are scored.
+    choice, every second example has one option less than there are labels; of the kind generation, texts are scored, or
+    with the metric perplexity references alone.
     """
     given = {
         "localizer": localizer,
@@ -137,8 +138,9 @@ def _provenance(base: str, finetuned: str, table: ParameterTable) -> dict[str, A
 def _task(name: str, labels: Sequence[str], metric: str, n: dict[str, int], kind: str) -> TaskNote:
     if kind == GENERATION:
         return TaskNote(
-            name=name, kind=kind, labels=LABELS, metric="exact_match", fingerprint="c" * 64, counts={"train": 640, **n}
-        )
+            name=name, kind=kind, labels=LABELS, metric="exact_match" if metric == "accuracy" else metric,
+            fingerprint="c" * 64, counts={"train": 640, **n},
+        )  # fmt: skip
     if kind != CLASSIFICATION:
         chance = (1 / len(labels) + 1 / (len(labels) - 1)) / 2
         return TaskNote(
@@ -164,7 +166,7 @@ def _logits(
     split: str, note: TaskNote, seed: int, localizer: str, strength: float
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Logits of each state [n, label] and the labels [n]; the ends do not depend on seed and localizer."""
-    if note.generates:
+    if note.has_reference:
         return _texts(split, note, seed, localizer, strength)
     n, classes = note.counts[split], len(note.labels)
     y = _labels(split, classes if note.has_classes else classes - 1, n)
@@ -188,11 +190,12 @@ def _texts(split: str, note: TaskNote, seed: int, localizer: str, strength: floa
     scored: dict[str, np.ndarray] = {}
     for state, z in found.items():
         margin = z[np.arange(len(y)), y] - z[np.arange(len(y)), 1 - y]
+        if not note.generates:  # no model is too sure of its references, which perplexity alone would tell
+            margin = 2 * margin / STATES[state][1]
         length = 2 + np.arange(len(y)) % 3
-        scored[state] = generated_scores(
-            margin > 0, -length * np.log1p(np.exp(-margin)), length,
-            [f"text {i}" if one > 0 else "another text" for i, one in enumerate(margin)],
-        )  # fmt: skip
+        texts = [f"text {i}" if one > 0 else "another text" for i, one in enumerate(margin)]
+        written = (margin > 0, texts) if note.generates else (None, ())
+        scored[state] = generated_scores(written[0], -length * np.log1p(np.exp(-margin)), length, written[1])
     return scored, np.ones(len(y), dtype=np.int64)
 
 

@@ -13,9 +13,12 @@ import transformers
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
+from skillviz.analysis.part_effects import part_effects
+from skillviz.commands.parts import scored
 from skillviz.core.architectures import FAMILIES, KINDS
 from skillviz.core.graft import Graft
-from skillviz.core.parameters import readout_names
+from skillviz.core.parameters import graftable, readout_names
+from skillviz.core.region_parts import ALONE, EXPERTS
 from skillviz.errors import BadInput, BadModel
 from skillviz.models.applied import applied, save_applied
 from skillviz.models.attribution import explained
@@ -26,10 +29,13 @@ from skillviz.models.pair import load_pair
 from skillviz.models.preflight import preflight
 from skillviz.plots.region import region_map
 from skillviz.runs.export import ExportRequest, export
+from skillviz.runs.library import library
+from skillviz.runs.part_scores import stored_parts
 from skillviz.runs.produce import produce
 from skillviz.runs.run import parameter_table
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
+from skillviz.show.part_effects import part_map, strongest
 from skillviz.tasks import registry
 from tests.models.examples import examples
 from tests.models.folders import change_config
@@ -87,6 +93,30 @@ def test_a_family_from_preflight_to_apply(family: str, page: ModuleType, tmp_pat
     assert page.row(family, type(pair.model).__name__, pair.table) in page.PAGE.read_text().splitlines(), (
         "docs/architectures.md is out of date: run python docs/architectures.py"
     )
+
+
+def test_single_experts_are_scored_alone_and_left_out(tmp_path: Path) -> None:
+    base, finetuned = family_pair(tmp_path, "mixtral")
+    tiny_task(tmp_path / "task", rows=16)
+    spec = RunSpec(
+        base=str(base), finetuned=str(finetuned), task=str(tmp_path / "task" / "task.yaml"), localizer="movement",
+        sizes=("10%",), device="cpu",
+    )  # fmt: skip
+    run = produce(spec, Store(tmp_path / "runs"))
+    scores = scored(run, EXPERTS, tmp_path / "runs", sample=4, draws=1)
+    effects = part_effects(scores.predictions(), run.record.task, "nll")  # type: ignore[arg-type]
+    alone = effects[effects["condition"] == ALONE]
+    assert list(zip(alone["layer"], alone["head"], strict=True)) == [
+        (layer, one) for layer in (0, 1) for one in range(4)
+    ]
+    assert set(alone["kind"]) == {"expert"} and alone["value"].notna().all() and (alone["draws"] == 1).all()
+    exhibit = part_map(effects, ALONE, "nll", EXPERTS, "light")
+    assert exhibit.title == "What each expert does: grafted alone"
+    assert "layer 0, expert 1" in strongest(effects, ALONE)["name"].tolist()
+    assert exhibit.figure.layout.xaxis.title.text == "expert (first = 0)"
+    assert stored_parts(library(tmp_path / "runs"), run, EXPERTS) is not None
+    shared = graftable("deepseek_v3", {"model.layers.1.mlp.shared_experts.down_proj.weight": (8, 4)})
+    assert shared.parameters[0].kind == "MLP out"
 
 
 def sentences(folder: Path) -> dict[str, Any]:

@@ -21,7 +21,7 @@ NAMES = {
     "scaled_differences", "files",
 }  # fmt: skip
 """Fields of a record whose keys are names of other things: an unknown key there is one more of them."""
-SCORED = {"accuracy", "exact_match"}
+SCORED = {"accuracy", "exact_match", "perplexity"}
 """The metrics of which every state has one."""
 
 

@@ -23,7 +23,7 @@ from skillviz.analysis.tables import OVER, check
 from skillviz.core.agreement import mcnemar
 from skillviz.core.intervals import paired_differences
 from skillviz.core.localizers.table import has_outcome_size
-from skillviz.core.metrics import metric_names, right_metric
+from skillviz.core.metrics import METRICS, metric_names
 from skillviz.models.finetune.recipes import FEW, MULTI_TASK, RECIPES
 
 PAIRED, UNPAIRED, NO_INTERVAL = OVER
@@ -186,5 +186,5 @@ def _less_baseline(
         by_accuracy = {"p": test.p, "only_run_right": test.n10, "only_baseline_right": test.n01}
         for metric, interval in by_metric.items():
             row = {"run": key, "metric": metric, **interval._asdict(), "n": len(baseline.ids)}
-            rows.append(row | (by_accuracy if metric == right_metric(metric) else {}))
+            rows.append(row | (by_accuracy if METRICS[metric].interval == "wilson" else {}))
     return rows

@@ -261,7 +261,7 @@ def _cells(name: str, frame: pd.DataFrame) -> list[str]:
     if name == "metric":
         is_difference = {"a", "b"} <= set(frame.columns)
         rows = [metric_row(str(metric)) for metric in frame["metric"]]
-        return [f"{r.title}, {r.difference_unit}" if is_difference and r.unit == "%" else r.axis for r in rows]
+        return [r.difference_axis(r.title) if is_difference else r.axis for r in rows]
     interval = _interval(name, frame)
     if interval is None and not _is_of_metric(name, frame):
         return [_cell(value, kind(name)) for value in frame[name]]

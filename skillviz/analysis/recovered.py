@@ -14,6 +14,7 @@ from skillviz.analysis.observations import TEST, Observation, sides
 from skillviz.analysis.seeds import Resampled, is_calibration, mean_of, mean_over_seeds, resampled_tests
 from skillviz.analysis.tables import check
 from skillviz.core.intervals import relative_gain
+from skillviz.core.metrics import metric_row
 from skillviz.models.finetune.recipes import RECIPES
 
 VALIDATION = "validation"
@@ -103,14 +104,16 @@ def _gains(group: Sequence[Observation], split: str, drawn: Resampled) -> list[t
     checked = [one for one in group if one.split == split]
     by_method = {name: [one for one in checked if one.method == name] for name in ("pretrained", *TUNED)}
     ends = {name: _mean(of_method, metric, drawn) for name, of_method in by_method.items()}
-    tuned = next((ends[method] for method in TUNED if np.isfinite(ends[method])), np.nan)
-    if not tuned > ends["pretrained"]:
+    merit = metric_row(metric).merit
+    tuned = merit(next((ends[method] for method in TUNED if np.isfinite(ends[method])), np.nan))
+    pretrained = merit(ends["pretrained"])
+    if not tuned > pretrained:
         return []
     tested = {_key(side): side for side in sides(one for one in group if one.split == TEST and one.method in GRAFTS)}
     gains = []
     for side in sides(one for one in checked if one.method in GRAFTS):
         if _key(side) in tested:
-            gain = float(relative_gain(_mean(side, metric, drawn), ends["pretrained"], tuned))
+            gain = float(relative_gain(merit(_mean(side, metric, drawn)), pretrained, tuned))
             gains.append((mean_of(one.size for one in side), tested[_key(side)], gain))
     return sorted(gains, key=lambda row: row[0])
 
@@ -119,8 +122,9 @@ def _gains_on_test(group: Sequence[Observation], drawn: Resampled) -> bool:
     """Whether the fine-tuned model is better than the base on test beyond chance, by the paired interval."""
     tested = [one for one in group if one.split == TEST]
     tuned, base = ([one for one in tested if one.method in of] for of in (TUNED, ("pretrained",)))
-    gain = difference(tuned, base, group[0].note.metric, drawn) if tuned and base else None
-    return gain is None or not gain["low"] <= 0
+    metric = metric_row(group[0].note.metric)
+    gain = difference(tuned, base, metric.name, drawn) if tuned and base else None
+    return gain is None or not metric.sign * gain["low" if metric.sign > 0 else "high"] <= 0
 
 
 def _key(side: Side) -> tuple[str, ...]:

@@ -24,9 +24,9 @@ LEAST = 20
 COLUMNS = ("column", "name", "n", "graft", "finetuned", "value", "low", "high")
 
 
-def metrics_of(metric: str) -> tuple[str, str]:
-    """The two of METRICS that a task with this metric has: what is right, and its likelihood."""
-    return right_metric(metric), likelihood_metric(metric)
+def metrics_of(metric: str) -> tuple[str, ...]:
+    """Those of METRICS that a task with this metric has: what is right, and its likelihood."""
+    return tuple(dict.fromkeys((right_metric(metric), likelihood_metric(metric))))
 
 
 class Slice(NamedTuple):
@@ -108,8 +108,8 @@ def slice_differences(
 
 def worst_first(differences: pd.DataFrame, metric: str) -> pd.DataFrame:
     """The rows with the slices that lose most by grafting on top."""
-    sign = -1.0 if metric_row(metric).better == "lower" else 1.0
-    return differences.loc[(sign * differences["value"]).sort_values(kind="stable").index].reset_index(drop=True)
+    gains = metric_row(metric).sign * differences["value"]
+    return differences.loc[gains.sort_values(kind="stable").index].reset_index(drop=True)
 
 
 def class_column(labels: np.ndarray, ids: Sequence[str], names: Sequence[str]) -> pd.DataFrame:

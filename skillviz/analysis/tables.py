@@ -224,9 +224,10 @@ def label(*words: str) -> str:
 
 
 def task_metric(metrics: Iterable[str]) -> str:
-    """A task's own metric among those that its rows have: F1 or exact match where it is one of them, else accuracy."""
+    """A task's own metric among those that its rows have: F1 or exact match where it is one of them, else accuracy, and
+    perplexity where nothing else is there."""
     known = set(metrics)
-    return next((metric for metric in ("f1", "exact_match") if metric in known), "accuracy")
+    return next((metric for metric in ("f1", "exact_match", "accuracy", "perplexity") if metric in known), "accuracy")
 
 
 def without_variants(table: pd.DataFrame, *columns: str) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from skillviz.commands.output import print_json, print_rows, progress_bar, say, 
 from skillviz.commands.runs import RunName
 from skillviz.core.formats import rough_seconds
 from skillviz.core.metrics import likelihood_metric, metric_names, metric_row
-from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT
+from skillviz.core.region_parts import ALONE, CELLS, EXPERTS, HEADS, WITHOUT
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.live.part_scores import PartScoring
 from skillviz.runs.library import library, open_run
@@ -34,12 +34,13 @@ class Grouping(StrEnum):
 
     cells = CELLS
     heads = HEADS
+    experts = EXPERTS
 
 
 def parts(
     run: RunName,
     by: Annotated[
-        Grouping, typer.Option("--by", help="Divide the region by layer and module, or by attention head.")
+        Grouping, typer.Option("--by", help="Divide the region by layer and module, attention head, or expert.")
     ] = Grouping.cells,
     sample: Annotated[
         int, typer.Option("--sample", min=1, metavar="N", help="Score on at most N test examples, drawn by class.")
@@ -102,7 +103,7 @@ def report(run: Run, scores: PartScores) -> None:
                 for row in shown.strongest(effects, condition).to_dict("records")
             ]  # fmt: skip
             change = f"{words.title}, {shown.DIFFERENCES[condition]}"
-            columns = ["part", "entries", f"{change}, {words.difference_unit}", "control", "part − control"]
+            columns = ["part", "entries", words.difference_axis(change), "control", "part − control"]
             print_rows(f"{title}, n = {record.n:,} (95% intervals)", columns, rows)
             say(shown.finding(effects, condition, metric, record.grouping).replace("**", ""))
     say(

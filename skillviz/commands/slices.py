@@ -36,7 +36,8 @@ def slices(
         typer.Option(
             "--metric",
             metavar="|".join(METRICS),
-            help="The metric to compare the models by. Default: accuracy, or exact_match where texts are generated.",
+            help="The metric to compare the models by. Default: accuracy; of references exact_match, or "
+            "perplexity where nothing is generated.",
             show_default=False,
         ),
     ] = None,
@@ -86,7 +87,7 @@ def slices(
         ]
         for row in table.to_dict("records")
     ]  # fmt: skip
-    difference = f"{shown.DIFFERENCE}, {words.difference_unit}"
+    difference = words.difference_axis(shown.DIFFERENCE)
     headings = ["column", "slice", "n", "graft", "fine-tuned", difference, "graft is", "holds at FDR 5%"]
     print_rows(f"{words.title}, {split} set (95% intervals, paired)", headings, rows)
     say(shown.finding(table, metric).replace("**", ""))

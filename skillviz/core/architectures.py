@@ -410,7 +410,7 @@ APERTUS = replace(NEMOTRON, buffers=r"^mlp\.act_fn\.(beta|eps)$")
 DIFFLLAMA = replace(LLAMA, head_axes={})
 # In files an expert has tensors of its own; in the model, one tensor holds the same matrix of all experts.
 EXPERTS = (
-    (r"experts\.down_proj(_bias|\.|$)|experts\.\d+\.(down_proj|w2)\.", EXPERT_OUT),
+    (r"(?<!shared_)experts\.down_proj(_bias|\.|$)|experts\.\d+\.(down_proj|w2)\.", EXPERT_OUT),
     (r"experts\.\d+\.(gate_proj|w1)\.", EXPERT_GATE),
     (r"experts\.\d+\.(up_proj|w3)\.", EXPERT_UP),
     (r"^(mlp|block_sparse_moe|feed_forward)\.(gate|router|shared_expert_gate)\.", ROUTER),

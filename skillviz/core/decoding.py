@@ -1,4 +1,4 @@
-"""Greedy decoding, and what is scored of it beside the likelihood of the reference.
+"""The likelihood of references, greedy decoding, and what is scored of both.
 
 Only prompts of equal length share a batch, so that nothing is padded and no family's way with padding can change a
 text. Keys and values of earlier tokens are kept where the model gives them; where it does not, whole texts are passed.
@@ -14,23 +14,31 @@ import torch
 from torch import Tensor
 
 from skillviz.core.batches import Batches
-from skillviz.core.generation import Generated, Generation
+from skillviz.core.encoded import Encoded
+from skillviz.core.generation import LOG_LIKELIHOOD, MINUS_TOKENS, Generated, Generation, generated_scores
 from skillviz.core.readout import PLAIN_DECODERS, CausalReadout
 
 
 @torch.no_grad()
 def scores_of_generated(model: Any, batches: Batches, readout: CausalReadout, rows: np.ndarray) -> Generated:
-    """The scores [n, 4] of what the model generates from the prompts of these rows, in their order."""
-    encoded = batches.encoded.take(rows)
-    assert encoded.generation is not None and encoded.answers is not None
-    tokens = np.array([len(reference) for (reference,) in encoded.answers], dtype=np.int64)
-    nats = np.empty(len(rows), dtype=np.float32)
-    parts = [readout.logits(model, batch)[:, 0].float() for batch in batches.micro(rows)]
-    nats[batches.by_length(rows)] = torch.cat(parts).cpu().numpy()
-    if readout.by_length:
-        nats = nats * tokens.astype(np.float32)
+    """The scores [n, 4] of these rows, in their order: of the reference, and of the text that the model generates from
+    the prompt, where one is to be generated."""
+    encoded, answers = batches.encoded.take(rows), np.empty((len(rows), 1), dtype=np.float32)
+    parts = [readout.logits(model, batch).float() for batch in batches.micro(rows)]
+    answers[batches.by_length(rows)] = torch.cat(parts).cpu().numpy()
+    scores = scores_of_references(answers, encoded)
+    if encoded.generation is None:
+        return scores
     generated = greedy(model, encoded.input_ids, encoded.generation, batches.device, batches.micro_tokens)
-    return encoded.generation.scored(generated, nats, tokens)
+    return encoded.generation.scored(generated, scores[:, LOG_LIKELIHOOD], -scores[:, MINUS_TOKENS])
+
+
+def scores_of_references(answers: np.ndarray, encoded: Encoded) -> Generated:
+    """The scores [n, 4] from the readout's own [n, 1], in the order of these examples; nothing is generated."""
+    assert encoded.answers is not None
+    tokens = np.array([len(reference) for (reference,) in encoded.answers], dtype=np.int64)
+    nats = answers[:, 0] * tokens.astype(np.float32) if encoded.by_length else answers[:, 0]
+    return generated_scores(None, nats, tokens)
 
 
 @torch.no_grad()

@@ -21,8 +21,9 @@ class Encoded:
     `positions` (prompt) is the place of the mask token in each row, `label_ids` [label] the vocabulary
     ids of the label words. `answers[i][c]` (causal) are the token ids of the answer for class c after
     the prompt of example i, tokenised in context, empty where the example has fewer options than `n_labels`;
-    `by_length` asks for its log-likelihood per token. Where a text is generated (`generation`), the reference with the
-    token that ends it is the only answer, `n_labels` is 1, and `labels` say that it is the right one.
+    `by_length` asks for its log-likelihood per token. Where there is a reference, with the token that ends it it is the
+    only answer, `n_labels` is 1, and `labels` say that it is the right one; `generation` says how a text is generated
+    beside it, None where none is.
     """
 
     ids: list[str]
@@ -39,6 +40,11 @@ class Encoded:
 
     def __len__(self) -> int:
         return len(self.input_ids)
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether the only answer of each example is its reference."""
+        return self.n_labels == 1
 
     @property
     def lengths(self) -> np.ndarray:

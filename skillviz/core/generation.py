@@ -2,7 +2,8 @@
 
 The scores of n examples are a matrix [n, 4]: 1 where another text was generated, 1 where the reference was (an exact
 match), the log-likelihood of the reference in nats, and minus its number of tokens. The last two are never above 0, so
-that the largest score of a row says what was generated, as elsewhere the class. The label is always `REFERENCE`.
+that the largest score of a row says what was generated, as elsewhere the class. Where nothing is generated, the first
+two are 0. The label is always `REFERENCE`.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Generation:
 
 
 class Generated(np.ndarray):
-    """Scores of generated texts, float32 [n, 4], with the `texts` [n] themselves; a part of them has none."""
+    """Scores of references, float32 [n, 4], with the `texts` [n] that were generated; a part of them has none."""
 
     texts: tuple[str, ...] = ()
 
@@ -71,19 +72,25 @@ class Generated(np.ndarray):
 
 
 def generated_scores(
-    exact_match: np.ndarray, log_likelihood: np.ndarray, tokens: np.ndarray, texts: Sequence[str] = ()
+    exact_match: np.ndarray | None, log_likelihood: np.ndarray, tokens: np.ndarray, texts: Sequence[str] = ()
 ) -> Generated:
-    """The matrix [n, 4] of scores from its three columns [n]."""
-    right = np.asarray(exact_match, dtype=bool)
-    columns = (~right, right, np.asarray(log_likelihood), -np.asarray(tokens))
+    """The matrix [n, 4] of scores from its three columns [n]; without an exact match where nothing was generated."""
+    none = np.zeros(len(tokens), dtype=bool)
+    right, wrong = (none, none) if exact_match is None else (exact_match.astype(bool), ~exact_match.astype(bool))
+    columns = (wrong, right, np.asarray(log_likelihood), -np.asarray(tokens))
     scores = np.stack([column.astype(np.float32) for column in columns], axis=1).view(Generated)
     scores.texts = tuple(texts)
     return scores
 
 
 def is_generated(logits: np.ndarray, labels: Sequence[str]) -> bool:
-    """Whether these are scores of generated texts, and no logits of as many classes as there are labels."""
+    """Whether these are scores of references, and no logits of as many classes as there are labels."""
     return tuple(labels) == LABELS and np.asarray(logits).shape[-1] == WIDTH
+
+
+def has_matches(scores: np.ndarray) -> bool:
+    """Whether these scores say what was generated; of no examples they do."""
+    return not len(scores) or bool(np.asarray(scores)[:, : REFERENCE + 1].any())
 
 
 def normalised(text: str, ignore_case: bool = False, ignore_punctuation: bool = False) -> str:

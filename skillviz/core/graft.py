@@ -22,8 +22,10 @@ from skillviz import json_text
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, CorruptFile, PairMismatch
 
-FORMAT_VERSION = 1
-HEAD = "head."
+FORMAT_VERSIONS = (1, 2)
+"""2: vocabulary rows of added tokens, without which a reader of 1 would make another model. A graft without them is
+written as 1."""
+HEAD, ROWS = "head.", "rows."
 NONE = np.empty(0, dtype=np.int64)
 
 
@@ -33,12 +35,15 @@ class Graft:
 
     `values[name]` lie in the order of `region.indices[name]`; `head[name]` are whole tensors by their
     full parameter name. `header` is the provenance (base id, fingerprint, task, labels, metrics).
+    Where fine-tuning added tokens, `rows` are their rows [added, ...] of every tensor of the vocabulary, by parameter
+    name, and `header["vocabulary"]` has the base's number of `rows`, behind which they stand.
     """
 
     region: Region
     values: Mapping[str, Tensor]
     head: Mapping[str, Tensor] = field(default_factory=dict)
     header: Mapping[str, Any] = field(default_factory=dict)
+    rows: Mapping[str, Tensor] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -47,6 +52,7 @@ class Graft:
         tensors: Mapping[str, Tensor],
         head: Mapping[str, Tensor] | None = None,
         header: Mapping[str, Any] | None = None,
+        rows: Mapping[str, Tensor] | None = None,
     ) -> Graft:
         """The graft of a region with values taken from full tensors by parameter name."""
         values = {
@@ -54,19 +60,21 @@ class Graft:
             for name, indices in region.indices.items()
         }
         heads = {name: tensor.detach().cpu().clone() for name, tensor in (head or {}).items()}
-        return cls(region, values, heads, dict(header or {}))
+        added = {name: tensor.detach().cpu().clone() for name, tensor in (rows or {}).items()}
+        return cls(region, values, heads, dict(header or {}), added)
 
     def save(self, path: Path | str) -> None:
-        """Write the graft file: `<name>.indices`, `<name>.values`, `head.<name>`, and the JSON header."""
+        """Write the graft file: `<name>.indices`, `<name>.values`, `head.<name>`, `rows.<name>`, and a JSON header."""
         tensors: dict[str, Tensor] = {}
         for name, indices in self.region.indices.items():
             tensors[f"{name}.indices"] = torch.from_numpy(indices.copy())
             tensors[f"{name}.values"] = self.values[name].contiguous()
         tensors |= {HEAD + name: tensor.contiguous() for name, tensor in self.head.items()}
+        tensors |= {ROWS + name: tensor.contiguous() for name, tensor in self.rows.items()}
         header = {
             **self.header,
             "format": "skillviz.graft",
-            "version": FORMAT_VERSION,
+            "version": FORMAT_VERSIONS[bool(self.rows)],
             "size": self.region.size,
             "d": self.region.d,
             "shapes": {n: list(s) for n, s in self.region.shapes.items()},
@@ -92,13 +100,18 @@ class Graft:
     def _from_tensors(cls, path: Path, header: Any, tensors: dict[str, Tensor]) -> Graft:
         if not isinstance(header, dict) or header.get("format") != "skillviz.graft":
             raise CorruptFile(f"{path} is not a graft file: it has no skillviz.graft header.")
-        if header.get("version") != FORMAT_VERSION:
-            raise CorruptFile(
-                f"{path} is of graft format {header.get('version')}; this skillviz reads {FORMAT_VERSION}."
-            )
-        head = {n.removeprefix(HEAD): t for n, t in tensors.items() if n.startswith(HEAD)}
-        names = [n.removesuffix(".indices") for n in tensors if n.endswith(".indices") and not n.startswith(HEAD)]
+        if header.get("version") not in FORMAT_VERSIONS:
+            known = " and ".join(map(str, FORMAT_VERSIONS))
+            raise CorruptFile(f"{path} is of graft format {header.get('version')}; this skillviz reads {known}.")
+        head, rows = (
+            {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)} for prefix in (HEAD, ROWS)
+        )
+        names = [
+            n.removesuffix(".indices") for n in tensors if n.endswith(".indices") and not n.startswith((HEAD, ROWS))
+        ]
         try:
+            if rows and int(header["vocabulary"]["rows"]) < 1:
+                raise ValueError("it has no rows of the base's vocabulary")
             shapes = {n: tuple(s) for n, s in header["shapes"].items()}
             region = Region({n: tensors[f"{n}.indices"].numpy() for n in names}, shapes)
             values = {n: tensors[f"{n}.values"] for n in names}
@@ -113,12 +126,15 @@ class Graft:
         )
         if not sound or region.size != claimed:
             raise CorruptFile(f"{path} does not hold the {claimed:,} entries that its header claims; export it again.")
-        return cls(region, values, head, header)
+        return cls(region, values, head, header, rows)
 
     def apply(self, model: nn.Module) -> None:
-        """Copy the values, and the head, into the model for good; a model that does not fit is left as it was."""
-        targets, heads = self._targets(model), self._heads(model)
+        """Copy the values, the head and the rows of added tokens into the model for good; a vocabulary without these
+        rows gets them, and a model that does not fit is left as it was."""
+        targets, heads, rows = self._targets(model), self._heads(model), self._with_rows(model)
         with torch.no_grad():
+            for name, parameter in rows.items():
+                parameter[self._first_row :] = self.rows[name].to(parameter)
             for name, parameter in targets.items():
                 parameter.put_(_index(self.region, name, parameter), self.values[name].to(parameter))
             for name, parameter in heads.items():
@@ -127,6 +143,35 @@ class Graft:
     def _targets(self, model: nn.Module) -> dict[str, Tensor]:
         """The model's own tensors that the region touches."""
         return {name: _own(model, name, self.region.shapes[name]) for name in self.region.indices}
+
+    @property
+    def _first_row(self) -> int:
+        """The number of the first added row."""
+        return int(self.header["vocabulary"]["rows"])
+
+    def is_extended(self, model: nn.Module) -> bool:
+        """Whether the model has room for the rows of added tokens; raises PairMismatch where it has another number of
+        rows than base or fine-tuned model."""
+        before, sizes = self._first_row, set[int]()
+        for name, rows in self.rows.items():
+            tensor = _parameter(model, name)
+            if len(tensor) not in (before, before + len(rows)) or tensor.shape[1:] != rows.shape[1:]:
+                raise PairMismatch(
+                    f"'{name}' has shape {tuple(tensor.shape)} in this model, and the graft adds {len(rows):,} rows to "
+                    f"the {before:,} of its base; use the base that the graft was made for."
+                )
+            sizes.add(len(tensor) - before)
+        return sizes != {0}
+
+    def _with_rows(self, model: Any) -> dict[str, Tensor]:
+        """The model's own tensors of the vocabulary, with room for the rows of added tokens."""
+        if self.rows and not self.is_extended(model):
+            added = len(next(iter(self.rows.values())))
+            with torch.random.fork_rng(devices=[]):  # new rows are drawn, and then overwritten
+                model.resize_token_embeddings(self._first_row + added, mean_resizing=False)
+        return {
+            name: _own(model, name, (self._first_row + len(rows), *rows.shape[1:])) for name, rows in self.rows.items()
+        }
 
     def _heads(self, model: nn.Module) -> dict[str, Tensor]:
         """The model's own tensors of the head."""
@@ -142,6 +187,7 @@ def grafted(model: nn.Module, graft: Graft) -> Iterator[nn.Module]:
     targets, heads = graft._targets(model), graft._heads(model)
     before = {name: parameter.take(_index(graft.region, name, parameter)) for name, parameter in targets.items()}
     heads_before = {name: parameter.clone() for name, parameter in heads.items()}
+    rows_before = {name: _parameter(model, name).clone() for name in graft.rows}
     try:
         graft.apply(model)
         yield model
@@ -151,6 +197,10 @@ def grafted(model: nn.Module, graft: Graft) -> Iterator[nn.Module]:
                 parameter.put_(_index(graft.region, name, parameter), before[name])
             for name, parameter in heads.items():
                 parameter.copy_(heads_before[name])
+            for name, rows in rows_before.items():
+                if len(_parameter(model, name)) != len(rows):
+                    model.resize_token_embeddings(len(rows))  # type: ignore[operator]
+                _parameter(model, name).copy_(rows)
 
 
 def complement(region: Region, base: Mapping[str, Tensor]) -> Graft:
@@ -161,11 +211,15 @@ def complement(region: Region, base: Mapping[str, Tensor]) -> Graft:
     return Graft.of(region, base)
 
 
-def _own(model: nn.Module, name: str, shape: tuple[int, ...]) -> Tensor:
+def _parameter(model: nn.Module, name: str) -> Tensor:
     try:
-        tensor = model.get_parameter(name).data
+        return model.get_parameter(name).data
     except AttributeError as error:
         raise PairMismatch(f"this model has no parameter '{name}', which the graft needs; use its own base.") from error
+
+
+def _own(model: nn.Module, name: str, shape: tuple[int, ...]) -> Tensor:
+    tensor = _parameter(model, name)
     if tuple(tensor.shape) != tuple(shape):
         raise PairMismatch(
             f"'{name}' has shape {tuple(tensor.shape)} in this model and {tuple(shape)} in the graft; "

@@ -306,8 +306,8 @@ def _binning(metric: str) -> Binning:
 def relative_gain(grafted: ArrayLike, pretrained: ArrayLike, finetuned: ArrayLike) -> Floats:
     """(P_gamma - P_0) / (P_1 - P_0), elementwise (paper, Eq. 5); below 0 and above 1 are possible.
 
-    NaN where fine-tuning gains nothing (P_1 <= P_0): there is nothing to have a share of. In the paper P_1 is the
-    multi-task model and P_0 the pre-trained one.
+    The arguments are of `Metric.merit`: larger is better. NaN where fine-tuning gains nothing (P_1 <= P_0): there is
+    nothing to have a share of. In the paper P_1 is the multi-task model and P_0 the pre-trained one.
     """
     values = np.broadcast_arrays(*(np.asarray(p, dtype=np.float64) for p in (grafted, pretrained, finetuned)))
     gained = values[2] - values[1]
@@ -332,8 +332,8 @@ def recovered_gain(
     fewer than FEW examples, the interval is stretched to their difference's, as a share of the gain.
     """
     models = grafted, pretrained, finetuned
-    of = [statistic(metric, *checked(z, labels), positive) for z in models]
-    share = _interval(of, len(np.asarray(labels)), lambda v: relative_gain(*v), resamples, seed, level)
+    of, merit = [statistic(metric, *checked(z, labels), positive) for z in models], METRICS[metric].merit
+    share = _interval(of, len(np.asarray(labels)), lambda v: relative_gain(*map(merit, v)), resamples, seed, level)
     if METRICS[metric].interval != "wilson" or not np.isfinite(share.value):
         return share
     right = [correct(*checked(z, labels)) for z in models]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -142,9 +142,9 @@ class Metric:
     `kernel` computes it from one model's logits; a metric of several models (`agreement`, `recovered`), of single
     classes, of regions or of a paper alone has none. `rank` says where it stands beside a task's own metric:
     `headline` in every comparison, `compared` wherever two models are compared, `scored` only in the list of a
-    run's scores. One `of_predictions` is the same at every temperature. One `of_text` is of generated texts, whose
+    run's scores. One `of_predictions` is the same at every temperature. One `of_text` is of references, whose
     scores are those of `core.generation`; all others are of classes or options. `classes` is the number of classes that
-    it needs.
+    it needs. A gain `in_logs` is a difference of logarithms (see `merit`).
     """
 
     name: str
@@ -159,8 +159,23 @@ class Metric:
     rank: Literal["headline", "compared", "scored"] = "scored"
     of_predictions: bool = False
     of_text: bool = False
+    in_logs: bool = False
     classes: int | None = None
     help: str = ""
+
+    @property
+    def sign(self) -> float:
+        """-1 where lower is better, else 1: what makes of a change in the metric one whose larger value is better."""
+        return -1.0 if self.better == "lower" else 1.0
+
+    def merit(self, values: ArrayLike) -> Any:
+        """The values, or the one, as gains are measured: larger is better, and a difference is a gain.
+
+        Perplexity's merit is minus its logarithm, the mean log-likelihood per token in nats: from 256 to 16 is then as
+        much as from 16 to 1, as it is for the loss.
+        """
+        of = np.asarray(values, dtype=np.float64)
+        return self.sign * (np.log(of) if self.in_logs else of)
 
     @property
     def scale(self) -> float:
@@ -174,8 +189,12 @@ class Metric:
 
     @property
     def difference_unit(self) -> str:
-        """The unit of a difference of two values."""
-        return "points" if self.unit == "%" else self.unit or "points"
+        """The unit of a difference of two values; empty where the metric has none."""
+        return "points" if self.unit == "%" else self.unit
+
+    def difference_axis(self, subject: str) -> str:
+        """A heading of differences with their unit: `graft − fine-tuned, points`."""
+        return f"{subject}, {self.difference_unit}" if self.difference_unit else subject
 
     @property
     def heading(self) -> str:
@@ -288,10 +307,10 @@ _ROWS = (
     ),
     Metric(
         "perplexity", "perplexity", "", 2, lowest=1.0, highest=math.inf, better="lower", kernel=Perplexity(),
-        of_text=True,
+        of_text=True, in_logs=True,
         help="exp of the mean negative log-likelihood per token of the references. 1 means certain; guessing among all "
         "tokens gives the size of the vocabulary. The token that ends a reference counts too. The interval is over "
-        "examples.",
+        "examples. Gain recovered is measured in its logarithm.",
     ),
     Metric(
         "agreement", "agreement", interval="wilson", of_predictions=True,
@@ -300,9 +319,9 @@ _ROWS = (
     ),
     Metric(
         "recovered", "gain recovered", lowest=-math.inf, highest=math.inf,
-        help="(graft − pre-trained) / (fine-tuned − pre-trained) in the task's metric: 100% means that the "
-        "graft does as well as the fine-tuned model. Its interval comes from resampling the examples, all three "
-        "models on the same ones.",
+        help="(graft − pre-trained) / (fine-tuned − pre-trained) in the task's metric, of perplexity in its logarithm: "
+        "100% means that the graft does as well as the fine-tuned model. Its interval comes from resampling the "
+        "examples, all three models on the same ones.",
     ),
     Metric(
         "precision", "precision", interval="wilson", of_predictions=True,
@@ -330,7 +349,7 @@ SCORED = tuple(metric.name for metric in _ROWS if metric.kernel is not None)
 """Those that are computed from one model's logits."""
 HEADLINE = tuple(metric.name for metric in _ROWS if metric.rank == "headline")
 OF_TEXT = tuple(metric.name for metric in _ROWS if metric.of_text)
-"""Those of generated texts."""
+"""Those of references."""
 FOREMOST = ("f1", *HEADLINE, *OF_TEXT)
 """Those that any task may stand under: its own, and the ones beside it."""
 COMPARED = tuple(metric.name for metric in _ROWS if metric.rank in ("headline", "compared"))
@@ -346,13 +365,23 @@ def metric_heading(name: str) -> str:
     return metric_row(name).heading
 
 
+def has_predictions(metric: str) -> bool:
+    """Whether a task with this metric has predictions that are right or wrong: not if it is the perplexity of
+    references alone, beside which nothing is generated."""
+    row = metric_row(metric)
+    return row.of_predictions or not row.of_text
+
+
 def metric_names(metric: str, names: Iterable[str] = HEADLINE) -> list[str]:
     """The task's own metric first, then the others; F1 is in it only where it is the task's own.
 
-    Where that is of generated texts, theirs stand in place of those of classes.
+    Where that is of references, theirs stand in place of those of classes; where nothing is predicted, what is of
+    predictions is left out.
     """
     if metric_row(metric).of_text:
         names = (*OF_TEXT, *(name for name in names if metric_row(name).kernel is None))
+    if not has_predictions(metric):
+        names = [name for name in names if not metric_row(name).of_predictions]
     return list(dict.fromkeys((metric, *names)))
 
 
@@ -362,7 +391,10 @@ def likelihood_metric(metric: str) -> str:
 
 
 def right_metric(metric: str) -> str:
-    """The share of examples that are right, which stands for any task: accuracy, or exact match."""
+    """The share of examples that are right, which stands for any task: accuracy, or exact match; perplexity where
+    nothing is predicted."""
+    if not has_predictions(metric):
+        return metric
     return "exact_match" if metric_row(metric).of_text else "accuracy"
 
 
@@ -392,8 +424,8 @@ def score(
     needed = METRICS[metric].classes
     if needed not in (None, z.shape[1]):
         raise BadInput(f"{metric} needs two classes; these predictions have {z.shape[1]}. Choose accuracy.")
-    of_text = METRICS[metric].of_text
-    rows = [METRICS[n] for n in SCORED if n in names and METRICS[n].of_text == of_text]
+    of_task = metric_names(metric, SCORED) if METRICS[metric].of_text else [n for n in SCORED if n not in OF_TEXT]
+    rows = [METRICS[n] for n in SCORED if n in names and n in of_task]
     wanted = [row.name for row in rows if row.classes in (None, z.shape[1])]
     return {name: _kernel(name).value(z, y, positive, BINS) for name in wanted}
 

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from skillviz.core.batches import Batch, Batches
-from skillviz.core.decoding import scores_of_generated
+from skillviz.core.decoding import scores_of_generated, scores_of_references
 from skillviz.core.encoded import Encoded
 from skillviz.core.flat import FlatModel, Take
+from skillviz.core.generation import token_probability
 from skillviz.core.readout import CausalReadout, Readout, task_loss
 from skillviz.core.shards import Shards
 from skillviz.errors import BadData
@@ -22,7 +23,7 @@ from skillviz.errors import BadData
 class Objective:
     """Cross-entropy over the labels (paper's L_T), in nats a example, of the model in `flat`.
 
-    Of a text that is generated it is the negative log-likelihood of the reference (core/readout.py).
+    Of a reference it is its negative log-likelihood (core/readout.py).
 
     `autocast` (bfloat16, float16 or None) is the dtype of activations only; gradients, scores and
     losses stay float32. `shards` are the parts of a batch whose gradients are summed on their own.
@@ -80,20 +81,25 @@ class Objective:
 
     @property
     def generates(self) -> bool:
-        """Whether texts are generated: then `logits` are the scores of `core.generation`, [n, 4]."""
+        """Whether texts are generated beside the references."""
         return self.batches.encoded.generation is not None
 
     def logits(self, rows: np.ndarray | None = None) -> np.ndarray:
-        """Class scores in the order of the rows, float32 [n, label]."""
+        """Class scores in the order of the rows, float32 [n, label]; of references [n, 4] (core/generation.py)."""
         rows = np.arange(self.n) if rows is None else np.asarray(rows)
         if self.generates:
             assert isinstance(self.readout, CausalReadout)
             with self._context():
                 return scores_of_generated(self.flat.model, self.batches, self.readout, rows)
-        return self._answers(rows)
+        return self.finished(self.answers(rows), rows)
+
+    def finished(self, answers: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """What `logits` gives, from the readout's scores of these rows, where nothing is generated."""
+        encoded = self.batches.encoded
+        return scores_of_references(answers, encoded.take(rows)) if encoded.has_reference else answers
 
     @torch.no_grad()
-    def _answers(self, rows: np.ndarray) -> np.ndarray:
+    def answers(self, rows: np.ndarray) -> np.ndarray:
         """The readout's scores in the order of the rows, float32 [n, label]."""
         out = np.empty((len(rows), self.n_labels), dtype=np.float32)
         parts = [self._logits(batch) for batch in self.batches.micro(rows)]
@@ -103,13 +109,17 @@ class Objective:
     def loss(self, rows: np.ndarray | None = None) -> float:
         """The mean loss over these rows, without a gradient."""
         rows = np.arange(self.n) if rows is None else np.asarray(rows)
-        total = task_loss(torch.from_numpy(self._answers(rows)), torch.from_numpy(self.labels[rows]))
+        total = task_loss(torch.from_numpy(self.answers(rows)), torch.from_numpy(self.labels[rows]))
         return float(total / len(rows))
 
     def accuracy(self, rows: np.ndarray | None = None) -> float:
-        """Share of these rows whose largest score is the label's."""
+        """Share of these rows whose largest score is the label's; of references beside which nothing is generated the
+        mean probability per token."""
         rows = np.arange(self.n) if rows is None else np.asarray(rows)
-        return float((self.logits(rows).argmax(1) == self.labels[rows]).mean())
+        scores = self.logits(rows)
+        if self.batches.encoded.has_reference and not self.generates:
+            return float(token_probability(scores).mean())
+        return float((scores.argmax(1) == self.labels[rows]).mean())
 
     def _logits(self, batch: Batch) -> Tensor:
         with self._context():

@@ -85,8 +85,8 @@ def logits_of(objective: Objective, changes: Sequence[Change]) -> list[np.ndarra
             with _changed(flat.theta, change):
                 for rows, outputs in zip(part, kept, strict=True):
                     with _left_out(blocks[:first], outputs, ends):
-                        out[rows] = objective.logits(rows)
-    return scores
+                        out[rows] = objective.answers(rows)
+    return [objective.finished(out, np.arange(objective.n)) for out in scores]
 
 
 def _of_whole_passes(objective: Objective, change: Change) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A region's parts: the cells of its map of layers and modules, its attention heads, and random controls of a part.
+"""A region's parts: cells of its map of layers and modules, attention heads, experts, and random controls of a part.
 
 A control has as many entries as the part. Of `other_entries` they lie in the same tensors, as many in each, but
 outside the region: is it these entries, or this place? Of `rest_of_region` they are others of the region, wherever
@@ -41,7 +41,10 @@ from skillviz.core.parameters import Parameter, ParameterTable
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 
-CELLS, HEADS = "cells", "heads"
+CELLS, HEADS, EXPERTS = "cells", "heads", "experts"
+EXPERT_KINDS = (EXPERT_GATE, EXPERT_UP, EXPERT_OUT)
+EXPERT = "expert"
+"""Stands as the kind of a part that is one expert of a layer."""
 ATTENTION = (QUERY, KEY, VALUE, ATTENTION_OUTPUT)
 ALONE, WITHOUT = "alone", "without"
 BIAS = "bias"
@@ -52,10 +55,10 @@ Place = tuple[int | None, str, int | None]
 
 @dataclass(frozen=True)
 class RegionPart:
-    """Some entries of a region: those of one layer (None outside the blocks) and module kind, or of one head.
+    """Some entries of a region: those of one layer (None outside the blocks) and module kind, head or expert.
 
-    `kind` is one of KINDS or BIAS, empty for a head; `head` is counted from 0, None for a cell. `entries` are
-    global flat indices, sorted, int64.
+    `kind` is one of KINDS or BIAS, empty for a head, EXPERT for an expert; `head` is the head or expert, counted from
+    0, None for a cell. `entries` are global flat indices, sorted, int64.
     """
 
     layer: int | None
@@ -69,6 +72,11 @@ class RegionPart:
         return self.layer, self.kind, self.head
 
     @property
+    def grouping(self) -> str:
+        """The grouping that it is a part of."""
+        return CELLS if self.head is None else EXPERTS if self.kind == EXPERT else HEADS
+
+    @property
     def size(self) -> int:
         """Number of entries."""
         return len(self.entries)
@@ -79,8 +87,9 @@ def parts_of(region: Region, table: ParameterTable, grouping: str) -> list[Regio
 
     CELLS divide the region: every entry is in one of them. HEADS hold a head's rows of query, key and value with
     their biases, and its columns of the attention output; what is of no head is in none of them, cross-attention
-    neither. With grouped queries, a key and value head belongs to every head that uses it. Raises BadInput where the
-    model's heads are not known.
+    neither. With grouped queries, a key and value head belongs to every head that uses it. EXPERTS hold a routed
+    expert's own matrices and biases; shared experts and the router are in none of them. Raises BadInput where the
+    model's heads are not known, or it has no experts.
     """
     if grouping not in GROUPINGS:
         raise BadInput(f"'{grouping}' is not a way to divide a region; known: {', '.join(GROUPINGS)}.")
@@ -100,11 +109,11 @@ def parts_of(region: Region, table: ParameterTable, grouping: str) -> list[Regio
 def other_entries(
     region: Region, table: ParameterTable, part: RegionPart, generator: np.random.Generator
 ) -> np.ndarray | None:
-    """As many random entries of the part's own cell or head outside the region, as many in each tensor as it has.
+    """As many random entries of the part's own place outside the region, as many in each tensor as it has.
 
     Global flat indices, sorted; None where a tensor has too few entries outside the region.
     """
-    places_of, drawn = GROUPINGS[CELLS if part.head is None else HEADS], []
+    places_of, drawn = GROUPINGS[part.grouping], []
     for number, parameter in enumerate(table.parameters):
         first, last = table.offsets[number], table.offsets[number + 1]
         count = int(np.searchsorted(part.entries, last) - np.searchsorted(part.entries, first))
@@ -186,14 +195,32 @@ def _heads(table: ParameterTable, parameter: Parameter, flat: np.ndarray) -> Pla
         yield (parameter.layer, "", head), there
 
 
-GROUPINGS: dict[str, Callable[[ParameterTable, Parameter, np.ndarray], Places]] = {CELLS: _cells, HEADS: _heads}
+def expert_count(parameter: Parameter) -> int:
+    """How many experts a tensor holds, along its first axis; 0 for one of a shared expert, or of none."""
+    is_stacked = len(parameter.shape) > (1 if parameter.is_bias else 2)
+    return parameter.shape[0] if is_stacked and set(parameter.kinds) <= set(EXPERT_KINDS) else 0
 
 
-_KIND_ORDER = (*KINDS, BIAS, "")
+def _experts(table: ParameterTable, parameter: Parameter, flat: np.ndarray) -> Places:
+    """The experts that these entries of a tensor are in."""
+    if not any(map(expert_count, table.parameters)):
+        raise BadInput(f"this '{table.model_type}' model has no experts; divide the region by {CELLS} instead.")
+    if count := expert_count(parameter):
+        numbers = flat // (parameter.size // count)
+        for expert in range(count):
+            yield (parameter.layer, EXPERT, expert), numbers == expert
+
+
+GROUPINGS: dict[str, Callable[[ParameterTable, Parameter, np.ndarray], Places]] = {
+    CELLS: _cells, HEADS: _heads, EXPERTS: _experts,
+}  # fmt: skip
+
+
+_KIND_ORDER = (*KINDS, BIAS, "", EXPERT)
 # A kind's number in the key of the random draws never changes, or stored draws could not be repeated: new ones go last.
 _SEED_NUMBERS = (
     QUERY, KEY, VALUE, ATTENTION_OUTPUT, MLP_IN, MLP_OUT, LAYER_NORM, OTHER, BIAS, "", GATE, UP, KEY_AND_VALUE,
-    CROSS_QUERY, CROSS_KEY, CROSS_VALUE, CROSS_OUTPUT, ROUTER, EXPERT_GATE, EXPERT_UP, EXPERT_OUT, POSITION,
+    CROSS_QUERY, CROSS_KEY, CROSS_VALUE, CROSS_OUTPUT, ROUTER, EXPERT_GATE, EXPERT_UP, EXPERT_OUT, POSITION, EXPERT,
 )  # fmt: skip
 
 

@@ -134,8 +134,8 @@ def _frame_of(request: PairRequest, texts: Sequence[Text]) -> pd.DataFrame:
     n = 2 if request.task.pair else 1
     if request.task.kind == GENERATION:
         raise BadInput(
-            f"the task '{request.task.name}' has its answer generated, so a typed text has no reference to be scored "
-            "by; look at the run's own examples."
+            f"the task '{request.task.name}' has a reference for each example, and a typed text has no reference to be "
+            "scored by; look at the run's own examples."
         )
     if not request.task.has_classes:
         raise BadInput(

@@ -20,7 +20,7 @@ from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import resolve
 from skillviz.models.heads import Readout, is_linear
 from skillviz.models.load import DTYPES, load_model, quiet
-from skillviz.models.tokenizer import has_tokenizer, load_tokenizer
+from skillviz.models.tokenizer import has_tokenizer, load_tokenizer, with_added_tokens
 from skillviz.tasks.refusals import refused
 
 
@@ -39,12 +39,33 @@ class _Base(BaseModel):
     fingerprint: str | None = None
 
 
+class _Token(BaseModel):
+    """A token that fine-tuning added, with the flags of the tokenizers library."""
+
+    id: int
+    content: str
+    single_word: bool = False
+    lstrip: bool = False
+    rstrip: bool = False
+    normalized: bool = True
+    special: bool = False
+
+
+class _Vocabulary(BaseModel):
+    """The base's number of rows, and what makes its tokenizer the fine-tuned model's."""
+
+    rows: int
+    tokens: list[_Token] = []
+    roles: dict[str, str] = {}
+
+
 class _Header(BaseModel):
     """What is read of a graft's header."""
 
     base: _Base | None = None
     readout: Readout | None = None
     config: _Config | None = None
+    vocabulary: _Vocabulary | None = None
 
 
 @dataclass(frozen=True)
@@ -94,7 +115,11 @@ def opened_base(base: str | Path, graft: Graft, *, force: bool = False) -> Appli
     if not has_tokenizer(info.folder):
         notes.append(f"'{info.id}' has no tokenizer, so the result has none: copy the fine-tuned model's there.")
         return Applied(loaded.model, None, tuple(notes), info)
-    return Applied(loaded.model, load_tokenizer(info.folder), tuple(notes), info)
+    tokenizer = load_tokenizer(info.folder)
+    if header.vocabulary is not None:
+        tokens = [token.model_dump() for token in header.vocabulary.tokens]
+        tokenizer = with_added_tokens(tokenizer, tokens, header.vocabulary.roles)
+    return Applied(loaded.model, tokenizer, tuple(notes), info)
 
 
 def save_applied(result: Applied, out: Path | str, *, overwrite: bool = False) -> None:
@@ -167,7 +192,8 @@ def _check_base(info: ModelInfo, made_for: _Base, force: bool) -> tuple[ModelInf
 
 def _wider(info: ModelInfo, graft: Graft) -> torch.dtype:
     """The narrowest dtype that holds base and graft exactly."""
-    dtypes = {DTYPES[info.dtype], *(t.dtype for t in (*graft.values.values(), *graft.head.values()))}
+    held = (*graft.values.values(), *graft.head.values(), *graft.rows.values())
+    dtypes = {DTYPES[info.dtype], *(tensor.dtype for tensor in held)}
     return reduce(torch.promote_types, dtypes)
 
 

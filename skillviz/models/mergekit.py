@@ -29,9 +29,10 @@ def write_mergekit(folder: Path, opened: Applied, graft: Graft) -> str:
     """Writes the grafted model, the base and the recipe; returns how the recipe names the base.
 
     `opened` is the base as `opened_base` gives it; the graft is put on it. The base stays on the hub where it came from
-    there with the same tensors; else it is written too, with the graft's head, so that the head's difference is zero.
+    there with the same tensors; else it is written too, with the graft's head and rows of added tokens, so that their
+    difference is zero.
     """
-    head_only = Graft(Region({}, graft.region.shapes), {}, graft.head, graft.header)
+    head_only = Graft(Region({}, graft.region.shapes), {}, graft.head, graft.header, graft.rows)
     head_only.apply(opened.model)
     save_applied(opened, folder / BASE)
     graft.apply(opened.model)

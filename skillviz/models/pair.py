@@ -27,7 +27,7 @@ from skillviz.models.checkpoint import ModelInfo, own_dtype
 from skillviz.models.device import pick
 from skillviz.models.load import DTYPES, Loaded, load_model, quiet
 from skillviz.models.preflight import Preflight, added_rows, class_order, is_padded, preflight
-from skillviz.models.tokenizer import load_tokenizer, set_padding
+from skillviz.models.tokenizer import added_tokens, load_tokenizer, set_padding
 from skillviz.tasks import registry
 from skillviz.tasks.task import Task
 
@@ -44,9 +44,9 @@ NO_GRAFT = (
     "base and cannot be exported; export a run of another localizer."
 )
 
-ADDED_TOKENS = (
-    "fine-tuning added tokens to this model, and a graft holds neither their embeddings nor the tokenizer, so base and "
-    "graft together would not be the model that was scored; share the fine-tuned model and the run instead."
+OTHER_TOKENIZER = (
+    "fine-tuning added tokens to this model, and its tokenizer is not the base's with tokens added, so base and graft "
+    "together would not be the model that was scored; share the fine-tuned model and the run instead."
 )
 
 
@@ -152,10 +152,8 @@ class ModelPair:
         """The region's graft: fine-tuned values, the head, and where both come from.
 
         Raises BadInput for a control's pair: with the fine-tuned values on its base, the graft would be another model;
-        and where tokens were added, which a graft does not hold.
+        and where tokens were added to another tokenizer than the base's.
         """
-        if self.added_rows:
-            raise BadInput(ADDED_TOKENS)
         if self.rest != "base" or self.rescaled:
             raise BadInput(NO_GRAFT)
         provenance = {
@@ -165,7 +163,23 @@ class ModelPair:
             "model_type": self.table.model_type,
             "config": _head_config(self.flat.model.config),
         }
-        return Graft.of(region, self.finetuned_tensors(), self.head(), {**provenance, **(header or {})})
+        rows = self._added()
+        if rows:
+            tokens = added_tokens(self.base_info.folder, self.finetuned_info.folder)
+            if tokens is None:
+                raise BadInput(OTHER_TOKENIZER)
+            provenance["vocabulary"] = {"rows": self.base_info.vocab_size, **tokens}
+        return Graft.of(region, self.finetuned_tensors(), self.head(), {**provenance, **(header or {})}, rows)
+
+    def _added(self) -> dict[str, Tensor]:
+        """The vocabulary rows that fine-tuning added, by parameter name; the same in every state."""
+        if not self.added_rows:
+            return {}
+        rest = dict(self.flat.model.named_parameters())
+        for name in (*self.table.names, *self.head()):
+            del rest[name]
+        before = self.base_info.vocab_size or 0
+        return {name: p.detach()[before:] for name, p in rest.items() if len(p) == before + self.added_rows}
 
     def finetuned_tensors(self) -> Mapping[str, Tensor]:
         """The fine-tuned graftable tensors by name."""

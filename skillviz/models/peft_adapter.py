@@ -59,6 +59,11 @@ def write_adapter(folder: Path, model: nn.Module, graft: Graft, base_name: str) 
     `base_name` is where peft's automatic classes look for the base. The adapter is for the base in float32. Raises
     BadInput where the region touches large matrices that are no nn.Linear (GPT-2's Conv1D, experts), or fills them all.
     """
+    if graft.rows:
+        raise BadInput(
+            "fine-tuning added tokens to this model, and peft would store the whole embedding for their rows. Export "
+            "the graft file or use --format mergekit."
+        )
     from peft import ShiraConfig  # heavy: not before an adapter is written
 
     owners = {name: name.rpartition(".")[0] for name in graft.region.indices}

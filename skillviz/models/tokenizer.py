@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from skillviz import json_text
-from skillviz.errors import BadInput, BadModel, CorruptFile, ModelNotFound
+from skillviz.atomic import working_folder
+from skillviz.errors import BadInput, BadModel, CorruptFile, ModelNotFound, PairMismatch
 from skillviz.tasks.plain_files import LONGEST_JSON, read_text
 from skillviz.tasks.task import Task
 from skillviz.tasks.template import parse
@@ -26,6 +28,7 @@ FILES = (
 # The parts of a tokenizer.json that decide which ids a text becomes (padding and truncation do not).
 PARTS = ("model", "normalizer", "pre_tokenizer", "post_processor", "added_tokens")
 
+SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len")
 # RoBERTa's positions are counted from the padding id on, so that its table has more rows than a text may have tokens.
 OFFSET = ("roberta", "xlm-roberta", "camembert")
@@ -95,6 +98,45 @@ def load_tokenizer(folder: Path) -> Any:
     return tokenizer
 
 
+def added_tokens(base: Path, finetuned: Path) -> dict[str, Any] | None:
+    """What makes the base's tokenizer the fine-tuned model's: added `tokens` by id, and the `roles` of special ones.
+
+    None where the base has no tokenizer, or where the two differ in more than that.
+    """
+    if not has_tokenizer(base):
+        return None
+    one, other = load_tokenizer(base), load_tokenizer(finetuned)
+    known, roles, before = one.get_vocab(), other.special_tokens_map, one.special_tokens_map
+    tokens = [
+        {"id": number, **token.__getstate__()}
+        for number, token in sorted(other.added_tokens_decoder.items())
+        if token.content not in known
+    ]
+    roles = {role: roles[role] for role in SPECIAL if role in roles and roles[role] != before.get(role)}
+    with working_folder() as folder:
+        with_added_tokens(one, tokens, roles).save_pretrained(folder)
+        is_same = one.get_vocab() == other.get_vocab() and same_tokenizer(folder, finetuned)
+    return {"tokens": tokens, "roles": roles} if is_same else None
+
+
+def with_added_tokens(tokenizer: Any, tokens: Sequence[Mapping[str, Any]], roles: Mapping[str, str]) -> Any:
+    """The tokenizer with these tokens, as `added_tokens` gives them; raises PairMismatch where one gets another id."""
+    from tokenizers import AddedToken  # heavy, as above
+
+    for token in tokens:
+        fields = {name: value for name, value in token.items() if name != "id"}
+        tokenizer.add_tokens([AddedToken(**fields)], special_tokens=bool(fields.get("special")))
+        if tokenizer.convert_tokens_to_ids(token["content"]) != token["id"]:
+            raise PairMismatch(
+                f"the added token '{token['content']}' would not have the id {token['id']:,} in this base's tokenizer; "
+                "use the base that the graft was made for."
+            )
+    for role in SPECIAL:
+        if role in roles:
+            setattr(tokenizer, role, roles[role])
+    return tokenizer
+
+
 def set_padding(model: Any, tokenizer: Any) -> None:
     """Tell the model the tokenizer's padding id: Llama's and GPT-2's heads look for the last token before it."""
     model.config.pad_token_id = tokenizer.pad_token_id
@@ -114,6 +156,20 @@ def words_problem(task: Task, readout: str, folder: Path) -> str:
     except BadInput as error:
         return str(error.args[0])
     return ""
+
+
+def most_tokens(answers: Sequence[str], folder: Path) -> int | None:
+    """Tokens of the longest of these answers after a prompt, with the one that ends it; None without tokenizer.json."""
+    if not (folder / TOKENIZER_FILE).is_file():
+        return None
+    tokenizer = _light(folder / TOKENIZER_FILE, (folder / TOKENIZER_FILE).stat().st_mtime_ns)
+    return max(len(tokenizer(f" {answer}")["input_ids"]) for answer in answers) + 1
+
+
+@lru_cache(maxsize=2)
+def _light(path: Path, changed: int) -> _LightTokenizer:
+    """The tokenizer of a file that was last changed then."""
+    return _LightTokenizer(path)
 
 
 class _LightTokenizer:

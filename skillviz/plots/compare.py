@@ -107,9 +107,7 @@ def _panels(
 def _axis(words: Metric, baseline: str) -> str:
     if not baseline:
         return words.axis
-    named, short = (
-        f"{words.title} − {name}, {words.difference_unit}" for name in (shown_name(baseline, 60), "baseline")
-    )
+    named, short = (words.difference_axis(f"{words.title} − {name}") for name in (shown_name(baseline, 60), "baseline"))
     return named if len(named) <= 2 * TITLE else short
 
 

@@ -14,12 +14,15 @@ from skillviz.plots.theme import INK, SOFT_INK, STATES, Style, state_style
 
 COLUMNS = ("example_id", "case", "finetuned", "grafted", "shown", "words")
 PROBABILITIES = ("state", "class", "probability")
-# colour and mark of the model that is right alone; ink where both are right or both wrong
+# colour and mark of the model that is right alone, or gives the reference more; ink where both are alike
 CASES = {
     "both": Style("both right", "#6B7280", "circle-open", "solid"),
     "finetuned": Style("only fine-tuned right", STATES["finetuned"].color, "circle", "solid"),
     "grafted": Style("only grafted right", STATES["grafted"].color, "diamond", "solid"),
     "neither": Style("both wrong", "#7F4FA8", "x", "solid"),
+    "likelier_finetuned": Style("likelier by fine-tuned", STATES["finetuned"].color, "circle", "solid"),
+    "likelier_grafted": Style("likelier by grafted", STATES["grafted"].color, "diamond", "solid"),
+    "equal": Style("equally likely", "#6B7280", "circle-open", "solid"),
 }
 FACTORS = {"confidence": 100.0, "margin": 1.0, "per_token": 100.0}
 """From the numbers of a measure to those on its axis."""

@@ -34,7 +34,7 @@ def forest(
     require(rows, COLUMNS, "rows")
     words = metric_row(metric)
     unit = words.difference_unit
-    title = f"{words.title} difference, {unit}"
+    title = words.difference_axis(f"{words.title} difference")
     tall = height or LEAST + ROW * max(len(rows), 1)
     if rows.empty:
         return blank("There is nothing to compare yet.", theme, tall, title, kind)

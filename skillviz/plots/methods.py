@@ -140,7 +140,7 @@ def rivals(
     require(differences, DIFFERENCES, "differences")
     words = metric_row(metric)
     unit = words.difference_unit
-    title = f"{words.title}: method − {method_style(of).title}, {unit}"
+    title = words.difference_axis(f"{words.title}: method − {method_style(of).title}")
     title = title if len(title) <= NARROW else title.replace(": ", ":<br>", 1)
     shown = differences[(differences["metric"] == metric) & differences["value"].notna()]
     rows = ordered(shown["method"].astype(str), STYLES)

@@ -14,45 +14,44 @@ from skillviz.plots.region import LAYER, SHORT, layer_name, layer_names, outline
 from skillviz.plots.theme import MODULE_KINDS, kind_style
 
 COLUMNS = ("layer", "kind", "head", "size", "value", "low", "high")
-HEAD = "head (first = 0)"
 CELL, LEAST = 34, 120  # pixels of a row, and of axes
 
 
 def effect_map(effects: pd.DataFrame, metric: str, *, theme: str = "light", height: int | None = None) -> go.Figure:
-    """Layer by module kind, or by attention head: each part's change of the metric, in print and in colour.
+    """Layer by module kind, head or expert: each part's change of the metric, in print and in colour.
 
     Ochre is better and blue worse, on one scale about zero. A number in bold has an interval that excludes zero;
     parts without entries in the region are empty.
     """
     require(effects, COLUMNS, "effects")
     words = metric_row(metric)
-    is_heads = effects["head"].notna().any()
+    is_numbered = effects["head"].notna().any()
     if effects.empty:
         return blank("No part of this region has been scored yet.", theme, height or 320, "module kind", LAYER)
     layers = layer_names(effects)
     columns = (
         [str(head) for head in range(int(effects["head"].max()) + 1)]
-        if is_heads
+        if is_numbered
         else ordered(effects["kind"], MODULE_KINDS)
     )
     z = np.full((len(layers), len(columns)), np.nan)
     texts = np.full(z.shape, "", dtype=object)
     hover = np.full(z.shape, "", dtype=object)
-    better = -1.0 if words.better == "lower" else 1.0
     for row in effects.to_dict("records"):
-        name = str(int(row["head"])) if is_heads else str(row["kind"])
+        name = str(int(row["head"])) if is_numbered else str(row["kind"])
         place = layers.index(layer_name(row["layer"])), columns.index(name)
         value = words.scale * row["value"]
         text = _number(value, words.digits)
         is_apart = words.verdict(row["low"], row["high"]) != NO_DIFFERENCE
-        z[place], texts[place] = better * value, f"<b>{text}</b>" if is_apart else text
+        z[place], texts[place] = words.sign * value, f"<b>{text}</b>" if is_apart else text
         hover[place] = (
             f"<b>layer {layer_name(row['layer'])}, {_title(row)}</b><br>{words.change(row['value'])}<br>"
             f"{words.interval_text(row['low'], row['high'])}<br>{row['size']:,} entries"
         )
     limit = float(np.nanmax(np.abs(z))) or 1.0
     tall = height or LEAST + (CELL if len(layers) <= 12 else 24) * len(layers)
-    figure = canvas(theme, tall, HEAD if is_heads else "module kind", LAYER)
+    across = f"{effects['kind'].iloc[0] or 'head'} (first = 0)" if is_numbered else "module kind"
+    figure = canvas(theme, tall, across, LAYER)
     printed(
         figure,
         z,
@@ -64,9 +63,9 @@ def effect_map(effects: pd.DataFrame, metric: str, *, theme: str = "light", heig
         hover=hover.tolist(),
         gap=2,
     )
-    down, across = np.nonzero(np.isnan(z))
-    figure.add_trace(outlines(pd.DataFrame({"x": across, "y": down}), theme))
-    names = columns if is_heads else [SHORT.get(name, name) for name in columns]
+    empty_rows, empty_columns = np.nonzero(np.isnan(z))
+    figure.add_trace(outlines(pd.DataFrame({"x": empty_columns, "y": empty_rows}), theme))
+    names = columns if is_numbered else [SHORT.get(name, name) for name in columns]
     figure.update_xaxes(
         tickvals=list(range(len(columns))), ticktext=names, range=[-0.5, len(columns) - 0.5], showline=False,
         autotickangles=[0, 60, 90],
@@ -85,4 +84,4 @@ def _number(value: float, digits: int) -> str:
 
 
 def _title(row: dict) -> str:
-    return kind_style(row["kind"]).title if row["kind"] else f"head {int(row['head'])}"
+    return kind_style(row["kind"]).title if pd.isna(row["head"]) else f"{row['kind'] or 'head'} {int(row['head'])}"

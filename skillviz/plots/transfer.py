@@ -122,7 +122,7 @@ def graft_minus_finetuned(
     require(differences, DIFFERENCES, "differences")
     words, rows = metric_row(metric), differences[differences["metric"] == metric]
     unit = words.difference_unit
-    x = f"{words.title}: graft − fine-tuned, {unit}"
+    x = words.difference_axis(f"{words.title}: graft − fine-tuned")
     shown = _shown(rows, datasets)
     tall = height or LEAST + ROW * max(len(shown), 1)
     if not shown:

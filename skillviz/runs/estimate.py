@@ -177,8 +177,8 @@ def _facts(
     whole = sum(prod(shape) for shape in check.base.shapes.values())
     sizes, tokens = tuple(parse_size(size, d) for size in spec.sizes), float(_tokens(words, task.max_length))
     own, layers = own_dtype(check.base, check.finetuned), check.layers or 1
-    generates = task.kind == GENERATION
-    labels, new_tokens = (1, task.max_new_tokens) if generates else (len(task.labels), 0)
+    labels = 1 if task.kind == GENERATION else len(task.labels)
+    new_tokens = task.max_new_tokens if task.generates else 0
     sequences = _sequences(task.kind, check.readout, labels, options)
     return Facts(
         d, max(whole, d), width, layers, labels, counts, sizes, device, tokens, own, sequences, new_tokens
@@ -311,7 +311,7 @@ def facts_of_record(record: RunRecord, facts: Facts) -> Facts:
     task, others = record.task, sum(transfer.scores.n for transfer in record.transfers)
     published = PUBLISHED_ROWS.get(task.name)
     words = task.words or (published.words if published else 0.0)
-    labels = 1 if task.generates else len(task.labels)
+    labels = 1 if task.has_reference else len(task.labels)
     options = 1 / task.guessing("test") if task.kind == CHOICE else 1.0  # by chance one in so many is right
     return Facts(
         record.architecture.d, record.architecture.d, facts.width, record.architecture.layers, labels,

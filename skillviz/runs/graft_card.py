@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from skillviz.core.formats import byte_size, count, markdown_table, share
+from skillviz.core.formats import byte_size, count, counted, listed, markdown_table, share
 from skillviz.core.graft import Graft
 from skillviz.core.metrics import metric_row, panels
 from skillviz.models.checkpoint import read_info
@@ -67,7 +67,7 @@ def card(
         f"# {task}: a graft for {base}", "",
         f"{share(size / d)} of the parameters of `{base}` ({size:,} of {d:,}), with the values that fine-tuning on "
         f"`{task}` gave them. Copied into the base, they turn it into {_what(run)}.",
-        *(_labels(graft) if run.record.has_classes else _options(run, graft)), "",
+        *(_labels(graft) if run.record.has_classes else _options(run, graft)), *_added(graft), "",
     ]  # fmt: skip
     if scores is not None:
         lines += ["## Scores", "", *_score_lines(run, split, scores), ""]
@@ -148,8 +148,19 @@ def _labels(graft: Graft) -> list[str]:
     return lines
 
 
+def _added(graft: Graft) -> list[str]:
+    """What a reader must know of tokens that fine-tuning added; nothing where it added none."""
+    tokens = [f"`{token['content']}`" for token in (graft.header.get("vocabulary") or {}).get("tokens") or ()]
+    if not tokens:
+        return []
+    return [
+        "", f"Fine-tuning added {counted(len(tokens), 'token')}: {listed(tokens, 5)}. The graft holds their rows; "
+        "`apply` extends the base and its tokenizer by them.",
+    ]  # fmt: skip
+
+
 def _what(run: Run) -> str:
-    if run.record.generates:
+    if run.record.has_reference:
         return "a model that generates the answer"
     return "a classifier for this task" if run.record.has_classes else "a model that chooses among the options"
 
@@ -159,11 +170,14 @@ def _pipeline(run: Run) -> str:
 
 
 def _options(run: Run, graft: Graft) -> list[str]:
-    """How a prompt asks for an example's own options, or for the text that is to be generated."""
-    template = graft.header.get("template")
-    if run.record.generates:
-        return ["", f"Prompt: `{template}`. The answer is generated after it, greedily."] if template else []
-    return ["", f"Prompt: `{template}`. An option's score is its log-likelihood after it."] if template else []
+    """How a prompt asks for an example's own options, or for its reference."""
+    template, record = graft.header.get("template"), run.record
+    read = "An option's score is its log-likelihood after it."
+    if record.generates:
+        read = "The answer is generated after it, greedily."
+    elif record.has_reference:
+        read = "The reference is scored by its log-likelihood after it."
+    return ["", f"Prompt: `{template}`. {read}"] if template else []
 
 
 def _score_lines(run: Run, split: str, scores: Scores) -> list[str]:

@@ -56,7 +56,7 @@ def _provenance(run: Run) -> dict[str, Any]:
         "localizer": record.spec.localizer,
         "seed": record.spec.seed,
         "task": task.name if task else record.spec.task,
-        "labels": list(task.labels) if task and not task.generates else [],
+        "labels": list(task.labels) if task and not task.has_reference else [],
         "metrics": run.headline()["metrics"],
     }
 
@@ -79,8 +79,9 @@ def prompt_of(run: Run) -> tuple[dict[str, Any], list[str]]:
 def _narrowed(graft: Graft, dtype: str) -> Graft:
     """The graft in the fine-tuned file's own dtype where that loses nothing."""
     narrow = DTYPES[dtype]
-    tensors = [*graft.values.values(), *graft.head.values()]
+    parts = (graft.values, graft.head, graft.rows)
+    tensors = [tensor for part in parts for tensor in part.values()]
     if not all(bool((t.to(narrow).to(t.dtype) == t).all()) for t in tensors):
         return graft
-    values = {name: tensor.to(narrow) for name, tensor in graft.values.items()}
-    return replace(graft, values=values, head={name: tensor.to(narrow) for name, tensor in graft.head.items()})
+    values, head, rows = ({name: tensor.to(narrow) for name, tensor in part.items()} for part in parts)
+    return replace(graft, values=values, head=head, rows=rows)

@@ -11,7 +11,7 @@ import numpy as np
 from skillviz.core.agreement import agreement_interval
 from skillviz.core.generation import Generated
 from skillviz.core.intervals import metric_difference, metric_interval, recovered_gain
-from skillviz.core.metrics import COMPARED, SCORED, metric_names, score
+from skillviz.core.metrics import COMPARED, SCORED, has_predictions, metric_names, score
 from skillviz.core.temperature import fit_temperature, scaled
 from skillviz.runs.record import Estimate, Scores, TaskNote
 
@@ -41,7 +41,7 @@ def scores(
         states={s: known[s] if s in known else metrics(values, labels, task) for s, values in states.items()},
         differences=_differences(states, "finetuned", labels, task) if compared else {},
         scaled_differences=_differences(states, SCALED, labels, task) if compared and SCALED in states else {},
-        agreement=_agreement(states) if compared else None,
+        agreement=_agreement(states, task).get("agreement") if compared else None,
         recovered=_recovered(states, labels, task) if compared and "pretrained" in states else None,
     )
 
@@ -61,11 +61,11 @@ def metrics(logits: np.ndarray, labels: np.ndarray, task: TaskNote, names: Colle
 
 
 def graft_row(logits: Logits, labels: np.ndarray, task: TaskNote) -> Metrics:
-    """What a size is judged by: the graft's metrics, its agreement and recovered gain.
+    """What a size is judged by: the graft's metrics, its agreement where there are predictions, and recovered gain.
 
     `logits` holds at least pretrained, finetuned and grafted.
     """
-    row = {"agreement": _agreement(logits), "recovered": _recovered(logits, labels, task)}
+    row = {**_agreement(logits, task), "recovered": _recovered(logits, labels, task)}
     return {**metrics(logits["grafted"], labels, task), **row}
 
 
@@ -75,7 +75,7 @@ def complement_row(logits: Logits, labels: np.ndarray, task: TaskNote) -> Metric
     `logits` holds at least pretrained, finetuned and complement.
     """
     states = {**logits, "grafted": logits["complement"]}
-    row = {"agreement": _agreement(states), "recovered": _recovered(states, labels, task)}
+    row = {**_agreement(states, task), "recovered": _recovered(states, labels, task)}
     return {**metrics(logits["complement"], labels, task, metric_names(task.metric, ("accuracy",))), **row}
 
 
@@ -93,7 +93,7 @@ def curve_rows(row: Metrics, **common: Any) -> list[dict[str, Any]]:
 def temperature_of(logits: Logits, labels: np.ndarray) -> float | None:
     """The fine-tuned model's temperature on these (validation) examples; None where there are none.
 
-    None too for generated texts: there are no classes whose confidence it could scale.
+    None too for references: there are no classes whose confidence it could scale.
     """
     if not len(labels) or isinstance(logits["finetuned"], Generated):
         return None
@@ -122,8 +122,11 @@ def _differences(states: Logits, other: str, labels: np.ndarray, task: TaskNote)
     return {name: estimate(metric_difference(*pair, name, positive(task))) for name in names}
 
 
-def _agreement(states: Logits) -> Estimate:
-    return estimate(agreement_interval(states["grafted"], states["finetuned"]))
+def _agreement(states: Logits, task: TaskNote) -> Metrics:
+    """The agreement by its name; nothing where there are no predictions."""
+    if not has_predictions(task.metric):
+        return {}
+    return {"agreement": estimate(agreement_interval(states["grafted"], states["finetuned"]))}
 
 
 def _recovered(states: Logits, labels: np.ndarray, task: TaskNote) -> Estimate:

@@ -67,10 +67,10 @@ def metric_rows(
 def bin_rows(points: Sequence[Point], labels: np.ndarray) -> pd.DataFrame:
     """One row a point and confidence bin (15 of equal width): the point's columns, bin, count, correct, confidence.
 
-    `confidence` is the bin's mean, missing where it is empty. No rows where texts are generated.
+    `confidence` is the bin's mean, missing where it is empty. No rows of references.
     """
     parts = []
-    if any(isinstance(logits, Generated) for _, logits in points):  # texts have no confidence in a class
+    if any(isinstance(logits, Generated) for _, logits in points):  # they have no confidence in a class
         return tables.empty("interpolation_bins")[[*points[0][0], "bin", "count", "correct", "confidence"]]
     for common, logits in points:
         bins = reliability(logits, labels)

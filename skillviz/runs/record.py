@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from skillviz.core.metrics import has_predictions
 from skillviz.runs.migrate import SCHEMA_VERSION
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks.task import CLASSIFICATION, GENERATION
@@ -97,8 +98,8 @@ class ModelNote(Frozen):
 class TaskNote(Frozen):
     """What a page must know of the task without loading its data.
 
-    `kind` is `choice` where every example has options of its own, whose places `labels` name, and `generation` where a
-    text is generated, which `labels` say is the reference or another one. `counts` are rows by
+    `kind` is `choice` where every example has options of its own, whose places `labels` name, and `generation` where it
+    has a reference; what is generated, if anything is, is that or another text, as `labels` say. `counts` are rows by
     split, `chance` the expected accuracy of guessing by split (empty for classes: one of so many), `majority` the share
     of the most frequent label by split (empty for options), `definition` the hashes of what is asked and how it is
     scored, one a readout (tasks.definition), `words` those of a training example; older records have neither.
@@ -107,7 +108,7 @@ class TaskNote(Frozen):
     name: str
     kind: Literal["classification", "choice", "generation"] = CLASSIFICATION
     labels: tuple[str, ...]
-    metric: Literal["accuracy", "f1", "exact_match"] = "accuracy"
+    metric: Literal["accuracy", "f1", "exact_match", "perplexity"] = "accuracy"
     positive: int | None = None
     fingerprint: str = ""
     counts: dict[str, int] = Field(default_factory=dict)
@@ -122,9 +123,14 @@ class TaskNote(Frozen):
         return self.kind == CLASSIFICATION
 
     @property
-    def generates(self) -> bool:
-        """Whether the answer is a text that the model generates."""
+    def has_reference(self) -> bool:
+        """Whether every example has a reference, which is generated or its likelihood taken."""
         return self.kind == GENERATION
+
+    @property
+    def generates(self) -> bool:
+        """Whether the model generates a text, which is compared with the reference."""
+        return self.has_reference and has_predictions(self.metric)
 
     def guessing(self, split: str) -> float:
         """The expected accuracy of guessing."""
@@ -246,8 +252,13 @@ class RunRecord(Frozen):
         return self.task is None or self.task.has_classes
 
     @property
+    def has_reference(self) -> bool:
+        """Whether every example of the task has a reference."""
+        return self.task is not None and self.task.has_reference
+
+    @property
     def generates(self) -> bool:
-        """Whether the task's answer is a text that the model generates."""
+        """Whether the model generates a text, which is compared with the reference."""
         return self.task is not None and self.task.generates
 
     @property

@@ -28,11 +28,12 @@ def refused_lean(row: Localizer, check: Preflight | None) -> BadInput | None:
 
 
 def refused_generation(row: Localizer, task: Task) -> BadInput | None:
-    """Why a localizer is not for a task whose answer is generated; None where it is, and for other tasks."""
+    """Why a localizer is not for a task with references; None where it is, and for other tasks."""
     if not row.compares_answers or task.kind != GENERATION:
         return None
     names = ", ".join(name for name, other in LOCALIZERS.items() if other.is_search and not other.compares_answers)
     return BadInput(
-        f"the localizer '{row.name}' compares the scores of several answers, and a text that is generated has one "
-        f"reference; use another, such as {names}."
+        f"the localizer '{row.name}' compares the scores of several answers, and "
+        f"{'a text that is generated' if task.generates else 'each example'} has one reference; use another, such as "
+        f"{names}."
     )

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz.core.generation import LOG_LIKELIHOOD, MINUS_TOKENS, REFERENCE, generated_scores, is_generated
+from skillviz.core.generation import (
+    LOG_LIKELIHOOD,
+    MINUS_TOKENS,
+    REFERENCE,
+    generated_scores,
+    has_matches,
+    is_generated,
+)
 
 LOGIT = "logit_"
 
@@ -28,7 +35,7 @@ class Column:
 @dataclass(frozen=True)
 class Table:
     """One artifact; `logits` says that columns `logit_<class>` (float32) follow, one a label, or those of `GENERATED`
-    where a text is generated."""
+    of references."""
 
     name: str
     columns: tuple[Column, ...]
@@ -53,12 +60,14 @@ ESTIMATE = (
     Column("high", "float64", "the metric's", "upper end of its 95% interval", nullable=True),
 )
 
+EXACT_MATCH, LIKELIHOOD, TOKENS, TEXT = "exact_match", "log_likelihood", "tokens", "generated"
 GENERATED = (
-    Column("exact_match", "bool", "", "whether the generated text equals the reference, compared as the task says"),
-    Column("log_likelihood", "float32", "nats", "of the whole reference after the prompt"),
-    Column("tokens", "int64", "tokens", "of the reference, the one that ends it included"),
-    Column("generated", "str", "", "the text that the model generated greedily, without the space around it"),
+    Column(EXACT_MATCH, "bool", "", "whether the generated text equals the reference, compared as the task says"),
+    Column(LIKELIHOOD, "float32", "nats", "of the whole reference after the prompt"),
+    Column(TOKENS, "int64", "tokens", "of the reference, the one that ends it included"),
+    Column(TEXT, "str", "", "the text that the model generated greedily, without the space around it"),
 )
+"""Of references: first and last are missing where nothing is generated, the last of the parts of a region."""
 PREDICTIONS = Table(
     "predictions",
     (
@@ -143,8 +152,8 @@ PARTS = Table(
     "parts",
     (
         Column("layer", "Int64", "", "block of the part, counted from 0; missing outside the blocks", nullable=True),
-        Column("kind", "str", "", "module kind of the part, bias for all biases; empty for a head"),
-        Column("head", "Int64", "", "attention head, counted from 0; missing for a cell of the map", nullable=True),
+        Column("kind", "str", "", "module kind, bias for all biases, expert; empty for a head"),
+        Column("head", "Int64", "", "attention head or expert, counted from 0; missing for a cell", nullable=True),
         Column("size", "int64", "entries", "entries of the part; those of what is grafted, for pretrained and grafted"),
         Column("condition", "str", "", "alone, without; pretrained or grafted (the whole region)"),
         Column("draw", "int64", "", "0 for the part itself, from 1 on a random control in its place"),
@@ -171,8 +180,9 @@ def check(frame: pd.DataFrame, name: str, labels: Sequence[str] = ()) -> pd.Data
     Raises ValueError where a column is missing, unknown or holds what its dtype cannot.
     """
     table = TABLES[name]
-    if table.logits and GENERATED[0].name in frame.columns:
-        columns = GENERATED[:-1] if table is PARTS else GENERATED  # a part's scores are kept without the texts
+    if table.logits and LIKELIHOOD in frame.columns:
+        optional = {EXACT_MATCH, TEXT} if EXACT_MATCH not in frame.columns else {TEXT} if table is PARTS else set()
+        columns = [column for column in GENERATED if column.name not in optional]
         table = replace(table, columns=(*table.columns, *columns), logits=False)
     stored = [str(n).removeprefix(LOGIT) for n in frame.columns if str(n).startswith(LOGIT)]
     wanted = _columns(table, labels or stored)
@@ -185,10 +195,10 @@ def check(frame: pd.DataFrame, name: str, labels: Sequence[str] = ()) -> pd.Data
 
 
 def score_matrix(rows: pd.DataFrame, labels: Sequence[str]) -> np.ndarray:
-    """The logits [n, label] of rows of predictions; where texts are generated their scores [n, 4] (core.generation)."""
-    if GENERATED[0].name in rows.columns:
-        exact_match, log_likelihood, tokens = (rows[column.name].to_numpy() for column in GENERATED[:3])
-        return np.asarray(generated_scores(exact_match, log_likelihood, tokens))
+    """The logits [n, label] of rows of predictions; of references their scores [n, 4] (core.generation)."""
+    if LIKELIHOOD in rows.columns:
+        exact_match = rows[EXACT_MATCH].to_numpy() if EXACT_MATCH in rows.columns else None
+        return np.asarray(generated_scores(exact_match, rows[LIKELIHOOD].to_numpy(), rows[TOKENS].to_numpy()))
     return rows[logit_columns(labels)].to_numpy()
 
 
@@ -197,9 +207,9 @@ def score_columns(values: np.ndarray, labels: Sequence[str]) -> dict[str, Any]:
     if not is_generated(values, labels):
         return dict(zip(logit_columns(labels), values.T, strict=True))
     z, texts = np.asarray(values), list(getattr(values, "texts", ()))
-    columns = z[:, REFERENCE] == 1, z[:, LOG_LIKELIHOOD], (-z[:, MINUS_TOKENS]).astype(np.int64), texts
-    has_texts = len(texts) == len(z)
-    return {column.name: own for column, own in zip(GENERATED if has_texts else GENERATED[:-1], columns, strict=False)}
+    columns: dict[str, Any] = {EXACT_MATCH: z[:, REFERENCE] == 1} if has_matches(z) else {}
+    columns |= {LIKELIHOOD: z[:, LOG_LIKELIHOOD], TOKENS: (-z[:, MINUS_TOKENS]).astype(np.int64)}
+    return columns | ({TEXT: texts} if EXACT_MATCH in columns and len(texts) == len(z) else {})
 
 
 def logit_columns(labels: Sequence[str]) -> list[str]:

@@ -65,7 +65,11 @@ def label_mapping(source: Task, other: Task, mapping: LabelMap | None = None) ->
     """
     if (own := next((task for task in (source, other) if not task.has_classes), None)) is not None:
         why = (
-            "generates its answer and has" if own.kind == GENERATION else "has options of its own for each example and"
+            "has a reference for each example and"
+            if own.kind == GENERATION and not own.generates
+            else "generates its answer and has"
+            if own.generates
+            else "has options of its own for each example and"
         )
         raise BadInput(f"'{own.name}' {why} no classes; choose another task.")
     if other.pair != source.pair:

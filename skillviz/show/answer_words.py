@@ -1,9 +1,9 @@
-"""How a page speaks of the answers of a run's task: classes, the options of each example, or generated texts."""
+"""How a page speaks of the answers of a run's task: classes, options, generated texts, or references alone."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from skillviz.runs.record import RunRecord
@@ -39,13 +39,18 @@ class Measure(NamedTuple):
 
 @dataclass(frozen=True)
 class AnswerWords:
-    """`right` is what an example's label names, `one` any answer; `measures` go by the columns of the scored table."""
+    """`right` is what an example's label names, `one` any answer; `measures` go by the columns of the scored table.
+
+    `says` is what a narrow table has of each model, `stored` what a run holds of its examples.
+    """
 
     right: str
     one: str
     measures: Mapping[str, Measure]
     cases: Mapping[str, str]
     sorts: Mapping[str, str]
+    says: str = "Each model's answer and its confidence."
+    stored: str = "Runs store scores, not sentences."
 
 
 def _chosen(right: str, one: str) -> AnswerWords:
@@ -83,9 +88,23 @@ TEXTS = AnswerWords(
         "grafted": "probability per token by the graft",
         "finetuned": "probability per token by fine-tuned",
     },
+    says="What each model generates.",
+    stored="Runs store scores and what the models generate, not prompts and references.",
 )  # fmt: skip
+REFERENCES = replace(
+    TEXTS,
+    cases={
+        "all": "all", "likelier_finetuned": "likelier by fine-tuned", "likelier_grafted": "likelier by the graft",
+        "moved": TEXTS.cases["moved"],
+    },
+    says="The reference's probability per token by each model.",
+    stored="Runs store scores, not prompts and references.",
+)  # fmt: skip
+"""Where nothing is generated beside the references."""
 
 
 def answer_words(record: RunRecord) -> AnswerWords:
     """The words of a run's task."""
-    return TEXTS if record.generates else CLASSES if record.has_classes else OPTIONS
+    if record.has_reference:
+        return TEXTS if record.generates else REFERENCES
+    return CLASSES if record.has_classes else OPTIONS

@@ -16,6 +16,7 @@ from skillviz import json_text
 from skillviz.analysis.variants import differing
 from skillviz.core import formats
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, EXPRESSION, LOCALIZERS
+from skillviz.core.metrics import metric_row
 from skillviz.models.finetune.recipes import RECIPES, SGD
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.record import RunRecord, Scores
@@ -266,7 +267,7 @@ def _model_words(entry: Entry) -> str:
 
 def _level_words(entry: Entry) -> str:
     known = entry.finetuned_score is not None
-    return f"fine-tuned model {formats.percent(entry.finetuned_score)}" if known else ""
+    return f"fine-tuned model {metric_row(entry.metric).number(entry.finetuned_score)}" if known else ""
 
 
 def _day(entry: Entry) -> str:

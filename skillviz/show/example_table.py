@@ -16,10 +16,10 @@ from skillviz.core import formats
 from skillviz.core.encoded import NO_OPTION
 from skillviz.core.generation import LOG_LIKELIHOOD, token_probability
 from skillviz.core.scores import correct, predictions, probabilities
-from skillviz.plots.examples import FACTORS
+from skillviz.plots.examples import CASES, FACTORS
 from skillviz.plots.theme import state_style
 from skillviz.runs.record import RunRecord
-from skillviz.runs.tables import GENERATED
+from skillviz.runs.tables import TEXT
 from skillviz.show import measures
 from skillviz.show.answer_words import SORTS, AnswerWords
 from skillviz.tasks.source import REFERENCE
@@ -96,24 +96,27 @@ class Filters:
 def scored(stored: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
     """One row an example of the split, in the order of the file.
 
-    example_id, label (number), true (name), case (both, finetuned, grafted, neither: who is right), moved (graft -
-    fine-tuned, in the true class's probability); and for each of SCORED that was, with its name in front: _says
+    example_id, label (number), true (name), case (both, finetuned, grafted, neither: who is right; of references
+    beside which nothing is generated likelier_finetuned, likelier_grafted, equal), moved (graft - fine-tuned, in the
+    true class's probability); and for each of SCORED that was, with its name in front: _says
     (class name), _says_confidence (of that class), _confidence (of the true class), _margin (true class - best other,
     nats).
 
-    Where a text is generated, _says is that text and has no confidence, _confidence (and _per_token) are the
-    reference's probability per token and _margin its log-likelihood.
+    Where there is a reference, _confidence (and _per_token) are its probability per token and _margin its
+    log-likelihood. Where a text is generated, _says is that text and has no confidence; else there is no _says.
     """
     names = np.array(record.task.labels if record.task else (), dtype=object)
     logits, labels = measures.state_logits(stored, record, split, [s for s in SCORED if (stored["state"] == s).any()])
     ids = stored.loc[stored["split"] == split, "example_id"].unique()  # the order of the logits
     table = pd.DataFrame({"example_id": ids, "label": labels, "true": names[labels]})
     for state, z in logits.items():
-        if record.generates:
+        if record.has_reference:
             share = token_probability(z)
-            table[f"{state}_says"] = _generated(stored, state, split, list(ids))
+            if record.generates:
+                table[f"{state}_says"] = _generated(stored, state, split, list(ids))
+                table[f"{state}_right"] = correct(z, labels)
             table[f"{state}_confidence"], table[f"{state}_margin"] = share, z[:, LOG_LIKELIHOOD].astype(np.float64)
-            table[f"{state}_per_token"], table[f"{state}_right"] = share, correct(z, labels)
+            table[f"{state}_per_token"] = share
             continue
         shares, said = probabilities(z), predictions(z)
         share = shares[np.arange(len(z)), labels]
@@ -121,7 +124,9 @@ def scored(stored: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
         table[f"{state}_confidence"], table[f"{state}_margin"] = share, margins(z, labels)
     graft, tuned = (correct(logits[state], labels) for state in ("grafted", "finetuned"))
     table["case"] = np.select([graft & tuned, tuned, graft], ["both", "finetuned", "grafted"], "neither")
-    table["moved"] = table["grafted_confidence"] - table["finetuned_confidence"]
+    moved = table["moved"] = table["grafted_confidence"] - table["finetuned_confidence"]
+    if record.has_reference and not record.generates:
+        table["case"] = np.select([moved > 0, moved < 0], ["likelier_grafted", "likelier_finetuned"], "equal")
     place = table["example_id"].str.extract(r"(\d+)$", expand=False).astype("Int64")
     return table.iloc[np.argsort(place.fillna(-1).to_numpy(np.int64), kind="stable")].reset_index(drop=True)
 
@@ -129,12 +134,17 @@ def scored(stored: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
 def _generated(stored: pd.DataFrame, state: str, split: str, ids: list[str]) -> np.ndarray:
     """What a state generated from each example [n], in the order of the ids."""
     rows = stored[(stored["state"] == state) & (stored["split"] == split)].set_index("example_id")
-    return rows[GENERATED[-1].name].loc[ids].to_numpy(dtype=object)
+    return rows[TEXT].loc[ids].to_numpy(dtype=object)
+
+
+def has_references(table: pd.DataFrame) -> bool:
+    """Whether the examples' answers are references."""
+    return "grafted_per_token" in table
 
 
 def generates(table: pd.DataFrame) -> bool:
-    """Whether the examples' answers are generated texts."""
-    return "grafted_per_token" in table
+    """Whether texts were generated beside the references."""
+    return has_references(table) and "grafted_says" in table
 
 
 def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -188,7 +198,7 @@ def _of_case(table: pd.DataFrame, case: str) -> pd.Series:
     if case == "moved":
         most = table["moved"].abs().rank(method="first", ascending=False)
         return most <= max(1, round(len(table) / 10))
-    return table["case"] == case if case in ("finetuned", "grafted", "neither") else pd.Series(True, index=table.index)
+    return table["case"] == case if case in CASES else pd.Series(True, index=table.index)
 
 
 def ordered(table: pd.DataFrame, sort: str) -> pd.DataFrame:
@@ -227,9 +237,10 @@ def listing(table: pd.DataFrame, right: str) -> pd.DataFrame:
     `right` is what a label names, as of `answer_words`.
     """
     columns = {"text": whole_text(table)} if has_texts(table) else {"example": table["example_id"]}
-    if generates(table):
+    if has_references(table):
         columns |= {"reference": table[REFERENCE]} if REFERENCE in table else {}
-        columns |= {f"{state_style(state).title} generates": table[f"{state}_says"] for state in STATES}
+        if generates(table):
+            columns |= {f"{state_style(state).title} generates": table[f"{state}_says"] for state in STATES}
         columns |= {f"{state_style(state).title}: per token": 100 * table[f"{state}_per_token"] for state in STATES}
         columns |= {"graft − fine-tuned": 100 * table["moved"]}
         columns |= {"words": table["length"], "example": table["example_id"]} if has_texts(table) else {}
@@ -246,12 +257,15 @@ def listing(table: pd.DataFrame, right: str) -> pd.DataFrame:
 
 def narrow_listing(table: pd.DataFrame, right: str) -> pd.DataFrame:
     """The same for a phone: the text or the example's number, the true class or the reference where it is at hand, and
-    what graft and fine-tuned model say, a class or an option with the model's confidence in it.
+    what graft and fine-tuned model say, a class or an option with the model's confidence in it, or the reference's
+    probability per token.
     """
     columns = {"text": whole_text(table)} if has_texts(table) else {"example": table["example_id"]}
-    if generates(table):
+    if has_references(table):
         columns |= {right: table[REFERENCE]} if REFERENCE in table else {}
-        return pd.DataFrame(columns | {state_style(s).title: table[f"{s}_says"] for s in ("grafted", "finetuned")})
+        says = {s: table[f"{s}_says"] if generates(table) else table[f"{s}_per_token"].map(formats.percent)
+                for s in ("grafted", "finetuned")}  # fmt: skip
+        return pd.DataFrame(columns | {state_style(s).title: said for s, said in says.items()})
     answers = {
         state_style(s).title: table[f"{s}_says"] + " " + table[f"{s}_says_confidence"].map(formats.percent)
         for s in ("grafted", "finetuned")
@@ -278,7 +292,7 @@ def _hover(row: dict, right: str) -> str:
         lines += [f"reference: {_harmless(brief(row[REFERENCE], 60))}"] if REFERENCE in row else []
     else:
         lines.append(f"{right}: {_harmless(row['true'])}")
-    if row["finetuned_says"] != row["grafted_says"]:
+    if row.get("finetuned_says") != row.get("grafted_says"):
         lines += [
             f"{state_style(s).title} says {_harmless(brief(row[f'{s}_says'], 60))}" for s in ("finetuned", "grafted")
         ]

@@ -9,7 +9,9 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.core.agreement import agreement_interval, mcnemar
-from skillviz.core.metrics import metric_row
+from skillviz.core.generation import token_probability
+from skillviz.core.intervals import metric_difference, metric_interval
+from skillviz.core.metrics import has_predictions, metric_row
 from skillviz.core.verdicts import NO_DIFFERENCE, DifferenceVerdict
 from skillviz.plots.classes import class_results, confusion_matrix
 from skillviz.plots.examples import CASES, class_probabilities, confidence_scatter
@@ -44,7 +46,8 @@ def scatter(
     framed = (*marked.finetuned, *marked.grafted) if marked is not None and marked.measure == measure else None
     shown = points[points["shown"]]
     counts = shown["case"].value_counts()
-    numbers = ", ".join(f"{style.title} {counts.get(case, 0):,}" for case, style in CASES.items())
+    told = [case for case in CASES if case in set(points["case"])]
+    numbers = ", ".join(f"{CASES[case].title} {counts.get(case, 0):,}" for case in told)
     return Exhibit(
         name="scatter",
         title=f"Grafted vs fine-tuned: {words.title}",
@@ -143,17 +146,25 @@ def disagreement(
     grafted: np.ndarray, finetuned: np.ndarray, labels: np.ndarray, split: str, metric: str = "accuracy"
 ) -> str:
     """The finding as sentences, for a text without chips."""
-    decided, words = finding(grafted, finetuned, labels, split)
+    decided, words = finding(grafted, finetuned, labels, split, metric)
     return f"{words} The graft's {metric_row(metric).title}: **{decided}**."
 
 
+def basis(metric: str) -> tuple[str, ...]:
+    """The words that the finding rests on."""
+    return (*(("agreement", "mcnemar") if has_predictions(metric) else (metric, "paired")), "graft")
+
+
 def finding(
-    grafted: np.ndarray, finetuned: np.ndarray, labels: np.ndarray, split: str
+    grafted: np.ndarray, finetuned: np.ndarray, labels: np.ndarray, split: str, metric: str = "accuracy"
 ) -> tuple[DifferenceVerdict, str]:
     """What McNemar's test says of the graft beside the fine-tuned model, and on how many examples they differ.
 
-    Logits [n, label] and labels [n].
+    Logits [n, label] and labels [n]; `metric` is the task's own. Where it has no predictions, what the paired interval
+    of the metric says, and which model gives the references more.
     """
+    if not has_predictions(metric):
+        return _of_references(grafted, finetuned, labels, split, metric)
     same, low, high = agreement_interval(grafted, finetuned)[:3]
     test, n = mcnemar(grafted, finetuned, labels), len(labels)
     differing = round(n * (1 - same))
@@ -167,6 +178,19 @@ def finding(
     tuned, graft = (f"**{formats.count(number)}**" for number in (test.n01, test.n10))
     right = f"There fine-tuned alone is right on {tuned}, the graft alone on {graft}{both}"
     return _verdict(test.p, test.n01, test.n10), f"{first} ({interval}). {right} (McNemar {p_value(test.p)})."
+
+
+def _of_references(
+    grafted: np.ndarray, finetuned: np.ndarray, labels: np.ndarray, split: str, metric: str
+) -> tuple[DifferenceVerdict, str]:
+    row, less = metric_row(metric), metric_difference(grafted, finetuned, labels, metric)
+    graft, tuned = (row.number(metric_interval(z, labels, metric).value) for z in (grafted, finetuned))
+    likelier = int((token_probability(grafted) > token_probability(finetuned)).sum())
+    return row.verdict(less.low, less.high), (
+        f"The graft gives the reference a higher probability on **{formats.count(likelier)} of "
+        f"{formats.count(len(labels))}** {split} examples. {row.heading} **{graft}** vs {tuned} for the fine-tuned "
+        f"model, {row.difference(less.value, less.low, less.high)}."
+    )
 
 
 def _verdict(p: float, tuned: int, graft: int) -> DifferenceVerdict:

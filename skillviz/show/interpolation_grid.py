@@ -119,7 +119,7 @@ def of_run(run: Run, stored: pd.DataFrame, bins: pd.DataFrame, predictions: Call
         pd.DataFrame(_end_rows(dataset_scores, name, record.size or 0), columns=COLUMNS)
         for name, dataset_scores in scores.items()
     ]
-    drawn = set(run.datasets) if record.generates else set(bins["dataset"])
+    drawn = set(run.datasets) if record.has_reference else set(bins["dataset"])
     ends = [
         _end_bins(run, name, predictions(name))
         for name in run.datasets

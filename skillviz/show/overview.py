@@ -46,7 +46,9 @@ def _task_rows(record: RunRecord) -> list[tuple[str, str]]:
     if record.task is None:
         return [("Task", readable_name(record.spec.task))]
     counts = ", ".join(f"{formats.count(n)} {split}" for split, n in record.task.counts.items())
-    labels = "generated text" if record.generates else ", ".join(record.task.labels)
+    labels = ", ".join(record.task.labels)
+    if record.has_reference:
+        labels = "generated text" if record.generates else "perplexity of references"
     return [
         ("Task", f"{readable_name(record.task.name)}: {labels}"),
         ("Examples", counts),
@@ -71,7 +73,7 @@ def states(record: RunRecord, scores: Scores, split: str, theme: str) -> Exhibit
         intervals=OVER_EXAMPLES,
         alt=alt.overview(table),
         table=table,
-        words=("complement", *(panels(metric) if record.generates else ("temperature", "debiased", "chance"))),
+        words=("complement", *(panels(metric) if record.has_reference else ("temperature", "debiased", "chance"))),
     )
 
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
-from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT
+from skillviz.core.region_parts import ALONE, CELLS, EXPERTS, HEADS, WITHOUT
 from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.plots.forest import forest
 from skillviz.plots.part_effects import effect_map
@@ -21,15 +21,17 @@ CONTROLS = {
     ALONE: "other entries of the same tensors, outside the region",
     WITHOUT: "other entries of the region, drawn anywhere in it",
 }
-NOUNS = {CELLS: "cell", HEADS: "head"}
+NOUNS = {CELLS: "cell", HEADS: "head", EXPERTS: "expert"}
 MOST_ROWS = 12
 
 
 def part_name(layer: float | None, kind: str, head: float | None) -> str:
-    """`layer 3, value`, `layer 3, head 5`."""
+    """`layer 3, value`, `layer 3, head 5`, `layer 3, expert 5`."""
     number = layer_name(layer)
     place = "outside the blocks" if number == "none" else f"layer {number}"
-    return f"{place}, {kind_style(kind).title if kind else f'head {int(head or 0)}'}"
+    if head is None or pd.isna(head):
+        return f"{place}, {kind_style(kind).title}"
+    return f"{place}, {kind or NOUNS[HEADS]} {int(head)}"
 
 
 def strongest(effects: pd.DataFrame, condition: str) -> pd.DataFrame:
@@ -72,8 +74,8 @@ def part_map(effects: pd.DataFrame, condition: str, metric: str, grouping: str, 
         name="parts",
         title=f"What each {noun} does: {CONDITIONS[condition].lower()}",
         figure=effect_map(rows, metric, theme=theme),
-        reads=f"each number is {words.title} of {DIFFERENCES[condition]}, in {words.difference_unit}. Ochre is better, "
-        f"blue is worse. Bold numbers have a 95% interval that excludes zero. Empty squares hold no entry.",
+        reads=f"each number is {words.difference_axis(f'{words.title} of {DIFFERENCES[condition]}')}. Ochre is better, "
+        "blue is worse. Bold numbers have a 95% interval that excludes zero. Empty squares hold no entry.",
         alt=f"Change of {words.title} by {noun}, {CONDITIONS[condition].lower()}; largest: {largest}.",
         table=rows.drop(columns="name"),
         words=("graft",),

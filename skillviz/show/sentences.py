@@ -98,8 +98,9 @@ def basis(scores: Scores, record: RunRecord, split: str) -> str:
     """What the numbers of a run stand on, in one line."""
     name = text.tasks(record.task_name)
     count = len(record.task.labels) if record.task else 0
-    if record.generates:
-        return f"{_n(scores)} of the {split} set of {name}, generated greedily; intervals over examples."
+    if record.has_reference:
+        how = "generated greedily" if record.generates else "scored by the likelihood of the references"
+        return f"{_n(scores)} of the {split} set of {name}, {how}; intervals over examples."
     answers = f"{count} classes" if record.has_classes else f"up to {count} options each"
     return (
         f"{_n(scores)} of the {split} set of {name}, {answers}; ECE with 15 equal-width bins; intervals over examples."
@@ -107,9 +108,10 @@ def basis(scores: Scores, record: RunRecord, split: str) -> str:
 
 
 def no_classes(record: RunRecord) -> str:
-    """Why nothing is told by class where every example has options of its own, or a text is generated."""
-    if record.generates:
-        return "Not applicable: the task has no classes. Each example has a reference, which the model is to generate."
+    """Why nothing is told by class where every example has options or a reference of its own."""
+    if record.has_reference:
+        is_for = "which the model is to generate" if record.generates else "whose likelihood is taken"
+        return f"Not applicable: the task has no classes. Each example has a reference, {is_for}."
     first, *_, last = record.task.labels if record.task else ("", "")
     return (
         f"Not applicable: the task has no classes. Each example has options of its own, and {text.plain(first)} to "
@@ -118,8 +120,8 @@ def no_classes(record: RunRecord) -> str:
 
 
 def no_confidence(record: RunRecord) -> str:
-    """Why nothing is told of calibration where a text is generated; empty where it is told."""
-    if not record.generates:
+    """Why nothing is told of calibration where there are references; empty where it is told."""
+    if not record.has_reference:
         return ""
     return (
         "Not applicable: calibration compares the confidence in a class with accuracy, and the task has no classes. "

@@ -74,10 +74,15 @@ def smallest(curve: pd.DataFrame, main_line: Line) -> GainSize | None:
     return gain_size(restored_and_left(rows, pd.DataFrame()), "grafted", MOST)
 
 
+def has_gain(curve: pd.DataFrame) -> bool:
+    """Whether fine-tuning gained anything, so that a region can bring back a share of it."""
+    return bool(curve.loc[curve["metric"] == RECOVERED, "value"].notna().any())
+
+
 def finding(curve: pd.DataFrame, main_line: Line) -> str:
     """How small a region of one line can be to bring back MOST of the gain, with what the intervals allow."""
     gain = f"{formats.percent(MOST, 0)} of the gain"
-    if not len(curve[curve["metric"] == RECOVERED].dropna(subset=["value"])):
+    if not has_gain(curve):
         return "Fine-tuning did not improve on the base model, so there is no gain to recover."
     size, title = smallest(curve, main_line), localizer_style(*main_line).title
     if size is None:

@@ -19,7 +19,7 @@ import numpy as np
 from skillviz.analysis import overlaps
 from skillviz.analysis.observations import search_fields
 from skillviz.core.intervals import Interval, percentile_interval, relative_gain, whole_and_resampled
-from skillviz.core.metrics import statistic
+from skillviz.core.metrics import metric_row, statistic
 from skillviz.core.region import Region
 from skillviz.core.seeds_interval import mean_of_intervals
 from skillviz.errors import BadInput
@@ -178,7 +178,9 @@ def mean_relative_gain(scored: TaskScores, graft: Sequence[np.ndarray]) -> Inter
         statistic(scored.task.metric, np.asarray(z, np.float64), scored.labels, one)
         for z in (scored.base, scored.finetuned, *graft)
     ]
-    base, finetuned, *grafts = whole_and_resampled(of, len(scored.labels))
+    merit = metric_row(scored.task.metric).merit
+    drawn_of = whole_and_resampled(of, len(scored.labels))
+    base, finetuned, *grafts = ((merit(value), merit(draws)) for value, draws in drawn_of)
     by_seed = relative_gain([value for value, _ in grafts], base[0], finetuned[0])
     drawn = relative_gain(np.mean([draws for _, draws in grafts], axis=0), base[1], finetuned[1])
     examples = percentile_interval(float(by_seed.mean()), drawn)

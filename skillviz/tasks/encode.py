@@ -105,7 +105,8 @@ def _choice(
 def _generation(
     task: Task, texts: list[tuple[str, ...]], references: list[str], tokenizer: Any, limit: int
 ) -> dict[str, Any]:
-    """The causal template filled, the reference and what ends it behind it, and how texts are generated from it."""
+    """The causal template filled, the reference and what ends it behind it, and how texts are generated from it, if any
+    are."""
     at_line_break, end = task.stop == "newline", tokenizer.eos_token_id
     if end is None and not at_line_break:
         raise BadInput(
@@ -123,9 +124,9 @@ def _generation(
             f"this tokenizer has no token for a line break, with which a text of the task '{task.name}' is to end; "
             "write 'stop: end_of_text' in the task's file."
         )
-    fields = _answered(task, texts, answers, tokenizer, limit, task.max_new_tokens)
+    fields = _answered(task, texts, answers, tokenizer, limit, task.max_new_tokens if task.generates else 0)
     longest = max((len(row[0]) for row in fields["answers"]), default=0)
-    if longest > task.max_new_tokens:
+    if task.generates and longest > task.max_new_tokens:
         raise BadInput(
             f"the longest reference has {longest} tokens with the one that ends it, and task '{task.name}' generates "
             f"{task.max_new_tokens}; raise max_new_tokens."
@@ -135,11 +136,11 @@ def _generation(
         partial(tokenizer.decode, clean_up_tokenization_spaces=False),
         partial(normalised, ignore_case=task.ignore_case, ignore_punctuation=task.ignore_punctuation),
     )  # fmt: skip
-    written = (
+    written = tuple(
         _as_written(task, text, ids, generation, tokenizer)
         for text, (ids,) in zip(references, fields["answers"], strict=True)
     )
-    return fields | {"generation": replace(generation, references=tuple(written))}
+    return fields | ({"generation": replace(generation, references=written)} if task.generates else {})
 
 
 def _as_written(task: Task, reference: str, ids: np.ndarray, generation: Generation, tokenizer: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from skillviz.core.generation import LABELS
+from skillviz.core.metrics import OF_TEXT, has_predictions
 from skillviz.errors import BadInput
 from skillviz.tasks.template import check_template
 
@@ -19,6 +20,8 @@ CHOICE: Final = "choice"
 GENERATION: Final = "generation"
 PIPELINES = {CLASSIFICATION: "text-classification", CHOICE: "multiple-choice", GENERATION: "text-generation"}
 """What the hub calls a model for each kind of task."""
+OF_GENERATING = ("max_new_tokens", "ignore_case", "ignore_punctuation")
+"""What says how a text is generated and compared with the reference."""
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Names of the options of a multiple-choice task that gives none."""
 
@@ -66,7 +69,7 @@ class LabelWords(_Frozen):
 
 
 class Task(_Frozen):
-    """A task with classes, one whose examples bring their own options, or one whose answer is generated.
+    """A task with classes, one whose examples bring their own options, or one whose examples have a reference.
 
     It comes from the registry or from a YAML file.
 
@@ -86,6 +89,7 @@ class Task(_Frozen):
     generated greedily, `max_new_tokens` at the most, up to the end-of-text token or, if `stop` says so, a line break.
     An exact match is a text equal to the reference but for white space, and for case and punctuation where
     `ignore_case` and `ignore_punctuation` say so. `length_normalised` makes its loss the mean over tokens, not the sum.
+    With the metric perplexity nothing is generated: the references are scored by their likelihood alone.
     """
 
     name: str = Field(min_length=1)
@@ -105,7 +109,7 @@ class Task(_Frozen):
     drop: tuple[str, ...] = ()
     template: Template = Template()
     label_words: LabelWords = LabelWords()
-    metric: Literal["accuracy", "f1", "exact_match"] = "accuracy"
+    metric: Literal["accuracy", "f1", "exact_match", "perplexity"] = "accuracy"
     positive: int = 1
     max_length: int = Field(default=128, ge=4)
     max_length_causal: int | None = Field(default=None, ge=4)
@@ -116,8 +120,13 @@ class Task(_Frozen):
 
     @property
     def kind(self) -> Literal["classification", "choice", "generation"]:
-        """`classification`; `choice` where every example has options of its own; `generation` of a reference."""
+        """`classification`; `choice` where every example has options of its own, `generation` where a reference."""
         return GENERATION if self.reference else CHOICE if self.options else CLASSIFICATION
+
+    @property
+    def generates(self) -> bool:
+        """Whether a text is generated and compared with the reference."""
+        return self.kind == GENERATION and has_predictions(self.metric)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -156,7 +165,7 @@ class Task(_Frozen):
     @model_validator(mode="before")
     @classmethod
     def _generated(cls, values: Any) -> Any:
-        """What is generated is the reference or another text, and is scored by exact match."""
+        """What is generated is the reference or another text, and by default is scored by exact match."""
         if isinstance(values, dict) and values.get("reference"):
             values = {"metric": "exact_match", "labels": LABELS, **values}
         return values
@@ -176,8 +185,8 @@ class Task(_Frozen):
             self._check_reference(where)
         elif self.kind == CHOICE or self.answer:
             self._check_options(where)
-        elif self.metric == "exact_match":
-            raise BadInput(f"{where}: exact_match is of generated texts; name their column as 'reference'.")
+        elif self.metric in OF_TEXT:
+            raise BadInput(f"{where}: {self.metric} is of texts with a reference; name its column as 'reference'.")
         if set(self.classes.values()) - set(self.labels):
             raise BadInput(f"{where}: classes may only map to the labels {_listed(self.labels)}.")
         if self.metric == "f1" and len(self.labels) != 2:
@@ -219,9 +228,15 @@ class Task(_Frozen):
             )
         if self.reference in self.text:
             raise BadInput(f"{where}: the text columns and the reference column must be different columns.")
-        if self.metric != "exact_match":
+        if self.metric not in OF_TEXT:
             raise BadInput(
-                f"{where}: {self.metric} is of classes or options; a text that is generated has exact_match."
+                f"{where}: {self.metric} is of classes or options; a reference is scored by {' or '.join(OF_TEXT)}."
+            )
+        changed = [name for name in OF_GENERATING if getattr(self, name) != type(self).model_fields[name].default]
+        if unused := [] if self.generates else changed:
+            raise BadInput(
+                f"{where}: with the metric perplexity nothing is generated; leave {', '.join(unused)} out, or use "
+                "exact_match."
             )
         if self.template.masked:
             raise BadInput(f"{where}: a text is generated by the causal readout; leave the masked template out.")
@@ -255,6 +270,9 @@ class Task(_Frozen):
             raise BadInput(
                 f"task '{self.name}' has its answer generated, which the {readout} readout cannot do; use the causal "
                 "readout (--readout causal) and a model that generates text."
+                if self.generates
+                else f"task '{self.name}' takes the likelihood of references, which the {readout} readout cannot; use "
+                "the causal readout (--readout causal) and a model that generates text."
             )
         if self.kind == CHOICE and readout != "causal":
             raise BadInput(

@@ -145,6 +145,12 @@ def room_for(rows: pd.DataFrame, reference: str) -> int:
     return max(Task.model_fields["max_new_tokens"].default, -(-longest // 32) * 16)
 
 
+def longest(splits: Sequence[pd.DataFrame], reference: str) -> list[str]:
+    """The longest references by characters, LOOKED_AT of them; those with the most words or tokens are among them."""
+    texts = {str(cell).strip() for rows in splits if reference in rows for cell in rows[reference]}
+    return sorted(texts, key=len)[-LOOKED_AT:]
+
+
 def classes_of(rows: pd.DataFrame, label: str) -> list[str]:
     """The different values of the label column as texts, numbers by size; raises BadData where they are too many."""
     values = {"" if value is None or value != value else str(value) for value in rows[label]} - {""}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from skillviz.core import formats
-from skillviz.core.metrics import metric_row, panels
+from skillviz.core.metrics import has_predictions, metric_row, panels
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.show import sentences
 from skillviz.show.glossary import GLOSSARY, about
@@ -47,11 +47,12 @@ def estimate(metric: str, value: Estimate | None, *, title: str = "", helps: boo
 
 
 def evidence(record: RunRecord, scores: Scores) -> None:
-    """Agreement, region size and what is left without the region."""
+    """Agreement where there are predictions, region size and what is left without the region."""
     metric = record.metric
-    left, middle, right = st.columns(3)
-    with left.container(border=True, height="stretch", gap=None):
-        estimate("agreement", scores.agreement, title="Agreement")
+    *left, middle, right = st.columns(3 if has_predictions(metric) else 2)
+    for place in left:
+        with place.container(border=True, height="stretch", gap=None):
+            estimate("agreement", scores.agreement, title="Agreement")
     with middle.container(border=True, height="stretch", gap=None):
         st.metric("Region size", f"{formats.count(record.size)} entries", help=about("size", "graftable"))
         st.caption(f"{formats.share(record.share)} of {formats.count(record.d)} graftable parameters")

@@ -9,6 +9,7 @@ import streamlit as st
 
 from skillviz.analysis.necessity import without_region
 from skillviz.core import formats
+from skillviz.core.metrics import metric_row
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.run import Run
 from skillviz.show import measures
@@ -23,8 +24,9 @@ COLUMNS = {
     ),
     "size": st.column_config.NumberColumn("entries", format="localized", help="Entries in the region."),
     "graft": st.column_config.NumberColumn(
-        "graft, %", format="%.1f", width=66, help="Accuracy (or F1) of the grafted model."
+        "graft, %", format="%.1f", width=66, help="Accuracy, F1 or exact match of the grafted model."
     ),
+    "perplexity": st.column_config.NumberColumn(format="%.2f", help="Of the grafted model; lower is better."),
     "recovered": st.column_config.NumberColumn("gain, %", format="%.0f", width=62, help=about("recovered")),
     "ece": st.column_config.NumberColumn("ECE, %", format="%.1f", width=62, help="Of the grafted model."),
     "finished": st.column_config.TextColumn("made"),
@@ -70,6 +72,7 @@ def listing(entries: Sequence[Entry]) -> pd.DataFrame:
     """The runs as a table for the eye: percents, short names. `run`, the id, is for files: see `seen`."""
     labels = pair_labels(entries)
     alike = [(e.pair, e.localizer, e.size, e.seed, e.settings) for e in entries]
+    has_perplexity = any(e.metric == "perplexity" for e in entries)
     repetitions = dict(zip([e.id for e in entries], repetition_words(alike, entries), strict=True))
     rows = [
         {
@@ -79,7 +82,8 @@ def listing(entries: Sequence[Entry]) -> pd.DataFrame:
             "size": e.size,
             "seed": e.seed,
             "settings": ", ".join([*setting_labels(e, _given(e)), *repetitions[e.id]]),
-            "graft": None if e.grafted is None else 100 * e.grafted,
+            "graft": None if e.grafted is None or metric_row(e.metric).unit != "%" else 100 * e.grafted,
+            **({"perplexity": e.grafted if e.metric == "perplexity" else None} if has_perplexity else {}),
             "recovered": None if e.recovered is None else 100 * e.recovered,
             "ece": None if e.ece is None else 100 * e.ece,
             "finished": formats.day(e.finished).split(",")[0],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import sys
@@ -100,6 +101,52 @@ def test_the_commands_of_a_generated_answer_lead_to_a_report(tmp_path: Path, mon
         answer(worker, "score_text", {**pair, "texts": ["a scene"], "states": ["finetuned"]})
     refused = call(*localize, "--method", "linearized", "--runs-dir", tmp_path / "runs")
     assert refused.code == 2 and "a text that is generated has one reference" in " ".join(refused.err.split())
+
+
+@pytest.mark.slow
+def test_references_are_scored_from_preflight_to_an_applied_graft(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the page, with fewer examples: perplexity is the metric of every step, and lower is better in each."""
+    monkeypatch.chdir(PROJECT)
+    finetune, localize = commands_of("score-place")
+    tuned, runs, few = tmp_path / "tuned", ("--runs-dir", tmp_path / "runs"), ("--max-test", "60")
+    words = [str(tuned) if word == "models/score-place" else word for word in finetune]
+    assert (said := call(*words)).code == 0, said.err
+    card = (tuned / "README.md").read_text(encoding="utf-8")
+    assert "best validation perplexity" in card and "| split | examples | perplexity |" in card
+    words = [str(tuned) if word == "models/score-place" else word for word in localize]
+    assert (said := call("preflight", *words[1 : words.index("--size")])).code == 0 and "The pair fits" in said.out
+    assert (said := call(*words, *few, "--max-validation", "20", "--interpolation", *runs)).code == 0, said.err
+    assert "agree" not in said.out and "exact match" not in said.out
+    (run,) = Store(tmp_path / "runs").list()
+    record, curve = run.record, run.curve()
+    assert record.has_reference and not record.generates and all(check.passed for check in record.checks)
+    states = record.metrics["test"].states
+    value = {state: of["perplexity"].value for state, of in states.items()}
+    assert value["pretrained"] > 100 and value["pretrained"] > value["grafted"] > value["finetuned"]  # type: ignore[operator]
+    nats = {state: np.log(one) for state, one in value.items()}  # type: ignore[call-overload]
+    gained = (nats["pretrained"] - nats["grafted"]) / (nats["pretrained"] - nats["finetuned"])
+    assert record.metrics["test"].recovered.value == pytest.approx(gained)  # type: ignore[union-attr]
+    of_test = curve[(curve["split"] == "test") & (curve["metric"] == "recovered")].sort_values("size")
+    assert of_test["value"].is_monotonic_increasing and len(of_test) == 3
+    grid = run.interpolation()
+    assert set(grid["metric"]) == {"perplexity", "perplexity_difference"}
+    report, graft, applied = tmp_path / "report.html", tmp_path / "graft.safetensors", tmp_path / "applied"
+    assert call("report", run.id, *runs, "-o", report).code == 0
+    assert no_confidence(record) in (html := report.read_text(encoding="utf-8")) and "(McNemar" not in html
+    sliced = call("slices", run.id, *runs)
+    assert "perplexity" in sliced.out and "points" not in sliced.out and "worse" in sliced.out, sliced.err
+    parts = call("parts", run.id, "--sample", "8", "--draws", "1", *runs)
+    assert "make it better and 0 worse when grafted alone" in " ".join(parts.out.split()), parts.err
+    assert call("export", run.id, "-o", graft, *runs).code == 0
+    assert call("apply", "--base", "demo_world/causal", "--graft", graft, "--out", applied).code == 0
+    again = call("evaluate", "--base", "demo_world/causal", "--finetuned", applied, "--task",
+                 DOCS / "examples" / "score-place.yaml", *few, "--json")  # fmt: skip
+    found = json.loads(again.out.splitlines()[-1])["metrics"]["finetuned"]
+    assert found == {"perplexity": pytest.approx(value["grafted"], rel=1e-6)}
+    refused = call(*words, "--method", "linearized", *runs)
+    assert refused.code == 2 and "has one reference" in " ".join(refused.err.split())
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,10 +11,18 @@ import torch
 
 from skillviz.core.decoding import greedy
 from skillviz.core.encoded import Encoded
-from skillviz.core.generation import LABELS, Generated, Generation, generated_scores, is_generated, normalised
-from skillviz.core.intervals import metric_difference, metric_interval
+from skillviz.core.generation import (
+    LABELS,
+    Generated,
+    Generation,
+    generated_scores,
+    has_matches,
+    is_generated,
+    normalised,
+)
+from skillviz.core.intervals import metric_difference, metric_interval, recovered_gain
 from skillviz.core.localizers.table import localizer
-from skillviz.core.metrics import SCORED, metric_names, panels, score
+from skillviz.core.metrics import METRICS, SCORED, has_predictions, metric_names, panels, right_metric, score
 from skillviz.core.prefix import Change, logits_of
 from skillviz.core.scores import correct, predictions
 from tests.core.problems import PAD, examples, model_of, problem_of
@@ -149,6 +158,64 @@ def test_metrics_are_exact_match_and_perplexity_alone() -> None:
     assert panels("exact_match") == ["exact_match", "perplexity"]
     assert metric_names("exact_match", (*SCORED, "agreement")) == ["exact_match", "perplexity", "agreement"]
     assert not {"exact_match", "perplexity"} & set(score(np.eye(2)[y], y)) and "perplexity" not in metric_names("f1")
+
+
+def references_alone(n: int = 60, nats: float = 1.0, seed: int = 0) -> Generated:
+    """Scores of references with `nats` per token on average, beside which nothing was generated."""
+    tokens = np.arange(n) % 7 + 1
+    each = nats * np.random.default_rng(seed).uniform(0.8, 1.2, n)
+    return generated_scores(None, -tokens * each, tokens)
+
+
+def test_references_alone_have_no_predictions() -> None:
+    z, y = references_alone(), np.ones(60, dtype=np.int64)
+    assert not has_matches(z) and has_matches(drawn()) and not has_predictions("perplexity")
+    assert set(score(z, y, "perplexity")) == {"perplexity"} and panels("perplexity") == ["perplexity"]
+    assert metric_names("perplexity", (*SCORED, "agreement", "recovered")) == ["perplexity", "recovered"]
+    assert (right_metric("perplexity"), right_metric("exact_match"), right_metric("f1")) == (
+        "perplexity", "exact_match", "accuracy",
+    )  # fmt: skip
+
+
+def test_a_gain_in_perplexity_is_one_in_nats_per_token() -> None:
+    y = np.ones(60, dtype=np.int64)
+    base, graft, tuned = (references_alone(nats=nats, seed=nats > 1) for nats in (5.0, 2.0, 0.5))
+    gain = recovered_gain(graft, base, tuned, y, "perplexity")
+    nats = [-math.log(slow_perplexity(z[:, 2].tolist(), (-z[:, 3]).tolist())) for z in (base, graft, tuned)]
+    assert gain.value == pytest.approx((nats[1] - nats[0]) / (nats[2] - nats[0]), rel=1e-9)
+    assert 0.6 < gain.low < gain.value < gain.high < 0.75
+    linear = [math.exp(-one) for one in nats]
+    assert (linear[0] - linear[1]) / (linear[0] - linear[2]) > 0.9  # what the perplexity itself would say
+    assert math.isnan(recovered_gain(graft, tuned, base, y, "perplexity").value)  # worse than before: nothing gained
+    less = metric_difference(graft, tuned, y, "perplexity")
+    assert less.value > 0 and METRICS["perplexity"].verdict(less.low, less.high) == "worse"
+
+
+def test_models_are_scored_by_their_references_without_a_text() -> None:
+    encoded, model = replace(written(), generation=None), model_of("gpt2", "causal")
+    problem = problem_of(model, encoded, "causal", micro_tokens=30)
+    found, nats = problem.train.logits(), problem_of(model, written(), "causal").train.logits()
+    assert isinstance(found, Generated) and not has_matches(found)
+    np.testing.assert_allclose(found[:, 2:], nats[:, 2:], rtol=1e-6)
+    assert problem.train.accuracy() == pytest.approx(float(np.exp(nats[:, 2] / -nats[:, 3]).mean()), rel=1e-5)
+    upper = torch.arange(problem.d - 400, problem.d)
+    (graft,) = logits_of(problem.train, [Change(upper, lambda: problem.finetuned[upper])])
+    problem.set_region(upper)
+    assert isinstance(graft, Generated) and np.array_equal(graft, problem.train.logits())
+
+
+def test_the_learned_mask_keeps_the_step_whose_references_are_likeliest() -> None:
+    problem = problem_of(model_of("gpt2", "causal"), replace(written(), generation=None), "causal")
+    row = localizer("learned")
+    options = row.make_options({"steps": 3, "lr": 1e7, "selection": "train+validation", "score_every": 1})
+    steps = row.search(problem, 20, seed=0, options=options)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            (note,) = end.value.notes
+            assert "kept, from step" in note
+            break
 
 
 def test_the_interval_of_perplexity_is_over_examples() -> None:

@@ -195,7 +195,20 @@ def test_a_file_cut_short_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    ["size", "version", "shapes", "values", "order", "twice", "outside", "format", "short", "scalar", "endless"],
+    [
+        "size",
+        "version",
+        "shapes",
+        "values",
+        "order",
+        "twice",
+        "outside",
+        "format",
+        "short",
+        "scalar",
+        "endless",
+        "rows",
+    ],
 )
 def test_a_file_that_lies_is_told(tmp_path: Path, change: str) -> None:
     header = {"format": "skillviz.graft", "version": 1, "size": 3, "d": 9, "shapes": {"w": [3, 3]}}
@@ -207,6 +220,8 @@ def test_a_file_that_lies_is_told(tmp_path: Path, change: str) -> None:
         header |= {"size": 4} if change == "size" else {change: None}
     elif change == "endless":
         header["size"] = float("inf")
+    elif change == "rows":  # of added tokens, behind nobody knows which
+        tensors["rows.e"] = torch.ones(2, 3)
     elif change == "values":
         del tensors["w.values"]
     elif change == "short":

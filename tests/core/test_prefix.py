@@ -87,7 +87,7 @@ def test_few_activations_are_kept_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_failure_leaves_the_model_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of("bert")
-    monkeypatch.setattr(problem.train, "logits", lambda rows: 1 / 0)
+    monkeypatch.setattr(problem.train, "answers", lambda rows: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         logits_of(problem.train, changes_of(problem))
     assert torch.equal(problem.flat.theta, problem.base)

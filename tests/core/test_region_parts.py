@@ -13,7 +13,17 @@ from skillviz.core import region_parts
 from skillviz.core.architectures import FAMILIES, HEADED, KINDS
 from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.core.region import Region
-from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT, grafts_of, other_entries, parts_of, rest_of_region
+from skillviz.core.region_parts import (
+    ALONE,
+    CELLS,
+    EXPERTS,
+    HEADS,
+    WITHOUT,
+    grafts_of,
+    other_entries,
+    parts_of,
+    rest_of_region,
+)
 from skillviz.errors import BadInput
 from tests.core.problems import model_of, table_of
 from tests.reference.region_parts import cell_of, heads_of
@@ -132,17 +142,19 @@ def test_grafts_are_the_part_and_the_rest_of_the_region_and_repeat_themselves() 
 
 def test_what_cannot_be_divided_is_said() -> None:
     table, region = drawn("bert", 0, 0.1)
-    with pytest.raises(BadInput, match="'rows' is not a way to divide a region; known: cells, heads"):
+    with pytest.raises(BadInput, match="'rows' is not a way to divide a region; known: cells, heads, experts"):
         parts_of(region, table, "rows")
     with pytest.raises(BadInput, match="another architecture"):
         parts_of(region, TABLES["gpt2"], CELLS)
+    with pytest.raises(BadInput, match="this 'bert' model has no experts; divide the region by cells instead"):
+        parts_of(region, table, EXPERTS)
     unknown = graftable("bert", table.shapes)
     with pytest.raises(BadInput, match="the attention heads of this 'bert' model are not known"):
         parts_of(region, unknown, HEADS)
 
 
 def test_the_groupings_are_named_once() -> None:
-    assert tuple(region_parts.GROUPINGS) == (CELLS, HEADS)
+    assert tuple(region_parts.GROUPINGS) == (CELLS, HEADS, EXPERTS)
 
 
 @pytest.mark.parametrize("family", ["phi3", "falcon", "gpt_bigcode", "deberta", "codegen", "xlnet", "bart"])
@@ -164,9 +176,36 @@ def test_every_head_of_a_fused_or_grouped_attention_has_its_share(family: str) -
     assert len(inside) == attention  # every such entry is of a head
 
 
+@pytest.mark.parametrize(("family", "tensors"), [("mixtral", 2), ("gpt_oss", 4), ("jetmoe", 2), ("deepseek_v3", 2)])
+def test_an_expert_is_its_own_slice_of_each_tensor(family: str, tensors: int) -> None:
+    """What experts share, its bias, a shared expert, the router, is in none of them."""
+    model = family_model(family)
+    shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    table = graftable(family, shapes, model.config.to_dict())
+    flat = np.random.default_rng(0).choice(table.d, table.d // 5, replace=False)
+    region = Region.from_flat(flat, table.shapes)
+    stacked = [p for p in table.parameters if "expert" in p.kind and p.shape[0] == 4 and "shared" not in p.name]
+    layers = sorted({p.layer for p in stacked})
+    assert len(stacked) == tensors * len(layers)
+
+    def places(parameter, entry: int):
+        if parameter not in stacked:
+            return []
+        return [(parameter.layer, "expert", int(np.unravel_index(entry, parameter.shape)[0]))]
+
+    parts = parts_of(region, table, EXPERTS)
+    assert as_lists(parts) == by_entry(table, region, places)
+    assert [part.place for part in parts] == [(layer, "expert", expert) for layer in layers for expert in range(4)]
+    part, generator = parts[1], np.random.default_rng(0)
+    control = other_entries(region, table, part, generator)
+    assert control is not None and len(control) == part.size and not np.isin(control, region.flat()).any()
+    (same,) = parts_of(Region.from_flat(control, table.shapes), table, EXPERTS)
+    assert same.place == part.place and same.size == part.size
+
+
 def test_stored_draws_can_be_repeated() -> None:
     """The first kinds have the numbers that stored draws were made with, and every kind has one."""
     first = ("query", "key", "value", "attention output", "MLP in", "MLP out", "LayerNorm", "other", "bias", "")
     numbers = region_parts._SEED_NUMBERS
     assert numbers[: len(first)] == first
-    assert sorted(numbers) == sorted({*KINDS, "bias", ""})
+    assert sorted(numbers) == sorted({*KINDS, "bias", "", "expert"})

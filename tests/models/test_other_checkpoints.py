@@ -11,21 +11,26 @@ import warnings
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification, BitsAndBytesConfig
 
+from skillviz.core.graft import Graft, grafted
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, BadModel, CorruptFile, PairMismatch
-from skillviz.models.applied import applied, save_applied
+from skillviz.models.applied import applied, opened_base, save_applied
 from skillviz.models.checkpoint import read_info
 from skillviz.models.finetune.trainable_model import open_trainable
 from skillviz.models.finetune.training_config import TrainingConfig
 from skillviz.models.frozen_tensors import fill, strip
 from skillviz.models.load import load_model
+from skillviz.models.mergekit import write_mergekit
 from skillviz.models.pair import load_pair, rehearse
+from skillviz.models.peft_adapter import write_adapter
 from skillviz.models.preflight import dequantizing, preflight
+from skillviz.models.tokenizer import load_tokenizer
 from skillviz.tasks import registry
 from tests.models.folders import change_config, change_weights, drop_tokenizer
 from tests.tiny import FAMILIES, MASKED, tiny_pair, tiny_task, tiny_tokenizer
@@ -155,8 +160,64 @@ def test_a_base_is_extended_by_the_rows_of_added_tokens(tmp_path: Path, family: 
             embedding = pair.model.get_input_embeddings().weight
             assert torch.equal(embedding[:rows], stored[old][:rows])
             assert torch.equal(embedding[rows:], stored[tuned][rows:]) and len(embedding) == rows + 8
-    with pytest.raises(BadInput, match="fine-tuning added tokens to this model, and a graft holds neither"):
-        pair.graft(Region.full(pair.table.shapes))
+
+
+@pytest.mark.parametrize(
+    ("family", "readout", "tensors"),
+    [("bert", "prompt", 2), ("bert", "head", 1), ("gpt2", "causal", 1), ("gpt_neox", "causal", 2)],
+)
+def test_a_graft_brings_the_rows_of_added_tokens(tmp_path: Path, family: str, readout: str, tensors: int) -> None:
+    """Put on the plain base it gives the run's own logits, and its tokenizer knows the token. Beside the embedding a
+    vocabulary has a bias (bert), or an output matrix of its own (gpt_neox)."""
+    base, tuned = tiny_pair(tmp_path, family, readout)
+    rows = with_added_token(tuned, family, readout)
+    pair = load_pair(base, tuned, readout=readout)
+    region = Region.from_flat(np.random.default_rng(0).permutation(pair.d)[:300], pair.table.shapes)
+    pair.graft(region).save(tmp_path / "graft.safetensors")
+    graft = Graft.load(tmp_path / "graft.safetensors")
+    assert graft.rows and all(len(added) == 8 for added in graft.rows.values())
+    assert len(graft.rows) == tensors
+    ids = pair.tokenizer("a [added] b c", return_tensors="pt")
+    assert int(ids["input_ids"].max()) >= rows
+    with pair.at("grafted", region), torch.inference_mode():
+        wanted = pair.model(**ids).logits
+    draw = torch.get_rng_state()
+    result = applied(base, graft)
+    assert torch.equal(torch.get_rng_state(), draw)
+    save_applied(result, tmp_path / "out")
+    for model, tokenizer in (
+        (result.model, result.tokenizer),
+        (load_model(tmp_path / "out", readout).model, load_tokenizer(tmp_path / "out")),
+    ):
+        assert torch.equal(tokenizer("a [added] b c", return_tensors="pt")["input_ids"], ids["input_ids"])
+        with torch.inference_mode():
+            assert torch.equal(model(**ids).logits, wanted)
+        assert model.config.vocab_size == rows + 8
+    plain = load_model(base, readout).model if readout != "head" else result.model
+    before = {name: tensor.clone() for name, tensor in plain.state_dict().items()}
+    with grafted(plain, graft), torch.inference_mode():
+        assert torch.equal(plain.eval()(**ids).logits, wanted)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in plain.state_dict().items())
+    with pytest.raises(BadInput, match="peft would store the whole embedding"):
+        write_adapter(tmp_path, result.model, graft, "base")
+    write_mergekit(tmp_path / "merge", opened_base(base, graft), graft)
+    start, end = (load_model(tmp_path / "merge" / name, readout).model.state_dict() for name in ("base", "graft"))
+    assert all(torch.equal(start[name][rows:], end[name][rows:]) for name in graft.rows)
+    assert len(load_tokenizer(tmp_path / "merge" / "graft")) == rows + 1
+
+
+def test_what_cannot_carry_added_tokens_is_refused(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path, "gpt2", "causal")
+    with_added_token(tuned, "gpt2", "causal")
+    pair = load_pair(base, tuned, readout="causal")
+    graft = pair.graft(Region.full(pair.table.shapes))
+    other, _ = tiny_pair(tmp_path / "other", "gpt2", "causal", seed=5)
+    resize(other, "causal", 3)
+    with pytest.raises(PairMismatch, match=r"the graft adds 8 rows to the [0-9,]+ of its base"):
+        applied(other, graft, force=True)
+    (base / "tokenizer.json").unlink()
+    with pytest.raises(BadInput, match="its tokenizer is not the base's with tokens added"):
+        load_pair(base, tuned, readout="causal").graft(Region.full(pair.table.shapes))
 
 
 def test_added_tokens_that_take_the_ids_of_others_are_refused(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Runs of tasks whose answer is generated: every page opens, and says where confidence or classes are meant."""
+"""Runs of tasks with references, which are generated or not: every page opens, and says where confidence or classes
+are meant."""
 
 from __future__ import annotations
 
@@ -7,14 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from skillviz.core.metrics import METRICS
 from skillviz.runs.store import Store
 from skillviz.show.sentences import no_classes, no_confidence
+from skillviz.tasks.task import GENERATION
+from tests.fake_run import STATES, fake_run
 from tests.pages.test_examples import use
 from tests.pages.test_pages import RUN_PAGES, opened, told, with_tables, words
 
 __all__ = ["use"]
 
-FROZEN = Path(__file__).parents[1] / "runs" / "frozen" / "v5"
+FROZEN = Path(__file__).parents[1] / "runs" / "frozen" / "v6"
 SAYS = {
     "examples": ("By class", no_classes),
     "transfer": ("Other tasks cannot be scored", no_classes),
@@ -30,13 +34,63 @@ def run_id(use: Callable[[Path], None]) -> str:
     return next(run.id for run in Store(FROZEN).list() if run.record.generates)
 
 
-@pytest.mark.parametrize("name", RUN_PAGES)
-def test_every_page_of_a_run_opens(name: str, run_id: str) -> None:
+@pytest.fixture
+def likelihood_id(use: Callable[[Path], None]) -> str:
+    """The frozen run of a task that is scored by the perplexity of its references."""
+    use(FROZEN)
+    return next(run.id for run in Store(FROZEN).list() if run.record.metric == "perplexity")
+
+
+def opens(name: str, run_id: str) -> str:
     run = Store(FROZEN).open(run_id)
     said = told(name, run, {page: (title, reason(run.record)) for page, (title, reason) in SAYS.items()})
     assert "ECE" not in said and "Temperature" not in said
-    if name in ("overview", "sparsity"):
-        assert "exact match" in said.casefold()
+    return said.casefold()
+
+
+@pytest.mark.parametrize("name", RUN_PAGES)
+def test_every_page_of_a_run_opens(name: str, run_id: str) -> None:
+    said = opens(name, run_id)
+    assert name not in ("overview", "sparsity") or "exact match" in said
+
+
+@pytest.mark.parametrize("name", (*RUN_PAGES, "runs", "compare"))
+def test_every_page_of_a_run_without_predictions_opens(name: str, likelihood_id: str) -> None:
+    said = opens(name, likelihood_id)
+    assert "exact match" not in said and "mcnemar" not in said and "agree" not in said
+    if name in ("overview", "sparsity", "interpolation", "examples"):
+        assert "perplexity" in said
+
+
+def test_lower_perplexity_is_better_in_every_verdict(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(STATES, "grafted", (0.7, 2.6, 0.85))
+    run = fake_run(Store(empty), kind=GENERATION, metric="perplexity", task="made", sizes=("10%", "0.01%"))
+    scores = run.record.metrics["test"]
+    value = {state: of["perplexity"].value for state, of in scores.states.items()}
+    less, recovered = scores.differences["perplexity"], scores.recovered
+    assert value["pretrained"] > value["grafted"] > value["finetuned"] > 1 and less.low > 0
+    assert recovered is not None and 0 < recovered.value < 1
+    assert ": worse] " in (said := words(opened("examples", run=run.id)))
+    assert "The graft gives the reference a higher probability on" in said
+    row = METRICS["perplexity"]
+    way = f"perplexity {row.number(value['pretrained'])} → {row.number(value['grafted'])}"
+    assert way in words(opened("overview", run=run.id)) and ": worse]" in words(opened("sparsity", run=run.id))
+    folds = [fold.label for fold in opened("runs").expander]
+    best = row.number(value["grafted"])
+    assert any(f"graft perplexity down to {best}" in label for label in folds)
+
+
+def test_an_example_has_the_probability_of_its_reference(likelihood_id: str) -> None:
+    test = with_tables(opened("examples", run=likelihood_id, example="test-0"))
+    assert not test.exception and not test.error
+    said = words(test)
+    assert " generates " not in said and said.count("per token") >= 3
+    narrow = next(frame.value for frame in test.dataframe if list(frame.value) == ["example", "grafted", "fine-tuned"])
+    assert narrow["grafted"].str.fullmatch(r"\d+\.\d%").all()
+    cases = next(box for box in test.selectbox if box.label == "Show")
+    assert [option.rpartition(" (")[0] for option in cases.options][1:3] == [
+        "likelier by fine-tuned", "likelier by the graft",
+    ]  # fmt: skip
 
 
 def test_an_area_of_confidence_is_forgotten(run_id: str) -> None:

@@ -457,6 +457,11 @@ def test_an_upload_becomes_a_task_and_is_chosen(uploading: AppTest, user_runs: P
     assert box(test, "Task file").options == ["my-reviews"]
 
 
+def warned(test: AppTest) -> str:
+    """The page's warnings."""
+    return "\n".join(str(warning.value) for warning in test.warning)
+
+
 def writing(test: AppTest, rows: int = 40) -> AppTest:
     """The form with uploaded rows whose answers are to be written, with what the tiny tokenizers know."""
     words = [" ".join((NEUTRAL * 2)[n % len(NEUTRAL) :][:5]) for n in range(rows)]
@@ -487,6 +492,31 @@ def test_an_answer_to_write_is_asked_for_without_classes(small: Path, user_runs:
     assert (task.stop, task.max_new_tokens, task.max_length) == ("newline", 40, 136)
     assert said(test).count("which the head readout cannot do; use the causal readout") == 2, "once, and at the button"
     assert not {"Score on other tasks too", "How class scores are read"} & {field.label for field in fields(test)}
+
+
+def test_a_reference_that_does_not_fit_is_told_before_the_task_is_saved(small: Path, user_runs: Path) -> None:
+    """In tokens of the chosen pair; without one, in as many as it has words at least."""
+    test = writing(opened(**chosen(small, source="upload")))
+    box(test, "Each row has").set_value("generation").run()
+    assert "no run could start" not in warned(test)
+    box(test, "Most new tokens").set_value(2).run()
+    assert "has 3 tokens with the one that ends it for the chosen models" in warned(test)
+    test = writing(opened(**{**chosen(small, source="upload"), "base": small / "nowhere"}))
+    box(test, "Each row has").set_value("generation").run()
+    box(test, "Most new tokens").set_value(2).run()
+    assert "has 2 words, at least 3 tokens with the one that ends it" in warned(test)
+
+
+def test_an_answer_may_be_scored_by_perplexity(small: Path, user_runs: Path) -> None:
+    test = writing(opened(**chosen(small, source="upload")))
+    box(test, "Each row has").set_value("generation").run()
+    box(test, "Scored by").set_value("perplexity").run()
+    assert not {"Most new tokens", "Ignore case", "Ignore punctuation"} & {field.label for field in fields(test)}
+    assert box(test, "An answer ends at").value == "end_of_text"
+    button(test, "Check and save").click().run()
+    task = registry.task(user_runs / "tasks" / "written" / "task.yaml")
+    assert (task.metric, task.kind, task.generates, task.max_length) == ("perplexity", "generation", False, 128)
+    assert "Nothing is generated: the task is scored by the perplexity of its references." in said(test)
 
 
 @pytest.mark.slow

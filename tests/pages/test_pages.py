@@ -20,7 +20,7 @@ from skillviz.runs.store import Store
 from skillviz.show.region import tensor_table
 from skillviz.tasks.project import PROJECT
 from skillviz.ui.page_table import PAGES
-from tests.fake_run import fake_run
+from tests.fake_run import STATES, fake_run
 from tests.ui.shared_store import SMALL
 from tests.visitor import confirmed
 
@@ -89,6 +89,15 @@ def test_it_opens_under_its_question_and_every_chart_is_explained(name: str, ids
     assert len([c for c in test.caption if c.value.startswith("How to read this:")]) == len(figures)
     assert len([e for e in test.expander if e.label == "Table"]) == len(figures)
     assert len([e for e in test.get("popover") if e.proto.popover.label == "Download"]) == len(figures)
+
+
+def test_a_run_without_a_gain_says_so_on_sparsity(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where complements are stored too, there is no share of a gain to draw."""
+    monkeypatch.setitem(STATES, "finetuned", (-1.0, 11.0, 1.0))
+    run = fake_run(Store(empty), sizes=("3%", "1%"), **SMALL)
+    assert run.record.metrics["test"].recovered.value is None
+    test = opened("sparsity", run=run.id)
+    assert not test.exception and "there is no gain to recover" in words(test)
 
 
 @pytest.mark.parametrize("name", RUN_PAGES)

@@ -23,3 +23,5 @@ if __name__ == "__main__":
     choice = {"task": "made-choice", "kind": CHOICE, "labels": ("A", "B", "C")}
     print(fake_run(Store(root), interpolation=True, **choice, **tiny).path)
     print(fake_run(Store(root), interpolation=True, task="made-generation", kind=GENERATION, **tiny).path)
+    likelihood = {"task": "made-likelihood", "kind": GENERATION, "metric": "perplexity"}
+    print(fake_run(Store(root), interpolation=True, **likelihood, **tiny).path)

@@ -22,7 +22,9 @@ from skillviz.runs.store import Store
 from skillviz.runs.tables import TABLES
 
 FROZEN = Path(__file__).parent / "frozen"
-OTHER_KINDS = {4: {"made-choice"}, 5: {"made-choice", "made-generation"}}
+OTHER_KINDS = {
+    4: {"made-choice"}, 5: {"made-choice", "made-generation"}, 6: {"made-choice", "made-generation", "made-likelihood"},
+}  # fmt: skip
 
 
 def test_every_version_has_a_frozen_run() -> None:
@@ -73,6 +75,22 @@ def test_a_frozen_run_of_generated_texts_is_read_whole(tmp_path: Path) -> None:
     assert stored["perplexity"].value == pytest.approx(
         math.exp(-rows["log_likelihood"].sum() / rows["tokens"].sum()), rel=1e-6
     )
+
+
+def test_a_frozen_run_of_references_is_read_whole(tmp_path: Path) -> None:
+    """Nothing was generated: two columns stand for it, and no prediction is right or wrong."""
+    runs = Store(shutil.copytree(FROZEN / "v6", tmp_path / "runs")).list()
+    (run,) = [run for run in runs if run.record.has_reference and not run.record.generates]
+    assert Store(tmp_path / "runs").verify(run.id) == [] and run.record.metric == "perplexity"
+    rows = run.predictions().query("state == 'finetuned' and split == 'test'")
+    assert {"log_likelihood", "tokens"} <= set(rows) and not {"exact_match", "generated"} & set(rows)
+    scores = run.record.metrics["test"]
+    assert scores.agreement is None and set(run.curve()["metric"]) == {"perplexity", "recovered"}
+    value = {state: scores.states[state]["perplexity"].value for state in ("pretrained", "grafted", "finetuned")}
+    assert value["finetuned"] == pytest.approx(math.exp(-rows["log_likelihood"].sum() / rows["tokens"].sum()), rel=1e-6)
+    assert value["pretrained"] > value["finetuned"]
+    pretrained, grafted, finetuned = (math.log(one) for one in value.values())
+    assert scores.recovered.value == pytest.approx((pretrained - grafted) / (pretrained - finetuned), rel=1e-6)
 
 
 def test_older_runs_are_of_tasks_with_classes() -> None:

@@ -67,7 +67,7 @@ class TaskSequence:
         on_step = shifted(self.request.on_step, sum(steps[: stage - 1]), sum(steps))
         entry = self.request.journal.begin()
         training = descend(
-            model, settings, trainer.backward, trainer.check, after, skip=trainer.skip, entry=entry
+            model, settings, trainer.backward, trainer.check, after, skip=trainer.skip, entry=entry, merit=trainer.merit
         )  # fmt: skip
         history = run_steps(training, on_step)
         model.finish()

@@ -13,7 +13,7 @@ from skillviz.models.finetune.training_config import TrainingSettings
 
 @dataclass
 class Attempt:
-    """What one training gave: a model a task; `value` is the mean validation metric, which is to be large."""
+    """What one training gave: a model a task; `value` is the validation metric, of several tasks their mean."""
 
     settings: TrainingSettings
     models: list[TrainableModel]
@@ -32,9 +32,12 @@ class GridResult:
 
 
 def search(
-    points: Sequence[TrainingSettings], attempt: Callable[[TrainingSettings, OnStep], Attempt], on_step: OnStep
+    points: Sequence[TrainingSettings],
+    attempt: Callable[[TrainingSettings, OnStep], Attempt],
+    on_step: OnStep,
+    merit: Callable[[float], float] = float,
 ) -> GridResult:
-    """The attempt with the largest value on validation data, of equal ones the first.
+    """The attempt whose value on validation data has the largest merit, of equal ones the first.
 
     A point whose loss stops being a number is recorded and passed over; raises what it raised where all do. Only
     the best so far is kept in memory.
@@ -52,7 +55,7 @@ def search(
             record |= {"value": None, "best_step": None, "seconds": None, "chosen": False}
             continue
         record |= {"value": current.value, "best_step": current.best_step, "seconds": round(current.seconds, 3)}
-        if best is None or current.value > best.value:
+        if best is None or merit(current.value) > merit(best.value):
             best = current
             for other in records:
                 other["chosen"] = False

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skillviz.core.formats import markdown_table
-from skillviz.core.metrics import COMPARED, METRICS, metric_row
+from skillviz.core.metrics import COMPARED, METRICS, OF_TEXT, metric_row
 from skillviz.models.applied import write_files
 from skillviz.models.finetune.recipes import SGD, recipe_row
 from skillviz.models.finetune.trainable_model import TrainableModel
@@ -25,7 +25,7 @@ READOUT_WORDS = {
     "causal": "the likelihood of each label's answer after the prompt",
 }
 
-GENERATED_WORDS = "to generate the reference after the prompt"
+REFERENCE_WORDS = "to generate the reference after the prompt"
 LINEAR_WORDS = "a bare linear head on the first token (a token-classification model, to be read at that token)"
 
 
@@ -95,9 +95,9 @@ def card(report: Report) -> str:
     }
     lines = ["---", *(f"{key}: {json.dumps(value)}" for key, value in header.items()), "---", ""]
     lines += [f"# {report.task}, fine-tuned from {report.base['id']}", ""]
-    generates = report.kind == GENERATION
-    named = f"`{report.task}`" if generates else f"`{report.task}` ({', '.join(report.labels)})"
-    read_by = GENERATED_WORDS if generates else f"read by {_read_by(settings)}"
+    has_reference = report.kind == GENERATION
+    named = f"`{report.task}`" if has_reference else f"`{report.task}` ({', '.join(report.labels)})"
+    read_by = REFERENCE_WORDS if has_reference else f"read by {_read_by(settings)}"
     lines += [
         f"Fine-tuned on {named} by {recipe_row(settings.name).phrase}, {read_by}: the fine-tuned half of a pair for "
         "skill localization.",
@@ -150,9 +150,9 @@ def _facts(report: Report) -> list[tuple[str, ...]]:
 
 
 def _metric_names(report: Report) -> list[str]:
-    """Of the stored scores those that studies compare, and those that rest on the predictions alone."""
+    """Of the stored scores those that studies compare, those of references, and those that rest on the predictions."""
     names = next(iter(report.scores.values()))
-    return [name for name in names if name in COMPARED or METRICS[name].of_predictions]
+    return [name for name in names if name in (*COMPARED, *OF_TEXT) or METRICS[name].of_predictions]
 
 
 def _score_rows(report: Report) -> list[tuple[str, ...]]:

@@ -34,8 +34,8 @@ class MultiTaskTrainer:
         return self.trainers[int(self.generator.integers(len(self.trainers)))]
 
     def check(self) -> float:
-        """The mean of the tasks' validation metrics."""
-        return float(np.mean([trainer.check() for trainer in self.trainers]))
+        """The mean of the tasks' validation metrics, of perplexity the merit: larger is better."""
+        return float(np.mean([trainer.merit(trainer.check()) for trainer in self.trainers]))
 
 
 def train(request: FineTuning, folder: Path) -> Finetuned:
@@ -60,9 +60,7 @@ def train(request: FineTuning, folder: Path) -> Finetuned:
         history = run_steps(steps, on_step)
         for model in models:
             model.finish()
-        values = [
-            scores(model, task_data)[task_data.task.metric] for model, task_data in zip(models, data, strict=True)
-        ]
+        values = [trainer.merit(scores(trainer.model, trainer.data)[trainer.data.task.metric]) for trainer in trainers]
         seconds = time.perf_counter() - started
         return Attempt(settings, models, history, best_of(history).step, float(np.mean(values)), seconds)
 

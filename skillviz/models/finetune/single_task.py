@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from skillviz.core.metrics import metric_row
 from skillviz.models.finetune.grid import Attempt, search
 from skillviz.models.finetune.run import Finetuned, FineTuning
 from skillviz.models.finetune.trainable_model import open_trainable
@@ -27,7 +28,7 @@ def train(request: FineTuning, folder: Path) -> Finetuned:
         value = scores(model, data)[task.metric]
         return Attempt(settings, [model], history, best_of(history).step, value, time.perf_counter() - started)
 
-    result = search(points, attempt, request.on_step)
+    result = search(points, attempt, request.on_step, metric_row(task.metric).merit)
     others = {"region": region.record()} if region else {}
     report = request.write(folder, result.best.models[0], data, result.best, grid=result.points, others=others)
     return Finetuned(

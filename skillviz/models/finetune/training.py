@@ -14,7 +14,7 @@ from torch import Tensor
 from skillviz.core.batches import Batches
 from skillviz.core.decoding import scores_of_generated
 from skillviz.core.encoded import Encoded
-from skillviz.core.metrics import score
+from skillviz.core.metrics import metric_row, score
 from skillviz.core.readout import CausalReadout, make_readout, task_loss
 from skillviz.errors import BadInput
 from skillviz.models.finetune.journal import Entry, TrainingState, restore_optimizer, states_of
@@ -78,9 +78,15 @@ class Trainer:
         task = self.data.task
         return evaluate(self.model, self.checked, task.metric, task.positive)[task.metric]
 
+    def merit(self, value: float) -> float:
+        """A metric's value as checks are compared: larger is better."""
+        return float(metric_row(self.data.task.metric).merit(value))
+
     def steps(self, entry: Entry | None = None) -> Generator[TrainStep, None, None]:
         """One record a step; afterwards the model has the parameters of the best check, in eval mode."""
-        return descend(self.model, self.settings, self.backward, self.check, skip=self.skip, entry=entry)
+        return descend(
+            self.model, self.settings, self.backward, self.check, skip=self.skip, entry=entry, merit=self.merit
+        )  # fmt: skip
 
 
 def descend(
@@ -92,8 +98,10 @@ def descend(
     *,
     skip: Callable[[], None] = lambda: None,
     entry: Entry | None = None,
+    merit: Callable[[float], float] = float,
 ) -> Generator[TrainStep, None, None]:
-    """One record a step. `backward(step)` leaves a gradient and returns its loss, `check()` is what is to be large.
+    """One record a step. `backward(step)` leaves a gradient and returns its loss; of what `check()` gives the largest
+    merit is best.
 
     `after(step)` is called when the step is done. Afterwards the trained parameters are those of the best check. With
     the `entry` of a journal it is resumed from there: the steps that are done yield their records again, and `skip()`
@@ -102,11 +110,12 @@ def descend(
     kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.SGD
     groups = [group for group in model.groups(settings.weight_decay) if group["params"]]
     optimizer = kind(groups, lr=settings.lr)
-    best, best_values, history = -np.inf, model.copy(), list[TrainStep]()
+    best: float | None = None
+    best_values, history = model.copy(), list[TrainStep]()
     kept = entry.restored() if entry is not None else None
     if kept is not None:
         history = [TrainStep(**fields) for fields in kept.history]
-        best, best_values = -np.inf if kept.best_metric is None else kept.best_metric, list(kept.best)
+        best, best_values = kept.best_metric, list(kept.best)
         if not kept.is_done:
             model.restore(list(kept.values))
             restore_optimizer(optimizer, kept.optimizer)
@@ -115,8 +124,8 @@ def descend(
             yield record
 
     def state() -> TrainingState:
-        metric, done = None if best == -np.inf else float(best), [asdict(record) for record in history]
-        return TrainingState(done, metric, best_values, model.copy(), states_of(optimizer))
+        done = [asdict(record) for record in history]
+        return TrainingState(done, best, best_values, model.copy(), states_of(optimizer))
 
     started = time.perf_counter() - (history[-1].seconds if history else 0.0)
     for step in range(len(history) + 1, settings.steps + 1):
@@ -133,9 +142,9 @@ def descend(
         value, is_best = None, False
         if step % settings.check_every == 0 or step == settings.steps:
             value = check()
-            is_best = value >= best
+            is_best = merit(value) >= (-np.inf if best is None else merit(best))
             if is_best:
-                best, best_values = value, model.copy()
+                best, best_values = float(value), model.copy()
         record = TrainStep(step, settings.steps, loss, time.perf_counter() - started, value, is_best)
         history.append(record)
         with entry.saving(state) if entry is not None else nullcontext():
@@ -171,7 +180,7 @@ def evaluate(model: TrainableModel, encoded: Encoded, metric: str, positive: int
     readout = make_readout(model.readout, encoded)
     rows, batches = np.arange(len(encoded)), Batches(encoded, model.device)
     model.model.eval()
-    if encoded.generation is not None and isinstance(readout, CausalReadout):
+    if encoded.has_reference and isinstance(readout, CausalReadout):
         generated = scores_of_generated(model.model, batches, readout, rows)
         return score(generated, encoded.labels, metric, positive)
     logits = np.empty((len(encoded), encoded.n_labels), dtype=np.float32)

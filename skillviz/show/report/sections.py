@@ -49,13 +49,14 @@ def overview(run: Run) -> Section:
     makes: list[Make] = []
     if scores is not None:
         basis = sentences.basis(scores, record, split)
+        agreed = () if scores.agreement is None else ("agreement",)
         if scores.agreement is not None:
             agreement = sentences.metric_estimate("agreement", scores.agreement)
             basis = f"{basis} Graft and fine-tuned model agree on {agreement} of the examples."
         parts = [
             Words(sentences.overview(record, scores), ("graft", "region", "recovered", "paired")),
             Rows("Scores with their 95% intervals", scores_table(record, scores)),
-            Words(basis, ("agreement", *(name for name in panels(record.metric) if name != record.metric))),
+            Words(basis, tuple(name for name in (*agreed, *panels(record.metric)) if name != record.metric)),
         ]
         makes = [partial(overview_exhibits.states, record, scores, split)]
     if len(steps) < 2:
@@ -202,7 +203,7 @@ def by_example(run: Run) -> list[Section]:
             example_exhibits.disagreement(
                 logits["grafted"], logits["finetuned"], labels, split, right_metric(run.record.metric)
             ),
-            ("agreement", "mcnemar", "graft"),
+            example_exhibits.basis(run.record.metric),
         ),
         Charts((partial(example_exhibits.scatter, points, answers, measure, None),)),
         Heading("Class by class"),

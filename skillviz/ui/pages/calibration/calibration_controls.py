@@ -9,6 +9,7 @@ import streamlit as st
 
 from skillviz.core import formats
 from skillviz.core.bins import BINS
+from skillviz.core.metrics import metric_row, panels
 from skillviz.runs.record import SPLITS
 from skillviz.runs.run import Run
 from skillviz.show import calibration, measures, sentences
@@ -32,11 +33,12 @@ class Choice:
     states: tuple[str, ...]
 
 
-def refuse_generated(run: Run) -> None:
-    """Explains and stops where a text is generated: there is no class to be confident of."""
+def refuse_references(run: Run) -> None:
+    """Explains and stops where there are references: there is no class to be confident of."""
     if reason := sentences.no_confidence(run.record):
+        scored = formats.listed([metric_row(name).title for name in panels(run.record.metric)], 2)
         with missing("No calibration", reason, "block"):
-            st.page_link(PAGES["sparsity"].link(), label="See exact match and perplexity by region size")
+            st.page_link(PAGES["sparsity"].link(), label=f"See {scored} by region size")
         st.stop()
 
 

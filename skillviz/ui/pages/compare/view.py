@@ -134,7 +134,7 @@ def curves(compared: Comparison) -> None:
     with left:
         show(exhibits.sizes(curve, marks, metric, levels, theme()), compared.baseline.run.id)
     with right:
-        of_classes = {side.name for side in compared.sides if not side.record.generates}
+        of_classes = {side.name for side in compared.sides if not side.record.has_reference}
         if not of_classes:
             missing("Reliability", sentences.no_confidence(record), "block")
             return

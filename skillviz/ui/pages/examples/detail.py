@@ -31,7 +31,7 @@ from skillviz.ui.pages.examples.view import RunExamples
 OR_TYPE = ", or type a sentence of your own"
 NO_EXPLANATION = {
     CHOICE: "Not applicable: predictions are explained for classes, and these options are the example's own.",
-    GENERATION: "Not applicable: predictions are explained for classes, and a generated text has none.",
+    GENERATION: "Not applicable: predictions are explained for classes, and a reference has none.",
 }
 LOOKS = {"example": "the chosen example", "typed": "a sentence of my own"}
 MOST = 2000  # characters of a typed text; the models' own limit is in tokens, and shorter
@@ -69,7 +69,7 @@ def look_closer(run: Run, run_examples: RunExamples, example: str | None) -> Non
 def _stored(run: Run, run_examples: RunExamples, example: str) -> None:
     """An example of the run: its stored predictions at once, its explanation where its text is at hand."""
     row = run_examples.table[run_examples.table["example_id"] == example].iloc[0]
-    if run.record.generates:
+    if run.record.has_reference:
         _stored_texts(row)
         return
     texts = [row[name] for name in ("text_a", "text_b") if name in row]
@@ -103,7 +103,7 @@ def _stored(run: Run, run_examples: RunExamples, example: str) -> None:
 
 
 def _stored_texts(row: pd.Series) -> None:
-    """The prompt's texts and the reference, and beside them what each model generated."""
+    """The prompt's texts and the reference, and beside them what each model generated, and gives the reference."""
     left, right = st.columns([2, 3])
     with left:
         st.markdown(f"**{text.plain(row['example_id'])}**")
@@ -115,9 +115,11 @@ def _stored_texts(row: pd.Series) -> None:
     with right:
         for state in example_table.STATES:
             colour, mark, title = STATES[state]
-            verdict = "right" if row[f"{state}_right"] else "wrong"
-            says = text.plain_line(row[f"{state}_says"]) or "(nothing)"
-            st.markdown(f":{colour}[{mark} {title}] generates **{says}** ({verdict})")
+            says = ""
+            if f"{state}_says" in row:
+                verdict = "right" if row[f"{state}_right"] else "wrong"
+                says = f" generates **{text.plain_line(row[f'{state}_says']) or '(nothing)'}** ({verdict})"
+            st.markdown(f":{colour}[{mark} {title}]{says}")
             st.caption(
                 f"The reference has {formats.percent(float(row[f'{state}_per_token']))} per token, "
                 f"{formats.number(float(row[f'{state}_margin']), 2)} nats in all."

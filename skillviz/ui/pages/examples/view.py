@@ -51,10 +51,6 @@ CLICK = {
     "area": "Drag over the figure: the table then holds the examples inside.",
 }
 NO_TEXTS = "The sentences are not on this machine"
-ONLY_SCORES = {
-    False: "Runs store scores, not sentences.",
-    True: "Runs store scores and what the models generate, not prompts and references.",
-}
 NO_SLICES = "Slices by length and by other columns need the task's data on this machine."
 WIDE = 8  # classes beyond which three matrices are too many for one row
 
@@ -88,8 +84,9 @@ def run_examples(run: Run) -> RunExamples:
 def finding(run: Run, shown: RunExamples) -> None:
     """How often graft and fine-tuned model disagree, and who is right there."""
     logits, labels = shown.logits(run, ("grafted", "finetuned"))
-    decided, words = exhibits.finding(logits["grafted"], logits["finetuned"], labels, shown.split)
-    st.markdown(f"{chip_text(decided)} {words}", help=about("agreement", "mcnemar", "graft"))
+    metric = run.record.metric
+    decided, words = exhibits.finding(logits["grafted"], logits["finetuned"], labels, shown.split, metric)
+    st.markdown(f"{chip_text(decided)} {words}", help=about(*exhibits.basis(metric)))
 
 
 @dataclass(frozen=True)
@@ -122,7 +119,7 @@ def with_texts(run: Run, without: RunExamples) -> RunExamples:
         if isinstance(data, Hub) and not controls.is_pressed("texts"):
             with missing(
                 NO_TEXTS,
-                f"{ONLY_SCORES[run.record.generates]} They are part of the dataset {text.plain(data.title)}.",
+                f"{answer_words(run.record).stored} They are part of the dataset {text.plain(data.title)}.",
                 "notes",
             ):
                 controls.press("texts", "Read the texts from the Hugging Face Hub", icon=":material/download:")
@@ -131,7 +128,7 @@ def with_texts(run: Run, without: RunExamples) -> RunExamples:
             texts = cache.texts(run, without.split)
     except SkillvizError as error:
         with missing(
-            NO_TEXTS, f"{ONLY_SCORES[run.record.generates]} They are shown once the task's data are here.", "notes"
+            NO_TEXTS, f"{answer_words(run.record).stored} They are shown once the task's data are here.", "notes"
         ):
             st.caption(_what_is_missing(error))
             if address.current("texts") is not None:
@@ -294,8 +291,7 @@ def _table(run: Run, listed: pd.DataFrame, chosen: str | None) -> None:
         with st.container(key="examples-wide-words"):
             st.caption(f"{measure}, %. {select}{_cut(len(listed), MOST_LISTED)}")
         with st.container(key="examples-narrow-words"):
-            says = "What each model generates." if run.record.generates else "Each model's answer and its confidence."
-            st.caption(f"{says} {select}{_cut(len(listed), MOST_ON_PHONE)}")
+            st.caption(f"{answers.says} {select}{_cut(len(listed), MOST_ON_PHONE)}")
         with st.popover("Download table", icon=":material/download:"):
             exports.table_buttons(
                 every,

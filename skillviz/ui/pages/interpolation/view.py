@@ -246,7 +246,7 @@ def _leave_exact(run: Run, choice: Choice, grid: Grid) -> None:
 
 
 def histogram(run: Run, points: ShownPoints, choice: Choice) -> None:
-    """Confidence at the chosen point; a card where a text is generated."""
+    """Confidence at the chosen point; a card where there are references."""
     if reason := sentences.no_confidence(run.record):
         missing("Confidence at this point", reason, "block")
         return

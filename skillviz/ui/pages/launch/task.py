@@ -111,7 +111,8 @@ def _delete(file: str) -> None:
 
 
 def _upload(choices: Choices) -> str:
-    upload.new_task(cache.user_store().root / TASKS)
+    pair = choices.preflight
+    upload.new_task(cache.user_store().root / TASKS, pair.tokenizer_folder if pair is not None and pair.fits else None)
     return ""
 
 
@@ -153,9 +154,9 @@ def _show_task(task: Task, readout: str) -> None:
     prompt = f" Prompt: “{text.plain(template)}”" if template else ""
     answers = ", ".join(f"{a} for {b}" for a, b in zip(words or (), task.labels, strict=False))
     if task.kind == GENERATION:
-        st.caption(
-            f"The answer is generated, up to {task.max_new_tokens} tokens, and compared with a reference.{prompt}"
-        )
+        generated = f"The answer is generated, up to {task.max_new_tokens} tokens, and compared with a reference."
+        scored = "Nothing is generated: the task is scored by the perplexity of its references."
+        st.caption(f"{generated if task.generates else scored}{prompt}")
         return
     if not task.has_classes:
         st.caption(f"Each example has its own options, up to {len(task.labels)}.{prompt}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,9 @@ import pandas as pd
 import streamlit as st
 
 from skillviz.core import formats
+from skillviz.core.metrics import OF_TEXT, has_predictions, metric_heading
 from skillviz.errors import BadInput, SkillvizError
+from skillviz.models.tokenizer import most_tokens
 from skillviz.runs import quota
 from skillviz.show import text
 from skillviz.tasks import uploaded
@@ -30,13 +32,17 @@ KINDS = {CLASSIFICATION: "a class", CHOICE: "options", GENERATION: "an answer to
 TEMPLATES = {"masked": ("{text} It was <mask>.", "{a} ? <mask>, {b}"), "causal": ("{text} It was", "{a} {b} This is")}
 UNCUED = ("{text}", "{a} {b}")  # causal templates where the answer is no word that a cue asks for
 GIVEN = {"label": "its letter, or its number from 0", "answer": "its text"}
+HOW, MOST_NEW = "How an answer ends and is compared", "Most new tokens"
 STOPS = {"end_of_text": "the end-of-text token", "newline": "a line break"}
 SHOWN = 5  # rows of the preview
 READ = 300  # characters of the row that is shown as a model reads it
 
 
-def new_task(root: Path) -> None:
-    """Draws the upload, from the files to the button that writes the task under `root`."""
+def new_task(root: Path, tokenizer: Path | None = None) -> None:
+    """Draws the upload, from the files to the button that writes the task under `root`.
+
+    `tokenizer` is the folder of the chosen pair's, where one is chosen: it counts the tokens of answers.
+    """
     limit = st.get_option("server.maxUploadSize")
     st.caption(
         f"CSV, TSV, JSON, JSONL or Parquet, at most {limit} MB a file. The files stay on this machine: they go to "
@@ -56,6 +62,8 @@ def new_task(root: Path) -> None:
         st.error(text.plain(sign_in.sentence_of(error)), icon=":material/error:")
         return
     _preview(rows, draft)
+    if "max_new_tokens" in draft.values:
+        _warn_of_long([cache.rows(*_read_upload(file)) for file in files.values()], draft, tokenizer)
     show_problem()
     st.button("Check and save as a task", on_click=_save, args=(draft, root), icon=":material/task_alt:")
 
@@ -81,8 +89,8 @@ def _draft(rows: pd.DataFrame, files: Mapping[str, Upload]) -> Draft:
         "Each row has", list(KINDS), default=uploaded.guessed_kind(rows), required=True, key=_key("kind", files),
         format_func=KINDS.__getitem__,
         help="**A class**: a label that rows share. **Options**: each row brings its own, and one is right. **An "
-        "answer to write**: the model generates a text, which is compared with yours. The last two need a model that "
-        "generates text.",
+        "answer to write**: the model generates a text, or is asked how likely yours is. The last two need a model "
+        "that generates text.",
     )  # fmt: skip
     found = uploaded.guessed(rows, kind)
     texts = st.multiselect(
@@ -135,24 +143,56 @@ def _option_fields(rows: pd.DataFrame, found: Columns, is_pair: bool, files: Map
 
 def _reference_fields(rows: pd.DataFrame, found: Columns, is_pair: bool, files: Mapping[str, Upload]) -> dict[str, Any]:
     column = _column("Reference column", rows, found.right, files, "The answer that the model should write.")
-    template = _prompt(is_pair, files)
-    with st.expander("How an answer ends and is compared"):
+    template, room = _prompt(is_pair, files), uploaded.room_for(rows, column)
+    metric = st.segmented_control(
+        "Scored by", list(OF_TEXT), default="exact_match", required=True, key=_key("scored", files),
+        format_func=metric_heading,
+        help="**Exact match**: the model writes an answer, which is compared with yours; perplexity stands beside it. "
+        "**Perplexity**: nothing is written; how likely the model finds your answer is the score, and lower is better.",
+    )  # fmt: skip
+    generates = has_predictions(metric)
+    with st.expander(HOW if generates else "How an answer ends"):
         stop = st.segmented_control(
             "An answer ends at", list(STOPS), default="end_of_text", required=True, format_func=STOPS.__getitem__,
             key=_key("stop", files), help="What your model writes after an answer, as it was fine-tuned.",
         )  # fmt: skip
-        most = st.number_input(
-            "Most new tokens", 1, None, uploaded.room_for(rows, column), key=_key(f"most.{column}", files),
-            help="The model stops after this many. The longest reference must fit. The proposal is generous.",
-        )  # fmt: skip
-        case = st.toggle("Ignore case", key=_key("case", files), help="*Paris* then equals *paris*.")
-        signs = st.toggle("Ignore punctuation", key=_key("signs", files), help="*Paris.* then equals *Paris*.")
-    # more new tokens must not take room from the prompt
+        compared = _compared(column, room, files) if generates else {}
+    # a longer answer must not take room from the prompt
     plain = {name: int(Task.model_fields[name].default) for name in ("max_length", "max_new_tokens")}
+    room = compared.get("max_new_tokens", room)
     return {
-        "reference": column, "template": template, "stop": stop, "max_new_tokens": int(most), "ignore_case": case,
-        "ignore_punctuation": signs, "max_length": plain["max_length"] + max(0, int(most) - plain["max_new_tokens"]),
+        "reference": column, "template": template, "stop": stop, "metric": metric, **compared,
+        "max_length": plain["max_length"] + max(0, room - plain["max_new_tokens"]),
     }  # fmt: skip
+
+
+def _compared(column: str, room: int, files: Mapping[str, Upload]) -> dict[str, Any]:
+    """How long a generated answer may be, and what of it counts."""
+    most = st.number_input(
+        MOST_NEW, 1, None, room, key=_key(f"most.{column}", files),
+        help="The model stops after this many. The longest reference must fit. The proposal is generous.",
+    )  # fmt: skip
+    case = st.toggle("Ignore case", key=_key("case", files), help="*Paris* then equals *paris*.")
+    signs = st.toggle("Ignore punctuation", key=_key("signs", files), help="*Paris.* then equals *Paris*.")
+    return {"max_new_tokens": int(most), "ignore_case": case, "ignore_punctuation": signs}
+
+
+def _warn_of_long(splits: Sequence[pd.DataFrame], draft: Draft, tokenizer: Path | None) -> None:
+    """Says so where the longest reference does not fit: in tokens of the chosen pair, or else as its words allow."""
+    most, references = draft.values["max_new_tokens"], uploaded.longest(splits, draft.values["reference"])
+    counted = most_tokens(references, tokenizer) if tokenizer is not None else None
+    words = max(len(reference.split()) for reference in references)
+    least = counted or words + 1  # hardly a tokenizer makes one token of two words
+    if least > most:
+        tokens = f"{formats.counted(least, 'token')} with the one that ends it"
+        length = (
+            f"{tokens} for the chosen models" if counted else f"{formats.counted(words, 'word')}, at least {tokens}"
+        )
+        st.warning(
+            f"The longest reference has {length}. *{MOST_NEW}* is {most}, so no run could start on this task. Raise it "
+            f"under *{HOW}*.",
+            icon=":material/width:",
+        )
 
 
 _FIELDS: dict[str, Callable[[pd.DataFrame, Columns, bool, Mapping[str, Upload]], dict[str, Any]]] = {

@@ -9,7 +9,7 @@ import streamlit as st
 from skillviz.analysis.part_effects import part_effects
 from skillviz.core import formats
 from skillviz.core.metrics import likelihood_metric, metric_heading, metric_names
-from skillviz.core.region_parts import ALONE, CELLS, HEADS
+from skillviz.core.region_parts import ALONE, CELLS, EXPERT_KINDS, EXPERTS, HEADS
 from skillviz.errors import BadInput
 from skillviz.live.part_scores import PartScoring
 from skillviz.runs.estimate import FORWARD, Facts, example_seconds
@@ -22,7 +22,7 @@ from skillviz.ui import cache, controls, live, page, sign_in
 from skillviz.ui.action import action
 from skillviz.ui.chart import show, theme
 
-GROUPINGS = {CELLS: "layer and module", HEADS: "attention head"}
+GROUPINGS = {CELLS: "layer and module", HEADS: "attention head", EXPERTS: "expert"}
 SAMPLES = (100, 200, 500, 1000)
 USUAL = 200
 LONGEST = 3600.0  # seconds that a part may take: a large model on a CPU
@@ -37,8 +37,10 @@ def parts(run: Run) -> None:
     st.markdown("## What each part does", help=about("parts", "paired", "discovery"))
     if run.record.task is None:
         return
+    has_experts = page.table(run, "layers", needed=False)["kind"].isin(EXPERT_KINDS).any()
+    offered = [name for name in GROUPINGS if name != EXPERTS or has_experts]
     with st.container(horizontal=True):
-        grouping = controls.segments("parts", "Divide by", tuple(GROUPINGS), CELLS, shown=GROUPINGS.get)
+        grouping = controls.segments("parts", "Divide by", offered, CELLS, shown=GROUPINGS.get)
     with page.explained():
         scores = stored_parts(cache.library(), run, grouping)
     if scores is None:

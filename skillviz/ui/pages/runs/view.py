@@ -37,7 +37,7 @@ from skillviz.ui.run_bar import offered
 CHOSEN = "chosen"  # in the address
 KEY, TABLE, PROBLEM = "library.chosen", "library.table", "library.problem"
 LINKED = 6  # chosen runs that still go into the address
-FIRST = ("localizer", "share", "graft", "recovered", "ece")
+FIRST = ("localizer", "share", "graft", "perplexity", "recovered", "ece")
 """The columns that come first: a phone shows no more than about four."""
 FEW_ROWS = 30  # up to which all groups are open
 MOST_NOTED = 10_000  # letters of a note
@@ -217,8 +217,9 @@ def _group_label(entries: Sequence[Entry]) -> str:
     parts = [formats.counted(len(entries), "run")]
     scored = [entry for entry in entries if entry.grafted is not None]
     if scored:
-        best = max(entry.grafted or 0.0 for entry in scored)
-        parts.append(f"graft {metric_row(scored[0].metric).title} up to {formats.percent(best)}")
+        row = metric_row(scored[0].metric)
+        best = max((entry.grafted or 0.0 for entry in scored), key=row.merit)
+        parts.append(f"graft {row.title} {'down' if row.better == 'lower' else 'up'} to {row.number(best)}")
     return f"**{text.tasks(entries[0].task)}** · {' · '.join(parts)}"
 
 
@@ -228,9 +229,11 @@ def _table(entries: Sequence[Entry], chosen: set[str], labels: Mapping[tuple[str
     frame = run_list.listing(ordered).drop(columns="size")
     frame["models and task"] = [labels[entry.pair].removeprefix(f"{readable_name(entry.task)} · ") for entry in ordered]
     frame = frame.rename(columns={"models and task": "model"})
-    frame = frame[[*FIRST, *(name for name in frame if name not in FIRST)]]
+    first = [name for name in FIRST if name in frame]
+    frame = frame[[*first, *(name for name in frame if name not in first)]]
     alike = [name for name in ("model", "from") if frame[name].nunique() == 1]
     empty = [name for name in ("settings", "note") if not frame[name].any()]
+    empty += [name for name in ("graft", "ece") if frame[name].isna().all()]
     ids, key = frame["run"].tolist(), f"{TABLE}.{entries[0].task}"
     rows = [row for row, run_id in enumerate(ids) if run_id in chosen]
     if _marked(key) != rows:
