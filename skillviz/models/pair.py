@@ -18,7 +18,7 @@ from skillviz.core.graft import Graft
 from skillviz.core.objective import Objective
 from skillviz.core.parameters import ParameterTable, graftable, readout_names
 from skillviz.core.problem import Problem
-from skillviz.core.readout import Readout, make_readout
+from skillviz.core.readout import Readout, columns, make_readout
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch, RandomHead
 from skillviz.models import frozen_tensors as frozen
@@ -64,7 +64,8 @@ class OrderedReadout:
 
     def logits(self, model: Any, batch: Batch) -> Tensor:
         """Class scores [batch, label]."""
-        return self.head.logits(model, batch)[:, list(self.order)]
+        logits = self.head.logits(model, batch)
+        return logits[:, columns(self.order, logits.device)]
 
 
 @dataclass
