@@ -124,7 +124,7 @@ class ModelPair:
         before = None if _same_bits(theta, self.base) else theta.clone()
         outside = {name: parameter.detach().clone() for name, parameter in self._outside_parameters()}
         try:
-            self._set_state(state, region)
+            self._set_state(state, region, is_at_base=before is None)
             yield self
         finally:
             theta.copy_(self.base if before is None else before)
@@ -215,10 +215,11 @@ class ModelPair:
         if dict(region.shapes) != self.table.shapes:
             raise BadInput("the region was made for another architecture: its parameters are not this pair's.")
 
-    def _set_state(self, state: str, region: Region | None) -> None:
+    def _set_state(self, state: str, region: Region | None, is_at_base: bool = False) -> None:
         from_base = state in ("pretrained", "grafted")
         theta = self.flat.theta
-        theta.copy_(self.base if from_base else self.finetuned)
+        if not (from_base and is_at_base):
+            theta.copy_(self.base if from_base else self.finetuned)
         if region is not None and state in ("grafted", "complement"):
             for block in region.blocks():
                 indices = torch.from_numpy(block).to(self.flat.device)
