@@ -124,7 +124,7 @@ class ModelPair:
         before = None if _same_bits(theta, self.base) else theta.clone()
         outside = {name: parameter.detach().clone() for name, parameter in self._outside_parameters()}
         try:
-            self._set_state(state, region, is_at_base=before is None)
+            self._enter(state, region, is_at_base=before is None)
             yield self
         finally:
             theta.copy_(self.base if before is None else before)
@@ -215,7 +215,7 @@ class ModelPair:
         if dict(region.shapes) != self.table.shapes:
             raise BadInput("the region was made for another architecture: its parameters are not this pair's.")
 
-    def _set_state(self, state: str, region: Region | None, is_at_base: bool = False) -> None:
+    def _enter(self, state: str, region: Region | None, is_at_base: bool) -> None:
         from_base = state in ("pretrained", "grafted")
         theta = self.flat.theta
         if not (from_base and is_at_base):
