@@ -11,8 +11,10 @@ import copy
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
@@ -27,6 +29,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from benchmarks.machine import machine, marks
 from benchmarks.reference_loop import BATCH, STEPS, ReferenceLoop
+from skillviz.core.batches import Batch
 from skillviz.core.encoded import Encoded
 from skillviz.core.flat import FlatModel
 from skillviz.core.interpolate import PATHS, alphas
@@ -38,6 +41,7 @@ from skillviz.core.objective import Objective
 from skillviz.core.parameters import graftable
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
+from skillviz.core.recordings import Recordings
 from skillviz.core.region import Region
 from skillviz.models.device import pick
 from skillviz.models.pair import ModelPair, load_pair
@@ -569,6 +573,134 @@ def upper_half(order: np.ndarray, pair: ModelPair) -> Region:
     return Region.from_flat(order[is_upper][: round(SIZE_SHARE * pair.d)], table.shapes)
 
 
+# Compiled and recorded passes.
+
+DRAWS = 8
+RECORDED = "CUDA graphs"
+COMPILED: dict[str, dict[str, Any]] = {
+    "torch.compile": {"dynamic": True},
+    "torch.compile, reduce-overhead": {"mode": "reduce-overhead", "dynamic": False},
+}
+"""Ways of torch.compile with its arguments. The second one records CUDA graphs too, and needs a GPU."""
+
+
+class Padded(Recordings):
+    """Passes over padded batches, which torch.compile records itself."""
+
+    def each(self, work: Callable[[Batch], Tensor], parts: Sequence[np.ndarray], *name: Any) -> Iterator[Tensor]:
+        """What `work` gives for the padded micro-batch of each part."""
+        for part in parts:
+            torch.compiler.cudagraph_mark_step_begin()
+            yield work(self.batches.padded(part, self.rows_of(part, parts))).clone()
+
+
+def faster_passes(
+    title: str, ways: Sequence[str], shape: str, sizes: Sequence[int], turns: int, device: str,
+    say: Callable[[str], None],
+) -> Iterator[Section]:  # fmt: skip
+    """The passes of searches by torch.compile or as CUDA graphs over those without, and what they cost once.
+
+    A turn is DRAWS batches of other sentences, so that shapes differ as in a search. CUDA graphs need a GPU.
+    """
+    of = subject(shape, device)
+    rows, seconds = list[Row](), dict[str, float]()
+    note = (
+        f"{of.title}; {DRAWS} batches of other sentences in turn. What is done once: compiling, with nothing stored by "
+        "an earlier process, or recording each shape."
+    )
+    for size in sizes:
+        for way in ways if device == "cuda" else [way for way in ways if way == "torch.compile"]:
+            plain, problem = of.problem(of.train), of.problem(of.train)
+            draws = list(islice(plain.draws(size, 0), DRAWS))
+            with _made(way, problem) as switched:
+                work: dict[str, Callable[[], object]] = {
+                    "eager": partial(_passes, plain, draws), way: partial(_passes, problem, draws, switched)
+                }  # fmt: skip
+                if way == RECORDED:
+                    work |= _default_steps(of, draws[0])
+                work["eager"]()
+                begun = _seconds_with_compilers()
+                work[way]()
+                once = _seconds_with_compilers() - begun
+                say(f"{way}, {size} sentences: {once:.1f} s before, {_difference(plain, problem, draws[0], switched)}")
+                for taken in in_turns(work, turns, say):
+                    of_way = [
+                        Row.of(f"{way}: pass of {size} sentences / eager", taken[way] / taken["eager"]),
+                        Row.of(f"{way}: what is done once / eager pass of {size}", DRAWS * once / taken["eager"]),
+                    ]
+                    if way == RECORDED:
+                        ratios = taken[f"{way}, {DEFAULT_LOCALIZER}"] / taken[DEFAULT_LOCALIZER]
+                        of_way.append(Row.of(f"{way}: step of {DEFAULT_LOCALIZER}, {size} sentences / eager", ratios))
+                    of_size = {f"{name}, {size}": value for name, value in medians(taken).items()}
+                    seconds |= {**of_size, f"once: {way}, {size}": round(once, 2)}
+                    yield Section(title, note, [*rows, *of_way], dict(seconds))
+            rows += of_way
+
+
+def _passes(problem: Problem, draws: Sequence[np.ndarray], switched: Callable[[], Any] = nullcontext) -> None:
+    with switched():
+        for rows in draws:
+            problem.train.backward(rows)
+
+
+def _default_steps(of: Subject, rows: np.ndarray) -> dict[str, Callable[[], object]]:
+    """A step of the default localizer, and one whose passes are recorded."""
+    plain, recorded = of.problem(of.train.take(rows)), of.problem(of.train.take(rows))
+    recorded.train.recordings = Recordings(recorded.flat, recorded.train.batches)
+    work = {
+        name: partial(next, start(DEFAULT_LOCALIZER, problem), None)
+        for name, problem in ((DEFAULT_LOCALIZER, plain), (f"{RECORDED}, {DEFAULT_LOCALIZER}", recorded))
+    }
+    for step in work.values():
+        step()  # chooses the candidates, and records
+    return work
+
+
+def _difference(plain: Problem, problem: Problem, rows: np.ndarray, switched: Callable[[], Any]) -> str:
+    """How far loss and gradient are from those of eager passes, over their size."""
+    loss = plain.train.backward(rows)
+    wanted = plain.flat.grad.clone()
+    with switched():
+        away = abs(problem.train.backward(rows) - loss) / loss
+    return f"loss {away:.0e} and gradient {float((plain.flat.grad - wanted).norm() / wanted.norm()):.0e} away"
+
+
+@contextmanager
+def _made(way: str, problem: Problem) -> Iterator[Callable[[], Any]]:
+    """Prepares a problem's passes, which then are of this way in the context that it gives, entered for each of them.
+
+    Problems of one pair share a model: outside the context it is as it was.
+    """
+    given = COMPILED.get(way, {})
+    model, batches = problem.flat.model, problem.train.batches
+    if way == RECORDED or "mode" in given:
+        problem.train.recordings = (Recordings if way == RECORDED else Padded)(problem.flat, batches)
+    from torch._inductor.utils import fresh_cache  # takes a second
+
+    torch.compiler.reset()
+    call = torch.compile(model.forward, **given) if given else model.forward
+
+    @contextmanager
+    def switched() -> Iterator[None]:
+        forward, model.forward = model.forward, call
+        try:
+            yield
+        finally:
+            model.forward = forward
+
+    with fresh_cache():
+        yield switched
+
+
+def _seconds_with_compilers() -> float:
+    """Seconds so far: of the processor, with those of the compilers that were started; of the clock on a GPU."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+        return perf_counter()
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
 # All of it.
 
 SECTIONS: dict[str, Callable[..., Iterator[Section]]] = {
@@ -580,6 +712,8 @@ SECTIONS: dict[str, Callable[..., Iterator[Section]]] = {
     "reference-128": partial(against_reference, "encoder-6", 128, 5),
     "parts": partial(where_it_goes, "encoder-6", 128, 5),
     "sweeps": partial(sweeps, "encoder-6", 64, 5),
+    "recorded": partial(faster_passes, "Steps as CUDA graphs", (RECORDED,), "encoder-6", (16, 32, 128), 5),
+    "compiled": partial(faster_passes, "Steps by torch.compile", tuple(COMPILED), "encoder-6", (32, 128), 5),
 }
 SHORT: dict[str, Callable[..., Iterator[Section]]] = {
     "steps-tiny": partial(steps, "tiny", 32, 5, None),

@@ -63,8 +63,8 @@ def localize(
 
     `size` is a percentage ("0.1%"), a count (10646), a share (0.001), or several of them, the main one
     first. `settings` are the other fields of a run: readout, seed, steps, batch_size, options, device,
-    dtype, k_shot, data_seed, max_train, max_validation, max_test, interpolation, others. `progress` is called
-    with runs.progress.Progress records. Raises an error of skillviz.errors for wrong input.
+    dtype, autocast, cuda_graphs, k_shot, data_seed, max_train, max_validation, max_test, interpolation, others.
+    `progress` is called with runs.progress.Progress records. Raises an error of skillviz.errors for wrong input.
     """
     given = {"sizes": size if isinstance(size, str | int | float) else tuple(size), "localizer": method, **settings}
     members = {"base": str(base), "finetuned": str(finetuned), "task": _task_name(task)}

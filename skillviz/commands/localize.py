@@ -79,6 +79,7 @@ def localize(
     lean: options.Lean = False,
     data_parallel: options.DataParallel = None,
     autocast: options.AutocastOption = None,
+    cuda_graphs: options.CudaGraphs = False,
     runs_dir: options.RunsDir = None,
     detach: Annotated[
         bool,
@@ -140,7 +141,7 @@ def localize(
 def spec_of(typed: Mapping[str, Any]) -> RunSpec:
     """The run that these parameters of the command line ask for, by the names that `localize` has for them."""
     same = ("base", "finetuned", "task", "seed", "data_seed", "k_shot", "steps", "batch_size", "device", "max_train",
-            "max_validation", "max_test", "interpolation", "lean")  # fmt: skip
+            "max_validation", "max_test", "interpolation", "lean", "cuda_graphs")  # fmt: skip
     chosen = {name: typed[name] for name in ("readout", "autocast")}
     return read_spec(
         {

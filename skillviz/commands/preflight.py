@@ -63,6 +63,7 @@ def preflight(
     lean: options.Lean = False,
     data_parallel: options.DataParallel = None,
     autocast: options.AutocastOption = None,
+    cuda_graphs: options.CudaGraphs = False,
     cluster: options.Cluster = None,
     memory: Annotated[
         str | None,

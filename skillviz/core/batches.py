@@ -14,6 +14,14 @@ from skillviz.core.encoded import Encoded
 # Padded tokens in a micro-batch. CPU: 16 sentences of ~30 tokens were the fastest of 16, 32 and 64
 # (MiniLM-L6, two cores, forward and backward: 77, 72 and 64 examples a second).
 MICRO_TOKENS = {"cpu": 512, "cuda": 32_768}
+UNLABELLED = -100
+"""The label that torch's cross-entropy leaves out."""
+
+
+def rounded_up(n: int) -> int:
+    """The next multiple of 8, and from 64 on of a quarter of the power of two below: four values a doubling."""
+    step = max(8, 2 ** (n.bit_length() - 3))
+    return -(-n // step) * step
 
 
 @dataclass(frozen=True)
@@ -77,9 +85,9 @@ class Batches:
         """The order in which `micro` visits these rows: shortest first, equals as given. int64 [n]."""
         return np.argsort(self.lengths[rows], kind="stable")
 
-    def batch(self, rows: np.ndarray) -> Batch:
-        """The padded batch of these rows, cut at its longest."""
-        longest = int(self.lengths[rows].max())
+    def batch(self, rows: np.ndarray, longest: int = 0) -> Batch:
+        """The padded batch of these rows, cut at its longest, or at a larger `longest` that the examples have."""
+        longest = min(max(longest, int(self.lengths[rows].max())), self.ids.shape[-1])
         index = torch.from_numpy(rows).to(self.device, non_blocking=True)
         ids = self.ids[index, ..., :longest]
         lengths = self.length_tensor[index]
@@ -94,6 +102,15 @@ class Batches:
             None if self.positions is None else self.positions[index],
             None if self.answers is None else self.answers[index, ..., :longest],
         )
+
+    def padded(self, rows: np.ndarray, n: int) -> Batch:
+        """The batch of these rows in one of few shapes: of `n` rows, the last one repeated, without labels.
+
+        The labels that are not there are UNLABELLED, which no loss counts.
+        """
+        batch = self.batch(np.pad(rows, (0, n - len(rows)), mode="edge"), rounded_up(int(self.lengths[rows].max())))
+        batch.labels[len(rows) :] = UNLABELLED
+        return batch
 
     def _sequence_lengths(self) -> np.ndarray:
         if self.encoded.answers is None:

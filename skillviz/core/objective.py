@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from skillviz.core.encoded import Encoded
 from skillviz.core.flat import FlatModel, Take
 from skillviz.core.generation import token_probability
 from skillviz.core.readout import CausalReadout, Readout, task_loss
+from skillviz.core.recordings import Recordings
 from skillviz.core.shards import Shards
 from skillviz.errors import BadData
 
@@ -26,7 +28,8 @@ class Objective:
     Of a reference it is its negative log-likelihood (core/readout.py).
 
     `autocast` (bfloat16, float16 or None) is the dtype of activations only; gradients, scores and
-    losses stay float32. `shards` are the parts of a batch whose gradients are summed on their own.
+    losses stay float32. `shards` are the parts of a batch whose gradients are summed on their own. With `recordings`
+    passes are CUDA graphs, but for those of `differences`.
     """
 
     def __init__(
@@ -44,6 +47,7 @@ class Objective:
         self.labels = np.asarray(encoded.labels)
         self.n, self.n_labels = len(encoded), encoded.n_labels
         self.shards = Shards()
+        self.recordings: Recordings | None = None
 
     def backward(self, rows: np.ndarray | None = None) -> float:
         """The mean loss over these rows; its gradient is then in `flat.grad`."""
@@ -57,14 +61,24 @@ class Objective:
         self.flat.zero_grad()
         # float16 would round an example's share of the mean to zero: there the sum is differentiated
         narrow = torch.float16 in (self.autocast, self.flat.dtype)
-        total = torch.zeros((), device=self.flat.device)
-        for batch in self.batches.micro(rows):
-            loss = task_loss(self._logits(batch), batch.labels)
-            (loss if narrow else loss / n).backward()
-            total += loss.detach() / n
+        total, share = torch.zeros((), device=self.flat.device), 1 if narrow else n
+        for loss in self._each(partial(self._differentiated, share), self.batches.plan(rows), "gradient", share):
+            total += loss / n
         if narrow:
             self.flat.grad.div_(n)
         return float(total)
+
+    def _differentiated(self, share: int, batch: Batch) -> Tensor:
+        """The loss of a micro-batch; the gradient of this share of it is added to the parameters'."""
+        loss = task_loss(self._logits(batch), batch.labels)
+        (loss / share).backward()
+        return loss.detach()
+
+    def _each(self, work: Callable[[Batch], Tensor], plan: Sequence[np.ndarray], *name: Any) -> Iterator[Tensor]:
+        """What `work` gives for each micro-batch; with recordings, for it and the rows that they add at its end."""
+        if self.recordings is None:
+            return (work(self.batches.batch(part)) for part in plan)
+        return self.recordings.each(work, plan, *name)
 
     def differences(self, row: int) -> tuple[Tensor, Iterator[Callable[[Take], None]]]:
         """The logits [label] of one example, and for c = 1, 2, ... the backward pass of logit c minus logit 0.
@@ -102,7 +116,9 @@ class Objective:
     def answers(self, rows: np.ndarray) -> np.ndarray:
         """The readout's scores in the order of the rows, float32 [n, label]."""
         out = np.empty((len(rows), self.n_labels), dtype=np.float32)
-        parts = [self._logits(batch) for batch in self.batches.micro(rows)]
+        plan = self.batches.plan(rows)
+        each = self._each(self._logits, plan, "scores")
+        parts = [scores[: len(part)] for scores, part in zip(each, plan, strict=True)]
         out[self.batches.by_length(rows)] = torch.cat(parts).cpu().numpy()
         return out
 

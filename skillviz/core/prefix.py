@@ -67,16 +67,22 @@ def blocks_of(model: nn.Module, table: ParameterTable) -> list[nn.Module]:
     return blocks
 
 
-def logits_of(objective: Objective, changes: Sequence[Change]) -> list[np.ndarray]:
+def logits_of(objective: Objective, changes: Sequence[Change]) -> Iterator[np.ndarray]:
     """Class scores float32 [n, label] of each changed model, bit for bit those of `objective.logits` with the change.
 
-    The model is afterwards as it stood. Where its blocks cannot be left out, every pass is a whole one.
+    The model is afterwards as it stood, and between two of them. Where no block can be left out, every pass is a whole
+    one, made when it is asked for.
     """
     flat, batches = objective.flat, objective.batches
-    if objective.generates:  # every token of a text is a pass of its own
-        return [_of_whole_passes(objective, change) for change in changes]
-    blocks = blocks_of(flat.model, flat.table)
+    # of a text that is generated every token is a pass of its own
+    blocks = [] if objective.generates else blocks_of(flat.model, flat.table)
     firsts = [_first_changed(flat.table, change) if blocks else 0 for change in changes]
+    if not any(firsts):
+        for change in changes:
+            with _changed(flat.theta, change):
+                logits = objective.logits()
+            yield logits
+        return
     ends = {first - 1 for first in firsts if first}
     scores = [np.empty((objective.n, objective.n_labels), dtype=np.float32) for _ in changes]
     for part in _parts(batches.plan(np.arange(objective.n)), batches.lengths, len(ends)):
@@ -86,12 +92,8 @@ def logits_of(objective: Objective, changes: Sequence[Change]) -> list[np.ndarra
                 for rows, outputs in zip(part, kept, strict=True):
                     with _left_out(blocks[:first], outputs, ends):
                         out[rows] = objective.answers(rows)
-    return [objective.finished(out, np.arange(objective.n)) for out in scores]
-
-
-def _of_whole_passes(objective: Objective, change: Change) -> np.ndarray:
-    with _changed(objective.flat.theta, change):
-        return objective.logits()
+    for out in scores:
+        yield objective.finished(out, np.arange(objective.n))
 
 
 def _parts(plan: Sequence[np.ndarray], lengths: np.ndarray, layers: int) -> Iterator[list[np.ndarray]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import torch
@@ -45,6 +46,12 @@ class Readout(Protocol):
         ...
 
 
+@lru_cache
+def columns(numbers: tuple[int, ...], device: torch.device) -> Tensor:
+    """These numbers as an index on a device: copied there once, as it takes time and cannot be part of a CUDA graph."""
+    return torch.tensor(numbers, device=device)
+
+
 @dataclass(frozen=True)
 class HeadReadout:
     """The model class's own classification head; one that scores every token is read at the first."""
@@ -78,7 +85,7 @@ class PromptReadout:
             vocabulary = hidden[row.to(hidden.device), batch.positions.to(hidden.device)]
             for name in modules:
                 vocabulary = getattr(model, name)(vocabulary)
-        return vocabulary[:, list(self.label_ids)]
+        return vocabulary[:, columns(self.label_ids, vocabulary.device)]
 
 
 @dataclass(frozen=True)

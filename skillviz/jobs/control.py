@@ -7,7 +7,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from skillviz import read_only
-from skillviz.core.localizers.table import EXPRESSION, localizer
+from skillviz.core.localizers.table import EXPRESSION
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput, NoCluster, StoreError
 from skillviz.jobs.backend import LOCAL, Backend
@@ -102,7 +102,7 @@ def checked(spec: RunSpec, store: Store) -> tuple[int, str]:
     refuse_unfit(task, {name: registry.task(name) for name in spec.others})
     report = preflight(spec.base, spec.finetuned, task, spec.readout)
     report.raise_first()
-    refuse_unsuited(localizer(spec.localizer), task, report, spec.lean)
+    refuse_unsuited(spec, task, report)
     if spec.localizer == EXPRESSION and report.table is not None:
         return resolved_expression(spec.options, report.table, library(store.root)).size, task.name
     sizes = [parse_size(size, report.d or 0) for size in spec.sizes]

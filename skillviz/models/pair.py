@@ -18,7 +18,7 @@ from skillviz.core.graft import Graft
 from skillviz.core.objective import Objective
 from skillviz.core.parameters import ParameterTable, graftable, readout_names
 from skillviz.core.problem import Problem
-from skillviz.core.readout import Readout, make_readout
+from skillviz.core.readout import Readout, columns, make_readout
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch, RandomHead
 from skillviz.models import frozen_tensors as frozen
@@ -64,7 +64,8 @@ class OrderedReadout:
 
     def logits(self, model: Any, batch: Batch) -> Tensor:
         """Class scores [batch, label]."""
-        return self.head.logits(model, batch)[:, list(self.order)]
+        logits = self.head.logits(model, batch)
+        return logits[:, columns(self.order, logits.device)]
 
 
 @dataclass
@@ -123,7 +124,7 @@ class ModelPair:
         before = None if _same_bits(theta, self.base) else theta.clone()
         outside = {name: parameter.detach().clone() for name, parameter in self._outside_parameters()}
         try:
-            self._set_state(state, region)
+            self._enter(state, region, is_at_base=before is None)
             yield self
         finally:
             theta.copy_(self.base if before is None else before)
@@ -228,10 +229,11 @@ class ModelPair:
         if dict(region.shapes) != self.table.shapes:
             raise BadInput("the region was made for another architecture: its parameters are not this pair's.")
 
-    def _set_state(self, state: str, region: Region | None) -> None:
+    def _enter(self, state: str, region: Region | None, is_at_base: bool) -> None:
         from_base = state in ("pretrained", "grafted")
         theta = self.flat.theta
-        theta.copy_(self.base if from_base else self.finetuned)
+        if not (from_base and is_at_base):
+            theta.copy_(self.base if from_base else self.finetuned)
         if region is not None and state in ("grafted", "complement"):
             for block in region.blocks():
                 indices = torch.from_numpy(block).to(self.flat.device)

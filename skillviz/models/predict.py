@@ -41,7 +41,7 @@ def predict_grafts(
     if pair.rescaled or len(regions) < 2 or not shares or not pair.is_vector:
         return [predict(pair, encoded, "grafted", region) for region in regions]
     with pair.at("pretrained" if around is None else "grafted", around):
-        return logits_of(pair.objective(encoded), [_change(pair, region, around) for region in regions])
+        return list(logits_of(pair.objective(encoded), [_change(pair, region, around) for region in regions]))
 
 
 def _change(pair: ModelPair, region: Region, around: Region | None) -> Change:

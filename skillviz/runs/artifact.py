@@ -179,7 +179,7 @@ class RunArtifact:
         if spec.others:
             refuse_unfit(checker.task(spec.task), {name: checker.task(name) for name in spec.others})
         row = localizer(spec.localizer)
-        refuse_unsuited(row, checker.task(spec.task), pair, spec.lean)
+        refuse_unsuited(spec, checker.task(spec.task), pair)
         if row.name == EXPRESSION:
             return
         if pair.d is not None:

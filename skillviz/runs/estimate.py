@@ -33,6 +33,7 @@ PROCESS = 5e8  # bytes of a process that has torch
 MICRO_TOKENS = {"cpu": 512, "cuda": 32_768}
 INTERVALS = 0.7  # seconds of the intervals of one data set's scores
 RESAMPLED = 7e-5  # seconds of an example's part in the intervals of one model: 0.27 s of 4,000 examples, one thread
+AS_FAST = ("dtype", "autocast", "cuda_graphs")  # runs that agree in these measure one another, where there are any
 A_TOKEN = 2.0  # how much longer a generated token takes than one of a text that is passed whole
 ENCODED = 4e-6  # seconds of a token until it is a number
 AGAIN = 1.35  # a backward pass that computes activations again, over one that keeps them
@@ -117,7 +118,7 @@ def estimate(spec: RunSpec, facts: Facts, finished: Sequence[RunRecord] = ()) ->
     """What a run will take. Finished runs on the same kind of device, the nearest ones there are, correct the times
     measured elsewhere: the search and the scoring each by its own."""
     known = [r for r in finished if r.architecture and r.task and (r.device or "").startswith(facts.device)]
-    known = [r for r in known if (r.spec.dtype, r.spec.autocast) == (spec.dtype, spec.autocast)] or known
+    known = [r for r in known if all(getattr(r.spec, n) == getattr(spec, n) for n in AS_FAST)] or known
     phases = _phases(spec, facts)
     residuals = list[float]()
     search, scoring = (_measured(spec, facts, known, phase) for phase in ("search", "evaluate"))

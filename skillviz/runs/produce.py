@@ -14,6 +14,7 @@ from skillviz.core.encoded import Encoded
 from skillviz.core.localizers.record import State, Step
 from skillviz.core.localizers.table import EXPRESSION, Localizer, localizer
 from skillviz.core.problem import Problem
+from skillviz.core.recordings import Recordings
 from skillviz.core.region import Region
 from skillviz.core.shards import Shards
 from skillviz.core.size import parse_size
@@ -100,11 +101,11 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
     row = localizer(spec.localizer)
     base_region = base_region_of(spec, row)
     options, notes = options_of(spec, row, base_region)
-    pick(spec.device)
+    device = pick(spec.device)
     task = session.task(spec)
     session.refuse_unfit(spec)
     check = session.preflight(spec)
-    refuse_unsuited(row, task, check, spec.lean)
+    refuse_unsuited(spec, task, check, device.type)
     for other in other_models_of(options):
         preflight(expanded(spec.base, "base"), other).raise_first()
     resolved = None
@@ -136,6 +137,9 @@ def problem_of(plan: Plan, pair: ModelPair, data: Mapping[str, Encoded]) -> tupl
     autocast = getattr(torch, spec.autocast) if spec.autocast else None
     problem = pair.problem(data["train"], data.get("validation"), autocast=autocast)
     problem.train.shards = Shards(spec.data_parallel)
+    if spec.cuda_graphs:
+        for objective in filter(None, (problem.train, problem.selection)):
+            objective.recordings = Recordings(pair.flat, objective.batches)
     return problem, options, notes
 
 

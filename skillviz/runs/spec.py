@@ -20,7 +20,7 @@ Dtype = Literal["float32", "bfloat16", "own"]
 WORDS = {"base", "finetuned", "task", "readout", "localizer", "sizes"}
 FLAGS = {"localizer": "--method", "sizes": "--size"}
 DEFAULT_SIZE = "0.1%"
-LEFT_OUT = {"others": [], "lean": False, "data_parallel": 1}
+LEFT_OUT = {"others": [], "lean": False, "data_parallel": 1, "cuda_graphs": False}
 """Fields that the canonical text leaves out while they have these values: keys of older runs stay."""
 
 
@@ -31,7 +31,8 @@ class RunSpec(BaseModel):
     `seed` is the localizer's, `data_seed` the one of the k-shot sample. `others` are further tasks (names or
     YAML files) with the same labels, on whose test sets the states are scored too. `dtype` own is bfloat16 where both
     models' files are, else float32. `lean` keeps one model in memory, and fewer candidates. The gradient
-    of a batch is that of `data_parallel` parts, added in order. None means "the default".
+    of a batch is that of `data_parallel` parts, added in order. `cuda_graphs` records the search's passes, over padded
+    batches. None means "the default".
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,6 +54,7 @@ class RunSpec(BaseModel):
     lean: bool = False
     data_parallel: int = Field(default=1, ge=1)
     autocast: Literal["bfloat16", "float16"] | None = None
+    cuda_graphs: bool = False
     max_train: int | None = Field(default=None, ge=1)
     max_validation: int | None = Field(default=None, ge=1)
     max_test: int | None = Field(default=None, ge=1)

@@ -1,17 +1,28 @@
-"""What a localizer cannot be used with, known before there is a run and without torch: some tasks, and lean mode."""
+"""What a run cannot combine, known before there is one and without torch: localizers, tasks, lean mode, CUDA graphs."""
 
 from __future__ import annotations
 
-from skillviz.core.localizers.table import LOCALIZERS, Localizer
+from skillviz.core.localizers.table import LOCALIZERS, Localizer, localizer
 from skillviz.errors import BadInput
 from skillviz.models.lean_files import INSTEAD, lean_refusal
 from skillviz.models.preflight import Preflight
+from skillviz.runs.spec import RunSpec
 from skillviz.tasks.task import GENERATION, Task
 
+LEAVE_OUT = "leave out --cuda-graphs"
 
-def refuse_unsuited(row: Localizer, task: Task, check: Preflight, is_lean: bool) -> None:
-    """Raises BadInput where a localizer cannot be used on a task, or not in lean mode with this pair."""
-    error = (refused_lean(row, check) if is_lean else None) or refused_generation(row, task)
+
+def refuse_unsuited(spec: RunSpec, task: Task, check: Preflight, device: str = "") -> None:
+    """Raises BadInput where the localizer cannot be used on the task, or not in the spec's modes with this pair.
+
+    `device` is the kind of the one that `auto` stands for, where that is known.
+    """
+    row = localizer(spec.localizer)
+    error = (
+        (refused_lean(row, check) if spec.lean else None)
+        or (refused_graphs(row, device or spec.device, spec.lean, check) if spec.cuda_graphs else None)
+        or refused_generation(row, task)
+    )
     if error is not None:
         raise error
 
@@ -25,6 +36,22 @@ def refused_lean(row: Localizer, check: Preflight | None) -> BadInput | None:
             f"of {names}, or {INSTEAD}."
         )
     return None if check is None else lean_refusal(check)
+
+
+def refused_graphs(row: Localizer, device: str, is_lean: bool, check: Preflight | None) -> BadInput | None:
+    """Why a search's passes cannot be recorded as CUDA graphs; None where they can, as far as is known."""
+    if device == "cpu":
+        return BadInput(f"CUDA graphs need a GPU, and this run is on the CPU; {LEAVE_OUT}, or choose --device cuda.")
+    if is_lean:
+        return BadInput(f"lean mode cannot record CUDA graphs; {LEAVE_OUT} or --lean.")
+    if row.compares_answers:
+        return BadInput(
+            f"the localizer '{row.name}' takes the gradient of one example at a time, which CUDA graphs do not record; "
+            f"{LEAVE_OUT}, or use another localizer."
+        )
+    if check is not None and check.readout == "causal":
+        return BadInput(f"the causal readout cannot be recorded as CUDA graphs; {LEAVE_OUT}, or use another readout.")
+    return None
 
 
 def refused_generation(row: Localizer, task: Task) -> BadInput | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 from skillviz.core.encoded import Encoded
 from skillviz.core.interpolate import PATHS, alphas
 from skillviz.core.objective import Objective
-from skillviz.core.prefix import Change, logits_of, lowest_layer
+from skillviz.core.prefix import Change, logits_of
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.models.pair import ModelPair, between
@@ -69,13 +69,13 @@ def grid_logits(
     for path, size, region in ways:
         if path not in paths:
             continue
-        if path == GRAFT_PATH and pair.is_vector and lowest_layer(region, pair.table):
+        if path == GRAFT_PATH and pair.is_vector:
             inside = [alpha for alpha in map(float, grid) if alpha or start is None]
-            known = dict(zip(inside, _of_upper_layers(pair, objective, inside, region), strict=True))
-            if start is not None:
-                known[0.0] = start
-            for alpha in map(float, grid):
-                yield path, size, alpha, known[alpha]
+            with closing(_of_graft(pair, objective, inside, region)) as rest:
+                for alpha in map(float, grid):
+                    logits = next(rest) if alpha or start is None else start
+                    start = logits if alpha == 0.0 else start
+                    yield path, size, alpha, logits
             continue
         for alpha in map(float, grid):
             if alpha == 0.0 and start is not None:
@@ -87,14 +87,17 @@ def grid_logits(
             yield path, size, alpha, logits
 
 
-def _of_upper_layers(
+def _of_graft(
     pair: ModelPair, objective: Objective, grid: Sequence[float], region: Region
-) -> Iterable[np.ndarray]:
-    """Logits [n, label] of the graft path at each alpha; the layers below the region's are computed once for all."""
+) -> Generator[np.ndarray, None, None]:
+    """Logits [n, label] of the graft path at each alpha; the layers below the region's are computed once for all.
+
+    The model is compared with the base once, and between two alphas only the region's entries change.
+    """
     inside = torch.from_numpy(region.flat()).to(pair.flat.device)
     base, end = pair.base[inside], pair.grafted_values(inside, len(inside))
     with pair.at("pretrained"):
-        return logits_of(objective, [Change(inside, partial(between, base, end, alpha)) for alpha in grid])
+        yield from logits_of(objective, [Change(inside, partial(between, base, end, alpha)) for alpha in grid])
 
 
 @contextmanager

@@ -39,7 +39,7 @@ READOUT_TITLES = {
     "causal": "likelihood of the answers",
 }
 # what a run was asked for beside the four levels; two runs that differ in none of these are repetitions
-SETTINGS = ("options", "steps", "batch_size", "data_seed", "k_shot", "dtype", "autocast")
+SETTINGS = ("options", "steps", "batch_size", "data_seed", "k_shot", "dtype", "autocast", "cuda_graphs")
 DEFAULTS = {name: json.dumps(RunSpec.model_fields[name].get_default(call_default_factory=True)) for name in SETTINGS}
 
 

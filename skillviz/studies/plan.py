@@ -28,7 +28,8 @@ NONE = "none"  # the localizer of entries that only fine-tune and score
 LORA = "lora"
 ALIKE = (SGD, RETRAIN, CONTINUAL)  # recipes that train as sgd does, from the same rates
 SHARED = ("base", "readout", "k_shot", "data_seed", "max_train", "max_validation")  # of an entry and its models
-INHERITED = (*SHARED, "task", "sizes", "seed", "device", "dtype", "autocast", "max_test")  # of an entry and its region
+INHERITED = (*SHARED, "task", "sizes", "seed", "device", "dtype", "autocast", "cuda_graphs", "max_test")
+"""Fields of an entry and its region."""
 OF_SCORES = ("k_shot", "data_seed", "max_train", "max_validation", "max_test")
 
 Labels = dict[str, Any]

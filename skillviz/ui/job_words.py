@@ -81,7 +81,7 @@ def form_of(spec: RunSpec) -> dict[str, str]:
         "autocast": spec.autocast or "as the weights", "k-shot": spec.k_shot, "data-seed": spec.data_seed,
         "max-train": spec.max_train, "max-validation": spec.max_validation, "max-test": spec.max_test,
         "also": ",".join(spec.others) or None, "interpolation": "yes" if spec.interpolation else "no", "trial": "no",
-        "lean": "yes" if spec.lean else "no",
+        "lean": "yes" if spec.lean else "no", "cuda-graphs": "yes" if spec.cuda_graphs else "no",
     }  # fmt: skip
     options = {"steps": spec.steps, "batch_size": spec.batch_size, **spec.options}
     fields |= {f"{spec.localizer}.{name}": _as_typed(value) for name, value in options.items() if value is not None}

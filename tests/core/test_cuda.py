@@ -6,13 +6,18 @@ import numpy as np
 import pytest
 import torch
 
+from skillviz.core.batches import Batch
 from skillviz.core.localizers.table import LOCALIZERS, LinearizedOptions
 from skillviz.core.problem import Problem
 from skillviz.core.purify import PurifyOptions, purify
+from skillviz.core.recordings import Recordings
 from skillviz.core.region import Region
 from skillviz.core.stability import bootstrap_regions, stability
+from skillviz.errors import BadModel
 from tests.core.localizers.test_every_localizer import finish, start
+from tests.core.localizers.test_resume import cut_after, told, whole
 from tests.core.problems import examples, model_of, problem_of
+from tests.core.test_recordings import RECORDABLE, Repeated, recorded
 
 pytestmark = pytest.mark.gpu
 
@@ -70,3 +75,60 @@ def test_bootstrap_regions() -> None:
     found = bootstrap_regions(problem, 40, resamples=3, options=LinearizedOptions(iterations=20))
     assert {region.size for region in found.regions} == {40} and stability(found.regions).pairs == 3
     assert torch.equal(problem.flat.theta, problem.base)
+
+
+@pytest.mark.parametrize(
+    ("family", "readout", "dtype", "autocast"),
+    [
+        ("bert", "head", torch.float32, None),
+        ("bert", "head", torch.bfloat16, None),
+        ("bert", "head", torch.float32, torch.bfloat16),
+        ("distilbert", "prompt", torch.float32, None),
+        ("gpt2", "head", torch.float32, None),
+    ],
+)
+def test_recorded_passes_are_those_that_were_recorded(
+    family: str, readout: str, dtype: torch.dtype, autocast: torch.dtype | None
+) -> None:
+    """CUDA graphs compute what the same padded passes do, also after the weights have changed and for other rows."""
+    twice = [recorded(on("cuda", family, readout, dtype), kind) for kind in (Recordings, Repeated)]
+    for seed in range(4):
+        rows = np.random.default_rng(seed).permutation(12)[: 8 if seed % 2 else 5]
+        found = []
+        for problem in twice:
+            problem.train.autocast = autocast
+            problem.set_region(torch.arange(seed * 100, device="cuda"))
+            found.append((problem.train.backward(rows), problem.flat.grad.clone(), problem.train.logits(rows)))
+        (loss, gradient, scores), (wanted, slope, answers) = found
+        assert loss == pytest.approx(wanted, rel=1e-5), seed
+        np.testing.assert_allclose(scores, answers, rtol=1e-4, atol=1e-5)
+        assert float((gradient - slope).norm()) <= (1e-5 if dtype == torch.float32 else 1e-2) * float(slope.norm())
+    kept = twice[0].train.recordings.kept  # type: ignore[union-attr]
+    assert 2 <= len(kept) <= 8
+
+
+@pytest.mark.parametrize("name", RECORDABLE)
+def test_a_recorded_search_finds_the_region_of_plain_passes_and_resumes(name: str) -> None:
+    (_, plain), (steps, found) = (whole(problem, name, 40) for problem in (on("cuda"), recorded(on("cuda"))))
+    assert len(set(found.order.tolist()) & set(plain.order.tolist())) >= 0.9 * len(plain.order)
+    before, state = cut_after(recorded(on("cuda")), name, 40, 2)
+    after, again = whole(recorded(on("cuda")), name, 40, state)
+    assert told(before + after) == told(steps) and np.array_equal(again.order, found.order)
+
+
+def test_a_model_that_waits_for_the_gpu_is_refused_in_one_sentence() -> None:
+    problem = recorded(on("cuda"))
+    logits = problem.train.readout.logits
+
+    class Waiting:
+        name = "head"
+
+        def logits(self, model: object, batch: Batch) -> torch.Tensor:
+            scores = logits(model, batch)
+            return scores * float(scores.sum().isfinite())
+
+    problem.train.readout = Waiting()
+    with pytest.raises(BadModel, match="leave out --cuda-graphs"):
+        problem.train.backward()
+    problem.train.recordings = None
+    assert problem.train.backward() > 0, "the device works on"

@@ -49,7 +49,7 @@ def test_scores_are_those_of_whole_passes(family: str, dtype: torch.dtype) -> No
     problem = problem_of(family, dtype=dtype)
     changes = changes_of(problem)
     wanted = whole_passes(problem, changes)
-    found = logits_of(problem.train, changes)
+    found = list(logits_of(problem.train, changes))
     assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
     assert not np.array_equal(found[0], found[1]), "the change does nothing: the comparison would say nothing"
     assert torch.equal(problem.flat.theta, problem.base)
@@ -68,7 +68,7 @@ def test_layers_below_every_change_run_once_for_each_micro_batch(monkeypatch: py
         return forward(block, *args, **named)
 
     monkeypatch.setattr(type(blocks[0]), "forward", counted)
-    logits_of(problem.train, [*changes, nothing])
+    list(logits_of(problem.train, [*changes, nothing]))
     batches = len(problem.train.batches.plan(np.arange(problem.train.n)))
     assert batches > 2 and len(changes) == 4
     assert runs == {0: batches, 1: 4 * batches}, "three changes of layer 1, and none twice"
@@ -81,7 +81,7 @@ def test_few_activations_are_kept_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(prefix, "KEPT_TOKENS", 2 * TOKENS)
     plan = problem.train.batches.plan(np.arange(problem.train.n))
     assert [len(part) for part in prefix._parts(plan, problem.train.batches.lengths, 1)][0] == 2
-    found = logits_of(problem.train, changes)
+    found = list(logits_of(problem.train, changes))
     assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
 
 
@@ -89,7 +89,7 @@ def test_a_failure_leaves_the_model_as_it_was(monkeypatch: pytest.MonkeyPatch) -
     problem = problem_of("bert")
     monkeypatch.setattr(problem.train, "answers", lambda rows: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        logits_of(problem.train, changes_of(problem))
+        list(logits_of(problem.train, changes_of(problem)))
     assert torch.equal(problem.flat.theta, problem.base)
     assert all("forward" not in block.__dict__ for block in blocks_of(problem.flat.model, problem.table))
 
@@ -100,7 +100,7 @@ def test_other_families_make_whole_passes(monkeypatch: pytest.MonkeyPatch) -> No
     wanted = whole_passes(problem, changes)
     monkeypatch.setattr(prefix, "SEQUENTIAL", ())
     assert blocks_of(problem.flat.model, problem.table) == []
-    found = logits_of(problem.train, changes)
+    found = list(logits_of(problem.train, changes))
     assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
 
 

@@ -27,6 +27,14 @@ def test_a_job_on_a_gpu_is_cancelled_resumed_and_finished(store: Store, world: P
     assert all(check.passed for check in run.record.checks) and "resuming after" in jobs.log_tail(store, run.id)
 
 
+def test_a_job_with_recorded_passes_finds_the_region_of_one_without(store: Store, world: Path) -> None:
+    jobs_of = [jobs.start(long_spec(world, steps=5, cuda_graphs=graphs), store, device="cuda") for graphs in (0, 1)]
+    ends = [ended(store, job.run_id) for job in jobs_of]
+    assert {end.status for end in ends} == {"finished"}, jobs.log_tail(store, jobs_of[1].run_id)
+    plain, recorded = (store.open(job.run_id).region() for job in jobs_of)
+    assert plain.iou(recorded) > 0.9
+
+
 def test_auto_is_queued_for_the_gpu_that_it_takes(store: Store, world: Path) -> None:
     job = jobs.start(long_spec(world, steps=5), store, device="auto")
     assert job.slot == "cuda-0"

@@ -16,6 +16,7 @@ from skillviz import jobs
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.errors import BadInput
 from skillviz.jobs.backend import LocalBackend
+from skillviz.jobs.devices import Device
 from skillviz.models import fetch
 from skillviz.models.public_pairs import public_pairs
 from skillviz.runs.estimate import LEAST_SECONDS, RESAMPLED
@@ -26,7 +27,7 @@ from skillviz.tasks import registry, uploaded
 from skillviz.tasks.demo_world import PairEntry, Share, TaskEntry, World, write_world
 from skillviz.ui.job_words import form_of
 from skillviz.ui.page_table import PAGES
-from skillviz.ui.pages.launch import view
+from skillviz.ui.pages.launch import search, view
 from tests.fake_run import fake_run
 from tests.runs.test_scoring import other_task
 from tests.tiny import NEUTRAL, tiny_pair, tiny_task
@@ -352,6 +353,21 @@ def test_lean_mode_is_offered_and_refused_for_localizers_that_have_no_room_in_it
     (spec,) = [job.spec for job in jobs.list(Store(user_runs))]
     assert (spec.lean, spec.dtype) == (True, "own")
     assert form_of(spec)["new.lean"] == "yes"
+
+
+def test_cuda_graphs_are_offered_where_there_is_a_gpu(
+    small: Path, user_runs: Path, paper: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not [field for field in opened(**chosen(small)).toggle if field.label == "CUDA graphs"]
+    there = [Device("cpu", "a CPU", 2**34, 2**34), Device("cuda:0", "a GPU", 2**34, 2**34)]
+    monkeypatch.setattr(search.cache, "devices", lambda: there)
+    refused = opened(**chosen(small, method="fisher", cuda_graphs="yes", device="cuda:0"))
+    assert "takes the gradient of one example at a time" in said(refused) and button(refused, "Start").disabled
+    test = opened(**chosen(small, cuda_graphs="yes", device="cuda:0"))
+    assert "--cuda-graphs" in test.code[0].value and not button(test, "Start").disabled
+    on_cpu = opened(**chosen(small, cuda_graphs="yes", device="cpu"))
+    assert "CUDA graphs need a GPU" in said(on_cpu) and button(on_cpu, "Start").disabled
+    assert form_of(RunSpec(base="a", finetuned="b", task="c", cuda_graphs=True))["new.cuda-graphs"] == "yes"
 
 
 @pytest.mark.slow

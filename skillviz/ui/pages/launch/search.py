@@ -15,7 +15,7 @@ from skillviz.errors import BadInput, SkillvizError
 from skillviz.jobs.devices import chosen as device_for
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.suited import refused_generation, refused_lean
+from skillviz.runs.suited import refused_generation, refused_graphs, refused_lean
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.ui import address, cache, cluster_choice, controls, form, sign_in, visitor
@@ -239,6 +239,14 @@ def place(choices: Choices) -> None:
             "as the weights", help="A narrower type is faster on a GPU and slightly less exact.",
         )  # fmt: skip
         choices.values["autocast"] = None if autocast == "as the weights" else autocast
+        if any(device.name.startswith("cuda") for device in devices):
+            choices.values["cuda_graphs"] = graphs = controls.switch(
+                "new.cuda-graphs", "CUDA graphs", False,
+                help="Starts the kernels of a pass as one while searching: faster for small models. Not for lean mode.",
+            )  # fmt: skip
+            error = refused_graphs(row, choices.values["device"], is_lean, choices.preflight)
+            if graphs and error is not None:
+                choices.refuse(sign_in.sentence_of(error))
     choices.cluster = cluster_choice.choose("new.cluster")
     if choices.cluster is not None and (why := cluster_choice.refusal()):
         choices.refuse(why)

@@ -1,0 +1,99 @@
+"""What is recorded once and computed again over padded batches is what passes give; on a GPU: test_cuda.py.
+
+Here a recording's kernels are the pass itself, started again: all else is as on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from skillviz.core.batches import rounded_up
+from skillviz.core.localizers.table import LOCALIZERS
+from skillviz.core.problem import Problem
+from skillviz.core.recordings import Recordings
+from tests.core.localizers.test_resume import cut_after, problem_for, told, whole
+from tests.core.problems import tiny_problem
+
+
+class Repeated(Recordings):
+    """Recordings whose passes are computed again, at the same addresses, on any device."""
+
+    def captured(self, run: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
+        """What computes `run` again, and where its result then is."""
+        takes_gradients, result = torch.is_grad_enabled(), run()
+
+        def again() -> None:
+            with torch.set_grad_enabled(takes_gradients):
+                result.copy_(run())
+
+        return again, result
+
+
+RECORDABLE = [name for name, row in LOCALIZERS.items() if row.is_search and not row.compares_answers]
+
+
+def recorded(problem: Problem, kind: type[Recordings] = Recordings) -> Problem:
+    """The problem with recorded passes."""
+    for objective in filter(None, (problem.train, problem.selection)):
+        objective.recordings = kind(problem.flat, objective.batches)
+    return problem
+
+
+@pytest.mark.parametrize(("family", "readout"), [("bert", "head"), ("distilbert", "prompt"), ("gpt2", "head")])
+@pytest.mark.parametrize("micro_tokens", [40, 1000])
+def test_padded_passes_are_those_of_the_batch(family: str, readout: str, micro_tokens: int) -> None:
+    """Rows and tokens that padding adds count nowhere, whatever passed before."""
+    plain, padded = (tiny_problem(family, readout, n=20, labels=3, micro_tokens=micro_tokens) for _ in range(2))
+    recorded(padded, Repeated)
+    for seed in (0, 1, 0):
+        rows = np.random.default_rng(seed).permutation(20)[:13]
+        assert padded.train.backward(rows) == pytest.approx(plain.train.backward(rows), rel=1e-6)
+        off = float((padded.flat.grad - plain.flat.grad).norm() / plain.flat.grad.norm())
+        assert off < 1e-6  # float32: sums of other lengths
+        np.testing.assert_allclose(padded.train.logits(rows), plain.train.logits(rows), rtol=1e-5, atol=1e-6)
+    kept = padded.train.recordings.kept  # type: ignore[union-attr]
+    assert all(recording.batch.inputs["input_ids"].shape == key[-2:] for key, recording in kept.items())
+    # one recording where a batch is whole, as every batch then has its number of rows
+    assert (len(kept) == 2) == (micro_tokens == 1000) and {key[0] for key in kept} == {"gradient", "scores"}
+
+
+def test_a_label_of_padding_would_count() -> None:
+    problem = recorded(tiny_problem(n=20, micro_tokens=40), Repeated)
+    rows = np.arange(13)
+    loss, padded = problem.train.backward(rows), problem.train.batches.padded
+    assert any(part % 8 for part in map(len, problem.train.batches.plan(rows))), "no row is added here"
+
+    def labelled(rows: np.ndarray, n: int):  # type: ignore[no-untyped-def]
+        batch = padded(rows, n)
+        batch.labels[len(rows) :] = 0
+        return batch
+
+    problem.train.batches.padded = labelled  # type: ignore[method-assign]
+    assert problem.train.backward(rows) > 1.05 * loss
+
+
+@pytest.mark.parametrize("name", RECORDABLE)
+def test_a_search_finds_the_region_of_plain_passes_and_resumes_exactly(name: str) -> None:
+    """The selection's scores, too, come from recordings."""
+    (wanted, plain), (steps, found) = (whole(problem, name, 40) for problem in (problem_for(), again()))
+    assert np.array_equal(found.order, plain.order)
+    np.testing.assert_allclose([step.loss for step in steps], [step.loss for step in wanted], rtol=1e-5)
+    before, state = cut_after(again(), name, 40, 2)
+    after, resumed = whole(again(), name, 40, state)
+    assert told(before + after) == told(steps) and np.array_equal(resumed.order, found.order)
+
+
+def again() -> Problem:
+    return recorded(problem_for(), Repeated)
+
+
+def test_shapes_are_few() -> None:
+    sizes = sorted({rounded_up(n) for n in range(1, 1025)})
+    assert all(rounded_up(n) >= n for n in range(1, 1025)) and len(sizes) == 8 + 4 * 4
+    assert all(b <= 1.25 * a for a, b in pairwise(sizes) if a >= 64), "at most a quarter more"

@@ -1,0 +1,77 @@
+"""A run whose search's passes are recorded: an option of its spec, refused where nothing can be recorded.
+
+A recording's kernels are here the pass itself, started again (tests/core/test_recordings.py); on a GPU: test_cuda.py.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from skillviz.core.localizers.table import LOCALIZERS
+from skillviz.errors import BadInput
+from skillviz.runs import produce as produce_module
+from skillviz.runs import suited
+from skillviz.runs.produce import carry_on, produce
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import Store
+from tests.core.test_recordings import Repeated
+from tests.runs.tiny_world import spec_of
+
+FEW = {"steps": 4, "batch_size": 16, "localizer": "stagewise"}
+
+
+def test_keys_of_other_runs_stay() -> None:
+    spec = RunSpec(base="a", finetuned="b", task="c")
+    recorded = spec.model_copy(update={"cuda_graphs": True})
+    assert "cuda_graphs" not in json.loads(spec.json_text()) and spec.key() != recorded.key()
+    assert "--cuda-graphs" in recorded.command() and "cuda_graphs=True" in recorded.python()
+
+
+@pytest.mark.parametrize("device", ["cpu", "auto"])
+def test_without_a_gpu_it_is_refused_before_there_is_a_folder(
+    world: Path, store: Store, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(BadInput, match="CUDA graphs need a GPU, and this run is on the CPU; leave out --cuda-graphs"):
+        produce(spec_of(world, device=device, cuda_graphs=True, **FEW), store)
+    assert not list(store.list())
+
+
+def test_what_cannot_be_recorded_is_refused_by_name() -> None:
+    row, causal = LOCALIZERS["stagewise"], SimpleNamespace(readout="causal")
+    assert suited.refused_graphs(row, "cuda", False, None) is None
+    assert suited.refused_graphs(row, "cuda:1", False, SimpleNamespace(readout="head")) is None  # type: ignore[arg-type]
+    assert "causal readout" in str(suited.refused_graphs(row, "cuda", False, causal))  # type: ignore[arg-type]
+    assert "lean mode" in str(suited.refused_graphs(row, "cuda", True, None))
+    for name in ("fisher", "linearized"):
+        assert f"'{name}' takes the gradient of one example" in str(
+            suited.refused_graphs(LOCALIZERS[name], "cuda", False, None)
+        )
+
+
+def test_a_recorded_run_finds_the_region_of_a_plain_one_and_resumes_exactly(
+    world: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = produce(spec_of(world, **FEW), store)
+    monkeypatch.setattr(suited, "refused_graphs", lambda *of: None)
+    monkeypatch.setattr(produce_module, "Recordings", Repeated)
+    spec = spec_of(world, cuda_graphs=True, **FEW)
+    whole = produce(spec, Store(store.root / "whole"))
+    assert whole.spec.cuda_graphs and whole.region().iou(plain.region()) > 0.98  # float32: sums of other lengths
+    assert all(check.passed for check in whole.record.checks)
+    stopped = store.create(spec, size=222, task="tiny")
+
+    def stop(progress: object) -> None:
+        if getattr(progress, "phase", "") == "search" and getattr(progress, "done", 0) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_on(stopped, stop)
+    stopped.reopen()
+    resumed = carry_on(stopped)
+    assert (resumed.ranking() == whole.ranking()).all() and len(resumed.history()) == 4
+    assert resumed.predictions().equals(whole.predictions())
