@@ -20,7 +20,6 @@ from skillviz.core.metrics import metric_heading
 from skillviz.errors import SkillvizError, UnsetVariable
 from skillviz.plots.theme import state_style
 from skillviz.runs.run import Run
-from skillviz.runs.texts import task_of
 from skillviz.show import example_table, measures, sentences, slices, text
 from skillviz.show import examples as exhibits
 from skillviz.show.answer_words import AnswerWords, answer_words
@@ -118,7 +117,7 @@ def places() -> Places:
 def with_texts(run: Run, without: RunExamples) -> RunExamples:
     """The examples with their texts; as they were, under a card on what would bring the texts, where it cannot be."""
     try:
-        data = task_of(run).data
+        data = cache.task_named(run.spec.task).data
         if isinstance(data, Hub) and not controls.is_pressed("texts"):
             with missing(
                 NO_TEXTS,
@@ -139,7 +138,10 @@ def with_texts(run: Run, without: RunExamples) -> RunExamples:
         return without
     if isinstance(data, Hub):
         address.keep("texts", _yes(True))
-    return RunExamples(without.split, example_table.with_texts(without.table, texts), without.predictions)
+    table = cache.computed(
+        ("texts", cache.texts_mark(run, without.split)), [run], lambda: example_table.with_texts(without.table, texts)
+    )
+    return RunExamples(without.split, table, without.predictions)
 
 
 def _what_is_missing(error: SkillvizError) -> str:
@@ -162,7 +164,10 @@ def filters(run: Run, shown: RunExamples) -> Filters:
     table, can_read, answers = shown.table, example_table.has_texts(shown.table), answer_words(run.record)
     places = st.columns([4, 4, 2, 3], vertical_alignment="bottom")
     with places[0]:
-        counts = {case: int(example_table.passing(table, Filters(case)).sum()) for case in answers.cases}
+        counts = cache.computed(
+            ("cases", shown.split), [run],
+            lambda: {case: int(example_table.passing(table, Filters(case)).sum()) for case in answers.cases},
+        )  # fmt: skip
         titles = {case: f"{answers.cases[case]} ({formats.count(count)})" for case, count in counts.items()}
         case = controls.select("case", "Show", tuple(titles), "all", shown=titles.get)
     with places[1]:
@@ -254,12 +259,12 @@ def _scatter(
     exhibit = exhibits.scatter(points, answers, measure, chosen, theme(), marked, marks == "area")
     with figure:
         selectable(
-            exhibit.figure, name=exhibit.name, run_id=run.id, alt=exhibit.alt,
+            exhibit, name=exhibit.name, run_id=run.id, alt=exhibit.alt,
             on_select=_pointed if marks == "example" else partial(_dragged, measure),
             by="points" if marks == "example" else "box",
         )  # fmt: skip
     below(
-        exhibit.figure,
+        exhibit,
         name=exhibit.name,
         title=exhibit.title,
         reads=f"{exhibit.reads} {CLICK[marks]}",
@@ -408,11 +413,17 @@ def by_class(run: Run, shown: RunExamples) -> None:
 def by_slice(run: Run, shown: RunExamples) -> None:
     """Graft against fine-tuned model by class, and by length and the data's own columns where these are at hand."""
     st.markdown("## By slice", help=about("slices", "paired", "discovery"))
-    graft, tuned = slices.pair_answers(shown.predictions, run.record, shown.split)
     with page.explained():
-        others = cache.columns(run, shown.split) if example_table.has_texts(shown.table) else None
-    columns = slices.columns_of(graft, run.record.classes, others)
-    known = sliceable(columns)
+        has_texts = example_table.has_texts(shown.table)
+        others = cache.columns(run, shown.split) if has_texts else None
+        mark = cache.texts_mark(run, shown.split) if has_texts else ""
+    graft, tuned = cache.computed(
+        ("pair answers", shown.split), [run], lambda: slices.pair_answers(shown.predictions, run.record, shown.split)
+    )
+    columns = cache.computed(
+        ("columns", shown.split, mark), [run], lambda: slices.columns_of(graft, run.record.classes, others)
+    )
+    known = cache.computed(("sliceable", shown.split, mark), [run], lambda: sliceable(columns))
     if not known:
         st.caption(NO_SLICES)
         return
@@ -421,7 +432,7 @@ def by_slice(run: Run, shown: RunExamples) -> None:
         judged = metrics_of(run.record.metric)
         metric = controls.segments("sliced", "Metric", judged, judged[0], shown=metric_heading)
     table = cache.computed(
-        ("slices", shown.split, str(others is None), metric, *chosen), [run],
+        ("slices", shown.split, mark, metric, *chosen), [run],
         lambda: slices.differences(graft, tuned, columns[list(chosen)], metric),
     )  # fmt: skip
     st.markdown(slices.finding(table, metric, text.plain))
