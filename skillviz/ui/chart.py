@@ -166,9 +166,11 @@ def below(
 def downloads(
     of: Drawing, *, name: str, title: str, table: pd.DataFrame, run_id: str = "", under: tuple[str, ...] = ()
 ) -> None:
-    """The download menu. Files are made when asked for, not at every redraw."""
-    stem = exports.file_name(run_id, name)
-    with st.popover("Download", icon=":material/download:"):
+    """The download menu. Its buttons are sent to whoever opens it, and files are made when one is pressed."""
+    stem, menu = exports.file_name(run_id, name), exports.menu("Download", name)
+    if not menu.open:
+        return
+    with menu:
         caption = f"{title} ({run_id})" if run_id else title
         exports.table_buttons(table, file=stem, key=name, caption=caption)
         heading = exports.Heading(title, tuple(filter(None, (run_bar.name_of(run_id), *under))))

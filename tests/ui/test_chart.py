@@ -59,6 +59,9 @@ def test_the_camera_saves_a_png_under_the_charts_name() -> None:
 
 def test_downloads_are_table_page_and_pictures() -> None:
     test = opened()
+    assert not test.get("download_button"), "they are sent to whoever opens the menu"
+    test.session_state["downloads.lines"] = True
+    test.run()
     labels = [button.proto.label for button in test.get("download_button")]
     assert labels == ["Table (CSV)", "Table (Markdown)", "Table (LaTeX)", "Chart (HTML, works offline)"]
     (pictures,) = test.get("bidi_component")

@@ -72,9 +72,9 @@ class RunExamples:
 
     def logits_of(self, run: Run, example: str) -> dict[str, np.ndarray]:
         """Logits [label] of one example, by state."""
-        rows = self.predictions[self.predictions["example_id"] == example]
-        logits = measures.state_logits(rows, run.record, self.split, example_table.STATES)[0]
-        return {state: z[0] for state, z in logits.items()}
+        logits, _ = self.logits(run, example_table.STATES)
+        places = cache.computed(("places", self.split), [run], lambda: measures.places(self.predictions, self.split))
+        return {state: z[places[example]] for state, z in logits.items()}
 
 
 def run_examples(run: Run) -> RunExamples:
@@ -301,14 +301,16 @@ def _table(run: Run, listed: pd.DataFrame, chosen: str | None) -> None:
         with st.container(key="examples-narrow-words"):
             says = "What each model generates." if run.record.generates else "Each model's answer and its confidence."
             st.caption(f"{says} {select}{_cut(len(listed), MOST_ON_PHONE)}")
-        with st.popover("Download table", icon=":material/download:"):
-            exports.table_buttons(
-                every,
-                file=exports.file_name(run.id, "examples"),
-                key="examples",
-                caption=f"Examples ({run.id})",
-                label=f"All {formats.counted(len(every), 'row')}",
-            )
+        menu = exports.menu("Download table", "examples")
+        if menu.open:
+            with menu:
+                exports.table_buttons(
+                    every,
+                    file=exports.file_name(run.id, "examples"),
+                    key="examples",
+                    caption=f"Examples ({run.id})",
+                    label=f"All {formats.counted(len(every), 'row')}",
+                )
 
 
 def _cut(count: int, most: int) -> str:
@@ -400,7 +402,9 @@ def by_class(run: Run, shown: RunExamples) -> None:
     results = cache.computed(
         ("classes", shown.split, *states), [run], lambda: class_results(logits, labels, resamples)
     )  # fmt: skip
-    st.markdown(exhibits.worst_classes(results, run.labels))
+    st.markdown(
+        cache.computed(("worst classes", shown.split), [run], lambda: exhibits.worst_classes(results, run.labels))
+    )
     side_by_side = len(run.labels) <= WIDE and len(states) <= 3
     rows = [st.columns(len(states))] if side_by_side else [st.columns(2) for _ in range(0, len(states), 2)]
     for place, (state, z) in zip(chain(*rows), logits.items(), strict=False):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -21,7 +22,7 @@ from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.show import measures, sentences, text
 from skillviz.show import surgery as exhibits
-from skillviz.show.entries import headline_split
+from skillviz.show.entries import Entry, headline_split
 from skillviz.show.glossary import about
 from skillviz.show.surgery import RANDOM, REGION, SAME_TENSORS, Grafted
 from skillviz.ui import address, cache, controls, exports, jobs_view, live, page, page_table, sign_in
@@ -207,11 +208,14 @@ def _chance(run: Run, region: HandRegion, split: str) -> str:
     drawn, metric = [entry for entry in pair_entries(run) if entry.localizer == "random"], run.record.task.metric
     with page.explained():
         runs = cache.runs(entry.id for entry in drawn)
-        curves = [cache.table(random, "curve") for random in runs]
-    return cache.computed(
-        ("by chance", metric, str(region.size), split), runs,
-        lambda: exhibits.by_chance(measures.pair_curve(drawn, curves, split), metric, region.size, split),
-    )  # fmt: skip
+        return cache.computed(
+            ("by chance", metric, str(region.size), split), runs,
+            lambda: exhibits.by_chance(_curve(drawn, runs, split), metric, region.size, split),
+        )  # fmt: skip
+
+
+def _curve(entries: Sequence[Entry], runs: Sequence[Run], split: str) -> pd.DataFrame:
+    return measures.pair_curve(entries, [cache.table(run, "curve") for run in runs], split)
 
 
 def _typed_texts(run: Run) -> list[str]:
