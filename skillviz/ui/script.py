@@ -19,7 +19,7 @@ LEAD = 0.05  # seconds that the browser has to draw the first figure before it i
 LEAD_OF_VISITOR = 0.4  # the same for a browser that has just come: it first loads what draws figures, 5 MB
 DREW = "script.drew"  # in the session: whether it has been shown a figure
 TURNS = 2  # scripts at a time: Python runs one, and the other goes on while that one reads a file
-PATIENCE = 5.0  # seconds after which a script goes on without a turn, so that none can hold up the others for long
+PATIENCE = 8.0  # seconds after which a script goes on without a turn, so that none can hold up the others for long
 _turns = threading.BoundedSemaphore(TURNS)
 _has_turn: ContextVar[bool] = ContextVar("_has_turn", default=False)
 _memory: ContextVar[dict[str, Any] | None] = ContextVar("_memory", default=None)
