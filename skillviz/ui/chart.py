@@ -78,23 +78,31 @@ def chart(
 class _Same:
     """Equal to itself alone: exhibits are shared between readers, and nobody changes one."""
 
-    of: Drawing
+    exhibit: Exhibit
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.of is self.of
+        return isinstance(other, _Same) and other.exhibit is self.exhibit
 
     def __hash__(self) -> int:
-        return id(self.of)
+        return id(self.exhibit)
 
 
 def as_shown(of: Drawing, by: By | None = None) -> Written:
-    """The figure in the marks of its theme, larger in presenter mode, and written so that it is drawn once."""
-    return _as_shown(_Same(of), by, presenter.factor_of(_figure(of)) if is_presented() else 1)
+    """The figure in the marks of its theme, larger in presenter mode, and written so that it is drawn once.
+
+    An exhibit's is kept for all who see it in this way; that of a job under way is another one each time.
+    """
+    factor = presenter.factor_of(_figure(of)) if is_presented() else 1
+    return _of_exhibit(_Same(of), by, factor) if isinstance(of, Exhibit) else _written(of, by, factor)
 
 
 @lru_cache(maxsize=MOST_EXHIBITS)
-def _as_shown(same: _Same, by: By | None, factor: float) -> Written:
-    marked = with_dark_marks(_figure(same.of))
+def _of_exhibit(same: _Same, by: By | None, factor: float) -> Written:
+    return _written(same.exhibit.figure, by, factor)
+
+
+def _written(figure: go.Figure, by: By | None, factor: float) -> Written:
+    marked = with_dark_marks(figure)
     return drawn_once(enlarged(marked, factor) if factor > 1 else marked, by=by)
 
 

@@ -85,7 +85,7 @@ def forget() -> None:
     st.cache_data.clear()
     st.cache_resource.clear()
     exhibit._place.cache_clear()
-    chart._as_shown.cache_clear()
+    chart._of_exhibit.cache_clear()
 
 
 @pytest.mark.slow

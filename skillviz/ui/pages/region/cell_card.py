@@ -35,10 +35,7 @@ def cell_card(run: Run, layers: pd.DataFrame, table: pd.DataFrame, choices: dict
     row = rows.iloc[names.index(name)]
     with page.explained():
         region = cache.region(run)
-    part = cache.computed(
-        ("part", row["parameter"], row["kind"]), [run],
-        lambda: exhibits.part(region, run.record, row["parameter"], row["kind"]),
-    )  # fmt: skip
+    part = exhibits.part(region, run.record, row["parameter"], row["kind"])
     by = controls.segments(
         LINES, "Show its", (ENTRIES, *exhibits.line_kinds(part)), ENTRIES,
         shown=lambda by: COUNTED[by],
