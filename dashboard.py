@@ -3,9 +3,10 @@
 import streamlit as st
 
 if __name__ == "__main__":
-    from skillviz.ui import page_table
+    from skillviz.ui import page_table, script
 
-    page_table.navigation().run()
+    with script.turn():
+        page_table.navigation().run()
 else:
     from skillviz.ui import server
 

@@ -3,7 +3,6 @@
 import streamlit as st
 
 from skillviz.show import calibration as exhibits
-from skillviz.show import measures
 from skillviz.ui import page
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.calibration import calibration_controls
@@ -14,8 +13,7 @@ finding, settings = st.columns([6, 1])
 with settings.popover("Settings", width="stretch"):
     choice = calibration_controls.controls_of(run)
 logits, labels = page.state_logits(run, choice.split, choice.states)
-bins = measures.reliability_bins(logits, labels, choice.bins, choice.equal_mass)
-equal_width = measures.reliability_bins(logits, labels, choice.bins, equal_mass=False)  # equal mass would be flat
+bins, equal_width = calibration_controls.reliability_bins(run, choice, logits, labels)
 
 with finding:
     calibration_controls.verdicts(choice, logits, labels)

@@ -12,7 +12,7 @@ finding, settings = st.columns([6, 1])
 with settings.popover("Settings", width="stretch"):
     metric = view.metric_of(tables)
 
-finding.markdown(view.summary(tables.stages, metric), help=about("continual", "paired"))
+finding.markdown(view.finding(tables, metric), help=about("continual", "paired"))
 view.stages(tables, metric)
 view.beside_one_task(tables, metric)
 study_choice.notes((study,))

@@ -6,7 +6,7 @@ from skillviz.plots.region import cells
 from skillviz.show import measures, sentences
 from skillviz.show import region as exhibits
 from skillviz.show.glossary import about
-from skillviz.ui import page
+from skillviz.ui import cache, page
 from skillviz.ui.pages.region.cell_card import cell_card
 from skillviz.ui.pages.region.map_card import map_card
 from skillviz.ui.pages.region.part_cards import parts
@@ -15,9 +15,10 @@ from skillviz.ui.pages.region.verdict import verdict
 
 run = page.begin("region")
 layers = page.table(run, "layers")
-table = cells(layers)
+table = cache.computed(("cells",), [run], lambda: cells(layers))
 
-lines = (sentences.region(measures.by_kind(table), measures.by_layer(table)), verdict(run))
+told = cache.computed(("where",), [run], lambda: sentences.region(measures.by_kind(table), measures.by_layer(table)))
+lines = (told, verdict(run))
 st.markdown("  \n".join(filter(None, lines)), help=about("region", "density", "movement", "graftable", "paired"))
 page.note_architecture(run)
 choices = {cell.key: cell for cell in exhibits.fullest_cells(table)}

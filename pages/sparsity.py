@@ -24,7 +24,7 @@ if curve.empty:
     st.stop()
 line = (this.localizer, measures.nondefault_settings(entries)[entries.index(this)])
 st.markdown(
-    f"{exhibits.finding(curve, line)} {sparsity_cards.verdict(entries, this, split)}".strip(),
+    f"{sparsity_cards.finding(entries, curve, line, split)} {sparsity_cards.verdict(entries, this, split)}".strip(),
     help=about("recovered", "localizer", "size", "seed", "paired"),
 )
 places = st.columns([4, 3, 1], vertical_alignment="bottom")

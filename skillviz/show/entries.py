@@ -387,8 +387,9 @@ def level_value(entry: Entry, level: str) -> object:
 def options(entries: Sequence[Entry], chosen: Entry, level: str) -> list[Entry]:
     """One entry for each value that `level` can take, the levels before it as in `chosen`; sorted."""
     by_value: dict[object, Entry] = {}
+    is_first = level == LEVELS[0]
     for entry in entries:
-        if _fits(entry, chosen, level):
+        if is_first or (entry.pair == chosen.pair and _fits(entry, chosen, level)):  # of hundreds few have its pair
             by_value.setdefault(level_value(entry, level), entry)
     order = {
         "pair": lambda e: _pair_label(e),

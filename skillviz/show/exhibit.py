@@ -5,19 +5,22 @@ Exhibits are made from tables alone, without Streamlit: a page draws them as car
 
 from __future__ import annotations
 
+import io
 import pickle
+import threading
+import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from functools import lru_cache, wraps
 from hashlib import blake2b
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 import pandas as pd
 import plotly.graph_objects as go
 
 P = ParamSpec("P")
-MOST_EXHIBITS = 96
-"""Exhibits that are kept; a figure takes some hundred kilobytes."""
+MOST_EXHIBITS = 512
+"""Exhibits that are kept: the pages of some twenty runs. One takes some ten kilobytes."""
 
 
 def over(of: str) -> str:
@@ -49,12 +52,30 @@ class Exhibit:
     of: str = ""
 
 
-@dataclass(frozen=True)
-class _Call:
-    """A call, equal to another one of the same function with the same arguments."""
+class _Kept(Exhibit):
+    """An exhibit with its figure as bytes, read anew for whoever asks for it.
 
-    digest: bytes
-    make: Callable[[], Exhibit] = field(compare=False)
+    A figure is thousands of objects, a hundred times as large, and Python's garbage collector looks at each of them.
+    """
+
+    def __init__(self, exhibit: Exhibit) -> None:
+        for name in (field.name for field in fields(exhibit) if field.name != "figure"):
+            object.__setattr__(self, name, getattr(exhibit, name))
+        object.__setattr__(self, "_packed", zlib.compress(pickle.dumps(exhibit.figure), level=1))
+        object.__setattr__(self, "_fresh", exhibit.figure)
+
+    @property
+    def figure(self) -> go.Figure:
+        fresh = self.__dict__.pop("_fresh", None)  # the first to ask is the page that had it drawn
+        return fresh if fresh is not None else pickle.loads(zlib.decompress(self.__dict__["_packed"]))  # written above
+
+
+class _Place:
+    """Of one exhibit: who asks for it while it is being drawn waits for it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.exhibit: Exhibit | None = None
 
 
 def drawn_once(make: Callable[P, Exhibit]) -> Callable[P, Exhibit]:
@@ -65,12 +86,24 @@ def drawn_once(make: Callable[P, Exhibit]) -> Callable[P, Exhibit]:
 
     @wraps(make)
     def drawn(*arguments: P.args, **options: P.kwargs) -> Exhibit:
-        call = pickle.dumps((make.__module__, make.__qualname__, arguments, options))  # only compared, never read back
-        return _draw(_Call(blake2b(call).digest(), lambda: make(*arguments, **options)))
+        place = _place(_digest((make.__module__, make.__qualname__, arguments, options)))
+        with place.lock:
+            if place.exhibit is None:
+                place.exhibit = _Kept(make(*arguments, **options))
+            return place.exhibit
 
     return drawn
 
 
 @lru_cache(maxsize=MOST_EXHIBITS)
-def _draw(call: _Call) -> Exhibit:
-    return call.make()
+def _place(call: bytes) -> _Place:
+    return _Place()
+
+
+def _digest(call: Any) -> bytes:
+    """Equal for equal calls. They are only compared: what is written here is never read back."""
+    written = io.BytesIO()
+    pickler = pickle.Pickler(written)
+    pickler.fast = True  # else what is written says which parts are the same object, and equal calls may differ in that
+    pickler.dump(call)
+    return blake2b(written.getvalue()).digest()

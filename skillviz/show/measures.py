@@ -33,6 +33,13 @@ def logits(predictions: pd.DataFrame, state: str, split: str, labels: Sequence[s
     return score_matrix(rows, labels), rows["label"].to_numpy()
 
 
+def places(predictions: pd.DataFrame, split: str) -> dict[str, int]:
+    """The row of each example of a split in the arrays of `logits`."""
+    return {
+        str(name): row for row, name in enumerate(predictions.loc[predictions["split"] == split, "example_id"].unique())
+    }
+
+
 def state_logits(
     predictions: pd.DataFrame, record: RunRecord, split: str, states: Iterable[str]
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:

@@ -44,7 +44,7 @@ from skillviz.runs.run import RECORD as RUN_FILE
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, Unfinished, Unreadable
-from skillviz.runs.texts import example_columns, example_texts, task_of
+from skillviz.runs.texts import example_columns, example_texts
 from skillviz.show.entries import Entries, Entry, entry_of
 from skillviz.studies import subject as subjects
 from skillviz.studies.estimate import Preview, preview
@@ -60,7 +60,7 @@ from skillviz.studies.store import RECORD as STUDY_RECORD
 from skillviz.studies.subject import Subject, subject
 from skillviz.tasks import demo_world, registry, uploaded
 from skillviz.tasks.demo_world import World
-from skillviz.tasks.project import located, project_root
+from skillviz.tasks.project import expanded, located, project_root
 from skillviz.tasks.splits import load_test
 from skillviz.tasks.task import Files, Task
 from skillviz.tasks.uploaded import Upload
@@ -73,12 +73,13 @@ Stamp = tuple[tuple[str, int], ...]  # files with their times of change: equal s
 
 STORES = 256  # of users, and what is theirs alone: a class of 200
 TABLE_READS = 256  # a pair's curve over some seventy runs, and the open run's other tables
+TEXTS = 16  # splits whose texts are kept, some hundred kilobytes each
 SCAN_SECONDS = 5
 TASK_FOLDERS = ("benchmarks/tasks", "demo_world/tasks")
 HUB_SECONDS = 600  # after which data of a hub that could not be had are asked for again
 ANSWERS = 64  # of the worker: so that a rerun of a page asks nothing twice
 DEVICE_SECONDS, LOCAL_MODELS_SECONDS = 10, 30
-COMPUTED = 256  # tables that a page makes of stored ones
+COMPUTED = 512  # tables and sentences that pages make of stored ones, those of some thirty runs
 TABLES = 64  # of studies, kept in memory
 PREVIEW_SECONDS = 60  # fine-tuned models are made without a run or study.json
 REFUSAL_SECONDS = 60  # a model's folder changes without a run
@@ -153,7 +154,7 @@ def kept_for_store(
 
 def library() -> Library:
     """The visitor's own store, what is shared with the visitor, and the runs that ship; raises NotSignedIn."""
-    return libraries.library(sign_in.user_root())
+    return script.once_read("library", lambda: libraries.library(sign_in.user_root()))
 
 
 def _run_files(store: Store) -> str:
@@ -202,10 +203,23 @@ def _model_files(*sources: str) -> list[Path]:
 
 def _task_files(task: str | None) -> list[Path]:
     """A task's file and its data; none for one of the registry. Raises a SkillvizError."""
-    definition = registry.task(task) if task else None
+    definition = task_named(task) if task else None
     if definition is None or definition.path is None or not isinstance(definition.data, Files):
         return []
     return [definition.path, *data_files(definition).values()]
+
+
+def task_named(name: str) -> Task:
+    """The task of a name or file, its data files there, as of `registry.task`; raises what that raises."""
+    definition = _task_named(name)
+    if isinstance(definition.data, Files):
+        data_files(definition)
+    return definition
+
+
+@remembered(shared, lambda name: (expanded(name), _stamp(located(name))), max_entries=64)
+def _task_named(name: str) -> Task:
+    return registry.task(name)
 
 
 def _yaml_files(folder: Path) -> list[Path]:
@@ -335,15 +349,16 @@ def columns(run: Run, split: str) -> pd.DataFrame:
     return _columns(run, split)
 
 
-def _texts_key(run: Run, split: str) -> str:
-    task, spec = task_of(run), run.spec
+def texts_mark(run: Run, split: str) -> str:
+    """What `texts` and `columns` of a split depend on, for what is `computed` of them; raises a SkillvizError."""
+    task, spec = task_named(run.spec.task), run.spec
     stamp = task_stamp(task) if isinstance(task.data, Files) else [task.name, int(time.time() // HUB_SECONDS)]
     drawn = (spec.k_shot, spec.data_seed, spec.max_train, spec.max_validation, spec.max_test)
     fingerprint = run.record.task.fingerprint if run.record.task else ""
     return json.dumps([stamp, drawn, fingerprint, split])
 
 
-@remembered(shared, _texts_key, max_entries=4)
+@remembered(shared, texts_mark, max_entries=TEXTS)
 def _texts_or_reason(run: Run, split: str) -> pd.DataFrame | str:
     """The frame, or the sentence on why there is none: reading the data to find that out takes as long."""
     try:
@@ -352,7 +367,7 @@ def _texts_or_reason(run: Run, split: str) -> pd.DataFrame | str:
         return str(error.args[0])
 
 
-@remembered(shared, _texts_key, max_entries=4)
+@remembered(shared, texts_mark, max_entries=TEXTS)
 def _columns(run: Run, split: str) -> pd.DataFrame:
     return example_columns(run, split)
 
@@ -447,7 +462,7 @@ def run_estimate(spec: RunSpec, facts: Facts) -> Estimate:
 def scored_rows(task: str) -> int | None:
     """Test examples of a task of files, without any cap; None for data of a hub, and where they cannot be read."""
     with suppress(SkillvizError):
-        if isinstance(registry.task(task).data, Files):
+        if isinstance(task_named(task).data, Files):
             return _rows_of_test(task)
     return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -18,7 +18,7 @@ from skillviz.show import table_words
 from skillviz.show.exhibit import MOST_EXHIBITS, Exhibit
 from skillviz.show.glossary import about
 from skillviz.ui import exports, presenter, run_bar, script
-from skillviz.ui.drawn_once import By, drawn_once
+from skillviz.ui.drawn_once import By, Written, drawn_once
 from skillviz.ui.frame import theme as theme
 from skillviz.ui.page_table import is_presented
 
@@ -50,8 +50,12 @@ COLUMNS: dict[str, Any] = {
 }
 
 
+Drawing: TypeAlias = "go.Figure | Exhibit"
+"""What a chart shows: a figure, or that of an exhibit, which is kept as bytes and read only where somebody needs it."""
+
+
 def chart(
-    figure: go.Figure,
+    of: Drawing,
     *,
     name: str,
     title: str,
@@ -65,39 +69,51 @@ def chart(
     """Draws a card. `reads` says how to read the figure, `alt` what it shows to somebody who cannot see it."""
     with st.container(border=True, height="stretch"):
         st.markdown(f"## {title}", help=help)
-        st.plotly_chart(as_shown(figure), **_settings(name, run_id, alt))
+        st.plotly_chart(as_shown(of), **_settings(name, run_id, alt))
         script.first_figure_goes_ahead()
-        below(figure, name=name, title=title, reads=reads, table=table, run_id=run_id, under=under)
+        below(of, name=name, title=title, reads=reads, table=table, run_id=run_id, under=under)
 
 
 @dataclass(frozen=True, eq=False)
-class _Figure:
+class _Same:
     """Equal to itself alone: exhibits are shared between readers, and nobody changes one."""
 
-    figure: go.Figure
+    exhibit: Exhibit
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Figure) and other.figure is self.figure
+        return isinstance(other, _Same) and other.exhibit is self.exhibit
 
     def __hash__(self) -> int:
-        return id(self.figure)
+        return id(self.exhibit)
 
 
-def as_shown(figure: go.Figure, by: By | None = None) -> go.Figure:
-    """The figure in the marks of its theme, larger in presenter mode, and written so that it is drawn once."""
-    return _as_shown(_Figure(figure), by, presenter.factor_of(figure))
+def as_shown(of: Drawing, by: By | None = None) -> Written:
+    """The figure in the marks of its theme, larger in presenter mode, and written so that it is drawn once.
+
+    An exhibit's is kept for all who see it in this way; that of a job under way is another one each time.
+    """
+    factor = presenter.factor_of(_figure(of)) if is_presented() else 1
+    return _of_exhibit(_Same(of), by, factor) if isinstance(of, Exhibit) else _written(of, by, factor)
 
 
 @lru_cache(maxsize=MOST_EXHIBITS)
-def _as_shown(of: _Figure, by: By | None, factor: float) -> go.Figure:
-    marked = with_dark_marks(of.figure)
+def _of_exhibit(same: _Same, by: By | None, factor: float) -> Written:
+    return _written(same.exhibit.figure, by, factor)
+
+
+def _written(figure: go.Figure, by: By | None, factor: float) -> Written:
+    marked = with_dark_marks(figure)
     return drawn_once(enlarged(marked, factor) if factor > 1 else marked, by=by)
+
+
+def _figure(of: Drawing) -> go.Figure:
+    return of.figure if isinstance(of, Exhibit) else of
 
 
 def show(exhibit: Exhibit, run_id: str = "") -> None:
     """Draws an exhibit as a card."""
     chart(
-        exhibit.figure,
+        exhibit,
         name=exhibit.name,
         title=exhibit.title,
         reads=exhibit.reads,
@@ -110,14 +126,14 @@ def show(exhibit: Exhibit, run_id: str = "") -> None:
 
 
 def selectable(
-    figure: go.Figure, *, name: str, run_id: str, alt: str, on_select: Any, by: Literal["points", "box"] = "points"
+    of: Drawing, *, name: str, run_id: str, alt: str, on_select: Any, by: Literal["points", "box"] = "points"
 ) -> Any:
     """Draws a figure whose marks, or an area of which, can be selected and returns the selection.
 
     `below` draws what belongs under it.
     """
     selected = st.plotly_chart(
-        as_shown(figure, by),
+        as_shown(of, by),
         on_select=on_select,
         selection_mode=by,
         **_settings(name, run_id, alt),
@@ -127,7 +143,7 @@ def selectable(
 
 
 def below(
-    figure: go.Figure,
+    of: Drawing,
     *,
     name: str,
     title: str,
@@ -150,23 +166,25 @@ def below(
                 table_words.worded(table), hide_index=True, column_config=COLUMNS, placeholder="",
                 alt=f"The numbers of: {title}",
             )  # fmt: skip
-        downloads(figure, name=name, title=title, table=table, run_id=run_id, under=under)
+        downloads(of, name=name, title=title, table=table, run_id=run_id, under=under)
         with st.popover("Help", icon=":material/help:", help="How to read this figure"):
             st.caption(f"How to read this: {formats.capital(reads)}")
 
 
 def downloads(
-    figure: go.Figure, *, name: str, title: str, table: pd.DataFrame, run_id: str = "", under: tuple[str, ...] = ()
+    of: Drawing, *, name: str, title: str, table: pd.DataFrame, run_id: str = "", under: tuple[str, ...] = ()
 ) -> None:
-    """The download menu. Files are made when asked for, not at every redraw."""
-    stem = exports.file_name(run_id, name)
-    with st.popover("Download", icon=":material/download:"):
+    """The download menu. Its buttons are sent to whoever opens it, and files are made when one is pressed."""
+    stem, menu = exports.file_name(run_id, name), exports.menu("Download", name)
+    if not menu.open:
+        return
+    with menu:
         caption = f"{title} ({run_id})" if run_id else title
         exports.table_buttons(table, file=stem, key=name, caption=caption)
         heading = exports.Heading(title, tuple(filter(None, (run_bar.name_of(run_id), *under))))
         st.download_button(
             "Chart (HTML, works offline)",
-            lambda: exports.html(with_dark_marks(figure), heading),
+            lambda: exports.html(with_dark_marks(_figure(of)), heading),
             f"{stem}.html",
             "text/html",
             key=f"html.{name}",

@@ -17,6 +17,8 @@ from typing import Any, Literal
 
 import numpy as np
 import plotly.graph_objects as go
+from plotly.basedatatypes import BaseFigure
+from plotly.io import to_json
 
 CARTESIAN = {"scatter", "scattergl", "bar", "heatmap"}
 AXIS = re.compile(r"[xy]axis\d*")
@@ -25,7 +27,22 @@ DRAG = {"points": "pan", "box": "select"}
 """What dragging does in Streamlit where marks, or an area, can be selected."""
 
 
-def drawn_once(figure: go.Figure, *, by: By | None = None) -> go.Figure:
+class Written(BaseFigure):
+    """A figure as the browser gets it: a text, from which Streamlit is handed what it asks for.
+
+    Of a plotly figure, Streamlit first copies and encodes every part, at each visit of a page.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figure's parts, the caller's own."""
+        parts: dict[str, Any] = json.loads(self._text)
+        return parts
+
+
+def drawn_once(figure: go.Figure, *, by: By | None = None) -> Written:
     """The figure as plain lists, its revision named by its content; `by` says what can be selected in it."""
     plain: dict[str, Any] = as_lists(figure.to_dict())
     layout = plain["layout"] = without_template(plain.get("layout", {}), plain["data"])
@@ -33,11 +50,9 @@ def drawn_once(figure: go.Figure, *, by: By | None = None) -> go.Figure:
         layout.setdefault("clickmode", "event+select" if by == "points" else "event")
         layout.setdefault("hovermode", "closest")
         layout["dragmode"] = layout.get("dragmode") or DRAG[by]
-    content = json.dumps([plain["data"], layout], default=str, sort_keys=True)
+    content = to_json(plain, validate=False)  # the figure is a checked one
     layout["datarevision"] = hashlib.md5(content.encode(), usedforsecurity=False).hexdigest()
-    written = go.Figure(plain, _validate=False)  # the figure is a checked one
-    written.layout.template = layout.get("template")  # plotly puts its own where there is none
-    return written
+    return Written(to_json(plain, validate=False))
 
 
 def without_template(layout: dict[str, Any], traces: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
+from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 
 from skillviz.analysis.readable_table import ReadableTable, as_stored, latex, markdown
 from skillviz.analysis.tables import csv_text
@@ -92,8 +93,15 @@ def table_buttons(
 
 def table_menu(table: pd.DataFrame, *, file: str, key: str, caption: str) -> None:
     """Draws the menu of `table_buttons` for a table that stands by itself, without a figure."""
-    with st.popover("Download table", icon=":material/download:"):
-        table_buttons(table, file=file, key=key, caption=caption, words=as_stored)
+    opened = menu("Download table", key)
+    if opened.open:
+        with opened:
+            table_buttons(table, file=file, key=key, caption=caption, words=as_stored)
+
+
+def menu(label: str, key: str) -> PopoverContainer:
+    """A menu of downloads, empty until it is `open`: a page has as many of them as figures, and few are opened."""
+    return st.popover(label, icon=":material/download:", key=f"downloads.{key}", on_change="rerun")
 
 
 def zip_button(

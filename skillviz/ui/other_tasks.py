@@ -36,7 +36,7 @@ class Offered:
 def source_of(run: Run) -> Task | None:
     """The run's own task, None where its file is not here."""
     with suppress(SkillvizError):
-        return registry.task(run.spec.task)
+        return cache.task_named(run.spec.task)
     return None
 
 

@@ -74,6 +74,7 @@ def listing(entries: Sequence[Entry]) -> pd.DataFrame:
     alike = [(e.pair, e.localizer, e.size, e.seed, e.settings) for e in entries]
     has_perplexity = any(e.metric == "perplexity" for e in entries)
     repetitions = dict(zip([e.id for e in entries], repetition_words(alike, entries), strict=True))
+    own = cache.user_store()
     rows = [
         {
             "models and task": labels[e.pair],
@@ -88,7 +89,7 @@ def listing(entries: Sequence[Entry]) -> pd.DataFrame:
             "ece": None if e.ece is None else 100 * e.ece,
             "finished": formats.day(e.finished).split(",")[0],
             "from": "you" if e.is_of_user else "skillviz",
-            "note": cache.note(e.id),
+            "note": own.note(e.id),
             "run": e.id,
         }
         for e in entries

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import functools
 import gc
 import importlib
@@ -33,18 +34,30 @@ LOOPBACK = ("localhost", "127.0.0.1")  # those that Streamlit knows without a lo
 POLICY = 1008  # the code of a websocket that is closed for whom it comes from
 REFUSED = "This dashboard answers its own pages alone. Behind a proxy, set browser.serverAddress to its public name."
 UP = 0.3  # seconds after which the server answers
+MALLOC = {-8: 2, -3: 1 << 20, -1: 1 << 20}
+"""Settings of glibc's `mallopt`: M_ARENA_MAX; M_MMAP_THRESHOLD and M_TRIM_THRESHOLD in bytes."""
 
 
 @asynccontextmanager
 async def getting_ready(_app: Any) -> AsyncIterator[None]:
     """Imports what the pages need, opens the browser where there is a screen, as Streamlit does for a script, and
     reads the list of runs while the browser starts."""
+    _keep_little_free_memory()
     _import_pages()
     if not st.get_option("server.headless"):
         address = f"http://{st.get_option('server.address')}:{st.get_option('server.port')}"
         asyncio.get_running_loop().call_later(UP, webbrowser.open, address)
     threading.Thread(target=_read_runs, name="reading-runs", daemon=True).start()
     yield
+
+
+def _keep_little_free_memory() -> None:
+    """Lets the C library hand freed memory back: each page is made by a thread of its own, and each thread's memory
+    has gaps that the others cannot use."""
+    with suppress(OSError, AttributeError):  # another C library
+        libc = ctypes.CDLL("libc.so.6")
+        for setting, value in MALLOC.items():
+            libc.mallopt(setting, value)
 
 
 def _import_pages() -> None:

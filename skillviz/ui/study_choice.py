@@ -117,8 +117,11 @@ def _is_board(study: StudyFolder) -> bool:
     """Whether a study of one's own compares a graft with at least two other ways to choose its region."""
     if study.record.experiment or "differences" not in study.tables():
         return False
-    rows = cache.study_table(study, "differences")
-    return len(set(rows.loc[rows["a"] == GRAFT, "b"]) & set(RIVALS)) > 1
+    return cache.computed(("is board",), [study], lambda: _has_rivals(cache.study_table(study, "differences")))
+
+
+def _has_rivals(differences: pd.DataFrame) -> bool:
+    return len(set(differences.loc[differences["a"] == GRAFT, "b"]) & set(RIVALS)) > 1
 
 
 def _rank(study: StudyFolder, experiments: Sequence[str]) -> tuple[int, int, str]:

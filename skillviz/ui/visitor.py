@@ -17,7 +17,6 @@ from skillviz.errors import BadInput
 from skillviz.models import fetch, local_models
 from skillviz.runs.users import USERS, shared_root, user_of
 from skillviz.show import text as words
-from skillviz.tasks import registry
 from skillviz.tasks.project import (
     NOWHERE,
     OURS,
@@ -107,7 +106,7 @@ def _is_of_other_user(path: Path) -> bool:
 
 def task(name: str) -> Task:
     """The task of that name or file, its data files under `roots` too; raises a SkillvizError."""
-    chosen = registry.task(checked(name))
+    chosen = cache.task_named(checked(name))
     if isinstance(chosen.data, Files):
         for path in data_files(chosen).values():
             checked(str(path))

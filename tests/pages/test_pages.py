@@ -12,13 +12,16 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from skillviz.runs.library import library
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
+from skillviz.show import exhibit
 from skillviz.show.region import tensor_table
 from skillviz.tasks.project import PROJECT
+from skillviz.ui import chart
 from skillviz.ui.page_table import PAGES
 from tests.fake_run import STATES, fake_run
 from tests.ui.shared_store import SMALL
@@ -75,6 +78,34 @@ def test_a_folded_table_is_sent_to_whoever_opens_it(name: str, ids: dict[str, st
     test = opened(name, run=ids["stagewise0"])
     assert not test.dataframe
     assert len(with_tables(test).dataframe) > len(charts(test)), "one of each figure, and one by itself"
+
+
+def forget() -> None:
+    """Empties the dashboard's memory and that of its figures."""
+    st.cache_data.clear()
+    st.cache_resource.clear()
+    exhibit._place.cache_clear()
+    chart._of_exhibit.cache_clear()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*RUN_PAGES, "compare"])
+def test_what_is_remembered_is_what_would_be_made_now(name: str, ids: dict[str, str]) -> None:
+    """For one run, then another, then the first again."""
+
+    def seen(run: str) -> tuple[str, list[str], list[str]]:
+        test = opened(name, run=ids[run])
+        figures = [figure.proto.spec for figure in charts(test)]
+        return words(test), figures, [table.value.to_csv() for table in test.dataframe]
+
+    runs = ("stagewise0", "random", "stagewise0")
+    remembered = [seen(run) for run in runs]
+    anew = []
+    for run in runs:
+        forget()
+        anew.append(seen(run))
+    assert remembered == anew
+    assert not charts(opened(name, run=ids["random"])) or anew[0] != anew[1]
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
 import pandas as pd
 import plotly.graph_objects as go
 
+from skillviz.show import exhibit as exhibits
 from skillviz.show import studies
-from skillviz.show.exhibit import Exhibit, drawn_once
+from skillviz.show.exhibit import MOST_EXHIBITS, Exhibit, drawn_once
 
 DRAWN: list[int] = []
 
@@ -34,6 +39,66 @@ def test_anything_else_is_drawn_anew() -> None:
     ]
     assert len({id(one) for one in (first, *others)}) == 5
     assert list(others[0].figure.data[0].y) == [1.0, 3.0] and others[2].title == "dark"
+
+
+def test_calls_are_equal_whichever_of_their_parts_are_one_object() -> None:
+    """Two visitors' tables are read from one file, and one of them may share a text that the other holds twice."""
+    name = "layer 3"
+    one = exhibit(pd.DataFrame({"y": [1.0]}), "light", chosen={name: 1.0, "same": name})  # type: ignore[dict-item]
+    again = exhibit(pd.DataFrame({"y": [1.0]}), "light", chosen={name: 1.0, "same": f"layer {3}"})  # type: ignore[dict-item]
+    assert again is one
+
+
+def test_a_kept_figure_is_the_one_that_was_drawn() -> None:
+    table = pd.DataFrame({"y": [1.0, float("nan"), 3.0]})
+    kept = exhibit(table, "dark")
+    first, second, third = kept.figure, kept.figure, kept.figure
+    assert first.to_json() == second.to_json() == go.Figure(go.Scatter(y=table["y"])).to_json()
+    second.update_layout(title="changed")
+    assert third.to_json() == first.to_json()
+
+
+def counted(most: int) -> tuple[Callable[[int], Exhibit], list[int]]:
+    drawn: list[int] = []
+
+    @drawn_once
+    def numbered(number: int) -> Exhibit:
+        drawn.append(number)
+        return Exhibit(str(number), str(most), go.Figure(), "", "", pd.DataFrame())
+
+    return numbered, drawn
+
+
+def test_no_more_are_kept_than_there_is_room_for() -> None:
+    numbered, drawn = counted(MOST_EXHIBITS)
+    for number in range(MOST_EXHIBITS + 1):
+        numbered(number)
+    assert exhibits._place.cache_info().currsize == MOST_EXHIBITS
+    numbered(MOST_EXHIBITS)
+    assert len(drawn) == MOST_EXHIBITS + 1
+    numbered(0)
+    assert drawn[-1] == 0, "the one that was asked for least lately is gone"
+
+
+def test_who_asks_while_it_is_drawn_waits_for_it() -> None:
+    drawn: list[str] = []
+    begun, other_asks = threading.Event(), threading.Event()
+
+    @drawn_once
+    def slow(theme: str) -> Exhibit:
+        drawn.append(theme)
+        begun.set()
+        other_asks.wait(10)
+        return Exhibit("slow", theme, go.Figure(), "", "", pd.DataFrame())
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(slow, "light")
+        begun.wait(10)
+        second = pool.submit(slow, "light")
+        assert not second.done()
+        other_asks.set()
+        assert first.result(10) is second.result(10)
+    assert drawn == ["light"]
 
 
 def test_a_map_of_localizers_has_a_row_a_region_and_a_column_a_localizer() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skillviz.errors import RunNotFound, SkillvizError
+from skillviz.errors import BadData, RunNotFound, SkillvizError, UnknownTask
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
@@ -17,6 +17,8 @@ from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.scales import scale
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import FILE, StudyFolder, list_studies
+from skillviz.tasks import registry
+from skillviz.tasks.user_file import data_files
 from skillviz.ui import cache
 from tests.runs.test_texts import run_of
 from tests.studies.fake_study import fake_study
@@ -216,3 +218,20 @@ def test_what_a_study_is_about_is_read_from_its_file(tmp_path: Path) -> None:
 def test_of_a_study_that_was_wrongly_edited_nothing_is_known(changed: tuple[str, str], tmp_path: Path) -> None:
     study = stored_study(tmp_path, changed)
     assert not cache.is_demo_world(study) and cache.setting_differences(study) == ()
+
+
+def test_a_task_is_read_once_and_anew_when_its_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tiny_task(tmp_path)
+    first = cache.task_named(str(file))
+    with monkeypatch.context() as patched:
+        patched.setattr(registry, "task", lambda name: pytest.fail("read again"))
+        assert cache.task_named(str(file)) is first
+    file.write_text(file.read_text().replace(f"name: {first.name}", "name: renamed"))
+    os.utime(file, ns=(1, 1))
+    assert cache.task_named(str(file)).name == "renamed" != first.name
+    for data in data_files(first).values():
+        data.unlink()
+    with pytest.raises(BadData):
+        cache.task_named(str(file))
+    with pytest.raises(UnknownTask):
+        cache.task_named("no-such-task")

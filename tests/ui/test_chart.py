@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import re
 
+import pandas as pd
 import plotly.graph_objects as go
 from streamlit.testing.v1 import AppTest
 
+from skillviz.show.exhibit import Exhibit
+from skillviz.ui import chart
 from skillviz.ui.chart import as_shown
 
 
@@ -59,6 +62,9 @@ def test_the_camera_saves_a_png_under_the_charts_name() -> None:
 
 def test_downloads_are_table_page_and_pictures() -> None:
     test = opened()
+    assert not test.get("download_button"), "they are sent to whoever opens the menu"
+    test.session_state["downloads.lines"] = True
+    test.run()
     labels = [button.proto.label for button in test.get("download_button")]
     assert labels == ["Table (CSV)", "Table (Markdown)", "Table (LaTeX)", "Chart (HTML, works offline)"]
     (pictures,) = test.get("bidi_component")
@@ -68,9 +74,17 @@ def test_downloads_are_table_page_and_pictures() -> None:
     assert settings["title"] == "Two lines" and settings["lines"] == ["run-1", "95% intervals over examples"]
 
 
-def test_a_figure_is_written_once_for_all_who_see_it_in_one_way() -> None:
+def test_an_exhibits_figure_is_written_once_for_all_who_see_it_in_one_way() -> None:
+    one, again = (
+        Exhibit("lines", "Two lines", go.Figure(go.Scatter(y=[1, 2])), "", "", pd.DataFrame()) for _ in range(2)
+    )  # equal, but not the same: it might be another tomorrow
+    assert as_shown(one) is as_shown(one)
+    assert as_shown(one) is not as_shown(again) and as_shown(one).to_dict() == as_shown(again).to_dict()
+    assert as_shown(one, "box").to_dict()["layout"]["dragmode"] == "select"
+
+
+def test_of_a_job_under_way_nothing_is_kept() -> None:
+    before = chart._of_exhibit.cache_info().currsize
     figure = go.Figure(go.Scatter(y=[1, 2]))
-    again = go.Figure(go.Scatter(y=[1, 2]))  # equal, but not the same: it might be another tomorrow
-    assert as_shown(figure) is as_shown(figure)
-    assert as_shown(figure) is not as_shown(again)
-    assert as_shown(figure, "box").layout.dragmode == "select" != as_shown(figure).layout.dragmode
+    assert as_shown(figure).to_dict() == as_shown(figure).to_dict()
+    assert chart._of_exhibit.cache_info().currsize == before

@@ -64,3 +64,60 @@ def test_only_the_first_figure_goes_ahead(monkeypatch: pytest.MonkeyPatch) -> No
 
     in_a_run(draw)
     assert waited == [script.LEAD_OF_VISITOR]
+
+
+def test_scripts_take_turns_and_step_aside_while_they_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script, "PATIENCE", 60.0)
+    order: list[str] = []
+    waits, goes_on = threading.Event(), threading.Event()
+
+    def waiting() -> None:
+        with script.turn():
+            order.append("first")
+            with script.aside():
+                waits.set()
+                goes_on.wait(60)
+            order.append("first again")
+
+    def busy(name: str) -> None:
+        with script.turn():
+            order.append(name)
+
+    first = threading.Thread(target=waiting)
+    with script.turn():  # this thread has the other turn all the time
+        first.start()
+        assert waits.wait(60)
+        second = threading.Thread(target=busy, args=("second",))
+        second.start()
+        second.join(60)
+        goes_on.set()
+        first.join(60)
+    assert order == ["first", "second", "first again"] and script._turns._value == script.TURNS
+
+
+def test_nobody_waits_for_a_turn_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script, "PATIENCE", 0.1)
+    made: list[str] = []
+
+    def impatient() -> None:
+        with script.turn():
+            with script.aside():
+                pass
+            made.append("page")
+
+    for _ in range(script.TURNS):
+        script._turns.acquire()
+    others = [threading.Thread(target=impatient) for _ in range(3)]
+    for other in others:
+        other.start()
+    for other in others:
+        other.join(60)
+    script._turns.release(script.TURNS)
+    assert made == ["page"] * 3 and script._turns._value == script.TURNS
+
+
+def test_a_page_that_fails_or_is_cut_short_gives_its_turn_back() -> None:
+    for _ in range(script.TURNS + 1):
+        with pytest.raises(KeyboardInterrupt), script.turn():
+            raise KeyboardInterrupt
+    assert script._turns._value == script.TURNS

@@ -150,3 +150,30 @@ def test_it_opens_the_browser_where_there_is_a_screen(tmp_path: Path) -> None:
     finally:
         process.terminate()
         process.wait(30)
+
+
+HEAPS = """
+import ctypes, sys, threading
+from skillviz.ui import server
+server._keep_little_free_memory()
+libc, both = ctypes.CDLL("libc.so.6"), threading.Barrier(12)
+
+def take():
+    both.wait()
+    held = [bytearray(5000) for _ in range(200)]
+    both.wait()
+
+threads = [threading.Thread(target=take) for _ in range(12)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+libc.fopen.restype = ctypes.c_void_p
+file = ctypes.c_void_p(libc.fopen(sys.argv[1].encode(), b"w"))
+libc.malloc_info(0, file)
+libc.fclose(file)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks glibc")
+def test_the_threads_that_make_pages_share_two_heaps(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", HEAPS, str(tmp_path / "heaps")], cwd=PROJECT, check=True, timeout=120)
+    assert 1 <= (tmp_path / "heaps").read_text().count("<heap nr=") <= server.MALLOC[-8]

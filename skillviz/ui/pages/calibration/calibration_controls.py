@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+import pandas as pd
 import streamlit as st
 
 from skillviz.core import formats
@@ -15,7 +17,7 @@ from skillviz.runs.run import Run
 from skillviz.show import calibration, measures, sentences
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
-from skillviz.ui import controls
+from skillviz.ui import cache, controls
 from skillviz.ui.chip import chip_text
 from skillviz.ui.empty import missing
 from skillviz.ui.page_table import PAGES
@@ -60,6 +62,21 @@ def controls_of(run: Run) -> Choice:
         ("grafted", "finetuned") + ((measures.TEMPERATURE,) if scaled else ()) + (("pretrained",) if before else ())
     )
     return Choice(split, bins, kind == "mass", states)
+
+
+def reliability_bins(
+    run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np.ndarray
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The states' tables by bin as chosen; and in bins of equal width, as those of equal mass would be flat."""
+    kinds = (choice.equal_mass, False)
+    first, second = (
+        cache.computed(
+            ("bins", choice.split, *choice.states, str(choice.bins), str(equal_mass)), [run],
+            partial(measures.reliability_bins, logits, labels, choice.bins, equal_mass),
+        )
+        for equal_mass in kinds
+    )  # fmt: skip
+    return first, second
 
 
 def verdicts(choice: Choice, logits: dict[str, np.ndarray], labels: np.ndarray) -> None:

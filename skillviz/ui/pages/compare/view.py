@@ -14,6 +14,7 @@ from skillviz.core import formats
 from skillviz.core.metrics import metric_heading
 from skillviz.core.region import Region
 from skillviz.runs.metrics import positive
+from skillviz.runs.run import Run
 from skillviz.show import compare as exhibits
 from skillviz.show import measures, sentences, small_world, text
 from skillviz.show.comparisons import counted_rows
@@ -56,7 +57,7 @@ def compare(sides: tuple[Side, ...], baseline: Side) -> Comparison:
     """Reads predictions and regions and takes the differences; explains and stops where a file cannot be read."""
     state = _state(sides)
     with page.explained():
-        answers = {s.name: comparison.answers(s.run, cache.table(s.run, "predictions"), state) for s in sides}
+        answers = {side.name: _answers(side.run, state) for side in sides}
         regions = {side.name: cache.region(side.run) for side in sides}
     like = [side for side in sides if not unlike(side, baseline)]
     task = baseline.record.task
@@ -68,6 +69,12 @@ def compare(sides: tuple[Side, ...], baseline: Side) -> Comparison:
     shapes = regions[baseline.name].shapes
     fitting = {name: region for name, region in regions.items() if region.shapes == shapes}
     return Comparison(sides, baseline, state, answers, table, fitting)
+
+
+def _answers(run: Run, state: str) -> Answers:
+    return cache.computed(
+        ("answers", state), [run], lambda: comparison.answers(run, cache.table(run, "predictions"), state)
+    )
 
 
 def _state(sides: Sequence[Side]) -> str:
@@ -139,10 +146,11 @@ def curves(compared: Comparison) -> None:
             missing("Reliability", sentences.no_confidence(record), "block")
             return
         answers = {name: one for name, one in compared.answers.items() if name in of_classes}
-        show(
-            exhibits.reliability(comparison.bins(answers), marks, compared.state, theme()),
-            compared.baseline.run.id,
-        )
+        bins = cache.computed(
+            ("bins of several", compared.state, *answers), [side.run for side in compared.sides],
+            lambda: comparison.bins(answers),
+        )  # fmt: skip
+        show(exhibits.reliability(bins, marks, compared.state, theme()), compared.baseline.run.id)
 
 
 def shared(compared: Comparison) -> None:

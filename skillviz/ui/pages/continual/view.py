@@ -71,8 +71,13 @@ def stages(tables: ContinualTables, metric: str) -> None:
             st.markdown(titles)
 
 
-def summary(stages: pd.DataFrame, metric: str) -> str:
+def finding(tables: ContinualTables, metric: str) -> str:
     """What later training did to the earlier tasks, mode by mode."""
+    return cache.computed(("finding", metric), [tables.study], lambda: summary(tables.stages, metric))
+
+
+def summary(stages: pd.DataFrame, metric: str) -> str:
+    """The same of the study's table."""
     rows = stages[stages["metric"] == metric]
     order = order_of(rows)
     if len(order) < 2:

@@ -15,7 +15,6 @@ from skillviz.core.scores import probabilities
 from skillviz.errors import SkillvizError
 from skillviz.plots.theme import state_style
 from skillviz.runs.run import Run
-from skillviz.runs.texts import task_of
 from skillviz.show import attribution, example_table, text
 from skillviz.show import examples as exhibits
 from skillviz.show.answer_words import answer_words
@@ -23,7 +22,7 @@ from skillviz.show.attribution import Answer
 from skillviz.show.glossary import about
 from skillviz.tasks.source import OPTIONS, REFERENCE
 from skillviz.tasks.task import CHOICE, GENERATION
-from skillviz.ui import controls, exports, live
+from skillviz.ui import cache, controls, exports, live
 from skillviz.ui.cards import STATES
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.examples.view import RunExamples
@@ -155,7 +154,7 @@ def _typed(run: Run) -> None:
 def _text_names(run: Run) -> tuple[str, ...]:
     """The names of the fields: the task's text columns where it has two."""
     with suppress(SkillvizError):  # the models' answer says where the task is not on this machine
-        task = task_of(run)
+        task = cache.task_named(run.spec.task)
         if task.pair:
             return tuple(name.replace("_", " ").capitalize() for name in task.text)
     return ("Sentence",)

@@ -20,7 +20,6 @@ from skillviz.core.metrics import metric_heading
 from skillviz.errors import SkillvizError, UnsetVariable
 from skillviz.plots.theme import state_style
 from skillviz.runs.run import Run
-from skillviz.runs.texts import task_of
 from skillviz.show import example_table, measures, sentences, slices, text
 from skillviz.show import examples as exhibits
 from skillviz.show.answer_words import AnswerWords, answer_words
@@ -28,7 +27,7 @@ from skillviz.show.entries import headline_split
 from skillviz.show.example_table import STATES, Filters
 from skillviz.show.glossary import about
 from skillviz.tasks.task import Hub
-from skillviz.ui import address, cache, controls, exports, page, presenter, sign_in
+from skillviz.ui import address, cache, controls, exports, page, presenter, script, sign_in
 from skillviz.ui.chart import below, selectable, show, theme
 from skillviz.ui.chip import chip_text
 from skillviz.ui.empty import missing
@@ -69,9 +68,9 @@ class RunExamples:
 
     def logits_of(self, run: Run, example: str) -> dict[str, np.ndarray]:
         """Logits [label] of one example, by state."""
-        rows = self.predictions[self.predictions["example_id"] == example]
-        logits = measures.state_logits(rows, run.record, self.split, example_table.STATES)[0]
-        return {state: z[0] for state, z in logits.items()}
+        logits, _ = self.logits(run, example_table.STATES)
+        places = cache.computed(("places", self.split), [run], lambda: measures.places(self.predictions, self.split))
+        return {state: z[places[example]] for state, z in logits.items()}
 
 
 def run_examples(run: Run) -> RunExamples:
@@ -115,7 +114,7 @@ def places() -> Places:
 def with_texts(run: Run, without: RunExamples) -> RunExamples:
     """The examples with their texts; as they were, under a card on what would bring the texts, where it cannot be."""
     try:
-        data = task_of(run).data
+        data = cache.task_named(run.spec.task).data
         if isinstance(data, Hub) and not controls.is_pressed("texts"):
             with missing(
                 NO_TEXTS,
@@ -124,7 +123,7 @@ def with_texts(run: Run, without: RunExamples) -> RunExamples:
             ):
                 controls.press("texts", "Read the texts from the Hugging Face Hub", icon=":material/download:")
             return without
-        with st.spinner("Reading the task's texts."):
+        with st.spinner("Reading the task's texts."), script.aside():  # they may be on the hub
             texts = cache.texts(run, without.split)
     except SkillvizError as error:
         with missing(
@@ -136,7 +135,10 @@ def with_texts(run: Run, without: RunExamples) -> RunExamples:
         return without
     if isinstance(data, Hub):
         address.keep("texts", _yes(True))
-    return RunExamples(without.split, example_table.with_texts(without.table, texts), without.predictions)
+    table = cache.computed(
+        ("texts", cache.texts_mark(run, without.split)), [run], lambda: example_table.with_texts(without.table, texts)
+    )
+    return RunExamples(without.split, table, without.predictions)
 
 
 def _what_is_missing(error: SkillvizError) -> str:
@@ -159,7 +161,10 @@ def filters(run: Run, shown: RunExamples) -> Filters:
     table, can_read, answers = shown.table, example_table.has_texts(shown.table), answer_words(run.record)
     places = st.columns([4, 4, 2, 3], vertical_alignment="bottom")
     with places[0]:
-        counts = {case: int(example_table.passing(table, Filters(case)).sum()) for case in answers.cases}
+        counts = cache.computed(
+            ("cases", shown.split), [run],
+            lambda: {case: int(example_table.passing(table, Filters(case)).sum()) for case in answers.cases},
+        )  # fmt: skip
         titles = {case: f"{answers.cases[case]} ({formats.count(count)})" for case, count in counts.items()}
         case = controls.select("case", "Show", tuple(titles), "all", shown=titles.get)
     with places[1]:
@@ -251,12 +256,12 @@ def _scatter(
     exhibit = exhibits.scatter(points, answers, measure, chosen, theme(), marked, marks == "area")
     with figure:
         selectable(
-            exhibit.figure, name=exhibit.name, run_id=run.id, alt=exhibit.alt,
+            exhibit, name=exhibit.name, run_id=run.id, alt=exhibit.alt,
             on_select=_pointed if marks == "example" else partial(_dragged, measure),
             by="points" if marks == "example" else "box",
         )  # fmt: skip
     below(
-        exhibit.figure,
+        exhibit,
         name=exhibit.name,
         title=exhibit.title,
         reads=f"{exhibit.reads} {CLICK[marks]}",
@@ -292,14 +297,16 @@ def _table(run: Run, listed: pd.DataFrame, chosen: str | None) -> None:
             st.caption(f"{measure}, %. {select}{_cut(len(listed), MOST_LISTED)}")
         with st.container(key="examples-narrow-words"):
             st.caption(f"{answers.says} {select}{_cut(len(listed), MOST_ON_PHONE)}")
-        with st.popover("Download table", icon=":material/download:"):
-            exports.table_buttons(
-                every,
-                file=exports.file_name(run.id, "examples"),
-                key="examples",
-                caption=f"Examples ({run.id})",
-                label=f"All {formats.counted(len(every), 'row')}",
-            )
+        menu = exports.menu("Download table", "examples")
+        if menu.open:
+            with menu:
+                exports.table_buttons(
+                    every,
+                    file=exports.file_name(run.id, "examples"),
+                    key="examples",
+                    caption=f"Examples ({run.id})",
+                    label=f"All {formats.counted(len(every), 'row')}",
+                )
 
 
 def _cut(count: int, most: int) -> str:
@@ -391,7 +398,9 @@ def by_class(run: Run, shown: RunExamples) -> None:
     results = cache.computed(
         ("classes", shown.split, *states), [run], lambda: class_results(logits, labels, resamples)
     )  # fmt: skip
-    st.markdown(exhibits.worst_classes(results, run.labels))
+    st.markdown(
+        cache.computed(("worst classes", shown.split), [run], lambda: exhibits.worst_classes(results, run.labels))
+    )
     side_by_side = len(run.labels) <= WIDE and len(states) <= 3
     rows = [st.columns(len(states))] if side_by_side else [st.columns(2) for _ in range(0, len(states), 2)]
     for place, (state, z) in zip(chain(*rows), logits.items(), strict=False):
@@ -404,11 +413,17 @@ def by_class(run: Run, shown: RunExamples) -> None:
 def by_slice(run: Run, shown: RunExamples) -> None:
     """Graft against fine-tuned model by class, and by length and the data's own columns where these are at hand."""
     st.markdown("## By slice", help=about("slices", "paired", "discovery"))
-    graft, tuned = slices.pair_answers(shown.predictions, run.record, shown.split)
     with page.explained():
-        others = cache.columns(run, shown.split) if example_table.has_texts(shown.table) else None
-    columns = slices.columns_of(graft, run.record.classes, others)
-    known = sliceable(columns)
+        has_texts = example_table.has_texts(shown.table)
+        others = cache.columns(run, shown.split) if has_texts else None
+        mark = cache.texts_mark(run, shown.split) if has_texts else ""
+    graft, tuned = cache.computed(
+        ("pair answers", shown.split), [run], lambda: slices.pair_answers(shown.predictions, run.record, shown.split)
+    )
+    columns = cache.computed(
+        ("columns", shown.split, mark), [run], lambda: slices.columns_of(graft, run.record.classes, others)
+    )
+    known = cache.computed(("sliceable", shown.split, mark), [run], lambda: sliceable(columns))
     if not known:
         st.caption(NO_SLICES)
         return
@@ -417,7 +432,7 @@ def by_slice(run: Run, shown: RunExamples) -> None:
         judged = metrics_of(run.record.metric)
         metric = controls.segments("sliced", "Metric", judged, judged[0], shown=metric_heading)
     table = cache.computed(
-        ("slices", shown.split, str(others is None), metric, *chosen), [run],
+        ("slices", shown.split, mark, metric, *chosen), [run],
         lambda: slices.differences(graft, tuned, columns[list(chosen)], metric),
     )  # fmt: skip
     st.markdown(slices.finding(table, metric, text.plain))

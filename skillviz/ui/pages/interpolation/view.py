@@ -179,7 +179,7 @@ def grid_of(run: Run) -> Grid:
     stored = page.table(run, "interpolation", needed=False)
     with page.explained():
         bins = page.table(run, "interpolation_bins", needed=False)
-        return of_run(run, stored, bins, partial(cache.predictions, run))
+        return cache.computed(("grid",), [run], lambda: of_run(run, stored, bins, partial(cache.predictions, run)))
 
 
 def traced(run: Run, asked: PathSettings, grid: Grid) -> tuple[PathSettings, Grid]:

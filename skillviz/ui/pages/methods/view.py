@@ -53,11 +53,8 @@ class MethodRows:
     """The graft's size that the others are compared with; None where none was compared."""
     further: bool
     """Whether other optimizers and other choices of a region are shown too."""
-
-    @property
-    def metric(self) -> str:
-        """The task's own metric."""
-        return method_points.scored_metric(self.scores, self.selection.task)
+    metric: str
+    """The task's own."""
 
 
 def choose(study: StudyFolder) -> MethodRows:
@@ -73,24 +70,24 @@ def choose(study: StudyFolder) -> MethodRows:
             studies = study_choice.beside(study, PAGES["methods"].experiments, base)
             scores, differences = cache.computed(("rows", base), studies, lambda: rows_of(studies, base))
         selection = _select(scores)
-        share = None
-        if sizes := method_points.sizes(differences, selection):
+        share, key = None, (base, *astuple(selection))
+        sizes = cache.computed(("sizes", *key), studies, lambda: method_points.sizes(differences, selection))
+        if sizes:
             first = cache.computed(
-                ("main size", base, *astuple(selection)), studies,
+                ("main size", *key), studies,
                 lambda: method_points.main_size(differences, selection, main_share(study.record.scale)),
             )  # fmt: skip
             share = controls.select(
                 "size", "Region size", sizes, first, shown=formats.share, width=160, help=about("size")
             )
-        has_further = cache.computed(
-            ("further", base, *astuple(selection)), studies, lambda: method_points.has_further(scores, selection)
-        )
+        has_further = cache.computed(("further", *key), studies, lambda: method_points.has_further(scores, selection))
         further = has_further and controls.switch(
             "further", "Other optimizers and regions", study.record.experiment not in ("table1", "table3"),
             help="Models fine-tuned with AdamW (and with L1 on the movement), their grafts, and other regions: top "
             "movement, random, other masks.",
         )  # fmt: skip
-    return MethodRows(studies, base, scores, differences, selection, share, further)
+    metric = cache.computed(("metric", *key), studies, lambda: method_points.scored_metric(scores, selection.task))
+    return MethodRows(studies, base, scores, differences, selection, share, further, metric)
 
 
 def rows_of(studies: Sequence[StudyFolder], base: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -189,20 +186,25 @@ def _select(scores: pd.DataFrame) -> Selection:
 def _less_graft(shown: MethodRows, task: str) -> pd.DataFrame:
     """Every method that is shown less the graft; no rows where none was compared."""
     differences = shown.differences if shown.share is not None else shown.differences.iloc[:0]
-    key = ("less graft", shown.base, task, repr(shown.selection), repr(shown.share))
-    rows = cache.computed(
+    key = ("less graft", shown.base, task, repr(shown.selection), repr(shown.share), str(shown.further))
+    return cache.computed(
         key, shown.studies,
-        lambda: method_points.against_graft(differences, shown.selection, task, shown.share or 0.0, shown.scores),
+        lambda: _of_those_shown(
+            shown,
+            method_points.against_graft(differences, shown.selection, task, shown.share or 0.0, shown.scores),
+        ),
     )  # fmt: skip
+
+
+def _of_those_shown(shown: MethodRows, rows: pd.DataFrame) -> pd.DataFrame:
     return rows if shown.further else method_points.main_ones(rows)
 
 
 def _by_touched(shown: MethodRows, task: str, metric: str, name: str = "touched", height: int | None = None) -> None:
     points = cache.computed(
-        ("points", shown.base, task, repr(shown.selection)), shown.studies,
-        lambda: method_points.points(shown.scores, shown.selection, task),
+        ("points", shown.base, task, repr(shown.selection), str(shown.further)), shown.studies,
+        lambda: _of_those_shown(shown, method_points.points(shown.scores, shown.selection, task)),
     )  # fmt: skip
-    points = points if shown.further else method_points.main_ones(points)
     before = points[(points["method"] == "pretrained") & (points["metric"] == metric)]["value"]
     levels = {"pretrained": float(before.iloc[0])} if len(before) else {}
     show(exhibits.by_touched(points, metric, task, levels, theme(), name, height), shown.studies[0].name)

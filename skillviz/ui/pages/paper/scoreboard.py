@@ -89,9 +89,8 @@ def table(judged: Sequence[Score]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def draw(judged: Sequence[Score], *, is_open: bool) -> None:
-    """The table; a click opens the claim's experiment below. On a phone a list, whose claims break into lines."""
-    rows = table(judged)
+def draw(judged: Sequence[Score], rows: pd.DataFrame, *, is_open: bool) -> None:
+    """The `table`; a click opens the claim's experiment below. On a phone a list, whose claims break into lines."""
     with st.container(key="claims-wide"):
         st.dataframe(
             rows, key=KEY, hide_index=True, column_config=COLUMNS, height=SHORT if is_open else TALL,

@@ -56,10 +56,12 @@ def claims() -> None:
     """The scoreboard, with the count of the verdicts on top."""
     with page.explained():
         judged = cache.computed(("scoreboard",), cache.studies(), scoreboard.scores)
-    st.markdown(scoreboard.sentence(judged), help=about("verdict", "discovery"))
+        sentence = cache.computed(("scoreboard sentence",), cache.studies(), lambda: scoreboard.sentence(judged))
+        rows = cache.computed(("scoreboard rows",), cache.studies(), lambda: scoreboard.table(judged))
+    st.markdown(sentence, help=about("verdict", "discovery"))
     titles = [scoreboard.NONE, *words.items()]
     is_open = controls.current(scoreboard.ITEM, titles, scoreboard.NONE) != scoreboard.NONE
-    scoreboard.draw(judged, is_open=is_open)
+    scoreboard.draw(judged, rows, is_open=is_open)
 
 
 def choose() -> PaperItem | None:

@@ -51,9 +51,9 @@ def map_card(run: Run, layers: pd.DataFrame, choices: dict[str, Cell]) -> None:
             layers = exhibits.shared_layers(layers, list(combinations(regions, 2)), run.record)
             st.markdown(exhibits.seeds_agreement(regions))
     shown = exhibits.region_map(layers, view, cell, theme(), (HERE, THERE))
-    selectable(shown.figure, name="map", run_id=run.id, alt=shown.alt, on_select=lambda: _clicked(choices))
+    selectable(shown, name="map", run_id=run.id, alt=shown.alt, on_select=lambda: _clicked(choices))
     reads = f"{shown.reads} Click a cell to zoom in, or choose it in the box beside the map."
-    below(shown.figure, name="map", title=shown.title, reads=reads, table=shown.table, run_id=run.id)
+    below(shown, name="map", title=shown.title, reads=reads, table=shown.table, run_id=run.id)
 
 
 def names_beside(entries: Sequence[Entry], this: Entry) -> dict[str, str]:

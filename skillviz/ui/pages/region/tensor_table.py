@@ -9,7 +9,7 @@ from skillviz.core.region_expression import canonical
 from skillviz.runs.run import Run
 from skillviz.show import region as exhibits
 from skillviz.show import text
-from skillviz.ui import address, exports
+from skillviz.ui import address, cache, exports
 from skillviz.ui.chart import COLUMNS
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.surgery.region_form import IN_ADDRESS
@@ -19,7 +19,7 @@ HEIGHT = 320
 
 def tensor_table(run: Run, layers: pd.DataFrame) -> None:
     """Draws the table; the row that is selected, else the first, can be opened in Surgery."""
-    table = exhibits.tensor_table(layers)
+    table = cache.computed(("tensors",), [run], lambda: exhibits.tensor_table(layers))
     st.markdown("## Tensors")
     event = st.dataframe(
         table, hide_index=True, column_config=COLUMNS, height=HEIGHT, placeholder="", key="tensors",

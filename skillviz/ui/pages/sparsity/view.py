@@ -12,12 +12,19 @@ from skillviz.analysis.checkpoint_series import checkpoint_points, series_of
 from skillviz.core import formats
 from skillviz.runs.run import Run
 from skillviz.show import checkpoints as exhibits
+from skillviz.show import sparsity as sizes
 from skillviz.show.control import beside_finetuned, smallest_enough
 from skillviz.show.entries import Entry
 from skillviz.show.glossary import about
 from skillviz.ui import cache, exports, page, run_list
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import judged_text
+
+
+def finding(entries: Sequence[Entry], curve: pd.DataFrame, line: tuple[str, str], split: str) -> str:
+    """How small a region of one line can be, in the `curve` of these runs of a pair on a split."""
+    runs = run_list.runs_of(entries)
+    return cache.computed(("smallest region", split, *line), runs, lambda: sizes.finding(curve, line))
 
 
 def verdict(entries: Sequence[Entry], like: Entry, split: str) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -19,10 +20,9 @@ from skillviz.errors import SkillvizError, StoreError
 from skillviz.jobs.job import Job
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.texts import task_of
 from skillviz.show import measures, sentences, text
 from skillviz.show import surgery as exhibits
-from skillviz.show.entries import headline_split
+from skillviz.show.entries import Entry, headline_split
 from skillviz.show.glossary import about
 from skillviz.show.surgery import RANDOM, REGION, SAME_TENSORS, Grafted
 from skillviz.ui import address, cache, controls, exports, jobs_view, live, page, page_table, sign_in
@@ -205,17 +205,23 @@ def _sample(total: int, split: str) -> int | None:
 def _chance(run: Run, region: HandRegion, split: str) -> str:
     """How a random region of about this size does on the whole split, from stored runs: where no model answers."""
     assert run.record.task is not None
-    drawn = [entry for entry in pair_entries(run) if entry.localizer == "random"]
+    drawn, metric = [entry for entry in pair_entries(run) if entry.localizer == "random"], run.record.task.metric
     with page.explained():
-        curves = [cache.table(random, "curve") for random in cache.runs(entry.id for entry in drawn)]
-    curve = measures.pair_curve(drawn, curves, split)
-    return exhibits.by_chance(curve, run.record.task.metric, region.size, split)
+        runs = cache.runs(entry.id for entry in drawn)
+        return cache.computed(
+            ("by chance", metric, str(region.size), split), runs,
+            lambda: exhibits.by_chance(_curve(drawn, runs, split), metric, region.size, split),
+        )  # fmt: skip
+
+
+def _curve(entries: Sequence[Entry], runs: Sequence[Run], split: str) -> pd.DataFrame:
+    return measures.pair_curve(entries, [cache.table(run, "curve") for run in runs], split)
 
 
 def _typed_texts(run: Run) -> list[str]:
     """What was typed: one text, or two for a task of pairs."""
     try:
-        is_pair = task_of(run).pair
+        is_pair = cache.task_named(run.spec.task).pair
     except SkillvizError:  # the worker will say what is wrong with the task
         is_pair = False
     labels = {"sentence": "First text" if is_pair else "Type one and press Enter"} | (

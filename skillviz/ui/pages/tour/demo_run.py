@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pandas as pd
@@ -129,6 +129,10 @@ def samples(demo: DemoRun) -> list[Sample]:
         texts = cache.texts(demo.run, demo.split)
     except SkillvizError:
         return []
+    return cache.computed(("samples", cache.texts_mark(demo.run, demo.split)), [demo.run], partial(_drawn, demo, texts))
+
+
+def _drawn(demo: DemoRun, texts: pd.DataFrame) -> list[Sample]:
     logits, labels = demo.logits()
     rows = demo.predictions[demo.predictions["split"] == demo.split]
     words = texts.set_index("example_id")["text_a"].reindex(rows["example_id"].unique())
