@@ -3,10 +3,9 @@
 import streamlit as st
 
 if __name__ == "__main__":
-    from skillviz.ui import page_table, script
+    from skillviz.ui import page_table
 
-    with script.turn():
-        page_table.navigation().run()
+    page_table.navigation().run()
 else:
     from skillviz.ui import server
 

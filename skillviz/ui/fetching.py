@@ -11,7 +11,7 @@ from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.models import fetch
 from skillviz.show import text
-from skillviz.ui import script, sign_in
+from skillviz.ui import sign_in
 from skillviz.ui.action import action
 
 LOOKS = 0.2  # seconds between two looks at how far it is
@@ -39,7 +39,7 @@ def _download(source: str) -> None:
     waiting = f"Downloading {text.plain(source)}"
     bar = st.progress(0.0, waiting)
     # the hub's client tells of bytes from threads of its own, which may not draw
-    with script.aside(), ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool:
         download = pool.submit(fetch.resolve, source, tell)
         while not download.done():
             done, total = seen

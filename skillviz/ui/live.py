@@ -21,7 +21,7 @@ from skillviz.runs.run import Run
 from skillviz.runs.store import ANSWERS
 from skillviz.runs.users import shared_root, user_of
 from skillviz.show import text
-from skillviz.ui import cache, fetching, script, sign_in
+from skillviz.ui import cache, fetching, sign_in
 
 CLIENTS = "live.clients"  # in the session: by store
 OWN_SECONDS = 120.0  # without a question, after which the worker of one user among many ends
@@ -40,7 +40,7 @@ def ask(run: Run, operation: str, *, topic: str, waiting: str = WAITING, **argum
         if not (asked.store / ANSWERS / run.id).is_dir():  # stored answers need no model
             for source, was_folder in _pair(run).values():
                 refuse_absent(source, was_folder)  # so that no worker is started to find out
-        with st.spinner(waiting), script.aside():
+        with st.spinner(waiting):
             return cache.answer(run, operation, text_of_arguments, asked, topic)
     except Superseded:
         return None

@@ -1,12 +1,9 @@
-"""What holds for one run of a page's script and for no longer: its memory, its turn, and that its first figure goes
-ahead."""
+"""What holds for one run of a page's script and for no longer: its memory, and that its first figure goes ahead."""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
@@ -18,48 +15,12 @@ FRESH = 0.5  # seconds that a script may trust what it saw of the disk: within a
 LEAD = 0.05  # seconds that the browser has to draw the first figure before it is handed the rest of the page
 LEAD_OF_VISITOR = 0.4  # the same for a browser that has just come: it first loads what draws figures, 5 MB
 DREW = "script.drew"  # in the session: whether it has been shown a figure
-TURNS = 2  # scripts at a time: Python runs one, and the other goes on while that one reads a file
-PATIENCE = 8.0  # seconds after which a script goes on without a turn, so that none can hold up the others for long
-_turns = threading.BoundedSemaphore(TURNS)
-_has_turn: ContextVar[bool] = ContextVar("_has_turn", default=False)
 _memory: ContextVar[dict[str, Any] | None] = ContextVar("_memory", default=None)
 
 
 def begin() -> None:
     """Forgets the run before; once a run, before anything is read."""
     _memory.set({})
-
-
-@contextmanager
-def turn() -> Iterator[None]:
-    """Within it, a script makes its page. Others wait meanwhile, first come, first served.
-
-    If the scripts of all visitors ran at once, each page would take as many times longer as there are visitors; and
-    one that computes for two seconds alone, half a minute among twelve.
-    """
-    _has_turn.set(_turns.acquire(timeout=PATIENCE))
-    try:
-        yield
-    finally:
-        _end_turn()
-
-
-@contextmanager
-def aside() -> Iterator[None]:
-    """Within it, a script waits for something else, and lets others have its turn."""
-    had_one = _has_turn.get()
-    _end_turn()
-    try:
-        yield
-    finally:
-        if had_one:
-            _has_turn.set(_turns.acquire(timeout=PATIENCE))
-
-
-def _end_turn() -> None:
-    if _has_turn.get():
-        _has_turn.set(False)
-        _turns.release()
 
 
 def once_read(name: str, read: Callable[[], Value]) -> Value:
@@ -81,6 +42,5 @@ def first_figure_goes_ahead() -> None:
     memory = _memory.get()
     if memory is not None and "figure" not in memory:
         memory["figure"] = True
-        with aside():
-            time.sleep(LEAD if DREW in st.session_state else LEAD_OF_VISITOR)
+        time.sleep(LEAD if DREW in st.session_state else LEAD_OF_VISITOR)
         st.session_state[DREW] = True

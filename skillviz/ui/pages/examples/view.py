@@ -27,7 +27,7 @@ from skillviz.show.entries import headline_split
 from skillviz.show.example_table import STATES, Filters
 from skillviz.show.glossary import about
 from skillviz.tasks.task import Hub
-from skillviz.ui import address, cache, controls, exports, page, presenter, script, sign_in
+from skillviz.ui import address, cache, controls, exports, page, presenter, sign_in
 from skillviz.ui.chart import below, selectable, show, theme
 from skillviz.ui.chip import chip_text
 from skillviz.ui.empty import missing
@@ -123,7 +123,7 @@ def with_texts(run: Run, without: RunExamples) -> RunExamples:
             ):
                 controls.press("texts", "Read the texts from the Hugging Face Hub", icon=":material/download:")
             return without
-        with st.spinner("Reading the task's texts."), script.aside():  # they may be on the hub
+        with st.spinner("Reading the task's texts."):
             texts = cache.texts(run, without.split)
     except SkillvizError as error:
         with missing(
