@@ -172,7 +172,7 @@ CudaGraphs = Annotated[
     typer.Option(
         "--cuda-graphs",
         rich_help_panel=WHERE,
-        help="On a GPU: start the kernels of a search's pass as one. Faster for small models. See docs/localizers.md.",
+        help="On a GPU: record each pass of the search as a CUDA graph. Faster for small models (docs/localizers.md).",
     ),
 ]
 DataParallel = Annotated[

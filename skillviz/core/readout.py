@@ -49,7 +49,8 @@ class Readout(Protocol):
 @lru_cache
 def columns(numbers: tuple[int, ...], device: torch.device) -> Tensor:
     """These numbers as an index on a device: copied there once, as it takes time and cannot be part of a CUDA graph."""
-    return torch.tensor(numbers, device=device)
+    with torch.inference_mode(False):  # a tensor of that mode could not be used in a backward pass later
+        return torch.tensor(numbers, device=device)
 
 
 @dataclass(frozen=True)

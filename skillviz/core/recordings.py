@@ -64,9 +64,10 @@ class Recordings:
         return len(part) if len(parts) == 1 else rounded_up(len(part))
 
     def _record(self, work: Callable[[Batch], Tensor], batch: Batch) -> Recording:
-        before = self.flat.grad.clone()
+        before = self.flat.grad.clone() if torch.is_grad_enabled() else None
         start, result = self.captured(partial(work, batch))
-        self.flat.grad.copy_(before)  # passes before the recording added to it
+        if before is not None:
+            self.flat.grad.copy_(before)  # passes before the recording added to it
         return Recording(batch, start, result)
 
     def captured(self, run: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
@@ -87,7 +88,7 @@ class Recordings:
             except RuntimeError as error:
                 raise BadModel(
                     "the passes of this model cannot be recorded as CUDA graphs, as it waits for the GPU in between; "
-                    "leave out --cuda-graphs."
+                    "leave CUDA graphs out."
                 ) from error
         return graph.replay, result
 

@@ -11,6 +11,7 @@ from skillviz.core.localizers.table import EXPRESSION
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput, NoCluster, StoreError
 from skillviz.jobs.backend import LOCAL, Backend
+from skillviz.jobs.devices import automatic
 from skillviz.jobs.job import Job
 from skillviz.jobs.kinds import RunJob, StudyJob, backend_of
 from skillviz.jobs.slots import SLOTS
@@ -43,7 +44,8 @@ def start(spec: RunSpec, store: Store, device: str | None = None, backend: Backe
     if device is not None:
         spec = spec.model_copy(update={"device": device})
     backend.refuse()
-    size, task = checked(spec, store)
+    here = automatic().partition(":")[0] if spec.device == "auto" and backend is LOCAL else ""
+    size, task = checked(spec, store, here)
     folder = store.create(spec, size=size, task=task)
     try:
         RunJob.launch(store.root, folder, Path.cwd(), backend)
@@ -93,16 +95,17 @@ def refuse_study(store: Store) -> None:
         )
 
 
-def checked(spec: RunSpec, store: Store) -> tuple[int, str]:
+def checked(spec: RunSpec, store: Store, device: str = "") -> tuple[int, str]:
     """The main size in entries and the task's name; raises the first thing that stands against the run.
 
+    `device` is the kind of the one that `auto` stands for, where that is known.
     A region made by hand may name runs of the store and those that ship.
     """
     task = registry.task(spec.task)
     refuse_unfit(task, {name: registry.task(name) for name in spec.others})
     report = preflight(spec.base, spec.finetuned, task, spec.readout)
     report.raise_first()
-    refuse_unsuited(spec, task, report)
+    refuse_unsuited(spec, task, report, device)
     if spec.localizer == EXPRESSION and report.table is not None:
         return resolved_expression(spec.options, report.table, library(store.root)).size, task.name
     sizes = [parse_size(size, report.d or 0) for size in spec.sizes]

@@ -154,14 +154,16 @@ def _added(graft: Graft) -> list[str]:
     if not tokens:
         return []
     return [
-        "", f"Fine-tuning added {counted(len(tokens), 'token')}: {listed(tokens, 5)}. The graft holds their rows; "
-        "`apply` extends the base and its tokenizer by them.",
+        "", f"Fine-tuning added {counted(len(tokens), 'token')} to the vocabulary: {listed(tokens, 5)}. They are part of "
+        "the graft; `apply` adds them to the base and its tokenizer.",
     ]  # fmt: skip
 
 
 def _what(run: Run) -> str:
-    if run.record.has_reference:
+    if run.record.generates:
         return "a model that generates the answer"
+    if run.record.has_reference:
+        return "a language model for this task"
     return "a classifier for this task" if run.record.has_classes else "a model that chooses among the options"
 
 

@@ -9,7 +9,7 @@ from skillviz.models.preflight import Preflight
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks.task import GENERATION, Task
 
-LEAVE_OUT = "leave out --cuda-graphs"
+LEAVE_OUT = "leave CUDA graphs out"
 
 
 def refuse_unsuited(spec: RunSpec, task: Task, check: Preflight, device: str = "") -> None:
@@ -41,9 +41,9 @@ def refused_lean(row: Localizer, check: Preflight | None) -> BadInput | None:
 def refused_graphs(row: Localizer, device: str, is_lean: bool, check: Preflight | None) -> BadInput | None:
     """Why a search's passes cannot be recorded as CUDA graphs; None where they can, as far as is known."""
     if device == "cpu":
-        return BadInput(f"CUDA graphs need a GPU, and this run is on the CPU; {LEAVE_OUT}, or choose --device cuda.")
+        return BadInput(f"CUDA graphs need a GPU, and this run is on the CPU; {LEAVE_OUT}, or choose a GPU.")
     if is_lean:
-        return BadInput(f"lean mode cannot record CUDA graphs; {LEAVE_OUT} or --lean.")
+        return BadInput("lean mode cannot record CUDA graphs; leave one of the two out.")
     if row.compares_answers:
         return BadInput(
             f"the localizer '{row.name}' takes the gradient of one example at a time, which CUDA graphs do not record; "

@@ -522,6 +522,8 @@ def setting_words(name: str, value: str, has_classes: bool = True) -> str:
     setting = json_text.loads(value)
     if name == "k_shot":
         return f"{setting} examples{' per class' if has_classes else ''}"
+    if setting is True:
+        return name.replace("_", " ").replace("cuda", "CUDA")
     if not isinstance(setting, dict):
         return f"{name.replace('_', ' ')} {setting}"
     items = {key: json.dumps(item) if isinstance(item, (dict, list)) else item for key, item in setting.items()}

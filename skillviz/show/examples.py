@@ -28,7 +28,6 @@ RESULTS = ("precision", "recall", "f1")
 DECIDED = 0.05
 
 
-@drawn_once
 def scatter(
     points: pd.DataFrame,
     answers: AnswerWords,
@@ -40,7 +39,8 @@ def scatter(
 ) -> Exhibit:
     """Every example by what both models give its right answer; `points` as of `examples.points`.
 
-    `marked` is drawn where it is of this measure; `drags` lets the mouse draw another.
+    `marked` is drawn where it is of this measure; `drags` lets the mouse draw another. Each click makes another figure
+    of all examples, so the caller decides which are worth keeping.
     """
     words = answers.measures[measure]
     framed = (*marked.finetuned, *marked.grafted) if marked is not None and marked.measure == measure else None

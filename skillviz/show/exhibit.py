@@ -52,17 +52,17 @@ class Exhibit:
     of: str = ""
 
 
-class _Kept(Exhibit):
+class Kept(Exhibit):
     """An exhibit with its figure as bytes, read anew for whoever asks for it.
 
     A figure is thousands of objects, a hundred times as large, and Python's garbage collector looks at each of them.
     """
 
-    def __init__(self, exhibit: Exhibit) -> None:
-        for name in (field.name for field in fields(exhibit) if field.name != "figure"):
-            object.__setattr__(self, name, getattr(exhibit, name))
-        object.__setattr__(self, "_packed", zlib.compress(pickle.dumps(exhibit.figure), level=1))
-        object.__setattr__(self, "_fresh", exhibit.figure)
+    def __init__(self, figure: go.Figure, **others: Any) -> None:  # an exhibit's fields: dataclasses.replace gives them
+        for name, value in others.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "_packed", zlib.compress(pickle.dumps(figure), level=1))
+        object.__setattr__(self, "_fresh", figure)
 
     @property
     def figure(self) -> go.Figure:
@@ -89,7 +89,8 @@ def drawn_once(make: Callable[P, Exhibit]) -> Callable[P, Exhibit]:
         place = _place(_digest((make.__module__, make.__qualname__, arguments, options)))
         with place.lock:
             if place.exhibit is None:
-                place.exhibit = _Kept(make(*arguments, **options))
+                made = make(*arguments, **options)
+                place.exhibit = Kept(**{field.name: getattr(made, field.name) for field in fields(made)})
             return place.exhibit
 
     return drawn

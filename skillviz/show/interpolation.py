@@ -143,6 +143,12 @@ def trade(
     )
 
 
+BOTH_PATHS = (
+    "0% is the pre-trained model, 100% the fine-tuned one (WiSE-FT) or the graft (WiSE-Graft). Bands are 95% intervals "
+    "over examples; the vertical line is the chosen point."
+)
+
+
 @drawn_once
 def paths(
     points: pd.DataFrame,
@@ -151,6 +157,7 @@ def paths(
     levels: Mapping[str, float],
     theme: str,
     height: int | None = None,
+    reads: str = BOTH_PATHS,
 ) -> Exhibit:
     """The metric along both paths, a panel a data set, of so many pixels; None for the usual height."""
     shown = points[(points["metric"] == metric) & points["dataset"].isin(datasets)]
@@ -165,8 +172,7 @@ def paths(
             theme=theme,
             height=height,
         ),
-        reads="0% is the pre-trained model, 100% the fine-tuned one (WiSE-FT) or the graft (WiSE-Graft). Bands are "
-        "95% intervals over examples; the vertical line is the chosen point.",
+        reads=reads,
         intervals=OVER_EXAMPLES,
         alt=paths_alt(with_task_names(shown), metric),
         table=shown,

@@ -15,7 +15,7 @@ from skillviz.core import formats
 from skillviz.plots.dark_marks import with_dark_marks
 from skillviz.plots.enlarged import enlarged
 from skillviz.show import table_words
-from skillviz.show.exhibit import MOST_EXHIBITS, Exhibit
+from skillviz.show.exhibit import MOST_EXHIBITS, Exhibit, Kept
 from skillviz.show.glossary import about
 from skillviz.ui import exports, presenter, run_bar, script
 from skillviz.ui.drawn_once import By, Written, drawn_once
@@ -78,7 +78,7 @@ def chart(
 class _Same:
     """Equal to itself alone: exhibits are shared between readers, and nobody changes one."""
 
-    exhibit: Exhibit
+    exhibit: Kept
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Same) and other.exhibit is self.exhibit
@@ -90,10 +90,10 @@ class _Same:
 def as_shown(of: Drawing, by: By | None = None) -> Written:
     """The figure in the marks of its theme, larger in presenter mode, and written so that it is drawn once.
 
-    An exhibit's is kept for all who see it in this way; that of a job under way is another one each time.
+    That of a kept exhibit is kept for all who see it in this way; that of a job under way is another one each time.
     """
     factor = presenter.factor_of(_figure(of)) if is_presented() else 1
-    return _of_exhibit(_Same(of), by, factor) if isinstance(of, Exhibit) else _written(of, by, factor)
+    return _of_exhibit(_Same(of), by, factor) if isinstance(of, Kept) else _written(_figure(of), by, factor)
 
 
 @lru_cache(maxsize=MOST_EXHIBITS)

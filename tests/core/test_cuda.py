@@ -128,7 +128,7 @@ def test_a_model_that_waits_for_the_gpu_is_refused_in_one_sentence() -> None:
             return scores * float(scores.sum().isfinite())
 
     problem.train.readout = Waiting()
-    with pytest.raises(BadModel, match="leave out --cuda-graphs"):
+    with pytest.raises(BadModel, match="leave CUDA graphs out"):
         problem.train.backward()
     problem.train.recordings = None
     assert problem.train.backward() > 0, "the device works on"

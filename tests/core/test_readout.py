@@ -8,7 +8,7 @@ import torch
 
 from skillviz.core.batches import Batches
 from skillviz.core.encoded import Encoded
-from skillviz.core.readout import CausalReadout, PromptReadout, make_readout
+from skillviz.core.readout import CausalReadout, PromptReadout, columns, make_readout
 from skillviz.models.heads import READOUTS
 from tests.core.problems import LABEL_IDS, examples, model_of
 from tests.reference.likelihood import slow_likelihood
@@ -107,3 +107,12 @@ def test_head_is_the_models_own(family: str) -> None:
 def test_the_names() -> None:
     for name in READOUTS:
         assert make_readout(name, examples(name)).name == name
+
+
+def test_an_index_that_scoring_made_first_can_be_trained_with() -> None:
+    columns.cache_clear()
+    with torch.inference_mode():
+        index = columns((2, 0), torch.device("cpu"))
+    logits = torch.ones(3, 4, requires_grad=True)
+    logits[:, index].sum().backward()
+    assert not index.is_inference() and logits.grad is not None and logits.grad.sum() == 6

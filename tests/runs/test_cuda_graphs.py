@@ -13,6 +13,7 @@ import pytest
 
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.errors import BadInput
+from skillviz.jobs import control
 from skillviz.runs import produce as produce_module
 from skillviz.runs import suited
 from skillviz.runs.produce import carry_on, produce
@@ -36,9 +37,18 @@ def test_without_a_gpu_it_is_refused_before_there_is_a_folder(
     world: Path, store: Store, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    with pytest.raises(BadInput, match="CUDA graphs need a GPU, and this run is on the CPU; leave out --cuda-graphs"):
+    with pytest.raises(BadInput, match="CUDA graphs need a GPU, and this run is on the CPU; leave CUDA graphs out"):
         produce(spec_of(world, device=device, cuda_graphs=True, **FEW), store)
     assert not list(store.list())
+
+
+def test_a_job_without_a_gpu_is_refused_before_it_starts(
+    world: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skillviz.jobs.control.automatic", lambda: "cpu")
+    with pytest.raises(BadInput, match="CUDA graphs need a GPU"):
+        control.start(spec_of(world, device="auto", cuda_graphs=True, **FEW), store)
+    assert not list(store.list()) and not store.unfinished()
 
 
 def test_what_cannot_be_recorded_is_refused_by_name() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -56,6 +57,13 @@ def test_a_kept_figure_is_the_one_that_was_drawn() -> None:
     assert first.to_json() == second.to_json() == go.Figure(go.Scatter(y=table["y"])).to_json()
     second.update_layout(title="changed")
     assert third.to_json() == first.to_json()
+
+
+def test_a_kept_exhibit_is_replaced_as_any_other() -> None:
+    kept = exhibit(pd.DataFrame({"y": [4.0]}), "light")
+    other = replace(kept, reads="other words")
+    assert (other.reads, other.title) == ("other words", kept.title) and kept.reads == "reads"
+    assert other.figure.to_json() == kept.figure.to_json()
 
 
 def counted(most: int) -> tuple[Callable[[int], Exhibit], list[int]]:

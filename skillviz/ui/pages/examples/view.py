@@ -25,6 +25,7 @@ from skillviz.show import examples as exhibits
 from skillviz.show.answer_words import AnswerWords, answer_words
 from skillviz.show.entries import headline_split
 from skillviz.show.example_table import STATES, Filters
+from skillviz.show.exhibit import drawn_once
 from skillviz.show.glossary import about
 from skillviz.tasks.task import Hub
 from skillviz.ui import address, cache, controls, exports, page, presenter, sign_in
@@ -253,7 +254,8 @@ def _scatter(
         ("hovers", str(example_table.has_texts(table))), [run], lambda: example_table.hovers(table, answers.right)
     )  # fmt: skip
     points = example_table.points(table, passes, measure, words)
-    exhibit = exhibits.scatter(points, answers, measure, chosen, theme(), marked, marks == "area")
+    draw = exhibits.scatter if chosen or marked else drawn_once(exhibits.scatter)  # as everybody sees it first
+    exhibit = draw(points, answers, measure, chosen, theme(), marked, marks == "area")
     with figure:
         selectable(
             exhibit, name=exhibit.name, run_id=run.id, alt=exhibit.alt,

@@ -242,7 +242,7 @@ def place(choices: Choices) -> None:
         if any(device.name.startswith("cuda") for device in devices):
             choices.values["cuda_graphs"] = graphs = controls.switch(
                 "new.cuda-graphs", "CUDA graphs", False,
-                help="Starts the kernels of a pass as one while searching: faster for small models. Not for lean mode.",
+                help="Records each pass of the search as a CUDA graph. Faster for small models; not in lean mode.",
             )  # fmt: skip
             error = refused_graphs(row, choices.values["device"], is_lean, choices.preflight)
             if graphs and error is not None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -126,7 +125,7 @@ def draw_wise_ft(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> 
         points = _chosen_point(demo, grid, [task], FINETUNED, _alpha_slider(demo, grid, FINETUNED, WAY, label))
     reads = "0% is the pre-trained model, 100% the fine-tuned one. The band is the 95% interval over sentences."
     with right:
-        show(replace(_along(demo, points, task), reads=reads), demo.run.id)
+        show(_along(demo, points, task, reads), demo.run.id)
     return questions.half_way(grid.at("points", task, FINETUNED, None), demo.task.metric)
 
 
@@ -143,16 +142,17 @@ def draw_wise_graft(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) 
         rival = grid.at("points", other, FINETUNED, None).assign(current=False)
         points = pd.concat([points, rival], ignore_index=True)
     with right:
-        show(_along(demo, points, other), demo.run.id)
+        show(_along(demo, points, other, interpolation.BOTH_PATHS), demo.run.id)
     asks = f"Which model is more accurate on the other domain ({demo.title(other)})?"
     return questions.graft_or_finetuned(asks, demo.other.scores, demo.task.metric)
 
 
-def _along(demo: DemoRun, points: pd.DataFrame, dataset: str) -> Exhibit:
+def _along(demo: DemoRun, points: pd.DataFrame, dataset: str, reads: str) -> Exhibit:
     """The metric along the paths on one data set, which is named in words."""
     metric, words = demo.task.metric, demo.in_words(dataset)
     drawn = points[points["dataset"] == dataset].assign(dataset=words)
-    return interpolation.paths(drawn, [words], metric, levels(demo.run, metric), theme(), presenter.unenlarged(HEIGHT))
+    height = presenter.unenlarged(HEIGHT)
+    return interpolation.paths(drawn, [words], metric, levels(demo.run, metric), theme(), height, reads)
 
 
 def _alpha_slider(demo: DemoRun, grid: Grid, path: str, name: str, label: str) -> float:
