@@ -177,6 +177,11 @@ class Metric:
         of = np.asarray(values, dtype=np.float64)
         return self.sign * (np.log(of) if self.in_logs else of)
 
+    def mean(self, values: ArrayLike) -> float:
+        """The mean of values by which gains in it are the mean gain: of a metric `in_logs` the geometric one."""
+        of = np.asarray(values, dtype=np.float64)
+        return float(np.exp(np.log(of).mean()) if self.in_logs else of.mean())
+
     @property
     def scale(self) -> float:
         """The factor from the stored value to the unit in which it is shown."""
