@@ -37,7 +37,7 @@ from skillviz.ui.run_bar import offered
 CHOSEN = "chosen"  # in the address
 KEY, TABLE, PROBLEM = "library.chosen", "library.table", "library.problem"
 LINKED = 6  # chosen runs that still go into the address
-FIRST = ("localizer", "share", "graft", "perplexity", "recovered", "ece")
+FIRST = ("localizer", "share", "graft", *(row.title for row in run_list.UNLIKE_SHARES), "recovered", "ece")
 """The columns that come first: a phone shows no more than about four."""
 FEW_ROWS = 30  # up to which all groups are open
 MOST_NOTED = 10_000  # letters of a note
