@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from skillviz.core.metrics import OWN
 from skillviz.runs.tables import Column, Table, typed
 
 LAYOUT = 5
@@ -227,7 +228,7 @@ def task_metric(metrics: Iterable[str]) -> str:
     """A task's own metric among those that its rows have: F1 or exact match where it is one of them, else accuracy, and
     perplexity where nothing else is there."""
     known = set(metrics)
-    return next((metric for metric in ("f1", "exact_match", "accuracy", "perplexity") if metric in known), "accuracy")
+    return next((row.name for row in OWN if row.name in known), "accuracy")
 
 
 def without_variants(table: pd.DataFrame, *columns: str) -> pd.DataFrame:

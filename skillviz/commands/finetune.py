@@ -16,6 +16,7 @@ from skillviz.commands.cluster import run_there
 from skillviz.commands.output import command_line, note, print_finetuned, print_json, progress_bar, say
 from skillviz.commands.region_source import RegionSource, check_bases, region_source
 from skillviz.core.formats import share
+from skillviz.core.metrics import metric_row
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import GRIDS, MODES, OPTIMIZERS, RANKS, RECIPES, SGD, default_rates
@@ -286,6 +287,12 @@ class Choice:
         """The metric of the first task, by which the result is reported."""
         return registry.task(self.tasks[0]).metric
 
+    @property
+    def checked(self) -> str:
+        """What the checks during training show: the metric of all tasks where they have one."""
+        metrics = {registry.task(name).metric for name in self.tasks}
+        return metric_row(metrics.pop()).title if len(metrics) == 1 else "validation metric"
+
     def spec(self) -> FineTunedSpec:
         """The model as a study names it: what is the default is left out, so that both find the same model."""
         config, data = asdict(self.config), asdict(self.data)
@@ -317,7 +324,7 @@ def _train_into_folder(
         done = train(
             choice.base, tasks, choice.config, choice.data, out=out, device=choice.device, overwrite=overwrite,
             regions=[TrainedRegion(region.region, region.run) for region in choice.regions],
-            command=command_line(), on_step=_shown(advance, choice.metric),
+            command=command_line(), on_step=_shown(advance, choice.checked),
         )  # fmt: skip
     if without_frozen:
         for folder in done.folders.values() or [out]:
@@ -353,7 +360,7 @@ def _train_into_cache(choice: Choice, as_json: bool) -> None:
         say(f"The model was there before, and is trained again: {changes}.")
     if not is_cached:
         with _interruptible() as advance:
-            on_step = _shown(advance, choice.metric)
+            on_step = _shown(advance, choice.checked)
             model = make(spec, store, device=choice.device, progress=on_step, command=command_line())
     assert model is not None
     folder = model.path
@@ -401,14 +408,14 @@ def _say_trained(records: Iterable[Mapping[str, Any]]) -> None:
         say(f"{record['task']}: {trained:,} parameters trained ({part} of the graftable){beside}.")
 
 
-def _shown(advance: Callable[..., None], metric: str) -> OnStep:
+def _shown(advance: Callable[..., None], checked: str) -> OnStep:
     """Shows each step's loss, and the best check so far."""
     best: list[float] = []
 
     def show(record: TrainStep) -> None:
         if record.metric is not None and record.best:
             best[:] = [record.metric]
-        text = f"loss {record.loss:.3f}" + (f", best {metric} {best[0]:.3f}" if best else "")
+        text = f"loss {record.loss:.3f}" + (f", best {checked} {best[0]:.3f}" if best else "")
         advance(record.step, record.steps, f"fine-tuning: {text}")
 
     return show

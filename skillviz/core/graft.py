@@ -110,8 +110,12 @@ class Graft:
             n.removesuffix(".indices") for n in tensors if n.endswith(".indices") and not n.startswith((HEAD, ROWS))
         ]
         try:
+            if (header["version"] == FORMAT_VERSIONS[True]) != bool(rows):
+                raise ValueError(f"version {header['version']} does not go with {len(rows)} tensors of added rows")
             if rows and int(header["vocabulary"]["rows"]) < 1:
                 raise ValueError("it has no rows of the base's vocabulary")
+            if rows and (0 in (lengths := {len(t) if t.dim() else 0 for t in rows.values()}) or len(lengths) > 1):
+                raise ValueError("its tensors of added rows do not have one number of rows")
             shapes = {n: tuple(s) for n, s in header["shapes"].items()}
             region = Region({n: tensors[f"{n}.indices"].numpy() for n in names}, shapes)
             values = {n: tensors[f"{n}.values"] for n in names}
@@ -165,12 +169,25 @@ class Graft:
 
     def _with_rows(self, model: Any) -> dict[str, Tensor]:
         """The model's own tensors of the vocabulary, with room for the rows of added tokens."""
+        if self.rows and not self._fits_vocabulary(model):
+            raise PairMismatch(
+                f"the graft adds rows to {', '.join(sorted(self.rows))}, and this model's vocabulary is in other "
+                "tensors; use the base that the graft was made for."
+            )
         if self.rows and not self.is_extended(model):
             added = len(next(iter(self.rows.values())))
             with torch.random.fork_rng(devices=[]):  # new rows are drawn, and then overwritten
                 model.resize_token_embeddings(self._first_row + added, mean_resizing=False)
         return {
             name: _own(model, name, (self._first_row + len(rows), *rows.shape[1:])) for name, rows in self.rows.items()
+        }
+
+    def _fits_vocabulary(self, model: Any) -> bool:
+        """Whether the rows are those of every tensor that grows with the model's vocabulary, tied ones once."""
+        modules = (model.get_input_embeddings(), model.get_output_embeddings())
+        vocabulary = {id(parameter) for module in modules if module is not None for parameter in module.parameters()}
+        return vocabulary == {
+            id(own) for name, own in model.named_parameters(remove_duplicate=False) if name in self.rows
         }
 
     def _heads(self, model: nn.Module) -> dict[str, Tensor]:

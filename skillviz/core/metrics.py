@@ -144,7 +144,8 @@ class Metric:
     `headline` in every comparison, `compared` wherever two models are compared, `scored` only in the list of a
     run's scores. One `of_predictions` is the same at every temperature. One `of_text` is of references, whose
     scores are those of `core.generation`; all others are of classes or options. `classes` is the number of classes that
-    it needs. A gain `in_logs` is a difference of logarithms (see `merit`).
+    it needs. A gain `in_logs` is a difference of logarithms (see `merit`). `own` is its place among those that may be a
+    task's own, of which the first that its runs have is; 0 where none may.
     """
 
     name: str
@@ -161,6 +162,7 @@ class Metric:
     of_text: bool = False
     in_logs: bool = False
     classes: int | None = None
+    own: int = 0
     help: str = ""
 
     @property
@@ -176,6 +178,11 @@ class Metric:
         """
         of = np.asarray(values, dtype=np.float64)
         return self.sign * (np.log(of) if self.in_logs else of)
+
+    def mean(self, values: ArrayLike) -> float:
+        """The mean of values by which gains in it are the mean gain: of a metric `in_logs` the geometric one."""
+        of = np.asarray(values, dtype=np.float64)
+        return float(np.exp(np.log(of).mean()) if self.in_logs else of.mean())
 
     @property
     def scale(self) -> float:
@@ -268,11 +275,11 @@ def _of_confidence(logits: Floats, labels: Integers) -> Floats:
 
 _ROWS = (
     Metric(
-        "accuracy", "accuracy", kernel=Mean(correct), interval="wilson", rank="headline", of_predictions=True,
+        "accuracy", "accuracy", kernel=Mean(correct), interval="wilson", rank="headline", of_predictions=True, own=3,
         help="The share of examples whose predicted class is right. The interval is over examples.",
     ),
     Metric(
-        "f1", "F1", kernel=F1(), of_predictions=True, classes=2,
+        "f1", "F1", kernel=F1(), of_predictions=True, classes=2, own=1,
         help="The harmonic mean of precision and recall of the positive class.",
     ),
     Metric(
@@ -301,13 +308,13 @@ _ROWS = (
         help="The probability that the model gives to the class it predicts.",
     ),
     Metric(
-        "exact_match", "exact match", kernel=Mean(correct), interval="wilson", of_predictions=True, of_text=True,
+        "exact_match", "exact match", kernel=Mean(correct), interval="wilson", of_predictions=True, of_text=True, own=2,
         help="The share of examples whose generated text equals the reference. Text is generated greedily; white space "
         "does not count. The interval is over examples.",
     ),
     Metric(
         "perplexity", "perplexity", "", 2, lowest=1.0, highest=math.inf, better="lower", kernel=Perplexity(),
-        of_text=True, in_logs=True,
+        of_text=True, in_logs=True, own=4,
         help="exp of the mean negative log-likelihood per token of the references. 1 means certain; guessing among all "
         "tokens gives the size of the vocabulary. The token that ends a reference counts too. The interval is over "
         "examples. Gain recovered is measured in its logarithm.",
@@ -350,6 +357,8 @@ SCORED = tuple(metric.name for metric in _ROWS if metric.kernel is not None)
 HEADLINE = tuple(metric.name for metric in _ROWS if metric.rank == "headline")
 OF_TEXT = tuple(metric.name for metric in _ROWS if metric.of_text)
 """Those of references."""
+OWN = tuple(sorted((row for row in _ROWS if row.own), key=lambda row: row.own))
+"""The rows of those that may be a task's own, in the order in which one is looked for."""
 FOREMOST = ("f1", *HEADLINE, *OF_TEXT)
 """Those that any task may stand under: its own, and the ones beside it."""
 COMPARED = tuple(metric.name for metric in _ROWS if metric.rank in ("headline", "compared"))

@@ -9,7 +9,7 @@ import streamlit as st
 
 from skillviz.analysis.necessity import without_region
 from skillviz.core import formats
-from skillviz.core.metrics import metric_row
+from skillviz.core.metrics import OWN, metric_row
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.run import Run
 from skillviz.show import measures
@@ -18,15 +18,22 @@ from skillviz.show.glossary import about
 from skillviz.ui import cache, page
 from skillviz.ui.run_bar import offered
 
+UNLIKE_SHARES = [row for row in OWN if row.unit != "%"]
+"""The metrics of tasks that have a column of their own."""
 COLUMNS = {
     "share": st.column_config.NumberColumn(
         "size, %", format="%.2g", width=62, help="Share of the graftable parameters."
     ),
     "size": st.column_config.NumberColumn("entries", format="localized", help="Entries in the region."),
     "graft": st.column_config.NumberColumn(
-        "graft, %", format="%.1f", width=66, help="Accuracy, F1 or exact match of the grafted model."
+        "graft, %", format="%.1f", width=66, help="The task's own metric of the grafted model, where it is a share."
     ),
-    "perplexity": st.column_config.NumberColumn(format="%.2f", help="Of the grafted model; lower is better."),
+    **{
+        row.title: st.column_config.NumberColumn(
+            format=f"%.{row.digits}f", help=f"Of the grafted model; {row.better} is better."
+        )
+        for row in UNLIKE_SHARES
+    },
     "recovered": st.column_config.NumberColumn("gain, %", format="%.0f", width=62, help=about("recovered")),
     "ece": st.column_config.NumberColumn("ECE, %", format="%.1f", width=62, help="Of the grafted model."),
     "finished": st.column_config.TextColumn("made"),
@@ -72,7 +79,7 @@ def listing(entries: Sequence[Entry]) -> pd.DataFrame:
     """The runs as a table for the eye: percents, short names. `run`, the id, is for files: see `seen`."""
     labels = pair_labels(entries)
     alike = [(e.pair, e.localizer, e.size, e.seed, e.settings) for e in entries]
-    has_perplexity = any(e.metric == "perplexity" for e in entries)
+    unlike = [row for row in UNLIKE_SHARES if any(e.metric == row.name for e in entries)]
     repetitions = dict(zip([e.id for e in entries], repetition_words(alike, entries), strict=True))
     own = cache.user_store()
     rows = [
@@ -84,7 +91,7 @@ def listing(entries: Sequence[Entry]) -> pd.DataFrame:
             "seed": e.seed,
             "settings": ", ".join([*setting_labels(e, _given(e)), *repetitions[e.id]]),
             "graft": None if e.grafted is None or metric_row(e.metric).unit != "%" else 100 * e.grafted,
-            **({"perplexity": e.grafted if e.metric == "perplexity" else None} if has_perplexity else {}),
+            **{row.title: e.grafted if e.metric == row.name else None for row in unlike},
             "recovered": None if e.recovered is None else 100 * e.recovered,
             "ece": None if e.ece is None else 100 * e.ece,
             "finished": formats.day(e.finished).split(",")[0],

@@ -180,6 +180,49 @@ def test_another_model_is_refused_and_left_as_it_was(change: str) -> None:
     assert same(model, before)
 
 
+@pytest.mark.parametrize("change", ["other", "missing"])
+def test_rows_that_do_not_fit_leave_the_model_as_it_was(change: str) -> None:
+    model = model_of("gpt_neox", "causal")  # its output matrix is its own
+    size, width = model.get_input_embeddings().weight.shape  # type: ignore[operator, union-attr, misc]
+    rows = {name: torch.ones(2, width) for name in ("gpt_neox.embed_in.weight", "lm_head.weight")}
+    other = "gpt_neox.layers.0.input_layernorm.weight"
+    if change == "missing":
+        del rows["lm_head.weight"]
+    else:
+        rows = {other: torch.ones(2)}
+    before = len(model.get_parameter(other)) if change == "other" else size
+    graft = Graft(Region.empty(table_of(model).shapes), {}, {}, {"vocabulary": {"rows": before}}, rows)
+    state = snapshot(model)
+    with pytest.raises(PairMismatch):
+        graft.apply(model)
+    assert len(model.state_dict()["lm_head.weight"]) == size and same(model, state)
+
+
+@pytest.mark.parametrize(
+    ("version", "rows"),
+    [
+        (1, {"e": torch.ones(2, 3)}),
+        (2, {}),
+        (2, {"e": torch.tensor(1.0)}),
+        (2, {"e": torch.ones(0, 3)}),
+        (2, {"e": torch.ones(2, 3), "b": torch.ones(3)}),
+    ],
+)
+def test_a_file_with_wrong_rows_of_added_tokens_is_told(tmp_path: Path, version: int, rows: dict[str, Tensor]) -> None:
+    path, shapes = tmp_path / "graft.safetensors", {"w": (3, 3)}
+    header = {"format": "skillviz.graft", "size": 0, "shapes": shapes, "vocabulary": {"rows": 9}}
+
+    def write(version: int, rows: dict[str, Tensor]) -> None:
+        tensors = {f"rows.{name}": tensor for name, tensor in rows.items()}
+        save_file(tensors, path, {"skillviz": json.dumps({**header, "version": version})})
+
+    write(2, {"e": torch.ones(2, 3), "b": torch.ones(2)})
+    assert len(Graft.load(path).rows) == 2
+    write(version, rows)
+    with pytest.raises(CorruptFile, match="is not a valid graft file"):
+        Graft.load(path)
+
+
 def test_a_file_cut_short_is_told(tmp_path: Path) -> None:
     model, tuned = pair()
     path = tmp_path / "graft.safetensors"
@@ -221,7 +264,7 @@ def test_a_file_that_lies_is_told(tmp_path: Path, change: str) -> None:
     elif change == "endless":
         header["size"] = float("inf")
     elif change == "rows":  # of added tokens, behind nobody knows which
-        tensors["rows.e"] = torch.ones(2, 3)
+        header["version"], tensors["rows.e"] = 2, torch.ones(2, 3)
     elif change == "values":
         del tensors["w.values"]
     elif change == "short":

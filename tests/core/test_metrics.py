@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import numpy as np
 import pytest
 from hypothesis import given
 
+from skillviz.analysis.tables import task_metric
 from skillviz.core import metrics
 from skillviz.core.formats import SPACE
 from skillviz.core.metrics import METRICS, metric_row
 from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.errors import BadInput
+from skillviz.runs.record import TaskNote
+from skillviz.tasks.task import Task
 from tests.core.drawn_predictions import PROPERTY, predictions
 from tests.reference import calibration as slow
 
@@ -75,6 +79,14 @@ def test_a_difference_is_decided_only_where_its_interval_leaves_out_zero() -> No
         "better", "worse", NO_DIFFERENCE, NO_DIFFERENCE, NO_DIFFERENCE
     ]  # fmt: skip
     assert METRICS["nll"].verdict(-0.02, -0.01) == "better" and METRICS["nll"].verdict(0.01, 0.02) == "worse"
+
+
+def test_a_task_and_a_record_know_the_metrics_that_may_be_a_task_s_own() -> None:
+    for model in (Task, TaskNote):
+        assert set(get_args(model.model_fields["metric"].annotation)) == {row.name for row in metrics.OWN}
+    assert task_metric(("accuracy", "f1")) == "f1" and task_metric(("nll", "perplexity")) == "perplexity"
+    assert task_metric(("perplexity", "exact_match")) == "exact_match"
+    assert task_metric(("nll",)) == "accuracy"
 
 
 def test_an_unknown_metric_keeps_its_name_and_value() -> None:

@@ -131,6 +131,8 @@ def _optimizer(settings: TrainingSettings) -> str:
 def _facts(report: Report) -> list[tuple[str, ...]]:
     settings = report.settings
     each = "a class" if report.kind == CLASSIFICATION else "in all"
+    own = f"validation {metric_row(report.metric).title}"
+    checked = "mean of the tasks' validation metrics" if "mean_validation" in report.others else own
     shots = "all" if report.k_shot is None else f"{report.k_shot} {each}, drawn with seed {report.data_seed}"
     return [
         ("base", f"`{report.base['id']}`, revision `{report.base['revision'] or 'a local folder'}`"),
@@ -144,7 +146,7 @@ def _facts(report: Report) -> list[tuple[str, ...]]:
         ("seed", str(settings.seed)),
         ("entries trained", f"{report.trained:,}, and {report.trained_head:,} of the classification head"),
         ("entries touched", f"{report.touched:,} of {report.d:,} graftable ones differ from the base's"),
-        ("kept", f"step {report.best_step:,}: best validation {metric_row(report.metric).title}, of equal ones the "
+        ("kept", f"step {report.best_step:,}: best {checked}, of equal ones the "
                  f"last (checked every {settings.check_every} steps on at most {settings.check_examples} examples)"),
     ]  # fmt: skip
 

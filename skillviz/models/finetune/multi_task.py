@@ -8,19 +8,22 @@ from pathlib import Path
 
 import numpy as np
 
+from skillviz.core.metrics import Metric, metric_row
+from skillviz.errors import BadInput
 from skillviz.models.finetune.grid import Attempt, search
 from skillviz.models.finetune.recipes import SGD
 from skillviz.models.finetune.run import Finetuned, FineTuning
 from skillviz.models.finetune.trainable_model import open_shared, trained_together
 from skillviz.models.finetune.training import OnStep, Trainer, best_of, descend, run_steps, scores
 from skillviz.models.finetune.training_config import TrainingSettings
+from skillviz.tasks.task import Task
 
 
 class MultiTaskTrainer:
     """The tasks' trainers, drawn from at random: a batch of one of them a step."""
 
-    def __init__(self, trainers: Sequence[Trainer], seed: int) -> None:
-        self.trainers, self.generator = trainers, np.random.default_rng([seed, 1])
+    def __init__(self, trainers: Sequence[Trainer], seed: int, metric: Metric) -> None:
+        self.trainers, self.generator, self.metric = trainers, np.random.default_rng([seed, 1]), metric
 
     def backward(self, step: int) -> float:
         """The loss of the next batch of a task drawn at random."""
@@ -34,16 +37,30 @@ class MultiTaskTrainer:
         return self.trainers[int(self.generator.integers(len(self.trainers)))]
 
     def check(self) -> float:
-        """The mean of the tasks' validation metrics, of perplexity the merit: larger is better."""
-        return float(np.mean([trainer.merit(trainer.check()) for trainer in self.trainers]))
+        """The mean of the tasks' validation metrics, of perplexities the geometric one."""
+        return self.metric.mean([trainer.check() for trainer in self.trainers])
+
+
+def common_metric(tasks: Sequence[Task]) -> Metric:
+    """The metric on whose scale all the tasks are measured, that of the first; raises BadInput where there is none."""
+    rows = [metric_row(task.metric) for task in tasks]
+    if len({(row.unit, row.better, row.in_logs) for row in rows}) > 1:
+        each = ", ".join(f"{task.name}: {row.title}" for task, row in zip(tasks, rows, strict=True))
+        raise BadInput(
+            f"the tasks' metrics have different scales ({each}), so no mean of them can choose the best step; name "
+            "tasks of one scale, or train them one after the other (recipe continual)."
+        )
+    return rows[0]
 
 
 def train(request: FineTuning, folder: Path) -> Finetuned:
     """A model for each task in `folder`/<task name>: one body, and with the head readout a head of its own for each.
 
-    Steps default to the sum of the tasks' own; the check with the best mean validation metric is kept. A task's
-    training set loses the texts of another's test or validation set.
+    Steps default to the sum of the tasks' own; the check with the best mean validation metric is kept, of perplexities
+    the geometric mean. A task's training set loses the texts of another's test or validation set. Raises BadInput for
+    tasks whose metrics have no common scale.
     """
+    metric = common_metric(request.tasks)
     points = request.config.points(sum(map(request.default_steps, request.tasks)))
     data = request.training_data()
     names = [task.name for task in request.tasks]
@@ -52,19 +69,19 @@ def train(request: FineTuning, folder: Path) -> Finetuned:
         started = time.perf_counter()
         models = open_shared(request.base, request.tasks, settings, request.device)
         trainers = [Trainer(model, task_data, settings) for model, task_data in zip(models, data, strict=True)]
-        together = MultiTaskTrainer(trainers, settings.seed)
+        together = MultiTaskTrainer(trainers, settings.seed, metric)
         steps = descend(
             trained_together(models), settings, together.backward, together.check, skip=together.skip,
-            entry=request.journal.begin(),
+            entry=request.journal.begin(), merit=metric.merit,
         )  # fmt: skip
         history = run_steps(steps, on_step)
         for model in models:
             model.finish()
-        values = [trainer.merit(scores(trainer.model, trainer.data)[trainer.data.task.metric]) for trainer in trainers]
+        values = [scores(trainer.model, trainer.data)[trainer.data.task.metric] for trainer in trainers]
         seconds = time.perf_counter() - started
-        return Attempt(settings, models, history, best_of(history).step, float(np.mean(values)), seconds)
+        return Attempt(settings, models, history, best_of(history).step, metric.mean(values), seconds)
 
-    result = search(points, attempt, request.on_step)
+    result = search(points, attempt, request.on_step, metric.merit)
     best = result.best
     others = {"tasks": names, "optimizer": request.config.optimizer or SGD, "mean_validation": best.value}
     note = f"One body was trained on {len(names)} tasks: {', '.join(names)}; a classification head is the task's own."

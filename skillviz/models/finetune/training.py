@@ -142,7 +142,7 @@ def descend(
         value, is_best = None, False
         if step % settings.check_every == 0 or step == settings.steps:
             value = check()
-            is_best = merit(value) >= (-np.inf if best is None else merit(best))
+            is_best = bool(merit(value) >= (-np.inf if best is None else merit(best)))
             if is_best:
                 best, best_values = float(value), model.copy()
         record = TrainStep(step, settings.steps, loss, time.perf_counter() - started, value, is_best)

@@ -11,6 +11,7 @@ import yaml
 from safetensors.torch import load_file
 
 from skillviz.api import finetune
+from skillviz.core.metrics import METRICS
 from skillviz.core.region import Region
 from skillviz.errors import BadData, BadInput
 from skillviz.models.finetune.multi_task import MultiTaskTrainer
@@ -126,13 +127,49 @@ def test_each_step_draws_one_task_by_the_seed():
     def drawn(seed):
         seen = []
         trainers = [SimpleNamespace(backward=lambda step, i=i: seen.append(i) or 0.0) for i in range(3)]
-        together = MultiTaskTrainer(trainers, seed)
+        together = MultiTaskTrainer(trainers, seed, METRICS["accuracy"])
         for step in range(300):
             together.backward(step)
         return seen
 
     assert drawn(0) == drawn(0) != drawn(1)
     assert min(np.bincount(drawn(0))) > 70
+
+
+def of_references(folder, name):
+    """The tiny task's texts with their labels as references, scored by perplexity."""
+    given = yaml.safe_load(variant(folder, name).path.read_text())
+    for field in ("label", "labels", "label_words"):
+        del given[field]
+    given |= {"reference": "gold", "metric": "perplexity", "template": {"causal": "{text} It was"}}
+    for split in ("train", "validation", "test"):
+        file = folder / name / f"{split}.jsonl"
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        file.write_text("\n".join(json.dumps({**row, "gold": str(row["label"])}) for row in rows) + "\n")
+    path = folder / name / "task.yaml"
+    path.write_text(yaml.safe_dump(given))
+    return task(path)
+
+
+def test_perplexities_are_averaged_as_perplexities_and_the_lowest_is_kept(tmp_path):
+    base = tiny_pair(tmp_path, "gpt2", "causal")[0]
+    both = [of_references(tmp_path, name) for name in ("one", "two")]
+    settings = {"readout": "causal", "steps": 2, "grid": "quick", **CPU}
+    found = finetune_tasks(str(base), both, out=tmp_path / "m", **settings)
+    record = told(tmp_path / "m" / "one")
+    values = [found.scores[f"{name} validation"]["perplexity"] for name in ("one", "two")]
+    assert record["mean_validation"] == pytest.approx(np.sqrt(values[0] * values[1])) and min(values) > 1
+    tried = [point["value"] for point in record["grid"]]
+    assert len(set(tried)) > 1 and [point["value"] for point in record["grid"] if point["chosen"]] == [min(tried)]
+    assert found.history[-1].metric == pytest.approx(record["mean_validation"])
+    assert "best mean of the tasks' validation metrics" in (tmp_path / "m" / "one" / "README.md").read_text()
+
+
+def test_tasks_of_different_scales_are_refused_together(bare, tasks, tmp_path):
+    mixed = [tasks[0], of_references(tmp_path, "words")]
+    with pytest.raises(BadInput, match=r"different scales \(one: accuracy, words: perplexity\)"):
+        finetune_tasks(str(bare), mixed, out=tmp_path / "m", **CPU)
+    assert not (tmp_path / "m").exists()
 
 
 def test_steps_default_to_the_sum_of_the_tasks_own(bare, tasks, tmp_path):

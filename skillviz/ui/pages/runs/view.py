@@ -37,7 +37,7 @@ from skillviz.ui.run_bar import offered
 CHOSEN = "chosen"  # in the address
 KEY, TABLE, PROBLEM = "library.chosen", "library.table", "library.problem"
 LINKED = 6  # chosen runs that still go into the address
-FIRST = ("localizer", "share", "graft", "perplexity", "recovered", "ece")
+FIRST = ("localizer", "share", "graft", *(row.title for row in run_list.UNLIKE_SHARES), "recovered", "ece")
 """The columns that come first: a phone shows no more than about four."""
 FEW_ROWS = 30  # up to which all groups are open
 MOST_NOTED = 10_000  # letters of a note
@@ -212,13 +212,15 @@ def _clear_filters() -> None:
 
 
 def _group_label(entries: Sequence[Entry]) -> str:
-    """`cr`, how many runs, and the best graft. The same whatever is chosen: a fold of another label is drawn anew, and
-    who marks rows by keyboard would lose the place."""
+    """`cr`, how many runs, and the best graft in each metric. The same whatever is chosen: a fold of another label is
+    drawn anew, and who marks rows by keyboard would lose the place."""
     parts = [formats.counted(len(entries), "run")]
-    scored = [entry for entry in entries if entry.grafted is not None]
-    if scored:
-        row = metric_row(scored[0].metric)
-        best = max((entry.grafted or 0.0 for entry in scored), key=row.merit)
+    by_metric = defaultdict[str, list[float]](list)
+    for entry in entries:
+        if entry.grafted is not None:
+            by_metric[entry.metric].append(entry.grafted)
+    for row in map(metric_row, sorted(by_metric)):
+        best = max(by_metric[row.name], key=row.merit)
         parts.append(f"graft {row.title} {'down' if row.better == 'lower' else 'up'} to {row.number(best)}")
     return f"**{text.tasks(entries[0].task)}** · {' · '.join(parts)}"
 
