@@ -111,7 +111,7 @@ def test_paths_are_relative_to_the_file_and_variables_expanded(tmp_path: Path, m
         ({"label_words": {"negative": "bad", "positive": "good", "odd": "x"}}, "'odd' does not match"),
         ({"template": {"prompt": "{text}"}}, "'template' must be a text, or a mapping of masked and causal"),
         ({"template": "{txt} <mask>"}, "'{txt}' in the template"),
-        ({"metric": "accuarcy"}, "'metric' cannot be used: .*'accuracy', 'f1' or 'exact_match'"),
+        ({"metric": "accuarcy"}, "'metric' cannot be used: .*'accuracy', 'f1', 'exact_match' or 'perplexity'"),
         ({"metric": "f1", "labels": ["a", "b", "c"], "label_words": None}, "f1 needs two labels"),
         ({"positive": "good"}, "positive is 'good', which is not one of the labels 'negative', 'positive'"),
         ({"max_length": "long"}, "'max_length' cannot be used"),
