@@ -17,6 +17,7 @@ from skillviz.analysis.readable_table import as_stored, html, latex, markdown, r
 from skillviz.analysis.tables import TABLES, check
 from skillviz.commands.output import print_table
 from tests.studies.fake_tables import FAKE_TABLES, TASKS
+from tests.tiers import first, in_the_night
 
 WIDE = 10_000
 
@@ -101,7 +102,7 @@ def test_differences_are_in_points_and_keep_their_sign() -> None:
     assert found.shared == "All rows: method A graft, metric accuracy, points."
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", first(TABLES, ("scores", "curve").__contains__, in_the_night))
 def test_no_value_is_lost_on_a_narrow_terminal(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = check(FAKE_TABLES[name](tuple(TASKS), np.random.default_rng(0)), name)
     before = frame.copy()

@@ -23,6 +23,7 @@ from skillviz.core.readout import make_readout
 from skillviz.errors import BadInput, BadModel
 from tests.core.localizers.test_every_localizer import finish, start
 from tests.core.problems import examples, model_of, problem_of, table_of
+from tests.tiers import first, in_the_night
 
 LEAN = [name for name, row in LOCALIZERS.items() if row.lean]
 
@@ -61,7 +62,7 @@ def pair_of_problems(
 @pytest.mark.parametrize(
     ("family", "dtype"), [("bert", torch.float32), ("llama", torch.float32), ("bert", torch.bfloat16)]
 )
-@pytest.mark.parametrize("name", LEAN)
+@pytest.mark.parametrize("name", first(LEAN, ("stagewise", "stagewise-nested").__contains__, in_the_night))
 def test_lean_region_is_that_of_the_ordinary_mode(name: str, family: str, dtype: torch.dtype) -> None:
     ordinary, lean = pair_of_problems(family, dtype, quantum=0.05)
     before = [parameter.detach().clone() for parameter in lean.flat.parameters]
