@@ -131,8 +131,8 @@ def test_parts_are_ranked_as_a_whole_is(seed: int) -> None:
         index, values = top_of_parts(lambda: parts, 500, k)
         assert torch.equal(index, top(scores, k).sort().values) and torch.equal(values, scores[index])
         best = Best(k)
-        for first, part in ((351, parts[3]), (0, parts[0]), (101, parts[2]), (100, parts[1])):
-            best.add(part, first)
+        for begin, part in ((351, parts[3]), (0, parts[0]), (101, parts[2]), (100, parts[1])):
+            best.add(part, begin)
         assert torch.equal(best.order(), top(scores, k))
 
 
