@@ -245,7 +245,7 @@ def test_a_place_that_cannot_be_written_to(pair, task_file, tmp_path, place):
     assert call("finetune", *words, "--out", tmp_path / place / "model").code == 2
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_ctrl_c_leaves_a_cancelled_run(pair, task_file, user_runs):
     members = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file, "--device", "cpu")
     process = started("localize", *members, "--size", "50", "--steps", 100_000, "--runs-dir", user_runs)

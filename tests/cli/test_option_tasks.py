@@ -149,7 +149,7 @@ def test_references_are_scored_from_preflight_to_an_applied_graft(
     assert refused.code == 2 and "has one reference" in " ".join(refused.err.split())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", NAMES)
 def test_their_commands_lead_to_a_report(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in the page, but with fewer steps and examples."""

@@ -173,7 +173,7 @@ def test_dashboard_starts_streamlit_on_the_script_with_the_runs(monkeypatch, tmp
     assert seen["runs"] == str(tmp_path / "mine")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
 def test_whatever_ends_the_command_ends_its_server(number: signal.Signals, tmp_path: Path) -> None:
     port = free_port()

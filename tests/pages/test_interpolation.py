@@ -79,7 +79,7 @@ def test_a_run_without_a_path_has_one_card_with_one_button_and_no_number(ids: di
     assert test.query_params["trace"] == "yes"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures("own_workers")
 def test_exact_points_are_asked_of_the_models(scored: str, scored_world: Path) -> None:
     """A point off the grid, at a size between, on both data sets; then another task that the run has not stored."""

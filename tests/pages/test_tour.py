@@ -82,7 +82,7 @@ def test_every_step_has_a_short_text_a_control_a_figure_and_a_question(step: int
     assert CONTROL[step] not in test.query_params, "it stands at its beginning"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("step", [s for s in EVERY if s < 7])
 def test_one_choice_is_right_and_every_choice_is_explained(step: int, skilled: Run) -> None:
     test = opened(step=step)

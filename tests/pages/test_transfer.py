@@ -56,7 +56,7 @@ def test_what_is_no_task_is_explained(ids: dict[str, str], name: str) -> None:
     assert not test.exception and "is not a task" in test.warning[0].value and len(charts(test)) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures("own_workers")
 def test_another_task_is_asked_of_the_models(scored: str, scored_world: Path) -> None:
     test = asked("transfer", run=scored)

@@ -58,7 +58,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("lean", [False, True])
 def test_memory_is_told_within_a_fifth(folder: Path, lean: bool) -> None:
     told, _, taken, _ = told_and_taken(folder, lean)

@@ -45,7 +45,7 @@ def test_a_page_gives_the_figure_of_the_page(run: skillviz.Run) -> None:
             assert json.loads(drawn.to_json()) == json.loads(with_dark_marks(exhibit.figure).to_json())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_name_that_is_listed_gives_a_figure(run: skillviz.Run) -> None:
     names = run.plot.names()
     assert set(names["method"]) == set(PAGES)

@@ -115,7 +115,7 @@ def test_table2_tells_what_recovers_the_gain_and_where_it_lies(small: Scale, sto
     assert np.allclose(parts.groupby("seed")["share"].sum(), 1.0)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_table3_scores_other_data(small: Scale, stored: Path) -> None:
     scores = made("table3", small, stored).table("scores").query("task == 'other'")
     assert {"graft", "graft_retrain", "bitfit", "lora"} <= set(scores["method"])
@@ -130,7 +130,7 @@ def test_table8_compares_regions_at_every_size(small: Scale, stored: Path) -> No
     assert len(itself) == 3 and (itself["seeds"] == 1).all()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_table8_compares_regions_of_one_model_where_several_were_fine_tuned(small: Scale, stored: Path) -> None:
     one = made("table8", small, stored)
     overlap, said = one.table("overlap"), [set(one.table("note")["text"])]
@@ -162,7 +162,7 @@ def test_figure6_counts_every_test_example(small: Scale, stored: Path) -> None:
     assert np.allclose(frame.groupby(["state", "share"], dropna=False)["count"].sum(), 16)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_sensitivity_tells_every_setting(small: Scale, stored: Path) -> None:
     frame = made("sensitivity", small, stored).table("sensitivity").query("metric == 'accuracy'")
     learned = frame[frame["localizer"] == "learned"]
