@@ -39,6 +39,16 @@ class Difference(NamedTuple):
     high: float
     regions: int
 
+    @property
+    def is_better(self) -> bool:
+        """Whether the interval lies above zero."""
+        return self.low > 0
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the interval lies below zero."""
+        return self.high < 0
+
     def text(self) -> str:
         """`+0.6 (−0.6 to 1.7)`."""
         return f"{self.value:+.1f} ({self.low:.1f} to {self.high:.1f})".replace("-", "−")
@@ -132,8 +142,8 @@ def beats_learned(answers: Answers, size: str) -> Verdict:
         for task, is_early in answers.pairs
         if not is_early and (difference := answers.difference(task, False, (size, OURS), (size, LEARNED)))
     }
-    better = [task for task, difference in found.items() if _is_better(difference)]
-    worse = [task for task, difference in found.items() if _is_worse(difference)]
+    better = [task for task, difference in found.items() if difference.is_better]
+    worse = [task for task, difference in found.items() if difference.is_worse]
     level = [t for t, d in found.items() if -MARGIN < d.low <= 0 <= d.high < MARGIN]
     half = len(TASKS) / 2
     verdict = NOT_MET if worse or len(level) >= half else MET if len(better) > half else UNDECIDED
@@ -179,7 +189,7 @@ def no_bad_seed(answers: Answers) -> Verdict:
                 for mask, right in group.items():
                     compared += 1
                     difference = _difference((right.astype(float) - group[middle])[None], 1)
-                    if difference.value < -BAD_SEED and difference.high < 0:
+                    if difference.value < -BAD_SEED and difference.is_worse:
                         bad.append(f"{pair_name(*pair)} {size}, model {model}, seed {mask}: {difference.text()}")
     verdict = NOT_MET if bad else MET if compared else UNDECIDED
     planned = sum(len(regions) for regions in _by_group().values() if len(regions) >= 3)
@@ -196,7 +206,7 @@ def not_below_movement(answers: Answers) -> Verdict:
                 if (model, 0) in movement:
                     compared += 1
                     difference = _difference((right.astype(float) - movement[model, 0])[None], 1)
-                    if difference.high < 0:
+                    if difference.is_worse:
                         worse.append(f"{pair_name(*pair)} {size}, model {model}, seed {mask}: {difference.text()}")
     verdict = NOT_MET if worse else MET if compared else UNDECIDED
     planned = sum(map(len, _by_group().values()))
@@ -269,20 +279,12 @@ def comparisons_table(answers: Answers) -> list[str]:
                 for task in tasks
                 if (difference := answers.difference(task, False, (size, one), (size, other)))
             }
-            better, worse = (sum(is_so(d) for d in found.values()) for is_so in (_is_better, _is_worse))
+            better, worse = (sum(d.is_better for d in found.values()), sum(d.is_worse for d in found.values()))
             texts = "; ".join(f"{task}: {difference.text()}" for task, difference in found.items())
             if found:
                 counts = f"{better} | {worse} | {len(found) - better - worse}"
                 lines.append(f"| {one} − {other} | {size} | {counts} | {texts} |")
     return lines
-
-
-def _is_better(difference: Difference) -> bool:
-    return difference.low > 0
-
-
-def _is_worse(difference: Difference) -> bool:
-    return difference.high < 0
 
 
 def in_order(rows: pd.DataFrame) -> pd.DataFrame:

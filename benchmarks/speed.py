@@ -217,7 +217,7 @@ def subject(shape: str, device: str) -> Subject:
 
 def seconds_of(work: Callable[[], object]) -> float:
     """Seconds of one call: of the processor, all threads together, or of the clock where a GPU works."""
-    if torch.cuda.is_available():
+    if this_device() == "cuda":
         torch.cuda.synchronize()
         begun = perf_counter()
         work()
@@ -694,7 +694,7 @@ def _made(way: str, problem: Problem) -> Iterator[Callable[[], Any]]:
 
 def _seconds_with_compilers() -> float:
     """Seconds so far: of the processor, with those of the compilers that were started; of the clock on a GPU."""
-    if torch.cuda.is_available():
+    if this_device() == "cuda":
         torch.cuda.synchronize()
         return perf_counter()
     times = os.times()

@@ -22,9 +22,9 @@ from skillviz import json_text
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, CorruptFile, PairMismatch
 
-FORMAT_VERSIONS = (1, 2)
-"""2: vocabulary rows of added tokens, without which a reader of 1 would make another model. A graft without them is
-written as 1."""
+PLAIN, WITH_ROWS = 1, 2
+"""Format versions. WITH_ROWS has vocabulary rows of added tokens, without which a reader of 1 would make another
+model; a graft without them is written as PLAIN."""
 HEAD, ROWS = "head.", "rows."
 NONE = np.empty(0, dtype=np.int64)
 
@@ -74,7 +74,7 @@ class Graft:
         header = {
             **self.header,
             "format": "skillviz.graft",
-            "version": FORMAT_VERSIONS[bool(self.rows)],
+            "version": WITH_ROWS if self.rows else PLAIN,
             "size": self.region.size,
             "d": self.region.d,
             "shapes": {n: list(s) for n, s in self.region.shapes.items()},
@@ -100,9 +100,10 @@ class Graft:
     def _from_tensors(cls, path: Path, header: Any, tensors: dict[str, Tensor]) -> Graft:
         if not isinstance(header, dict) or header.get("format") != "skillviz.graft":
             raise CorruptFile(f"{path} is not a graft file: it has no skillviz.graft header.")
-        if header.get("version") not in FORMAT_VERSIONS:
-            known = " and ".join(map(str, FORMAT_VERSIONS))
-            raise CorruptFile(f"{path} is of graft format {header.get('version')}; this skillviz reads {known}.")
+        if header.get("version") not in (PLAIN, WITH_ROWS):
+            raise CorruptFile(
+                f"{path} is of graft format {header.get('version')}; this skillviz reads {PLAIN} and {WITH_ROWS}."
+            )
         head, rows = (
             {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)} for prefix in (HEAD, ROWS)
         )
@@ -110,7 +111,7 @@ class Graft:
             n.removesuffix(".indices") for n in tensors if n.endswith(".indices") and not n.startswith((HEAD, ROWS))
         ]
         try:
-            if (header["version"] == FORMAT_VERSIONS[True]) != bool(rows):
+            if (header["version"] == WITH_ROWS) != bool(rows):
                 raise ValueError(f"version {header['version']} does not go with {len(rows)} tensors of added rows")
             if rows and int(header["vocabulary"]["rows"]) < 1:
                 raise ValueError("it has no rows of the base's vocabulary")

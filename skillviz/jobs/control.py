@@ -11,10 +11,9 @@ from skillviz.core.localizers.table import EXPRESSION
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput, NoCluster, StoreError
 from skillviz.jobs.backend import LOCAL, Backend
-from skillviz.jobs.devices import automatic
 from skillviz.jobs.job import Job
 from skillviz.jobs.kinds import RunJob, StudyJob, backend_of
-from skillviz.jobs.slots import SLOTS
+from skillviz.jobs.slots import SLOTS, slot_of
 from skillviz.jobs.watch import status
 from skillviz.models.preflight import preflight
 from skillviz.runs import quota
@@ -44,8 +43,7 @@ def start(spec: RunSpec, store: Store, device: str | None = None, backend: Backe
     if device is not None:
         spec = spec.model_copy(update={"device": device})
     backend.refuse()
-    here = automatic().partition(":")[0] if spec.device == "auto" and backend is LOCAL else ""
-    size, task = checked(spec, store, here)
+    size, task = checked(spec, store, slot_of(spec.device).partition("-")[0] if backend is LOCAL else "")
     folder = store.create(spec, size=size, task=task)
     try:
         RunJob.launch(store.root, folder, Path.cwd(), backend)
@@ -98,7 +96,7 @@ def refuse_study(store: Store) -> None:
 def checked(spec: RunSpec, store: Store, device: str = "") -> tuple[int, str]:
     """The main size in entries and the task's name; raises the first thing that stands against the run.
 
-    `device` is the kind of the one that `auto` stands for, where that is known.
+    `device` is the kind of the one that the run will take, where that is known.
     A region made by hand may name runs of the store and those that ship.
     """
     task = registry.task(spec.task)

@@ -154,8 +154,8 @@ def _added(graft: Graft) -> list[str]:
     if not tokens:
         return []
     return [
-        "", f"Fine-tuning added {counted(len(tokens), 'token')} to the vocabulary: {listed(tokens, 5)}. They are part "
-        "of the graft; `apply` adds them to the base and its tokenizer.",
+        "", f"Fine-tuning added {counted(len(tokens), 'token')}: {listed(tokens, 5)}. The graft holds what is new in "
+        "the vocabulary; `apply` adds it to the base and its tokenizer.",
     ]  # fmt: skip
 
 

@@ -15,7 +15,7 @@ LEAVE_OUT = "leave CUDA graphs out"
 def refuse_unsuited(spec: RunSpec, task: Task, check: Preflight, device: str = "") -> None:
     """Raises BadInput where the localizer cannot be used on the task, or not in the spec's modes with this pair.
 
-    `device` is the kind of the one that `auto` stands for, where that is known.
+    `device` is the kind of the one that the run will take, where that is known.
     """
     row = localizer(spec.localizer)
     error = (

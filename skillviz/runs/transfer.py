@@ -64,13 +64,9 @@ def label_mapping(source: Task, other: Task, mapping: LabelMap | None = None) ->
     Raises BadInput where one has no classes, the two differ in their number of texts, or their labels do not fit.
     """
     if (own := next((task for task in (source, other) if not task.has_classes), None)) is not None:
-        why = (
-            "has a reference for each example and"
-            if own.kind == GENERATION and not own.generates
-            else "generates its answer and has"
-            if own.generates
-            else "has options of its own for each example and"
-        )
+        why = "has options of its own for each example and"
+        if own.kind == GENERATION:
+            why = "generates its answer and has" if own.generates else "has a reference for each example and"
         raise BadInput(f"'{own.name}' {why} no classes; choose another task.")
     if other.pair != source.pair:
         raise BadInput(f"'{other.name}' and '{source.name}' differ in the number of texts; choose another task.")

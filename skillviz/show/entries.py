@@ -40,6 +40,8 @@ READOUT_TITLES = {
 }
 # what a run was asked for beside the four levels; two runs that differ in none of these are repetitions
 SETTINGS = ("options", "steps", "batch_size", "data_seed", "k_shot", "dtype", "autocast", "cuda_graphs")
+TITLES = {"cuda_graphs": "CUDA graphs"}
+"""What a setting is called where it is more than its own name."""
 DEFAULTS = {name: json.dumps(RunSpec.model_fields[name].get_default(call_default_factory=True)) for name in SETTINGS}
 
 
@@ -522,9 +524,10 @@ def setting_words(name: str, value: str, has_classes: bool = True) -> str:
     setting = json_text.loads(value)
     if name == "k_shot":
         return f"{setting} examples{' per class' if has_classes else ''}"
+    title = TITLES.get(name, name.replace("_", " "))
     if setting is True:
-        return name.replace("_", " ").replace("cuda", "CUDA")
+        return title
     if not isinstance(setting, dict):
-        return f"{name.replace('_', ' ')} {setting}"
+        return f"{title} {setting}"
     items = {key: json.dumps(item) if isinstance(item, (dict, list)) else item for key, item in setting.items()}
     return ", ".join(f"{key.replace('_', ' ')} {item}" for key, item in items.items())

@@ -33,9 +33,11 @@ OVER_SEEDS = over("examples and seeds")
 PAIRED = f"{OVER_EXAMPLES}, paired"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Exhibit:
-    """`name` is part of file names and keys; `reads` says how to read it, `alt` what it shows to somebody who cannot
+    """A figure and what belongs to it, equal to itself alone: it is shared between readers, and nobody changes one.
+
+    `name` is part of file names and keys; `reads` says how to read it, `alt` what it shows to somebody who cannot
     see it; `words` are the glossary's entries that help with it, `finding` what it comes to, in Markdown. For a picture
     that stands by itself `of` says which part of a run it shows, `intervals` what its intervals are; empty where it
     shows no part, or draws none."""
@@ -52,7 +54,7 @@ class Exhibit:
     of: str = ""
 
 
-class Kept(Exhibit):
+class _Kept(Exhibit):
     """An exhibit with its figure as bytes, read anew for whoever asks for it.
 
     A figure is thousands of objects, a hundred times as large, and Python's garbage collector looks at each of them.
@@ -90,7 +92,7 @@ def drawn_once(make: Callable[P, Exhibit]) -> Callable[P, Exhibit]:
         with place.lock:
             if place.exhibit is None:
                 made = make(*arguments, **options)
-                place.exhibit = Kept(**{field.name: getattr(made, field.name) for field in fields(made)})
+                place.exhibit = _Kept(**{field.name: getattr(made, field.name) for field in fields(made)})
             return place.exhibit
 
     return drawn

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
@@ -15,7 +14,7 @@ from skillviz.core import formats
 from skillviz.plots.dark_marks import with_dark_marks
 from skillviz.plots.enlarged import enlarged
 from skillviz.show import table_words
-from skillviz.show.exhibit import MOST_EXHIBITS, Exhibit, Kept
+from skillviz.show.exhibit import MOST_EXHIBITS, Exhibit
 from skillviz.show.glossary import about
 from skillviz.ui import exports, presenter, run_bar, script
 from skillviz.ui.drawn_once import By, Written, drawn_once
@@ -74,31 +73,18 @@ def chart(
         below(of, name=name, title=title, reads=reads, table=table, run_id=run_id, under=under)
 
 
-@dataclass(frozen=True, eq=False)
-class _Same:
-    """Equal to itself alone: exhibits are shared between readers, and nobody changes one."""
-
-    exhibit: Kept
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.exhibit is self.exhibit
-
-    def __hash__(self) -> int:
-        return id(self.exhibit)
-
-
 def as_shown(of: Drawing, by: By | None = None) -> Written:
     """The figure in the marks of its theme, larger in presenter mode, and written so that it is drawn once.
 
-    That of a kept exhibit is kept for all who see it in this way; that of a job under way is another one each time.
+    An exhibit's is kept for all who see it in this way; a figure alone, as of a job under way, is not.
     """
     factor = presenter.factor_of(_figure(of)) if is_presented() else 1
-    return _of_exhibit(_Same(of), by, factor) if isinstance(of, Kept) else _written(_figure(of), by, factor)
+    return _of_exhibit(of, by, factor) if isinstance(of, Exhibit) else _written(of, by, factor)
 
 
 @lru_cache(maxsize=MOST_EXHIBITS)
-def _of_exhibit(same: _Same, by: By | None, factor: float) -> Written:
-    return _written(same.exhibit.figure, by, factor)
+def _of_exhibit(exhibit: Exhibit, by: By | None, factor: float) -> Written:
+    return _written(exhibit.figure, by, factor)
 
 
 def _written(figure: go.Figure, by: By | None, factor: float) -> Written:

@@ -61,6 +61,11 @@ def csv(table: pd.DataFrame) -> bytes:
     return csv_text(table).encode("utf-8")
 
 
+def in_words(table: pd.DataFrame) -> ReadableTable:
+    """A stored table as a text has it."""
+    return as_stored(worded(table))
+
+
 def table_buttons(
     table: pd.DataFrame,
     *,
@@ -68,7 +73,7 @@ def table_buttons(
     key: str,
     caption: str,
     label: str = "Table",
-    words: Callable[[pd.DataFrame], ReadableTable] = lambda table: as_stored(worded(table)),
+    words: Callable[[pd.DataFrame], ReadableTable] = in_words,
 ) -> None:
     """Draws three buttons that save the table: as CSV at full precision, and for a text as Markdown and LaTeX.
 
@@ -91,12 +96,20 @@ def table_buttons(
         )
 
 
-def table_menu(table: pd.DataFrame, *, file: str, key: str, caption: str) -> None:
+def table_menu(
+    table: pd.DataFrame,
+    *,
+    file: str,
+    key: str,
+    caption: str,
+    label: str = "Table",
+    words: Callable[[pd.DataFrame], ReadableTable] = as_stored,
+) -> None:
     """Draws the menu of `table_buttons` for a table that stands by itself, without a figure."""
     opened = menu("Download table", key)
     if opened.open:
         with opened:
-            table_buttons(table, file=file, key=key, caption=caption, words=as_stored)
+            table_buttons(table, file=file, key=key, caption=caption, label=label, words=words)
 
 
 def menu(label: str, key: str) -> PopoverContainer:

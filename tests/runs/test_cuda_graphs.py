@@ -45,7 +45,7 @@ def test_without_a_gpu_it_is_refused_before_there_is_a_folder(
 def test_a_job_without_a_gpu_is_refused_before_it_starts(
     world: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skillviz.jobs.control.automatic", lambda: "cpu")
+    monkeypatch.setattr("skillviz.jobs.slots.automatic", lambda: "cpu")
     with pytest.raises(BadInput, match="CUDA graphs need a GPU"):
         control.start(spec_of(world, device="auto", cuda_graphs=True, **FEW), store)
     assert not list(store.list()) and not store.unfinished()

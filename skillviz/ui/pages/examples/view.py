@@ -254,16 +254,18 @@ def _scatter(
         ("hovers", str(example_table.has_texts(table))), [run], lambda: example_table.hovers(table, answers.right)
     )  # fmt: skip
     points = example_table.points(table, passes, measure, words)
-    draw = exhibits.scatter if chosen or marked else drawn_once(exhibits.scatter)  # as everybody sees it first
+    is_first = not (chosen or marked)  # as everybody sees it; after a click it is one reader's alone, and not kept
+    draw = drawn_once(exhibits.scatter) if is_first else exhibits.scatter
     exhibit = draw(points, answers, measure, chosen, theme(), marked, marks == "area")
+    drawing = exhibit if is_first else exhibit.figure
     with figure:
         selectable(
-            exhibit, name=exhibit.name, run_id=run.id, alt=exhibit.alt,
+            drawing, name=exhibit.name, run_id=run.id, alt=exhibit.alt,
             on_select=_pointed if marks == "example" else partial(_dragged, measure),
             by="points" if marks == "example" else "box",
         )  # fmt: skip
     below(
-        exhibit,
+        drawing,
         name=exhibit.name,
         title=exhibit.title,
         reads=f"{exhibit.reads} {CLICK[marks]}",
@@ -299,16 +301,10 @@ def _table(run: Run, listed: pd.DataFrame, chosen: str | None) -> None:
             st.caption(f"{measure}, %. {select}{_cut(len(listed), MOST_LISTED)}")
         with st.container(key="examples-narrow-words"):
             st.caption(f"{answers.says} {select}{_cut(len(listed), MOST_ON_PHONE)}")
-        menu = exports.menu("Download table", "examples")
-        if menu.open:
-            with menu:
-                exports.table_buttons(
-                    every,
-                    file=exports.file_name(run.id, "examples"),
-                    key="examples",
-                    caption=f"Examples ({run.id})",
-                    label=f"All {formats.counted(len(every), 'row')}",
-                )
+        exports.table_menu(
+            every, file=exports.file_name(run.id, "examples"), key="examples", caption=f"Examples ({run.id})",
+            label=f"All {formats.counted(len(every), 'row')}", words=exports.in_words,
+        )  # fmt: skip
 
 
 def _cut(count: int, most: int) -> str:
