@@ -24,6 +24,7 @@ def exhibit(table: pd.DataFrame, theme: str, *, chosen: dict[str, float] | None 
 
 
 def test_equal_arguments_give_the_exhibit_that_was_drawn() -> None:
+    DRAWN.clear()  # by other tests of this process
     table = pd.DataFrame({"x": ["a", "b"], "y": [1.0, 2.0]})
     first = exhibit(table, "light", chosen={"size": 3.0})
     assert exhibit(table.copy(), "light", chosen={"size": 3.0}) is first and DRAWN == [2]
