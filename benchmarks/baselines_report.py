@@ -17,6 +17,7 @@ from skillviz.analysis.tables import task_metric
 from skillviz.core import formats
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.methods import METHODS
+from skillviz.core.metrics import metric_row
 from skillviz.errors import BadInput
 from skillviz.show.comparisons import counted_rows
 from skillviz.studies.store import StudyFolder, open_study
@@ -32,8 +33,14 @@ def sizes(scores: pd.DataFrame) -> list[float]:
     return sorted(scores.loc[scores["method"] == GRAFT, "size"].unique())
 
 
+def by_task(scores: pd.DataFrame, differences: pd.DataFrame) -> dict[str, tuple[pd.DataFrame, pd.DataFrame]]:
+    """Both tables' rows of each task that the study fine-tunes on, in alphabetical order."""
+    tasks = sorted(scores["id_task"].unique())
+    return {name: (scores[scores["id_task"] == name], differences[differences["id_task"] == name]) for name in tasks}
+
+
 def scored(scores: pd.DataFrame) -> pd.DataFrame:
-    """The test rows of the task's own metric, with `at`: the entries that each touches, of LoRA those trained."""
+    """The test rows of one task's own metric, with `at`: the entries that each touches, of LoRA those trained."""
     rows = scores[(scores["task"] == scores["id_task"]) & (scores["split"] == "test")]
     rows = rows[rows["metric"] == task_metric(rows["metric"])]
     return rows.assign(at=rows["size"].where(rows["method"] != LORA, rows["touched"]))
@@ -63,7 +70,7 @@ def board(scores: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
     searched = rows.loc[rows["method"] == GRAFT, "localizer"].iloc[0]
     d = float((rows["size"] / rows["share"]).median())
     heads = [f"{size:,.0f} ({formats.share(size / d)})" for size in at]
-    head = ("choice", *(f"{name}: {rows['metric'].iloc[0]}, %" for name in heads))
+    head = ("choice", *(f"{name}: {_metric(rows)}, %" for name in heads))
     lines = formats.markdown_table(head, [
         [_title(name, searched),
          *(_cell(rows[(rows["method"] == name) & (rows["at"] == size)], "mean", 1) for size in at)]
@@ -94,20 +101,25 @@ def _cell(rows: pd.DataFrame, column: str, signed: int) -> str:
     return text.replace("-", "−")
 
 
-def setting(scores: pd.DataFrame) -> list[str]:
-    """Sentences on the task, the test examples and the seeds."""
+def setting(scores: pd.DataFrame) -> str:
+    """A sentence on the task, the test examples and the fine-tuned models that the regions are of."""
     rows = scored(scores)
-    ends = rows.drop_duplicates("method").set_index("method")
     searched = rows[rows["method"] == GRAFT].iloc[0]
-    base = ends.at["pretrained", "mean"] if "pretrained" in ends.index else float("nan")
-    return [
+    ends = rows[rows["recipe"] == searched["recipe"]].drop_duplicates("method").set_index("method")["mean"]
+    base = ends.get("pretrained", float("nan"))
+    return (
         f"{searched['id_task']}, {searched['n']:,.0f} test examples, {searched['seeds']:,.0f} fine-tuned models "
-        f"(mean accuracy {100 * ends.at['ft', 'mean']:.1f}%; the base has {100 * base:.1f}%)."
-    ]
+        f"(mean {_metric(rows)} {100 * ends['ft']:.1f}%; the base has {100 * base:.1f}%)."
+    )
+
+
+def _metric(rows: pd.DataFrame) -> str:
+    """The metric's name within a sentence."""
+    return metric_row(rows["metric"].iloc[0]).title
 
 
 def verdicts(scores: pd.DataFrame, differences: pd.DataFrame) -> Iterator[str]:
-    """What the differences say at each size, and how many comparisons there are."""
+    """What the differences of one task say at each size."""
     less = compared(differences, scores)
     searched = scored(scores).query("method == @GRAFT")["localizer"].iloc[0]
     for size in sizes(scores):
@@ -117,19 +129,21 @@ def verdicts(scores: pd.DataFrame, differences: pd.DataFrame) -> Iterator[str]:
             "no clear difference from": rows[(rows["low"] <= 0) & (rows["high"] >= 0)],
         }  # fmt: skip
         said = [f"{words} {', '.join(_title(m) for m in part['method'])}" for words, part in parts.items() if len(part)]
-        yield f"- {size:,.0f} entries: `{searched}` is {'; '.join(said)}."
-    if counted := counted_rows(less):
-        yield f"- {counted}"
+        yield f"{size:,.0f} entries: `{searched}` is {'; '.join(said)}."
 
 
 def parts(study: StudyFolder) -> dict[str, list[str]]:
-    """What stands between the marks of a study, by the name of the mark."""
-    scores, differences = study.table("scores"), study.table("differences")
-    name = study.name
-    return {
-        f"{name} setting": setting(scores), f"{name} board": board(scores, differences),
-        f"{name} verdicts": list(verdicts(scores, differences)),
-    }  # fmt: skip
+    """What stands between the marks of a study, by the name of the mark; a study of several tasks names each."""
+    tables = by_task(study.table("scores"), study.table("differences"))
+    several = len(tables) > 1
+    settings, boards, said = [], [], []
+    for task, (scores, differences) in tables.items():
+        settings.append(f"- {setting(scores)}" if several else setting(scores))
+        boards += [*(["", f"**{task}**", ""] if several else []), *board(scores, differences)]
+        said += [f"- {f'{task}, ' * several}{line}" for line in verdicts(scores, differences)]
+    if counted := counted_rows(pd.concat([compared(less, scores) for scores, less in tables.values()])):
+        said.append(f"- {counted}")
+    return {f"{study.name} setting": settings, f"{study.name} board": boards, f"{study.name} verdicts": said}
 
 
 def write(studies: Path = STUDIES, page: Path = PAGE) -> list[str]:
