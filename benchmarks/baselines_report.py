@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks.between_marks import fill
 from skillviz.analysis.differences import turned_round
 from skillviz.analysis.tables import task_metric
 from skillviz.core import formats
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.methods import METHODS
 from skillviz.core.metrics import metric_row
-from skillviz.errors import BadInput
 from skillviz.show.comparisons import counted_rows
 from skillviz.studies.store import StudyFolder, open_study
 
@@ -150,14 +150,7 @@ def write(studies: Path = STUDIES, page: Path = PAGE) -> list[str]:
     """Writes the board of every study that the page has marks for and the folder has tables of; their names."""
     text, written = page.read_text(encoding="utf-8"), []
     for folder in sorted(studies.iterdir()):
-        if f"<!-- {folder.name} board:" not in text or (study := open_study(folder)) is None:
-            continue
-        for name, lines in parts(study).items():
-            begin, end = f"<!-- {name}: written by python -m benchmarks baselines -->", f"<!-- end of {name} -->"
-            before, mark, rest = text.partition(begin)
-            if not mark or end not in rest:
-                raise BadInput(f"{page.name} has no marks for '{name}'. Add {begin} and {end}.")
-            text = f"{before}{begin}\n" + "\n".join(lines) + f"\n{end}{rest.partition(end)[2]}"
-        written.append(study.name)
-    page.write_text(text, encoding="utf-8")
+        if f"<!-- {folder.name} board:" in text and (study := open_study(folder)) is not None:
+            fill(page, parts(study), "python -m benchmarks baselines")
+            written.append(study.name)
     return written

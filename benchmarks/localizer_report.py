@@ -15,9 +15,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from benchmarks.between_marks import fill
 from benchmarks.localizer import AS_PUBLISHED, KEY, LABELS, METHODS, RESULTS, ROOT, SIZES, TASKS, Pair, Stored, plan
 from skillviz.core.localizers.table import LOCALIZERS, Localizer, Workload
 from skillviz.core.seeds_interval import seeds_and_examples
+from skillviz.show.comparisons import counted_rows
 
 PAGE = ROOT / "docs" / "localizers.md"
 MINILM = Workload(d=10_646_784, labels=2, train=6908, validation=872, size=10_646)
@@ -266,13 +268,15 @@ def goals_table(found: Iterable[Verdict]) -> list[str]:
 
 
 def comparisons_table(answers: Answers) -> list[str]:
-    """Markdown: two methods at equal size, which no goal is about, on every fully fine-tuned task."""
+    """Markdown: two methods at equal size, which no goal is about, on every fully fine-tuned task; below the table how
+    many of each two methods' comparisons chance alone would decide."""
     lines = [
         "| one minus the other | size | better | worse | no clear difference | by task, points |",
         "|" + " --- |" * 6,
     ]
-    tasks = [task for task, is_early in answers.pairs if not is_early]
+    tasks, counts_of = [task for task, is_early in answers.pairs if not is_early], []
     for one, other in COMPARED:
+        made: list[Difference] = []
         for size in (*SIZES, "10%"):
             found = {
                 task: difference
@@ -281,10 +285,13 @@ def comparisons_table(answers: Answers) -> list[str]:
             }
             better, worse = (sum(d.is_better for d in found.values()), sum(d.is_worse for d in found.values()))
             texts = "; ".join(f"{task}: {difference.text()}" for task, difference in found.items())
+            made += found.values()
             if found:
                 counts = f"{better} | {worse} | {len(found) - better - worse}"
                 lines.append(f"| {one} − {other} | {size} | {counts} | {texts} |")
-    return lines
+        if len(made) > 1:
+            counts_of.append(f"- {one} − {other}: {counted_rows(pd.DataFrame(made))}")
+    return [*lines, "", *counts_of] if counts_of else lines
 
 
 def in_order(rows: pd.DataFrame) -> pd.DataFrame:
@@ -367,10 +374,4 @@ def development_table(path: Path = RESULTS / "localizer_development.csv") -> lis
 
 def write_tables(folder: Path = RESULTS, page: Path = PAGE) -> None:
     """Writes every table between its marks in the page; a mark without results keeps what it has."""
-    text = page.read_text(encoding="utf-8")
-    for name, lines in tables(Stored(folder)).items():
-        begin, end = f"<!-- {name}: written by python -m benchmarks localizer -->", f"<!-- end of {name} -->"
-        before, mark, rest = text.partition(begin)
-        if mark:
-            text = f"{before}{begin}\n" + "\n".join(lines) + f"\n{end}{rest.partition(end)[2]}"
-    page.write_text(text, encoding="utf-8")
+    fill(page, tables(Stored(folder)), "python -m benchmarks localizer")

@@ -12,6 +12,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
+from benchmarks.between_marks import fill
 from skillviz.core import formats
 from skillviz.core.intervals import metric_difference, metric_interval
 from skillviz.core.metrics import METRICS
@@ -112,33 +113,20 @@ def making(world: World) -> Iterator[str]:
     yield f"Built with {threads} in {formats.seconds(sum(world.seconds.values()))}: {stages}."
 
 
-def tables(world: World, store: Store) -> dict[str, str]:
-    """The tables by the name that their marks have."""
+def tables(world: World, store: Store) -> dict[str, list[str]]:
+    """The lines of each table by the name that its marks have."""
     runs = [run for run in store.list() if run.id in world.runs]
     parts = {"making": making(world), "tasks": tasks(world), "pairs": pairs(world), "grafts": grafts(world, runs)}
-    parts["few"] = few(world, runs)
-    return {name: "\n".join(lines) for name, lines in parts.items()}
+    return {name: list(lines) for name, lines in (parts | {"few": few(world, runs)}).items()}
 
 
-def filled(page: str, parts: dict[str, str]) -> str:
-    """The page with each table between its marks; raises BadInput where a mark is not there."""
-    for name, table in parts.items():
-        begin, end = f"<!-- {name}: written by docs/demo_world.py -->", f"<!-- end of {name} -->"
-        before, mark, rest = page.partition(begin)
-        if not mark or end not in rest:
-            raise BadInput(f"docs/demo-world.md has no marks for '{name}'. Add {begin} and {end}.")
-        page = f"{before}{begin}\n{table}\n{end}{rest.partition(end)[2]}"
-    return page
-
-
-def main() -> None:
+def main(page: Path = PAGE) -> None:
     """Rewrites the tables in place."""
     world = read_world()
     if world is None:
         raise BadInput("there is no demo world. Make it with `python -m skillviz demo build`.")
-    page = filled(PAGE.read_text(encoding="utf-8"), tables(world, Store(PROJECT / "cached_runs")))
-    PAGE.write_text(page, encoding="utf-8")
-    print(f"wrote {PAGE.relative_to(PROJECT)}")
+    fill(page, tables(world, Store(PROJECT / "cached_runs")), "docs/demo_world.py")
+    print(f"wrote {page.name}")
 
 
 if __name__ == "__main__":

@@ -3,9 +3,11 @@
     python docs/make_numbers.py [--runs-dir DIR] [--changes REV]
 
 No model is run. In order: the intervals of runs and scores, the tables of the studies, docs/results.md,
-docs/demo-world.md, the tables of docs/minilm.md and benchmarks/README.md, and the boards of docs/baselines.md.
+docs/demo-world.md, the tables of docs/minilm.md and benchmarks/README.md, those of docs/parts-and-slices.md and
+docs/checkpoints.md, the boards of docs/baselines.md, and the goals of docs/localizers.md.
 A study's table keeps its rows and every other number but the level of chance; a row whose runs or scores are not in
-the store loses the intervals that an older version made for its calibration errors. `--changes` writes
+the store loses the intervals that an older version made for its calibration errors and for its means over several
+seeds. `--changes` writes
 docs/changed_verdicts.csv: every verdict of the studies' tables, of their claims and of the runs' calibration and
 accuracy that is another than at the git revision. Studies of real data name their task files: set SKILLVIZ_REAL, else
 theirs stay.
@@ -28,8 +30,8 @@ import pandas as pd
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
-from benchmarks import baselines_report, report
-from docs import demo_world, results
+from benchmarks import baselines_report, localizer_report, report
+from docs import demo_world, results, stored_examples
 from skillviz.analysis.answers import answers_by_state
 from skillviz.analysis.older_tables import RENAMED, read_older
 from skillviz.analysis.tables import LAYOUT, TABLES, check
@@ -51,6 +53,10 @@ CHANGES = PROJECT / "docs" / "changed_verdicts.csv"
 MINILM_STUDIES = ("minilm-sst2.yaml", "minilm-sst2-others.yaml")
 FOLLOWING = ("low", "high", "debiased", "over", "chance")
 """Columns that are made anew, and those that end alike (`ece_less_ft_low`); every other number stays as it is."""
+OVER_SEEDS = ("scores", "differences", "recovered", "gain")
+"""Tables of means over examples and seeds."""
+ONE_KIND_SINCE = "2026-11-23T07:44"
+"""When intervals of means over seeds became of one kind (docs/statistics.md); those before are of others."""
 Ends = tuple[float, float, str]
 """The ends of an interval, and its verdict."""
 NAN = float("nan")
@@ -65,11 +71,12 @@ def follows(column: str) -> bool:
     return column in FOLLOWING or column.endswith(("_low", "_high", "_debiased"))
 
 
-def renewed(stored: pd.DataFrame, made: pd.DataFrame, name: str) -> tuple[pd.DataFrame, int]:
+def renewed(stored: pd.DataFrame, made: pd.DataFrame, name: str, of_one_kind: bool = True) -> tuple[pd.DataFrame, int]:
     """The stored table with the intervals of its rows in `made`, and how many rows have none there.
 
     A row is found by its texts, and by its numbers but for the intervals: where those differ, as where a run is gone,
-    the stored row stays as it is. Sizes are as they were asked for in older tables, so shares may differ by rounding.
+    the stored row keeps its ends if they are `of_one_kind` or of one seed, and else loses them. Sizes are as they were
+    asked for in older tables, so shares may differ by rounding.
     """
     columns = [column.name for column in TABLES[name].columns]
     texts = [c for c in columns if not follows(c) and not pd.api.types.is_float_dtype(stored[c])]
@@ -95,6 +102,9 @@ def renewed(stored: pd.DataFrame, made: pd.DataFrame, name: str) -> tuple[pd.Dat
         if pd.api.types.is_float_dtype(fresh):  # a table that is made again with nothing new stays bit for bit
             fresh = np.where(np.isclose(fresh, before, CLOSE, 1e-12, equal_nan=True), before, fresh)
         table.loc[found, column] = fresh
+    if not of_one_kind and name in OVER_SEEDS:
+        ends = [column for column in following if column.endswith(("low", "high"))]
+        table.loc[~found & (table["seeds"] > 1), ends] = NAN
     return check(table, name), int((~found).sum())
 
 
@@ -114,7 +124,8 @@ def renew(study: StudyFolder, store: Store) -> str:
     tables, kept = {}, 0
     for name, table in stored.items():
         if any(follows(column.name) for column in TABLES[name].columns):
-            tables[name], rows = renewed(table, made[name], name) if name in made else (table, len(table))
+            one_kind = (study.record.finished or "") >= ONE_KIND_SINCE
+            tables[name], rows = renewed(table, made.get(name, table.iloc[:0]), name, one_kind)
             kept += rows
     files = {f: n for f, n in study.record.files.items() if RENAMED.get(Path(f).stem, Path(f).stem) not in tables}
     files |= write_tables(study.path, tables)
@@ -233,7 +244,9 @@ def main() -> None:
     for page in (results, demo_world):
         page.main()
     report.main([PROJECT / "benchmarks" / "studies" / name for name in MINILM_STUDIES], given.runs_dir)
+    stored_examples.main()
     baselines_report.write()
+    localizer_report.write_tables()
     if given.changes:
         changed(list_studies(store), store.list(), given.changes).to_csv(CHANGES, index=False, float_format="%.6f")
         print(f"wrote {CHANGES.relative_to(PROJECT)}")

@@ -21,6 +21,8 @@ sys.dont_write_bytecode = False
 
 import pytest  # noqa: E402  (after the switch: what it imports is kept compiled)
 
+from tests.tiers import spread_cases  # noqa: E402
+
 # A test's files need not outlive a power cut: what is written is written, without waiting for the disk.
 os.fsync = lambda handle: None
 
@@ -29,8 +31,10 @@ LATER = ("e2e", "slow", "nightly", "slurm", "bench")
 """The markers of the later tiers (CONTRIBUTING.md): a plain run is what a contributor runs before each commit."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m chooses, as cases get their markers here
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves the later tiers out unless -m or their file is named; skips what this machine cannot run, saying why."""
+    spread_cases(items)
     expression = config.option.markexpr or ""
     files = {Path(str(argument).split("::")[0]).resolve() for argument in config.args}
     out = {

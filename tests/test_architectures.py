@@ -56,6 +56,7 @@ def page() -> ModuleType:
 SLOWEST = {"luke", "longformer"}  # twenty seconds each: they pad every sentence to a window
 
 
+@pytest.mark.cases(5, 12)
 @pytest.mark.parametrize("family", first(FAMILIES, USUAL.__contains__, (ONE_A_SCHEME - SLOWEST).__contains__))
 def test_a_family_from_preflight_to_apply(family: str, page: ModuleType, tmp_path: Path) -> None:
     base, finetuned = family_pair(tmp_path, family)
@@ -195,6 +196,7 @@ def test_every_family_says_where_its_heads_are() -> None:
     assert set(HEADS) == set(FAMILIES)
 
 
+@pytest.mark.cases(3, 10)
 @pytest.mark.parametrize("family", first(FAMILIES, lambda family: False, ONE_A_SCHEME.__contains__))
 def test_what_lies_outside_a_family_body_is_a_head(family: str) -> None:
     for readout in ("head", "prompt", "causal"):

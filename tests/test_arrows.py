@@ -205,6 +205,7 @@ def circles(imported: dict[str, set[str]]) -> list[str]:
     return [module for module in imported if module in reaches(module)]
 
 
+@pytest.mark.slow
 def test_no_modules_import_each_other() -> None:
     """Also by imports inside functions; only what is imported for its type alone may point back."""
     names = {

@@ -68,6 +68,7 @@ def no_process(*arguments: object, **more: object) -> None:
     pytest.fail(f"a process was started: {arguments}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", DOORS)
 def test_no_door_is_open(door: str, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "Popen", no_process)
@@ -103,6 +104,7 @@ def test_a_command_says_why(store: Store, capsys: pytest.CaptureFixture[str]) ->
     assert (store.root / run_id).is_dir()
 
 
+@pytest.mark.cases(0, 6)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_every_page_opens_and_its_actions_are_off(

@@ -61,6 +61,7 @@ def test_no_machine_is_named(made: str, results: ModuleType) -> None:
         assert not MACHINE.search(page)
 
 
+@pytest.mark.slow
 def test_the_three_claims_are_counted_from_the_tables(made: str) -> None:
     claims = made.partition("## Three claims")[2].partition("## All experiments")[0]
     assert (

@@ -85,7 +85,9 @@ def part_map(effects: pd.DataFrame, condition: str, metric: str, grouping: str, 
 @drawn_once
 def strongest_parts(effects: pd.DataFrame, condition: str, metric: str, grouping: str, theme: str) -> Exhibit:
     """The parts that change most, with intervals, each beside its random control of equal size."""
-    rows, words = strongest(effects, condition).head(MOST_ROWS), metric_row(metric)
+    everything, words = strongest(effects, condition), metric_row(metric)
+    rows = everything.head(MOST_ROWS)
+    beside = everything[["excess", "excess_low", "excess_high"]].set_axis(["value", "low", "high"], axis="columns")
     excess = zip(rows["excess_low"], rows["excess_high"], strict=True)
     beaten = [words.verdict(low, high) != NO_DIFFERENCE for low, high in excess]
     draws = int(rows["draws"].max()) if len(rows) else 0
@@ -102,5 +104,5 @@ def strongest_parts(effects: pd.DataFrame, condition: str, metric: str, grouping
         alt=f"{len(rows)} parts; {sum(beaten)} of them differ from their random control.",
         table=rows,
         words=("paired",),
-        finding=f"{sum(beaten)} of these {len(rows)} differ from their random control.",
+        finding=f"{sum(beaten)} of these {len(rows)} differ from their random control. {counted_rows(beside)}".rstrip(),
     )

@@ -48,6 +48,7 @@ def values(runs: list[Run], metric: str) -> np.ndarray:
     return np.array([r.record.metrics["test"].states["grafted"][metric].value for r in runs])
 
 
+@pytest.mark.slow
 def test_means_and_deviations_over_seeds(runs: list[Run]) -> None:
     frame = table(runs)
     assert frame.dtypes.astype(str).to_dict() == TABLE

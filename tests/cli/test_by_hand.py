@@ -40,6 +40,7 @@ def test_the_command_and_the_python_line_make_the_run_again(pair, task_file, use
         pd.testing.assert_frame_equal(other.predictions(), run.predictions())
 
 
+@pytest.mark.cases(5, 5)
 @pytest.mark.parametrize(
     ("option", "kind", "words"),
     [

@@ -22,6 +22,7 @@ def store(localized: tuple[Path, object], user_runs: Path) -> tuple[Path, str]:
     return user_runs, Store(user_runs).list()[0].id
 
 
+@pytest.mark.cases(0, 1)
 @pytest.mark.parametrize("by", first(["cells", "heads"], "cells".__eq__))
 def test_parts_are_scored_and_stored_beside_the_run(store: tuple[Path, str], by: str) -> None:
     root, run = store

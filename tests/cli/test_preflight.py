@@ -90,6 +90,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.cases(4, 5)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_localize_refuses_preflight_refuses_in_the_same_words(name: str, tmp_path: Path, user_runs: Path) -> None:
     make, words = REFUSED[name]
@@ -108,6 +109,7 @@ def test_they_have_the_same_options() -> None:
     assert localize.spec_of is preflight.spec_of
 
 
+@pytest.mark.slow
 def test_the_estimate_counts_what_is_asked_for(pair, task_file, user_runs: Path) -> None:
     typed = members(*pair, task_file)
     usual = call("preflight", *typed, "--json").json

@@ -96,6 +96,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_world(tmp_path_factory.mktemp("world"))
 
 
+@pytest.mark.cases(5, 5)
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_can_be_asked_of_a_base_and_a_task_file(name: str, world: Path, tmp_path: Path) -> None:
     """The command of the README: the study is checked, timed and written, and all of it is of the user's own."""
@@ -153,6 +154,7 @@ def test_task_files_for_data_go_with_a_study_that_is_refused(tmp_path: Path) -> 
     assert said.code == 2 and "there is no file" in said.err and not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_pair_of_the_user_is_asked_from_end_to_end(
     pair: tuple[Path, Path], task_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

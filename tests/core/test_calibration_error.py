@@ -45,6 +45,7 @@ def test_the_plug_in_is_the_ece_to_the_last_bit(drawn: tuple) -> None:
         assert found.value == ece(logits, labels, bins, equal_mass=True)
 
 
+@pytest.mark.cases(9, 9)
 @pytest.mark.parametrize("classes", [2, 3, 6])
 @pytest.mark.parametrize("n", [30, 300, 1200])
 @pytest.mark.parametrize("heat", [0.5, 1.0, 2.5])

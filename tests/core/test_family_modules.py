@@ -162,6 +162,7 @@ def attentions(family: str) -> list[tuple[str, ...]]:
     return [four for four in (SELF, CROSS) if set(four) <= kinds]
 
 
+@pytest.mark.cases(8, 6)
 @pytest.mark.parametrize("family", first(FAMILIES, USUAL.__contains__, lambda family: False))
 def test_attention_does_with_each_part_what_its_name_says(family: str) -> None:
     if reason := (NO_ATTENTION | OTHER_ATTENTION).get(family):

@@ -44,6 +44,7 @@ def whole_passes(problem: Problem, changes: list[Change]) -> list[np.ndarray]:
 KINDS = [(family, torch.float32) for family in SEQUENTIAL] + [("bert", torch.bfloat16), ("gpt2", torch.bfloat16)]
 
 
+@pytest.mark.cases(4, 3)
 @pytest.mark.parametrize(("family", "dtype"), KINDS, ids=str)
 def test_scores_are_those_of_whole_passes(family: str, dtype: torch.dtype) -> None:
     problem = problem_of(family, dtype=dtype)

@@ -78,6 +78,7 @@ def test_a_label_of_padding_would_count() -> None:
     assert problem.train.backward(rows) > 1.05 * loss
 
 
+@pytest.mark.cases(3, 4)
 @pytest.mark.parametrize("name", RECORDABLE)
 def test_a_search_finds_the_region_of_plain_passes_and_resumes_exactly(name: str) -> None:
     """The selection's scores, too, come from recordings."""

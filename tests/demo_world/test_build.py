@@ -87,6 +87,7 @@ def test_pairs_are_stored_without_their_frozen_tensors_and_open(root: Path, monk
     assert pair.finetuned_info.fingerprint == entry.finetuned_fingerprint
 
 
+@pytest.mark.nightly
 def test_runs_name_their_members_from_the_root(root: Path) -> None:
     for run in Store(root / "cached_runs").list():
         assert run.spec.base.startswith("demo_world/") and run.spec.task.startswith("demo_world/tasks/")

@@ -127,6 +127,7 @@ def test_the_naive_reader_does_find_what_words_tell(rows: dict[str, dict[str, li
     assert naive.accuracy(told, told) > 0.99
 
 
+@pytest.mark.cases(0, 4)
 @pytest.mark.parametrize("name", NAMES)
 def test_task_files_are_read_by_the_ordinary_reader(name: str, tmp_path: Path) -> None:
     found = write_task(world.task(name), tmp_path / "tasks")

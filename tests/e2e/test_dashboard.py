@@ -98,6 +98,7 @@ OF_A_RUN = [name for name in PAGES if name != HOME]  # the bare address takes no
 EACH_KIND = ("region", "runs", "launch", "tasks", "studies")
 
 
+@pytest.mark.cases(0, 2)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in EACH_KIND else pytest.mark.nightly) for name in OF_A_RUN]
 )

@@ -68,6 +68,7 @@ def check_picture(content: bytes, chart: dict[str, float], theme: str) -> None:
     assert len(colors) > 20 and max(count for count, _ in colors) < 0.99 * picture.width * picture.height
 
 
+@pytest.mark.cases(0, 1)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_download_of_a_chart_is_what_it_says(theme: str, made: Made, address: str, visit: Visit) -> None:
     ids = made[1]

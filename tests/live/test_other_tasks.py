@@ -71,6 +71,7 @@ def test_both_ways_are_traced_as_a_run_stores_them(worker: Worker, scored: Run, 
     assert pd.DataFrame(few["bins"]).groupby(["path", "alpha"])["count"].sum().eq(9).all()
 
 
+@pytest.mark.slow
 def test_a_transfer_is_told_as_the_record_has_it(worker: Worker, scored: Run, near: Path) -> None:
     found = ask(worker, "transfer", scored, task=str(near))
     assert TransferNote(**found["note"]) == scored.record.transfers[0]

@@ -69,6 +69,7 @@ def logits_of(run: Run, rows: pd.DataFrame) -> np.ndarray:
     return rows[logit_columns(run.labels)].to_numpy(np.float32)
 
 
+@pytest.mark.cases(0, 1)
 @pytest.mark.parametrize("grouping", [CELLS, HEADS])
 def test_every_graft_is_predicts_own(place: Path, run: Run, pair: ModelPair, grouping: str) -> None:
     """Alone is the graft of the part's entries, left out that of the region's others, bit for bit."""

@@ -44,6 +44,7 @@ words = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.text(max_size=5), words, max_size=3))
 def test_a_message_comes_through(message: dict) -> None:

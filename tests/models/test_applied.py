@@ -86,6 +86,7 @@ def test_a_graft_that_does_not_say_its_readout_is_refused(tmp_path):
         applied(folder, silent)
 
 
+@pytest.mark.cases(4, 4)
 @pytest.mark.parametrize(
     "strange",
     [

@@ -26,6 +26,7 @@ from tests.reference import attribution as twin
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.cases(0, 5)
 @pytest.mark.parametrize(("family", "readout"), FITTING)
 def test_attributions_add_up(tmp_path: Path, family: str, readout: str) -> None:
     """For every family and readout: the gap falls with the steps, special tokens have none, nothing is changed."""

@@ -117,6 +117,8 @@ class Evil:
         return os.system, (f"touch {self.path}",)
 
 
+@pytest.mark.cases(0, 1)
+@pytest.mark.slow
 @pytest.mark.parametrize("content", first(["code", "number", "list", "bytes", "shard"], "code".__eq__))
 def test_what_is_more_than_tensors_is_refused_in_a_sentence(
     content: str, tmp_path: Path, told: list[str], cache: Path

@@ -43,6 +43,7 @@ def test_strip_and_fill_are_exact(tmp_path: Path, family: str, readout: str, dty
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
 
 
+@pytest.mark.cases(2, 2)
 @pytest.mark.parametrize(("family", "readout"), CASES)
 def test_a_stripped_member_opens_as_the_whole_one(tmp_path: Path, family: str, readout: str) -> None:
     base, tuned = tiny_pair(tmp_path, family, readout)

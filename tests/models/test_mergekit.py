@@ -21,6 +21,7 @@ from tests.reference.task_arithmetic import merged
 from tests.tiny import tiny_pair
 
 
+@pytest.mark.cases(2, 2)
 @pytest.mark.parametrize(
     ("family", "readout"), [("bert", "head"), ("roberta", "prompt"), ("gpt2", "causal"), ("llama", "head")]
 )

@@ -43,6 +43,7 @@ def wrap(folder: Path, prefix: str) -> None:
     change_weights(folder, lambda tensors: {prefix + name: tensor for name, tensor in tensors.items()})
 
 
+@pytest.mark.cases(4, 4)
 @pytest.mark.parametrize("prefix", WRAPPERS)
 @pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
 def test_a_wrapped_model_is_the_model_inside(tmp_path: Path, family: str, prefix: str) -> None:
@@ -107,6 +108,7 @@ def resize(folder: Path, readout: str, more: int) -> int:
     return before
 
 
+@pytest.mark.cases(2, 7)
 @pytest.mark.slow
 @pytest.mark.parametrize("is_base", [False, True])
 @pytest.mark.parametrize(("family", "readout"), READOUTS)
@@ -141,6 +143,7 @@ def with_added_token(folder: Path, family: str, readout: str) -> int:
     return rows
 
 
+@pytest.mark.cases(1, 2)
 @pytest.mark.parametrize(("family", "readout"), [("bert", "prompt"), ("gpt2", "causal"), ("llama", "head")])
 def test_a_base_is_extended_by_the_rows_of_added_tokens(tmp_path: Path, family: str, readout: str) -> None:
     base, tuned = tiny_pair(tmp_path, family, readout, move_embeddings=True)
@@ -162,6 +165,7 @@ def test_a_base_is_extended_by_the_rows_of_added_tokens(tmp_path: Path, family: 
             assert torch.equal(embedding[rows:], stored[tuned][rows:]) and len(embedding) == rows + 8
 
 
+@pytest.mark.cases(2, 1)
 @pytest.mark.parametrize(
     ("family", "readout", "tensors"),
     [("bert", "prompt", 2), ("bert", "head", 1), ("gpt2", "causal", 1), ("gpt_neox", "causal", 2)],

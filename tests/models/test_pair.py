@@ -35,6 +35,7 @@ def stored(pair: ModelPair, folder: Path) -> torch.Tensor:
     return torch.cat([tensors[name.removeprefix(prefix)].reshape(-1) for name in pair.table.names])
 
 
+@pytest.mark.cases(5, 4)
 @pytest.mark.parametrize(("family", "readout"), FITTING)
 def test_values_are_the_files_own(tmp_path: Path, family: str, readout: str) -> None:
     base, tuned = tiny_pair(tmp_path, family, readout)

@@ -14,6 +14,7 @@ from skillviz.models.predict import predict, predict_grafts
 from tests.models.examples import FITTING, examples, open_pair, some_region
 
 
+@pytest.mark.cases(3, 3)
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "gpt2", "opt", "gpt_neox", "llama"])
 def test_finetuned_scores_are_the_models_own(tmp_path: Path, family: str) -> None:
     pair = open_pair(tmp_path, family, move_embeddings=True)
@@ -34,6 +35,7 @@ def test_finetuned_scores_are_the_models_own(tmp_path: Path, family: str) -> Non
     assert np.abs(predict(pair, encoded, "pretrained") - np.stack(wanted)).max() > 1e-2
 
 
+@pytest.mark.cases(6, 4)
 @pytest.mark.parametrize(("family", "readout"), FITTING)
 def test_the_ends_predict_alike(tmp_path: Path, family: str, readout: str) -> None:
     pair = open_pair(tmp_path, family, readout)

@@ -327,6 +327,7 @@ def test_of_an_unknown_family_s_head_nothing_is_claimed(tmp_path: Path) -> None:
     assert "Whatever classification head the base has" in notes and "of its own" not in notes
 
 
+@pytest.mark.cases(5, 4)
 @pytest.mark.parametrize(("family", "readout"), FITTING)
 def test_its_table_names_what_the_loaded_model_has(tmp_path: Path, family: str, readout: str) -> None:
     """A region by hand is checked against it before anything is loaded."""

@@ -30,6 +30,7 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(t, other[n]) for n, t in one.items())
 
 
+@pytest.mark.cases(5, 4)
 @pytest.mark.parametrize(("family", "readout"), FITTING)
 @pytest.mark.parametrize("dtype", first(DTYPES, "float32".__eq__))
 def test_finetuned_is_the_fine_tuned_model_whole(tmp_path: Path, family: str, readout: str, dtype: str) -> None:
@@ -40,6 +41,7 @@ def test_finetuned_is_the_fine_tuned_model_whole(tmp_path: Path, family: str, re
         assert all(torch.equal(ours[name], tensor) for name, tensor in alone.state_dict().items())
 
 
+@pytest.mark.cases(3, 3)
 @pytest.mark.parametrize(("family", "readout"), [("bert", "prompt"), ("gpt2", "causal"), ("llama", "causal")])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_pretrained_is_the_base_whole(tmp_path: Path, family: str, readout: str, dtype: str) -> None:
@@ -81,6 +83,7 @@ def test_graft_and_complement_share_no_entry_and_miss_none(tmp_path: Path, dtype
         assert torch.equal(pair.flat.theta, torch.where(inside, pair.base, pair.finetuned))
 
 
+@pytest.mark.cases(3, 3)
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_left_bit_for_bit_even_after_an_error(tmp_path: Path, state: str, dtype: str) -> None:

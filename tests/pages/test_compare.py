@@ -56,6 +56,7 @@ def test_runs_of_one_localizer_are_told_apart_by_more_than_colour(ids: dict[str,
     assert one["line"]["dash"] != other["line"]["dash"] and one["marker"]["symbol"] != other["marker"]["symbol"]
 
 
+@pytest.mark.slow
 def test_unknown_runs_are_named_and_the_others_shown(ids: dict[str, str]) -> None:
     test = opened("compare", runs=f"gone-1,{ids['random']},{ids['movement']}")
     assert not test.exception and len(charts(test)) == 9
@@ -110,6 +111,7 @@ def test_runs_of_other_tasks_keep_their_values_and_the_page_says_what_is_missing
     assert len(charts(test)) == 9
 
 
+@pytest.mark.slow
 def test_finetuned_models_can_be_looked_at_where_pairs_differ(ids: dict[str, str]) -> None:
     test = compared(ids, "stagewise0", "paraphrase", state="finetuned")
     assert not test.exception
@@ -156,6 +158,7 @@ def test_a_broken_file_is_a_sentence(own_copy: Path, made: tuple[Path, dict[str,
     assert not test.exception and "predictions.parquet" in test.error[0].value
 
 
+@pytest.mark.slow
 def test_runs_without_tables_or_task_still_open(own_copy: Path, made: tuple[Path, dict[str, str]]) -> None:
     ids = made[1]
     for name in ("movement", "random"):

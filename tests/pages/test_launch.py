@@ -320,6 +320,7 @@ def test_data_of_the_hub_are_read_only_when_asked(small: Path, monkeypatch: pyte
     assert "could not be downloaded from the Hugging Face Hub" in said(test) and button(test, "Start").disabled
 
 
+@pytest.mark.cases(8, 8)
 @pytest.mark.parametrize(
     ("source", "method"),
     [("known", "stagewise"), ("upload", "stagewise"), *(("file", name) for name in LOCALIZERS if name != "recipe")],

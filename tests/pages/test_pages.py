@@ -88,6 +88,7 @@ def forget() -> None:
     chart._of_exhibit.cache_clear()
 
 
+@pytest.mark.cases(0, 4)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*RUN_PAGES, "compare"])
 def test_what_is_remembered_is_what_would_be_made_now(name: str, ids: dict[str, str]) -> None:
@@ -108,6 +109,7 @@ def test_what_is_remembered_is_what_would_be_made_now(name: str, ids: dict[str, 
     assert not charts(opened(name, run=ids["random"])) or anew[0] != anew[1]
 
 
+@pytest.mark.cases(8, 6)
 @pytest.mark.parametrize("name", PAGES)
 def test_it_opens_under_its_question_and_every_chart_is_explained(name: str, ids: dict[str, str]) -> None:
     """No error; each chart has its alt text, a reading line, a table and downloads."""

@@ -37,6 +37,7 @@ def said(test: AppTest) -> str:
     return words(test).replace("\\", "")
 
 
+@pytest.mark.cases(1, 1)
 @pytest.mark.parametrize("name", CHARTS)
 def test_a_page_opens_on_a_study_with_every_chart_explained(name: str, empty: Path) -> None:
     fake_study(empty, "table1")
@@ -287,6 +288,7 @@ def test_a_study_that_ended_early_says_so(empty: Path) -> None:
     assert not test.get("progress") and list(test.dataframe[0].value["state"]) == ["stopped"]
 
 
+@pytest.mark.slow
 def test_a_stored_study_stands_until_the_one_begun_anew_has_tables(
     empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from tests.plots.every_figure import NAMES, draw
 VALUES = ("x", "y", "z", "text", "name", "customdata", "hovertext", "mode")
 
 
+@pytest.mark.cases(4, 20)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_figure_grows_and_keeps_its_data(name: str) -> None:

@@ -72,6 +72,7 @@ def test_an_empty_frame_gives_a_labelled_empty_figure(name: str) -> None:
     assert sentence.endswith(".") and len(sentence) > 15
 
 
+@pytest.mark.cases(10, 20)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_figure_depends_on_its_frame_alone(name: str) -> None:
     """The same frame gives the same figure and is left as it was."""
@@ -81,6 +82,7 @@ def test_a_figure_depends_on_its_frame_alone(name: str) -> None:
     pd.testing.assert_frame_equal(frame, before)
 
 
+@pytest.mark.cases(10, 20)
 @pytest.mark.parametrize("name", NAMES)
 def test_neither_the_order_of_rows_nor_a_height_changes_what_is_drawn(name: str) -> None:
     function, make, arguments = FIGURES[name]
@@ -89,6 +91,7 @@ def test_neither_the_order_of_rows_nor_a_height_changes_what_is_drawn(name: str)
     assert turned.layout.height == (333 if name != "tensor_vector" else 170)
 
 
+@pytest.mark.cases(10, 20)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_width_is_the_pages_and_the_ground_shows_through(name: str) -> None:
     layout = draw(name).layout

@@ -98,6 +98,7 @@ def mistaken(figure: go.Figure, ground: str) -> list[tuple[Look, Look]]:
     return [(one, other) for one, other in pairs if one.is_mistaken_for(other)]
 
 
+@pytest.mark.cases(4, 20)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_no_two_marks_of_a_panel_differ_in_color_alone(name: str) -> None:

@@ -40,6 +40,7 @@ def test_only_the_tasks_asked_for_are_drawn() -> None:
     assert list(figure.layout.yaxis.ticktext) == ["task-2"] and len(trace(figure, "grafted").x) == 1
 
 
+@pytest.mark.slow
 def test_fourteen_tasks_are_taller_than_one() -> None:
     tall, low = zero_shot(tasks(14)), zero_shot(tasks(1))
     assert tall.layout.height > 1000 > 400 > low.layout.height >= 150

@@ -17,6 +17,7 @@ from tests.models.test_other_checkpoints import with_added_token
 from tests.tiny import tiny_pair, tiny_task
 
 
+@pytest.mark.slow
 def test_the_exported_graft_has_the_runs_scores_on_the_plain_base(tmp_path: Path) -> None:
     base, tuned = tiny_pair(tmp_path, "gpt2", "causal")
     with_added_token(tuned, "gpt2", "causal")

@@ -75,6 +75,7 @@ def same(one: Run, other: Run) -> None:
     assert all(check.passed for check in other.record.checks)
 
 
+@pytest.mark.cases(1, 2)
 @pytest.mark.parametrize("name", first(LOCALIZERS, ("stagewise", "learned").__contains__, USUAL.__contains__))
 def test_every_localizer_goes_on_where_it_was_cut(world: Path, session: Session, store: Store, name: str) -> None:
     spec = asked(world, name)
@@ -173,6 +174,7 @@ def region_file(session: Session, spec: RunSpec, path: Path, entries: int) -> Pa
     return path
 
 
+@pytest.mark.cases(0, 1)
 @pytest.mark.parametrize("name", ["learned", "learned-ranked"])
 def test_a_mask_that_starts_from_a_region_file_goes_on_where_it_was_cut(
     world: Path, session: Session, store: Store, tmp_path: Path, name: str

@@ -140,6 +140,7 @@ fill(Store(Path(sys.argv[1])).create(RunSpec(base="b", finetuned="f", task="t"))
 """
 
 
+@pytest.mark.cases(1, 2)
 @pytest.mark.parametrize("lost", [1, 4, 7])
 def test_a_killed_process_leaves_no_listed_run(store: Store, lost: int) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, str(store.root), str(lost)], cwd=Path.cwd())

@@ -20,6 +20,7 @@ from tests.runs.tiny_world import spec_of
 FEW = {"steps": 3, "batch_size": 16}
 
 
+@pytest.mark.slow
 def test_a_lean_run_is_the_ordinary_one(world: Path, store: Store) -> None:
     own = {"localizer": "stagewise", "sizes": ("5%", "1%"), "options": {"candidate_share": 0.2}, "interpolation": True}
     ordinary = produce(spec_of(world, **own, **FEW), store)

@@ -27,6 +27,7 @@ from tests.tiers import first
 from tests.tiny import tiny_pair, tiny_task
 
 
+@pytest.mark.cases(4, 4)
 @pytest.mark.parametrize("name", first(LOCALIZERS))
 def test_every_localizer_makes_a_whole_run(world: Path, session: Session, store: Store, name: str) -> None:
     own = {"learned": {"lr": 1e4, "base_share": 0.01}, "recipe": {"recipe": {"layers": [1]}}}
@@ -111,6 +112,7 @@ def test_movement_summaries_by_hand(first: Run, session: Session) -> None:
     assert 0.05 < held / whole <= 1  # the top 5% of the entries hold more than 5% of the movement
 
 
+@pytest.mark.cases(1, 1)
 @pytest.mark.parametrize("name", ["stagewise", "random"])
 def test_the_same_spec_gives_the_same_run(world: Path, store: Store, name: str) -> None:
     spec = spec_of(world, localizer=name, steps=3, batch_size=16, seed=4)

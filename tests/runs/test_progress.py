@@ -19,6 +19,7 @@ from tests.runs.test_scoring import other_task
 from tests.runs.tiny_world import spec_of
 
 
+@pytest.mark.cases(0, 2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",

@@ -91,6 +91,7 @@ def test_a_resumed_job_gives_the_same_region(
     same(produce(spec, library_of, session=session), carry_on(folder, session=session))
 
 
+@pytest.mark.cases(6, 5)
 @pytest.mark.parametrize(
     ("expression", "error", "words"),
     [

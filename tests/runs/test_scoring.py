@@ -85,6 +85,7 @@ def test_stored_predictions_are_those_of_the_other_task(made: Run, session: Sess
     assert stored == metrics(made.logits("grafted", "test", "near")[2], encoded.labels, made.record.task)
 
 
+@pytest.mark.slow
 def test_its_own_tables_hold_its_own_examples_alone(made: Run, world: Path, session: Session) -> None:
     bare = produce(spec_of(world, sizes=("5%", "1%", "20%")), Store(made.path.parent), session=session)
     assert made.predictions().equals(bare.predictions()) and made.curve().equals(bare.curve())

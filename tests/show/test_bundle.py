@@ -51,6 +51,7 @@ def test_unzipped_it_is_a_store_whose_runs_verify(made: Made, tmp_path: Path) ->
         assert copy.open(name).record == Store(root).open(name).record
 
 
+@pytest.mark.slow
 def test_tables_read_back_as_they_are_stored(made: Made) -> None:
     root, ids = made
     run, archive = Store(root).open(ids["stagewise0"]), zipped(root, ids["stagewise0"])

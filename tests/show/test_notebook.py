@@ -61,6 +61,7 @@ def test_the_methods_are_the_pages() -> None:
     assert {name for name in vars(Plots) if not name.startswith("_")} - {"names"} == set(PAGES)
 
 
+@pytest.mark.slow
 def test_runs_of_the_pair_stand_beside_it(run: skillviz.Run) -> None:
     names = " ".join(str(trace.name) for trace in run.plot.sparsity().data)
     assert "random" in names and "stagewise" in names

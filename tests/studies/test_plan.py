@@ -287,6 +287,7 @@ ENDLESS = {
 }
 
 
+@pytest.mark.cases(1, 2)
 @pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS)
 def test_a_file_without_end_is_one_sentence(text: str, tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(f"name: s\n{text}\n" if text[0] != "[" else text)

@@ -33,6 +33,7 @@ def test_every_task_of_the_paper_has_real_data() -> None:
     assert names == set(TASKS)
 
 
+@pytest.mark.cases(7, 6)
 @pytest.mark.real
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_files_load(path: Path, real: Path) -> None:
@@ -54,6 +55,7 @@ def test_small_classes_give_what_they_have(real: Path) -> None:
     assert "classes with too few rows give fewer" in splits.notes[0]
 
 
+@pytest.mark.cases(0, 1)
 @pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.parametrize("readout", ["head", "prompt"])

@@ -52,6 +52,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.cases(0, 5)
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_small_file_that_becomes_large_is_refused_by_its_name(tmp_path: Path, name: str) -> None:
     make, reason = BOMBS[name]

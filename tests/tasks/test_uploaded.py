@@ -69,6 +69,7 @@ def test_rows_are_read_in_every_format(name: str, make: Callable[[], bytes]) -> 
     assert rows["id"][3] == "003", "a cell stays as it was written"
 
 
+@pytest.mark.cases(0, 3)
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "CSV"])
 @pytest.mark.parametrize(("sign", "by"), [(",", "commas"), (";", "semicolons"), ("\t", "tabs")])
@@ -212,6 +213,7 @@ def test_names_of_classes_as_they_stand_and_rows_left_out(tmp_path: Path) -> Non
     assert set(splits.train["label"]) == {0, 1}
 
 
+@pytest.mark.cases(6, 4)
 @pytest.mark.parametrize(
     ("changes", "error", "said"),
     [

@@ -182,6 +182,7 @@ def test_the_run_of_a_page_that_was_left_at_once_is_taken_along() -> None:
 TYPED = "/x/$HOUSE_PASSWORD/${HOUSE_PASSWORD}.yaml"
 
 
+@pytest.mark.cases(4, 4)
 @pytest.mark.parametrize(
     ("page", "query"),
     [

@@ -97,6 +97,7 @@ def world(request: pytest.FixtureRequest) -> Problem:
     return WORLDS[request.param]()
 
 
+@pytest.mark.cases(20, 12)
 @pytest.mark.parametrize("name", first(BUDGETED))
 def test_exactly_the_size_asked_for(world: Problem, name: str) -> None:
     d = world.d
@@ -155,6 +156,7 @@ def test_the_base_comes_back_when_the_model_fails(name: str, monkeypatch: pytest
     assert torch.equal(problem.flat.theta, problem.base)
 
 
+@pytest.mark.cases(8, 7)
 @pytest.mark.parametrize("name", LOCALIZERS)
 def test_the_seed_decides(name: str) -> None:
     orders = [finish(start(name, tiny_problem(n=16), 60, seed))[1].order for seed in (0, 0, 1)]

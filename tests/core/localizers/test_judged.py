@@ -36,6 +36,7 @@ def finish(
             return steps, end.value
 
 
+@pytest.mark.cases(0, 3)
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("size", [1, 40])
 def test_it_takes_the_twins_steps(case: dict[str, Any], size: int) -> None:
@@ -157,6 +158,7 @@ def climb(problem: Problem, size: int, options: NestedOptions = NESTED) -> tuple
             return steps, end.value
 
 
+@pytest.mark.cases(0, 1)
 @pytest.mark.parametrize("case", first([CASES[0], CASES[1], CASES[3]], lambda case: case == CASES[0]), ids=str)
 def test_the_climb_takes_the_twins_steps(case: dict[str, Any]) -> None:
     problem, twin = both(**case, n=12)

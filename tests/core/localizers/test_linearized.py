@@ -59,6 +59,7 @@ def test_loss_and_gradient_of_the_linear_model(labels: int) -> None:
         assert wanted[i] == pytest.approx((both[0] - both[1]) / 2e-5, rel=1e-4, abs=1e-7)  # finite differences
 
 
+@pytest.mark.cases(4, 4)
 @pytest.mark.parametrize("labels", [2, 3])
 @pytest.mark.parametrize("size", [1, 3, 12])
 @pytest.mark.parametrize("seed", [0, 1])

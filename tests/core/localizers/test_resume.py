@@ -81,6 +81,7 @@ def told(steps: list[Step]) -> list[tuple[Any, ...]]:
     return [(s.step, np.float64(s.loss).tobytes(), s.size, s.added, s.removed, s.total) for s in steps]
 
 
+@pytest.mark.cases(3, 12)
 @pytest.mark.parametrize("dtype", first([torch.float32, torch.bfloat16], lambda dtype: dtype is torch.float32), ids=str)
 @pytest.mark.parametrize("name", LOCALIZERS)
 def test_cut_and_resumed_is_as_if_never_cut(name: str, dtype: torch.dtype) -> None:
@@ -96,6 +97,7 @@ def test_cut_and_resumed_is_as_if_never_cut(name: str, dtype: torch.dtype) -> No
         assert torch.equal(fresh.flat.theta, fresh.base)
 
 
+@pytest.mark.cases(2, 4)
 @pytest.mark.parametrize("name", first(LOCALIZERS))
 def test_cut_twice_and_over_several_epochs(name: str) -> None:
     problem = problem_for(labels=3)
@@ -115,6 +117,7 @@ PLANTED = ("scores", "score", "member", "gamma", "gained", "settled", "chosen", 
 """The parts of a state that are planted wrong."""
 
 
+@pytest.mark.cases(2, 4)
 @pytest.mark.parametrize("name", [n for n in LOCALIZERS if n in OPTIONS and n not in ONE_STEP])
 def test_nothing_in_a_state_is_idle(name: str) -> None:
     """Beside equality, a test that can fail: with any part of the state planted wrong, the outcome differs."""

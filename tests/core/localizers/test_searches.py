@@ -79,6 +79,7 @@ def draws(problem: Problem, batch_size: int, steps: int, seed: int = 3) -> list[
 CASES = [{}, {"labels": 4}, {"readout": "prompt", "labels": 3}, {"quantum": 0.1}, {"moved": 0.02}]
 
 
+@pytest.mark.cases(5, 5)
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("size", [1, 40])
 def test_stagewise_takes_the_twins_steps(case: dict[str, Any], size: int) -> None:
@@ -99,6 +100,7 @@ def test_stagewise_takes_the_twins_steps(case: dict[str, Any], size: int) -> Non
         assert set(found) != set(slow_stagewise(*args[:3], args[3][1:], *args[4:])), "a step less would pass"
 
 
+@pytest.mark.cases(5, 5)
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("size", [1, 40])
 def test_frank_wolfe_takes_the_twins_steps(case: dict[str, Any], size: int) -> None:
@@ -175,6 +177,7 @@ def test_the_learned_mask_takes_the_twins_steps(case: dict[str, Any], base: str)
         assert wanted != slow_learned(*args[:5], set(), *args[6:])[1], "a base that is ignored would pass"
 
 
+@pytest.mark.cases(1, 2)
 @pytest.mark.parametrize(("case", "mask"), [({}, ()), ({"labels": 3}, (5, 77, 2000)), ({"readout": "prompt"}, (9,))])
 def test_the_learned_mask_is_autograds_at_every_step(case: dict[str, Any], mask: tuple[int, ...]) -> None:
     """The loss, every score and the rounded mask of each step, beside autograd through model and mask in float64."""

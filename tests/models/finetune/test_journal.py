@@ -64,6 +64,8 @@ def stopped(after: int) -> Callable[[TrainStep], None]:
     return on_step
 
 
+@pytest.mark.cases(0, 2)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", first(CASES, ("adamw",).__contains__, ("multi-task", "lora").__contains__))
 def test_an_interrupted_training_gives_the_same_weights(train: Train, tmp_path: Path, name: str) -> None:
     whole = train(CASES[name], tmp_path / "whole")

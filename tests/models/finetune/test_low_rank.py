@@ -85,6 +85,7 @@ FEW = ("bert", "gpt2", "llama", "t5", "fnet")
 WITHOUT = ("fnet", "ibert", "squeezebert", "xlnet")  # no attention, or its matrices are no linear layers
 
 
+@pytest.mark.cases(3, 8)
 @pytest.mark.parametrize("family", first(FAMILIES, FEW.__contains__, ONE_A_SCHEME.__contains__))
 def test_every_family_of_the_table_is_adapted_and_merged_or_refused(family):
     model = family_model(family)

@@ -231,6 +231,7 @@ def test_naive_training_changes_an_earlier_task_s_answers(sequence, bare, tasks)
     assert torch.equal(one[name], two[name])
 
 
+@pytest.mark.slow
 def test_by_grafting_an_earlier_task_answers_as_before(sequence, bare, tasks, regions):
     early, late = (sequence / "grafting" / s / "one" for s in ("1", "2"))
     assert all(torch.equal(t, weights(late)[name]) for name, t in weights(early).items())

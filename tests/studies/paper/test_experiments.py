@@ -61,6 +61,7 @@ def test_a_row_says_what_it_makes_of_which_published_values(name: str) -> None:
         assert all(one.here and one.paper != one.here for one in differences)
 
 
+@pytest.mark.cases(16, 15)
 @pytest.mark.parametrize("at", SCALES)
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_can_be_planned(name: str, at: str) -> None:
@@ -74,6 +75,7 @@ def test_every_experiment_can_be_planned(name: str, at: str) -> None:
 STORED = [folder for folder in list_studies(Store(shipped_root())) if folder.record.experiment]
 
 
+@pytest.mark.cases(8, 7)
 @pytest.mark.parametrize("stored", STORED, ids=lambda folder: folder.name)
 def test_what_ships_is_what_the_command_asks_for(stored: StudyFolder, tmp_path: Path) -> None:
     """A scale that changes leaves no stored study behind that its command no longer makes."""
@@ -90,6 +92,7 @@ def test_an_experiment_that_says_so_ships_at_the_demo_scale(name: str) -> None:
     assert [folder.name for folder in STORED if (folder.record.experiment, folder.record.scale) == (name, "demo")]
 
 
+@pytest.mark.cases(12, 12)
 @pytest.mark.parametrize("at", SCALES)
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_search_has_three_mask_seeds(name: str, at: str) -> None:

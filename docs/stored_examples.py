@@ -1,0 +1,123 @@
+"""Writes the tables of docs/parts-and-slices.md and docs/checkpoints.md: `python docs/stored_examples.py`.
+
+Every number comes from the runs, part scores and study in cached_runs; no model is run.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+PROJECT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(PROJECT))
+
+from benchmarks.between_marks import fill
+from skillviz.analysis.part_effects import part_effects
+from skillviz.analysis.slices import CLASS, worst_first
+from skillviz.core import formats
+from skillviz.core.many_comparisons import compared
+from skillviz.core.metrics import metric_row
+from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT
+from skillviz.runs.library import Library
+from skillviz.runs.part_scores import stored_parts
+from skillviz.runs.run import Run
+from skillviz.runs.store import Store
+from skillviz.show import slices
+from skillviz.show.part_effects import NOUNS, strongest
+from skillviz.studies.store import open_study
+
+STORE = PROJECT / "cached_runs"
+PARTS, CHECKPOINTS = (PROJECT / "docs" / name for name in ("parts-and-slices.md", "checkpoints.md"))
+COMMAND = "docs/stored_examples.py"
+RUNS = ("film-sentiment-base-stagewise-23792-s0-ff6420", "news-inference-base-stagewise-23792-s0-337968")
+SERIES = "figure15-demo"
+
+
+def parts(store: Store) -> list[str]:
+    """A row for each run and way to divide its region: how many parts change the likelihood, and the largest change of
+    the accuracy by one part."""
+    head = ("run", "parts", "alone, NLL", "left out, NLL", "alone, accuracy", "left out, accuracy")
+    rows = []
+    for name in RUNS:
+        run = store.open(name)
+        for grouping in (CELLS, HEADS):
+            scores = stored_parts(Library((store,)), run, grouping)
+            assert scores is not None and run.record.task is not None
+            predictions, task = scores.predictions(), run.record.task
+            by_metric = {metric: part_effects(predictions, task, metric) for metric in ("nll", "accuracy")}
+            conditions = (ALONE, WITHOUT)
+            counts = [count(strongest(by_metric["nll"], one)) for one in conditions]
+            largest = [strongest_change(strongest(by_metric["accuracy"], one)) for one in conditions]
+            n = len(strongest(by_metric["nll"], ALONE))
+            rows.append([task.name, formats.counted(n, NOUNS[grouping]), *counts, *largest])
+    return formats.markdown_table(head, rows)
+
+
+def count(effects: pd.DataFrame) -> str:
+    """`23 better, 1 worse (24 hold)`, of changes in NLL."""
+    verdicts = [metric_row("nll").verdict(low, high) for low, high in zip(effects["low"], effects["high"], strict=True)]
+    held = compared(effects["value"], effects["low"], effects["high"]).held
+    return f"{verdicts.count('better')} better, {verdicts.count('worse')} worse ({held} hold)"
+
+
+def strongest_change(effects: pd.DataFrame) -> str:
+    """`layer 3, head 1: +5.5 points (3.7 to 7.5); 2 hold`."""
+    first, words = effects.iloc[0], metric_row("accuracy")
+    held = compared(effects["value"], effects["low"], effects["high"]).held
+    return f"{first['name']}: {words.change(first['value'])} ({words.ends(first['low'], first['high'])}); {held} hold"
+
+
+def by_class(run: Run) -> list[str]:
+    """A row for each class: the accuracy of the graft less that of the fine-tuned model."""
+    assert run.record.task is not None
+    graft, tuned = slices.pair_answers(run.predictions(run.record.task.name), run.record, "test")
+    table = worst_first(
+        slices.differences(graft, tuned, slices.columns_of(graft, run.labels, None), "accuracy"), "accuracy"
+    )
+    words = metric_row("accuracy")
+    return formats.markdown_table(("class", "examples", "graft − fine-tuned, accuracy"), [
+        [row["name"], formats.count(row["n"]), f"{words.change(row['value'])} ({words.ends(row['low'], row['high'])})"]
+        for row in table[table["column"] == CLASS].to_dict("records")
+    ])  # fmt: skip
+
+
+def checkpoints() -> list[str]:
+    """A row for each checkpoint of the stored series: accuracies, the search's lead, and what its region shares."""
+    study = open_study(STORE / "studies" / SERIES)
+    assert study is not None
+    table, words = study.table("checkpoints"), metric_row("accuracy")
+    own = table[table["metric"].isin(("accuracy", "overlap"))]
+    rows = []
+    for step, group in own.groupby("step"):
+        found = {(row["what"], row["localizer"]): row for row in group.to_dict("records")}
+        lead, shared = found[("lead", "stagewise")], found[("shared", "stagewise")]
+        accuracies = [found[key]["value"] for key in
+                      (("finetuned", ""), ("grafted", "stagewise"), ("grafted", "movement"))]  # fmt: skip
+        rows.append([
+            formats.count(step), *(f"{100 * value:.1f}%" for value in accuracies),
+            f"{words.change(lead['value'])} ({words.ends(lead['low'], lead['high'])})",
+            f"{100 * shared['value']:.0f}% (chance {100 * shared['chance']:.0f}%)",
+        ])  # fmt: skip
+    head = (
+        "steps",
+        "fine-tuned",
+        "stagewise",
+        "top movement",
+        "stagewise − top movement",
+        "shares with the last region",
+    )
+    return formats.markdown_table(head, rows)
+
+
+def main(parts_page: Path = PARTS, checkpoints_page: Path = CHECKPOINTS) -> None:
+    """Rewrites the tables in place."""
+    store = Store(STORE)
+    fill(parts_page, {"parts": parts(store), "classes": by_class(store.open(RUNS[0]))}, COMMAND)
+    fill(checkpoints_page, {"checkpoints": checkpoints()}, COMMAND)
+    print(f"wrote {parts_page.name} and {checkpoints_page.name}")
+
+
+if __name__ == "__main__":
+    main()

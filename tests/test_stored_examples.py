@@ -1,0 +1,26 @@
+"""The tables of two guides: what stands there is what the stored runs, part scores and study say."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.scripts import script
+
+
+@pytest.fixture(scope="module")
+def pages() -> ModuleType:
+    return script("docs/stored_examples.py")
+
+
+@pytest.mark.slow
+def test_the_pages_hold_what_is_stored(pages: ModuleType, tmp_path: Path) -> None:
+    copies = [Path(shutil.copy(page, tmp_path)) for page in (pages.PARTS, pages.CHECKPOINTS)]
+    for copy in copies:
+        copy.write_text(copy.read_text(encoding="utf-8").replace(" points (", " pints ("), encoding="utf-8")
+    pages.main(*copies)
+    for copy, page in zip(copies, (pages.PARTS, pages.CHECKPOINTS), strict=True):
+        assert copy.read_text(encoding="utf-8") == page.read_text(encoding="utf-8")
