@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -57,6 +58,7 @@ OVER_SEEDS = ("scores", "differences", "recovered", "gain")
 """Tables of means over examples and seeds."""
 ONE_KIND_SINCE = "2026-11-23T07:44"
 """When intervals of means over seeds became of one kind (docs/statistics.md); those before are of others."""
+REAL = "SKILLVIZ_REAL"
 Ends = tuple[float, float, str]
 """The ends of an interval, and its verdict."""
 NAN = float("nan")
@@ -124,13 +126,19 @@ def renew(study: StudyFolder, store: Store) -> str:
     tables, kept = {}, 0
     for name, table in stored.items():
         if any(follows(column.name) for column in TABLES[name].columns):
-            one_kind = (study.record.finished or "") >= ONE_KIND_SINCE
+            one_kind = (study.record.finished or "") >= ONE_KIND_SINCE or not has_its_data(study)
             tables[name], rows = renewed(table, made.get(name, table.iloc[:0]), name, one_kind)
             kept += rows
     files = {f: n for f, n in study.record.files.items() if RENAMED.get(Path(f).stem, Path(f).stem) not in tables}
     files |= write_tables(study.path, tables)
-    write_record(study.path, study.record.model_copy(update={"files": files, "layout": LAYOUT}))
+    in_order = {name: files[name] for name in dict.fromkeys((*study.record.files, *files)) if name in files}
+    write_record(study.path, study.record.model_copy(update={"files": in_order, "layout": LAYOUT}))
     return f"{study.name}: {sum(map(len, tables.values()))} rows with intervals, {kept} of them not remade{why}"
+
+
+def has_its_data(study: StudyFolder) -> bool:
+    """False for a study of real data where SKILLVIZ_REAL does not say where they are."""
+    return REAL in os.environ or f"${{{REAL}}}" not in (study.path / "study.yaml").read_text(encoding="utf-8")
 
 
 def verdicts(table: pd.DataFrame, name: str) -> Iterator[tuple[str, str, float, float, str]]:

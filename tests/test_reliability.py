@@ -27,7 +27,7 @@ def reliability(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=LIMIT)
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.parametrize("promise", PROMISES)
 def test_the_short_form_loses_nothing(tmp_path: Path, promise: str) -> None:
     names = [name for name, attempt in ATTEMPTS.items() if attempt.promise == promise and attempt.short]
