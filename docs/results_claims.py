@@ -58,12 +58,14 @@ def joined(studies: Sequence[StudyFolder], name: str) -> pd.DataFrame:
 
 
 def _rivals(studies: Sequence[StudyFolder]) -> pd.DataFrame:
-    """Searched regions less top movement on their own tasks; runs that several studies have are told once."""
+    """Searched regions less top movement on their own tasks, where there is an interval; runs that several studies have
+    are told once."""
     rows = joined(studies, "differences")
     if rows.empty:
         return rows
     rows = rows[(rows["a"] == "graft") & (rows["b"] == "graft_movement") & (rows["id_task"] == rows["task"])]
     rows = of_task_metric(without_variants(rows[rows["localizer"].isin(SEARCHED)], "search_variant"))
+    rows = rows.dropna(subset=["low"])
     rows = rows.assign(readout=_plain_readout(rows), recipe=rows["recipe"].replace(PAIR_RECIPE, SGD))
     rows = rows.assign(size_key=rows["share"].map("{:.3g}".format).where(rows["localizer"] != OWN_SIZE, OWN_SIZE))
     return rows.drop_duplicates(["id_task", "setting", "readout", "recipe", "variant", "localizer", "size_key"])

@@ -231,8 +231,11 @@ def _of(differences: pd.DataFrame, selection: Selection, task: str) -> pd.DataFr
 
 
 def _of_the_tuned(rows: pd.DataFrame) -> pd.DataFrame:
-    """Without the temperatures of re-trained regions, BitFit and the like: meant is that of the fine-tuned model."""
-    return rows[(rows["method"] != SCALED) | rows["recipe"].isin(WHOLE)]
+    """Without the temperatures of re-trained regions, BitFit and the like, and without the base under heads that these
+    trained: meant are those of the fine-tuned model."""
+    rows = rows[(rows["method"] != SCALED) | rows["recipe"].isin(WHOLE)]
+    is_base, is_of_it = rows["method"] == "pretrained", rows["recipe"].isin(WHOLE)
+    return rows[~is_base | is_of_it] if (is_base & is_of_it).any() else rows
 
 
 def _rank(differences: pd.DataFrame, selection: Selection, share: float, main: float | None) -> tuple[int, bool, float]:

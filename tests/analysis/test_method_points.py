@@ -42,6 +42,22 @@ def test_a_temperature_is_no_method_of_its_own_in_accuracy(tables: dict[str, pd.
     assert set(points.loc[points["method"] == "ft_scaled", "metric"]) == {"ece", "nll"}
 
 
+def test_the_pre_trained_model_has_the_fine_tuned_models_head(tables: dict[str, pd.DataFrame]) -> None:
+    own = tables["scores"]
+    base = own[own["method"] == "pretrained"]
+    of_lora = base.assign(recipe="lora", variant="rank 1", mean=base["mean"] + 0.3)
+    both = pd.concat([of_lora, own], ignore_index=True)
+    for read in (
+        lambda scores: method_points.points(scores, SELECTION, SELECTION.task),
+        lambda scores: method_points.every_point(scores, SELECTION.task, SELECTION.task),
+    ):
+        alone, beside = (frame[frame["method"] == "pretrained"] for frame in (read(own), read(both)))
+        assert len(alone) and sorted(beside["value"]) == sorted(alone["value"])
+    only = own[own["method"] != "pretrained"]
+    points = method_points.points(pd.concat([of_lora, only], ignore_index=True), SELECTION, SELECTION.task)
+    assert (points["method"] == "pretrained").any(), "the only base there is stays"
+
+
 def test_differences_are_turned_to_method_less_graft(tables: dict[str, pd.DataFrame]) -> None:
     rows = tables["differences"]
     asked = (rows["id_task"] == SELECTION.task) & (rows["task"] == SELECTION.task) & (rows["metric"] == "ece")
