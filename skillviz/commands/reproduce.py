@@ -97,6 +97,13 @@ Seeds = Annotated[
         "not with --finetuned.",
     ),
 ]  # fmt: skip
+Samples = Annotated[
+    int | None,
+    typer.Option(
+        "--samples", min=1, metavar="N", rich_help_panel=options.DATA,
+        help="Draw N samples of K training examples per label, and fine-tune on each (default 1; the paper: 5).",
+    ),
+]  # fmt: skip
 Workers = Annotated[
     int | None,
     typer.Option(
@@ -157,6 +164,7 @@ def reproduce(
     sizes: Sizes = None,
     max_test: MaxTest = None,
     k_shot: KShot = None,
+    samples: Samples = None,
     runs_dir: options.RunsDir = None,
     workers: Workers = None,
     cluster: options.Cluster = None,
@@ -173,7 +181,7 @@ def reproduce(
     shares = tuple(size for text in sizes or () for size in re.split(r"[,\s]+", text) if size)
     request = ExperimentRequest(
         name, scale, base, data, tuple(tasks or ()), seeds, kind, finetuned, tuple(also or ()), None,
-        steps, train_steps, shares, max_test, k_shot,
+        steps, train_steps, shares, max_test, k_shot, samples,
     )  # fmt: skip
     row, chosen, study = study_of(request, store)
     refuse_absent(chosen, study)

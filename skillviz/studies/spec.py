@@ -43,6 +43,7 @@ class ExperimentRequest:
     `tasks` and `also` (other data with the same labels) are names of the scale's or YAML files; `data` is a folder of
     tasks, or of other copies of the scale's data, for which the task files in `folder` were written. `steps` are those
     of each search, `train_steps` of each fine-tuning, `sizes` shares of the graftable parameters, the main one first.
+    `samples` are those of the training data, each with models of its own.
     """
 
     experiment: str
@@ -60,11 +61,13 @@ class ExperimentRequest:
     sizes: tuple[str, ...] = ()
     max_test: int | None = None
     k_shot: int | None = None
+    samples: int | None = None
 
     def command(self) -> str:
         """The command line that asks for it, with paths as they were given."""
         words = ["python", "-m", "skillviz", "reproduce", self.experiment, "--scale", self.scale]
-        for name in ("base", "data", "finetuned", "readout", "seeds", "k_shot", "train_steps", "steps", "max_test"):
+        numbers = ("seeds", "samples", "k_shot", "train_steps", "steps", "max_test")
+        for name in ("base", "data", "finetuned", "readout", *numbers):
             if (value := getattr(self, name)) is not None:
                 words += [f"--{name.replace('_', '-')}", str(value)]
         words += [word for size in self.sizes for word in ("--sizes", size)]

@@ -81,6 +81,7 @@ def resolved(request: ExperimentRequest) -> Scale:
     chosen = usual.with_choices(
         request.base, tasks, request.seeds, None, request.readout, request.finetuned, steps=request.steps,
         train_steps=request.train_steps, sizes=request.sizes, max_test=request.max_test, k_shot=request.k_shot,
+        samples=request.samples,
     )  # fmt: skip
     chosen = with_others(chosen, also)
     if row.on_other_data:
@@ -388,7 +389,8 @@ def _fits(task: Task, other: Task) -> bool:
 
 def _suffix(chosen: Scale, request: ExperimentRequest) -> str:
     """What tells a study of other tasks, seeds or models from the scale's: short words, or nothing."""
-    words = [f"-{request.seeds}-seeds"] if request.seeds and request.seeds > 1 else []
+    counts = {"seeds": request.seeds or 1, "samples": request.samples or 1}
+    words = [f"-{count}-{name}" for name, count in counts.items() if count > 1]
     every = chosen.chosen == chosen.roles.get(EVERY)
     named = [request.base, request.data, request.readout, request.finetuned, *(() if every else chosen.chosen)]
     named += [f"also {task}" for task in request.also]

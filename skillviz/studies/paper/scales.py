@@ -67,8 +67,8 @@ class Scale:
     seeds: int = 1
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Fields of a run by localizer: fewer or smaller steps than the defaults."""
-    caps: Mapping[str, int] = field(default_factory=dict)
-    """Fields of every run: `k_shot` and how many examples at most."""
+    caps: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of every run: `k_shot` and how many examples at most, and where several samples are drawn `data_seed`."""
     steps: int | None = None
     """The steps of each search, where a user asked for others than the scale's."""
     large: tuple[float, ...] = ()
@@ -158,13 +158,16 @@ class Scale:
         return self.first(task) if self.seeds == 1 else self.finetuned_model(task)
 
     def refuse_seeds(self, models: str) -> None:
-        """Raises BadInput where several fine-tuning seeds are asked for of an experiment of one: `models` are its."""
-        if self.seeds > 1:
-            raise BadInput(
-                f"this experiment has {models}, with one fine-tuning seed, and its tables cover no more: leave "
-                f"--seeds {self.seeds} out; to see what the seed changes, run `python -m skillviz reproduce table2 "
-                f"--seeds {self.seeds}`."
-            )
+        """Raises BadInput where several fine-tuning seeds, or samples, are asked for of an experiment of one: `models`
+        are its."""
+        samples = len(self.caps.get("data_seed", ()))
+        for option, count, one in (("seeds", self.seeds, "fine-tuning seed"), ("samples", samples, "training set")):
+            if count > 1:
+                raise BadInput(
+                    f"this experiment has {models}, with one {one}, and its tables cover no more: leave "
+                    f"--{option} {count} out; to see what it changes, run `python -m skillviz reproduce table2 "
+                    f"--{option} {count}`."
+                )
 
     def search(self, model: Entry, localizer: str, sizes: Sequence[float] | None = None, **changes: Any) -> Entry:
         """An entry of runs on a model: this localizer at these sizes (the scale's where none are named).
@@ -230,13 +233,16 @@ class Scale:
         sizes: Sequence[str] = (),
         max_test: int | None = None,
         k_shot: int | None = None,
+        samples: int | None = None,
     ) -> Scale:
         """The scale with what a user named in place of its own; another base, or readout, has no stored pairs.
 
         Another base may be large, so it goes to the device that there is, wherever the scale's own is small enough for
         the CPU. Fine-tuning of other steps, or on other examples, has no stored pairs either.
         """
-        counts = {"steps": steps, "train-steps": train_steps, "max-test": max_test, "k-shot": k_shot}
+        counts = {
+            "steps": steps, "train-steps": train_steps, "max-test": max_test, "k-shot": k_shot, "samples": samples,
+        }  # fmt: skip
         for option, count in counts.items():
             if count is not None and count < 1:
                 raise BadInput(f"--{option} is {count}; give 1 or more.")
@@ -259,7 +265,19 @@ class Scale:
             changed = replace(changed, tasks=tuple(tasks), chosen=tuple(tasks))
         if any(map(is_file, tasks)):
             changed = replace(changed, about_data="")
-        return changed._resized(steps, train_steps, tuple(map(share_of, sizes)), max_test, k_shot)
+        changed = changed._resized(steps, train_steps, tuple(map(share_of, sizes)), max_test, k_shot)
+        return changed if samples is None or samples == 1 else changed._sampled(samples)
+
+    def _sampled(self, samples: int) -> Scale:
+        """The scale with so many samples of the training data, each with models of its own."""
+        if "k_shot" not in self.caps:
+            raise BadInput(
+                f"--samples {samples} draws training examples, and here all of them are used: give --k-shot too, such "
+                "as --k-shot 64."
+            )
+        if self.finetuned:
+            raise BadInput("a fine-tuned model that is there has one training set: give --finetuned or --samples.")
+        return replace(self, caps={**self.caps, "data_seed": list(range(samples))}, stored="")
 
     def _resized(
         self,

@@ -122,6 +122,8 @@ def _data(scale: Scale) -> str:
         return scale.about_data
     shots = scale.caps.get("k_shot")
     examples = f"{shots:,} examples per label" if shots else "all training examples"
+    if samples := scale.caps.get("data_seed"):
+        examples += f", {len(samples)} samples"
     if not scale.chosen:
         return f"{'' if is_usual_folder(scale) else 'other copies of '}the scale's data, {examples}"
     return f"{listed([task_name(scale, task) for task in scale.chosen], 99)}, {examples}"

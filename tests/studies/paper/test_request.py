@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -292,6 +293,31 @@ def test_it_may_be_asked_of_several_fine_tuning_seeds(name: str, scale: str, tmp
     assert set(main) == {0, 1, 2}
     grafted = {run.finetuned for run in plan(found).runs if run.localizer == "stagewise"}
     assert len(grafted) >= 3 and not any("pairs" in path for path in grafted)
+
+
+@pytest.mark.parametrize("name", first(EXPERIMENTS, ("table1", "table4", "figure8").__contains__))
+def test_it_may_be_asked_of_several_samples_of_the_training_data(name: str, tmp_path: Path) -> None:
+    one = study(tmp_path, name, k_shot=64)
+    try:
+        found = study(tmp_path / "several", name, k_shot=64, samples=2)
+    except BadInput as error:
+        assert name in ("table4", "figure8", "figure15", "sensitivity") and "leave --samples 2 out" in str(error)
+        return
+    assert is_as_requested(found) and "-2-samples" in found.name
+    words = ("python", "-m", "skillviz", "reproduce", name, "--scale", "demo", "--samples", "2", "--k-shot", "64")
+    assert found.request is not None and found.request.command() == shlex.join(words)
+    for kind in ("finetuned", "runs", "scores"):
+        drawn = [spec.data_seed for spec in getattr(plan(found), kind)]
+        assert [drawn.count(seed) for seed in (0, 1)] == 2 * [len(getattr(plan(one), kind))] and set(drawn) <= {0, 1}
+
+
+@pytest.mark.parametrize(("asked", "sentence"), [
+    ({}, "give --k-shot too"), ({"k_shot": 8, "samples": 0}, "--samples is 0"),
+    ({"k_shot": 8, "finetuned": "org/m", "tasks": ("film-sentiment",)}, "one training set"),
+])  # fmt: skip
+def test_samples_that_cannot_be_drawn_are_refused(tmp_path: Path, asked: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(BadInput, match=sentence):
+        study(tmp_path, "table2", **{"samples": 3, **asked})
 
 
 def test_the_device_is_no_part_of_what_is_asked() -> None:
