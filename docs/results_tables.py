@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.method_points import under_the_tuned_head
 from skillviz.analysis.observations import PAIR_RECIPE
 from skillviz.analysis.tables import label, without_variants
 from skillviz.core.formats import (
@@ -121,7 +122,7 @@ def score(rows: pd.DataFrame, metric: str = "") -> str:
 
 def tested(scores: pd.DataFrame) -> pd.DataFrame:
     """The rows on test, with `where`: the task, or what was trained on and what is scored."""
-    rows = scores[scores["split"] == "test"]
+    rows = under_the_tuned_head(scores[scores["split"] == "test"])
     settings = [label(*pair) for pair in zip(rows["setting"], rows["readout"], strict=True)]
     where = [
         (task if id_task == task else f"{id_task} to {task}") + ("" if setting == "all" else f" ({setting})")

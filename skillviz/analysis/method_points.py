@@ -231,11 +231,15 @@ def _of(differences: pd.DataFrame, selection: Selection, task: str) -> pd.DataFr
 
 
 def _of_the_tuned(rows: pd.DataFrame) -> pd.DataFrame:
-    """Without the temperatures of re-trained regions, BitFit and the like, and without the base under heads that these
-    trained: meant are those of the fine-tuned model."""
-    rows = rows[(rows["method"] != SCALED) | rows["recipe"].isin(WHOLE)]
+    """Without the temperatures of re-trained regions, BitFit and the like: meant is that of the fine-tuned model."""
+    return under_the_tuned_head(rows[(rows["method"] != SCALED) | rows["recipe"].isin(WHOLE)])
+
+
+def under_the_tuned_head(rows: pd.DataFrame) -> pd.DataFrame:
+    """Without the base under heads that other recipes trained, where it is there under the fine-tuned model's."""
     is_base, is_of_it = rows["method"] == "pretrained", rows["recipe"].isin(WHOLE)
-    return rows[~is_base | is_of_it] if (is_base & is_of_it).any() else rows
+    place = pd.MultiIndex.from_frame(rows[["id_task", "task", "setting", "readout"]])
+    return rows[~is_base | is_of_it | ~place.isin(place[is_base & is_of_it])]
 
 
 def _rank(differences: pd.DataFrame, selection: Selection, share: float, main: float | None) -> tuple[int, bool, float]:
