@@ -509,7 +509,7 @@ def _path(run: str) -> dict[str, np.ndarray]:
 
 
 def measured(cell: Cell, repetitions: int) -> list[dict[str, object]]:
-    """The rows of a cell, one a quantity; the draws depend on the cell's name alone."""
+    """The rows of a cell, one a quantity that has an interval; the draws depend on the cell's name alone."""
     random, count = (
         np.random.default_rng(zlib.crc32(repr(cell.key).encode())),
         max(2, round(cell.samples * repetitions)),
@@ -519,12 +519,15 @@ def measured(cell: Cell, repetitions: int) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for quantity in answers[0]:
         low, high, true = np.array([answer[quantity] for answer in answers]).T
-        holds = ((low <= true + 1e-12) & (true <= high + 1e-12))[~np.isnan(low)]  # no interval is shown: no claim
+        shown = ~np.isnan(low)  # without an interval there is no claim, as of a class that is never predicted
+        if not shown.any():
+            continue
+        holds = ((low <= true + 1e-12) & (true <= high + 1e-12))[shown]
         rows.append({
             "quantity": quantity, "population": cell.population, "detail": cell.detail, "n": cell.n,
             "repetitions": count, "true": round(float(true.mean()), 5), "coverage": round(float(holds.mean()), 5),
-            "above": round(float((low > true + 1e-12).mean()), 5), "width": round(float(np.nanmedian(high - low)), 5),
-            "undefined": round(float(np.isnan(low).mean()), 5),
+            "above": round(float((low > true + 1e-12).mean()), 5),
+            "width": round(float(np.median((high - low)[shown])), 5), "undefined": round(float((~shown).mean()), 5),
         })  # fmt: skip
     return rows
 

@@ -10,7 +10,7 @@ Sources: test inversion with the nuisance at its constrained estimate (Chuang an
 shrink towards the candidate by the non-negative garrote (Breiman 1995); the noise of a bin is Wilson's (1927), taken
 at the candidate. In l2 `debiased` takes the noise of each bin off its square, as Kumar, Liang and Ma (2019) do. The
 difference joins two intervals by MOVER (Zou and Donner 2008). That they go together, and the constants, is ours:
-`python -m benchmarks coverage` measures them, and docs/statistics.md says what came out.
+`python -m benchmarks coverage` measures them, and docs/coverage.md says what came out.
 """
 
 from __future__ import annotations
