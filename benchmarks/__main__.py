@@ -65,12 +65,16 @@ def coverage(
     results: Annotated[
         Path, typer.Option(help="Folder of the CSV files. Cells in it are not measured again.")
     ] = measure.RESULTS,
+    again: Annotated[
+        list[str] | None,
+        typer.Option(metavar="QUANTITY", help="Of the part others: measure its cells again. Repeatable."),
+    ] = None,
     tables: Annotated[bool, typer.Option("--tables", help="Only rewrite the tables.")] = False,
 ) -> None:
-    """Measure how often intervals hold the truth, and write docs/statistics.md's tables.
+    """Measure how often intervals hold the truth, and write the tables of docs/statistics.md and docs/coverage.md.
 
-    With another folder of results the tables go to statistics.md in that folder. 1,000 repetitions take an hour on
-    one core, 50 a few minutes.
+    With another folder of results the tables go to coverage.md in that folder. 1,000 repetitions take an hour on
+    one core, 50 a few minutes. After a change of an interval, use --again with its quantity.
     """
     if part not in (*PARTS, "all"):
         raise typer.BadParameter(f"'{part}' is not a part. Choose {', '.join(PARTS)} or all.")
@@ -80,13 +84,15 @@ def coverage(
         measure.run(list(measure.development()), repetitions, results / "coverage.csv")
         measure.size_of_test(max(1, repetitions // 2), results / "coverage_test.csv")
     if "unseen" in parts:
-        measure.run(list(unseen()), repetitions, results / "coverage_unseen.csv")
+        cases = list(unseen())
+        rows = measure.run(cases, repetitions, results / "coverage_unseen.csv")
+        measure.with_known_edges(cases, rows, 2 * repetitions, results / "coverage_edges.csv")
     if "tried" in parts:
         comparators.run(max(2, repetitions * 3 // 10), results / "coverage_tried.csv")
     if "others" in parts:
-        other_intervals.run(repetitions, results / "coverage_other.csv")
-    page = measure.written(results)
-    typer.echo(f"Wrote the tables of {page} after {(time.monotonic() - begun) / 60:.1f} min.")
+        other_intervals.run(repetitions, results / "coverage_other.csv", again or ())
+    pages = " and ".join(map(str, measure.written(results)))
+    typer.echo(f"Wrote the tables of {pages} after {(time.monotonic() - begun) / 60:.1f} min.")
 
 
 @app.command()

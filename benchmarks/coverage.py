@@ -3,9 +3,9 @@
     python -m benchmarks coverage [--repetitions 1000] [--part development|unseen|tried|others|all] [--tables]
 
 Each row of results/coverage.csv and results/coverage_unseen.csv is a cell: one population, sample size, binning and
-norm. A run that was cut resumes. The tables of docs/statistics.md are made from these files. The second grid is of
-populations that nobody looked at while the interval was made (benchmarks/unseen_populations.py). What was tried
-instead is measured in benchmarks/comparators.py, every other interval in benchmarks/other_intervals.py.
+norm. A run that was cut resumes. The tables of docs/statistics.md and docs/coverage.md are made from these files. The
+second grid is of populations that nobody looked at while the interval was made (benchmarks/unseen_populations.py).
+What was tried instead is measured in benchmarks/comparators.py, every other interval in benchmarks/other_intervals.py.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ from skillviz.core.calibration_error import calibration_test, difference_interva
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-PAGE = ROOT / "docs" / "statistics.md"
+PAGES = (ROOT / "docs" / "statistics.md", ROOT / "docs" / "coverage.md")
+LEAST = 0.93
+"""An interval with a cell below this falls short."""
 SIZES = (300, 600, 1821, 5000)
 ERRORS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.15)
 DIFFERENCES = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.081, 0.10)
@@ -72,7 +74,7 @@ def development() -> Iterator[Case]:
             for attempt in range(40):
                 shape, kind = shapes[(turn + attempt) % 6], kinds[(turn * 3 + attempt) % 8]
                 if kind == "alternating" and binning == "mass":
-                    continue  # its gap jumps at edges of equal width: see docs/statistics.md
+                    continue  # its gap jumps at edges of equal width: see docs/coverage.md
                 found = single(shape, kind, classes, error, binning)
                 if found is not None:
                     yield Case("development", "error", classes, binning, error, found)
@@ -99,10 +101,10 @@ def development() -> Iterator[Case]:
             yield Case("development", quantity, classes_of(run), binning, math.nan, stored(run, states))
 
 
-def measured(case: Case, n: int, repetitions: int, seed: int) -> Iterator[dict[str, object]]:
+def measured(case: Case, n: int, repetitions: int, seed: int, own_edges: bool = True) -> Iterator[dict[str, object]]:
     """The rows of a case at one sample size: one for each norm."""
     answers: dict[str, list[np.ndarray]] = {"l1": [], "l2": []}
-    for sides, products in case.population.samples(n, repetitions, case.binning, seed):
+    for sides, products in case.population.samples(n, repetitions, case.binning, seed, own_edges):
         for norm, blocks in answers.items():
             ends = error_interval(sides[0], norm) if len(sides) == 1 else difference_interval(*sides, products, norm)
             blocks.append(np.stack(ends))
@@ -162,6 +164,23 @@ def size_of_test(repetitions: int, out: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def with_known_edges(cases: list[Case], rows: pd.DataFrame, repetitions: int, out: Path) -> pd.DataFrame:
+    """The cells of `rows` in l1 with equal mass that fall short, once with each sample's edges and the population's."""
+    if out.is_file():
+        return pd.read_csv(out)
+    low = rows[(rows["norm"] == "l1") & (rows["binning"] == "mass") & (rows["coverage"] < LEAST)]
+    cells = {(row.population, row.classes, str(row.wanted), row.n) for row in low.itertuples()}
+    found = []
+    for case, n in itertools.product(cases, SIZES):
+        if case.binning == "mass" and (case.population.name, case.classes, str(case.wanted), n) in cells:
+            for own in (True, False):
+                row = next(iter(measured(case, n, repetitions, n, own)))
+                found.append(row | {"edges": "sample" if own else "population"})
+    table = pd.DataFrame(found)
+    table.to_csv(out, index=False)
+    return table
+
+
 def summary(rows: pd.DataFrame) -> list[str]:
     """One line for each quantity, norm and binning: how many cells, and their coverage."""
     lines = [
@@ -172,7 +191,7 @@ def summary(rows: pd.DataFrame) -> list[str]:
     for (quantity, norm, binning), cells in rows.groupby(["quantity", "norm", "binning"]):
         coverage = cells["coverage"]
         lines.append(
-            f"| {quantity} | {norm} | equal {binning} | {len(cells):,} | {(coverage < 0.93).sum()} | "
+            f"| {quantity} | {norm} | equal {binning} | {len(cells):,} | {(coverage < LEAST).sum()} | "
             f"{_percent(coverage.min())} | "
             f"{_percent(coverage.quantile(0.05))} | {_percent(coverage.median())} | {cells['width'].median():.1f} |"
         )
@@ -220,21 +239,115 @@ def bias(rows: pd.DataFrame) -> list[str]:
     return lines
 
 
+EDGES = "a sample's edges are not the population's; use equal width"
+PICKED = "picked on the same examples; the page's interval is for all 61"
+SKEWED = "single large losses decide"
+FEW = "300 examples: a bootstrap is a little narrow"
+WHY = {
+    "calibration error, l1, equal mass": EDGES,
+    "calibration error, l2, equal mass": EDGES,
+    "calibration difference, l1, equal mass": "two biases add up; use equal width",
+    "calibration difference, l2, equal mass": "two biases add up; use equal width",
+    "nll": FEW,
+    "brier": FEW,
+    "nll, difference": FEW,
+    "nll, difference on a slice": f"up to 150 examples: {SKEWED}",
+    "perplexity": f"300 uneven references: {SKEWED}",
+    "perplexity, difference": f"300 uneven references: {SKEWED}",
+    "ECE less scaled, the best temperature": "the validation set is not resampled",
+    "best of 61, picked on test": PICKED,
+    "mean IoU": "three to five regions are few, more so of different settings",
+    "accuracy, difference, mean over seeds": "few seeds, uneven or skewed",
+    "nll, mean over seeds": SKEWED,
+    "nll, difference, mean over seeds": SKEWED,
+    "mean over runs with different settings": "few runs miss a group of settings",
+}
+"""Why an interval has cells under LEAST, by the names of `named`."""
+UNEXPLAINED = "not explained yet"
+
+
+def named(stored: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """`interval` (its name in the table of those that fall short) and `coverage` of every cell of every part."""
+    grids = [
+        rows.assign(interval="calibration " + rows["quantity"] + ", " + rows["norm"] + ", equal " + rows["binning"])
+        for rows in (stored.get("", pd.DataFrame()), stored.get("_unseen", pd.DataFrame()))
+        if len(rows)
+    ]
+    others = []
+    if (rows := stored.get("_other")) is not None:
+        over_seeds = rows["detail"].str.match(r"\d seeds")
+        quantity = rows["quantity"].str.replace(" independent", "")
+        name = quantity.where(~over_seeds, quantity + ", mean over seeds")
+        mixed = rows["population"].str.startswith("stored") & over_seeds
+        others = [rows.assign(interval=name.mask(mixed, "mean over runs with different settings"))]
+    return pd.concat([part[["interval", "coverage"]] for part in (*grids, *others)], ignore_index=True)
+
+
+def short(stored: dict[str, pd.DataFrame]) -> list[str]:
+    """One line for each interval with a cell under LEAST, and why that is."""
+    lines = ["| interval | lowest coverage | why |", "|" + " --- |" * 3]
+    for name, coverage in named(stored).groupby("interval", sort=False)["coverage"]:
+        if coverage.min() < LEAST:
+            lines.append(f"| {name} | {_percent(coverage.min())} | {WHY.get(str(name), UNEXPLAINED)} |")
+    return lines
+
+
+def both_grids(first: pd.DataFrame, second: pd.DataFrame) -> list[str]:
+    """Coverage in l1, one line for each quantity and binning: what each grid says."""
+    lines = [
+        "| calibration | bins | lowest, first grid | second grid | cells under 93% | median | median width, points |",
+        "|" + " --- |" * 7,
+    ]
+    every = pd.concat([first, second])
+    for (quantity, binning), cells in every[every["norm"] == "l1"].groupby(["quantity", "binning"]):
+        lowest = [cells.loc[cells["grid"] == grid, "coverage"].min() for grid in ("development", "unseen")]
+        under = f"{(cells['coverage'] < LEAST).sum()} of {len(cells)}"
+        lines.append(
+            f"| {quantity} | equal {binning} | {' | '.join(map(_percent, lowest))} | {under} | "
+            f"{_percent(cells['coverage'].median())} | {cells['width'].median():.1f} |"
+        )
+    return lines
+
+
+def edges_table(rows: pd.DataFrame) -> list[str]:
+    """What the edges change: coverage, and the share of intervals that lie above the truth."""
+    lines = [
+        "| population | n | coverage, the sample's edges | the population's edges | interval above the truth "
+        "| the population's edges |",
+        "|" + " --- |" * 6,
+    ]
+    for (name, n), cells in rows.groupby(["population", "n"], sort=False):
+        shares = [cells.set_index("edges")[of] for of in ("coverage", "above")]
+        shown = " | ".join(_percent(share[edges]) for share in shares for edges in ("sample", "population"))
+        lines.append(f"| {name} | {n:,} | {shown} |")
+    return lines
+
+
+def results_of(results: Path = RESULTS) -> dict[str, pd.DataFrame]:
+    """The rows of each file of results that is there, by what follows `coverage` in its name."""
+    paths = {name: results / f"coverage{name}.csv" for name in ("", "_unseen", "_edges", "_tried", "_other", "_test")}
+    return {name: pd.read_csv(path) for name, path in paths.items() if path.is_file()}
+
+
 def tables(results: Path = RESULTS) -> dict[str, list[str]]:
-    """What stands between the marks of docs/statistics.md, by the name of the mark; of the files that are there."""
-    paths = {name: results / f"coverage{name}.csv" for name in ("", "_unseen", "_tried", "_other", "_test")}
-    stored = {name: pd.read_csv(path) for name, path in paths.items() if path.is_file()}
+    """What stands between the marks of PAGES, by the name of the mark; of the files that are there."""
+    stored = results_of(results)
     found: dict[str, list[str]] = {}
-    if (rows := stored.get("")) is not None:
-        found |= {"development": summary(rows), "errors": by_error(rows, "error")}
-        found |= {"differences": by_error(rows, "difference"), "worst": worst(rows), "bias": bias(rows)}
-    if (rows := stored.get("_unseen")) is not None:
-        found |= {"unseen": summary(rows), "unseen worst": worst(rows)}
+    if (first := stored.get("")) is not None:
+        found |= {"development": summary(first), "errors": by_error(first, "error")}
+        found |= {"differences": by_error(first, "difference"), "worst": worst(first), "bias": bias(first)}
+    if (second := stored.get("_unseen")) is not None:
+        found |= {"unseen": summary(second), "unseen worst": worst(second)}
+        if first is not None:
+            found["both grids"] = both_grids(first, second)
+    if (rows := stored.get("_edges")) is not None:
+        found["edges"] = edges_table(rows)
     if (rows := stored.get("_tried")) is not None:
         found["tried"] = comparators.table(rows)
     if (rows := stored.get("_other")) is not None:
         found |= {"others": other_intervals.table(rows), "seeds": other_intervals.seeds_table(rows)}
         found["unseen seeds"] = other_intervals.unseen_seeds_table(rows)
+        found["short"] = short(stored)
     if (rows := stored.get("_test")) is not None:
         lines = ["| true error, points | n | rejected at 5% |", "|" + " --- |" * 3]
         for _, row in rows.iterrows():
@@ -243,24 +356,26 @@ def tables(results: Path = RESULTS) -> dict[str, list[str]]:
     return found
 
 
-def written(results: Path = RESULTS) -> Path:
-    """The page that now has every table between its marks; a mark without results keeps what it has.
+def written(results: Path = RESULTS) -> tuple[Path, ...]:
+    """The pages that now have every table between its marks; a mark without results keeps what it has.
 
     Tables of another folder of results go to a page in that folder.
     """
+    found = tables(results)
     if results.resolve() != RESULTS:
-        page = results / "statistics.md"
-        parts = [f"## {name}\n\n" + "\n".join(lines) for name, lines in tables(results).items()]
+        page = results / "coverage.md"
+        parts = [f"## {name}\n\n" + "\n".join(lines) for name, lines in found.items()]
         page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-        return page
-    text = PAGE.read_text(encoding="utf-8")
-    for name, lines in tables().items():
-        begin, end = f"<!-- {name}: written by python -m benchmarks coverage -->", f"<!-- end of {name} -->"
-        before, mark, rest = text.partition(begin)
-        if mark:
-            text = f"{before}{begin}\n" + "\n".join(lines) + f"\n{end}{rest.partition(end)[2]}"
-    PAGE.write_text(text, encoding="utf-8")
-    return PAGE
+        return (page,)
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for name, lines in found.items():
+            begin, end = f"<!-- {name}: written by python -m benchmarks coverage -->", f"<!-- end of {name} -->"
+            before, mark, rest = text.partition(begin)
+            if mark:
+                text = f"{before}{begin}\n" + "\n".join(lines) + f"\n{end}{rest.partition(end)[2]}"
+        page.write_text(text, encoding="utf-8")
+    return PAGES
 
 
 def _percent(share: float) -> str:

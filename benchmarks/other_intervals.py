@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -23,20 +23,25 @@ from benchmarks.populations import ROOT, stored_logits
 from benchmarks.progress import Progress
 from benchmarks.seed_pools import Pool, Shape, of_runs, of_spread
 from skillviz.analysis.overlaps import overlap
+from skillviz.analysis.part_effects import excess
 from skillviz.core import intervals
 from skillviz.core.agreement import agreement, agreement_interval
 from skillviz.core.calibration_error import calibration_difference, calibration_error
+from skillviz.core.confusion import class_results
+from skillviz.core.generation import LOG_LIKELIHOOD, MINUS_TOKENS, REFERENCE, generated_scores
 from skillviz.core.intervals import (
     bootstrap,
     metric_difference,
+    metric_interval,
     paired_differences,
     recovered_gain,
     relative_gain,
     tango,
+    whole_and_resampled,
     wilson,
 )
 from skillviz.core.many_comparisons import simultaneous
-from skillviz.core.metrics import ece, score
+from skillviz.core.metrics import ece, score, statistic
 from skillviz.core.region import Region
 from skillviz.core.scores import correct, losses
 from skillviz.core.seeds_interval import mean_of_intervals, seeds_and_examples
@@ -59,6 +64,12 @@ CHECKED: tuple[tuple[str, str, float, Shape], ...] = (
 )  # fmt: skip
 """Pools of seeds that nobody looked at before the interval was made, at CHECKED_SIZES: run, spread, and shape."""
 CHECKED_SIZES = (450, 1000, 3000)
+SLICES = (20, 60, 150)
+"""Examples of a slice; the smallest that has an interval has 20."""
+TOKEN_SPREADS = (0.3, 1.0)
+"""Standard deviation over references of the log of their nats per token: 1 has a few very unlikely references."""
+CONTROLS = 3
+"""Random controls of a part of a region."""
 
 Answer = tuple[float, float, float]
 """Both ends of an interval, and the truth."""
@@ -89,10 +100,19 @@ def cells() -> Iterator[Cell]:
     models = (SST2, MNLI, NEWS, TREC)
     for n, run in itertools.product(SIZES, models):
         yield Cell(run, "shares", n, lambda r, run=run, n=n: shares(run, n, r), 2.0)
-        yield Cell(run, "scores", n, lambda r, run=run, n=n: scores(run, n, r), 0.3)
+        yield Cell(run, "scores", n, lambda r, run=run, n=n: scores(run, n, r))
+        yield Cell(run, "classes", n, lambda r, run=run, n=n: classes(run, n, r))
         yield Cell(run, "paired accuracy", n, lambda r, run=run, n=n: paired_accuracy(run, n, r), 2.0)
-        yield Cell(run, "pairs", n, lambda r, run=run, n=n: pairs(run, n, r), 1.0 if run == SST2 else 0.3)
+        yield Cell(run, "pairs", n, lambda r, run=run, n=n: pairs(run, n, r))
         yield Cell(run, "scaled", n, lambda r, run=run, n=n: less_scaled(run, n, r), 0.3)
+    for n, run in itertools.product(SLICES, models):
+        yield Cell(run, "slice", n, lambda r, run=run, n=n: on_a_slice(run, n, r))
+    for n, spread in itertools.product(SIZES, TOKEN_SPREADS):
+        name = f"references, nats per token {spread}"
+        yield Cell(name, "perplexity", n, lambda r, n=n, spread=spread: perplexities(spread, n, r))
+    for n, spread in itertools.product(SIZES, SPREADS):
+        name = f"like sst2-sentences, controls {spread} points"
+        yield Cell(name, "part less controls", n, lambda r, s=spread, n=n: less_controls(of_spread(SST2, s), n, r))
     for n in SIZES:
         yield Cell(SST2, "path", n, lambda r, n=n: best_of_path(n, r))
     for n, share in itertools.product(SIZES, (0.01, 0.05, 0.2)):
@@ -117,7 +137,7 @@ def cells() -> Iterator[Cell]:
         )  # fmt: skip
     for n, spread in itertools.product(SIZES, SPREADS):
         name = f"like sst2-sentences, seeds {spread} points"
-        yield Cell(name, "union of 3 seeds", n, lambda r, s=spread, n=n: union_gain(s, 3, n, r), 0.3)
+        yield Cell(name, "union of 3 seeds", n, lambda r, s=spread, n=n: union_gain(s, 3, n, r))
 
 
 def pools() -> dict[str, Callable[[], Pool]]:
@@ -153,6 +173,74 @@ def scores(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
     graft, labels = _sample(run, n, random, ("grafted",))
     found = {metric: bootstrap(graft, labels, metric) for metric in _compared(run) if metric != "accuracy"}
     return {metric: (of.low, of.high, _truth(run)[metric]) for metric, of in found.items()}
+
+
+def classes(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
+    """Precision, recall and F1 of the rarest and of the most frequent class of the graft."""
+    graft, labels = _sample(run, n, random, ("grafted",))
+    found = class_results({"graft": graft}, labels).set_index(["class", "metric"])
+    return {
+        f"{metric} of the {which} class": (*found.loc[(c, metric), ["low", "high"]], true)
+        for (which, c, metric), true in _class_truth(run).items()
+    }
+
+
+@lru_cache
+def _class_truth(run: str) -> dict[tuple[str, int, str], float]:
+    """Precision, recall and F1 on the whole population, by which class it is, its number and the metric."""
+    logits, labels = stored_logits(run, "grafted")
+    values = class_results({"graft": logits}, labels, resamples=1).set_index(["class", "metric"])["value"]
+    examples = np.bincount(labels)
+    which = {"rarest": int(examples.argmin()), "largest": int(examples.argmax())}
+    return {
+        (name, c, metric): float(values[c, metric])
+        for name, c in which.items()
+        for metric in ("precision", "recall", "f1")
+    }
+
+
+def on_a_slice(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
+    """Paired differences to the fine-tuned model on few examples."""
+    sample = _sample(run, n, random, ("grafted", "finetuned"))
+    found = {metric: metric_difference(*sample, metric) for metric in ("accuracy", "nll")}
+    truth = _truth(run)
+    return {f"{m}, difference on a slice": (of.low, of.high, truth[f"{m}, difference"]) for m, of in found.items()}
+
+
+def perplexities(spread: float, n: int, random: np.random.Generator) -> dict[str, Answer]:
+    """Perplexity of one model, and the difference of two, on references of 2 to some 60 tokens."""
+    both, truth = _references(spread)
+    drawn = random.integers(0, both.shape[1], n)
+    one, other, labels = *both[:, drawn], np.full(n, REFERENCE)
+    single, less = metric_interval(one, labels, "perplexity"), metric_difference(one, other, labels, "perplexity")
+    return {
+        "perplexity": (single.low, single.high, truth[0]),
+        "perplexity, difference": (less.low, less.high, truth[0] - truth[1]),
+    }
+
+
+@lru_cache
+def _references(spread: float, count: int = 4000) -> tuple[np.ndarray, list[float]]:
+    """Scores [model, reference, 4] of two models that find the same references hard, and both perplexities."""
+    random = np.random.default_rng(0)
+    tokens = 2 + random.negative_binomial(2, 0.15, count)
+    hard = 1.2 * np.exp(spread * random.standard_normal(count) - spread**2 / 2)
+    nats = [tokens * hard * factor * np.exp(0.15 * random.standard_normal(count)) for factor in (1.0, 0.9)]
+    scores = np.stack([np.asarray(generated_scores(None, -one, tokens), dtype=np.float64) for one in nats])
+    return scores, [float(np.exp(-one[:, LOG_LIKELIHOOD].sum() / -one[:, MINUS_TOKENS].sum())) for one in scores]
+
+
+def less_controls(pool: Pool, n: int, random: np.random.Generator) -> dict[str, Answer]:
+    """The accuracy of a part of a region less that of a few random controls, which stand for all of them."""
+    drawn, chosen = random.integers(0, len(pool.labels), n), random.integers(0, pool.logits.shape[1], CONTROLS)
+    models = [pool.logits[0, 0, drawn], *pool.logits[1, chosen][:, drawn]]
+    (value, resampled), *controls = whole_and_resampled(
+        [statistic("accuracy", z, pool.labels[drawn]) for z in models], n
+    )
+    found = excess(value, resampled, controls)
+    right = _known(pool).each["accuracy"]
+    true = float(right[0, 0].mean() - right[1].mean())
+    return {"part less controls": (found["excess_low"], found["excess_high"], true)}
 
 
 def paired_accuracy(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
@@ -421,7 +509,7 @@ def _path(run: str) -> dict[str, np.ndarray]:
 
 
 def measured(cell: Cell, repetitions: int) -> list[dict[str, object]]:
-    """The rows of a cell, one a quantity; the draws depend on the cell's name alone."""
+    """The rows of a cell, one a quantity that has an interval; the draws depend on the cell's name alone."""
     random, count = (
         np.random.default_rng(zlib.crc32(repr(cell.key).encode())),
         max(2, round(cell.samples * repetitions)),
@@ -431,12 +519,15 @@ def measured(cell: Cell, repetitions: int) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for quantity in answers[0]:
         low, high, true = np.array([answer[quantity] for answer in answers]).T
-        holds = (low <= true + 1e-12) & (true <= high + 1e-12)
+        shown = ~np.isnan(low)  # without an interval there is no claim, as of a class that is never predicted
+        if not shown.any():
+            continue
+        holds = ((low <= true + 1e-12) & (true <= high + 1e-12))[shown]
         rows.append({
             "quantity": quantity, "population": cell.population, "detail": cell.detail, "n": cell.n,
             "repetitions": count, "true": round(float(true.mean()), 5), "coverage": round(float(holds.mean()), 5),
-            "above": round(float((low > true + 1e-12).mean()), 5), "width": round(float(np.median(high - low)), 5),
-            "undefined": round(float(np.isnan(low).mean()), 5),
+            "above": round(float((low > true + 1e-12).mean()), 5),
+            "width": round(float(np.median((high - low)[shown])), 5), "undefined": round(float((~shown).mean()), 5),
         })  # fmt: skip
     return rows
 
@@ -451,18 +542,23 @@ def _remembered(n: int, resamples: int, seed: int) -> list[np.ndarray]:
     return list(DRAWS(n, resamples, seed))
 
 
-def run(repetitions: int, out: Path) -> pd.DataFrame:
-    """Measures every cell; `out` grows cell by cell, and one that is there is not measured again."""
-    rows = pd.read_csv(out).to_dict("records") if out.is_file() else []
-    have = {(row["population"], row["detail"], row["n"]) for row in rows}
-    todo = [cell for cell in cells() if cell.key not in have]
+def run(repetitions: int, out: Path, again: Collection[str] = ()) -> pd.DataFrame:
+    """Measures every cell; `out` grows cell by cell, and one that is there is not measured again.
+
+    Cells with a quantity in `again` are, as after a change of its interval. Rows are in the order of the cells.
+    """
+    every = list(cells())
+    found: dict[tuple[str, str, int], list[dict[str, object]]] = {cell.key: [] for cell in every}
+    for row in pd.read_csv(out).to_dict("records") if out.is_file() else []:
+        found.setdefault((row["population"], row["detail"], row["n"]), []).append(row)
+    todo = [cell for cell in every if not found[cell.key] or any(r["quantity"] in again for r in found[cell.key])]
     progress = Progress(out.name, len(todo))
     for cell in todo:
-        rows += measured(cell, repetitions)
-        pd.DataFrame(rows).to_csv(out, index=False)
+        found[cell.key] = measured(cell, repetitions)
+        pd.DataFrame(list(itertools.chain(*found.values()))).to_csv(out, index=False)
         progress.step()
     progress.end()
-    return pd.DataFrame(rows)
+    return pd.DataFrame(list(itertools.chain(*found.values())))
 
 
 KINDS = {
@@ -470,7 +566,9 @@ KINDS = {
     "f1, difference": "bootstrap and Tango", "f1, difference of nearly equal models": "bootstrap and Tango",
     "share of the gain of nearly equal models": "bootstrap and Tango",
     "accuracy": "Wilson", "agreement": "Wilson", "mean IoU": "jackknife", "overlap": "jackknife",
-    "union's gain": "examples and seeds", "share of the gain": "paired bootstrap",
+    "union's gain": "examples and seeds", "part less controls": "examples and seeds",
+    "accuracy, difference on a slice": "Tango",
+    "share of the gain": "paired bootstrap",
 }  # fmt: skip
 """How the interval of a quantity is made, where its name does not say it."""
 
@@ -480,11 +578,16 @@ def _kind(quantity: str) -> str:
         return "test inversion, paired"
     if quantity.startswith("best of"):
         return "Tango, Bonferroni" if quantity.endswith("all 61") else "Tango"
+    if quantity.startswith(("precision", "recall")):
+        return "Wilson"
     return KINDS.get(quantity, "paired bootstrap" if "difference" in quantity else "bootstrap")
 
 
 def table(rows: pd.DataFrame) -> list[str]:
-    """One line a quantity of one model, of two, or of regions; widths in points, of NLL in hundredths of a nat."""
+    """One line a quantity of one model, of two, or of regions; widths in points, of NLL in hundredths of a nat.
+
+    Those of a perplexity are in hundredths, too.
+    """
     lines = [
         "| quantity | interval | cells | under 93% | lowest coverage | where | median | median width, n = 300 "
         "| n = 1,821 |",

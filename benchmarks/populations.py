@@ -50,8 +50,14 @@ class Population:
         edges = self.edges(binning)
         return [_error(side.sure, side.chance, edges, norm) for side in self.sides]
 
-    def samples(self, n: int, repetitions: int, binning: str, seed: int) -> Iterator[tuple[list[Binned], np.ndarray]]:
-        """Blocks of samples of n: each model's sums by bin [sample, bin], and products of two [sample, bin, bin]."""
+    def samples(
+        self, n: int, repetitions: int, binning: str, seed: int, own_edges: bool = True
+    ) -> Iterator[tuple[list[Binned], np.ndarray]]:
+        """Blocks of samples of n: each model's sums by bin [sample, bin], and products of two [sample, bin, bin].
+
+        Edges of equal mass are those of each sample; without `own_edges` the population's, which nobody knows.
+        """
+        edges = None if own_edges and binning == "mass" else self.edges(binning)
         random, block = np.random.default_rng(seed), max(1, CELLS // n)
         scores = [ndtri(np.clip(side.chance, 0.0, 1.0)) for side in self.sides]
         for start in range(0, repetitions, block):
@@ -63,7 +69,7 @@ class Population:
             if len(self.sides) == 2:
                 own = random.standard_normal((rows, n)) if self.shared < 1 else 0.0
                 right.append(self.shared * luck + np.sqrt(1 - self.shared**2) * own <= scores[1][drawn])
-            numbers = _numbers(sure, binning)
+            numbers = _numbers(sure, edges)
             binned = [_sums(*one) for one in zip(numbers, sure, right, strict=True)]
             products = np.zeros((rows, 0, 0))
             if len(self.sides) == 2:
@@ -74,14 +80,13 @@ class Population:
             yield binned, products
 
 
-def _numbers(sure: list[np.ndarray], binning: str) -> list[np.ndarray]:
-    """The bin of every example of every sample, [sample, n] each; equal-mass edges are those of each sample."""
-    if binning == "width":
-        edges = equal_width_edges(BINS)
+def _numbers(sure: list[np.ndarray], edges: np.ndarray | None) -> list[np.ndarray]:
+    """The bin of every example of every sample, [sample, n] each; without `edges` by the quantiles of each sample."""
+    if edges is not None:
         return [bin_numbers(one.ravel(), edges).reshape(one.shape) for one in sure]
     pooled = np.concatenate(sure, axis=1)
-    edges = [equal_mass_edges(row, BINS) for row in pooled]
-    return [np.stack([bin_numbers(row, edge) for row, edge in zip(one, edges, strict=True)]) for one in sure]
+    own = [equal_mass_edges(row, BINS) for row in pooled]
+    return [np.stack([bin_numbers(row, edge) for row, edge in zip(one, own, strict=True)]) for one in sure]
 
 
 def _sums(number: np.ndarray, sure: np.ndarray, right: np.ndarray) -> Binned:

@@ -56,13 +56,13 @@ def part_effects(predictions: pd.DataFrame, task: TaskNote, metric: str) -> pd.D
         rows.append(
             {**dict(zip(PLACE, (*place, condition), strict=True)), "n": len(labels), **interval._asdict(),
              "control": _mean([control - end for control, _ in controls]), "draws": len(controls),
-             **_excess(value, resampled, controls)}
+             **excess(value, resampled, controls)}
         )  # fmt: skip
     frame = pd.DataFrame(rows).reindex(columns=list(COLUMNS))
     return frame.astype({"layer": "Int64", "head": "Int64"})
 
 
-def _excess(value: float, resampled: np.ndarray, controls: list[tuple[float, np.ndarray]]) -> dict[str, Any]:
+def excess(value: float, resampled: np.ndarray, controls: list[tuple[float, np.ndarray]]) -> dict[str, Any]:
     """The part less its controls, with an interval over draws and examples together."""
     if not controls:
         return {"excess": np.nan, "excess_low": np.nan, "excess_high": np.nan}

@@ -10,7 +10,7 @@ Sources: test inversion with the nuisance at its constrained estimate (Chuang an
 shrink towards the candidate by the non-negative garrote (Breiman 1995); the noise of a bin is Wilson's (1927), taken
 at the candidate. In l2 `debiased` takes the noise of each bin off its square, as Kumar, Liang and Ma (2019) do. The
 difference joins two intervals by MOVER (Zou and Donner 2008). That they go together, and the constants, is ours:
-`python -m benchmarks coverage` measures them, and docs/statistics.md says what came out.
+`python -m benchmarks coverage` measures them, and docs/coverage.md says what came out.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ STEPS = 14
 """Of the bisection; one linear step follows, which leaves less than a thousandth of the interval's width."""
 FEWEST = 10
 CELLS = 4_000_000  # simulated labels held at a time
+UNDERFLOW = 1000.0
+"""A logit so far below the largest has a probability of exactly 0."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,8 @@ def calibration_error(
 
     `norm` "l1" is the paper's ECE, the mean over examples of |confidence - accuracy| of their bin; "l2" is the root
     of the mean square. `binning` "mass" has bins of about equal count; their edges are the sample's quantiles.
-    Raises BadData for fewer than 10 examples, logits that are not finite and labels that are no class.
+    A class may be masked by -inf. Raises BadData for fewer than 10 examples, other logits that are not finite, and
+    labels that are no class.
     """
     _check(norm, binning, bins)
     sure, right = _outcomes(logits, labels)
@@ -130,6 +133,12 @@ def calibration_difference(
     same predictions twice differ by exactly 0. Raises as `calibration_error`.
     """
     _check(norm, binning, bins)
+    for name, logits in (("logits_a", logits_a), ("logits_b", logits_b)):
+        if np.shape(logits)[:1] != np.shape(labels)[:1]:
+            n, count = len(np.atleast_1d(logits)), len(np.atleast_1d(labels))
+            raise BadInput(
+                f"{name} has {n:,} predictions, and labels has {count:,}; there must be one label for each prediction."
+            )
     (sure_a, right_a), (sure_b, right_b) = _outcomes(logits_a, labels), _outcomes(logits_b, labels)
     edges = _edges(binning, bins, np.concatenate([sure_a, sure_b]))
     a, b = binned(sure_a, right_a, edges), binned(sure_b, right_b, edges)
@@ -410,8 +419,14 @@ def _edges(binning: Binning, bins: int, sure: Floats) -> Floats:
 
 
 def _outcomes(logits: ArrayLike, labels: ArrayLike) -> tuple[Floats, NDArray[np.bool_]]:
-    """Confidence and whether the prediction is right, [n] each."""
-    z, y = checked(logits, labels)
+    """Confidence and whether the prediction is right, [n] each; a class that -inf masks has no probability."""
+    z = np.asarray(logits, dtype=np.float64)
+    if z.ndim == 2 and z.shape[1] and (masked := z == -np.inf).any():
+        most = z.max(axis=1, keepdims=True)
+        if (whole := np.flatnonzero(most == -np.inf)).size:
+            raise BadData(f"all logits of example {whole[0]} are -inf; at least one class must not be masked.")
+        z = np.where(masked & np.isfinite(most), most - UNDERFLOW, z)
+    z, y = checked(z, labels)
     if len(y) < FEWEST:
         raise BadData(f"an interval of calibration needs at least {FEWEST} examples; got {len(y)}.")
     return confidence(probabilities(z)), correct(z, y)

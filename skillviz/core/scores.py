@@ -18,6 +18,7 @@ Integers = NDArray[np.int64]
 def checked(logits: ArrayLike, labels: ArrayLike | None = None) -> tuple[Floats, Integers]:
     """Logits as float64 [n, classes] and labels as int64 [n] (all zero where none are given).
 
+    Labels are class numbers of any type: 1, 1.0 and True are the second class.
     Raises BadData for no examples, a value that is not finite, or a label that is not a class;
     BadInput where the shapes do not fit.
     """
@@ -28,7 +29,9 @@ def checked(logits: ArrayLike, labels: ArrayLike | None = None) -> tuple[Floats,
         raise BadData("there are no predictions to score; at least one example is needed.")
     if not np.isfinite(z).all():
         row = int(np.flatnonzero(~np.isfinite(z).all(axis=1))[0])
-        raise BadData(f"the logits of example {row} are not finite; the model's numbers have overflowed.")
+        is_masked = not (np.isnan(z[row]) | (z[row] == np.inf)).any()
+        why = "-inf masks a class; use a low finite logit instead" if is_masked else "the model's numbers overflowed"
+        raise BadData(f"the logits of example {row} are not finite; {why}.")
     return z, np.zeros(len(z), dtype=np.int64) if labels is None else _checked_labels(labels, *z.shape)
 
 
@@ -36,12 +39,16 @@ def _checked_labels(labels: ArrayLike, n: int, classes: int) -> Integers:
     y = np.asarray(labels)
     if y.shape != (n,):
         raise BadInput(f"there must be one label for each of the {n:,} predictions; got the shape {y.shape}.")
-    if y.dtype.kind not in "iu":
+    if y.dtype.kind not in "iubf":
         raise BadInput(f"labels must be whole class numbers; got {y.dtype}.")
+    whole = np.isfinite(y) & (y == np.floor(y)) if y.dtype.kind == "f" else np.ones(n, dtype=bool)
+    if not whole.all():
+        raise BadInput(f"labels must be whole class numbers; got {y[~whole][0]}.")
+    y = y.astype(np.int64)
     outside = y[(y < 0) | (y >= classes)]
     if len(outside):
         raise BadData(f"the label {outside[0]} is not a class; with {classes} logits it must be 0..{classes - 1}.")
-    return y.astype(np.int64)
+    return y
 
 
 def log_probabilities(logits: ArrayLike) -> Floats:

@@ -66,9 +66,9 @@ GLOSSARY = {
     "were equally good, these would split like coin flips; p is the chance of a split at least this uneven.",
     "margin": "The true class's score minus the best other class's, in nats. Above zero, the model is right.",
     "slices": "Groups of examples: one class, one range of lengths, or one value of a data column. Slices of "
-    "fewer than "
-    "20 examples have no interval. Among many slices some differ by chance. The false discovery rate is the "
-    "expected share of such cases among all slices reported as different.",
+    "fewer than 20 examples have no interval; with up to 150 examples, NLL intervals are too narrow. Among many slices "
+    "some differ by chance. The false discovery rate is the expected share of such cases among all slices reported as "
+    "different.",
     "confusion": "A table of true against predicted classes: which classes are confused with which.",
     "attribution": "Integrated gradients follow the class's log-odds on the straight line from a baseline to the "
     "sentence, in the space of token embeddings. Each token gets its share of the change.",

@@ -192,6 +192,34 @@ def test_the_test_has_its_size_and_power(norm: str) -> None:
     assert again[0] == again[1] and again[0].statistic == pytest.approx(slow.ece(*model(150), 15), rel=1e-9)
 
 
+def test_a_masked_class_has_no_probability() -> None:
+    """-inf for a third class is the model of two classes."""
+    logits, labels = model(80)
+    other, _ = model(80, heat=2.0)
+    three = [np.column_stack([z, np.full(80, -np.inf)]) for z in (logits, other)]
+    assert calibration_error(three[0], labels) == calibration_error(logits, labels)
+    assert calibration_error(three[0], labels) != calibration_error(np.column_stack([logits, np.zeros(80)]), labels)
+    assert calibration_difference(*three, labels) == calibration_difference(logits, other, labels)
+    assert calibration_test(three[0], labels) == calibration_test(logits, labels)
+    for row, words in (
+        ([-np.inf] * 3, "all logits of example 3 are -inf; at least one"),
+        ([-np.inf, np.inf, 0.0], "example 3 are not finite; the model's numbers overflowed"),
+    ):
+        bad = three[0].copy()
+        bad[3] = row
+        with pytest.raises(BadData, match=words):
+            calibration_error(bad, labels)
+
+
+@pytest.mark.parametrize("kind", [bool, float])
+def test_labels_may_be_truth_values_and_whole_floats(kind: type) -> None:
+    logits, labels = model(80)
+    assert calibration_error(logits, labels.astype(kind)) == calibration_error(logits, labels)
+    assert calibration_difference(logits, -logits, labels.astype(kind)) == calibration_difference(
+        logits, -logits, labels
+    )
+
+
 def test_what_cannot_be_used_is_refused() -> None:
     logits, labels = model(50)
     bad = logits.copy()
@@ -208,7 +236,8 @@ def test_what_cannot_be_used_is_refused() -> None:
         (lambda: calibration_error(logits, labels, bins=0), "number of bins"),
         (lambda: calibration_error(logits, labels, norm="max"), "'max' is not a norm; known: l1, l2"),
         (lambda: calibration_error(logits, labels, binning="even"), "'even' is not a binning; known: width, mass"),
-        (lambda: calibration_difference(logits, logits[:-1], labels), "one label for each"),
+        (lambda: calibration_difference(logits, logits[:-1], labels), "logits_b has 49 predictions, and labels has 50"),
+        (lambda: calibration_difference(logits[:-1], logits, labels), "logits_a has 49 predictions, and labels has 50"),
         (lambda: calibration_test(logits, labels, draws=5), "at least 19"),
     ):
         with pytest.raises(BadInput, match=words):

@@ -98,14 +98,26 @@ def test_the_first_of_equal_logits_is_the_prediction() -> None:
         (np.zeros((3, 2)), [0, 1], "one label for each of the 3"),
         (np.zeros((2, 2)), [0, 2], "label 2 is not a class"),
         (np.zeros((2, 2)), [-1, 0], "label -1 is not a class"),
-        (np.zeros((2, 2)), [0.0, 1.0], "whole class numbers"),
-        (np.array([[0.0, 1.0], [np.nan, 0.0]]), [0, 1], "example 1 are not finite"),
+        (np.zeros((2, 2)), [0.0, 0.5], r"whole class numbers; got 0\.5"),
+        (np.zeros((2, 2)), [0.0, np.nan], "whole class numbers; got nan"),
+        (np.zeros((2, 2)), [0.0, 2.0], "label 2 is not a class"),
+        (np.zeros((2, 2)), ["0", "1"], "whole class numbers; got <U1"),
+        (np.array([[0.0, 1.0], [np.nan, 0.0]]), [0, 1], "example 1 are not finite; the model's numbers overflowed"),
+        (np.array([[0.0, 1.0], [-np.inf, np.inf]]), [0, 1], "overflowed"),
+        (np.array([[0.0, 1.0], [-np.inf, 0.0]]), [0, 1], "example 1 are not finite; -inf masks a class; use a low"),
     ],
 )
 def test_bad_input_is_one_clear_sentence(logits: np.ndarray, labels: list, says: str) -> None:
     for metric in (scores.accuracy, scores.nll, scores.brier, scores.f1):
         with pytest.raises(BadInput, match=says):
             metric(logits, labels)
+
+
+@pytest.mark.parametrize("kind", [bool, float, np.float32, np.uint8])
+def test_labels_are_class_numbers_of_any_type(kind: type) -> None:
+    logits, labels = logits_of([0.9, 0.2, 0.7, 0.4]), np.array([0, 1, 0, 0])
+    for metric in (scores.accuracy, scores.nll, scores.brier, scores.f1):
+        assert metric(logits, labels.astype(kind)) == metric(logits, labels) != metric(logits, 1 - labels)
 
 
 def test_a_positive_class_that_is_none_is_refused() -> None:
