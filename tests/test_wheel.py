@@ -125,7 +125,7 @@ def test_the_installed_package_works_in_an_empty_folder(run: Run, tmp_path: Path
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_installed_dashboard_serves_its_pages(python: Path, tmp_path: Path) -> None:
     (package,) = (python.parents[1] / "lib").glob("python*/site-packages/skillviz")
     before = states(package)

@@ -100,6 +100,7 @@ def test_runs_name_their_members_from_the_root(root: Path) -> None:
     assert methods == {"stagewise", "movement", "random", "learned"}
 
 
+@pytest.mark.nightly
 def test_a_finished_world_is_left_as_it_is(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = hashes(root)
     monkeypatch.chdir(root)
@@ -137,6 +138,7 @@ def test_it_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.Mon
     assert world.stages == STAGES and hashes(tmp_path / "demo_world" / "base") == before
 
 
+@pytest.mark.nightly
 def test_what_cannot_be_made_is_refused(root: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="'pairs' needs 'corpus'"):
         build(tmp_path, tmp_path, only="pairs", size=MINIATURE)

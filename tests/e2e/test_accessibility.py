@@ -98,10 +98,8 @@ AT = """() => { const at = document.activeElement, box = at.getBoundingClientRec
     says: `${at.tagName} ${at.getAttribute("aria-label") || at.innerText || at.className}`.slice(0, 80)}; }"""
 
 
-SCHEMES = [("sparsity", "light"), pytest.param("surgery", "dark", marks=pytest.mark.nightly)]
-
-
-@pytest.mark.parametrize(("name", "scheme"), SCHEMES)
+@pytest.mark.nightly
+@pytest.mark.parametrize(("name", "scheme"), [("sparsity", "light"), ("surgery", "dark")])
 def test_the_keyboards_place_is_seen_at_every_stop(
     name: str, scheme: str, address: str, run_id: str, visit: Visit
 ) -> None:

@@ -191,7 +191,7 @@ def styles(test: AppTest) -> str:
     return str([block.proto for block in test.get("html")])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_presenter_mode_is_large_and_can_be_left(skilled: Run) -> None:
     small, test = opened(step=4), opened(step=4, present="yes")
     assert "clamp(" in styles(test) and "clamp(" not in styles(small)

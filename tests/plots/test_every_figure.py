@@ -53,6 +53,7 @@ def titled(title: str | None) -> bool:
     return bool(title) and (title in CATEGORIES or bool(UNIT.search(title.replace("<br>", " "))))
 
 
+@pytest.mark.cases(10, 25)
 @pytest.mark.parametrize("theme", first(["light", "dark"], "light".__eq__))
 @pytest.mark.parametrize("name", NAMES)
 def test_every_axis_has_a_title_with_its_unit(name: str, theme: str) -> None:
