@@ -95,7 +95,7 @@ def _cell(rows: pd.DataFrame, column: str, signed: int) -> str:
     """One row's value with its interval in percent or points; empty where there is none."""
     if rows.empty:
         return ""
-    value, low, high = (100 * float(rows.iloc[0][name]) for name in (column, "low", "high"))
+    value, low, high = (round(100 * float(rows.iloc[0][name]), 1) + 0.0 for name in (column, "low", "high"))
     sign = "+" if signed == 2 else ""
     text = f"{value:{sign}.1f}" + ("" if np.isnan(low) else f" ({low:.1f} to {high:.1f})")
     return text.replace("-", "−")

@@ -51,7 +51,7 @@ def parts(store: Store) -> list[str]:
             counts = [count(strongest(by_metric["nll"], one)) for one in conditions]
             largest = [strongest_change(strongest(by_metric["accuracy"], one)) for one in conditions]
             n = len(strongest(by_metric["nll"], ALONE))
-            rows.append([task.name, formats.counted(n, NOUNS[grouping]), *counts, *largest])
+            rows.append([f"`{name}`", formats.counted(n, NOUNS[grouping]), *counts, *largest])
     return formats.markdown_table(head, rows)
 
 

@@ -105,7 +105,9 @@ class Ends(NamedTuple):
 def calibration_error(
     logits: ArrayLike, labels: ArrayLike, bins: int = BINS, norm: Norm = "l1", binning: Binning = "width"
 ) -> CalibrationError:
-    """The calibration error of logits [n, label], with a 95% interval for the population's; shares.
+    """The calibration error of logits (not probabilities) [n, label], with a 95% interval for that on all data.
+
+    Values are shares: 0.01 is one point. Intervals of `binning` "mass" can be too narrow: use "width" for a verdict.
 
     `norm` "l1" is the paper's ECE, the mean over examples of |confidence - accuracy| of their bin; "l2" is the root
     of the mean square. `binning` "mass" has bins of about equal count; their edges are the sample's quantiles.
@@ -127,7 +129,7 @@ def calibration_difference(
     norm: Norm = "l1",
     binning: Binning = "width",
 ) -> CalibrationError:
-    """The calibration error of a less that of b on the same examples, with a 95% interval; shares.
+    """The calibration error of a less that of b on the same examples, with a 95% interval: below zero, a is better.
 
     Below 0, a is better calibrated. The edges of "mass" are quantiles of the pooled confidences of both models. The
     same predictions twice differ by exactly 0. Raises as `calibration_error`.

@@ -45,7 +45,7 @@ def confidence_histogram(
         return blank(NOTHING, check_theme(theme), height or PANEL_HEIGHT, CONFIDENCE, "share of examples, %")
     titles = []
     for name, rows in panels:
-        wrong = rows["count"] * (1 - rows["accuracy"])
+        wrong = (rows["count"] * (1 - rows["accuracy"])).round()  # whole examples, as shares are rounded numbers
         known = wrong.notna().any()
         share = formats.percent(float(wrong.sum()) / float(rows["count"].sum())) if known else ""
         under = f"{share} wrong<br>(hatched)" if known else ""

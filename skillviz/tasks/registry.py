@@ -13,6 +13,8 @@ from skillviz.tasks.user_file import data_files, read_task
 __all__ = ["TASKS", "task"]
 
 YAML = (".yaml", ".yml")
+DEMO_TASKS = "demo_world/tasks"
+"""The folder of the demo world's tasks, from the project's root."""
 
 
 def task(name: str | Path | Task, field: str | None = None) -> Task:
@@ -33,5 +35,8 @@ def task(name: str | Path | Task, field: str | None = None) -> Task:
         return user_task
     key = str(name).strip().lower().replace("-", "_").replace(" ", "_")
     if key not in TASKS:
-        raise UnknownTask(f"'{name}' is not a task; known: {', '.join(sorted(TASKS))}. Add one: docs/add-a-task.md.")
+        of_the_demo_world = f"{DEMO_TASKS}/{key.replace('_', '-')}.yaml"
+        is_there = key.isidentifier() and located(of_the_demo_world).is_file()
+        hint = f"The demo world's is {of_the_demo_world}." if is_there else "Add one: docs/add-a-task.md."
+        raise UnknownTask(f"'{name}' is not a task; known: {', '.join(sorted(TASKS))}. {hint}")
     return TASKS[key]

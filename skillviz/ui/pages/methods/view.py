@@ -138,7 +138,8 @@ def on_other_data(shown: MethodRows) -> None:
     tasks = method_points.other_tasks(shown.scores, shown.selection)
     if not tasks:
         study = shown.studies[0]
-        about_study, scale = cache.study_subject(study), SCALES.get(study.record.scale or "")
+        about_study = cache.study_subject(study)
+        scale = SCALES.get(study.record.scale or "") or next((s for s in SCALES.values() if s.base == shown.base), None)
         command, is_whole = study_words.commands((OTHER_DATA,)), True
         if about_study is not None and scale is not None:
             command, is_whole = transfer_command(scale, about_study, shown.base, shown.selection.task)

@@ -57,12 +57,13 @@ def summary(studies: Sequence[StudyFolder], shown: str, study: StudyFolder | Non
     if shown == ONE and study is not None:
         return _verdicts(study)
     whole = [one for one in studies if one.tables()]
-    experiments = {one.record.experiment for one in whole} & set(EXPERIMENTS)
+    of_the_paper = {name for name, row in EXPERIMENTS.items() if row.claims}
+    experiments = {one.record.experiment for one in whole} & of_the_paper
     left = len(studies) - len(whole)
     unfinished = f", {left} without tables yet" if left else ""
     return (
         f"**{formats.counted(len(studies), 'study')}**{unfinished}: {len(experiments)} of the paper's "
-        f"{len(EXPERIMENTS)} experiments. Select a row to open one."
+        f"{len(of_the_paper)} experiments. Select a row to open one."
     )
 
 
