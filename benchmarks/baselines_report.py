@@ -14,6 +14,7 @@ import pandas as pd
 
 from benchmarks.between_marks import fill
 from skillviz.analysis.differences import turned_round
+from skillviz.analysis.method_points import under_the_tuned_head
 from skillviz.analysis.tables import task_metric
 from skillviz.core import formats
 from skillviz.core.localizers.table import LOCALIZERS
@@ -105,7 +106,7 @@ def setting(scores: pd.DataFrame) -> str:
     """A sentence on the task, the test examples and the fine-tuned models that the regions are of."""
     rows = scored(scores)
     searched = rows[rows["method"] == GRAFT].iloc[0]
-    ends = rows[rows["recipe"] == searched["recipe"]].drop_duplicates("method").set_index("method")["mean"]
+    ends = under_the_tuned_head(rows).drop_duplicates("method").set_index("method")["mean"]
     base = ends.get("pretrained", float("nan"))
     return (
         f"{searched['id_task']}, {searched['n']:,.0f} test examples, {searched['seeds']:,.0f} fine-tuned models "

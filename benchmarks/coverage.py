@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import comparators, other_intervals
+from benchmarks.between_marks import fill
 from benchmarks.populations import (
     Population,
     classes_of,
@@ -369,12 +370,8 @@ def written(results: Path = RESULTS) -> tuple[Path, ...]:
         return (page,)
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        for name, lines in found.items():
-            begin, end = f"<!-- {name}: written by python -m benchmarks coverage -->", f"<!-- end of {name} -->"
-            before, mark, rest = text.partition(begin)
-            if mark:
-                text = f"{before}{begin}\n" + "\n".join(lines) + f"\n{end}{rest.partition(end)[2]}"
-        page.write_text(text, encoding="utf-8")
+        own = {name: lines for name, lines in found.items() if f"<!-- {name}: written by " in text}
+        fill(page, own, "python -m benchmarks coverage")
     return PAGES
 
 

@@ -19,6 +19,7 @@ import typer
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.between_marks import fill
 from skillviz.analysis import run_tables
 from skillviz.analysis.seeds import difference_over_seeds
 from skillviz.core.intervals import metric_interval
@@ -31,9 +32,7 @@ from skillviz.studies.plan import plan
 from skillviz.studies.spec import read_study
 from skillviz.studies.status import Snapshot
 
-BEGIN, END = "<!-- results: written by benchmarks/report.py -->", "<!-- end of results -->"
-CONSTANTS_BEGIN, CONSTANTS_END = "<!-- constants: written by benchmarks/report.py -->", "<!-- end of constants -->"
-OTHERS_BEGIN, OTHERS_END = "<!-- others: written by benchmarks/report.py -->", "<!-- end of others -->"
+COMMAND = "benchmarks/report.py"
 CONSTANTS = Path(__file__).parent / "results" / "constants.json"
 PAGE, OWN = ROOT / "docs" / "minilm.md", ROOT / "benchmarks" / "README.md"
 MINUS = "\N{MINUS SIGN}"
@@ -118,13 +117,6 @@ def constants(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def replace_section(path: Path, begin: str, end: str, section: str) -> None:
-    """Rewrite what stands between the two marks."""
-    before, _, rest = path.read_text().partition(begin)
-    _, _, after = rest.partition(end)
-    path.write_text(f"{before}{begin}\n{section}\n{end}{after}")
-
-
 def text(runs: list[Run]) -> str:
     """Runs of one pair as markdown: their table, and the default localizer against each other one."""
     head = "| region | size | seeds | accuracy, % | ECE, % | NLL, nats |\n| --- | --- | --- | --- | --- | --- |"
@@ -162,13 +154,13 @@ def main(studies: list[Path], runs_dir: Annotated[Path, typer.Option()] = ROOT /
     """Rewrite the sections of both files."""
     store = Store(runs_dir)
     runs = runs_of(studies[0], store)
-    replace_section(PAGE, BEGIN, END, text(runs))
+    fill(PAGE, {"results": [text(runs)]}, COMMAND)
     print(f"wrote {PAGE.relative_to(ROOT)}: {len(runs)} runs")
     further = [run for study in studies[1:] for run in runs_of(study, store)]
     if further:
-        replace_section(PAGE, OTHERS_BEGIN, OTHERS_END, others(further))
+        fill(PAGE, {"others": [others(further)]}, COMMAND)
         print(f"wrote {PAGE.relative_to(ROOT)}: {len(further)} runs of other pairs")
-    replace_section(OWN, CONSTANTS_BEGIN, CONSTANTS_END, constants(json.loads(CONSTANTS.read_text())))
+    fill(OWN, {"constants": [constants(json.loads(CONSTANTS.read_text()))]}, COMMAND)
     print(f"wrote {OWN.relative_to(ROOT)}: the constants")
 
 

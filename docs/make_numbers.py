@@ -46,6 +46,7 @@ from skillviz.runs.run import RECORD, Run
 from skillviz.runs.store import Store
 from skillviz.studies.make_tables import make_tables
 from skillviz.studies.paper.experiments import verdicts as paper_verdicts
+from skillviz.studies.paper.request import VARIABLE
 from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
 from skillviz.studies.store import StudyFolder, list_studies, write_record, write_tables
@@ -58,7 +59,6 @@ OVER_SEEDS = ("scores", "differences", "recovered", "gain")
 """Tables of means over examples and seeds."""
 ONE_KIND_SINCE = "2026-11-23T07:44"
 """When intervals of means over seeds became of one kind (docs/statistics.md); those before are of others."""
-REAL = "SKILLVIZ_REAL"
 Ends = tuple[float, float, str]
 """The ends of an interval, and its verdict."""
 NAN = float("nan")
@@ -138,7 +138,7 @@ def renew(study: StudyFolder, store: Store) -> str:
 
 def has_its_data(study: StudyFolder) -> bool:
     """False for a study of real data where SKILLVIZ_REAL does not say where they are."""
-    return REAL in os.environ or f"${{{REAL}}}" not in (study.path / "study.yaml").read_text(encoding="utf-8")
+    return VARIABLE in os.environ or f"${{{VARIABLE}}}" not in (study.path / "study.yaml").read_text(encoding="utf-8")
 
 
 def verdicts(table: pd.DataFrame, name: str) -> Iterator[tuple[str, str, float, float, str]]:
