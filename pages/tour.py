@@ -12,4 +12,4 @@ step, place = view.current(), st.container()
 view.draw(step, demo)
 with place:  # the last to be filled: it counts the answers
     view.bar(step)
-view.scroll_up_when_changed(str(step))
+view.follow(step)

@@ -96,8 +96,10 @@ def test_the_first_step_a_copied_link_and_presenter_mode(tour: str, visit: Visit
     said = page.get_by_text("Pre-trained").first.inner_text()
     settle(page)
     page.get_by_text("no clear difference").click()
-    page.get_by_role("button", name="Reveal").click()
+    page.get_by_role("button", name="Reveal").focus()
+    page.keyboard.press("Enter")
     page.get_by_text("Right.", exact=True).wait_for()
+    page.wait_for_function("document.activeElement.matches('.st-key-tour-verdict')")
     page.get_by_text("Step 1 of 7 · 1 of 1 answer right").wait_for()
 
     copy = visit(page.url)

@@ -31,6 +31,7 @@ CHOICES = {SEARCHED: "searched region", "movement": "top movement", "random": "r
 FEWEST = 3  # points of a way: its ends, and one between
 ANSWERS = "tour.answers"  # in the session: what was answered to each question, and whether it was right
 WIDGET = "tour.choice."
+VERDICT = "tour-verdict"  # tour.js looks for it
 BESIDE_BUTTON, BESIDE_ANSWER = (6, 1), (3, 4)  # widths of the choices and of what stands beside them
 NOT_CHOSEN = ""  # the answer of a reader who had it revealed without a choice
 
@@ -248,11 +249,12 @@ def forget_answers() -> None:
 def _show_verdict(question: Question, answer: str) -> None:
     """Whether it is right, in words and by a sign, and the numbers that say so."""
     right = question.choices.get(question.answer or "", "")
+    verdict = st.container(key=VERDICT)
     if question.answer is None:
-        st.info(f"Your guess is kept. {question.why}", icon=":material/hourglass_empty:")
+        verdict.info(f"Your guess is kept. {question.why}", icon=":material/hourglass_empty:")
     elif answer == NOT_CHOSEN:
-        st.info(f"**The answer:** {right}. {question.why}", icon=":material/visibility:")
+        verdict.info(f"**The answer:** {right}. {question.why}", icon=":material/visibility:")
     elif answer == question.answer:
-        st.success(f"**Right.** {question.why}", icon=":material/check_circle:")
+        verdict.success(f"**Right.** {question.why}", icon=":material/check_circle:")
     else:
-        st.warning(f"**Not quite:** {right}. {question.why}", icon=":material/cancel:")
+        verdict.warning(f"**Not quite:** {right}. {question.why}", icon=":material/cancel:")

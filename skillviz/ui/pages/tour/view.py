@@ -17,11 +17,11 @@ from skillviz.ui.pages.tour.demo_run import DemoRun, shown_run
 from skillviz.ui.pages.tour.questions import Question
 
 STEP = "step"
-NAME = "skillviz_to_top"
+NAME = "skillviz_tour"
 STYLE = Path(__file__).with_name("tour.css")
 
 _mount = st.components.v2.component(
-    NAME, html="<span></span>", js=Path(__file__).with_name("to_top.js").read_text(encoding="utf-8")
+    NAME, html="<span></span>", js=Path(__file__).with_name("tour.js").read_text(encoding="utf-8")
 )
 
 
@@ -107,6 +107,6 @@ def _go(number: int) -> None:
     address.keep(STEP, str(number), is_default=number == 1)
 
 
-def scroll_up_when_changed(content: str) -> None:
-    """Scrolls up once each time that `content`, a name for what is shown, is another than before."""
-    _mount(key=NAME, data={"content": content}, height=1)
+def follow(number: int) -> None:
+    """Scrolls up at another step, and moves the keyboard's place from a pressed *Reveal* to the answer."""
+    _mount(key=NAME, data={"step": number, "revealed": len(questions.answers())}, height=1)
