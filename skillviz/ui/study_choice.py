@@ -65,7 +65,7 @@ def choose(studies: Sequence[StudyFolder], title: str = "", widest: int = 640) -
     """
     by_name = {study.name: study for study in studies}
     warning = unfitting(list(by_name))
-    labels = {name: study_words.label(study) for name, study in by_name.items()}
+    labels = study_words.labels(studies)
     name = controls.select(
         STUDY,
         title or "Study",

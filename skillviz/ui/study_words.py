@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
@@ -38,13 +39,24 @@ def scale_words(scale: str | None) -> str:
     return title[:1].lower() + title[1:]
 
 
+def labels(studies: Sequence[StudyFolder]) -> dict[str, str]:
+    """The studies' labels by name; two that would be equal have their names too."""
+    named = {study.name: label(study) for study in studies}
+    several = {words for words, count in Counter(named.values()).items() if count > 1}
+    return {name: f"{words} · {name}" if words in several else words for name, words in named.items()}
+
+
 def label(study: StudyFolder) -> str:
-    """`Table 1 · demo world`; with its name where that is not the usual one, and its base where that is its own."""
+    """`Table 1 · demo world`; with its name where that is not the usual one, and its base where that is its own.
+
+    A study of one's own has its title.
+    """
     record = study.record
     if study.name == f"{record.experiment}-{record.scale}":
         return f"{experiment_title(record.experiment)} · {scale_words(record.scale)}"
     if not record.experiment:
-        return f"{study.name} · {world(study)}" if record.scale else study.name
+        title = record.title or study.name
+        return f"{title} · {world(study)}" if record.scale else title
     return " · ".join([experiment_title(record.experiment), world(study), study.name])
 
 
