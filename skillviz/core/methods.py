@@ -27,6 +27,11 @@ class Method:
     marker: str = ""
     dash: str = ""
 
+    @property
+    def short_title(self) -> str:
+        """The title where all are compared with a graft: without saying that it is one too."""
+        return self.title.removeprefix("graft, ")
+
 
 METHODS: Mapping[str, Method] = MappingProxyType({
     row.name: row

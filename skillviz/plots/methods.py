@@ -21,6 +21,7 @@ from skillviz.core.metrics import Metric, metric_row
 from skillviz.plots.figure import (
     blank,
     canvas,
+    center_axis,
     centers,
     error_bars,
     log_ticks,
@@ -104,7 +105,7 @@ def against_touched(
     tall = height or PLOT + (60 if is_direct else LEGEND * len(_series(shown)))
     if shown.empty:
         return blank(NOTHING, theme, tall, TOUCHED, words.axis)
-    figure = canvas(theme, tall, TOUCHED, words.axis)
+    figure = canvas(theme, tall, TOUCHED, center_axis(words.axis, shown))
     placed = _placed(shown)
     for number, series in enumerate(_series(placed)):
         rows = placed[placed["rank"] == number].sort_values("touched")
@@ -140,9 +141,9 @@ def rivals(
     require(differences, DIFFERENCES, "differences")
     words = metric_row(metric)
     unit = words.difference_unit
-    title = words.difference_axis(f"{words.title}: method − {method_style(of).title}")
-    title = title if len(title) <= NARROW else title.replace(": ", ":<br>", 1)
     shown = differences[(differences["metric"] == metric) & differences["value"].notna()]
+    title = center_axis(words.difference_axis(f"{words.title}: method − {method_style(of).title}"), shown)
+    title = title if len(title) <= NARROW else title.replace(": ", ":<br>", 1)
     rows = ordered(shown["method"].astype(str), STYLES)
     tall = height or PANEL + ROW * max(len(rows), 3)
     if not rows:
@@ -155,13 +156,18 @@ def rivals(
     figure.update_xaxes(showgrid=True, range=range_around_zero(ends))
     figure.update_yaxes(
         type="category", categoryorder="array", categoryarray=titles[::-1], showgrid=False,
-        tickvals=titles, ticktext=[wrapped(title, SIDE) for title in titles],
+        tickvals=titles, ticktext=[wrapped(_beside(row), SIDE) for row in rows],
         range=[-0.6, len(titles) - 0.4],
     )  # fmt: skip
     line = {"color": SOFT_INK[theme], "width": 1.5, "dash": "2px,3px"}
     figure.add_vline(x=0, line=line, layer="below")
     figure.update_layout(showlegend=False)  # every row is named at its side
     return figure
+
+
+def _beside(method: str) -> str:
+    """The method's name in a figure where all are compared with a graft."""
+    return METHODS[method].short_title if method in METHODS else method_style(method).title
 
 
 def _placed(rows: pd.DataFrame) -> pd.DataFrame:

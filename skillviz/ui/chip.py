@@ -21,6 +21,9 @@ SIGNS: dict[Verdict, tuple[str, str]] = {
     "confirmed": GOOD, "contradicted": BAD, "inconclusive": OPEN,
 }  # fmt: skip
 """Of each verdict its colour and its icon; the words stand beside them, so neither is needed to read it."""
+ORDER: tuple[DifferenceVerdict, ...] = ("better", "worse", NO_DIFFERENCE)
+MOST_NUMBERED = 3
+"""Verdicts with their numbers that one line holds; those of more are read off the figure below."""
 
 
 def chip(verdict: Verdict, *, of: str = "", help: str | None = None) -> None:
@@ -43,18 +46,22 @@ def verdict_line(differences: pd.DataFrame, metric: str) -> str:
     """`Accuracy: **random** worse −1.2 points (−2.0 to −0.1); **biases** no clear difference`, verdicts as chips.
 
     `differences`: name, metric, value, low, high, debiased. An interval stands beside each verdict that claims
-    something, and beside the only one. Empty where nothing was compared.
+    something, and beside the only one; where more than MOST_NUMBERED do, each chip is written once, behind all names
+    it is about. Empty where nothing was compared.
     """
     words = metric_row(metric)
-    rows = differences[(differences["metric"] == metric) & differences["value"].notna()]
-    claims, others = [], []
-    for row in rows.to_dict("records"):
-        verdict, name = words.verdict(row["low"], row["high"]), f"**{text.tasks(row['name'])}**"
-        if verdict == NO_DIFFERENCE and len(rows) > 1:
-            others.append(name)
-        else:
-            ends = words.ends(row["low"], row["high"], row["debiased"])
-            claims.append(f"{name} {chip_text(verdict)} {words.change(row['value'])} ({ends})")
-    if others:
-        claims.append(f"{formats.listed(others, len(others))} {chip_text(NO_DIFFERENCE)}")
-    return f"{words.heading}: {'; '.join(claims)}" if claims else ""
+    rows = differences[(differences["metric"] == metric) & differences["value"].notna()].reset_index(drop=True)
+    says = [words.verdict(*ends) for ends in zip(rows["low"], rows["high"], strict=True)]
+    rows = rows.assign(says=says, shown=[f"**{text.tasks(name)}**" for name in rows["name"]])
+    claims = rows[(rows["says"] != NO_DIFFERENCE) | (len(rows) == 1)]
+    numbered = claims if len(claims) <= MOST_NUMBERED else claims.iloc[:0]
+    parts = [
+        f"{row['shown']} {chip_text(row['says'])} {words.change(row['value'])} "
+        f"({words.ends(row['low'], row['high'], row['debiased'])})"
+        for row in numbered.to_dict("records")
+    ]
+    rest = rows.drop(numbered.index)
+    for verdict in ORDER:
+        if alike := list(rest.loc[rest["says"] == verdict, "shown"]):
+            parts.append(f"{formats.listed(alike, len(alike))} {chip_text(verdict)}")
+    return f"{words.heading}: {'; '.join(parts)}" if parts else ""

@@ -46,9 +46,9 @@ def test_it_stands_behind_what_it_is_about() -> None:
     assert [m.value for m in test.markdown] == [f"Calibration {chip_text('better')}", chip_text("inconclusive")]
 
 
-def compared(*rows: tuple) -> str:
+def compared(*rows: tuple, metric: str = "ece") -> str:
     frame = pd.DataFrame(rows, columns=["name", "metric", "value", "low", "high", "debiased"])
-    return chips(verdict_line(frame, "ece"))
+    return chips(verdict_line(frame, metric))
 
 
 def test_a_line_has_the_interval_of_every_claim_and_names_the_others() -> None:
@@ -58,6 +58,14 @@ def test_a_line_has_the_interval_of_every_claim_and_names_the_others() -> None:
     )
     assert compared(*rows[1:]) == "ECE: **b** no clear difference +2.0 points (−1.0 to 5.0, debiased 2.0)"
     assert compared(("a", "ece", float("nan"), None, None, None)) == ""
+
+
+def test_many_claims_share_a_chip_a_verdict() -> None:
+    worse = [(name, "accuracy", -0.2, -0.3, -0.1, None) for name in ("a", "b", "c")]
+    better, open_ = ("d", "accuracy", 0.2, 0.1, 0.3, None), ("e", "accuracy", 0.0, -0.1, 0.1, None)
+    assert compared(*worse, better, open_, metric="accuracy") == (
+        "Accuracy: **d** better; **a**, **b** and **c** worse; **e** no clear difference"
+    )
 
 
 def test_a_difference_without_an_interval_claims_nothing() -> None:

@@ -16,6 +16,7 @@ from skillviz.core import formats
 from skillviz.core.localizers.table import RIVALS
 from skillviz.core.methods import METHODS
 from skillviz.core.metrics import panels
+from skillviz.plots.figure import centers
 from skillviz.plots.theme import localizer_style
 from skillviz.show import methods as exhibits
 from skillviz.show import text
@@ -206,8 +207,8 @@ def _by_touched(shown: MethodRows, task: str, metric: str, name: str = "touched"
         ("points", shown.base, task, repr(shown.selection), str(shown.further)), shown.studies,
         lambda: _of_those_shown(shown, method_points.points(shown.scores, shown.selection, task)),
     )  # fmt: skip
-    before = points[(points["method"] == "pretrained") & (points["metric"] == metric)]["value"]
-    levels = {"pretrained": float(before.iloc[0])} if len(before) else {}
+    before = centers(points[(points["method"] == "pretrained") & (points["metric"] == metric)], 1.0)
+    levels = {"pretrained": float(before[0])} if len(before) else {}
     show(exhibits.by_touched(points, metric, task, levels, theme(), name, height), shown.studies[0].name)
 
 
@@ -232,7 +233,7 @@ def comparison(differences: pd.DataFrame, selection: Selection, share: float, me
 def _named(differences: pd.DataFrame) -> pd.DataFrame:
     """The other methods' rows with their titles, as the verdict's line takes them."""
     rows = differences[differences["method"].isin(OTHERS)]
-    return rows.assign(name=rows["method"].map(lambda method: METHODS[method].title))
+    return rows.assign(name=rows["method"].map(lambda method: METHODS[method].short_title))
 
 
 def no_rival(task: str, several_bases: bool = False) -> str:
