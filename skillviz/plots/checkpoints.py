@@ -10,7 +10,17 @@ import plotly.graph_objects as go
 
 from skillviz.core import formats
 from skillviz.core.metrics import Metric, metric_row
-from skillviz.plots.figure import blank, canvas, centers, error_bars, log_ticks, ordered, require, value_range
+from skillviz.plots.figure import (
+    blank,
+    canvas,
+    center_axis,
+    centers,
+    error_bars,
+    log_ticks,
+    ordered,
+    require,
+    value_range,
+)
 from skillviz.plots.references import reference_style
 from skillviz.plots.theme import LOCALIZERS, Style, localizer_style, state_style
 
@@ -62,7 +72,7 @@ def along_training(
     require(points, COLUMNS, "points")
     of, rows, tall = PANELS[panel], rows_of(points, panel), height or HEIGHT
     words = metric_row(str(rows["metric"].iloc[0])) if len(rows) and panel != "needed" else Metric("needed", "size")
-    title = of.axis or words.axis
+    title = of.axis or center_axis(words.axis, rows)
     if rows.empty:
         return blank(f"Nothing to show: no checkpoint has {of.title.lower()}.", theme, tall, STEP, title)
     figure = canvas(theme, tall, STEP, title)

@@ -15,7 +15,7 @@ from plotly.subplots import make_subplots
 from skillviz.core import formats
 from skillviz.core.metrics import HEADLINE, Metric, metric_row
 from skillviz.plots.cells import shown as shown_name
-from skillviz.plots.figure import blank, centers, error_bars, require, wrapped
+from skillviz.plots.figure import blank, center_axis, centers, error_bars, require, wrapped
 from skillviz.plots.theme import INK, LOCALIZERS, Style, localizer_style, spare_style, template
 
 COLUMNS = ("run", "metric", "value", "low", "high")
@@ -94,7 +94,8 @@ def _panels(
         for key in keys:
             hit = scores[(scores["metric"] == metric) & (scores["run"] == key)]
             figure.add_trace(_dot(key, styles[key], hit, words, baseline), row=row, col=1)
-        title = wrapped(_axis(words, baseline), TITLE)
+        of_metric = scores[scores["metric"] == metric]
+        title = wrapped(center_axis(_axis(words, baseline), of_metric), TITLE)
         figure.update_xaxes(title_text=title, showgrid=True, range=_range(scores, metric, baseline), row=row, col=1)
         order = {"type": "category", "categoryorder": "array", "categoryarray": keys[::-1]}
         figure.update_yaxes(title_text="run", showgrid=False, row=row, col=1, tickvals=keys, ticktext=names, **order)

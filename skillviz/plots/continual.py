@@ -11,7 +11,7 @@ from plotly.subplots import make_subplots
 
 from skillviz.core.metrics import Metric, metric_row
 from skillviz.plots.cells import broken, shown
-from skillviz.plots.figure import blank, require, spread, value_range, wrapped
+from skillviz.plots.figure import blank, center_axis, centers, require, spread, value_range, wrapped
 from skillviz.plots.theme import SOFT_INK, STATES, Style, template
 
 COLUMNS = ("mode", "stage", "stage_task", "task", "metric", "value", "low", "high")
@@ -68,7 +68,7 @@ def by_stage(
             _level(figure, start[task], words.text(start[task]), PRETRAINED, words, place, last, theme)
     ticks = {"tickvals": list(range(1, last + 1)), "range": [0.7, last + 0.3]}
     figure.update_xaxes(title_text=STAGE, title_font_size=9, **ticks)  # on a phone larger ones would meet
-    figure.update_yaxes(title_text=words.axis, col=1)
+    figure.update_yaxes(title_text=center_axis(words.axis, rows), col=1)
     levels = [] if start is None else [start[task] for task in tasks if task in start]
     ends = np.append(rows[["value", "low", "high"]].to_numpy(float), levels)
     figure.update_yaxes(showgrid=True, range=value_range(words.scale * ends, words))
@@ -101,7 +101,7 @@ def order_of(stages: pd.DataFrame) -> list[str]:
 
 
 def _line(rows: pd.DataFrame, style: Style, words: Metric, mode: str) -> go.Scatter:
-    value, low, high = (words.scale * rows[c].to_numpy(float) for c in ("value", "low", "high"))
+    value, low, high = centers(rows, words.scale), *(words.scale * rows[c].to_numpy(float) for c in ("low", "high"))
     shift = 0.05 if mode == "naive" else -0.05
     hover = [
         f"after {after}: {words.text(v)}<br>{words.interval_text(a, b)}"

@@ -118,6 +118,12 @@ def centers(rows: pd.DataFrame, scale: float) -> np.ndarray:
     return np.where(np.isfinite(debiased), debiased, value) * scale
 
 
+def center_axis(axis: str, rows: pd.DataFrame) -> str:
+    """The heading of an axis of `centers`: where they are debiased it says so."""
+    is_debiased = "debiased" in rows and bool(rows["debiased"].notna().any())
+    return f"debiased {axis}" if is_debiased else axis
+
+
 def error_bars(value: np.ndarray, low: np.ndarray, high: np.ndarray, thickness: float, width: float) -> dict:
     """`error_x` or `error_y` of a trace: the interval from low to high about each value."""
     ends = {"array": high - value, "arrayminus": value - low}

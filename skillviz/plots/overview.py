@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from skillviz.core.metrics import HEADLINE, Metric, metric_row
-from skillviz.plots.figure import blank, centers, error_bars, ordered, require
+from skillviz.plots.figure import blank, center_axis, centers, error_bars, ordered, require
 from skillviz.plots.references import legend_level, near_levels, reference_style
 from skillviz.plots.theme import STATES, state_style, template
 
@@ -47,8 +47,9 @@ def state_comparison(
         for state in states:
             hit = scores[(scores["metric"] == metric) & (scores["state"] == state)]
             figure.add_trace(_dot(state, hit, words), row=row, col=1)
-        ends = _range(scores[scores["metric"] == metric], list(near.values()) if row == 1 else [], words)
-        figure.update_xaxes(title_text=words.axis, showgrid=True, range=ends, row=row, col=1)
+        of_metric = scores[scores["metric"] == metric]
+        ends = _range(of_metric, list(near.values()) if row == 1 else [], words)
+        figure.update_xaxes(title_text=center_axis(words.axis, of_metric), showgrid=True, range=ends, row=row, col=1)
         order = {"type": "category", "categoryorder": "array", "categoryarray": titles, "dtick": 1}
         is_middle = row == (len(shown) + 1) // 2  # the panels share their rows, and one title says so
         figure.update_yaxes(title_text="state" if is_middle else "", showgrid=False, row=row, col=1, **order)

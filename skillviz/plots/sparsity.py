@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from skillviz.core import formats
 from skillviz.core.localizers.table import OUTCOME_SIZED
 from skillviz.core.metrics import Metric, metric_row
-from skillviz.plots.figure import blank, canvas, error_bars, ordered, require
+from skillviz.plots.figure import blank, canvas, center_axis, centers, error_bars, ordered, require
 from skillviz.plots.references import add_references, name_ends, near_levels
 from skillviz.plots.theme import GROUND, LOCALIZERS, SOFT_INK, Style, localizer_style
 
@@ -53,7 +53,7 @@ def metric_by_size(
         (str(name), str(settings)): rows
         for (name, settings), rows in ranked.groupby(["localizer", "settings"], sort=False)
     }
-    figure = canvas(theme, height or 360 + 12 * len(groups), SIZE_TITLE, words.axis)
+    figure = canvas(theme, height or 360 + 12 * len(groups), SIZE_TITLE, center_axis(words.axis, points))
     lines = [(name, settings) for name, settings in groups if name not in per_run]
     for (name, settings), of_series in groups.items():
         is_line = name not in per_run
@@ -101,7 +101,7 @@ def _free_height(figure: go.Figure, left: float, right: float) -> float:
 
 def _line(points: pd.DataFrame, style: Style, metric: str, shift: float, alone: bool) -> go.Scatter:
     words = metric_row(metric)
-    value, low, high = (points[c].to_numpy(float) * words.scale for c in ("value", "low", "high"))
+    value, low, high = centers(points, words.scale), *(points[c].to_numpy(float) * words.scale for c in ("low", "high"))
     return go.Scatter(
         x=points["share"].to_numpy(float) * 100 * 10**shift,
         y=value,

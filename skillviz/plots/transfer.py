@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from skillviz.core import formats
 from skillviz.core.metrics import Metric, metric_row
-from skillviz.plots.figure import blank, canvas, centers, error_bars, ordered, range_around_zero, require
+from skillviz.plots.figure import blank, canvas, center_axis, centers, error_bars, ordered, range_around_zero, require
 from skillviz.plots.references import near_levels, reference_style
 from skillviz.plots.theme import GROUND, INK, SOFT_INK, STATES, state_style
 
@@ -46,7 +46,7 @@ def zero_shot(
     states = ordered(rows["state"], STATES)
     if not shown:
         return blank(NOTHING, theme, tall, words.axis, "task")
-    figure = canvas(theme, tall, words.axis, "task")
+    figure = canvas(theme, tall, center_axis(words.axis, rows), "task")
     values = rows.loc[rows["dataset"].isin(shown), ["value", "low", "high"]].to_numpy(float).ravel()
     near = [name for name, of in (references or {}).items()
             if any(near_levels({name: of[task]}, values) for task in shown if task in of)]  # fmt: skip
@@ -122,7 +122,7 @@ def graft_minus_finetuned(
     require(differences, DIFFERENCES, "differences")
     words, rows = metric_row(metric), differences[differences["metric"] == metric]
     unit = words.difference_unit
-    x = words.difference_axis(f"{words.title}: graft − fine-tuned")
+    x = center_axis(words.difference_axis(f"{words.title}: graft − fine-tuned"), rows)
     shown = _shown(rows, datasets)
     tall = height or LEAST + ROW * max(len(shown), 1)
     if not shown:

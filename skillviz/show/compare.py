@@ -15,7 +15,7 @@ from skillviz.plots.sparsity import metric_by_size
 from skillviz.plots.theme import Style
 from skillviz.show import alt, calibration, overlap
 from skillviz.show.exhibit import OVER_EXAMPLES, PAIRED, Exhibit, drawn_once
-from skillviz.show.sentences import better_sides, metric_value, plug_in_marks
+from skillviz.show.sentences import better_sides, debiased_marks, metric_value
 
 HEIGHT = 480
 STATES = {"grafted": "grafts", "finetuned": "fine-tuned models"}
@@ -91,7 +91,7 @@ def sizes(
             height=HEIGHT,
         ),
         reads="one line per run, at the sizes it was scored at; a run with one size is a single mark. Vertical lines "
-        f"are 95% intervals over examples. {plug_in_marks(metric)}".rstrip(),
+        f"are 95% intervals over examples. {debiased_marks(metric)}".rstrip(),
         intervals=OVER_EXAMPLES,
         alt=alt.sparsity(points, metric),
         table=points,

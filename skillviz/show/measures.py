@@ -82,6 +82,7 @@ def state_scores(scores: Scores) -> pd.DataFrame:
 def levels(record: RunRecord, split: str, metric: str) -> dict[str, float]:
     """Reference lines for a metric: fine-tuned, pre-trained and, for accuracy, chance and majority class.
 
+    A calibration error is the debiased one, at which marks stand.
     No pre-trained line from a control whose rest is zero: there that state is the zeroed model.
     """
     scores = record.metrics.get(split)
@@ -90,7 +91,7 @@ def levels(record: RunRecord, split: str, metric: str) -> dict[str, float]:
     for state, name in (("finetuned", "finetuned"), *before, (SCALED, TEMPERATURE)):
         one = scores.states.get(state, {}).get(metric) if scores else None
         if one and one.value is not None and not (name == TEMPERATURE and metric_row(metric).of_predictions):
-            values[name] = one.value
+            values[name] = one.value if one.debiased is None else one.debiased
     return values | guesses(record, split, metric)
 
 

@@ -196,7 +196,7 @@ def ece_basis(bins: int, equal_mass: bool, n: int) -> str:
     """What calibration errors stand on; equal-mass bins have the caveat that docs/statistics.md measures."""
     kind = "equal mass" if equal_mass else "equal width"
     basis = f"Expected calibration error (ECE) with {bins} bins of {kind} on {formats.counted(n, 'example')}."
-    return f"{basis} These intervals can be too narrow; use equal width for a verdict." if equal_mass else basis
+    return f"{basis} These intervals can be too narrow for a verdict; use equal width." if equal_mass else basis
 
 
 def ece_against(rival: str, values: Mapping[str, float], difference: Estimate) -> str:
@@ -257,16 +257,14 @@ def sparsity_reads(points: pd.DataFrame, metric: str) -> str:
     over = f"over examples and up to {most} seeds" if most > 1 else "over examples (one seed)"
     return (
         f"further left is a smaller region. Vertical lines are 95% intervals, {over}. A localizer that chooses its "
-        f"own size is shown as single marks, one a run. {plug_in_marks(metric)}".rstrip()
+        f"own size is shown as single marks, one a run. {debiased_marks(metric)}".rstrip()
     )
 
 
-def plug_in_marks(metric: str) -> str:
-    """Why a mark may stand beside its bar in a line by size; empty where it cannot."""
+def debiased_marks(metric: str) -> str:
+    """Which value of a calibration error the marks show; empty for other metrics."""
     row = metric_row(metric)
-    if row.interval != "calibration":
-        return ""
-    return f"Marks are the plug-in {row.title}; bars stand around the debiased error and may lie below the mark. "
+    return f"Marks stand at the debiased {row.title}, as the intervals do. " if row.interval == "calibration" else ""
 
 
 def library(entries: int, tasks: int, failed: int) -> str:

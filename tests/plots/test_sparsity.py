@@ -43,6 +43,14 @@ def test_values_are_percent_on_a_log_axis_of_percent() -> None:
     assert figure.layout.xaxis.title.text == "region size, % of graftable parameters"
 
 
+def test_a_calibration_error_stands_at_its_debiased_value_and_the_axis_says_so() -> None:
+    points = by_size(frames.curve(), "accuracy").assign(debiased=0.02)
+    figure = metric_by_size(points, "ece")
+    assert {y for trace in figure.data for y in trace.y} == {2.0}
+    assert figure.layout.yaxis.title.text == "debiased ECE, %"
+    assert metric_by_size(points.assign(debiased=np.nan), "ece").layout.yaxis.title.text == "ECE, %"
+
+
 @pytest.mark.parametrize("size", [1, 3, 30, 106, 199, 350, 700, 99_000])
 def test_a_single_size_has_ticks_beside_it(size: int) -> None:
     axis = drawn(rows([0.8], size=size)).layout.xaxis

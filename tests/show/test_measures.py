@@ -62,6 +62,9 @@ def test_reference_lines_have_guesses_for_accuracy_only(run: Run) -> None:
     assert accuracy["chance"] == 0.5 and accuracy["majority"] > 0.5 and "temperature" not in accuracy
     loss = measures.levels(run.record, "test", "nll")
     assert set(loss) == {"finetuned", "pretrained", "temperature"}
+    stored = run.record.metrics["test"].states["finetuned"]["ece"]
+    error = measures.levels(run.record, "test", "ece")["finetuned"]
+    assert error == stored.debiased != stored.value, "at the height of the marks it is compared with"
 
 
 def test_the_history_shown_is_the_main_sizes(run: Run) -> None:
