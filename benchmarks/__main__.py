@@ -111,6 +111,9 @@ def localizer(
     minutes: Annotated[float | None, typer.Option(help="With --processes: stop then; start again to go on.")] = None,
     tf32: Annotated[bool, typer.Option("--tf32", help="Let a GPU round matrix products, but not of scores.")] = False,
     merge: Annotated[Path | None, typer.Option(help="Only add the rows of this folder of results.")] = None,
+    development: Annotated[
+        bool, typer.Option("--development", help="Only the tasks that the configuration was chosen on, by validation.")
+    ] = False,
     tables: Annotated[bool, typer.Option("--tables", help="Only rewrite the tables and pictures.")] = False,
 ) -> None:
     """Compare localizers on six tasks not used for any choice, and write docs/localizers.md's tables and pictures."""
@@ -121,10 +124,15 @@ def localizer(
         if not (theirs := regions.Stored(merge)).rows:
             raise typer.BadParameter(f"{merge} has no {theirs.path.name}. Give the folder that --results named.")
         typer.echo(f"{regions.Stored(results).merge(theirs):,} new rows of {merge}.")
-    elif not tables:
+    opened = partial(regions.opened, work=work, base=base, device=device)
+    if development:
+        regions.develop(
+            results / "localizer_development.csv", partial(opened, on_validation=True), partial(print, flush=True)
+        )
+    elif not (tables or merge):
         regions.run_in_processes(
-            regions.plan(rounds, names), results, partial(regions.opened, work=work, base=base, device=device),
-            processes, minutes, regions.TF32 if tf32 else "highest", partial(print, flush=True),
+            regions.plan(rounds, names), results, opened, processes, minutes,
+            regions.TF32 if tf32 else "highest", partial(print, flush=True),
         )  # fmt: skip
     if results == regions.RESULTS:
         localizer_report.write_tables()

@@ -3,6 +3,7 @@
     python -m benchmarks localizer [--work DIR] [--rounds 9] [--tasks cr,mpqa] [--device cpu] [--results DIR]
     python -m benchmarks localizer --device cuda --processes 24 --tf32 [--minutes 30]
     python -m benchmarks localizer --merge DIR
+    python -m benchmarks localizer --development [--device cpu]
     python -m benchmarks localizer --tables
 
 Each row of results/localizer.csv is one region, scored on every test example. A row that is there is not made again,
@@ -13,7 +14,8 @@ the predicted classes, for paired intervals; fine-tuned models stay in the work 
 are missing. With --processes, fine-tuned models are shared out among processes; each has a folder of rows of its own,
 which are taken over at the end, or by the next start. --merge takes over the rows of another results folder and writes
 the tables and pictures of docs/localizers.md; --tables only writes those. The configuration was frozen before the
-first row of each method.
+first row of each method. --development makes the rows of the tasks that the configuration was chosen on, by their
+validation examples, in results/localizer_development.csv; it resumes too.
 """
 
 from __future__ import annotations
@@ -89,6 +91,15 @@ METHODS = {
     "random": Method("random"),
 }
 AS_PUBLISHED, LABELS = "learned, as published", "labels"
+SETTINGS = {
+    "movement": METHODS["movement"],
+    "judged": METHODS["judged"],
+    "judged, 25 steps": METHODS["judged, a quarter"],
+    "judged, region full at 60% of the steps": Method("stagewise-judged", {"grow_share": 0.6}),
+    "learned, 100 steps of 128": METHODS["learned"],
+    "nested, gains forgotten at each rung": METHODS["nested"],
+}
+"""Settings of the development that the code still has, by the names of their rows."""
 LATER = {"stagewise": 1, "random": 1, AS_PUBLISHED: 2}
 """Methods whose regions come after all rounds: those that answer no goal, then the one that takes the longest."""
 
@@ -213,8 +224,8 @@ class Opened:
     """By method and mask seed: the order of a search that answers all sizes, and its seconds."""
 
 
-def opened(pair: Pair, work: Path, base: str, device: str) -> Opened:
-    """The pair, fine-tuned first where the work folder has no such model."""
+def opened(pair: Pair, work: Path, base: str, device: str, *, on_validation: bool = False) -> Opened:
+    """The pair, fine-tuned first where the work folder has no such model; `test` may be the validation examples."""
     from skillviz.models.finetune.run import finetune  # these import torch
     from skillviz.models.finetune.training_config import TrainingConfig
     from skillviz.models.pair import load_pair
@@ -229,7 +240,8 @@ def opened(pair: Pair, work: Path, base: str, device: str) -> Opened:
         config = TrainingConfig(readout="head", head="linear", steps=steps, batch_size=16, lr=0.04, seed=pair.seed)
         finetune(base, [task], config, out=folder, device=device)
     models, splits = load_pair(base, folder, task=task, device=device), load(task)
-    train, test = (encode(task, f, models.tokenizer, models.readout_name) for f in (splits.train, splits.test))
+    judges = splits.validation if on_validation else splits.test
+    train, test = (encode(task, f, models.tokenizer, models.readout_name) for f in (splits.train, judges))
     return Opened(models.problem(train), models.objective(test), len(task.labels))
 
 
@@ -238,7 +250,7 @@ def measured(cell: Cell, ready: Opened) -> tuple[dict[str, object], np.ndarray]:
 
     Where one search answers all sizes it is done once; its seconds and gradients stand at each size.
     """
-    d, method = ready.problem.d, METHODS[cell.method]
+    d, method = ready.problem.d, METHODS.get(cell.method) or SETTINGS[cell.method]
     row, options = localizer(method.localizer), localizer(method.localizer).make_options(method.options)
     size = parse_size(cell.size, d)
     target = parse_size(sizes_of(cell.pair)[-1], d) if row.nested else size
@@ -372,6 +384,42 @@ def run_in_processes(
     say(f"{len(cells) - left:,} of {len(cells):,} regions are there; processes that failed: {failed}.")
     if failed:
         raise RuntimeError(f"{failed} of {len(children)} processes failed.")
+
+
+def develop(table: Path, open_pair: Callable[[Pair], Opened], say: Callable[[str], object] = print) -> None:
+    """Make the rows of the development that are missing in a table; `open_pair` gives validation examples as the test.
+
+    One fine-tuning and one mask seed a task. A row that is there stays, whatever code made it.
+    """
+    rows = pd.read_csv(table, dtype=str, keep_default_na=False).to_dict("records") if table.is_file() else []
+
+    def add(pair: Pair, setting: str, size: str, scores: Mapping[str, object]) -> None:
+        about = {"task": pair.task, "is_early": pair.is_early, "setting": setting, "size": size, "mask_seed": 0}
+        rows.append({**about, "accuracy": f"{scores['accuracy']:.2f}", "nll": f"{scores['nll']:.4f}"})
+        write_file(table, lambda path: pd.DataFrame(rows).to_csv(path, index=False))
+        say(f"{pair.task}, {setting} {size}: {rows[-1]['accuracy']}%")
+
+    for pair in (Pair(task, False, 0) for task in DEVELOPMENT):
+        there = {(row["setting"], row["size"]) for row in rows if row["task"] == pair.task}
+        missing = [one for one in _developed() if one not in there]
+        if not missing:
+            continue
+        ready = open_pair(pair)
+        for row, _ in ends(pair, ready):
+            if row["method"] != LABELS and (row["method"], "") not in there:
+                add(pair, str(row["method"]), "", row)
+        for setting, size in missing:
+            add(pair, setting, size, measured(Cell(pair, 0, size, setting), ready)[0])
+
+
+def _developed() -> list[tuple[str, str]]:
+    """Setting and size of each region of the development."""
+    only = {"judged": SIZES[1:], "judged, region full at 60% of the steps": SIZES[1:]}
+    return [
+        (setting, size)
+        for setting, method in SETTINGS.items()
+        for size in (SIZES if localizer(method.localizer).nested else only.get(setting, SIZES[1:2]))
+    ]
 
 
 def _run_share(

@@ -329,13 +329,13 @@ def scores_table(rows: pd.DataFrame) -> list[str]:
 def overview() -> list[str]:
     """Markdown: what each localizer does, and what one search runs the model on."""
     lines = [
-        "| localizer | what it does | source | size | examples forward and backward | examples forward |",
-        "|" + " --- |" * 6,
+        "| localizer | on pages | what it does | source | size | examples forward and backward | examples forward |",
+        "|" + " --- |" * 7,
     ]
     for row in LOCALIZERS.values():
         cost = row.cost(row.options(), MINILM)
         lines.append(
-            f"| `{row.name}` | {row.sentence} | {row.source} | {_size(row)} | {cost.backward:,.0f} "
+            f"| `{row.name}` | {row.title} | {row.sentence} | {row.source} | {_size(row)} | {cost.backward:,.0f} "
             f"| {cost.forward:,.0f} |"
         )
     return lines
