@@ -113,6 +113,36 @@ def test_a_run_resumes_where_it_was_cut(tmp_path: Path, monkeypatch: pytest.Monk
     assert tuned["accuracy"] == pytest.approx(100 * right.mean())
 
 
+def test_the_development_makes_what_is_missing_and_keeps_what_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(benchmark, "SETTINGS", {name: QUICK[name] for name in ("movement", "judged")})
+    monkeypatch.setattr(benchmark, "DEVELOPMENT", ("sst2_sentences", "mrpc"))
+    monkeypatch.setattr(benchmark, "METHODS", QUICK)
+    monkeypatch.setattr(benchmark, "SIZES", ("0.1%", "1%"))
+    table = tmp_path / "development.csv"
+    table.write_text(
+        "task,is_early,setting,size,mask_seed,accuracy,nll,chosen\nmrpc,False,an older setting,1%,0,80.0,0.5000,7\n"
+    )
+    benchmark.develop(table, opened, str)
+    rows = pd.read_csv(table, dtype=str, keep_default_na=False)
+    assert list(rows.iloc[0]) == ["mrpc", "False", "an older setting", "1%", "0", "80.0", "0.5000", "7"]
+    made = [("base", ""), ("fine-tuned", ""), ("movement", "0.1%"), ("movement", "1%"), ("judged", "1%")]
+    assert [tuple(row) for row in rows.loc[1:, ["task", "setting", "size"]].to_numpy()] == [
+        (task, *one) for task in ("sst2_sentences", "mrpc") for one in made
+    ]
+    whole = table.read_bytes()
+
+    def refused(pair: Pair) -> Opened:
+        raise AssertionError(f"{pair} was opened, though nothing is missing")
+
+    benchmark.develop(table, refused, str)
+    assert table.read_bytes() == whole
+    rows.iloc[:-1].to_csv(table, index=False)
+    benchmark.develop(table, opened, str)
+    assert table.read_bytes() == whole, "the missing row is made as before"
+
+
 @pytest.mark.nightly
 def test_rows_of_another_folder_are_taken_over_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark, "METHODS", QUICK)
