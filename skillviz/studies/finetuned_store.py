@@ -40,6 +40,7 @@ from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, written
 from skillviz.studies.finetuned_model import FineTunedSpec, folder_of, task_name
 from skillviz.tasks import registry
+from skillviz.tasks.common_metric import common_metric
 from skillviz.tasks.definition import definition, same_definition
 from skillviz.tasks.splits import load
 from skillviz.tasks.task import Files
@@ -121,13 +122,15 @@ class FineTunedArtifact:
         return {key: model for key, model in models.items() if model is not None}
 
     def check(self, checker: Checker, deep: bool) -> None:
-        """The tasks, and a base that can be fine-tuned with the readout."""
+        """The tasks, whether one model can learn them together, and a base to fine-tune with the readout."""
         spec = self.spec
         names = [task_name(task) for task in spec.tasks]
         if len(set(names)) < len(names):
             raise BadInput(f"two of the tasks {', '.join(spec.tasks)} have the same name; each needs one of its own.")
         for task in spec.tasks:
             checker.pair(spec.base, None, task, spec.readout)
+        if spec.recipe == MULTI_TASK:
+            common_metric([checker.task(task) for task in spec.tasks])
 
     def finished(self, store: Store, stored: Stored | None = None) -> FineTunedModel | None:
         """The model in its folder."""

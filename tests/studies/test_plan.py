@@ -13,9 +13,12 @@ from skillviz.runs.region_expression import keys_in
 from skillviz.runs.score import ScoreSpec
 from skillviz.runs.spec import RunSpec
 from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned, recipe_in
+from skillviz.studies.finetuned_store import FineTunedArtifact
 from skillviz.studies.plan import Plan, plan
 from skillviz.studies.spec import StudySpec, read_study
+from skillviz.tasks import registry
 from skillviz.tasks.project import anchored, project_root
+from skillviz.tasks.task import Task
 from tests.studies.tiny_study import REGION, every_kind, few, study_of, tasks
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -351,3 +354,22 @@ def test_paths_of_the_project_and_unknown_ones_stay_as_they_are(tmp_path: Path) 
     assert anchored("demo_world/base", project_root()) == "demo_world/base"
     assert anchored("base", project_root() / "demo_world") == str(project_root() / "demo_world" / "base")
     assert all(anchored(text, tmp_path) == text for text in ("", "~", "s.yml", str(tmp_path), "$HOME", "a" * 5000))
+
+
+def test_tasks_without_a_common_scale_are_refused_before_training(tiny: Path) -> None:
+    class Checked:
+        """What a study's check knows of its tasks, one of them scored by perplexity."""
+
+        def pair(self, *_: object) -> None:
+            """The base takes every task."""
+
+        def task(self, path: str) -> Task:
+            metric = "perplexity" if path == tasks(tiny)[1] else "accuracy"
+            return registry.task(path).model_copy(update={"metric": metric})
+
+    ways: list[dict[str, Any]] = [{"recipe": "multi-task"}, {"recipe": "continual", "mode": "naive"}]
+    study = study_of(tiny, *({"tasks": list(tasks(tiny)), **REGION, **way} for way in ways))
+    together, in_turn = (FineTunedArtifact(spec) for spec in plan(study).finetuned)
+    with pytest.raises(BadInput, match=r"different scales \(one: accuracy, two: perplexity\)"):
+        together.check(Checked(), deep=False)
+    in_turn.check(Checked(), deep=False)

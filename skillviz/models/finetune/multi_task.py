@@ -8,15 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from skillviz.core.metrics import Metric, metric_row
-from skillviz.errors import BadInput
+from skillviz.core.metrics import Metric
 from skillviz.models.finetune.grid import Attempt, search
 from skillviz.models.finetune.recipes import SGD
 from skillviz.models.finetune.run import Finetuned, FineTuning
 from skillviz.models.finetune.trainable_model import open_shared, trained_together
 from skillviz.models.finetune.training import OnStep, Trainer, best_of, descend, run_steps, scores
 from skillviz.models.finetune.training_config import TrainingSettings
-from skillviz.tasks.task import Task
+from skillviz.tasks.common_metric import common_metric
 
 
 class MultiTaskTrainer:
@@ -39,18 +38,6 @@ class MultiTaskTrainer:
     def check(self) -> float:
         """The mean of the tasks' validation metrics, of perplexities the geometric one."""
         return self.metric.mean([trainer.check() for trainer in self.trainers])
-
-
-def common_metric(tasks: Sequence[Task]) -> Metric:
-    """The metric on whose scale all the tasks are measured, that of the first; raises BadInput where there is none."""
-    rows = [metric_row(task.metric) for task in tasks]
-    if len({(row.unit, row.better, row.in_logs) for row in rows}) > 1:
-        each = ", ".join(f"{task.name}: {row.title}" for task, row in zip(tasks, rows, strict=True))
-        raise BadInput(
-            f"the tasks' metrics have different scales ({each}), so no mean of them can choose the best step; name "
-            "tasks of one scale, or train them one after the other (recipe continual)."
-        )
-    return rows[0]
 
 
 def train(request: FineTuning, folder: Path) -> Finetuned:

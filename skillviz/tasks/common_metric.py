@@ -1,0 +1,21 @@
+"""The metric of tasks that are learned together, by which the best step is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skillviz.core.metrics import Metric, metric_row
+from skillviz.errors import BadInput
+from skillviz.tasks.task import Task
+
+
+def common_metric(tasks: Sequence[Task]) -> Metric:
+    """The metric on whose scale all the tasks are measured, that of the first; raises BadInput where there is none."""
+    rows = [metric_row(task.metric) for task in tasks]
+    if len({(row.unit, row.better, row.in_logs) for row in rows}) > 1:
+        each = ", ".join(f"{task.name}: {row.title}" for task, row in zip(tasks, rows, strict=True))
+        raise BadInput(
+            f"the tasks' metrics have different scales ({each}), so no mean of them can choose the best step; name "
+            "tasks of one scale, or train them one after the other (recipe continual)."
+        )
+    return rows[0]
