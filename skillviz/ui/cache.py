@@ -73,6 +73,7 @@ Stamp = tuple[tuple[str, int], ...]  # files with their times of change: equal s
 
 STORES = 256  # of users, and what is theirs alone: a class of 200
 TABLE_READS = 256  # a pair's curve over some seventy runs, and the open run's other tables
+LARGE_REGION = 2**22  # entries: 32 MiB of indices
 TEXTS = 16  # splits whose texts are kept, some hundred kilobytes each
 SCAN_SECONDS = 5
 TASK_FOLDERS = ("benchmarks/tasks", registry.DEMO_TASKS)
@@ -324,9 +325,18 @@ def predictions(run: Run, dataset: str | None = None) -> pd.DataFrame:
     return run.predictions(dataset)
 
 
-@remembered(shared, lambda run: (str(run.path), run.record.finished), max_entries=16)
 def region(run: Run) -> Region:
-    """The run's main region."""
+    """The run's main region; of large ones, which have gigabytes in the largest models, one is kept."""
+    return _region(run) if run.record.size <= LARGE_REGION else _large_region(run)
+
+
+@remembered(shared, lambda run: (str(run.path), run.record.finished), max_entries=16)
+def _region(run: Run) -> Region:
+    return run.region()
+
+
+@remembered(shared, lambda run: (str(run.path), run.record.finished), max_entries=1)
+def _large_region(run: Run) -> Region:
     return run.region()
 
 

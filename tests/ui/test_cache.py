@@ -134,6 +134,15 @@ def test_the_region_is_shared_and_immutable(ids: dict[str, str]) -> None:
     assert name in cache.region(run).shapes
 
 
+def test_of_large_regions_one_is_kept(ids: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = (cache.run(ids[name]) for name in ("random", "movement"))
+    monkeypatch.setattr(cache, "LARGE_REGION", 1)
+    first = cache.region(one)
+    assert cache.region(one) is first
+    cache.region(other)
+    assert cache.region(one) is not first
+
+
 def test_a_function_is_remembered_by_its_key_and_apart_from_others(tmp_path: Path) -> None:
     calls: list[str] = []
 
