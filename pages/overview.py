@@ -9,7 +9,7 @@ from skillviz.show import overview as exhibits
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
 from skillviz.show.report.page import report
-from skillviz.ui import cards, page, run_list
+from skillviz.ui import cards, page, presenter, run_list
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip
 from skillviz.ui.pages.overview import provenance
@@ -23,7 +23,7 @@ st.markdown(sentences.restored(record, scores), help=about("graft", "region", "r
 if (line := sentences.calibration_line(scores)) is not None:
     verdict, words = line
     chip(verdict, of=words, help=about("paired"))
-left, right = st.columns(2)
+left, right = presenter.columns(2)
 with left:
     show(exhibits.states(record, scores, split, theme()), run.id)
 with right:

@@ -12,7 +12,7 @@ from skillviz.runs.run import Run
 from skillviz.show import region as exhibits
 from skillviz.show.entries import Entry, other_seeds, pair_labels, run_labels
 from skillviz.show.region import Cell
-from skillviz.ui import cache, controls, page
+from skillviz.ui import cache, controls, page, presenter
 from skillviz.ui.chart import below, selectable, theme
 from skillviz.ui.run_bar import offered
 
@@ -37,8 +37,8 @@ def map_card(run: Run, layers: pd.DataFrame, choices: dict[str, Cell]) -> None:
         names = names_beside(entries, this)
         other = controls.select(
             OTHER, "Compare with", [ALONE, *others], ALONE,
-            shown=lambda run_id: names[run_id] if run_id else "Compare with another region", width=250,
-            shows_label=False,
+            shown=lambda run_id: names[run_id] if run_id else "Compare with another region",
+            width=presenter.pixels(250), shows_label=False,
         )  # fmt: skip
     with page.explained():
         region = cache.region(run)
