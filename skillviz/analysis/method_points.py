@@ -182,7 +182,7 @@ def _touched_by_small(scores: pd.DataFrame, selection: Selection) -> dict[tuple[
     """What share of the parameters each method that trains few of them touches, by method and variant."""
     rows = scores[(scores["id_task"] == selection.task) & (scores["setting"] == selection.setting)]
     rows = rows[rows["method"].isin(SMALL) & (rows["touched"] > 0)].drop_duplicates(["method", "variant"])
-    shares = rows["touched"] / rows["base"].map(_graftable(scores))
+    shares = rows["touched"] / rows["base"].map(_graftable(scores)).astype(float)
     return dict(zip(zip(rows["method"], rows["variant"], strict=True), shares.astype(float), strict=True))
 
 

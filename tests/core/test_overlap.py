@@ -114,6 +114,12 @@ def test_the_range_by_chance_holds_95_of_100_simulated_draws(share: float, monke
     assert np.abs(np.subtract(*both)).max() <= 1
 
 
+@pytest.mark.parametrize("few", [-1, 10**9], ids=["approximate", "exact"])
+def test_without_a_choice_the_range_is_one_number(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlap, "FEW_COMMON", few)
+    assert overlap.common_range(np.array([[5000, 5000, 5000], [7, 3, 7]])) == (5003, 5003)
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["overlap", "iou"])
 def test_the_range_of_a_mean_over_pairs_that_share_regions_holds(kind: str) -> None:

@@ -1,0 +1,41 @@
+"""What ships opens: each study on each page that offers it, and Compare on a run of each pair and localizer."""
+
+from __future__ import annotations
+
+import pytest
+
+from skillviz.runs.library import shipped_root
+from skillviz.runs.store import Store
+from skillviz.studies.store import list_studies
+from skillviz.ui.page_table import PAGES
+from tests.pages.test_pages import opened
+
+
+def opens(page: str, **query: str) -> None:
+    """Opens the page and expects its heading without an error."""
+    test = opened(page, **query)
+    assert not test.exception and not test.error, (page, query)
+    assert PAGES[page].question in [title.value for title in test.title]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["methods", "tasks", "continual", "studies"])
+def test_every_stored_study_opens_on_each_page_of_studies(page: str) -> None:
+    studies = list_studies(Store(shipped_root()))
+    assert len(studies) > 20
+    for study in studies:
+        opens(page, study=study.name, **({"view": "study"} if page == "studies" else {}))
+
+
+@pytest.mark.slow
+def test_compare_opens_on_a_region_that_holds_whole_tensors() -> None:
+    opens("compare", run="film-sentiment-base-biases-s0-bb0f9c")
+
+
+@pytest.mark.nightly
+def test_compare_opens_on_a_run_of_each_pair_and_localizer() -> None:
+    specs = {run.id: run.record.spec for run in Store(shipped_root()).list()}
+    runs = {(spec.base, spec.finetuned, spec.task, spec.localizer): name for name, spec in specs.items()}
+    assert len(runs) > 50
+    for name in runs.values():
+        opens("compare", run=name)
