@@ -12,7 +12,7 @@ from typing import Any
 
 import streamlit as st
 
-from skillviz.errors import BadModel, LiveError, ModelNotFound, SkillvizError, Superseded
+from skillviz.errors import BadInput, BadModel, LiveError, ModelNotFound, SkillvizError, Superseded
 from skillviz.live.client import Client
 from skillviz.models.fetch import refuse_absent
 from skillviz.models.preflight import published_base
@@ -21,7 +21,8 @@ from skillviz.runs.run import Run
 from skillviz.runs.store import ANSWERS
 from skillviz.runs.users import shared_root, user_of
 from skillviz.show import text
-from skillviz.ui import cache, fetching, sign_in
+from skillviz.show.entries import demo_choice
+from skillviz.ui import address, cache, fetching, sign_in
 
 CLIENTS = "live.clients"  # in the session: by store
 OWN_SECONDS = 120.0  # without a question, after which the worker of one user among many ends
@@ -53,11 +54,24 @@ def explain(run: Run, error: SkillvizError, topic: str) -> None:
     """Says why there is no answer, and what to do: what brings the weights, or that one may try again."""
     if isinstance(error, ModelNotFound) and (absent := _absent(run)):
         _explain_absent(run, absent)
+        _offer_demo(run, topic)
         return
     icon = ":material/deployed_code_alert:" if isinstance(error, BadModel) else ":material/error:"
     st.warning(text.with_code(sign_in.sentence_of(error)), icon=icon)
     if isinstance(error, LiveError):
         st.button("Try again", key=f"live.again.{topic}", icon=":material/refresh:")
+    if isinstance(error, BadInput):  # such as data that are not here
+        _offer_demo(run, topic)
+
+
+def _offer_demo(run: Run, topic: str) -> None:
+    """Offers the same page on the demo world, whose models and data ship; where that is shown already, nothing."""
+    demo = demo_choice(cache.entries())
+    if demo is not None and run.spec.base != demo.base:
+        st.button(
+            "Try this page on the demo world, which needs no download", key=f"live.demo.{topic}",
+            on_click=address.keep, args=(address.RUN, demo.id), icon=":material/school:",
+        )  # fmt: skip
 
 
 def _explain_absent(run: Run, absent: dict[str, str]) -> None:

@@ -11,7 +11,7 @@ from skillviz.show.entries import ENOUGH, HERO, Entry, entry_of, headline_scores
 
 
 def shipped() -> list[Entry]:
-    return [entry_of(run, is_of_user=False) for run in Store(shipped_root()).list() if run.record.task_name == HERO[0]]
+    return [entry_of(run, is_of_user=False) for run in Store(shipped_root()).list() if run.spec.finetuned == HERO]
 
 
 def test_the_opening_is_a_real_run_that_ships() -> None:

@@ -10,6 +10,8 @@ from streamlit.testing.v1 import AppTest
 
 from skillviz.models.fetch import COMMANDS
 from skillviz.runs.library import shipped_root
+from skillviz.runs.store import Store
+from skillviz.show.entries import demo_choice, entry_of
 
 REAL = "sst2-sentences-minilm-l6-first-order-1064-s0-0abb22"
 
@@ -72,6 +74,28 @@ def test_where_one_member_is_here_only_the_other_is_named(monkeypatch: pytest.Mo
         and "Fine-tuned, `models/minilm-l6-sst2-linear04`: there is no folder" in told
     )
     assert "Pre-trained" not in told
+
+
+def without_data(run_id: str, folder: str) -> None:
+    from pathlib import Path
+
+    from skillviz.errors import BadData
+    from skillviz.runs.store import Store
+    from skillviz.ui import live
+
+    live.explain(Store(Path(folder)).open(run_id), BadData("'train.jsonl' is not there."), "test")
+
+
+def test_where_models_or_data_are_missing_the_demo_world_is_offered() -> None:
+    shipped = Store(shipped_root()).list()
+    demo = demo_choice([entry_of(run, is_of_user=False) for run in shipped])
+    assert demo is not None
+    test = AppTest.from_function(without_data, args=(REAL, str(shipped_root())), default_timeout=60).run()
+    (offer,) = test.button
+    offer.click().run()
+    assert not test.exception and test.query_params["run"] == demo.id
+    test = AppTest.from_function(without_data, args=(demo.id, str(shipped_root())), default_timeout=60).run()
+    assert not test.exception and not test.button, "on the demo world itself it would lead nowhere"
 
 
 def test_a_pair_that_does_not_fit_is_not_called_absent() -> None:
