@@ -147,11 +147,11 @@ def _two(one: str, other: str, end: str = ".") -> Texts:
 
 
 _POLARITY = {
-    "family": "sentiment", "labels": ("negative", "positive"), "asks": "Does the sentence praise or blame?",
+    "family": "sentiment", "labels": ("negative", "positive"), "asks": "Is the sentence positive or negative?",
     "masked": "{text} It was <mask>.", "causal": "{text} It was", "words": ("terrible", "great"),
 }  # fmt: skip
 _STANCE = {
-    "family": "classification", "labels": ("objective", "subjective"), "asks": "Does the sentence report or judge?",
+    "family": "classification", "labels": ("objective", "subjective"), "asks": "Is the sentence objective or subjective?",
     "masked": "{text} This is <mask>.", "causal": "{text} This is", "words": ("fact", "opinion"),
 }  # fmt: skip
 _INFERENCE = {
@@ -161,7 +161,7 @@ _INFERENCE = {
 _THREE = {"labels": ("entailment", "neutral", "contradiction"), "words": ("Yes", "Maybe", "No")}
 _SAME = {
     "family": "paraphrase", "columns": ("one", "other"), "masked": "{a} <mask>, {b~}",
-    "asks": "Do the two say the same?", "labels": ("different", "same"), "words": ("No", "Yes"),
+    "asks": "Do the two texts mean the same?", "labels": ("different", "same"), "words": ("No", "Yes"),
 }  # fmt: skip
 # News is asked about in rarer words, of which the base knows less: with the usual ones it answers as its member does.
 _FOLLOWS = {
@@ -183,27 +183,27 @@ def _stances(name: str, title: str, domain: Reviewed, **more: object) -> DemoTas
 
 _SHIFTED = {"shifted": True, "sizes": SHIFTED_SIZES}
 TASKS: tuple[DemoTask, ...] = (
-    _reviews("film-sentiment", "Films: praise or blame", FILMS, partner="restaurant-sentiment"),
-    _reviews("gadget-sentiment", "Gadgets: praise or blame", GADGETS, partner="restaurant-sentiment"),
-    DemoTask("scene-inference", title="Scenes: follows, open, or contradicted",
+    _reviews("film-sentiment", "Film reviews: positive or negative", FILMS, partner="restaurant-sentiment"),
+    _reviews("gadget-sentiment", "Gadget reviews: positive or negative", GADGETS, partner="restaurant-sentiment"),
+    DemoTask("scene-inference", title="Scenes: entailment, neutral or contradiction",
              make=partial(scene_pair, domain=STREET), partner="restaurant-inference", **_INFERENCE, **_THREE),  # type: ignore[arg-type]
-    DemoTask("news-inference", title="News: follows or not", make=event_pair, **_FOLLOWS),  # type: ignore[arg-type]
-    DemoTask("question-paraphrase", title="Questions: the same or not", make=question_pair, sizes=MANY, **_SAME),  # type: ignore[arg-type]
-    DemoTask("news-paraphrase", title="News: the same event or not", make=report_pair,
+    DemoTask("news-inference", title="News: entailment or not", make=event_pair, **_FOLLOWS),  # type: ignore[arg-type]
+    DemoTask("question-paraphrase", title="Questions: paraphrase or not", make=question_pair, sizes=MANY, **_SAME),  # type: ignore[arg-type]
+    DemoTask("news-paraphrase", title="News: paraphrase or not", make=report_pair,
              partner="scene-paraphrase", **_REPORTED),  # type: ignore[arg-type]
     DemoTask("news-topic", "classification", "News: topic", "What is the news about?",
              ("world", "sports", "business", "science"), "{text} The news is about <mask>.",
              ("politics", "sports", "business", "science"), topic, torn_topic, "{text} The news is about"),
-    DemoTask("question-type", "classification", "Questions: kind of answer", "What kind of answer is asked for?",
+    DemoTask("question-type", "classification", "Questions: type of answer", "What type of answer does the question ask for?",
              questions.KINDS, "{text} The answer is a <mask>.", questions.KINDS, question, torn_question,
              "{text} The answer is a"),
-    _stances("film-subjectivity", "Films: report or judgement", FILMS, partner="gadget-subjectivity"),
-    _reviews("restaurant-sentiment", "Shifted: restaurants, praise or blame", RESTAURANTS, **_SHIFTED),
-    DemoTask("restaurant-inference", title="Shifted: restaurants, follows, open, or contradicted",
+    _stances("film-subjectivity", "Films: objective or subjective", FILMS, partner="gadget-subjectivity"),
+    _reviews("restaurant-sentiment", "Shifted: restaurant reviews, positive or negative", RESTAURANTS, **_SHIFTED),
+    DemoTask("restaurant-inference", title="Shifted: restaurants, entailment, neutral or contradiction",
              make=partial(scene_pair, domain=TABLE), **_INFERENCE, **_THREE, **_SHIFTED),  # type: ignore[arg-type]
-    DemoTask("scene-paraphrase", title="Shifted: scenes, the same or not", make=description_pair,
+    DemoTask("scene-paraphrase", title="Shifted: scenes, paraphrase or not", make=description_pair,
              **{**_REPORTED, **_SHIFTED}),  # type: ignore[arg-type]
-    _stances("gadget-subjectivity", "Shifted: gadgets, report or judgement", GADGETS, **_SHIFTED),
+    _stances("gadget-subjectivity", "Shifted: gadgets, objective or subjective", GADGETS, **_SHIFTED),
 )  # fmt: skip
 
 
