@@ -151,7 +151,8 @@ _POLARITY = {
     "masked": "{text} It was <mask>.", "causal": "{text} It was", "words": ("terrible", "great"),
 }  # fmt: skip
 _STANCE = {
-    "family": "classification", "labels": ("objective", "subjective"), "asks": "Is the sentence objective or subjective?",
+    "family": "classification", "labels": ("objective", "subjective"),
+    "asks": "Is the sentence objective or subjective?",
     "masked": "{text} This is <mask>.", "causal": "{text} This is", "words": ("fact", "opinion"),
 }  # fmt: skip
 _INFERENCE = {
@@ -194,9 +195,9 @@ TASKS: tuple[DemoTask, ...] = (
     DemoTask("news-topic", "classification", "News: topic", "What is the news about?",
              ("world", "sports", "business", "science"), "{text} The news is about <mask>.",
              ("politics", "sports", "business", "science"), topic, torn_topic, "{text} The news is about"),
-    DemoTask("question-type", "classification", "Questions: type of answer", "What type of answer does the question ask for?",
-             questions.KINDS, "{text} The answer is a <mask>.", questions.KINDS, question, torn_question,
-             "{text} The answer is a"),
+    DemoTask("question-type", "classification", "Questions: type of answer",
+             "What type of answer does the question ask for?", questions.KINDS, "{text} The answer is a <mask>.",
+             questions.KINDS, question, torn_question, "{text} The answer is a"),
     _stances("film-subjectivity", "Films: objective or subjective", FILMS, partner="gadget-subjectivity"),
     _reviews("restaurant-sentiment", "Shifted: restaurant reviews, positive or negative", RESTAURANTS, **_SHIFTED),
     DemoTask("restaurant-inference", title="Shifted: restaurants, entailment, neutral or contradiction",

@@ -73,7 +73,7 @@ def checkpoints(
     report: Annotated[
         Path | None,
         typer.Option(
-            "--report", metavar="FILE", rich_help_panel=options.WHERE, help="Write the figures here, as one HTML file."
+            "--report", metavar="FILE", rich_help_panel=options.WHERE, help="Also write the figures to this HTML file."
         ),
     ] = None,
     convert: options.Convert = False,

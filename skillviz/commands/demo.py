@@ -43,7 +43,7 @@ def build(
     only: Annotated[Stage | None, typer.Option("--only", help="Rebuild only this stage.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Make the demo world from nothing; started again, it goes on with the first stage that is not finished.
+    """Build the demo world from scratch. Run it again after an interruption: it continues with the unfinished stage.
 
     A grammar writes the texts, two small models are pre-trained on them and fine-tuned, and their skills are
     localized. On two cores this takes one to two hours; docs/demo-world.md says what it shows.

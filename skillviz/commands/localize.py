@@ -71,7 +71,9 @@ def localize(
     parts: Annotated[
         bool,
         typer.Option(
-            "--parts", rich_help_panel=options.SEARCH, help="Then score each part of the region, as the command parts."
+            "--parts",
+            rich_help_panel=options.SEARCH,
+            help="Also score each part of the region, like parts.",
         ),
     ] = False,
     device: options.Device = "auto",

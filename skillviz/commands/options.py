@@ -79,8 +79,8 @@ Convert = Annotated[
     bool,
     typer.Option(
         "--convert", callback=convert_models, is_eager=True, rich_help_panel=MODELS,
-        help="Read a model that has only pickled weights (.bin): as tensors alone, in a process with limits, into a "
-        "safetensors folder in the cache.",
+        help="Convert a model that has only pickled weights (.bin) to safetensors in the cache. A process with limits "
+        "reads tensors and nothing else.",
     ),
 ]  # fmt: skip
 TaskName = Annotated[
@@ -105,7 +105,7 @@ KShot = Annotated[
         min=1,
         metavar="K",
         rich_help_panel=DATA,
-        help="Draw K training examples a class, or in all where examples have options of their own.",
+        help="Draw K training examples per class; in total where each example has its own options.",
     ),
 ]
 DataSeed = Annotated[
@@ -113,14 +113,17 @@ DataSeed = Annotated[
 ]
 MaxTrain = Annotated[
     int | None,
-    typer.Option("--max-train", min=1, metavar="N", rich_help_panel=DATA, help="Use at most N for training."),
+    typer.Option("--max-train", min=1, metavar="N", rich_help_panel=DATA, help="Use at most N training examples."),
 ]
 MaxValidation = Annotated[
     int | None,
-    typer.Option("--max-validation", min=1, metavar="N", rich_help_panel=DATA, help="Use at most N for validation."),
+    typer.Option(
+        "--max-validation", min=1, metavar="N", rich_help_panel=DATA, help="Use at most N validation examples."
+    ),
 ]
 MaxTest = Annotated[
-    int | None, typer.Option("--max-test", min=1, metavar="N", rich_help_panel=DATA, help="Use at most N for the test.")
+    int | None,
+    typer.Option("--max-test", min=1, metavar="N", rich_help_panel=DATA, help="Use at most N test examples."),
 ]
 Device = Annotated[
     str,
@@ -153,7 +156,7 @@ Dtype = Annotated[
     typer.Option(
         "--dtype",
         rich_help_panel=WHERE,
-        help="Data type of the weights: float32 is exact, bfloat16 takes half the memory, own is that of the files. "
+        help="Data type of the weights: float32 is exact, bfloat16 takes half the memory, own keeps that of the files. "
         "Default: float32, and own with --lean.",
         show_default=False,
     ),
@@ -218,8 +221,8 @@ Method = Annotated[
         "--method",
         metavar="NAME",
         rich_help_panel=SEARCH,
-        help=f"The localizer: {', '.join(LOCALIZERS)}. learned is the paper's, and its size is an outcome; recipe "
-        "takes what --option recipe=JSON describes.",
+        help=f"The localizer: {', '.join(LOCALIZERS)}. learned is the paper's and decides its size itself; recipe "
+        "builds the region that --option recipe=JSON describes.",
     ),
 ]
 Sizes = Annotated[
@@ -228,8 +231,8 @@ Sizes = Annotated[
         "--size",
         metavar="SIZE ...",
         rich_help_panel=SEARCH,
-        help="Region size: a percentage (0.1%), a count (10646) or a share (0.001). Several may follow; the first "
-        f"is the run's main size, the others go to its curve. Default: {DEFAULT_SIZE}.",
+        help="Region size: a percentage (0.1%), a count (10646) or a share (0.001). Give several for a curve; "
+        f"the first is the run's main size. Default: {DEFAULT_SIZE}.",
         show_default=False,
     ),
 ]
@@ -260,8 +263,8 @@ Also = Annotated[
         "--also",
         metavar="TASK",
         rich_help_panel=SEARCH,
-        help="Score the states on another task's test set too, asked in that task's own words; its labels must "
-        "be the same. May be repeated.",
+        help="Also score all states on another task's test set, with that task's prompt. It needs the same labels. "
+        "May be repeated.",
         show_default=False,
     ),
 ]

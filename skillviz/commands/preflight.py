@@ -41,7 +41,7 @@ def preflight(
             "--task",
             metavar="TASK",
             rich_help_panel=options.MODELS,
-            help="Check this task too: its data, its labels and whether the readout can ask it.",
+            help="Also check this task: its data, its labels, and whether the readout works on it.",
         ),
     ] = None,
     readout: options.ReadoutOption = None,

@@ -108,7 +108,7 @@ Workers = Annotated[
     int | None,
     typer.Option(
         "--workers", min=1, metavar="N", rich_help_panel=options.WHERE,
-        help="Processes side by side. Default: 2 for the demo world, where there are two cores; else 1.",
+        help="Steps to run in parallel. Default: 2 for the demo world on two or more cores; else 1.",
     ),
 ]  # fmt: skip
 Steps = Annotated[
@@ -128,7 +128,7 @@ Sizes = Annotated[
 ]  # fmt: skip
 MaxTest = Annotated[
     int | None,
-    typer.Option("--max-test", metavar="N", rich_help_panel=options.DATA, help="Use at most N for the test."),
+    typer.Option("--max-test", metavar="N", rich_help_panel=options.DATA, help="Use at most N test examples."),
 ]
 KShot = Annotated[
     int | None,

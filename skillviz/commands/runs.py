@@ -173,7 +173,7 @@ def _grafts(runs: Sequence[Run], folder: Path) -> dict[str, Path]:
 
 @app.command()
 def intervals(runs_dir: options.RunsDir = None) -> None:
-    """Compute the intervals of calibration errors of older runs again from their predictions; no model is run."""
+    """Recompute calibration intervals of older runs from their stored predictions. No model is run."""
     root = store_root(runs_dir)
     frame = interval_table(root)
     if frame.empty:

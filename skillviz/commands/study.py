@@ -56,8 +56,8 @@ def run(
             "--workers",
             min=1,
             metavar="N",
-            help="Processes that do steps side by side, on one device. Default: 2 for studies of the demo world, "
-            "where there are two cores; else 1.",
+            help="Steps to run in parallel, on one device. Default: 2 for studies of the demo world on two or more "
+            "cores; else 1.",
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print steps and minutes only; write nothing.")] = False,
@@ -163,14 +163,14 @@ def status(
             "--workers",
             min=1,
             metavar="N",
-            help="Tell the time left for N processes in parallel. Default: as many as it was begun with; before, as "
-            "many as `study run` takes.",
+            help="Estimate the time left with N steps in parallel. Default: as many as the study was started with, or "
+            "would be.",
         ),
     ] = None,
     runs_dir: options.RunsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Print every step of a study with its state, the seconds it took or is thought to take, and what is left.
+    """Print every step of a study with its state, its measured or estimated seconds, and the time left.
 
     A step that is "not here" was finished, but what it made is not in this store: fine-tuned models do not ship.
     """
@@ -199,7 +199,7 @@ def table(
     study: Study,
     name: Annotated[
         str | None,
-        typer.Option("--name", metavar="TABLE", help="One of the study's own tables, as scores; made by `study run`."),
+        typer.Option("--name", metavar="TABLE", help="One of the tables that `study run` made, such as scores."),
     ] = None,
     runs_dir: options.RunsDir = None,
     paired: Annotated[
@@ -208,8 +208,8 @@ def table(
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Also write it as CSV.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Print a table of a study. Without --name: its scores, means over seeds with intervals by model, method and size,
-    or its main table where it has none; of a study that is not finished, those of the runs that are.
+    """Print a table of a study. Without --name: its scores by model, method and size (means over seeds, with
+    intervals), or its main table. An unfinished study shows its finished runs.
 
     In a pipe: tab-separated, every column under the name and in the unit that it is stored in, shares from 0 to 1.
     """

@@ -218,7 +218,7 @@ def no_folder(source: str) -> str:
     if missing := VARIABLE.search(text):
         below = text[missing.end() :] or "it"
         return (
-            f"'{text}' is under the folder that the environment variable {missing[1]} names, which is not set; "
+            f"'{text}' cannot be found, because the environment variable {missing[1]} is not set; "
             f"set {missing[1]} to the folder that holds {below}, and start again."
         )
     if PurePosixPath(text).parts[:1] == (DEMO,):
