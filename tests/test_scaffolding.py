@@ -12,6 +12,8 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, ver
 
 import pytest
 
+from skillviz.show.entries import hero
+from skillviz.ui import cache
 from tests.test_arrows import FILES, PROJECT, imports_of
 
 PIN = re.compile(r"^([A-Za-z0-9_.-]+)==([0-9][A-Za-z0-9.]*)$")
@@ -234,8 +236,9 @@ def test_a_dead_link_is_noticed() -> None:
 
 def test_the_readme_s_finding_is_that_of_the_stored_run() -> None:
     """README names share, gain and calibration error of the run that the dashboard opens on."""
-    run = next((PROJECT / "cached_runs").glob("ag-news-minilm-l6-stagewise-10646-s0-c2c0f1"))
-    record = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    opened = hero(cache.entries())
+    assert opened is not None
+    record = json.loads((PROJECT / "cached_runs" / opened.id / "run.json").read_text(encoding="utf-8"))
     scores = record["metrics"]["test"]
     gain, states = scores["recovered"], scores["states"]
     opening = " ".join(text("README.md").partition("\n![")[0].split())

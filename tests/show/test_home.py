@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from skillviz.core import formats
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.runs.store import Store, shipped_root
 from skillviz.show import home
@@ -28,23 +27,6 @@ def test_the_opening_is_a_real_run_that_ships() -> None:
     assert f"{100 * tuned:.1f}" in calibration.value and f"{100 * graft:.1f}" in calibration.value
     assert calibration.verdict == "better" and "debiased" in calibration.basis
     assert f"{scores.n:,}" in home.sentence(run.record, scores)
-
-
-def test_the_readme_opens_with_the_numbers_of_this_run() -> None:
-    chosen = hero(shipped())
-    assert chosen is not None
-    run = Store(shipped_root()).open(chosen.id)
-    scores = headline_scores(run.record)
-    assert scores is not None and scores.recovered is not None
-    gain, (graft, tuned) = scores.recovered, (scores.states[state]["ece"].value for state in ("grafted", "finetuned"))
-    told = " ".join((shipped_root().parent / "README.md").read_text().split())
-    assert f"copying {formats.share(chosen.share)} of the fine-tuned parameters" in told
-    assert (
-        f"brings back {formats.percent(gain.value, 0)} of the accuracy gain (95% interval "
-        f"{formats.interval(100 * (gain.low or 0), 100 * (gain.high or 0), 0)}) and cuts the calibration error from "
-        f"{formats.percent(tuned)} to {formats.percent(graft)} (one fine-tuned MiniLM, {scores.n:,} test examples)"
-        in told
-    )
 
 
 def test_the_smallest_region_with_enough_of_the_gain_is_shown() -> None:
