@@ -128,7 +128,7 @@ def export(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write everything of one or several runs as one zip: stored files, tables as CSV, reports and a manifest.
+    """Write runs as one zip: stored files, tables as CSV and a manifest. --report and --graft add those.
 
     The manifest names the SHA-256 of every file, and what is not included.
     """
