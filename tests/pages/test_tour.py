@@ -296,6 +296,15 @@ def store(demo: Run) -> Iterator[Store]:
             jobs.cancel(found, job.run_id)
 
 
+def test_without_a_choice_there_is_no_guess_to_keep(skilled: Run) -> None:
+    test = opened(step=7)
+    button(test, "Reveal").click().run()
+    assert "There is no answer until your run finishes." in said(test) and "guess is kept" not in said(test)
+    test.radio[0].set_value("all").run()
+    button(test, "Reveal").click().run()
+    assert "Your guess is kept. It is checked when your run finishes." in said(test)
+
+
 @pytest.mark.slow
 def test_the_last_step_starts_a_job_and_checks_the_guess_by_its_run(demo: Run, store: Store) -> None:
     test = answered(opened(step=7), "all")
