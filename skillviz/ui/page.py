@@ -15,7 +15,7 @@ from skillviz.errors import SkillvizError, StoreError
 from skillviz.runs.record import Scores
 from skillviz.runs.run import Run
 from skillviz.show import measures, sentences, text
-from skillviz.show.entries import Entry, first_choice
+from skillviz.show.entries import Entry, first_choice, run_labels
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import address, cache, frame, presenter, sign_in, study_choice, study_words
 from skillviz.ui.empty import missing
@@ -140,7 +140,7 @@ def table(run: Run, name: str, *, needed: bool = True) -> pd.DataFrame:
     with explained():
         frame = cache.table(run, name)
     if needed and frame.empty:
-        st.info(f"Run {run.id} stored no {name}, so there is nothing to show here. This command makes a complete run:")
+        st.info(f"This run stored no {name}, so there is nothing to show here. This command makes a complete run:")
         st.code(run.spec.command(), language=None, wrap_lines=True)
         st.stop()
     return frame
@@ -161,7 +161,7 @@ def scores(run: Run, split: str) -> Scores:
     """The run's scores on a split; explains and stops where it has none."""
     values = run.record.metrics.get(split)
     if values is None:
-        st.info(f"Run {run.id} stored no scores on a {split} set, so there is nothing to compare on this page.")
+        st.info(f"This run stored no scores on a {split} set, so there is nothing to compare on this page.")
         st.stop()
     return values
 
@@ -223,7 +223,8 @@ def _explain_unknown(name: str, linked: str, entries: tuple[Entry, ...]) -> None
         address.keep(address.RUN, run_id)
         st.rerun()
     fallback = first_choice(entries)
+    label = f"Open {text.plain(run_labels(entries)[fallback.id])}"
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.button(f"Open {fallback.id}", on_click=address.keep, args=(address.RUN, fallback.id), type="primary")
+        st.button(label, on_click=address.keep, args=(address.RUN, fallback.id), type="primary")
         st.page_link(PAGES["runs"].link(), label="Show all runs")
     st.stop()

@@ -215,6 +215,7 @@ def test_an_unknown_run_in_the_address_is_explained_and_another_offered(name: st
     test = opened(name, run="no-such-run")
     assert not test.exception and not charts(test)
     assert "no-such-run" in test.error[0].value
+    assert " · seed " in test.button[0].label and ids["paraphrase"] not in test.button[0].label
     test.button[0].click().run()
     assert not test.error and test.query_params["run"] == ids["paraphrase"]
 
