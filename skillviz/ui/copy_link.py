@@ -6,6 +6,8 @@ from pathlib import Path
 
 import streamlit as st
 
+from skillviz.ui import page_table
+
 NAME = "skillviz_copy_link"
 HTML = """
 <div class="copy-link">
@@ -30,5 +32,6 @@ _mount = st.components.v2.component(
 
 
 def button() -> None:
-    """Draws the button."""
-    _mount(key=NAME, width="content", height=HEIGHT)
+    """Draws the button; in presenter mode there is none."""
+    if not page_table.is_presented():
+        _mount(key=NAME, width="content", height=HEIGHT)

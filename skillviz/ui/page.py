@@ -17,7 +17,7 @@ from skillviz.runs.run import Run
 from skillviz.show import measures, sentences, text
 from skillviz.show.entries import Entry, first_choice, run_labels
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import address, cache, frame, presenter, sign_in, study_choice, study_words
+from skillviz.ui import address, cache, copy_link, frame, presenter, sign_in, study_choice, study_words
 from skillviz.ui.empty import missing
 from skillviz.ui.page_table import PAGES, install
 from skillviz.ui.run_bar import run_bar
@@ -41,7 +41,7 @@ def begin(name: str) -> Run:
         chosen = _chosen(name, entries)
         run = cache.run(chosen.id)
     address.keep(address.RUN, chosen.id)
-    run_bar(entries, chosen)
+    run_bar(entries, chosen)  # with the button that copies the link
     st.title(PAGES[name].question, anchor=False)
     return run
 
@@ -49,7 +49,7 @@ def begin(name: str) -> Run:
 def begin_library(name: str) -> tuple[Entry, ...]:
     """All runs, for a page about none in particular, under its title; explains and stops where there are none."""
     _frame(name)
-    st.title(PAGES[name].question, anchor=False)
+    _title(name)
     with explained():
         entries = cache.entries()
         others, unreadable = cache.others()
@@ -81,7 +81,7 @@ def begin_without_run(name: str) -> None:
     Explains and stops where the page starts jobs and none may be started.
     """
     _frame(name)
-    st.title(PAGES[name].question, anchor=False)
+    _title(name)
     _keep_run()
     if PAGES[name].starts and read_only.is_on():
         missing("This is a read-only demo", f"{read_only.REASON} {INSTALL}", "lock")
@@ -107,7 +107,7 @@ def begin_studies(name: str) -> StudyFolder:
                 st.badge("demo world", color="gray", help=study_words.caution())
     if study.record.status != "finished":
         st.caption(study_words.how_far(study))
-    st.title(PAGES[name].question, anchor=False)
+    _title(name)
     return study
 
 
@@ -199,6 +199,15 @@ def _frame(name: str) -> None:
     install()
     address.keep_history()
     presenter.begin(name)
+
+
+def _title(name: str) -> None:
+    """The page's title, and at the end of its line the button that copies the link."""
+    with st.container(
+        key="page-title", horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+    ):
+        st.title(PAGES[name].question, anchor=False, width="content")
+        copy_link.button()
 
 
 def _chosen(name: str, entries: tuple[Entry, ...]) -> Entry:

@@ -21,7 +21,7 @@ from skillviz.runs.store import Store
 from skillviz.show import exhibit
 from skillviz.show.region import tensor_table
 from skillviz.tasks.project import PROJECT
-from skillviz.ui import chart
+from skillviz.ui import chart, copy_link
 from skillviz.ui.page_table import PAGES
 from tests.fake_run import STATES, fake_run
 from tests.ui.shared_store import SMALL
@@ -218,6 +218,17 @@ def test_an_unknown_run_in_the_address_is_explained_and_another_offered(name: st
     assert " · seed " in test.button[0].label and ids["paraphrase"] not in test.button[0].label
     test.button[0].click().run()
     assert not test.error and test.query_params["run"] == ids["paraphrase"]
+
+
+@pytest.mark.parametrize("name", ["region", "runs", "compare", "paper"])
+def test_the_link_of_a_view_can_be_copied(name: str, ids: dict[str, str]) -> None:
+    page, presented = opened(name, run=ids["movement"]), opened(name, run=ids["movement"], present="yes")
+    assert not page.exception and not presented.exception
+    assert has_link(page) and not has_link(presented), "a room has no use for it"
+
+
+def has_link(test: AppTest) -> bool:
+    return any(part.proto.component_name == copy_link.NAME for part in test.get("bidi_component"))
 
 
 def test_the_beginning_of_an_id_is_enough(ids: dict[str, str]) -> None:

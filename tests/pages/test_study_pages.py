@@ -24,7 +24,7 @@ from skillviz.studies.paper.request import EDITED, study_of, write_study
 from skillviz.studies.spec import ExperimentRequest
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.paper.words import WITHOUT
-from tests.pages.test_pages import charts, opened, with_tables, words
+from tests.pages.test_pages import charts, has_link, opened, with_tables, words
 from tests.studies.fake_study import fake_running, fake_study
 from tests.studies.fake_tables import FAKE_TABLES, TASKS
 
@@ -48,7 +48,7 @@ def test_a_page_opens_on_a_study_with_every_chart_explained(name: str, empty: Pa
     assert len(figures) == CHARTS[name] and all(figure.proto.alt for figure in figures)
     assert len([c for c in test.caption if c.value.startswith("How to read this:")]) == len(figures)
     assert len([e for e in test.get("popover") if e.proto.popover.label == "Download"]) == len(figures)
-    assert test.query_params["study"] == "table1-demo"
+    assert test.query_params["study"] == "table1-demo" and has_link(test)
     helps = "".join(m.proto.help for m in test.markdown)
     assert "no evidence about the paper's models" in said(test) + helps
 
