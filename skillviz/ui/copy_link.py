@@ -1,7 +1,12 @@
-"""Copy link: a button that puts the address of the present view into the clipboard."""
+"""Copy link: a button that puts the address of the present view into the clipboard.
+
+The address leaves out what is shown by default. A default that other runs and studies may change later is in the copied
+link all the same, so that it opens what was seen.
+"""
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 
 import streamlit as st
@@ -29,6 +34,12 @@ _mount = st.components.v2.component(
     css=Path(__file__).with_suffix(".css").read_text(encoding="utf-8"),
     js=Path(__file__).with_suffix(".js").read_text(encoding="utf-8"),
 )
+
+
+def include(name: str, value: str) -> None:
+    """Has the copied link name a default that the address leaves out; what this draws is not seen."""
+    with st.container(key=f"copied-{name}"):
+        st.html(f'<span class="copied-too" data-name="{escape(name)}" data-value="{escape(value)}"></span>')
 
 
 def button() -> None:

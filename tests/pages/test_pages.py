@@ -64,6 +64,12 @@ def charts(test: AppTest) -> list:
     return test.get("plotly_chart")
 
 
+def copied(test: AppTest) -> dict[str, str]:
+    """The defaults that a copied link names and the address leaves out."""
+    drawn = "".join(block.proto.body for block in test.get("html"))
+    return dict(re.findall(r'class="copied-too" data-name="(.*?)" data-value="(.*?)"', drawn))
+
+
 def with_tables(test: AppTest) -> AppTest:
     """The page with every folded table unfolded."""
     for fold in test.expander:
