@@ -29,13 +29,15 @@ def along_paths(
     metric: str = "accuracy",
     *,
     references: Mapping[str, float] | None = None,
+    room: pd.DataFrame | None = None,
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
     """One panel a data set: the metric against alpha in percent, one line a path with its interval as a band.
 
     `points` as in plots.interpolation; a vertical line stands at the chosen alpha. `references`: levels, 0..1,
-    of which one far below the curves is only named.
+    of which one far below the curves is only named. The y axes leave room for all points of `room`, so that they stay
+    while more are drawn.
     """
     require(points, COLUMNS, "points")
     rows = points[points["metric"] == metric]
@@ -45,6 +47,7 @@ def along_paths(
     if not shown:
         return blank(NOTHING, theme, tall, WAY, metric_row(metric).axis)
     figure = _panels(len(shown), theme, tall)
+    spanned = rows if room is None else room[room["metric"] == metric]
     for number, dataset in enumerate(shown, start=1):
         here = rows[rows["dataset"] == dataset]
         for path in ordered(here["path"], PATHS):
@@ -53,11 +56,13 @@ def along_paths(
             figure.add_trace(_ring(path, chosen[chosen["dataset"] == dataset], on(metric, dataset)), row=number, col=1)
         title = on(metric, dataset).axis.replace(" on ", " on<br>", 1)  # it fits beside a low panel
         figure.update_yaxes(title_text=title, row=number, col=1)
+        if room is not None:
+            ends = _values(spanned, [dataset]) * metric_row(metric).scale
+            air = 0.06 * float(np.nanmax(ends) - np.nanmin(ends)) or 1.0
+            figure.update_yaxes(range=[np.nanmin(ends) - air, np.nanmax(ends) + air], row=number, col=1)
     for alpha in sorted(set(chosen["alpha"])):
         figure.add_vline(x=100 * alpha, line={"color": SOFT_INK[theme], "width": 1.5}, layer="below")
-    near = near_levels(
-        references or {}, rows.loc[rows["dataset"].isin(shown), ["value", "low", "high"]].to_numpy(float).ravel()
-    )
+    near = near_levels(references or {}, _values(spanned, shown))
     for name, value in (references or {}).items():
         words, is_near = metric_row(metric), name in near
         figure.add_trace(legend_level(name, value, words, theme, "" if is_near else "down"), row=1, col=1)
@@ -94,6 +99,11 @@ def confidence_at(
     filled = bins[bins["count"] > 0]
     figure.update_xaxes(range=[100 * float(filled["lower"].min()) - 1, 101])
     return figure
+
+
+def _values(rows: pd.DataFrame, datasets: Sequence[str]) -> np.ndarray:
+    """All values and ends of intervals on these data sets."""
+    return rows.loc[rows["dataset"].isin(datasets), ["value", "low", "high"]].to_numpy(float).ravel()
 
 
 def _panels(count: int, theme: str, tall: int) -> go.Figure:

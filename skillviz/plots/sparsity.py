@@ -31,6 +31,7 @@ def metric_by_size(
     styles: Mapping[str, Style] | None = None,
     direct: bool = False,
     crossing: tuple[float, str] | None = None,
+    room: pd.DataFrame | None = None,
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
@@ -41,7 +42,7 @@ def metric_by_size(
     `per_run` are shown as marks without a line. Neighbouring lines are set 0.02 decades apart; the hover has the true
     size. `styles` are those of names in the column `localizer` that are no localizers, such as runs. With `direct` each
     line is named at the right side and there is no legend. `crossing` marks a share (0..1) with an upright line and
-    these words.
+    these words. The axes leave room for all points of `room`, so that they stay while more are drawn.
     """
     require(points, COLUMNS, "points")
     words = metric_row(metric)
@@ -61,7 +62,7 @@ def metric_by_size(
         style = (styles or {}).get(str(name)) or localizer_style(str(name), str(settings))
         figure.add_trace(_line(of_series, style, metric, shift, not is_line))
     levels = dict(references or {})
-    _axes(figure, points, levels, metric)
+    _axes(figure, points if room is None else room, levels, metric)
     (name_ends if direct else add_references)(figure, levels, words, theme)
     if crossing:
         _mark(figure, *crossing, theme)

@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, wraps
 from itertools import combinations
 from typing import Literal, TypeVar
@@ -86,11 +86,14 @@ class Entry:
 
 def entry_of(run: Run, *, is_of_user: bool) -> Entry:
     """The run in one line."""
-    record, spec = run.record, run.record.spec
-    metric = record.metric
+    return _entry(run.record, is_of_user)
+
+
+def _entry(record: RunRecord, is_of_user: bool) -> Entry:
+    spec, metric = record.spec, record.metric
     scores = headline_scores(record)
     return Entry(
-        id=run.id,
+        id=record.run_id,
         is_of_user=is_of_user,
         pair=_pair(record),
         base=spec.base,
@@ -464,13 +467,24 @@ def level_labels(choices: Sequence[Entry], level: str) -> list[str]:
 def run_labels(entries: Sequence[Entry]) -> Mapping[str, str]:
     """Each run in one line, by id: `CR · minilm-l6 · stagewise · 0.1% · seed 0`, then every setting that is not the
     default, the folders of models with equal weights, and what tells repetitions apart."""
-    pairs, labels = pair_labels(entries), []
-    folders = folder_labels(entries)
-    for entry in entries:
-        words = [pairs[entry.pair], localizer_style(entry.localizer).title, formats.share(entry.share)]
-        names = [name for name, value in entry.settings if value != DEFAULTS[name]]
-        labels.append(" · ".join([*words, f"seed {entry.seed}", *setting_labels(entry, names), *folders[entry.id]]))
+    pairs, folders = pair_labels(entries), folder_labels(entries)
+    labels = [
+        " · ".join([*_words(entry, pairs[entry.pair], formats.share(entry.share)), *folders[entry.id]])
+        for entry in entries
+    ]
     return dict(zip([entry.id for entry in entries], _told_apart(labels, entries), strict=True))
+
+
+def open_label(record: RunRecord, task: str) -> str:
+    """The same of a run of this task that is not finished, with the sizes that it is asked for."""
+    entry = replace(_entry(record, is_of_user=True), task=task)
+    return " · ".join(_words(entry, _pair_label(entry), ", ".join(record.spec.sizes)))
+
+
+def _words(entry: Entry, pair: str, size: str) -> list[str]:
+    names = [name for name, value in entry.settings if value != DEFAULTS[name]]
+    title = localizer_style(entry.localizer).title
+    return [pair, title, size, f"seed {entry.seed}", *setting_labels(entry, names)]
 
 
 def repetition_words(names: Sequence[Hashable], entries: Sequence[Entry]) -> list[list[str]]:

@@ -158,8 +158,12 @@ def paths(
     theme: str,
     height: int | None = None,
     reads: str = BOTH_PATHS,
+    room: pd.DataFrame | None = None,
 ) -> Exhibit:
-    """The metric along both paths, a panel a data set, of so many pixels; None for the usual height."""
+    """The metric along both paths, a panel a data set, of so many pixels; None for the usual height.
+
+    The axes leave room for the points of `room`, where it is given.
+    """
     shown = points[(points["metric"] == metric) & points["dataset"].isin(datasets)]
     return Exhibit(
         name="along",
@@ -169,6 +173,7 @@ def paths(
             list(map(readable, datasets)),
             metric,
             references=levels,
+            room=None if room is None else with_task_names(room),
             theme=theme,
             height=height,
         ),

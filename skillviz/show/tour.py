@@ -44,13 +44,20 @@ def sizes(
     split: str,
     size: int,
     row: Mapping[str, Estimate] | None,
+    is_revealed: bool,
     theme: str,
     height: int,
 ) -> Exhibit:
-    """The graft by region size, beside random regions where there are some; `row` are the chosen size's metrics."""
+    """The graft by region size, beside random regions where there are some; `row` are the chosen size's metrics.
+
+    Until the answer is revealed, only sizes up to the chosen one, and no level of the fine-tuned model.
+    """
     assert record.task is not None
     metric, levels = record.task.metric, measures.levels(record, split, record.task.metric)
-    lines = curve[curve["metric"] == metric]
+    every = lines = curve[curve["metric"] == metric]
+    if not is_revealed:
+        lines = every[every["size"] <= size]
+        levels.pop("finetuned", None)
     whole, value = lines, "not known"
     if row is not None and metric in row:
         share, value = size / (record.d or 1), formats.percent(row[metric].value)
@@ -66,11 +73,13 @@ def sizes(
             references=levels,
             per_run=(CHOSEN,),
             styles={CHOSEN: MARK},
+            room=by_size(every, metric),
             theme=theme,
             height=height,
         ),
         reads=f"further left is a smaller region. The markers of {stored} are stored scores; the green one is the "
-        "slider's size. Vertical lines are 95% intervals over sentences.",
+        "slider's size. Vertical lines are 95% intervals over sentences."
+        f"{'' if is_revealed else ' Larger regions and the fine-tuned model appear with the answer.'}",
         intervals=OVER_EXAMPLES,
         alt=f"At {formats.share(size / (record.d or 1))}: {value}. {alt.sparsity(points, metric)}",
         table=points,
@@ -80,13 +89,14 @@ def sizes(
 
 @drawn_once
 def sureness(bins: pd.DataFrame, least: float, theme: str, height: int) -> Exhibit:
-    """The histogram of confidence, with a line where the slider stands."""
+    """The histogram of confidence, with a line where the slider stands; what is wrong where `accuracy` is known."""
+    wrong = "the hatched part is wrong" if bins["accuracy"].notna().any() else "*Reveal* hatches the wrong part"
     return Exhibit(
         name="tour_sure",
         title="Confidence",
         figure=confidence_histogram(bins, least=least, theme=theme, height=height),
-        reads="bars count answers by confidence; the hatched part is wrong. The slider keeps the answers to the right "
-        "of the vertical line.",
+        reads=f"bars count answers by confidence; {wrong}. The slider keeps the answers to the right of the vertical "
+        "line.",
         alt=alt.histogram(bins),
         table=bins,
         words=("confidence",),

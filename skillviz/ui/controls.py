@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar, cast
 
 import streamlit as st
 
-from skillviz.ui import address
+from skillviz.ui import address, copy_link
 from skillviz.ui.action import action
 
 T = TypeVar("T")
@@ -31,7 +31,8 @@ def select(
 ) -> T:
     """The option chosen in a box; `written` is its form in the address. A label that is not shown is still read out.
 
-    `writes_default` is for a default that depends on what is stored: the address names it too.
+    `writes_default` is for a default that depends on what is stored: the address leaves it out as any other, but a
+    copied link names it.
     """
     key = _seeded(name, options, default, written)
     visibility: Literal["visible", "collapsed"] = "visible" if shows_label else "collapsed"
@@ -226,5 +227,7 @@ def _keep_choice(
 ) -> T:
     chosen = default if value is None else value
     address.drew(_key(name), value)
-    address.keep(name, written(chosen), is_default=chosen == default and not writes_default)
+    address.keep(name, written(chosen), is_default=chosen == default)
+    if writes_default and chosen == default:
+        copy_link.include(name, written(chosen))
     return chosen

@@ -1,10 +1,17 @@
-"""Copy link: a button that puts the address of the present view into the clipboard."""
+"""Copy link: a button that puts the address of the present view into the clipboard.
+
+The address leaves out what is shown by default. A default that other runs and studies may change later is in the copied
+link all the same, so that it opens what was seen.
+"""
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 
 import streamlit as st
+
+from skillviz.ui import page_table
 
 NAME = "skillviz_copy_link"
 HTML = """
@@ -29,6 +36,13 @@ _mount = st.components.v2.component(
 )
 
 
+def include(name: str, value: str) -> None:
+    """Has the copied link name a default that the address leaves out; what this draws is not seen."""
+    with st.container(key=f"copied-{name}"):
+        st.html(f'<span class="copied-too" data-name="{escape(name)}" data-value="{escape(value)}"></span>')
+
+
 def button() -> None:
-    """Draws the button."""
-    _mount(key=NAME, width="content", height=HEIGHT)
+    """Draws the button; in presenter mode there is none."""
+    if not page_table.is_presented():
+        _mount(key=NAME, width="content", height=HEIGHT)

@@ -15,9 +15,10 @@ from skillviz.core import formats
 from skillviz.errors import advice
 from skillviz.jobs.job import Job, JobProgress
 from skillviz.jobs.words import PHASES
-from skillviz.plots.theme import localizer_style
+from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec
 from skillviz.show import text
+from skillviz.show.entries import open_label
 from skillviz.tasks.registry import TASKS
 from skillviz.tasks.uploaded import FILE
 
@@ -35,18 +36,21 @@ MOST_POINTS = 60
 REDRAWN = 3.0  # seconds between two drawings of a growing chart
 
 
-def what(job: Job) -> str:
-    """The job in one line: models, task, localizer, sizes, seed, place."""
-    spec = job.spec
-    pair = f"{text.last_part(spec.base)} → {text.last_part(spec.finetuned)}"
-    words = [pair, task_word(spec.task), localizer_style(spec.localizer).title, ", ".join(spec.sizes)]
-    return text.plain(" · ".join([*words, f"seed {spec.seed}", job.slot]))
+def label(record: RunRecord) -> str:
+    """A run that is not finished as the run bar names finished ones."""
+    return open_label(record, record.task.name if record.task else task_word(record.spec.task))
 
 
 def task_word(task: str) -> str:
     """A task's name, as far as its source tells: `sst2`, `reviews` of a file, the folder of a task.yaml."""
     path = PurePosixPath(task)
     return path.parent.name or path.stem if path.name == FILE else path.stem
+
+
+def models(job: Job) -> str:
+    """The models of a job and its device, in Markdown."""
+    pair = f"{text.last_part(job.spec.base)} → {text.last_part(job.spec.finetuned)}"
+    return text.plain(f"{pair} · {job.slot}")
 
 
 def waits(job: Job) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import streamlit as st
@@ -24,7 +24,7 @@ from skillviz.runs.folder import OPEN
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import usual_root
 from skillviz.show import alt, sentences, text
-from skillviz.show.entries import headline_scores
+from skillviz.show.entries import headline_scores, run_labels
 from skillviz.show.glossary import about
 from skillviz.ui import address, cache, job_words, page_table, sign_in, study_choice
 from skillviz.ui.action import action
@@ -154,13 +154,21 @@ def _card(job: Job) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             color, icon = job_words.STATUS[job.status]
             st.badge(job.status, icon=icon, color=color)  # type: ignore[arg-type]
-            st.markdown(f"`{job.name}`", width="content")
+            labels = run_labels(cache.entries()) if job.status == "finished" else {}
+            st.markdown(f"**{text.plain(title(job, labels))}**", width="content")
         if job.kind == "run":
-            st.caption(job_words.what(job))
+            st.caption(job_words.models(job))
         _BODIES[job.status](job)
-        if job.status != "finished":
-            with st.expander("Log", key=f"jobs.log.{job.path.name}"):
+        has_log = job.status != "finished"
+        with st.expander("Details and log" if has_log else "Details", key=f"jobs.log.{job.path.name}"):
+            st.caption(f"{'Run' if job.kind == 'run' else 'Study'} `{job.name}`")
+            if has_log:
                 st.code(jobs.log_tail(cache.user_store(), job.name, LOG_LINES) or "nothing yet", language=None)
+
+
+def title(job: Job, labels: Mapping[str, str]) -> str:
+    """A run's job as the run bar has it (`labels`), or as it was asked for while it is not finished; a study's name."""
+    return labels.get(job.name) or (job_words.label(job.run) if job.kind == "run" else job.name)
 
 
 def _queued(job: Job) -> None:

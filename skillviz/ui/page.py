@@ -15,9 +15,9 @@ from skillviz.errors import SkillvizError, StoreError
 from skillviz.runs.record import Scores
 from skillviz.runs.run import Run
 from skillviz.show import measures, sentences, text
-from skillviz.show.entries import Entry, first_choice
+from skillviz.show.entries import Entry, first_choice, run_labels
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import address, cache, frame, presenter, sign_in, study_choice, study_words
+from skillviz.ui import address, cache, copy_link, frame, presenter, sign_in, study_choice, study_words
 from skillviz.ui.empty import missing
 from skillviz.ui.page_table import PAGES, install
 from skillviz.ui.run_bar import run_bar
@@ -41,7 +41,7 @@ def begin(name: str) -> Run:
         chosen = _chosen(name, entries)
         run = cache.run(chosen.id)
     address.keep(address.RUN, chosen.id)
-    run_bar(entries, chosen)
+    run_bar(entries, chosen)  # with the button that copies the link
     st.title(PAGES[name].question, anchor=False)
     return run
 
@@ -49,7 +49,7 @@ def begin(name: str) -> Run:
 def begin_library(name: str) -> tuple[Entry, ...]:
     """All runs, for a page about none in particular, under its title; explains and stops where there are none."""
     _frame(name)
-    st.title(PAGES[name].question, anchor=False)
+    _title(name)
     with explained():
         entries = cache.entries()
         others, unreadable = cache.others()
@@ -81,7 +81,7 @@ def begin_without_run(name: str) -> None:
     Explains and stops where the page starts jobs and none may be started.
     """
     _frame(name)
-    st.title(PAGES[name].question, anchor=False)
+    _title(name)
     _keep_run()
     if PAGES[name].starts and read_only.is_on():
         missing("This is a read-only demo", f"{read_only.REASON} {INSTALL}", "lock")
@@ -107,7 +107,7 @@ def begin_studies(name: str) -> StudyFolder:
                 st.badge("demo world", color="gray", help=study_words.caution())
     if study.record.status != "finished":
         st.caption(study_words.how_far(study))
-    st.title(PAGES[name].question, anchor=False)
+    _title(name)
     return study
 
 
@@ -140,7 +140,7 @@ def table(run: Run, name: str, *, needed: bool = True) -> pd.DataFrame:
     with explained():
         frame = cache.table(run, name)
     if needed and frame.empty:
-        st.info(f"Run {run.id} stored no {name}, so there is nothing to show here. This command makes a complete run:")
+        st.info(f"This run stored no {name}, so there is nothing to show here. This command makes a complete run:")
         st.code(run.spec.command(), language=None, wrap_lines=True)
         st.stop()
     return frame
@@ -161,7 +161,7 @@ def scores(run: Run, split: str) -> Scores:
     """The run's scores on a split; explains and stops where it has none."""
     values = run.record.metrics.get(split)
     if values is None:
-        st.info(f"Run {run.id} stored no scores on a {split} set, so there is nothing to compare on this page.")
+        st.info(f"This run stored no scores on a {split} set, so there is nothing to compare on this page.")
         st.stop()
     return values
 
@@ -201,6 +201,15 @@ def _frame(name: str) -> None:
     presenter.begin(name)
 
 
+def _title(name: str) -> None:
+    """The page's title, and at the end of its line the button that copies the link."""
+    with st.container(
+        key="page-title", horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+    ):
+        st.title(PAGES[name].question, anchor=False, width="content")
+        copy_link.button()
+
+
 def _chosen(name: str, entries: tuple[Entry, ...]) -> Entry:
     """The run of the address or the session; where the address names none, the first choice."""
     linked, wanted = address.linked(address.RUN), address.current(address.RUN)
@@ -223,7 +232,8 @@ def _explain_unknown(name: str, linked: str, entries: tuple[Entry, ...]) -> None
         address.keep(address.RUN, run_id)
         st.rerun()
     fallback = first_choice(entries)
+    label = f"Open {text.plain(run_labels(entries)[fallback.id])}"
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.button(f"Open {fallback.id}", on_click=address.keep, args=(address.RUN, fallback.id), type="primary")
+        st.button(label, on_click=address.keep, args=(address.RUN, fallback.id), type="primary")
         st.page_link(PAGES["runs"].link(), label="Show all runs")
     st.stop()

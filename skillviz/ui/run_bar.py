@@ -9,7 +9,7 @@ import streamlit as st
 from skillviz.core import formats
 from skillviz.show import small_world, text
 from skillviz.show.entries import LEVELS, Entry, level_labels, level_value, options, roles, run_labels, switched, usual
-from skillviz.ui import address, controls, copy_link, page_table, presenter
+from skillviz.ui import address, controls, copy_link, presenter
 
 TITLES = {"pair": "Task and model", "size": "Region size", "localizer": "Localizer", "seed": "Seed"}
 HELP = {
@@ -43,8 +43,7 @@ def run_bar(entries: Sequence[Entry], chosen: Entry) -> None:
             title = "variant" if chosen.is_of_user else "study variant"
             st.badge(title, color="gray", help="Settings other than the usual ones, or a repetition of another run.")
         st.space("stretch")
-        if not page_table.is_presented():
-            copy_link.button()
+        copy_link.button()
         presenter.enter()
 
 

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 from xml.etree import ElementTree
 from zipfile import ZipFile
 
@@ -171,6 +172,28 @@ def test_a_link_is_copied_and_shows_the_same_view(made: Made, address: str, visi
     assert link == page.url and "kind=mass" in link
     other = visit(link)
     expect(other, "/calibration", run=ids["random"], kind="mass")
+
+
+def test_the_address_of_a_comparison_is_short_and_its_copied_link_names_the_runs(
+    made: Made, address: str, visit: Visit
+) -> None:
+    ids = made[1]
+    page = visit(f"{address}/compare?run={ids['movement']}", permissions=["clipboard-read", "clipboard-write"])
+    page.locator(".js-plotly-plot .main-svg").first.wait_for()
+    settle(page)
+    expect(page, "/compare", run=ids["movement"], runs=None)
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_text("Copied", exact=True).wait_for()
+    link = parse_qs(urlsplit(page.evaluate("navigator.clipboard.readText()")).query)
+    (runs,) = link.pop("runs")
+    assert set(runs.split(",")) == {ids[name] for name in ("movement", "stagewise0", "random")}
+    assert link == {"run": [ids["movement"]]}
+    page.locator("[data-testid='stSidebarNav'] a", has_text="Calibration").click()
+    page.locator("h1", has_text="Is the model's confidence justified?").wait_for()
+    settle(page)
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_text("Copied", exact=True).wait_for()
+    assert "runs=" not in page.evaluate("navigator.clipboard.readText()"), "each page names its own"
 
 
 @pytest.mark.nightly

@@ -83,6 +83,14 @@ def launched(page: Any, store: Store) -> str:
     return next(job.run_id for job in jobs.list(store) if job.is_open)
 
 
+def is_in_sight(page: Any, place: Any) -> bool:
+    """Whether all of it lies within the window, and nothing over it."""
+    place.wait_for()
+    on_top = """e => { const { left, right, top, bottom } = e.getBoundingClientRect();
+        return e.contains(document.elementFromPoint((left + right) / 2, (top + bottom) / 2)) }"""
+    return bool(place.evaluate(on_top)) and 0 <= place.bounding_box()["y"] < page.viewport_size["height"]
+
+
 def process_of(store: Store, run_id: str) -> psutil.Process:
     """The process that works on a job."""
     path = store.root / run_id / "work" / "process.json"
@@ -93,7 +101,11 @@ def process_of(store: Store, run_id: str) -> psutil.Process:
 def test_launched_watched_reloaded_and_opened(small: Path, store: Store, serve_own: Start, visit: Visit) -> None:
     _, address = serve_own()
     page = visit(form(address, small, 1500))
+    page.set_viewport_size({"width": 1280, "height": 720})
     run_id = launched(page, store)
+    assert is_in_sight(page, page.get_by_text("Started. Follow it below"))
+    assert is_in_sight(page, page.get_by_role("button", name="Start"))
+    assert is_in_sight(page, page.get_by_text("stagewise · 5% · seed 0", exact=False).last)
     bar = page.locator("[data-testid='stProgress']")
     before = bar.inner_text()
     until(lambda: bar.count() == 0 or bar.inner_text() != before, 60)

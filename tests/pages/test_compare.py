@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from tests.fake_run import fake_run
-from tests.pages.test_pages import charts, opened, with_tables, words
+from tests.pages.test_pages import charts, copied, opened, with_tables, words
 from tests.ui.shared_store import SMALL
 
 
@@ -40,9 +40,8 @@ def test_the_runs_and_the_baseline_of_the_address_are_shown_and_stay_there(ids: 
 @pytest.mark.slow
 def test_without_an_address_the_localizers_beside_the_last_run_are_compared(ids: dict[str, str]) -> None:
     test = opened("compare", run=ids["stagewise0"])
-    assert test.query_params["runs"].split(",")[0] == ids["stagewise0"]
-    assert set(test.query_params["runs"].split(",")) == {ids[name] for name in ("stagewise0", "movement", "random")}
-    assert "baseline" not in test.query_params
+    assert set(test.query_params) == {"run"}, "the run says the rest"
+    assert copied(test)["runs"] == ",".join(ids[name] for name in ("stagewise0", "movement", "random"))
     shown = drawn(test, "Accuracy − stagewise")
     assert {trace["name"] for trace in shown["data"]} == {"top movement", "random"}
 
@@ -84,7 +83,21 @@ def test_one_run_or_none_is_explained_with_a_way_on(ids: dict[str, str]) -> None
 def test_the_buttons_take_localizers_and_seeds(ids: dict[str, str]) -> None:
     test = compared(ids, "stagewise0", "stagewise1")
     test.button(key="compare.set.0").click().run()
-    assert test.query_params["runs"] == ",".join(ids[name] for name in ("stagewise0", "movement", "random"))
+    assert test.multiselect[0].value == [ids[name] for name in ("stagewise0", "movement", "random")]
+    assert "runs" not in test.query_params, "as it opens without an address"
+
+
+@pytest.mark.slow
+def test_a_copied_link_shows_the_same_runs_once_there_are_more(
+    own_copy: Path, made: tuple[Path, dict[str, str]]
+) -> None:
+    run = made[1]["stagewise0"]
+    runs = copied(opened("compare", run=run))["runs"]
+    own = Store(own_copy).open(run)
+    more = fake_run(Store(own_copy), localizer="learned", sizes=own.spec.sizes, **SMALL)
+    assert more.record.size == own.record.size and more.id in opened("compare", run=run).multiselect[0].value
+    again = opened("compare", run=run, runs=runs)
+    assert ",".join(again.multiselect[0].value) == runs == again.query_params["runs"] and not copied(again)
 
 
 @pytest.mark.slow

@@ -50,7 +50,10 @@ def test_an_open_job_has_a_card_and_is_counted_and_a_cancelled_one_is_kept(store
     assert page_table._badge("jobs") == " (1)" and page_table._badge("runs") == ""
     test = opened()
     assert [table.value["Name"].tolist() for table in test.dataframe] == [[done.id]]
-    assert any(f"`{waiting}`" in text.value for text in test.markdown)
+    headings = [text.value for text in test.markdown]
+    assert any("stagewise · 5% · seed 0**" in words for words in headings) and waiting not in str(headings)
+    assert f"Run `{waiting}`" in [caption.value for caption in test.caption], "in its details"
+    assert "Name" not in test.dataframe[0].proto.columns, "the id is for downloads"
     jobs.cancel(store, waiting)
     names = opened().dataframe[0].value
     assert dict(zip(names["Name"], names["Status"], strict=True)) == {waiting: "cancelled", done.id: "finished"}
@@ -58,6 +61,6 @@ def test_an_open_job_has_a_card_and_is_counted_and_a_cancelled_one_is_kept(store
 
 def test_a_row_says_what_the_job_made_and_when(store: Store) -> None:
     run = fake_run(store)
-    line = row(jobs.status(store, run.id))
-    assert line["Status"] == "finished" and line["Name"] == run.id and "sst2" in line["Job"]
+    line = row(jobs.status(store, run.id), {run.id: "SST-2 · tiny (AdamW)"})
+    assert line["Status"] == "finished" and line["Name"] == run.id and line["Job"] == "SST-2 · tiny (AdamW)"
     assert line["Ended (UTC)"] == (run.record.finished or "")[:16].replace("T", " ") != ""

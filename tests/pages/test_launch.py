@@ -252,10 +252,12 @@ def test_start_queues_a_job_for_each_seed_and_once_only(small: Path, paper: list
     assert [found[i].spec.seed for i in paper] == [0, 1] and [found[i].position for i in paper] == [0, 1]
     text = said(test)
     assert "## Jobs" in text and "Waits for **cpu**: 1 job is ahead of it." in text
-    assert (
-        button(test, "Start").disabled
-        and "is already queued or running as" in text
-        and "2 jobs ahead in the queue" in text
+    assert button(test, "Start").disabled and "2 jobs ahead in the queue" in text
+    assert "Started. Follow it below or on *Jobs*." in text and "already queued" not in text
+    again = opened(**chosen(small, seeds="0,1"))
+    assert "These settings are already queued or running. Follow it below" in said(again), "by another session"
+    assert not any(
+        run_id in caption.value for run_id in paper for caption in again.caption if "Follow" in caption.value
     )
     box(test, "Seeds").input("2").run()
     assert not button(test, "Start").disabled

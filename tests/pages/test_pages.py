@@ -21,7 +21,7 @@ from skillviz.runs.store import Store
 from skillviz.show import exhibit
 from skillviz.show.region import tensor_table
 from skillviz.tasks.project import PROJECT
-from skillviz.ui import chart
+from skillviz.ui import chart, copy_link
 from skillviz.ui.page_table import PAGES
 from tests.fake_run import STATES, fake_run
 from tests.ui.shared_store import SMALL
@@ -62,6 +62,12 @@ def told(name: str, run: Run, says: Mapping[str, tuple[str, str]]) -> str:
 
 def charts(test: AppTest) -> list:
     return test.get("plotly_chart")
+
+
+def copied(test: AppTest) -> dict[str, str]:
+    """The defaults that a copied link names and the address leaves out."""
+    drawn = "".join(block.proto.body for block in test.get("html"))
+    return dict(re.findall(r'class="copied-too" data-name="(.*?)" data-value="(.*?)"', drawn))
 
 
 def with_tables(test: AppTest) -> AppTest:
@@ -215,8 +221,20 @@ def test_an_unknown_run_in_the_address_is_explained_and_another_offered(name: st
     test = opened(name, run="no-such-run")
     assert not test.exception and not charts(test)
     assert "no-such-run" in test.error[0].value
+    assert " · seed " in test.button[0].label and ids["paraphrase"] not in test.button[0].label
     test.button[0].click().run()
     assert not test.error and test.query_params["run"] == ids["paraphrase"]
+
+
+@pytest.mark.parametrize("name", ["region", "runs", "compare", "paper"])
+def test_the_link_of_a_view_can_be_copied(name: str, ids: dict[str, str]) -> None:
+    page, presented = opened(name, run=ids["movement"]), opened(name, run=ids["movement"], present="yes")
+    assert not page.exception and not presented.exception
+    assert has_link(page) and not has_link(presented), "a room has no use for it"
+
+
+def has_link(test: AppTest) -> bool:
+    return any(part.proto.component_name == copy_link.NAME for part in test.get("bidi_component"))
 
 
 def test_the_beginning_of_an_id_is_enough(ids: dict[str, str]) -> None:

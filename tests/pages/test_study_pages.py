@@ -24,7 +24,7 @@ from skillviz.studies.paper.request import EDITED, study_of, write_study
 from skillviz.studies.spec import ExperimentRequest
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.paper.words import WITHOUT
-from tests.pages.test_pages import charts, opened, with_tables, words
+from tests.pages.test_pages import charts, copied, has_link, opened, with_tables, words
 from tests.studies.fake_study import fake_running, fake_study
 from tests.studies.fake_tables import FAKE_TABLES, TASKS
 
@@ -48,7 +48,7 @@ def test_a_page_opens_on_a_study_with_every_chart_explained(name: str, empty: Pa
     assert len(figures) == CHARTS[name] and all(figure.proto.alt for figure in figures)
     assert len([c for c in test.caption if c.value.startswith("How to read this:")]) == len(figures)
     assert len([e for e in test.get("popover") if e.proto.popover.label == "Download"]) == len(figures)
-    assert test.query_params["study"] == "table1-demo"
+    assert "study" not in test.query_params and copied(test)["study"] == "table1-demo" and has_link(test)
     helps = "".join(m.proto.help for m in test.markdown)
     assert "no evidence about the paper's models" in said(test) + helps
 
@@ -93,11 +93,13 @@ def test_a_study_without_tables_is_named_and_not_shown(empty: Path) -> None:
 def test_the_pages_first_experiment_comes_first_then_real_data_and_the_address_chooses(empty: Path) -> None:
     fake_study(empty, "table1")
     fake_study(empty, "table3", "small")
-    assert opened("methods").query_params["study"] == "table1-demo"
-    assert opened("methods", study="table3-small").query_params["study"] == "table3-small"
+    link = copied(opened("methods"))
+    assert link == {"study": "table1-demo"}
+    other = opened("methods", study="table3-small")
+    assert other.query_params["study"] == "table3-small" and not copied(other)
     fake_study(empty, "table1", "small")
-    assert opened("methods").query_params["study"] == "table1-small"
-    assert opened("studies", view="study").query_params["study"] == "table1-small"
+    assert copied(opened("methods")) == copied(opened("studies", view="study")) == {"study": "table1-small"}
+    assert opened("methods", **link).query_params["study"] == "table1-demo", "a copied link stays what it was"
 
 
 @pytest.mark.slow
@@ -296,7 +298,7 @@ def test_a_stored_study_stands_until_the_one_begun_anew_has_tables(
     fake_study(tmp_path / "shipped", "table2")
     fake_running(empty, NOBODY)
     assert "not tested" in opened("paper").markdown[0].value
-    assert opened("paper", item="table2").query_params["study"] == "table2-demo"
+    assert copied(opened("paper", item="table2"))["study"] == "table2-demo"
     assert list(opened("studies").dataframe[0].value["state"]) == ["finished"], "the list is of the one that ships"
     test = opened("studies", view="study")
     assert "You started this study again, and yours is **stopped**." in test.info[0].value

@@ -3,6 +3,7 @@ a demo world in miniature; its address, reset, presenter mode; and what it says 
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -134,6 +135,57 @@ def test_a_skill_that_is_not_there_cannot_be_told(demo: Run) -> None:
     assert "**Not quite:** no clear difference" in said(test)
     answered(test, "untold")
     assert "**Right.**" in said(test) and told(test).endswith("1 of 1 answer right")
+
+
+def figure(test: AppTest) -> tuple[str, dict]:
+    """The figure in words, and its layout."""
+    (chart,) = charts(test)
+    return chart.proto.alt, json.loads(chart.proto.spec)["layout"]
+
+
+def ends(test: AppTest) -> dict[str, tuple[str, str]]:
+    """Where each path of the figure begins and ends."""
+    lines = re.findall(r"(WiSE-\w+) on [^;]*? from (\S+%) to (\S+%)", figure(test)[0])
+    return {path: (first, last) for path, first, last in lines}
+
+
+@pytest.mark.parametrize(("step", "path", "paths"), [(2, "WiSE-FT", 1), (6, "WiSE-Graft", 2)])
+def test_a_path_ends_at_the_slider_until_the_answer_is_revealed(step: int, path: str, paths: int, skilled: Run) -> None:
+    test = opened(step=step)
+    at_first, layout = ends(test), figure(test)[1]
+    assert list(at_first) == [path] and at_first[path][0] == at_first[path][1], "the slider's own point alone"
+    test.select_slider[0].set_value(40).run()
+    half = ends(test)
+    assert list(half) == [path] and half[path][1] in dict(metrics(test)).values(), "up to what the cards say"
+    button(test, "Reveal").click().run()
+    every = ends(test)
+    assert len(every) == paths and every[path][0] == half[path][0] and every[path][1] != half[path][1]
+    assert figure(test)[1]["yaxis"]["range"] == layout["yaxis"]["range"], "the axis stays as it is"
+
+
+def test_the_fine_tuned_models_level_comes_with_the_answer(skilled: Run) -> None:
+    test = opened(step=3)
+    alt, layout = figure(test)
+    assert "Fine-tuned" not in dict(metrics(test)) and "fine-tuned" not in str(layout)
+    assert "of the gain" not in said(test) and "10.0%" not in alt, "sizes up to the slider's"
+    button(test, "Reveal").click().run()
+    whole, after = figure(test)
+    assert "Fine-tuned" in dict(metrics(test)) and "fine-tuned" in str(after)
+    assert "of the gain" in said(test) and "10.0%" in whole
+    assert after["xaxis"]["range"] == layout["xaxis"]["range"]
+
+
+def test_how_many_answers_are_right_comes_with_the_answer(skilled: Run) -> None:
+    test = opened(step=5)
+    assert [value for label, value in metrics(test) if label == "Right"] == ["?", "?"] and "Right, 95%" not in said(
+        test
+    )
+    assert "wrong" not in charts(test)[0].proto.spec
+    button(test, "Reveal").click().run()
+    assert all(value.endswith("%") for _, value in metrics(test)) and said(test).count("Right, 95%") == 2
+    assert "wrong" in charts(test)[0].proto.spec
+    button(test, "Start over").click().run()
+    assert "?" in dict(metrics(opened(step=5))).values()
 
 
 def test_answers_stay_while_the_reader_goes_on_and_back(skilled: Run) -> None:
@@ -294,6 +346,15 @@ def store(demo: Run) -> Iterator[Store]:
     for job in jobs.list(found):
         if job.is_open:
             jobs.cancel(found, job.run_id)
+
+
+def test_without_a_choice_there_is_no_guess_to_keep(skilled: Run) -> None:
+    test = opened(step=7)
+    button(test, "Reveal").click().run()
+    assert "There is no answer until your run finishes." in said(test) and "guess is kept" not in said(test)
+    test.radio[0].set_value("all").run()
+    button(test, "Reveal").click().run()
+    assert "Your guess is kept. It is checked when your run finishes." in said(test)
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec
 from skillviz.ui import job_words as words
 from skillviz.ui.job_words import Steps
+from skillviz.ui.jobs_view import title
 
 
 def job(position: int | None = None, **changes: object) -> Job:
@@ -33,9 +34,12 @@ def event(step: int, search: int = 1, **changes: object) -> dict[str, object]:
     return {"phase": "search", "step": step, "search": search, **fields, **changes}
 
 
-def test_a_job_in_a_line() -> None:
-    line = words.what(job(sizes=("0.1%", "1%"), seed=3))
-    assert line == "minilm → tuned · reviews · stagewise · 0.1%, 1% · seed 3 · cpu"
+def test_a_job_is_named_as_the_run_bar_names_its_run() -> None:
+    waiting = job(sizes=("0.1%", "1%"), seed=3, steps=40, task="sst2")
+    assert title(waiting, {}) == "SST-2 · minilm · stagewise · 0.1%, 1% · seed 3 · steps 40"
+    assert words.models(waiting) == "minilm → tuned · cpu"
+    assert title(job(), {}).startswith("reviews · minilm · ")
+    assert title(job(base="demo_world/base"), {}).startswith("reviews · demo base · ")
     assert [words.task_word(t) for t in ("sst2", "/a/mine/task.yaml", "task.yaml")] == ["sst2", "mine", "task"]
 
 

@@ -11,7 +11,7 @@ from skillviz.core import formats
 from skillviz.plots.theme import LOCALIZERS, localizer_style
 from skillviz.show.entries import Entry, first_choice, is_default, other_seeds, roles, run_labels
 from skillviz.show.glossary import about
-from skillviz.ui import address, cache, controls, page, page_table
+from skillviz.ui import address, cache, controls, copy_link, page, page_table
 from skillviz.ui.pages.compare import view
 from skillviz.ui.pages.compare.comparison import FEWEST, MOST, Side, sides
 from skillviz.ui.run_bar import offered, variants_switch
@@ -40,7 +40,7 @@ def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side]:
             placeholder="Choose runs",
             help="Type part of a name to search.",
         )
-    address.keep(RUNS, ",".join(ids) or NONE)
+    _keep(ids, entries, by_id)
     with right.popover("Quick sets", icon=":material/bolt:", width="stretch"):
         _buttons(entries, by_id[_starting_run(ids, entries)])
         variants_switch(entries)
@@ -100,6 +100,19 @@ def to_begin_with(entries: Sequence[Entry], like: Entry) -> list[str]:
     return pair if runs < FEWEST else to_begin_with(entries, first_choice([e for e in entries if e.pair == studied]))
 
 
+def _keep(ids: Sequence[str], entries: Sequence[Entry], by_id: dict[str, Entry]) -> None:
+    """Names the runs in the address, where they are not those to begin with; these only in a copied link."""
+    written, is_default = ",".join(ids) or NONE, ids == to_begin_with(entries, _last(entries, by_id))
+    address.keep(RUNS, written, is_default=is_default)
+    if is_default:
+        copy_link.include(RUNS, written)
+
+
+def _last(entries: Sequence[Entry], by_id: dict[str, Entry]) -> Entry:
+    """The run of the address or of the session, else the first choice."""
+    return by_id.get(address.current(address.RUN) or "", first_choice(entries))
+
+
 def _fill_box(entries: Sequence[Entry], by_id: dict[str, Entry]) -> None:
     """Sets the box from the address or from memory where it does not know better, and says what cannot be shown."""
     if KEY in st.session_state and not address.is_asked(RUNS):
@@ -107,8 +120,7 @@ def _fill_box(entries: Sequence[Entry], by_id: dict[str, Entry]) -> None:
         return
     written = address.current(RUNS)
     if written is None:
-        last = by_id.get(address.current(address.RUN) or "", first_choice(entries))
-        st.session_state[KEY] = to_begin_with(entries, last)
+        st.session_state[KEY] = to_begin_with(entries, _last(entries, by_id))
         return
     wanted = list(dict.fromkeys(name for name in written.split(",") if name and written != NONE))
     ids = dict.fromkeys(resolved for name in wanted if (resolved := _resolved(name, by_id)))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 import streamlit as st
 
 from skillviz import jobs
 from skillviz.jobs.job import Job
-from skillviz.ui import cache, exports, job_words, jobs_view, page
+from skillviz.show.entries import run_labels
+from skillviz.ui import cache, exports, jobs_view, page
 from skillviz.ui.page_table import PAGES
 
 OPENING = "Jobs keep running when you close this page. Time left is measured on this machine."
 RUNS, STUDIES = "## Localizations", "## Studies"
 MOST = 200  # rows of the table
+SEEN = ("Status", "Job", "Ended (UTC)")  # its columns on the page
 
 
 def ended() -> None:
@@ -27,9 +31,10 @@ def ended() -> None:
     if not listed:
         return
     st.markdown("## Ended")
-    rows = pd.DataFrame([row(job) for job in listed[:MOST]])
+    labels = run_labels(cache.entries())
+    rows = pd.DataFrame([row(job, labels) for job in listed[:MOST]])
     chosen = st.dataframe(
-        rows, hide_index=True, on_select="rerun", selection_mode="single-row", key="jobs.ended",
+        rows, hide_index=True, on_select="rerun", selection_mode="single-row", key="jobs.ended", column_order=SEEN,
         alt="Jobs that ended, with status and end",
     )  # fmt: skip
     exports.table_menu(rows, file="jobs", key="jobs", caption="Jobs that ended")
@@ -42,13 +47,13 @@ def ended() -> None:
     jobs_view.card(listed[places[0]].name, listed[places[0]].kind)
 
 
-def row(job: Job) -> dict[str, str]:
-    """One line of the table: status, what it made or was to make, when it ended (UTC), name."""
+def row(job: Job, labels: Mapping[str, str]) -> dict[str, str]:
+    """One line of the table: status, what it made or was to make, when it ended (UTC), and its id for downloads."""
     is_run = job.kind == "run"
     finished = (job.run.finished or "") if is_run else ""
     return {
         "Status": job.status,
-        "Job": job_words.what(job).replace("\\", "") if is_run else "study",
+        "Job": jobs_view.title(job, labels) if is_run else f"study {job.name}",
         "Ended (UTC)": finished[:16].replace("T", " "),
         "Name": job.name,
     }

@@ -179,7 +179,7 @@ def _button(choices: Choices, spec: RunSpec | None) -> None:
     specs = _of_each_seed(spec, choices.seeds) if spec is not None else []
     unfinished, _ = cache.others()
     open_runs = {run.record.key: run.id for run in unfinished if run.record.status in OPEN}
-    open_already = next((open_runs[key] for each in specs if (key := each.key()) in open_runs), "")
+    open_already = [open_runs[key] for each in specs if (key := each.key()) in open_runs]
     finished = {record.key: record.run_id for record in cache.records()}
     stored = [finished[key] for each in specs if (key := each.key()) in finished]
     specs = [each for each in specs if each.key() not in finished]
@@ -190,7 +190,9 @@ def _button(choices: Choices, spec: RunSpec | None) -> None:
     elif choices.problems:
         st.caption(f"Not yet: {text.plain(choices.problems[0])}")
     elif open_already:
-        st.caption(f"The same localization is already queued or running as `{open_already}`. Choose another seed.")
+        is_ours = not set(open_already).isdisjoint(started())
+        begun = ":material/check_circle: Started." if is_ours else "These settings are already queued or running."
+        st.caption(f"{begun} Follow it below or on *Jobs*. To start another, choose another seed.")
     elif stored:
         count = f"{formats.counted(len(stored), 'run')} with these settings"
         st.caption(f"{count} {'is' if len(stored) == 1 else 'are'} stored already. Choose another seed for a new one.")

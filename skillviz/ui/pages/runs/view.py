@@ -315,15 +315,15 @@ def problem() -> None:
 def unfinished() -> None:
     """Runs that cannot be opened, each with the reason and, for those of the user's folder, a way to remove it."""
     ended, unreadable = _ended()
-    rows = [(run.path, f"{run.record.status}", _why(run)) for run in ended]
-    rows += [(folder.path, "unreadable", folder.reason) for folder in unreadable]
+    rows = [(run.path, text.plain(job_words.label(run.record)), f"{run.record.status}", _why(run)) for run in ended]
+    rows += [(folder.path, f"`{folder.path.name}`", "unreadable", folder.reason) for folder in unreadable]
     if not rows:
         return
     user_root = cache.user_store().root.resolve()
     with st.expander(f"{formats.counted(len(rows), 'run')} that cannot be opened", expanded=False):
-        for path, status, why in rows:
+        for path, name, status, why in rows:
             left, right = st.columns([4, 2], vertical_alignment="center")
-            left.markdown(f"`{path.name}` · **{status}** · {text.plain(sign_in.without_places(why))}")
+            left.markdown(f"{name} · **{status}** · {text.plain(sign_in.without_places(why))}")
             if path.parent.resolve() != user_root:
                 continue
             with right.container(horizontal=True):

@@ -27,7 +27,7 @@ SEED = 3  # the shipped runs have others
 FURTHER = ("overview", "sparsity", "examples", "surgery", "compare", "launch")
 
 
-def draw(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question | None:
+def draw(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question | None:
     """The pair and the button on the left, the job on the right; None where the world's index is not here."""
     with left:
         job = _started()

@@ -34,6 +34,7 @@ WIDGET = "tour.choice."
 VERDICT = "tour-verdict"  # tour.js looks for it
 BESIDE_BUTTON, BESIDE_ANSWER = (6, 1), (3, 4)  # widths of the choices and of what stands beside them
 NOT_CHOSEN = ""  # the answer of a reader who had it revealed without a choice
+UNANSWERED = "There is no answer until your run finishes."
 
 Answers = dict[str, tuple[str, bool | None]]
 
@@ -251,7 +252,8 @@ def _show_verdict(question: Question, answer: str) -> None:
     right = question.choices.get(question.answer or "", "")
     verdict = st.container(key=VERDICT)
     if question.answer is None:
-        verdict.info(f"Your guess is kept. {question.why}", icon=":material/hourglass_empty:")
+        kept = f"Your guess is kept. {question.why}" if answer != NOT_CHOSEN else UNANSWERED
+        verdict.info(kept, icon=":material/hourglass_empty:")
     elif answer == NOT_CHOSEN:
         verdict.info(f"**The answer:** {right}. {question.why}", icon=":material/visibility:")
     elif answer == question.answer:

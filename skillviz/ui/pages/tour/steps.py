@@ -60,10 +60,12 @@ GROUPS = {
 }
 SURE = "tour.sure"
 COMPARED = ("grafted", "finetuned")
+GROWS = "The line ends at the slider; *Reveal* shows the rest."
+TO_GRAFT = "0% is the pre-trained model, 100% the graft. The band is the 95% interval over sentences."
 MOST = 99  # percent
 
 
-def draw_sentence(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question:
+def draw_sentence(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question:
     """The sentence on the left, the two models on the right."""
     examples = samples(demo)
     with left:
@@ -117,42 +119,52 @@ def _show_answers(demo: DemoRun, words: str, sample: Sample | None, logits: dict
         st.caption(note)
 
 
-def draw_wise_ft(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question | None:
+def draw_wise_ft(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question | None:
     """WiSE-FT on the task's own examples; None where the run has stored nothing of the way."""
     grid, task = grid_of(demo.run), demo.task.name
     with left:
         label = "Mixing weight, from the pre-trained to the fine-tuned model"
-        points = _chosen_point(demo, grid, [task], FINETUNED, _alpha_slider(demo, grid, FINETUNED, WAY, label))
+        alpha = _alpha_slider(demo, grid, FINETUNED, WAY, label)
+        points = _chosen_point(demo, grid, [task], FINETUNED, alpha)
     reads = "0% is the pre-trained model, 100% the fine-tuned one. The band is the 95% interval over sentences."
     with right:
-        show(_along(demo, points, task, reads), demo.run.id)
+        shown = points if is_revealed else _explored(points, alpha)
+        show(_along(demo, shown, points, task, reads if is_revealed else f"{reads} {GROWS}"), demo.run.id)
     return questions.half_way(grid.at("points", task, FINETUNED, None), demo.task.metric)
 
 
-def draw_wise_graft(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question | None:
+def draw_wise_graft(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question | None:
     """WiSE-Graft on the task's own examples and, drawn too, on those of the other; None where there is no other."""
     if demo.other is None:
         return None
     grid, task, other = grid_of(demo.run), demo.task.name, demo.other.name
     with left:
         label = "Mixing weight, from the pre-trained model to the graft"
-        points = _chosen_point(demo, grid, [task, other], GRAFT, _alpha_slider(demo, grid, GRAFT, SHIFT, label))
+        alpha = _alpha_slider(demo, grid, GRAFT, SHIFT, label)
+        points = _chosen_point(demo, grid, [task, other], GRAFT, alpha)
         presenter.small_print(small_shift(demo))
+    shown = _explored(points, alpha)
     if grid.nearest(other, FINETUNED, demo.record.size or 1, 0.0) is not None:
         rival = grid.at("points", other, FINETUNED, None).assign(current=False)
         points = pd.concat([points, rival], ignore_index=True)
     with right:
-        show(_along(demo, points, other, interpolation.BOTH_PATHS), demo.run.id)
+        reads = interpolation.BOTH_PATHS if is_revealed else f"{TO_GRAFT} {GROWS}"
+        show(_along(demo, points if is_revealed else shown, points, other, reads), demo.run.id)
     asks = f"Which model is more accurate on the other domain ({demo.title(other)})?"
     return questions.graft_or_finetuned(asks, demo.other.scores, demo.task.metric)
 
 
-def _along(demo: DemoRun, points: pd.DataFrame, dataset: str, reads: str) -> Exhibit:
-    """The metric along the paths on one data set, which is named in words."""
+def _explored(points: pd.DataFrame, alpha: float) -> pd.DataFrame:
+    """The path's points up to the slider, the chosen one among them."""
+    return points[points["current"] | (points["alpha"] < alpha + 1e-9)]
+
+
+def _along(demo: DemoRun, points: pd.DataFrame, every: pd.DataFrame, dataset: str, reads: str) -> Exhibit:
+    """The metric along the paths on one data set, which is named in words; the axes leave room for `every` point."""
     metric, words = demo.task.metric, demo.in_words(dataset)
-    drawn = points[points["dataset"] == dataset].assign(dataset=words)
+    drawn, room = (part[part["dataset"] == dataset].assign(dataset=words) for part in (points, every))
     height = presenter.unenlarged(HEIGHT)
-    return interpolation.paths(drawn, [words], metric, levels(demo.run, metric), theme(), height, reads)
+    return interpolation.paths(drawn, [words], metric, levels(demo.run, metric), theme(), height, reads, room)
 
 
 def _alpha_slider(demo: DemoRun, grid: Grid, path: str, name: str, label: str) -> float:
@@ -191,12 +203,16 @@ def ask_graft(demo: DemoRun, expression: Mapping[str, Any], topic: str) -> Graft
     return surgery.grafted_of(answer, demo.predictions, demo.split, demo.task, (demo.task.metric,))
 
 
-def show_between_ends(demo: DemoRun, graft: Mapping[str, Estimate], live: Grafted | None = None) -> None:
+def show_between_ends(
+    demo: DemoRun, graft: Mapping[str, Estimate], live: Grafted | None = None, has_finetuned: bool = True
+) -> None:
     """The task's metric of pre-trained model, this graft and fine-tuned model, side by side and on the same examples:
     those of the live answer, else the whole split."""
     metric, ends = demo.task.metric, live.scores if live is not None else demo.scores.states
     with st.container(horizontal=True):
         for state, title in TITLES.items():
+            if state == "finetuned" and not has_finetuned:
+                continue
             estimates = graft if state == "grafted" else ends.get(state, {})
             with st.container(width="content", gap=None):
                 cards.estimate(metric, estimates.get(metric), title=title, helps=state == "pretrained")
@@ -210,7 +226,7 @@ def source(demo: DemoRun, live: Grafted | None = None) -> str:
     return f"Computed live; {whole}." if live.n == demo.scores.n else f"Computed live; {live.n:,} of the {whole}."
 
 
-def draw_region(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question:
+def draw_region(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question:
     """The slider over region sizes and the graft of the chosen one on the left, all stored sizes on the right."""
     stored = _curve_of(demo, demo.record.spec.localizer)
     sizes = sorted(int(size) for size in stored["size"].unique())
@@ -219,12 +235,13 @@ def draw_region(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Q
         is_stored = size in sizes
         live_scores = None if is_stored else ask_graft(demo, {"run": demo.run.id, "size": size}, SIZE)
         row = _stored_estimates(stored, size) if is_stored else _live_estimates(demo, live_scores)
-        _recovered(demo, size, row, live_scores)
+        _recovered(demo, size, row, live_scores, is_revealed)
         presenter.small_print(larger_share(demo))
     with right:
         by_chance = _curve_of(demo, "random")
         lines = pd.concat([stored, by_chance], ignore_index=True) if len(by_chance) else stored
-        show(tour.sizes(lines, demo.record, demo.split, size, row, theme(), presenter.unenlarged(HEIGHT)), demo.run.id)
+        height = presenter.unenlarged(HEIGHT)
+        show(tour.sizes(lines, demo.record, demo.split, size, row, is_revealed, theme(), height), demo.run.id)
     share = formats.share(demo.record.share)
     asks = (
         f"With {share} of the parameters copied, which model is more accurate on the {demo.scores.n:,} test sentences?"
@@ -270,18 +287,22 @@ def _live_estimates(demo: DemoRun, scores: Grafted | None) -> dict[str, Estimate
     return estimates
 
 
-def _recovered(demo: DemoRun, size: int, row: Mapping[str, Estimate] | None, live_scores: Grafted | None) -> None:
-    """The graft between the two ends, and how much of the gain it gives back."""
+def _recovered(
+    demo: DemoRun, size: int, row: Mapping[str, Estimate] | None, live_scores: Grafted | None, is_revealed: bool
+) -> None:
+    """The graft between the two ends, and how much of the gain it gives back; until the answer is revealed, without
+    the fine-tuned model and the share of its gain."""
     if row is None:
         st.caption("Choose one of the stored sizes.")
         return
-    show_between_ends(demo, row, live_scores)
-    gain = row.get("recovered")
-    if gain is not None and gain.value is not None:
+    show_between_ends(demo, row, live_scores, is_revealed)
+    gain, copied = row.get("recovered"), f"**{formats.share(size / (demo.record.d or 1))}** of the parameters"
+    if not is_revealed:
+        st.markdown(f"{copied} ({formats.count(size)}) are copied.")
+    elif gain is not None and gain.value is not None:
         interval = f"95%: {formats.percent_interval(gain.low, gain.high, 0)}"
         st.markdown(
-            f"**{formats.share(size / (demo.record.d or 1))}** of the parameters ({formats.count(size)}) recover "
-            f"**{formats.percent(gain.value, 0)}** of the gain ({interval}).",
+            f"{copied} ({formats.count(size)}) recover **{formats.percent(gain.value, 0)}** of the gain ({interval}).",
             help=about("recovered"),
         )
     st.caption(source(demo, live_scores))
@@ -304,7 +325,7 @@ def rivals(demo: DemoRun) -> dict[str, Run]:
         return {name: cache.run(run_id) for name, run_id in run_ids.items() if run_id is not None}
 
 
-def draw_place(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question | None:
+def draw_place(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question | None:
     """A part of the region, or as many parameters chosen otherwise, grafted alone: its map, and its scores."""
     others = rivals(demo)
     with left:
@@ -379,15 +400,17 @@ def _rival_numbers(demo: DemoRun, rival: Run) -> None:
     st.caption(f"{formats.counted(rival.record.size or 0, 'parameter')}, as many as the region has. {source(demo)}")
 
 
-def draw_confidence(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question:
-    """The slider and what it leaves on the left, the histogram of confidence on the right."""
+def draw_confidence(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question:
+    """The slider and what it leaves on the left, the histogram of confidence on the right; what is right is not shown
+    until it is revealed."""
     logits, labels = demo.logits(*COMPARED)
     bins = measures.reliability_bins(logits, labels, BINS, False)
     with left:
         lowest = round(100 / max(len(demo.run.labels), 1))
         least = controls.whole(SURE, "Minimum confidence, %", lowest, MOST, lowest, help=about("confidence")) / 100
         table = sure_answers(logits, labels, least)
-        _show_claims(table, len(labels))
+        _show_claims(table, len(labels), is_revealed)
+    bins = bins if is_revealed else bins.assign(accuracy=np.nan, low=np.nan, high=np.nan)
     with right:
         show(tour.sureness(bins, least, theme(), presenter.unenlarged(HEIGHT)), demo.run.id)
     return questions.calibrated(demo.scores)
@@ -409,17 +432,17 @@ def sure_answers(logits: Mapping[str, np.ndarray], labels: np.ndarray, least: fl
     return pd.DataFrame(rows, columns=["state", "answers", "claimed", "right", "low", "high"])
 
 
-def _show_claims(table: pd.DataFrame, n: int) -> None:
-    """Claim and truth of each model."""
+def _show_claims(table: pd.DataFrame, n: int, is_revealed: bool) -> None:
+    """Claim and truth of each model, a question mark in place of a truth that is not revealed."""
     for place, row in zip(st.columns(len(table)), table.to_dict("records"), strict=True):
         colour, mark, title = MARKS[str(row["state"])]
         with place.container(border=True, height="stretch"):
             st.markdown(f"### :{colour}[{mark} {title}]")
             st.markdown(f"{formats.count(int(row['answers']))} of {formats.counted(n, 'answer')}")
             with st.container(horizontal=True, gap="small"):
-                for label, value in (("Claimed", row["claimed"]), ("Right", row["right"])):
-                    st.metric(label, formats.percent(value), width="content")
-            if row["answers"]:
+                st.metric("Claimed", formats.percent(row["claimed"]), width="content")
+                st.metric("Right", formats.percent(row["right"]) if is_revealed else "?", width="content")
+            if is_revealed and row["answers"]:
                 st.caption(f"Right, 95%: {formats.percent_interval(row['low'], row['high'])}")
 
 
@@ -464,7 +487,7 @@ def text_confidence(demo: DemoRun) -> str:
     """Step 5."""
     return (
         "A model is **calibrated** if 90% of its answers with 90% confidence are right. The slider keeps only the "
-        "answers with at least that confidence. Compare the confidence they claim with the share that is right."
+        "answers with at least that confidence. How many of them are right? *Reveal* tells."
     )
 
 

@@ -27,12 +27,13 @@ _mount = st.components.v2.component(
 
 @dataclass(frozen=True)
 class Step:
-    """One step: heading, words with help, at most four sentences, and what draws it into two columns."""
+    """One step: heading, words with help, at most four sentences, and what draws it into two columns; until its answer
+    is revealed, without whatever says it."""
 
     title: str
     words: tuple[str, ...]
     says: Callable[[DemoRun], str]
-    draw: Callable[[DemoRun, DeltaGenerator, DeltaGenerator], Question | None]
+    draw: Callable[[DemoRun, DeltaGenerator, DeltaGenerator, bool], Question | None]
 
 
 STEPS = (
@@ -87,7 +88,7 @@ def draw(number: int, demo: DemoRun) -> None:
     with left:
         st.markdown(f"## {step.title}", help=about(*step.words))
         st.markdown(step.says(demo))
-    question = step.draw(demo, left, right)
+    question = step.draw(demo, left, right, str(number) in questions.answers())
     if question is not None:
         questions.ask_question(str(number), question)
     if number == 1:
