@@ -327,7 +327,7 @@ def predictions(run: Run, dataset: str | None = None) -> pd.DataFrame:
 
 def region(run: Run) -> Region:
     """The run's main region; of large ones, which have gigabytes in the largest models, one is kept."""
-    return _region(run) if run.record.size <= LARGE_REGION else _large_region(run)
+    return _region(run) if (run.record.size or 0) <= LARGE_REGION else _large_region(run)
 
 
 @remembered(shared, lambda run: (str(run.path), run.record.finished), max_entries=16)
