@@ -114,6 +114,18 @@ def test_what_opens_first_is_at_default_settings() -> None:
     assert [side.name for side in sides([small, small], [FakeRun()] * 2)][0] == "learned, ranked, batch size 64"
 
 
+def test_a_size_of_its_own_is_compared_with_default_runs_one_a_localizer_the_nearest_size_first() -> None:
+    like = entry("like", localizer="biases", size=300)
+    other = tuple((name, "100" if name == "steps" else value) for name, value in like.settings)
+    variants = [entry(f"a{n}", localizer="learned-ranked", size=300 + n, settings=other) for n in range(1, 7)]
+    far = [entry("far", localizer="stagewise", size=9000), entry("random", localizer="random", size=9000)]
+    near = [entry("near", localizer="stagewise", size=400), entry("again", localizer="stagewise", size=400, seed=1)]
+    assert to_begin_with([*variants, *far, *near, like], like) == ["like", "near", "random"]
+    assert to_begin_with([*variants, like], like) == ["like", "a1"], "no other localizer has a run at default settings"
+    alone = [like, entry("more", localizer="biases", size=500)]
+    assert to_begin_with(alone, like) == ["like", "more"], "nor any run of another localizer"
+
+
 def test_names_in_the_box_are_unique() -> None:
     entries = [*many_entries(), entry("twin-000001", localizer="random"), entry("twin-000002", localizer="random")]
     assert len(set(run_labels(entries).values())) == len(entries)

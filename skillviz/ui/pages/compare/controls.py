@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -87,11 +88,19 @@ def seeds_of(entries: Sequence[Entry], like: Entry) -> list[str]:
 
 def to_begin_with(entries: Sequence[Entry], like: Entry) -> list[str]:
     """What is shown where the address names no runs: the localizers at default settings beside `like`, else its seeds,
-    else the localizers at any settings, else its pair.
+    else the localizers of its pair at the nearest sizes, those at default settings alone where there are any.
 
     Where it is the only run of its pair, the same of the pair that was studied most.
     """
-    pair = [like.id, *(e.id for e in entries if e.pair == like.pair and e.id != like.id)][:MOST]
+    role_of, others = roles(entries), [e for e in entries if e.pair == like.pair and e.id != like.id]
+    usual = [e for e in others if is_default(e)] or others
+    usual = [e for e in usual if e.localizer != like.localizer] or usual
+    best: dict[str, Entry] = {}
+    for entry in sorted(
+        usual, key=lambda e: (role_of[e.id] == "variant", abs(math.log(e.size / like.size)), e.seed != like.seed, e.id)
+    ):
+        best.setdefault(entry.localizer, entry)
+    pair = [like.id, *(entry.id for entry in best.values())][:MOST]
     sets = (default_localizers_at, seeds_of, localizers_at)
     for choice in (*(make(entries, like) for make in sets), pair):
         if len(choice) >= FEWEST:
