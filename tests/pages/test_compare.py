@@ -33,7 +33,7 @@ def test_the_runs_and_the_baseline_of_the_address_are_shown_and_stay_there(ids: 
     assert not test.exception
     assert test.query_params["runs"] == f"{ids['random']},{ids['movement']}"
     assert test.query_params["baseline"] == ids["movement"]
-    shown = drawn(test, "Accuracy − top movement")
+    shown = drawn(test, "Accuracy − baseline")
     assert {trace["name"] for trace in shown["data"]} == {"random"}
 
 
@@ -43,7 +43,7 @@ def test_without_an_address_the_localizers_beside_the_last_run_are_compared(ids:
     assert test.query_params["runs"].split(",")[0] == ids["stagewise0"]
     assert set(test.query_params["runs"].split(",")) == {ids[name] for name in ("stagewise0", "movement", "random")}
     assert "baseline" not in test.query_params
-    shown = drawn(test, "Accuracy − stagewise")
+    shown = drawn(test, "Accuracy − baseline")
     assert {trace["name"] for trace in shown["data"]} == {"top movement", "random"}
 
 
