@@ -22,6 +22,9 @@ from skillviz.runs.store import Store
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.request import EDITED, study_of, write_study
 from skillviz.studies.spec import ExperimentRequest
+from skillviz.studies.store import studies_in
+from skillviz.tasks.project import PROJECT
+from skillviz.ui import study_choice
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.paper.words import WITHOUT
 from tests.pages.test_pages import charts, opened, with_tables, words
@@ -90,14 +93,24 @@ def test_a_study_without_tables_is_named_and_not_shown(empty: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_pages_first_experiment_comes_first_then_real_data_and_the_address_chooses(empty: Path) -> None:
+def test_real_data_come_first_then_the_pages_first_experiment_and_the_address_chooses(empty: Path) -> None:
     fake_study(empty, "table1")
-    fake_study(empty, "table3", "small")
+    fake_study(empty, "table3")
     assert opened("methods").query_params["study"] == "table1-demo"
-    assert opened("methods", study="table3-small").query_params["study"] == "table3-small"
+    fake_study(empty, "table3", "small")
+    assert opened("methods").query_params["study"] == "table3-small"
+    assert opened("methods", study="table1-demo").query_params["study"] == "table1-demo"
     fake_study(empty, "table1", "small")
     assert opened("methods").query_params["study"] == "table1-small"
     assert opened("studies", view="study").query_params["study"] == "table1-small"
+
+
+def test_methods_open_on_real_data_that_compare_grafting_with_another_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skillviz.ui.cache.studies", lambda: studies_in(Store(PROJECT / "cached_runs")))
+    names = [study.name for study in study_choice.offered(PAGES["methods"].experiments, boards=True)]
+    assert names[0] == "baselines-minilm"
+    assert names.index("table1-demo") < names.index("table8-small"), "other regions alone are no other method"
+    assert "figure2-demo" not in names
 
 
 @pytest.mark.slow
