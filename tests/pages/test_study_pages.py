@@ -127,13 +127,22 @@ def test_methods_are_compared_with_the_graft_by_paired_differences(empty: Path) 
     fake_study(empty, "table1")
     test = opened("methods", task="film-sentiment", size="0.01")
     sentence = next(m.value for m in test.markdown if m.value.startswith("**film-sentiment**"))
-    assert "vs a graft of **1%**" in sentence
-    assert "region re-trained" in sentence and "BitFit" in sentence and "LoRA" in sentence
+    assert "accuracy of **region re-trained**" in sentence and sentence.endswith("vs a graft of **1%**.")
+    assert sentence.count("-badge[") == 1, "the other verdicts are below the figures"
+    assert "BitFit" in said(test) and "LoRA" in said(test)
     test.selectbox(key="control.task").select("news-topic").run()
     assert (
         any(m.value.startswith("**news-topic**") for m in test.markdown) and test.query_params["task"] == "news-topic"
     )
     assert "scores models of news-topic on other data" in said(test)
+
+
+def test_what_was_not_compared_is_said_once(empty: Path) -> None:
+    fake_study(empty, "table1", tables=("scores", "note"))
+    test = opened("methods")
+    assert "no paired comparison" in said(test) and not test.exception
+    assert not [info for info in test.info if "compared" in info.value]
+    assert [chart.proto.alt.partition(" by ")[1] for chart in charts(test)] == [" by "] * 3, "no empty places beside"
 
 
 def of_bases(folder: Path, *bases: str) -> None:
