@@ -8,12 +8,12 @@ from skillviz.ui.pages.compare import controls, view
 
 entries = page.begin_library("compare")
 sentence = st.empty()
-sides, baseline = controls.choose(entries)
-compared = view.compare(sides, baseline)
+compared = view.compare(*controls.choose(entries))
 
 sentence.markdown(view.summary(compared), help=about("paired", "debiased", "graft", "localizer"))
-view.not_compared(compared)
+view.differences(compared)
 view.scores(compared)
+view.not_compared(compared)
 view.curves(compared)
 view.shared(compared)
 view.specs(compared)

@@ -2,7 +2,6 @@
 
 import streamlit as st
 
-from skillviz.show.glossary import about
 from skillviz.ui import page
 from skillviz.ui.pages.methods import view
 
@@ -10,7 +9,7 @@ study = page.begin_studies("methods")
 sentence = st.empty()
 shown = view.choose(study)
 
-sentence.markdown(view.summary(shown), help=about("graft", "retrain", "bitfit", "lora", "paired"))
+sentence.markdown(view.summary(shown), help=view.terms(shown))
 view.on_own_task(shown)
 view.on_other_data(shown)
 view.notes(shown)

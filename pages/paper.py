@@ -4,8 +4,7 @@ from skillviz.ui import page
 from skillviz.ui.pages.paper import view
 
 page.begin_without_run("paper")
-view.claims()
-if (item := view.choose()) is not None:
+if (item := view.claims()) is not None:
     view.experiment(item)
     view.values(item)
     view.further(item)

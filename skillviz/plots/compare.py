@@ -106,10 +106,7 @@ def _panels(
 
 
 def _axis(words: Metric, baseline: str) -> str:
-    if not baseline:
-        return words.axis
-    named, short = (words.difference_axis(f"{words.title} − {name}") for name in (shown_name(baseline, 60), "baseline"))
-    return named if len(named) <= 2 * TITLE else short
+    return words.difference_axis(f"{words.title} − baseline") if baseline else words.axis
 
 
 def _range(scores: pd.DataFrame, metric: str, baseline: str) -> list[float]:

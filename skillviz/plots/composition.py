@@ -7,35 +7,32 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from skillviz.plots.figure import blank, canvas
+from skillviz.plots.references import name_category_ends
 from skillviz.plots.region import LAYER, NOTHING, SHORT, cells, kinds_of, layer_name, layer_names
 from skillviz.plots.theme import BAR, INK, Style, kind_style
 
+KINDS = 4  # of modules that have a line of their own
 
-def shares_by_layer(
-    layers: pd.DataFrame, *, share_of: str = "region", theme: str = "light", height: int = 360
-) -> go.Figure:
-    """Share of the selected entries by layer, one line a module kind (paper, Fig. 9).
 
-    `share_of="region"`: of all selected entries (all lines together sum to 100%). `share_of="kind"`: of the
-    selected entries of that kind (each line sums to 100%), which shows small kinds too.
-    """
-    if share_of not in ("region", "kind"):
-        raise ValueError(f"share_of={share_of!r} is not known; it is 'region' or 'kind'")
-    y = "share of the region, %" if share_of == "region" else "share of the kind's entries, %"
+def shares_by_layer(layers: pd.DataFrame, *, theme: str = "light", height: int = 360) -> go.Figure:
+    """Share of the selected entries by layer (paper, Fig. 9): a line for all, and one each for the KINDS kinds of
+    modules with the most of them. A line sums to 100% and is named at its end."""
+    y = "share of the kind's entries, %"
     table = cells(layers)
-    if table["selected"].sum() == 0:
+    selected = table.groupby("kind")["selected"].sum()
+    if selected.sum() == 0:
         return blank(NOTHING, theme, height, LAYER, y)
-    figure = canvas(theme, height, LAYER, y)
-    names, whole = layer_names(table), int(table["selected"].sum())
+    figure, names = canvas(theme, height, LAYER, y), layer_names(table)
     everything = Style("all kinds", INK[theme], "circle", "solid")
-    groups = [(everything, table), *((kind_style(k), table[table["kind"] == k]) for k in kinds_of(table))]
+    largest = selected[selected > 0].nlargest(KINDS).index
+    kinds = [kind for kind in kinds_of(table) if kind in largest]
+    groups = [(everything, table), *((kind_style(k), table[table["kind"] == k]) for k in kinds)]
     for style, rows in groups:
         counts = rows["selected"].groupby([layer_name(v) for v in rows["layer"]]).sum().reindex(names, fill_value=0)
-        base = whole if share_of == "region" else int(counts.sum())
-        if base > 0 and counts.sum() > 0:
-            figure.add_trace(_layer_line(style, names, counts.to_numpy(), base))
-    figure.update_xaxes(type="category", categoryorder="array", categoryarray=names)
-    figure.update_yaxes(rangemode="tozero")
+        figure.add_trace(_layer_line(style, names, counts.to_numpy(), int(counts.sum())))
+    figure.update_xaxes(type="category", categoryorder="array", categoryarray=names, range=[-0.4, len(names) - 0.8])
+    figure.update_yaxes(range=[0, 1.06 * max(max(line.y) for line in figure.data)])
+    name_category_ends(figure)
     return figure
 
 

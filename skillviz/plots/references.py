@@ -91,13 +91,26 @@ def name_ends(figure: go.Figure, levels: Mapping[str, float], words: Metric, the
     curves = []
     for trace in figure.data:
         end = int(np.argmax(trace.x))
-        lines = wrap(trace.name, NAME_LETTERS, break_on_hyphens=False, break_long_words=False)
-        name = [part for line in lines for part in broken(line, NAME_LETTERS).split("<br>")]
-        place = {"name": "curve", "x": float(np.log10(trace.x[end])), "axref": "x", "ax": right, "standoff": 6}
-        curves.append(
-            _Label("<br>".join(name), len(name), float(trace.y[end]), trace.line.color, {**place, "borderpad": 5})
-        )
-    labels = curves + _levels(figure, levels, words, theme)
+        place = {"x": float(np.log10(trace.x[end])), "axref": "x", "ax": right, "borderpad": 5}
+        curves.append(_curve(trace, end, place))
+    _write_names(figure, curves + _levels(figure, levels, words, theme))
+
+
+def name_category_ends(figure: go.Figure) -> None:
+    """The same of lines over the categories of an x-axis, all of which end at its last one; the y range must be set."""
+    _write_names(figure, [_curve(line, -1, {"x": len(line.x) - 1, "ax": 22}) for line in figure.data])
+
+
+def _curve(trace: go.Scatter, end: int, place: dict) -> _Label:
+    """The name of a line at one of its points."""
+    lines = wrap(trace.name, NAME_LETTERS, break_on_hyphens=False, break_long_words=False)
+    name = [part for line in lines for part in broken(line, NAME_LETTERS).split("<br>")]
+    place = {"name": "curve", "standoff": 6, **place}
+    return _Label("<br>".join(name), len(name), float(trace.y[end]), trace.line.color, place)
+
+
+def _write_names(figure: go.Figure, labels: list[_Label]) -> None:
+    """Puts the labels into the right margin in place of a legend."""
     _write(figure, labels, [NAME_PIXELS * label.lines for label in labels], figure.layout.height - AXIS_PIXELS)
     figure.update_layout(showlegend=False)
 

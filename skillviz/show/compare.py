@@ -51,7 +51,7 @@ def differences(
     table = table[table["metric"] == metric].reset_index(drop=True)
     return Exhibit(
         name=f"compare_differences_{metric}",
-        title=f"{metric_row(metric).heading} − {baseline}",
+        title=f"{metric_row(metric).heading} − baseline",
         figure=plots.differences(table, marks, baseline, (metric,), theme=theme),
         reads=f"the dotted line is {baseline}. Where an interval crosses it, there is no clear difference. "
         f"{better_sides((metric,))} Intervals are 95%, paired over the shared examples, and not adjusted for their "

@@ -176,8 +176,8 @@ def finding(
     neither = differing - test.n01 - test.n10
     both = f", neither on {formats.count(neither)}" if neither else ""
     tuned, graft = (f"**{formats.count(number)}**" for number in (test.n01, test.n10))
-    right = f"There fine-tuned alone is right on {tuned}, the graft alone on {graft}{both}"
-    return _verdict(test.p, test.n01, test.n10), f"{first} ({interval}). {right} (McNemar {p_value(test.p)})."
+    right = f"fine-tuned alone is right on {tuned}, the graft alone on {graft}{both}"
+    return _verdict(test.p, test.n01, test.n10), f"{first} ({interval}): {right} (McNemar {p_value(test.p)})."
 
 
 def _of_references(

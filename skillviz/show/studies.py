@@ -85,7 +85,7 @@ def _size(row: Mapping[Any, Any]) -> str:
 
 @drawn_once
 def histogram(table: pd.DataFrame, task: str, theme: str) -> Exhibit:
-    """How sure the models are on one task."""
+    """Confidence of the models on one task."""
     rows = table[table["task"] == task].reset_index(drop=True)
     rows = rows.assign(state=[label_of_state(row) for row in rows.to_dict("records")])
     bins = rows.rename(columns={"low_edge": "lower", "high_edge": "upper"}).assign(
@@ -101,7 +101,7 @@ def histogram(table: pd.DataFrame, task: str, theme: str) -> Exhibit:
         phrases.append(f"{state} {formats.percent(float(top / of_state['count'].sum()))} in the highest bin")
     return Exhibit(
         name="study_histogram",
-        title=f"How sure the models are, on {readable(task)}",
+        title=f"Confidence on {readable(task)}",
         figure=confidence_histogram(bins, theme=theme),
         reads="bars are test examples by confidence; the hatched part of each is wrong. "
         "Counts are means over mask seeds.",
@@ -118,16 +118,16 @@ def label_of_state(row: Mapping[Any, Any]) -> str:
 
 @drawn_once
 def composition_by_layer(table: pd.DataFrame, task: str, localizer: str, variant: str, theme: str) -> Exhibit:
-    """In which layers the entries of a task's regions lie, all seeds together."""
+    """The layers that the entries of a task's regions are in, all seeds together."""
     rows = _summed(table, task, localizer, variant)
     layers = rows.groupby("layer")["selected"].sum() / max(int(rows["selected"].sum()), 1)
     phrases = [f"layer {number} {formats.percent(share)}" for number, share in layers.items()]
     return Exhibit(
         name="study_layers",
-        title=f"Where the regions of {readable(task)} lie, by layer",
-        figure=shares_by_layer(rows, share_of="kind", theme=theme),
-        reads="each line is one kind of module and adds up to 100%: in which layers its chosen entries lie. The line "
-        "of all kinds is the whole region. All mask seeds together.",
+        title=f"Regions of {readable(task)}, by layer",
+        figure=shares_by_layer(rows, theme=theme),
+        reads="a line shows the layers of one module's chosen entries and adds up to 100%; *all kinds* is the whole "
+        "region. The modules with the most entries are drawn, the others are in the table. All mask seeds together.",
         alt=f"Share of the chosen entries by layer: {', '.join(phrases)}.",
         table=rows,
         words=("region",),
@@ -136,12 +136,12 @@ def composition_by_layer(table: pd.DataFrame, task: str, localizer: str, variant
 
 @drawn_once
 def composition_by_kind(table: pd.DataFrame, task: str, localizer: str, variant: str, theme: str) -> Exhibit:
-    """In which kinds of modules they lie."""
+    """The kinds of modules that they are in."""
     rows = _summed(table, task, localizer, variant)
     kinds = rows.groupby("kind", sort=False)["selected"].sum() / max(int(rows["selected"].sum()), 1)
     return Exhibit(
         name="study_kinds",
-        title=f"What the regions of {readable(task)} are made of",
+        title=f"Regions of {readable(task)}, by module",
         figure=shares_by_kind(rows, theme=theme),
         reads="bars are shares of the chosen entries, the upright marks what a region spread evenly would have. All "
         "mask seeds together.",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pandas as pd
 import streamlit as st
 
@@ -40,6 +43,18 @@ def chip_text(verdict: Verdict) -> str:
     """The chip in Markdown, for a line with more in it; raises KeyError for anything but a verdict."""
     colour, icon = SIGNS[verdict]
     return f":{colour}-badge[{icon} {verdict}]"
+
+
+def lead_words(lead: Mapping[Any, Any]) -> str:
+    """`**random** worse −1.2 points (95%: −2.0 to −0.1)`: the one comparison of a headline, its verdict as a chip.
+
+    `lead`: name, metric, value, low, high, debiased.
+    """
+    words = metric_row(lead["metric"])
+    ends = words.ends(lead["low"], lead["high"], lead["debiased"])
+    interval = ends if ends == formats.NO_INTERVAL else f"95%: {ends}"
+    verdict = chip_text(words.verdict(lead["low"], lead["high"]))
+    return f"**{text.tasks(lead['name'])}** {verdict} {words.change(lead['value'])} ({interval})"
 
 
 def verdict_line(differences: pd.DataFrame, metric: str) -> str:

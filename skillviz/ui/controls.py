@@ -27,11 +27,11 @@ def select(
     help: str | None = None,
     width: int | Literal["stretch"] = "stretch",
     shows_label: bool = True,
-    writes_default: bool = False,
+    link_has_default: bool = False,
 ) -> T:
     """The option chosen in a box; `written` is its form in the address. A label that is not shown is still read out.
 
-    `writes_default` is for a default that depends on what is stored: the address leaves it out as any other, but a
+    `link_has_default` is for a default that depends on what is stored: the address leaves it out as any other, but a
     copied link names it.
     """
     key = _seeded(name, options, default, written)
@@ -39,7 +39,7 @@ def select(
     value = st.selectbox(
         label, options, key=key, format_func=shown, help=help, width=width, label_visibility=visibility
     )
-    return _keep_choice(name, value, default, written, writes_default)
+    return _keep_choice(name, value, default, written, link_has_default)
 
 
 def segments(
@@ -223,11 +223,11 @@ def _read_span(text: str | None, low: int, high: int) -> tuple[int, int]:
 
 
 def _keep_choice(
-    name: str, value: T | None, default: T, written: Callable[[T], str], writes_default: bool = False
+    name: str, value: T | None, default: T, written: Callable[[T], str], link_has_default: bool = False
 ) -> T:
     chosen = default if value is None else value
     address.drew(_key(name), value)
     address.keep(name, written(chosen), is_default=chosen == default)
-    if writes_default and chosen == default:
+    if link_has_default and chosen == default:
         copy_link.include(name, written(chosen))
     return chosen

@@ -1,6 +1,7 @@
 """Which stored study a page shows: the address names it (`study=`), the picker changes it, else the best one stands.
 
-The page's first experiment comes before its others, and of one experiment real data before the demo world.
+Real data come before the demo world, and of one world the page's first experiment before its others. On a page that
+takes boards, studies that compare the graft with another method come before all others.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from skillviz.analysis.method_points import GRAFT, base_names
+from skillviz.analysis.method_points import GRAFT, OTHERS, SCALED, base_names
 from skillviz.core.localizers.table import RIVALS
 from skillviz.show import text
 from skillviz.studies.paper.setting import SettingRow
@@ -33,7 +34,7 @@ def offered(experiments: Sequence[str] | None, boards: bool = False) -> list[Stu
     """
     with_tables = [study for study in cache.studies() if study.tables()]
     studies = [study for study in with_tables if _is_of(study, experiments) or (boards and _is_board(study))]
-    return sorted(studies, key=lambda study: _rank(study, experiments or ()))
+    return sorted(studies, key=lambda study: (boards and not _has_methods(study), *_rank(study, experiments or ())))
 
 
 def without_tables(experiments: Sequence[str] | None) -> list[StudyFolder]:
@@ -75,7 +76,7 @@ def choose(studies: Sequence[StudyFolder], title: str = "", widest: int = 640) -
         help="Studies with the data of this page. Start more on the page Studies.",
         width=min(widest, width_of([title, *labels.values()])),
         shows_label=bool(title),
-        writes_default=True,
+        link_has_default=True,
     )
     if warning:
         st.warning(warning, icon=":material/search_off:")
@@ -104,9 +105,9 @@ def explain_none(experiments: Sequence[str]) -> None:
 
 
 def scale_place(study: StudyFolder) -> int:
-    """Where a study comes by its scale: real data first, then the demo world, then scales of one's own."""
+    """Where a study comes by its scale, or without one of ours by its data: real data before the demo world."""
     scale = study.record.scale
-    return SCALE_ORDER.index(scale) if scale in SCALE_ORDER else len(SCALE_ORDER)
+    return SCALE_ORDER.index(scale) if scale in SCALE_ORDER else int(study_words.is_demo(study))
 
 
 def _is_of(study: StudyFolder, experiments: Sequence[str] | None) -> bool:
@@ -115,19 +116,32 @@ def _is_of(study: StudyFolder, experiments: Sequence[str] | None) -> bool:
 
 def _is_board(study: StudyFolder) -> bool:
     """Whether a study of one's own compares a graft with at least two other ways to choose its region."""
-    if study.record.experiment or "differences" not in study.tables():
-        return False
-    return cache.computed(("is board",), [study], lambda: _has_rivals(cache.study_table(study, "differences")))
+    return not study.record.experiment and len(_compared(study) & set(RIVALS)) > 1
 
 
-def _has_rivals(differences: pd.DataFrame) -> bool:
-    return len(set(differences.loc[differences["a"] == GRAFT, "b"]) & set(RIVALS)) > 1
+def _has_methods(study: StudyFolder) -> bool:
+    """Whether a study compares a graft with another method, which another choice of its region is not."""
+    return bool(_compared(study) & (set(OTHERS) - set(RIVALS) - {SCALED}))
+
+
+def _compared(study: StudyFolder) -> frozenset[str]:
+    """What the study's differences compare with a graft."""
+    if "differences" not in study.tables():
+        return frozenset()
+    return cache.computed(("compared",), [study], lambda: _beside_graft(cache.study_table(study, "differences")))
+
+
+def _beside_graft(differences: pd.DataFrame) -> frozenset[str]:
+    if differences.empty:
+        return frozenset()
+    is_graft = {side: differences[side] == GRAFT for side in ("a", "b")}
+    return frozenset(differences.loc[is_graft["a"], "b"]) | frozenset(differences.loc[is_graft["b"], "a"])
 
 
 def _rank(study: StudyFolder, experiments: Sequence[str]) -> tuple[int, int, str]:
     record = study.record
     place = experiments.index(record.experiment) if record.experiment in experiments else len(experiments)
-    return place, scale_place(study), study.name
+    return scale_place(study), place, study.name
 
 
 def setting_table(rows: Sequence[SettingRow]) -> None:

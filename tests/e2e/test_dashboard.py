@@ -287,7 +287,9 @@ def test_the_way_out_of_presenter_mode_lies_over_nothing_on_a_phone(made: Made, 
 def test_on_a_phone_all_compared_runs_are_in_sight(made: Made, address: str, visit: Visit) -> None:
     page = visit(f"{address}/compare?runs={made[1]['stagewise0']},{made[1]['movement']}")
     page.set_viewport_size({"width": 390, "height": 844})
+    page.get_by_role("button", name="2 runs").click()
     chips = page.locator("[data-testid='stMultiSelect'] [data-tag-index]")
+    chips.first.wait_for()
     box = page.get_by_test_id("stMultiSelectTagsContainer").first.bounding_box()
     for chip in (chips.nth(0).bounding_box(), chips.nth(1).bounding_box()):
         assert chip["x"] + chip["width"] <= box["x"] + box["width"]

@@ -28,8 +28,8 @@ def test_stages_and_what_was_lost(study: Path) -> None:
 
 def test_the_metric_stands_in_the_address(study: Path) -> None:
     test = opened("continual", metric="ece")
-    assert test.query_params["metric"] == "ece" and "(ECE since" in words(test)
-    assert json.loads(charts(test)[0].proto.spec)["layout"]["yaxis"]["title"]["text"].startswith("debiased ECE")
+    assert test.query_params["metric"] == "ece" and "ECE since each task" in words(test)
+    assert json.loads(charts(test)[0].proto.spec)["layout"]["yaxis"]["title"]["text"] == "debiased ECE, %"
 
 
 def test_a_study_without_a_stage_shows_its_command(empty: Path) -> None:

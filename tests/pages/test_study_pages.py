@@ -22,6 +22,9 @@ from skillviz.runs.store import Store
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.request import EDITED, study_of, write_study
 from skillviz.studies.spec import ExperimentRequest
+from skillviz.studies.store import studies_in
+from skillviz.tasks.project import PROJECT
+from skillviz.ui import study_choice
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.paper.words import WITHOUT
 from tests.pages.test_pages import charts, copied, has_link, opened, with_tables, words
@@ -90,16 +93,26 @@ def test_a_study_without_tables_is_named_and_not_shown(empty: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_pages_first_experiment_comes_first_then_real_data_and_the_address_chooses(empty: Path) -> None:
+def test_real_data_come_first_then_the_pages_first_experiment_and_the_address_chooses(empty: Path) -> None:
     fake_study(empty, "table1")
-    fake_study(empty, "table3", "small")
+    fake_study(empty, "table3")
     link = copied(opened("methods"))
     assert link == {"study": "table1-demo"}
-    other = opened("methods", study="table3-small")
-    assert other.query_params["study"] == "table3-small" and not copied(other)
+    fake_study(empty, "table3", "small")
+    assert copied(opened("methods")) == {"study": "table3-small"}
+    other = opened("methods", study="table1-demo")
+    assert other.query_params["study"] == "table1-demo" and not copied(other)
     fake_study(empty, "table1", "small")
     assert copied(opened("methods")) == copied(opened("studies", view="study")) == {"study": "table1-small"}
     assert opened("methods", **link).query_params["study"] == "table1-demo", "a copied link stays what it was"
+
+
+def test_methods_open_on_real_data_that_compare_grafting_with_another_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skillviz.ui.cache.studies", lambda: studies_in(Store(PROJECT / "cached_runs")))
+    names = [study.name for study in study_choice.offered(PAGES["methods"].experiments, boards=True)]
+    assert names[0] == "baselines-minilm"
+    assert names.index("table1-demo") < names.index("table8-small"), "other regions alone are no other method"
+    assert "figure2-demo" not in names
 
 
 @pytest.mark.slow
@@ -116,13 +129,22 @@ def test_methods_are_compared_with_the_graft_by_paired_differences(empty: Path) 
     fake_study(empty, "table1")
     test = opened("methods", task="film-sentiment", size="0.01")
     sentence = next(m.value for m in test.markdown if m.value.startswith("**film-sentiment**"))
-    assert "vs a graft of **1%**" in sentence
-    assert "region re-trained" in sentence and "BitFit" in sentence and "LoRA" in sentence
+    assert "accuracy of **region re-trained**" in sentence and sentence.endswith("vs a graft of **1%**.")
+    assert sentence.count("-badge[") == 1, "the other verdicts are below the figures"
+    assert "BitFit" in said(test) and "LoRA" in said(test)
     test.selectbox(key="control.task").select("news-topic").run()
     assert (
         any(m.value.startswith("**news-topic**") for m in test.markdown) and test.query_params["task"] == "news-topic"
     )
     assert "scores models of news-topic on other data" in said(test)
+
+
+def test_what_was_not_compared_is_said_once(empty: Path) -> None:
+    fake_study(empty, "table1", tables=("scores", "note"))
+    test = opened("methods")
+    assert "no paired comparison" in said(test) and not test.exception
+    assert not [info for info in test.info if "compared" in info.value]
+    assert [chart.proto.alt.partition(" by ")[1] for chart in charts(test)] == [" by "] * 3, "no empty places beside"
 
 
 def of_bases(folder: Path, *bases: str) -> None:

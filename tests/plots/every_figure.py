@@ -85,7 +85,6 @@ FIGURES: dict[str, tuple[Draw, Callable[[], pd.DataFrame], dict[str, Any]]] = {
     "region_map_stability": (region.region_map, frames.shared_layers, {"view": "stability"}),
     "region_map_overlap": (region.region_map, frames.shared_layers, {"view": "overlap"}),
     "shares_by_layer": (composition.shares_by_layer, frames.layers, {}),
-    "shares_within_kind": (composition.shares_by_layer, frames.layers, {"share_of": "kind"}),
     "shares_by_kind": (composition.shares_by_kind, frames.layers, {}),
     "tensor_dots": (tensor.tensor_map, lambda: frames.entries(400), {"rows": 384, "cols": 384}),
     "tensor_blocks": (tensor.tensor_map, lambda: frames.entries(9000, 3072, 768), {"rows": 3072, "cols": 768}),

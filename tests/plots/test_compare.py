@@ -43,9 +43,9 @@ def test_values_have_a_panel_a_metric_and_a_row_a_run() -> None:
 def test_differences_stand_against_an_upright_line_at_the_baseline() -> None:
     figure = differences(several.differences(), several.STYLES, several.KEYS[0])
     assert [a.title.text for a in figure.select_xaxes()][:2] == [
-        "accuracy − stagewise,<br>seed 0, points",
-        "ECE − stagewise, seed 0,<br>points",
-    ]
+        "accuracy − baseline,<br>points",
+        "ECE − baseline, points",
+    ], "one way on every panel, however long the baseline's name"
     assert [(s.x0, s.x1) for s in figure.layout.shapes] == [(0, 0)] * 3
     assert several.KEYS[0] not in figure.layout.yaxis.categoryarray
     assert all(a.range[0] < 0 < a.range[1] for a in figure.select_xaxes())
@@ -58,10 +58,3 @@ def test_a_metric_that_no_run_has_leaves_no_panel_and_a_missing_interval_is_said
     assert [a.title.text for a in figure.select_xaxes()] == ["accuracy, %"]
     assert figure.data[0].hovertext[0].endswith("no interval")
     assert pd.isna(figure.data[0].error_x.array[0])
-
-
-@pytest.mark.parametrize(("baseline", "named"), [("top movement", "top movement"), ("learned, " * 6, "baseline")])
-def test_a_long_name_of_the_baseline_is_not_repeated_under_every_panel(baseline: str, named: str) -> None:
-    scores = pd.DataFrame({"run": ["a"], "metric": ["ece"], "value": [0.1], "low": [0.0], "high": [0.2]})
-    figure = differences(scores, run_styles([("a", "stagewise")]), baseline, ("ece",))
-    assert figure.layout.xaxis.title.text.replace("<br>", " ") == f"ECE − {named}, points"

@@ -2,42 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.plots.composition import shares_by_kind, shares_by_layer
+from skillviz.plots.composition import KINDS, shares_by_kind, shares_by_layer
+from skillviz.plots.theme import MODULE_KINDS
 from tests.plots import frames
 from tests.plots.test_region import small
 
 
-def test_lines_within_the_region_sum_to_all_kinds() -> None:
-    everything, *kinds = shares_by_layer(frames.layers()).data
-    assert everything.name == "all kinds" and sum(everything.y) == pytest.approx(100)
-    assert np.sum([t.y for t in kinds], axis=0) == pytest.approx(np.array(everything.y))
-
-
-def test_lines_within_a_kind_each_sum_to_all() -> None:
-    for trace in shares_by_layer(frames.layers(), share_of="kind").data:
+def test_of_many_kinds_those_with_the_most_entries_have_a_line_named_at_its_end() -> None:
+    layers = frames.layers()
+    figure = shares_by_layer(layers)
+    assert len(figure.data) == 1 + KINDS < 1 + layers["kind"].nunique()
+    for trace in figure.data:
         assert sum(trace.y) == pytest.approx(100), trace.name
+    assert [a.text.replace("<br>", " ") for a in figure.layout.annotations] == [t.name for t in figure.data]
+    assert figure.layout.showlegend is False and max(figure.layout.yaxis.range) > max(max(t.y) for t in figure.data)
+    drawn = {trace.name: int(np.sum(trace.customdata)) for trace in figure.data[1:]}
+    left_out = {t.name: t for t in shares_by_layer(layers[~layers["kind"].isin(kinds_named(drawn))]).data[1:]}
+    assert min(drawn.values()) >= max(int(np.sum(trace.customdata)) for trace in left_out.values())
+
+
+def kinds_named(titles: Iterable[str]) -> list[str]:
+    return [kind for kind, style in MODULE_KINDS.items() if style.title in titles]
 
 
 def test_shares_by_layer_by_hand() -> None:
     lines = {t.name: list(t.y) for t in shares_by_layer(small()).data}
-    assert lines["query"] == pytest.approx([40, 20]) and lines["MLP in"] == pytest.approx([0, 20])
-    assert lines["biases"] == pytest.approx([20, 0]) and lines["all kinds"] == pytest.approx([60, 40])
-    shares = {t.name: list(t.y) for t in shares_by_layer(small(), share_of="kind").data}
-    assert shares["query"] == pytest.approx([200 / 3, 100 / 3])
+    assert lines["query"] == pytest.approx([200 / 3, 100 / 3]) and lines["MLP in"] == pytest.approx([0, 100])
+    assert lines["biases"] == pytest.approx([100, 0]) and lines["all kinds"] == pytest.approx([60, 40])
 
 
 def test_a_kind_without_entries_has_no_line() -> None:
     none = small().assign(selected=[4, 2, 0, 2, 0, 0])
     assert "MLP in" not in [t.name for t in shares_by_layer(none).data]
-
-
-def test_an_unknown_whole_is_named() -> None:
-    with pytest.raises(ValueError, match="share_of='layer' is not known"):
-        shares_by_layer(small(), share_of="layer")
 
 
 def test_bars_beside_the_even_spread() -> None:

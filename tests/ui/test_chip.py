@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from skillviz.core.verdicts import ClaimVerdict, DifferenceVerdict
-from skillviz.ui.chip import SIGNS, chip_text, verdict_line
+from skillviz.ui.chip import SIGNS, chip_text, lead_words, verdict_line
 
 
 def chips(line: str) -> str:
@@ -58,6 +58,13 @@ def test_a_line_has_the_interval_of_every_claim_and_names_the_others() -> None:
     )
     assert compared(*rows[1:]) == "ECE: **b** no clear difference +2.0 points (−1.0 to 5.0, debiased 2.0)"
     assert compared(("a", "ece", float("nan"), None, None, None)) == ""
+
+
+def test_a_headline_has_one_comparison_with_its_level_said() -> None:
+    row = {"name": "a_b", "metric": "ece", "value": -0.05, "low": -0.06, "high": -0.01, "debiased": -0.04}
+    assert chips(lead_words(row)) == r"**a\_b** better −5.0 points (95%: −6.0 to −1.0, debiased −4.0)"
+    open_ = {**row, "low": float("nan"), "high": float("nan")}
+    assert chips(lead_words(open_)) == r"**a\_b** no clear difference −5.0 points (no interval)"
 
 
 def test_many_claims_share_a_chip_a_verdict() -> None:

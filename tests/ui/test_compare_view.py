@@ -40,26 +40,31 @@ def test_better_and_worse_only_where_the_interval_leaves_out_zero() -> None:
         ("B", "ece", 0.03, 0.01, 0.05, 100, None, None, None),
         ("C", "ece", -0.03, -0.05, -0.01, 100, None, None, None),
     )
-    summary = view.summary_words(rows, three_sides()[0], ("accuracy", "ece", "nll"), "grafts")
-    assert "**B** better +3.0 points (1.0–5.0)" in chips(summary) and "**C** no clear difference" in chips(summary)
-    assert "ECE" not in summary, "the line of the task's metric alone"
+    baseline = three_sides()[0]
+    lead = view.lead_of(rows, ["A", "B", "C"], "accuracy")
+    said = chips(view.summary_words(lead, baseline, "grafts"))
+    assert said.startswith("Accuracy of the grafts: **B** better +3.0 points (95%: 1.0–5.0) vs **")
+    first = view.lead_of(rows, ["A", "C", "B"], "accuracy")
+    assert "**C** no clear difference" in chips(view.summary_words(first, baseline, "grafts"))
+    for row in (lead, first):
+        assert view.summary_words(row, baseline, "grafts").count("-badge[") == 1, "the others are below the figures"
 
 
 def test_the_only_other_run_has_its_interval_whatever_the_verdict() -> None:
     rows = table(("B", "accuracy", 0.03, -0.01, 0.05, 100, 0.3, 5, 2))
-    assert "**B** no clear difference +3.0 points (−1.0 to 5.0)" in chips(
-        view.summary_words(rows, three_sides()[0], ("accuracy", "ece", "nll"), "grafts")
-    )
+    said = chips(view.summary_words(rows, three_sides()[0], "grafts"))
+    assert "**B** no clear difference +3.0 points (95%: −1.0 to 5.0)" in said
 
 
 def test_names_of_runs_are_never_read_as_markdown() -> None:
     rows = table(("![x](http://x)", "accuracy", 0.03, 0.01, 0.05, 100, 0.002, 9, 1))
-    assert "![x](" not in view.summary_words(rows, three_sides()[0], ("accuracy",), "grafts")
+    assert "![x](" not in view.summary_words(rows, three_sides()[0], "grafts")
     assert "![x](" not in "".join(view.mcnemar(rows, "![x](http://x)"))
 
 
 def test_without_a_shared_example_nothing_is_claimed() -> None:
-    assert "**B**" not in view.summary_words(table(), three_sides()[0], ("accuracy", "ece", "nll"), "grafts")
+    lead = view.lead_of(table(), ["A", "B"], "accuracy")
+    assert "No other run was scored" in view.summary_words(lead, three_sides()[0], "grafts")
 
 
 def test_mcnemar_in_words() -> None:
@@ -112,6 +117,18 @@ def test_what_opens_first_is_at_default_settings() -> None:
     assert to_begin_with(entries, like) == ["like", "plain"] and "small" in localizers_at(entries, like)
     assert to_begin_with(entries[:2], like) == ["like", "small"], "where nothing else is there to compare with"
     assert [side.name for side in sides([small, small], [FakeRun()] * 2)][0] == "learned, ranked, batch size 64"
+
+
+def test_a_size_of_its_own_is_compared_with_default_runs_one_a_localizer_the_nearest_size_first() -> None:
+    like = entry("like", localizer="biases", size=300)
+    other = tuple((name, "100" if name == "steps" else value) for name, value in like.settings)
+    variants = [entry(f"a{n}", localizer="learned-ranked", size=300 + n, settings=other) for n in range(1, 7)]
+    far = [entry("far", localizer="stagewise", size=9000), entry("random", localizer="random", size=9000)]
+    near = [entry("near", localizer="stagewise", size=400), entry("again", localizer="stagewise", size=400, seed=1)]
+    assert to_begin_with([*variants, *far, *near, like], like) == ["like", "near", "random"]
+    assert to_begin_with([*variants, like], like) == ["like", "a1"], "no other localizer has a run at default settings"
+    alone = [like, entry("more", localizer="biases", size=500)]
+    assert to_begin_with(alone, like) == ["like", "more"], "nor any run of another localizer"
 
 
 def test_names_in_the_box_are_unique() -> None:

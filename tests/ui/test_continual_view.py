@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import pandas as pd
 
 from skillviz.ui.pages.continual import view
 from tests.show.test_interpolation import plain
+from tests.ui.test_chip import chips
 
 ORDER = ("a", "b")
 
@@ -24,27 +23,44 @@ def stages(change: tuple[float, float, float], metric: str = "accuracy") -> pd.D
 NONE = pd.DataFrame(columns=["a", "b", "metric", "task", "value", "low", "high"])
 
 
-def summary(stages: pd.DataFrame, metric: str = "accuracy") -> str:
-    """The page's sentence with ordinary spaces."""
-    return plain(view.summary(stages, metric))
+def since(stages: pd.DataFrame, metric: str = "accuracy") -> str:
+    """What each mode did to the earlier tasks, with ordinary spaces."""
+    return plain(view.since_learned(stages, metric))
 
 
 def beside(stages: pd.DataFrame, told: pd.DataFrame, metric: str) -> str:
     """What is said of the distance to a model of one task, chips as their words alone."""
-    return re.sub(r":\w+-badge\[:material/\w+: ([^]]+)\]", r"\1", plain(view.beside_words(stages, told, metric)))
+    return chips(plain(view.beside_words(stages, told, metric)))
+
+
+def test_the_headline_has_one_verdict_on_the_task_learned_first() -> None:
+    rows = [("continual_graft", "continual_naive", "accuracy", task, 0.2, 0.1, 0.3) for task in "ba"]
+    frame, told = stages((-0.1, -0.15, -0.05)), pd.DataFrame(rows, columns=list(NONE))
+    said = view.summary(frame, told, "accuracy")
+    assert said.count("-badge[") == 1 and chips(plain(said)) == (
+        "Accuracy on the first task after all were learned, training within regions vs naive training: "
+        "**a** better +20.0 points (95%: 10.0–30.0)."
+    )
+    rest = beside(frame, told, "accuracy")
+    assert (
+        "**Training within regions** vs naive training. Accuracy: **b** better" in rest and "**a** better" not in rest
+    )
+    assert "No paired comparison" in view.summary(frame, NONE, "accuracy")
+    assert "Fewer than two stages" in view.summary(frame[frame["stage"] == 1], told, "accuracy")
 
 
 def test_a_loss_is_told_with_its_interval_and_grafting_as_unchanged() -> None:
-    said = summary(stages((-0.1, -0.15, -0.05)))
-    assert said.endswith("(Accuracy since each task was learned; 95% intervals.)")
-    assert "**Naive training**: a **lost** 10.0 points (5.0–15.0)." in said
-    assert "**Training within regions**: a is unchanged, prediction by prediction." in said
+    said = since(stages((-0.1, -0.15, -0.05)))
+    assert said == (
+        "- **Naive training**, accuracy since each task was learned: a **lost** 10.0 points (5.0–15.0).\n"
+        "- **Training within regions**, accuracy since each task was learned: a is unchanged, prediction by prediction."
+    )
 
 
 def test_a_gain_and_an_open_change() -> None:
-    assert "a **gained** 10.0 points" in summary(stages((0.1, 0.05, 0.15)))
-    assert "a −10.0 points (−20.0 to 1.0), no clear difference." in summary(stages((-0.1, -0.2, 0.01)))
-    assert "a **rose** by 10.0 points" in summary(stages((0.1, 0.05, 0.15), "ece"), "ece")
+    assert "a **gained** 10.0 points" in since(stages((0.1, 0.05, 0.15)))
+    assert "a −10.0 points (−20.0 to 1.0), no clear difference." in since(stages((-0.1, -0.2, 0.01)))
+    assert "a **rose** by 10.0 points" in since(stages((0.1, 0.05, 0.15), "ece"), "ece")
 
 
 def test_nothing_compared_is_nothing_said() -> None:
@@ -56,11 +72,11 @@ def test_tasks_are_judged_beside_a_model_of_one_task_with_their_intervals() -> N
             (("a", -0.15), ("b", 0.01), ("c", 0.15), ("d", -0.2))]  # fmt: skip
     told = pd.DataFrame(rows, columns=list(NONE)[:2] + ["metric", "task", "value", "low", "high"])
     said = beside(stages((-0.1, -0.15, -0.05)), told, "accuracy")
-    assert said.startswith(
-        "- **Naive training** vs one model per task. Accuracy: **a** worse −15.0 points (−20.0 to −10.0); "
+    assert (
+        "\n- **Naive training** vs one model per task. Accuracy: **a** worse −15.0 points (−20.0 to −10.0); "
         "**c** better +15.0 points (10.0–20.0); **d** worse −20.0 points (−25.0 to −15.0); **b** no clear difference\n"
-    )
-    assert "Training within regions" not in said, "it was not compared"
+    ) in said
+    assert "**Training within regions** vs" not in said, "it was not compared"
 
 
 def test_more_ece_is_worse() -> None:
@@ -73,7 +89,7 @@ def test_comparisons_are_counted_and_an_ece_is_told_with_its_debiased_change() -
     frame = stages((0.1, 0.05, 0.15), "ece").assign(change_debiased=0.09)
     rows = [("continual_naive", "independent", "ece", task, 0.1, 0.05, 0.15, 0.08) for task in "ab"]
     told = pd.DataFrame(rows, columns=["a", "b", "metric", "task", "value", "low", "high", "debiased"])
-    assert "debiased 9.0" in summary(frame, "ece")
+    assert "debiased 9.0" in since(frame, "ece")
     said = beside(frame, told, "ece")
     assert "5.0–15.0, debiased 8.0" in said
     assert said.endswith(

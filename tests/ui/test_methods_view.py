@@ -96,14 +96,25 @@ def difference(method: str, metric: str, value: float) -> dict[str, object]:
     return {**row, "debiased": float("nan"), "n": 100, "seeds": 3}
 
 
+def said(differences: pd.DataFrame) -> str:
+    """The page's sentence, without the signs of its one chip."""
+    sentence = view.comparison(view.lead_of(differences, "accuracy"), SELECTION, 0.001)
+    assert sentence.count("-badge[") == 1
+    return chips(sentence).replace("\N{NO-BREAK SPACE}", " ")
+
+
 def test_the_sentence_claims_only_what_an_interval_allows() -> None:
     rows = [difference("graft_retrain", "accuracy", 0.02), difference("graft_retrain", "ece", 0.005)]
     rows += [difference("bitfit", "accuracy", -0.03), difference("bitfit", "ece", 0.04)]
-    summary = view.comparison(pd.DataFrame(rows), SELECTION, 0.001, "accuracy").replace("\N{NO-BREAK SPACE}", " ")
-    assert "**film-sentiment**, vs a graft of **0.1%** (95% intervals)" in summary
-    assert "**region re-trained** better +2.0 points (1.0–3.0)" in chips(summary)
-    assert "**BitFit** worse −3.0 points (−4.0 to −2.0)" in chips(summary) and "ECE" not in summary
-    ece = chips(view.comparison(pd.DataFrame(rows), SELECTION, 0.001, "ece"))
+    frame = pd.DataFrame(rows)
+    assert said(frame) == (
+        "**film-sentiment**: accuracy of **region re-trained** better +2.0 points (95%: 1.0–3.0) "
+        "vs a graft of **0.1%**."
+    )
+    rest = chips(view.further_words(frame, ("accuracy", "ece")))
+    assert "Accuracy: **BitFit** worse −3.0 points (−4.0 to −2.0)\n" in rest.replace("  \n", "\n")
+    assert "No stored study" not in rest
+    ece = rest.partition("ECE: ")[2]
     assert "**BitFit** worse +4.0 points" in ece and "**region re-trained** no clear difference" in ece
 
 
@@ -112,8 +123,7 @@ def test_another_choice_of_a_region_is_told_and_is_no_other_method() -> None:
     frame = pd.DataFrame(rows, columns=["method", "metric", "value", "low", "high", "n", "seeds"]).assign(
         debiased=float("nan")
     )
-    summary = view.comparison(frame, SELECTION, 0.001, "accuracy").replace("\N{NO-BREAK SPACE}", " ")
-    assert "No stored study" in summary
-    assert "worse −20.0 points (−22.0 to −18.0)" in chips(summary)
-    both = pd.concat([frame, frame.assign(method="bitfit")])
-    assert "No stored study" not in view.comparison(both, SELECTION, 0.001, "accuracy")
+    assert "worse −20.0 points (95%: −22.0 to −18.0)" in said(frame)
+    assert "No stored study" in view.further_words(frame, ("accuracy", "ece"))
+    both = pd.concat([frame, frame.assign(method="bitfit")], ignore_index=True)
+    assert "No stored study" not in view.further_words(both, ("accuracy", "ece"))

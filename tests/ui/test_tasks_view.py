@@ -8,6 +8,7 @@ import pandas as pd
 from skillviz.plots.tasks import CHOSEN, SINGLE, UNION_OF
 from skillviz.ui.pages.tasks import view
 from tests.show.test_interpolation import plain
+from tests.ui.test_chip import chips
 
 
 def isolation(gap: tuple[float, float, float] | None, **changes: float) -> pd.DataFrame:
@@ -27,17 +28,19 @@ def isolation(gap: tuple[float, float, float] | None, **changes: float) -> pd.Da
 
 
 def test_more_less_or_open_is_read_off_the_interval() -> None:
-    more = plain(view.isolation(isolation((0.2, 0.1, 0.3)), "overlap"))
-    assert more == (
-        "**Related tasks share more**: related 30.0% (25.0–35.0), unrelated 10.0% (8.0–12.0) of one region's entries; "
-        "difference +20.0 points (95%: 10.0–30.0, 3 mask seeds). By chance: 3% (95%: 2–4%)."
+    more = view.isolation(isolation((0.2, 0.1, 0.3)), "overlap")
+    assert more.count("-badge[") == 1
+    assert chips(plain(more)) == (
+        "**Related tasks share more** confirmed: related 30.0% (25.0–35.0), unrelated 10.0% (8.0–12.0) "
+        "of one region's entries; difference +20.0 points (95%: 10.0–30.0, 3 mask seeds); by chance 3% (95%: 2–4%)."
     )
-    assert "share less**, unlike in the paper" in plain(view.isolation(isolation((-0.2, -0.3, -0.1)), "overlap"))
-    assert "no clear difference" in plain(view.isolation(isolation((0.2, -0.1, 0.5)), "overlap"))
+    assert "share more** contradicted: " in chips(view.isolation(isolation((-0.2, -0.3, -0.1)), "overlap"))
+    assert "share more** inconclusive: " in chips(view.isolation(isolation((0.2, -0.1, 0.5)), "overlap"))
 
 
 def test_one_seed_or_no_kin_decides_nothing() -> None:
-    assert "One mask seed, so no verdict" in plain(view.isolation(isolation((0.2, np.nan, np.nan)), "overlap"))
+    one = chips(plain(view.isolation(isolation((0.2, np.nan, np.nan)), "overlap")))
+    assert "inconclusive: " in one and "difference +20.0 points (one mask seed, so no interval)" in one
     alone = isolation(None)
     said = plain(view.isolation(alone[alone["relation"] == "unrelated"], "overlap"))
     assert "unrelated 10.0%" in said and "No two of these tasks are of one family" in said
@@ -62,6 +65,20 @@ def test_transfer_counts_what_leaves_out_nought() -> None:
     assert "In 1 pair of unrelated tasks, one task's region helps the other in 0 and harms it in 1" in said
     assert "Of 3 comparisons, 2 exclude zero; chance alone would give about 0.2. 2 hold" in said
     assert plain(view.transfer(GAIN.iloc[:0], kin)) == ""
+
+
+def test_without_an_interval_nothing_is_counted_and_it_is_said_once() -> None:
+    without = GAIN.assign(low=np.nan, high=np.nan)
+    said = plain(view.transfer(without, {("a", "b"): "related", ("b", "a"): "related", ("a", "c"): "unrelated"}))
+    assert said == (
+        "A region recovers **60.0–90.0%** of the multi-task model's gain on its own task. "
+        "No comparison has an interval: too few examples, or no stored predictions."
+    )
+    rows = without[without["value"].notna()].assign(what=CHOSEN).drop_duplicates("task")
+    union = plain(view.union_words(rows, ("a",)))
+    assert (
+        union.startswith("The region of a recovers **90%** on a; outside it, **60%** on b") and "interval" not in union
+    )
 
 
 def test_a_union_is_told_inside_and_outside() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -9,28 +10,34 @@ import streamlit as st
 
 from skillviz.core import formats
 from skillviz.plots.theme import LOCALIZERS, localizer_style
+from skillviz.show.compare import STATES
 from skillviz.show.entries import Entry, first_choice, is_default, other_seeds, roles, run_labels
 from skillviz.show.glossary import about
 from skillviz.ui import address, cache, controls, copy_link, page, page_table
 from skillviz.ui.pages.compare import view
 from skillviz.ui.pages.compare.comparison import FEWEST, MOST, Side, sides
-from skillviz.ui.run_bar import offered, variants_switch
+from skillviz.ui.run_bar import offered, variants_switch, width_of
 
 RUNS, BASELINE = "runs", "baseline"
 KEY = "compare.runs"
+BOX = 480  # pixels of a box at most
 NONE = "none"  # in the address: the reader chose no run
 
 
-def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side]:
-    """The chosen runs and the baseline among them; explains and stops where there are fewer than two."""
+def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side, str]:
+    """The chosen runs, the baseline among them, and which of their models are compared, all on one line.
+
+    Explains and stops where there are fewer than two runs.
+    """
     if not entries:
         st.info("No run is finished yet, so there is nothing to compare. *Runs* shows the progress of each.")
         st.page_link(page_table.PAGES["runs"].link(), label="Show all runs")
         st.stop()
     by_id, names = {entry.id: entry for entry in entries}, run_labels(entries)
     _fill_box(entries, by_id)
-    left, middle, right = st.columns([5, 2, 1.4], vertical_alignment="bottom")
-    with left:
+    row = st.container(horizontal=True, vertical_alignment="center")
+    count = sum(run_id in by_id for run_id in st.session_state[KEY])
+    with row.popover(f"{formats.counted(count, 'run')}", icon=":material/checklist:"):
         ids = st.multiselect(
             f"Runs ({FEWEST} to {MOST})",
             [entry.id for entry in offered(entries, st.session_state[KEY])],
@@ -39,9 +46,10 @@ def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side]:
             max_selections=MOST,
             placeholder="Choose runs",
             help="Type part of a name to search.",
+            width=BOX,
         )
     _keep(ids, entries, by_id)
-    with right.popover("Quick sets", icon=":material/bolt:", width="stretch"):
+    with row.popover("Quick sets", icon=":material/bolt:"):
         _buttons(entries, by_id[_starting_run(ids, entries)])
         variants_switch(entries)
     if len(ids) < FEWEST:
@@ -49,11 +57,21 @@ def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side]:
         st.stop()
     with page.explained():
         chosen_sides = sides([by_id[run_id] for run_id in ids], cache.runs(ids))
-    titles = {side.run.id: side.name for side in chosen_sides}
-    with middle:
-        help_text = "The run that the others are compared with."
-        chosen = controls.select(BASELINE, "Baseline", ids, ids[0], shown=titles.get, help=help_text)
-    return chosen_sides, next(side for side in chosen_sides if side.run.id == chosen)
+    titles = {side.run.id: f"Baseline: {side.name}" for side in chosen_sides}
+    with row:
+        width = min(BOX, width_of([*titles.values()]))
+        chosen = controls.select(BASELINE, "Baseline", ids, ids[0], shown=titles.get, shows_label=False, width=width)
+        state = _state(chosen_sides)
+    return chosen_sides, next(side for side in chosen_sides if side.run.id == chosen), state
+
+
+def _state(sides: Sequence[Side]) -> str:
+    """Grafts; where fine-tuned models differ, the reader may look at those instead."""
+    if len({side.entry.pair for side in sides}) == 1:
+        return "grafted"
+    return controls.segments(
+        "state", "Compare the", tuple(STATES), "grafted", shown=STATES.get, help=about("graft"), shows_label=False
+    )
 
 
 def localizers_at(entries: Sequence[Entry], like: Entry) -> list[str]:
@@ -87,11 +105,19 @@ def seeds_of(entries: Sequence[Entry], like: Entry) -> list[str]:
 
 def to_begin_with(entries: Sequence[Entry], like: Entry) -> list[str]:
     """What is shown where the address names no runs: the localizers at default settings beside `like`, else its seeds,
-    else the localizers at any settings, else its pair.
+    else the localizers of its pair at the nearest sizes, those at default settings alone where there are any.
 
     Where it is the only run of its pair, the same of the pair that was studied most.
     """
-    pair = [like.id, *(e.id for e in entries if e.pair == like.pair and e.id != like.id)][:MOST]
+    role_of, others = roles(entries), [e for e in entries if e.pair == like.pair and e.id != like.id]
+    usual = [e for e in others if is_default(e)] or others
+    usual = [e for e in usual if e.localizer != like.localizer] or usual
+    best: dict[str, Entry] = {}
+    for entry in sorted(
+        usual, key=lambda e: (role_of[e.id] == "variant", abs(math.log(e.size / like.size)), e.seed != like.seed, e.id)
+    ):
+        best.setdefault(entry.localizer, entry)
+    pair = [like.id, *(entry.id for entry in best.values())][:MOST]
     sets = (default_localizers_at, seeds_of, localizers_at)
     for choice in (*(make(entries, like) for make in sets), pair):
         if len(choice) >= FEWEST:

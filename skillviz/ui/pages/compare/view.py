@@ -22,7 +22,7 @@ from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
 from skillviz.ui import cache, controls, exports, page, presenter
 from skillviz.ui.chart import show, theme
-from skillviz.ui.chip import verdict_line
+from skillviz.ui.chip import lead_words, verdict_line
 from skillviz.ui.empty import missing
 from skillviz.ui.pages.compare import comparison
 from skillviz.ui.pages.compare.comparison import DIFFERS, FEWEST, MOST, Side, spec_differences, unlike
@@ -52,10 +52,14 @@ class Comparison:
         """The runs that were scored on the baseline's task and data, itself among them."""
         return tuple(side for side in self.sides if not unlike(side, self.baseline))
 
+    @property
+    def lead(self) -> pd.DataFrame:
+        """The row that the headline is about: the task's metric of the first run that has a difference, if one has."""
+        return lead_of(self.differences, [side.name for side in self.sides], self.metrics[0])
 
-def compare(sides: tuple[Side, ...], baseline: Side) -> Comparison:
+
+def compare(sides: tuple[Side, ...], baseline: Side, state: str) -> Comparison:
     """Reads predictions and regions and takes the differences; explains and stops where a file cannot be read."""
-    state = _state(sides)
     with page.explained():
         answers = {side.name: _answers(side.run, state) for side in sides}
         regions = {side.name: cache.region(side.run) for side in sides}
@@ -77,14 +81,6 @@ def _answers(run: Run, state: str) -> Answers:
     )
 
 
-def _state(sides: Sequence[Side]) -> str:
-    """Grafts; where fine-tuned models differ, the reader may look at those instead."""
-    if len({side.entry.pair for side in sides}) == 1:
-        return "grafted"
-    shown = {"grafted": "grafts", "finetuned": "fine-tuned models"}
-    return controls.segments("state", "Compare the", tuple(shown), "grafted", shown=shown.get, help=about("graft"))
-
-
 def not_compared(compared: Comparison) -> None:
     """What cannot be compared, each with its reason."""
     tested = {str(row["run"]): int(row["n"]) for row in compared.differences.to_dict("records")}
@@ -95,14 +91,29 @@ def not_compared(compared: Comparison) -> None:
 
 def summary(compared: Comparison) -> str:
     """The page's sentence."""
-    what = exhibits.STATES[compared.state]
-    return summary_words(compared.differences, compared.baseline, compared.metrics, what)
+    return summary_words(compared.lead, compared.baseline, exhibits.STATES[compared.state])
+
+
+def differences(compared: Comparison) -> None:
+    """Each metric's differences side by side, their verdicts, and McNemar's test; nothing where nothing is compared."""
+    if compared.differences.empty:
+        return
+    marks, name = comparison.styles(compared.sides), compared.baseline.name
+    for place, metric in zip(presenter.columns(len(compared.metrics)), compared.metrics, strict=True):
+        with place:
+            show(exhibits.differences(compared.differences, marks, name, metric, theme()), compared.baseline.run.id)
+    not_in_headline = _named(compared.differences.drop(compared.lead.index))
+    rest = (verdict_line(not_in_headline, metric) for metric in compared.metrics)
+    several = counted_rows(compared.differences[compared.differences["metric"].isin(compared.metrics)])
+    st.markdown("  \n".join(filter(None, (*rest, several))), help=about("discovery"))
+    lines = mcnemar(compared.differences, name)
+    if lines:
+        with st.expander("McNemar's test"):
+            st.markdown("\n".join(f"- {line}" for line in lines), help=about("mcnemar"))
 
 
 def scores(compared: Comparison) -> None:
-    """Each metric's differences side by side, McNemar's test, and below them the values."""
-    if not compared.differences.empty:
-        _differences(compared)
+    """The values of each metric side by side."""
     table = comparison.values(compared.sides, compared.state, compared.metrics)
     finetuned = [name for name in comparison.finetuned(compared.sides) if name in set(table["run"])]
     marks = comparison.styles(compared.sides, finetuned)
@@ -110,20 +121,6 @@ def scores(compared: Comparison) -> None:
     for place, metric in zip(presenter.columns(len(compared.metrics)), compared.metrics, strict=True):
         with place:
             show(exhibits.values(table, marks, metric, compared.state, theme()), compared.baseline.run.id)
-
-
-def _differences(compared: Comparison) -> None:
-    marks, name = comparison.styles(compared.sides), compared.baseline.name
-    for place, metric in zip(presenter.columns(len(compared.metrics)), compared.metrics, strict=True):
-        with place:
-            show(exhibits.differences(compared.differences, marks, name, metric, theme()), compared.baseline.run.id)
-    rest = (verdict_line(_named(compared.differences), metric) for metric in compared.metrics[1:])
-    several = counted_rows(compared.differences[compared.differences["metric"].isin(compared.metrics)])
-    st.markdown("  \n".join(filter(None, (*rest, several))), help=about("discovery"))
-    lines = mcnemar(compared.differences, name)
-    if lines:
-        with st.expander("McNemar's test"):
-            st.markdown("\n".join(f"- {line}" for line in lines), help=about("mcnemar"))
 
 
 def curves(compared: Comparison) -> None:
@@ -186,13 +183,19 @@ def specs(compared: Comparison) -> None:
         st.caption(caution)
 
 
-def summary_words(differences: pd.DataFrame, baseline: Side, metrics: Sequence[str], what: str) -> str:
-    """For the task's metric the verdict on each run, against the baseline."""
+def lead_of(differences: pd.DataFrame, runs: Sequence[str], metric: str) -> pd.DataFrame:
+    """The row of the first of the runs that has a difference in this metric; no row where none has."""
+    known = differences[(differences["metric"] == metric) & differences["value"].notna()]
+    return known.sort_values("run", key=lambda names: names.map(list(runs).index), kind="stable").head(1)
+
+
+def summary_words(lead: pd.DataFrame, baseline: Side, what: str) -> str:
+    """The verdict on the run of `lead_of`, against the baseline."""
     name = text.plain(baseline.name)
-    if differences.empty:
+    if lead.empty:
         return f"No other run was scored on the examples of **{name}**."
-    line = verdict_line(_named(differences), metrics[0])
-    return f"{what.capitalize()} vs **{name}** (95% intervals). {line}"
+    (row,) = _named(lead).to_dict("records")
+    return f"{metric_heading(row['metric'])} of the {what}: {lead_words(row)} vs **{name}**."
 
 
 def _named(differences: pd.DataFrame) -> pd.DataFrame:

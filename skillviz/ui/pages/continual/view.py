@@ -23,7 +23,7 @@ from skillviz.show.sentences import metric_value
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import cache, controls, page, study_words
 from skillviz.ui.chart import show, theme
-from skillviz.ui.chip import verdict_line
+from skillviz.ui.chip import lead_words, verdict_line
 
 TABLES = ("stages", "scores", "differences")
 ESTIMATE = ("value", "debiased", "low", "high")
@@ -72,27 +72,49 @@ def stages(tables: ContinualTables, metric: str) -> None:
 
 
 def finding(tables: ContinualTables, metric: str) -> str:
-    """What later training did to the earlier tasks, mode by mode."""
-    return cache.computed(("finding", metric), [tables.study], lambda: summary(tables.stages, metric))
+    """Whether training within regions keeps the task that was learned first better than naive training does."""
+    return cache.computed(
+        ("finding", metric), [tables.study], lambda: summary(tables.stages, tables.differences, metric)
+    )
 
 
-def summary(stages: pd.DataFrame, metric: str) -> str:
-    """The same of the study's table."""
+def summary(stages: pd.DataFrame, differences: pd.DataFrame, metric: str) -> str:
+    """The same of the study's tables."""
+    order = order_of(stages[stages["metric"] == metric])
+    if len(order) < 2:
+        return "Fewer than two stages are finished, so nothing can be forgotten yet."
+    rows = _compared(differences, metric, MODES["grafting"], MODES["naive"])
+    first = rows[(rows["name"] == order[0]) & rows["value"].notna()].to_dict("records")
+    modes = f"{NAMES['grafting']} vs {NAMES['naive']}"
+    if not first:
+        return f"No paired comparison of {modes}. What each did to the earlier tasks is below."
+    return f"{metric_row(metric).heading} on the first task after all were learned, {modes}: {lead_words(first[0])}."
+
+
+def since_learned(stages: pd.DataFrame, metric: str) -> str:
+    """What later training did to the earlier tasks, a line a mode; empty where there is no earlier task."""
     rows = stages[stages["metric"] == metric]
     order = order_of(rows)
     if len(order) < 2:
-        return "Fewer than two stages are finished, so nothing can be forgotten yet."
-    lines = [
-        f"**{formats.capital(NAMES[mode])}**: {_changes(_since_learned(rows[rows['mode'] == mode], order), metric)}."
+        return ""
+    title = metric_row(metric).title
+    return "\n".join(
+        f"- **{formats.capital(NAMES[mode])}**, {title} since each task was learned: "
+        f"{_changes(_since_learned(rows[rows['mode'] == mode], order), metric)}."
         for mode in NAMES
         if (rows["mode"] == mode).any()
-    ]
-    title = metric_row(metric).title
-    return f"{' '.join(lines)} ({formats.capital(title)} since each task was learned; 95% intervals.)"
+    )
+
+
+def _compared(differences: pd.DataFrame, metric: str, a: str, b: str) -> pd.DataFrame:
+    """What these two were compared by in one metric, as a verdict's line takes it: name, metric, value, ..."""
+    rows = differences[(differences["metric"] == metric) & (differences["a"] == a) & (differences["b"] == b)]
+    rows = rows.drop_duplicates("task").reindex(columns=["task", "metric", *ESTIMATE])
+    return rows.rename(columns={"task": "name"})
 
 
 def beside_one_task(tables: ContinualTables, metric: str) -> None:
-    """The verdict on each mode beside a model that learned one task alone, and how many comparisons hold."""
+    """What each mode did to the earlier tasks, beside the other and one model a task, and how many comparisons hold."""
     lines = cache.computed(
         ("beside one task", metric), [tables.study],
         lambda: beside_words(tables.stages, tables.differences, metric),
@@ -103,11 +125,14 @@ def beside_one_task(tables: ContinualTables, metric: str) -> None:
 
 def beside_words(stages: pd.DataFrame, differences: pd.DataFrame, metric: str) -> str:
     """The same as Markdown; empty where nothing was compared."""
-    rows, of_metric = stages[stages["metric"] == metric], differences[differences["metric"] == metric]
-    order, lines, compared = order_of(rows), [], []
+    rows = stages[stages["metric"] == metric]
+    order, lines = order_of(rows), list(filter(None, [since_learned(stages, metric)]))
+    compared = [within := _compared(differences, metric, MODES["grafting"], MODES["naive"])]
+    others = within[within["name"] != order[0]] if len(order) else within  # the headline has the first
+    if line := verdict_line(others, metric):
+        lines.append(f"- **{formats.capital(NAMES['grafting'])}** vs {NAMES['naive']}. {line}")
     for mode in [mode for mode in NAMES if (rows["mode"] == mode).any()]:
-        beside = of_metric[(of_metric["a"] == MODES[mode]) & (of_metric["b"] == "independent")].drop_duplicates("task")
-        beside = beside.reindex(columns=["task", "metric", *ESTIMATE]).rename(columns={"task": "name"})
+        beside = _compared(differences, metric, MODES[mode], "independent")
         if line := verdict_line(beside, metric):
             lines.append(f"- **{formats.capital(NAMES[mode])}** vs one model per task. {line}")
         compared += [_since_learned(rows[rows["mode"] == mode], order), beside] if len(order) > 1 else []

@@ -16,7 +16,7 @@ from streamlit.delta_generator import DeltaGenerator
 from skillviz.analysis.slices import metrics_of, sliceable
 from skillviz.core import formats
 from skillviz.core.confusion import class_results, confusion
-from skillviz.core.metrics import metric_heading
+from skillviz.core.metrics import metric_heading, right_metric
 from skillviz.errors import SkillvizError, UnsetVariable
 from skillviz.plots.theme import state_style
 from skillviz.runs.run import Run
@@ -86,7 +86,8 @@ def finding(run: Run, shown: RunExamples) -> None:
     logits, labels = shown.logits(run, ("grafted", "finetuned"))
     metric = run.record.metric
     decided, words = exhibits.finding(logits["grafted"], logits["finetuned"], labels, shown.split, metric)
-    st.markdown(f"{chip_text(decided)} {words}", help=about(*exhibits.basis(metric)))
+    what = metric_heading(right_metric(metric))
+    st.markdown(f"{what}, graft vs fine-tuned: {chip_text(decided)} {words}", help=about(*exhibits.basis(metric)))
 
 
 @dataclass(frozen=True)

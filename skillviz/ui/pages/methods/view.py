@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
+from functools import cache as cache_once
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.analysis import method_points
 from skillviz.analysis.method_points import GRAFT, OTHERS, Selection
@@ -15,7 +17,7 @@ from skillviz.analysis.tables import label
 from skillviz.core import formats
 from skillviz.core.localizers.table import RIVALS
 from skillviz.core.methods import METHODS
-from skillviz.core.metrics import panels
+from skillviz.core.metrics import metric_row, panels
 from skillviz.plots.figure import centers
 from skillviz.plots.theme import localizer_style
 from skillviz.show import methods as exhibits
@@ -29,7 +31,7 @@ from skillviz.studies.subject import Subject, bases_of, place, rows_of_base
 from skillviz.tasks.readable_names import readable
 from skillviz.ui import cache, controls, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
-from skillviz.ui.chip import verdict_line
+from skillviz.ui.chip import lead_words, verdict_line
 from skillviz.ui.page_table import PAGES
 
 OTHER_DATA, OTHER = "table3", "OTHER.yaml"
@@ -65,28 +67,37 @@ def choose(study: StudyFolder) -> MethodRows:
     if not bases:
         st.info("This study has no scores yet: no scored step has finished.")
         st.stop()
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        base = study_choice.choose_base(bases)
-        with page.explained():
-            studies = study_choice.beside(study, PAGES["methods"].experiments, base)
-            scores, differences = cache.computed(("rows", base), studies, lambda: rows_of(studies, base))
-        selection = _select(scores)
-        share, key = None, (base, *astuple(selection))
-        sizes = cache.computed(("sizes", *key), studies, lambda: method_points.sizes(differences, selection))
-        if sizes:
-            first = cache.computed(
-                ("main size", *key), studies,
-                lambda: method_points.main_size(differences, selection, main_share(study.record.scale)),
-            )  # fmt: skip
-            share = controls.select(
-                "size", "Region size", sizes, first, shown=formats.share, width=160, help=about("size")
-            )
-        has_further = cache.computed(("further", *key), studies, lambda: method_points.has_further(scores, selection))
-        further = has_further and controls.switch(
-            "further", "Other optimizers and regions", study.record.experiment not in ("table1", "table3"),
-            help="Models fine-tuned with AdamW (and with L1 on the movement), their grafts, and other regions: top "
-            "movement, random, other masks.",
+    row = st.container(horizontal=True, vertical_alignment="center")
+    of_task, of_size = row.container(width=260), row.container(width=190)
+    more = cache_once(lambda: row.popover("Settings"))
+    base = bases[0]
+    if len(bases) > 1:
+        with more():
+            base = study_choice.choose_base(bases)
+    with page.explained():
+        studies = study_choice.beside(study, PAGES["methods"].experiments, base)
+        scores, differences = cache.computed(("rows", base), studies, lambda: rows_of(studies, base))
+    selection = _select(scores, of_task, more)
+    share, key = None, (base, *astuple(selection))
+    sizes = cache.computed(("sizes", *key), studies, lambda: method_points.sizes(differences, selection))
+    if sizes:
+        first = cache.computed(
+            ("main size", *key), studies,
+            lambda: method_points.main_size(differences, selection, main_share(study.record.scale)),
         )  # fmt: skip
+        with of_size:
+            share = controls.select(
+                "size", "Region size", sizes, first, shown=lambda one: f"Region: {formats.share(one)}",
+                shows_label=False,
+            )  # fmt: skip
+    further = False
+    if cache.computed(("further", *key), studies, lambda: method_points.has_further(scores, selection)):
+        with more():
+            further = controls.switch(
+                "further", "Other optimizers and regions", study.record.experiment not in ("table1", "table3"),
+                help="Models fine-tuned with AdamW (and with L1 on the movement), their grafts, and other regions: "
+                "top movement, random, other masks.",
+            )  # fmt: skip
     metric = cache.computed(("metric", *key), studies, lambda: method_points.scored_metric(scores, selection.task))
     return MethodRows(studies, base, scores, differences, selection, share, further, metric)
 
@@ -111,25 +122,32 @@ def summary(shown: MethodRows) -> str:
         several = len(bases_of(cache.study_table(shown.studies[0], "scores"))) > 1
         return no_rival(shown.selection.task, several)
     rows = _less_graft(shown, shown.selection.task)
-    return comparison(rows, shown.selection, shown.share, shown.metric)
+    return comparison(lead_of(rows, shown.metric), shown.selection, shown.share)
+
+
+def terms(shown: MethodRows) -> str:
+    """The help of the page's sentence: its words, and what the tasks are that models were tuned on."""
+    titles = study_words.task_titles(shown.scores["id_task"])
+    return "\n\n".join(filter(None, (about("graft", "size", "retrain", "bitfit", "lora", "paired"), titles)))
 
 
 def on_own_task(shown: MethodRows) -> None:
     """The task's metric and ECE or perplexity of every method less the graft, and by parameters touched."""
-    for draw, verdicts in ((_rivals, _verdicts), (_by_touched, None)):
-        for column, metric in zip(st.columns(2), panels(shown.metric)[:2], strict=True):
+    task, metrics = shown.selection.task, panels(shown.metric)[:2]
+    if len(_less_graft(shown, task)):  # the headline says where nothing was compared
+        for column, metric in zip(st.columns(2), metrics, strict=True):
             with column:
-                draw(shown, shown.selection.task, metric)
-        if verdicts:
-            verdicts(shown)
+                _rivals(shown, task, metric)
+        _verdicts(shown)
+    for column, metric in zip(st.columns(2), metrics, strict=True):
+        with column:
+            _by_touched(shown, task, metric)
 
 
 def _verdicts(shown: MethodRows) -> None:
-    """The verdict on each method's ECE or perplexity, and how many comparisons hold."""
+    """The verdicts on what is not in the headline, and how many comparisons hold."""
     metrics = panels(shown.metric)[:2]
-    rows = _less_graft(shown, shown.selection.task)
-    several = counted_rows(rows[rows["method"].isin(OTHERS) & rows["metric"].isin(metrics)])
-    if words := "  \n".join(filter(None, (verdict_line(_named(rows), metrics[1]), several))):
+    if words := further_words(_less_graft(shown, shown.selection.task), metrics):
         st.markdown(words, help=about(*(("ece", "debiased") if "ece" in metrics else ()), "discovery"))
 
 
@@ -163,24 +181,26 @@ def notes(shown: MethodRows) -> None:
     study_choice.notes(shown.studies)
 
 
-def _select(scores: pd.DataFrame) -> Selection:
+def _select(scores: pd.DataFrame, place: DeltaGenerator, more: Callable[[], DeltaGenerator]) -> Selection:
     tasks = list(dict.fromkeys(scores["id_task"]))
-    help = f"The task that the models were tuned on.\n\n{study_words.task_titles(tasks)}"
-    task = controls.select("task", "Task", tasks, tasks[0], shown=readable, width=260, help=help)
+    with place:
+        task = controls.select("task", "Task", tasks, tasks[0], shown=readable, shows_label=False)
     of_task = scores[scores["id_task"] == task]
     settings = {label(*pair): pair for pair in zip(of_task["setting"], of_task["readout"], strict=True)}
     setting = next(iter(settings))
     if len(settings) > 1:
-        setting = controls.select("setting", "Training data", list(settings), setting, width=180)
+        with more():
+            setting = controls.select("setting", "Training data", list(settings), setting)
     grafts = of_task[of_task["method"] == GRAFT]
     searches = {label(*pair): pair for pair in zip(grafts["localizer"], grafts["search_variant"], strict=True)}
     searches = searches or {"": ("", "")}
     titles = {name: label(localizer_style(first).title, rest) for name, (first, rest) in searches.items()}
     search = next(iter(searches))
     if len(searches) > 1:
-        search = controls.select(
-            "localizer", "Localizer", list(searches), search, shown=titles.get, width=200, help=about("localizer")
-        )
+        with more():
+            search = controls.select(
+                "localizer", "Localizer", list(searches), search, shown=titles.get, help=about("localizer")
+            )
     (data, readout), (localizer, variant) = settings[setting], searches[search]
     return Selection(task, data, localizer, readout, variant)
 
@@ -215,19 +235,35 @@ def _by_touched(shown: MethodRows, task: str, metric: str, name: str = "touched"
 def _rivals(shown: MethodRows, task: str, metric: str, name: str = "rivals", height: int | None = None) -> None:
     share, rows = shown.share, _less_graft(shown, task)
     if rows.empty:
-        st.info("No method was compared with a graft on the same examples.")
+        if share is not None:  # else the headline says so
+            st.info("No method was compared with a graft on these examples.")
         return
     show(exhibits.against_graft(rows, metric, task, float(share or 0), theme(), name, height), shown.studies[0].name)
 
 
-def comparison(differences: pd.DataFrame, selection: Selection, share: float, metric: str) -> str:
-    """The verdict on each method against the graft of this size in one metric, in Markdown."""
-    methods = [method for method in OTHERS if (differences["method"] == method).any()]
+def lead_of(differences: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The row that the headline is about: this metric of the first of OTHERS that was compared; no row without one."""
+    known = differences[differences["method"].isin(OTHERS) & (differences["metric"] == metric)]
+    known = known[known["value"].notna()]
+    return known.sort_values("method", key=lambda names: names.map(OTHERS.index), kind="stable").head(1)
+
+
+def comparison(lead: pd.DataFrame, selection: Selection, share: float) -> str:
+    """The verdict on the method of `lead_of` against the graft of this size, in Markdown."""
     name, graft = text.tasks(selection.task), f"a graft of **{formats.share(share)}**"
-    named = _named(differences)
-    note = NOTHING_ELSE if all(method in GRAFTS for method in methods) else ""
-    words = "  \n".join(filter(None, (verdict_line(named, metric), note)))
-    return f"**{name}**, vs {graft} (95% intervals). {words}"
+    if lead.empty:
+        return f"**{name}**: nothing was compared with {graft}. Each method's scores are below."
+    (row,) = _named(lead).to_dict("records")
+    return f"**{name}**: {metric_row(row['metric']).title} of {lead_words(row)} vs {graft}."
+
+
+def further_words(differences: pd.DataFrame, metrics: Sequence[str]) -> str:
+    """The verdicts of every comparison but that of `lead_of`, how many hold, and whether only regions are compared."""
+    rest = _named(differences.drop(lead_of(differences, metrics[0]).index))
+    compared = differences[differences["method"].isin(OTHERS)]
+    several = counted_rows(compared[compared["metric"].isin(metrics)])
+    note = NOTHING_ELSE if set(compared["method"]) <= set(GRAFTS) else ""
+    return "  \n".join(filter(None, (*(verdict_line(rest, metric) for metric in metrics), several, note)))
 
 
 def _named(differences: pd.DataFrame) -> pd.DataFrame:

@@ -22,7 +22,7 @@ from skillviz.ui.pages.paper import words
 
 KEY = "paper.scoreboard"
 ITEM, CLAIM, NONE = "item", "claim", "none"
-TALL, SHORT = 600, 320  # pixels; short where an experiment is open below
+TALL, SHORT = 600, 320  # pixels; short where an experiment without a claim is open below
 COLORS = {CONFIRMED: "green", CONTRADICTED: "red", INCONCLUSIVE: "gray", UNTESTED: "gray"}
 COLUMNS = {
     "where": st.column_config.TextColumn("in paper", width=60),
@@ -89,11 +89,11 @@ def table(judged: Sequence[Score]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def draw(judged: Sequence[Score], rows: pd.DataFrame, *, is_open: bool) -> None:
-    """The `table`; a click opens the claim's experiment below. On a phone a list, whose claims break into lines."""
+def draw(judged: Sequence[Score], rows: pd.DataFrame, *, height: int) -> None:
+    """The `table`; a click opens the claim's experiment. On a phone a list, whose claims break into lines."""
     with st.container(key="claims-wide"):
         st.dataframe(
-            rows, key=KEY, hide_index=True, column_config=COLUMNS, height=SHORT if is_open else TALL,
+            rows, key=KEY, hide_index=True, column_config=COLUMNS, height=height,
             on_select=lambda: _open(judged), selection_mode=("single-row", "single-cell"),
             alt="The claims of the paper, each with the paper's value, ours and the verdict",
         )  # fmt: skip

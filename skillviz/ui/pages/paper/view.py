@@ -25,6 +25,7 @@ from skillviz.ui.pages.paper import scoreboard, words
 from skillviz.ui.pages.paper import table as paper_table
 from skillviz.ui.pages.paper.table import Selection
 
+BESIDE = 430  # pixels of the scoreboard beside the figure of a claim
 SIZES = (
     "The size of the regions that stand here. What 95% of the gain needs is a size a task: the smallest tried whose "
     "graft gets there, the largest tried where none does; the table says which."
@@ -52,38 +53,63 @@ class PaperItem:
         return self.name in TABLES
 
 
-def claims() -> None:
-    """The scoreboard, with the count of the verdicts on top."""
+def claims() -> PaperItem | None:
+    """The scoreboard under the count of its verdicts, and the table or figure that is open, None for none.
+
+    Of an open claim the verdict stands in place of the count, and its figure beside the scoreboard.
+    """
     with page.explained():
         judged = cache.computed(("scoreboard",), cache.studies(), scoreboard.scores)
         sentence = cache.computed(("scoreboard sentence",), cache.studies(), lambda: scoreboard.sentence(judged))
         rows = cache.computed(("scoreboard rows",), cache.studies(), lambda: scoreboard.table(judged))
-    st.markdown(sentence, help=about("verdict", "discovery"))
-    titles = [scoreboard.NONE, *words.items()]
-    is_open = controls.current(scoreboard.ITEM, titles, scoreboard.NONE) != scoreboard.NONE
-    scoreboard.draw(judged, rows, is_open=is_open)
+    headline = st.empty()
+    with st.container(horizontal=True, vertical_alignment="center"):
+        item = _choose()
+        claim = _choose_claim(item) if item is not None and item.verdicts else None
+    row = st.container(horizontal=True)
+    left, right = row.container(key="claims", width=BESIDE if claim else "stretch"), row.container()
+    with left:
+        scoreboard.draw(judged, rows, height=scoreboard.SHORT if item and not claim else scoreboard.TALL)
+    if item is None or item.study is None or claim is None:
+        headline.markdown(sentence, help=about("verdict", "discovery"))
+        return item
+    here, paper = claim
+    headline.markdown(f"**{text.plain(here.claim)}** {words.verdict_line(here)}", help=about("verdict", "paired"))
+    if here.comparisons:
+        with right:
+            show(exhibits.claim(here, paper, theme()), item.study.name)
+    return item
 
 
-def choose() -> PaperItem | None:
-    """The table or figure that is open, by a click in the scoreboard or by the box below it; None for none."""
-    titles = {scoreboard.NONE: "Select a claim, or choose here", **words.items()}
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        name = controls.select(
-            scoreboard.ITEM, "Table or figure", list(titles), scoreboard.NONE, shown=titles.get, width=460
-        )
-        experiment = EXPERIMENTS.get(name)
-        with page.explained():
-            stored = study_choice.offered((name,)) if experiment else []
-            study = study_choice.choose(stored, "Our study of it") if stored else None
-            tables = {table: cache.study_table(study, table) for table in study.tables()} if study else {}
+def _choose() -> PaperItem | None:
+    """The table or figure that is open, by a click in the scoreboard or by the box above it; None for none."""
+    titles = {scoreboard.NONE: "Select a claim, or a table or figure", **words.items()}
+    name = controls.select(
+        scoreboard.ITEM, "Table or figure", list(titles), scoreboard.NONE, shown=titles.get, width=330,
+        shows_label=False,
+    )  # fmt: skip
+    experiment = EXPERIMENTS.get(name)
+    with page.explained():
+        stored = study_choice.offered((name,)) if experiment else []
+        study = study_choice.choose(stored, widest=250) if stored else None
+        tables = {table: cache.study_table(study, table) for table in study.tables()} if study else {}
     if name == scoreboard.NONE:
         return None
     outcomes = cache.study_verdicts(study) if study else ()
     return PaperItem(name, experiment, study, tables, tuple(outcomes))
 
 
+def _choose_claim(item: PaperItem) -> tuple[Verdict, Verdict]:
+    """One of the claims as our study and as the published values judge it; draws the box where there are several."""
+    by_text = {one.claim: (one, paper) for one, paper in zip(item.verdicts, published_verdicts(item.name), strict=True)}
+    claim = next(iter(by_text))
+    if len(by_text) > 1:
+        claim = controls.select(scoreboard.CLAIM, "Claim", list(by_text), claim, shows_label=False)
+    return by_text[claim]
+
+
 def experiment(item: PaperItem) -> None:
-    """What was asked, which study answers it, and the evidence for one of its claims."""
+    """What was asked, and which study answers it."""
     st.markdown(f"## {text.plain(words.items()[item.name])}")
     if item.experiment is None:
         st.info(f"There is no experiment of this here. {words.WITHOUT[item.name][1]}")
@@ -93,26 +119,12 @@ def experiment(item: PaperItem) -> None:
         st.info(words.PUBLISHED_ONLY)
         st.code(study_words.commands((item.name,)), language=None, wrap_lines=True)
         return
-    if item.verdicts:
-        _claim(item, item.study)
-    if study_words.is_demo(item.study):
-        st.caption(study_words.caution())
-    study_choice.links(item.study, "paper")
-
-
-def _claim(item: PaperItem, study: StudyFolder) -> None:
-    """One claim: its verdict, and each comparison in a figure."""
-    by_text = {one.claim: (one, paper) for one, paper in zip(item.verdicts, published_verdicts(item.name), strict=True)}
-    claim = next(iter(by_text))
-    if len(by_text) > 1:
-        claim = controls.select(scoreboard.CLAIM, "Claim", list(by_text), claim)
-    here, paper = by_text[claim]
-    st.markdown(words.verdict_line(here), help=about("verdict", "paired"))
-    if here.comparisons:
-        show(exhibits.claim(here, paper, theme()), study.name)
     if several := words.comparison_counts(item.verdicts):
         title = study_words.experiment_title(item.name)
         st.caption(f"All claims of {title}: {several}", help=about("discovery"))
+    if study_words.is_demo(item.study):
+        st.caption(study_words.caution())
+    study_choice.links(item.study, "paper")
 
 
 def values(item: PaperItem) -> None:

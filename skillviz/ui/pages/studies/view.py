@@ -195,51 +195,57 @@ def _verdicts(study: StudyFolder) -> str:
 
 
 def _pictures(study: StudyFolder, tables: Mapping[str, pd.DataFrame], row: DeltaGenerator) -> None:
-    """Pictures of those of its tables that have one whatever the experiment."""
-    scores = tables.get("scores", pd.DataFrame())
-    if len(scores):
-        _scores(study, scores, row)
-    if len(tables.get("overlap", ())):
-        kinds = [kind for kind in ("overlap", "iou") if (tables["overlap"]["kind"] == kind).any()]
-        for place, kind in zip(st.columns(len(kinds)), kinds, strict=True):
-            with place:
-                show(exhibits.shared(tables["overlap"], kind, theme()), study.name)
-    if len(tables.get("histogram", ())):
-        task = _one_of("sure-of", "Confidence on", tables["histogram"]["task"])
-        show(exhibits.histogram(tables["histogram"], task, theme()), study.name)
-    if len(tables.get("checkpoints", ())):
-        _checkpoints(study, tables["checkpoints"])
-    if len(tables.get("sensitivity", ())):
-        _settings(study, tables["sensitivity"])
-    if len(tables.get("composition", ())):
-        _composition(study, tables["composition"])
+    """Pictures of those of its tables that have one whatever the experiment; the first has its box in the `row`."""
+    drawn = [name for name in PICTURES if len(tables.get(name, ()))]
+    for name in drawn:
+        PICTURES[name](study, tables[name], row if name == drawn[0] else st.container())
 
 
-def _one_of(name: str, title: str, tasks: pd.Series) -> str:
-    """One of the tasks; draws the box where there are several."""
+def _shared(study: StudyFolder, table: pd.DataFrame, _: DeltaGenerator) -> None:
+    """What the regions share, as a share of one and of both."""
+    kinds = [kind for kind in ("overlap", "iou") if (table["kind"] == kind).any()]
+    for place, kind in zip(st.columns(len(kinds)), kinds, strict=True):
+        with place:
+            show(exhibits.shared(table, kind, theme()), study.name)
+
+
+def _histogram(study: StudyFolder, table: pd.DataFrame, row: DeltaGenerator) -> None:
+    """The confidence of the models on one task."""
+    task = _one_of("sure-of", "Confidence on", table["task"], row)
+    show(exhibits.histogram(table, task, theme()), study.name)
+
+
+def _one_of(name: str, title: str, tasks: pd.Series, row: DeltaGenerator) -> str:
+    """One of the tasks; draws the box in the row where there are several."""
     known = list(dict.fromkeys(tasks))
-    return controls.select(name, title, known, known[0], shown=readable, width=260) if len(known) > 1 else known[0]
+    with row:
+        return controls.select(name, title, known, known[0], shown=readable, width=260) if len(known) > 1 else known[0]
 
 
-def _checkpoints(study: StudyFolder, table: pd.DataFrame) -> None:
+def _checkpoints(study: StudyFolder, table: pd.DataFrame, row: DeltaGenerator) -> None:
     """The checkpoints of one task along fine-tuning, two figures a row."""
-    checkpoint_figures(table, _one_of("trained-on", "Fine-tuned on", table["id_task"]), study.name)
+    checkpoint_figures(table, _one_of("trained-on", "Fine-tuned on", table["id_task"], row), study.name)
 
 
-def _settings(study: StudyFolder, table: pd.DataFrame) -> None:
+def _settings(study: StudyFolder, table: pd.DataFrame, row: DeltaGenerator) -> None:
     """Size reached and score by the constants of the searches."""
-    task = _one_of("tried-on", "Task", table["task"])
+    task = _one_of("tried-on", "Task", table["task"], row)
     metric = task_metric(table.loc[table["task"] == task, "metric"])
     for place, shown in zip(st.columns(2), ("size", metric), strict=True):
         with place:
             show(exhibits.settings(table, task, shown, theme()), study.name)
 
 
-def _composition(study: StudyFolder, table: pd.DataFrame) -> None:
-    """Where the regions of one task lie, by layer and by kind."""
+def _composition(study: StudyFolder, table: pd.DataFrame, row: DeltaGenerator) -> None:
+    """The layers and the modules of one task's regions."""
     regions = dict.fromkeys(zip(table["task"], table["localizer"], table["variant"], strict=True))
     names = {label(region[0], localizer_style(region[1]).title, region[2]): region for region in regions}
-    region = names[controls.select("made-of", "Regions of", list(names), next(iter(names)), shown=readable, width=320)]
+    with row:
+        chosen = controls.select(
+            "made-of", "Regions of", list(names), next(iter(names)), shown=readable,
+            width=min(BOX, width_of([*map(readable, names)])),
+        )  # fmt: skip
+    region = names[chosen]
     left, right = st.columns(2)
     with left:
         show(exhibits.composition_by_layer(table, *region, theme()), study.name)
@@ -262,6 +268,13 @@ def _scores(study: StudyFolder, scores: pd.DataFrame, row: DeltaGenerator) -> No
     for column, metric in zip(st.columns(2), panels(scored_metric(scores, task))[:2], strict=True):
         with column:
             show(exhibits.scores(points, id_task, task, metric, theme()), study.name)
+
+
+PICTURES = {
+    "scores": _scores, "overlap": _shared, "histogram": _histogram, "checkpoints": _checkpoints,
+    "sensitivity": _settings, "composition": _composition,
+}  # fmt: skip
+"""What draws a table's pictures, in the order of the page."""
 
 
 def _tables(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:

@@ -14,7 +14,7 @@ from skillviz.analysis.overlaps import RELATED_LESS_UNRELATED
 from skillviz.analysis.tables import empty
 from skillviz.analysis.task_gains import of_its_own_task
 from skillviz.core import formats
-from skillviz.core.verdicts import NO_DIFFERENCE
+from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE, ClaimVerdict
 from skillviz.plots.overlap import CHANCE
 from skillviz.plots.tasks import CHOSEN, PURIFIED, SINGLE, UNION_OF
 from skillviz.runs.run import Run
@@ -241,23 +241,22 @@ def isolation(table: pd.DataFrame, kind: str) -> str:
     chance = apart if apart is not None else rows[RELATED]
     level = formats.by_chance(*(chance[name] for name in CHANCE))
     head, difference = _kinship(rows.get(RELATED_LESS_UNRELATED))
-    return f"{head}: {', '.join(phrases)} {SHARES[kind]}{difference}. By chance: {level}."
+    return f"{head}: {', '.join(phrases)} {SHARES[kind]}{difference}; by chance {level}."
 
 
 def _kinship(row: Mapping[Any, Any] | None) -> tuple[str, str]:
-    """Whether related tasks share more, and by how much."""
+    """Whether related tasks share more, as the paper claims, and by how much."""
     if row is None:
         return "No two of these tasks are of one family", ""
     change = f"; difference {formats.points(row['value'])}"
+    verdict: ClaimVerdict = INCONCLUSIVE
     if formats.missing(row["low"]):
-        return "One mask seed, so no verdict", change
-    seeds = formats.counted(int(row["seeds"]), "mask seed")
-    difference = f"{change} (95%: {formats.percent_interval(row['low'], row['high'])}, {seeds})"
-    if row["low"] > 0:
-        return "**Related tasks share more**", difference
-    if row["high"] < 0:
-        return "**Related tasks share less**, unlike in the paper", difference
-    return f"Related and unrelated tasks {chip_text(NO_DIFFERENCE)}", difference
+        interval = "one mask seed, so no interval"
+    else:
+        verdict = CONFIRMED if row["low"] > 0 else CONTRADICTED if row["high"] < 0 else INCONCLUSIVE
+        seeds = formats.counted(int(row["seeds"]), "mask seed")
+        interval = f"95%: {formats.percent_interval(row['low'], row['high'])}, {seeds}"
+    return f"**Related tasks share more** {chip_text(verdict)}", f"{change} ({interval})"
 
 
 def transfer(gain: pd.DataFrame, related: Mapping[tuple[str, str], str]) -> str:
@@ -266,7 +265,7 @@ def transfer(gain: pd.DataFrame, related: Mapping[tuple[str, str], str]) -> str:
     if single.empty:
         return ""
     of_own_task = single.loc[of_its_own_task(single), "value"]
-    lines, judged = [], []
+    lines, judged, has_intervals = [], [], bool((single["low"].notna() & single["high"].notna()).any())
     if len(of_own_task):
         ends = (of_own_task.min(), of_own_task.max())
         span = (
@@ -280,13 +279,16 @@ def transfer(gain: pd.DataFrame, related: Mapping[tuple[str, str], str]) -> str:
         rows = single[[related.get((of, task)) == kin for (of,), task in pairs]]
         if len(rows):
             judged.append(rows)
+            if not has_intervals:
+                continue
             helped, hurt = int((rows["low"] > 0).sum()), int((rows["high"] < 0).sum())
             lines.append(
                 f"In {formats.counted(len(rows), 'pair')} of {kin} tasks, one task's region helps the other in "
                 f"{helped} and harms it in {hurt}"
             )
     several = counted_rows(pd.concat(judged)) if judged else ""
-    return f"{'. '.join(lines)}. Each pair is judged by its own interval. {several}".rstrip()
+    how = "Each pair is judged by its own interval." if has_intervals else ""
+    return " ".join(filter(None, (*(f"{line}." for line in lines), how, several)))
 
 
 def without_gain(tasks: Sequence[str], is_every_one: bool) -> str:
@@ -322,8 +324,9 @@ def union_words(rows: pd.DataFrame, chosen: Sequence[str], left_out: Sequence[st
 
 
 def _brought_back(task: str, row: Any) -> str:
-    interval = formats.percent_interval(row["low"], row["high"], 0)
-    return f"**{formats.percent(row['value'], 0)}** ({interval}) on {text.tasks(task)}"
+    ends = formats.percent_interval(row["low"], row["high"], 0)
+    interval = "" if ends == formats.NO_INTERVAL else f" ({ends})"  # `transfer` says that there are none
+    return f"**{formats.percent(row['value'], 0)}**{interval} on {text.tasks(task)}"
 
 
 def _share(row: Mapping[Any, Any]) -> str:
