@@ -31,7 +31,7 @@ def links(ids: dict[str, str]) -> dict[str, tuple[dict[str, str], str]]:
             {**run, "split": "validation", "bins": "7", "kind": "mass", "scaled": "no", "pretrained": "yes"},
             "with 7 bins of equal mass on 60 examples",
         ),
-        "compare": ({"runs": runs, "baseline": ids["movement"], "metric": "ece"}, "Accuracy − top movement"),
+        "compare": ({"runs": runs, "baseline": ids["movement"], "metric": "ece"}, "vs top movement."),
         "runs": (
             {"search": "sst2", "localizers": "movement,random", "from": "you", "chosen": ids["random"]},
             "on 1 task",

@@ -456,7 +456,7 @@ def test_every_kind_of_item_opens_on_its_study(item: str, empty: Path) -> None:
     fake_study(empty, item)
     test = opened("paper", item=item)
     assert not test.exception and not test.error
-    has_claim = EXPERIMENTS[item].claims and "not tested" not in said(test).partition("## ")[2]
+    has_claim = EXPERIMENTS[item].claims and "not tested" not in test.markdown[0].value
     assert len(charts(test)) == item.startswith("table") + bool(has_claim)
 
 
