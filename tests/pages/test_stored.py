@@ -18,8 +18,11 @@ def opens(page: str, **query: str) -> None:
     assert PAGES[page].question in [title.value for title in test.title]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", ["methods", "tasks", "continual", "studies"])
+@pytest.mark.parametrize(
+    "page",
+    [*(pytest.param(page, marks=pytest.mark.slow) for page in ("methods", "tasks")),
+     *(pytest.param(page, marks=pytest.mark.nightly) for page in ("continual", "studies"))],
+)  # fmt: skip
 def test_every_stored_study_opens_on_each_page_of_studies(page: str) -> None:
     studies = list_studies(Store(shipped_root()))
     assert len(studies) > 20
