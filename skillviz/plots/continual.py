@@ -63,7 +63,7 @@ def by_stage(
         if len(alone):
             row = alone.iloc[0]
             hover = f"{words.text(row['value'])}<br>{words.interval_text(row['low'], row['high'])}"
-            _level(figure, row["value"], hover, ALONE, words, place, last, theme)
+            _level(figure, float(centers(alone, 1.0)[0]), hover, ALONE, words, place, last, theme)
         if start and np.isfinite(start.get(task, np.nan)):
             _level(figure, start[task], words.text(start[task]), PRETRAINED, words, place, last, theme)
     ticks = {"tickvals": list(range(1, last + 1)), "range": [0.7, last + 0.3]}

@@ -38,6 +38,12 @@ def test_a_model_of_its_own_and_the_pretrained_one_are_levels() -> None:
     assert list(pretrained.y) == [50, 50] and pretrained.line.dash != levels[0].line.dash
 
 
+def test_lines_and_levels_of_a_calibration_error_stand_at_its_debiased_value() -> None:
+    figure = continual.by_stage(frames.stages().assign(metric="ece", debiased=0.02), "ece")
+    lines = [trace for trace in figure.data if trace.name != continual.PRETRAINED]
+    assert {y for trace in lines for y in trace.y} == {2.0} and continual.ALONE in {trace.name for trace in lines}
+
+
 def test_a_study_of_one_mode_has_one_line_a_task() -> None:
     frame = frames.stages()
     figure = continual.by_stage(frame[frame["mode"] == "grafting"])

@@ -15,6 +15,7 @@ from skillviz.core.metrics import metric_heading, metric_row
 from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.models.finetune.recipes import MODES
 from skillviz.plots.continual import order_of
+from skillviz.plots.figure import centers
 from skillviz.show import continual as exhibits
 from skillviz.show import text
 from skillviz.show.comparisons import counted_rows
@@ -64,7 +65,7 @@ def metric_of(tables: ContinualTables) -> str:
 def stages(tables: ContinualTables, metric: str) -> None:
     """Every task after every stage."""
     rows = tables.scores[(tables.scores["method"] == "pretrained") & (tables.scores["metric"] == metric)]
-    start = {str(row["task"]): float(row["mean"]) for row in rows.to_dict("records")}
+    start = dict(zip(rows["task"], centers(rows.rename(columns={"mean": "value"}), 1.0).tolist(), strict=True))
     show(exhibits.stages(tables.stages, metric, start, theme()), tables.study.name)
     if titles := study_words.task_titles(tables.stages["task"]):
         with st.expander("The tasks"):
