@@ -183,7 +183,7 @@ def _touched_by_small(scores: pd.DataFrame, selection: Selection) -> dict[tuple[
     rows = scores[(scores["id_task"] == selection.task) & (scores["setting"] == selection.setting)]
     rows = rows[rows["method"].isin(SMALL) & (rows["touched"] > 0)].drop_duplicates(["method", "variant"])
     shares = rows["touched"] / rows["base"].map(_graftable(scores)).astype(float)
-    return dict(zip(zip(rows["method"], rows["variant"], strict=True), shares.astype(float), strict=True))
+    return dict(zip(zip(rows["method"], rows["variant"], strict=True), shares, strict=True))
 
 
 def _apart(touched: Mapping[tuple[str, str], float], of: tuple[str, str], share: float) -> float:

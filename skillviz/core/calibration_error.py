@@ -131,7 +131,7 @@ def calibration_difference(
 ) -> CalibrationError:
     """The calibration error of a less that of b on the same examples, with a 95% interval: below zero, a is better.
 
-    Below 0, a is better calibrated. The edges of "mass" are quantiles of the pooled confidences of both models. The
+    The edges of "mass" are quantiles of the pooled confidences of both models. The
     same predictions twice differ by exactly 0. Raises as `calibration_error`.
     """
     _check(norm, binning, bins)

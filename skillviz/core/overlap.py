@@ -172,9 +172,10 @@ def common_range(counts: np.ndarray, level: float = LEVEL) -> tuple[int, int]:
         return int(x + np.searchsorted(below, tail, "right")), int(x + np.searchsorted(below, 1 - tail))
     variance = means * (1 - a / d) * (1 - b / d) * d / np.maximum(d - 1, 1)
     third = variance * (d - 2 * a) * (d - 2 * b) / (d * np.maximum(d - 2, 1))
-    if variance.sum() == 0:  # in each tensor one of the two holds all entries
+    sd = math.sqrt(variance.sum())
+    if sd == 0:  # in each tensor one of the two holds all entries
         return (int(means.sum()),) * 2
-    sd, skew = math.sqrt(variance.sum()), third.sum() / variance.sum() ** 1.5
+    skew = third.sum() / sd**3
     ends = []
     for share in (tail, 1 - tail):
         z = NormalDist().inv_cdf(share)

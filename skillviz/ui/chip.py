@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -45,16 +45,28 @@ def chip_text(verdict: Verdict) -> str:
     return f":{colour}-badge[{icon} {verdict}]"
 
 
+def lead_of(differences: pd.DataFrame, metric: str, by: str, order: Sequence[str]) -> pd.DataFrame:
+    """The row that a headline is about: of those with a difference in this metric the first whose `by` is in `order`.
+
+    No row where none has.
+    """
+    known = differences[(differences["metric"] == metric) & differences["value"].notna() & differences[by].isin(order)]
+    return known.sort_values(by, key=lambda names: names.map(list(order).index), kind="stable").head(1)
+
+
 def lead_words(lead: Mapping[Any, Any]) -> str:
     """`**random** worse −1.2 points (95%: −2.0 to −0.1)`: the one comparison of a headline, its verdict as a chip.
 
     `lead`: name, metric, value, low, high, debiased.
     """
-    words = metric_row(lead["metric"])
-    ends = words.ends(lead["low"], lead["high"], lead["debiased"])
-    interval = ends if ends == formats.NO_INTERVAL else f"95%: {ends}"
-    verdict = chip_text(words.verdict(lead["low"], lead["high"]))
-    return f"**{text.tasks(lead['name'])}** {verdict} {words.change(lead['value'])} ({interval})"
+    ends = metric_row(lead["metric"]).ends(lead["low"], lead["high"], lead["debiased"])
+    return _claim(lead, ends if ends == formats.NO_INTERVAL else f"95%: {ends}")
+
+
+def _claim(row: Mapping[Any, Any], interval: str) -> str:
+    words = metric_row(row["metric"])
+    verdict = chip_text(words.verdict(row["low"], row["high"]))
+    return f"**{text.tasks(row['name'])}** {verdict} {words.change(row['value'])} ({interval})"
 
 
 def verdict_line(differences: pd.DataFrame, metric: str) -> str:
@@ -66,17 +78,12 @@ def verdict_line(differences: pd.DataFrame, metric: str) -> str:
     """
     words = metric_row(metric)
     rows = differences[(differences["metric"] == metric) & differences["value"].notna()].reset_index(drop=True)
-    says = [words.verdict(*ends) for ends in zip(rows["low"], rows["high"], strict=True)]
-    rows = rows.assign(says=says, shown=[f"**{text.tasks(name)}**" for name in rows["name"]])
+    rows = rows.assign(says=[words.verdict(*ends) for ends in zip(rows["low"], rows["high"], strict=True)])
     claims = rows[(rows["says"] != NO_DIFFERENCE) | (len(rows) == 1)]
     numbered = claims if len(claims) <= MOST_NUMBERED else claims.iloc[:0]
-    parts = [
-        f"{row['shown']} {chip_text(row['says'])} {words.change(row['value'])} "
-        f"({words.ends(row['low'], row['high'], row['debiased'])})"
-        for row in numbered.to_dict("records")
-    ]
+    parts = [_claim(row, words.ends(row["low"], row["high"], row["debiased"])) for row in numbered.to_dict("records")]
     rest = rows.drop(numbered.index)
     for verdict in ORDER:
-        if alike := list(rest.loc[rest["says"] == verdict, "shown"]):
+        if alike := [f"**{text.tasks(name)}**" for name in rest.loc[rest["says"] == verdict, "name"]]:
             parts.append(f"{formats.listed(alike, len(alike))} {chip_text(verdict)}")
     return f"{words.heading}: {'; '.join(parts)}" if parts else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from skillviz.show.entries import Entry, run_labels
+from skillviz.ui.chip import lead_of
 from skillviz.ui.pages.compare import view
 from skillviz.ui.pages.compare.comparison import MOST, sides
 from skillviz.ui.pages.compare.controls import localizers_at, seeds_of, to_begin_with
@@ -41,10 +42,10 @@ def test_better_and_worse_only_where_the_interval_leaves_out_zero() -> None:
         ("C", "ece", -0.03, -0.05, -0.01, 100, None, None, None),
     )
     baseline = three_sides()[0]
-    lead = view.lead_of(rows, ["A", "B", "C"], "accuracy")
+    lead = lead_of(rows, "accuracy", "run", ["A", "B", "C"])
     said = chips(view.summary_words(lead, baseline, "grafts"))
     assert said.startswith("Accuracy of the grafts: **B** better +3.0 points (95%: 1.0–5.0) vs **")
-    first = view.lead_of(rows, ["A", "C", "B"], "accuracy")
+    first = lead_of(rows, "accuracy", "run", ["A", "C", "B"])
     assert "**C** no clear difference" in chips(view.summary_words(first, baseline, "grafts"))
     for row in (lead, first):
         assert view.summary_words(row, baseline, "grafts").count("-badge[") == 1, "the others are below the figures"
@@ -63,7 +64,7 @@ def test_names_of_runs_are_never_read_as_markdown() -> None:
 
 
 def test_without_a_shared_example_nothing_is_claimed() -> None:
-    lead = view.lead_of(table(), ["A", "B"], "accuracy")
+    lead = lead_of(table(), "accuracy", "run", ["A", "B"])
     assert "No other run was scored" in view.summary_words(lead, three_sides()[0], "grafts")
 
 

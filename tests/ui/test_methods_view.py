@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from skillviz.analysis.method_points import Selection
+from skillviz.analysis.method_points import OTHERS, Selection
 from skillviz.errors import BadInput
 from skillviz.runs.store import Store
 from skillviz.studies.paper.request import study_of
@@ -17,6 +17,7 @@ from skillviz.studies.paper.scales import DEMO
 from skillviz.studies.spec import ExperimentRequest, StudySpec
 from skillviz.studies.subject import place, subject
 from skillviz.tasks.project import located
+from skillviz.ui.chip import lead_of
 from skillviz.ui.pages.methods import view
 from skillviz.ui.pages.methods.view import OTHER, transfer_command
 from tests.ui.test_chip import chips
@@ -98,7 +99,7 @@ def difference(method: str, metric: str, value: float) -> dict[str, object]:
 
 def said(differences: pd.DataFrame) -> str:
     """The page's sentence, without the signs of its one chip."""
-    sentence = view.comparison(view.lead_of(differences, "accuracy"), SELECTION, 0.001)
+    sentence = view.comparison(lead_of(differences, "accuracy", "method", OTHERS), SELECTION, 0.001)
     assert sentence.count("-badge[") == 1
     return chips(sentence).replace("\N{NO-BREAK SPACE}", " ")
 

@@ -136,7 +136,7 @@ def _keep(ids: Sequence[str], entries: Sequence[Entry], by_id: dict[str, Entry])
 
 def _last(entries: Sequence[Entry], by_id: dict[str, Entry]) -> Entry:
     """The run of the address or of the session, else the first choice."""
-    return by_id.get(address.current(address.RUN) or "", first_choice(entries))
+    return by_id.get(address.current(address.RUN) or "") or first_choice(entries)
 
 
 def _fill_box(entries: Sequence[Entry], by_id: dict[str, Entry]) -> None:

@@ -22,7 +22,7 @@ from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
 from skillviz.ui import cache, controls, exports, page, presenter
 from skillviz.ui.chart import show, theme
-from skillviz.ui.chip import lead_words, verdict_line
+from skillviz.ui.chip import lead_of, lead_words, verdict_line
 from skillviz.ui.empty import missing
 from skillviz.ui.pages.compare import comparison
 from skillviz.ui.pages.compare.comparison import DIFFERS, FEWEST, MOST, Side, spec_differences, unlike
@@ -55,7 +55,7 @@ class Comparison:
     @property
     def lead(self) -> pd.DataFrame:
         """The row that the headline is about: the task's metric of the first run that has a difference, if one has."""
-        return lead_of(self.differences, [side.name for side in self.sides], self.metrics[0])
+        return lead_of(self.differences, self.metrics[0], "run", [side.name for side in self.sides])
 
 
 def compare(sides: tuple[Side, ...], baseline: Side, state: str) -> Comparison:
@@ -181,12 +181,6 @@ def specs(compared: Comparison) -> None:
     toys = [side.name for side in compared.sides if small_world.is_toy(side.entry.base)]
     if caution := small_world.comparison_caution(toys, len(compared.sides)):
         st.caption(caution)
-
-
-def lead_of(differences: pd.DataFrame, runs: Sequence[str], metric: str) -> pd.DataFrame:
-    """The row of the first of the runs that has a difference in this metric; no row where none has."""
-    known = differences[(differences["metric"] == metric) & differences["value"].notna()]
-    return known.sort_values("run", key=lambda names: names.map(list(runs).index), kind="stable").head(1)
 
 
 def summary_words(lead: pd.DataFrame, baseline: Side, what: str) -> str:

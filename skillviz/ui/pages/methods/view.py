@@ -31,7 +31,7 @@ from skillviz.studies.subject import Subject, bases_of, place, rows_of_base
 from skillviz.tasks.readable_names import readable
 from skillviz.ui import cache, controls, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
-from skillviz.ui.chip import lead_words, verdict_line
+from skillviz.ui.chip import lead_of, lead_words, verdict_line
 from skillviz.ui.page_table import PAGES
 
 OTHER_DATA, OTHER = "table3", "OTHER.yaml"
@@ -122,7 +122,7 @@ def summary(shown: MethodRows) -> str:
         several = len(bases_of(cache.study_table(shown.studies[0], "scores"))) > 1
         return no_rival(shown.selection.task, several)
     rows = _less_graft(shown, shown.selection.task)
-    return comparison(lead_of(rows, shown.metric), shown.selection, shown.share)
+    return comparison(lead_of(rows, shown.metric, "method", OTHERS), shown.selection, shown.share)
 
 
 def terms(shown: MethodRows) -> str:
@@ -241,15 +241,8 @@ def _rivals(shown: MethodRows, task: str, metric: str, name: str = "rivals", hei
     show(exhibits.against_graft(rows, metric, task, float(share or 0), theme(), name, height), shown.studies[0].name)
 
 
-def lead_of(differences: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """The row that the headline is about: this metric of the first of OTHERS that was compared; no row without one."""
-    known = differences[differences["method"].isin(OTHERS) & (differences["metric"] == metric)]
-    known = known[known["value"].notna()]
-    return known.sort_values("method", key=lambda names: names.map(OTHERS.index), kind="stable").head(1)
-
-
 def comparison(lead: pd.DataFrame, selection: Selection, share: float) -> str:
-    """The verdict on the method of `lead_of` against the graft of this size, in Markdown."""
+    """The verdict on the headline's method against the graft of this size, in Markdown."""
     name, graft = text.tasks(selection.task), f"a graft of **{formats.share(share)}**"
     if lead.empty:
         return f"**{name}**: nothing was compared with {graft}. Each method's scores are below."
@@ -258,8 +251,8 @@ def comparison(lead: pd.DataFrame, selection: Selection, share: float) -> str:
 
 
 def further_words(differences: pd.DataFrame, metrics: Sequence[str]) -> str:
-    """The verdicts of every comparison but that of `lead_of`, how many hold, and whether only regions are compared."""
-    rest = _named(differences.drop(lead_of(differences, metrics[0]).index))
+    """The verdicts of every comparison but the headline's, how many hold, and whether only regions are compared."""
+    rest = _named(differences.drop(lead_of(differences, metrics[0], "method", OTHERS).index))
     compared = differences[differences["method"].isin(OTHERS)]
     several = counted_rows(compared[compared["metric"].isin(metrics)])
     note = NOTHING_ELSE if set(compared["method"]) <= set(GRAFTS) else ""
