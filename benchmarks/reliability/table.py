@@ -33,7 +33,7 @@ ATTEMPTS = {
                 f"{KILLS}:kills_at_every_step", 6, 1000),
         Attempt("power-cuts", LOST, "power cut before each step on the disk: what is not synced loses half its bytes",
                 f"{KILLS}:power_cuts", 6, 1000),
-        Attempt("full-disks", LOST, "no room on the disk from each step on", f"{KILLS}:full_disks", 6, 1000),
+        Attempt("full-disks", LOST, "no room on the disk from each step on", f"{KILLS}:full_disks", 12, 1000),
         Attempt("read-only", LOST, "each read and write of a store that cannot be written",
                 f"{KILLS}:read_only", 20, 20),
         Attempt("at-once", LOST, "four processes start equal runs, or resume one run, at the same moment",
