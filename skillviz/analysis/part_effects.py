@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz.core.intervals import metric_difference, whole_and_resampled
+from skillviz.core.intervals import paired_differences, whole_and_resampled
 from skillviz.core.metrics import statistic
 from skillviz.core.region_parts import ALONE, WITHOUT
 from skillviz.core.seeds_interval import seeds_and_examples
@@ -45,19 +45,19 @@ def part_effects(predictions: pd.DataFrame, task: TaskNote, metric: str) -> pd.D
     known, logits = dict(zip(keys, drawn, strict=True)), dict(zip(keys, scored, strict=True))
     ends = {key[4]: key for key in known if key[4] in ENDS}
     rows = []
-    for key, (value, resampled) in known.items():
-        *place, condition, draw = key
-        if condition not in REFERENCE or draw:
-            continue
-        reference = ends[REFERENCE[condition]]
-        end = known[reference][0]
-        controls = [values for other, values in known.items() if other[:5] == key[:5] and other[5]]
-        interval = metric_difference(logits[key], logits[reference], labels, metric, positive(task))
-        rows.append(
-            {**dict(zip(PLACE, (*place, condition), strict=True)), "n": len(labels), **interval._asdict(),
-             "control": _mean([control - end for control, _ in controls]), "draws": len(controls),
-             **excess(value, resampled, controls)}
-        )  # fmt: skip
+    for condition, end in REFERENCE.items():
+        reference = ends[end]
+        parts = [key for key in known if key[4] == condition and not key[5]]
+        less = paired_differences(
+            logits[reference], [logits[key] for key in parts], labels, [metric], positive=positive(task)
+        )
+        for key, interval in zip(parts, less, strict=True):
+            controls = [values for other, values in known.items() if other[:5] == key[:5] and other[5]]
+            rows.append(
+                {**dict(zip(PLACE, key, strict=False)), "n": len(labels), **interval[metric]._asdict(),
+                 "control": _mean([control - known[reference][0] for control, _ in controls]), "draws": len(controls),
+                 **excess(*known[key], controls)}
+            )  # fmt: skip
     frame = pd.DataFrame(rows).reindex(columns=list(COLUMNS))
     return frame.astype({"layer": "Int64", "head": "Int64"})
 

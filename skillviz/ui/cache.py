@@ -38,7 +38,6 @@ from skillviz.models.preflight import Preflight
 from skillviz.runs import library as libraries
 from skillviz.runs.estimate import Estimate, Facts, estimate, facts_of
 from skillviz.runs.library import Library
-from skillviz.runs.part_scores import PartScores
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import RECORD as RUN_FILE
 from skillviz.runs.run import Run
@@ -338,12 +337,6 @@ def _region(run: Run) -> Region:
 @remembered(shared, lambda run: (str(run.path), run.record.finished), max_entries=1)
 def _large_region(run: Run) -> Region:
     return run.region()
-
-
-@remembered(copied, lambda scores: (str(scores.path), scores.record.created), max_entries=4)
-def part_predictions(scores: PartScores) -> pd.DataFrame:
-    """The predictions of the grafts of a region's parts."""
-    return scores.predictions()
 
 
 def texts(run: Run, split: str) -> pd.DataFrame:

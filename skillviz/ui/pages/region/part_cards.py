@@ -61,8 +61,10 @@ def _effects(run: Run, scores: PartScores) -> None:
         names = list(dict.fromkeys((likelihood_metric(task.metric), *metric_names(task.metric, ()))))
         metric = controls.segments("effect", "Change in", names, names[0], shown=metric_heading, help=about(*names))
     with page.explained():
-        predictions = cache.part_predictions(scores)
-    effects = part_effects(predictions, task, metric)
+        effects = cache.computed(
+            ("parts", str(scores.path), record.created, metric), [run],
+            lambda: part_effects(scores.predictions(), task, metric),
+        )  # fmt: skip
     st.markdown(exhibits.finding(effects, condition, metric, record.grouping))
     left, right = st.columns(2)
     with left:
