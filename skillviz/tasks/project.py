@@ -11,7 +11,7 @@ from skillviz.errors import BadInput, UnsetVariable
 PROJECT = Path(__file__).resolve().parents[2]
 """What the package lies in: the checkout, or the folder of installed packages."""
 CARRIED = Path(__file__).resolve().parents[1] / "app"
-"""What a wheel brings beside the package's code: the dashboard's script, pages and settings, and one run."""
+"""What a wheel brings beside the package's code: the dashboard's script, pages, settings and the runs of one pair."""
 NOWHERE = Path(os.devnull, "nowhere")
 OURS = "SKILLVIZ_"  # what the names of the project's variables begin with
 FINETUNED_VARIABLE = f"{OURS}MEMBERS"
@@ -44,8 +44,8 @@ def with_a_checkout() -> str:
     if is_checkout():
         return ""
     return (
-        " The installed package brings one run; the other runs, the studies, the demo world and the guides come with "
-        "a checkout of the project."
+        " The installed package brings the runs of one pair; the other runs, the studies, the demo world and the "
+        "guides come with a checkout of the project."
     )
 
 

@@ -213,8 +213,9 @@ def linked(run: Run, shown: RunExamples, wanted: Filters, places: Places) -> str
     with places.closer(shown):
         st.markdown("## Look closer")
         chosen = _box(listed) if len(listed) else None
+    is_first = wanted.area is None and passes.all() and chosen == next(iter(listed["example_id"]), None)
     with places.scatter:
-        _scatter(run, shown.table, passes, chosen, wanted.area)
+        _scatter(run, shown.table, passes, chosen, wanted.area, bool(is_first))
     with places.table:
         if example_table.has_texts(shown.table):
             _table(run, listed, chosen)
@@ -242,8 +243,14 @@ def _box(listed: pd.DataFrame) -> str:
 
 
 def _scatter(
-    run: Run, table: pd.DataFrame, passes: pd.Series, chosen: str | None, marked: example_table.Area | None
+    run: Run,
+    table: pd.DataFrame,
+    passes: pd.Series,
+    chosen: str | None,
+    marked: example_table.Area | None,
+    is_first: bool,
 ) -> None:
+    """All examples by two confidences; as everybody sees it first, it is kept, after a click it is one reader's."""
     figure, answers, help_ = st.container(), answer_words(run.record), about("confidence", "margin")
     offered = tuple(answers.measures)
     with st.container(horizontal=True):
@@ -255,7 +262,6 @@ def _scatter(
         ("hovers", str(example_table.has_texts(table))), [run], lambda: example_table.hovers(table, answers.right)
     )  # fmt: skip
     points = example_table.points(table, passes, measure, words)
-    is_first = not (chosen or marked)  # as everybody sees it; after a click it is one reader's alone, and not kept
     draw = drawn_once(exhibits.scatter) if is_first else exhibits.scatter
     exhibit = draw(points, answers, measure, chosen, theme(), marked, marks == "area")
     drawing = exhibit if is_first else exhibit.figure
