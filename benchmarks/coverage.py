@@ -252,7 +252,7 @@ WHY = {
     "nll": FEW,
     "brier": FEW,
     "nll, difference": FEW,
-    "nll, difference on a slice": f"up to 150 examples: {SKEWED}",
+    "nll, difference on a slice": f"150 examples: {SKEWED}",
     "perplexity": f"300 uneven references: {SKEWED}",
     "perplexity, difference": f"300 uneven references: {SKEWED}",
     "ECE less scaled, the best temperature": "the validation set is not resampled",

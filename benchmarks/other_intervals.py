@@ -24,6 +24,7 @@ from benchmarks.progress import Progress
 from benchmarks.seed_pools import Pool, Shape, of_runs, of_spread
 from skillviz.analysis.overlaps import overlap
 from skillviz.analysis.part_effects import excess
+from skillviz.analysis.slices import LEAST
 from skillviz.core import intervals
 from skillviz.core.agreement import agreement, agreement_interval
 from skillviz.core.calibration_error import calibration_difference, calibration_error
@@ -65,7 +66,7 @@ CHECKED: tuple[tuple[str, str, float, Shape], ...] = (
 """Pools of seeds that nobody looked at before the interval was made, at CHECKED_SIZES: run, spread, and shape."""
 CHECKED_SIZES = (450, 1000, 3000)
 SLICES = (20, 60, 150)
-"""Examples of a slice; the smallest that has an interval has 20."""
+"""Examples of a slice; `analysis.slices.LEAST` says from which on a metric has an interval."""
 TOKEN_SPREADS = (0.3, 1.0)
 """Standard deviation over references of the log of their nats per token: 1 has a few very unlikely references."""
 CONTROLS = 3
@@ -202,7 +203,7 @@ def _class_truth(run: str) -> dict[tuple[str, int, str], float]:
 def on_a_slice(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
     """Paired differences to the fine-tuned model on few examples."""
     sample = _sample(run, n, random, ("grafted", "finetuned"))
-    found = {metric: metric_difference(*sample, metric) for metric in ("accuracy", "nll")}
+    found = {m: metric_difference(*sample, m) for m in ("accuracy", "nll") if n >= LEAST[m]}
     truth = _truth(run)
     return {f"{m}, difference on a slice": (of.low, of.high, truth[f"{m}, difference"]) for m, of in found.items()}
 

@@ -14,18 +14,17 @@ from skillviz.core.metrics import likelihood_metric, metric_row, right_metric, s
 from skillviz.errors import BadInput
 from skillviz.runs.texts import CLASS
 
-METRICS = ("accuracy", "nll", "exact_match", "perplexity")
-"""What a slice is judged by: F1 says nothing where all examples are of one class."""
+LEAST = {"accuracy": 20, "nll": 150, "exact_match": 20, "perplexity": 150}
+"""What a slice is judged by, and the examples of the smallest slice that has an interval: a few examples may lack the
+large losses that decide a likelihood (docs/coverage.md). F1 says nothing where all examples are of one class."""
 MOST_VALUES = 12
 QUARTILES = 4
 MOST_NUMBERS = 5
-LEAST = 20
-"""Examples of the smallest slice that has an interval."""
 COLUMNS = ("column", "name", "n", "graft", "finetuned", "value", "low", "high")
 
 
 def metrics_of(metric: str) -> tuple[str, ...]:
-    """Those of METRICS that a task with this metric has: what is right, and its likelihood."""
+    """Those of LEAST that a task with this metric has: what is right, and its likelihood."""
     return tuple(dict.fromkeys((right_metric(metric), likelihood_metric(metric))))
 
 
@@ -88,10 +87,10 @@ def slice_differences(
     """One row a slice: the metric of both models, and graft - fine-tuned with its paired 95% interval.
 
     `columns` is indexed by example id. Slices of fewer than LEAST examples have no interval. Raises BadInput for a
-    metric that is not in METRICS.
+    metric that is not in LEAST.
     """
-    if metric not in METRICS:
-        raise BadInput(f"'{metric}' is not a metric of slices; known: {', '.join(METRICS)}.")
+    if metric not in LEAST:
+        raise BadInput(f"'{metric}' is not a metric of slices; known: {', '.join(LEAST)}.")
     if list(graft.ids) != list(finetuned.ids):
         raise ValueError("both models must have answered the same examples in the same order")
     rows = []
@@ -100,7 +99,7 @@ def slice_differences(
         n = len(a.labels)
         values = [float(statistic(metric, s.logits, s.labels, positive)(np.ones((1, n)))[0]) for s in (a, b)]
         ends = (np.nan, np.nan)
-        if n >= LEAST:
+        if n >= LEAST[metric]:
             ends = metric_difference(a.logits, b.logits, a.labels, metric, positive)[1:3]
         rows.append((one.column, one.name, n, *values, values[0] - values[1], *ends))
     return pd.DataFrame(rows, columns=list(COLUMNS))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from skillviz.analysis.slices import METRICS, metrics_of, sliceable
+from skillviz.analysis.slices import LEAST, metrics_of, sliceable
 from skillviz.commands import options
 from skillviz.commands.output import note, print_json, print_rows, say, writable, write_table
 from skillviz.commands.runs import RunName
@@ -35,7 +35,7 @@ def slices(
         str | None,
         typer.Option(
             "--metric",
-            metavar="|".join(METRICS),
+            metavar="|".join(LEAST),
             help="The metric to compare the models by. Default: accuracy; of references exact_match, or "
             "perplexity where nothing is generated.",
             show_default=False,

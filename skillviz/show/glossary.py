@@ -66,7 +66,7 @@ GLOSSARY = {
     "were equally good, these would split like coin flips; p is the chance of a split at least this uneven.",
     "margin": "The true class's score minus the best other class's, in nats. Above zero, the model is right.",
     "slices": "Groups of examples: one class, one range of lengths, or one value of a data column. Slices of "
-    "fewer than 20 examples have no interval; with up to 150 examples, NLL intervals are too narrow. Among many slices "
+    "fewer than 20 examples have no interval, nor have those of fewer than 150 for NLL. Among many slices "
     "some differ by chance. The false discovery rate is the expected share of such cases among all slices reported as "
     "different.",
     "confusion": "A table of true against predicted classes: which classes are confused with which.",

@@ -71,7 +71,9 @@ def finding(table: pd.DataFrame, metric: str, safe: Callable[[str], str] = str) 
     )
     of = formats.counted(len(table), "slice")
     counts = counted(compared(table["value"], table["low"], table["high"]))
-    return f"{first} and better on {len(gained)} of {of}. {counts}"
+    small = int(table["low"].isna().sum())
+    without = f" Too small for an interval: {formats.counted(small, 'slice')}." if small else ""
+    return f"{first} and better on {len(gained)} of {of}. {counts}{without}"
 
 
 def _name(row: dict) -> str:

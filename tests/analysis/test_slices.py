@@ -22,7 +22,7 @@ from skillviz.analysis.slices import (
 from skillviz.core.intervals import metric_difference
 from skillviz.errors import BadInput
 
-N = 200
+N = 800
 values = st.one_of(
     st.lists(st.sampled_from("abcdef") | st.none(), min_size=2, max_size=60),
     st.lists(st.integers(-3, 300), min_size=2, max_size=60),
@@ -63,18 +63,19 @@ def test_numbers_are_cut_at_quartiles_and_many_texts_are_joined() -> None:
 def test_differences_are_those_of_the_slices_own_examples() -> None:
     graft, tuned = answers(1, 1.0), answers(2, 2.0)
     columns = class_column(graft.labels, graft.ids, ("negative", "positive")).assign(
-        words=np.arange(N), rare=["x" if n < LEAST - 1 else "y" for n in range(N)]
+        words=np.arange(N), rare=["x" if n < LEAST["accuracy"] - 1 else "y" for n in range(N)],
+        some=["x" if n < LEAST["nll"] - 1 else "y" for n in range(N)],
     )
-    for metric in ("accuracy", "nll"):
+    for metric, column in (("accuracy", "rare"), ("nll", "some")):
         table = slice_differences(graft, tuned, columns, metric)
-        assert tuple(table.columns) == COLUMNS and len(table) == 2 + 4 + 2
+        assert tuple(table.columns) == COLUMNS and len(table) == 2 + 4 + 2 + 2
         row = table[table["name"] == "negative"].iloc[0]
         mask = graft.labels == 0
         wanted = metric_difference(graft.logits[mask], tuned.logits[mask], graft.labels[mask], metric)
         assert (row["value"], row["low"], row["high"]) == pytest.approx(wanted[:3])
         assert row["n"] == mask.sum() and row["value"] == pytest.approx(row["graft"] - row["finetuned"])
-        small = table[table["name"] == "x"].iloc[0]
-        assert small["n"] == LEAST - 1 and np.isnan(small["low"]) and np.isfinite(small["value"])
+        small = table[(table["name"] == "x") & (table["column"] == column)].iloc[0]
+        assert small["n"] == LEAST[metric] - 1 and np.isnan(small["low"]) and np.isfinite(small["value"])
         ordered = worst_first(table, metric)["value"].to_numpy()
         assert (np.diff(ordered) >= 0).all() if metric == "accuracy" else (np.diff(ordered) <= 0).all()
 

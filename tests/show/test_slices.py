@@ -46,6 +46,10 @@ def test_without_other_columns_there_is_the_class() -> None:
     assert "worse in NLL on no slice and better on 0 of 2 slices. None of 2 comparisons excludes zero." in finding(
         table, "nll"
     )
+    rare = pd.DataFrame({"source": np.where(np.arange(N) < 100, "rare", "usual")}, index=graft.ids)
+    few = differences(graft, tuned, rare, "nll")
+    assert few["low"].isna().tolist() == (few["name"] == "rare").tolist()
+    assert finding(few, "nll").endswith("Too small for an interval: 1 slice.")
     one = differences(graft, graft, columns_of(graft, LABELS, None).assign(**{"class": "x"}), "nll")
     assert one.empty and "nothing to compare" in finding(one, "nll")
 
