@@ -63,7 +63,8 @@ def test_numbers_are_cut_at_quartiles_and_many_texts_are_joined() -> None:
 def test_differences_are_those_of_the_slices_own_examples() -> None:
     graft, tuned = answers(1, 1.0), answers(2, 2.0)
     columns = class_column(graft.labels, graft.ids, ("negative", "positive")).assign(
-        words=np.arange(N), rare=["x" if n < LEAST["accuracy"] - 1 else "y" for n in range(N)],
+        words=np.arange(N),
+        rare=["x" if n < LEAST["accuracy"] - 1 else "y" for n in range(N)],
         some=["x" if n < LEAST["nll"] - 1 else "y" for n in range(N)],
     )
     for metric, column in (("accuracy", "rare"), ("nll", "some")):
