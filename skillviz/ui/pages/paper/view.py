@@ -52,6 +52,11 @@ class PaperItem:
         """Whether published rows stand behind it."""
         return self.name in TABLES
 
+    @property
+    def is_published_only(self) -> bool:
+        """Whether published rows are all that there is: they stand where others have their claim."""
+        return self.is_table and self.experiment is None
+
 
 def claims() -> PaperItem | None:
     """The scoreboard under the count of its verdicts, and the table or figure that is open, None for none.
@@ -66,12 +71,16 @@ def claims() -> PaperItem | None:
     with st.container(horizontal=True, vertical_alignment="center"):
         item = _choose()
         claim = _choose_claim(item) if item is not None and item.verdicts else None
+    if item is not None and item.is_published_only:
+        headline.markdown(f"**{text.plain(words.items()[item.name])}.** {_why_there_is_none(item)}")
+        _values(item)
     row = st.container(horizontal=True)
     left, right = row.container(key="claims", width=BESIDE if claim else "stretch"), row.container()
     with left:
         scoreboard.draw(judged, rows, height=scoreboard.SHORT if item and not claim else scoreboard.TALL)
     if item is None or item.study is None or claim is None:
-        headline.markdown(sentence, help=about("verdict", "discovery"))
+        if item is None or not item.is_published_only:
+            headline.markdown(sentence, help=about("verdict", "discovery"))
         return item
     here, paper = claim
     headline.markdown(f"**{text.plain(here.claim)}** {words.verdict_line(here)}", help=about("verdict", "paired"))
@@ -110,9 +119,11 @@ def _choose_claim(item: PaperItem) -> tuple[Verdict, Verdict]:
 
 def experiment(item: PaperItem) -> None:
     """What was asked, and which study answers it."""
+    if item.is_published_only:
+        return
     st.markdown(f"## {text.plain(words.items()[item.name])}")
     if item.experiment is None:
-        st.info(f"There is no experiment of this here. {words.WITHOUT[item.name][1]}")
+        st.info(_why_there_is_none(item))
         return
     st.markdown(text.plain(f"{item.experiment.question} The paper: {item.experiment.finding}"))
     if item.study is None:
@@ -129,12 +140,20 @@ def experiment(item: PaperItem) -> None:
 
 def values(item: PaperItem) -> None:
     """Published rows beside ours: a figure of one metric, and the table of all."""
-    if not item.is_table:
-        return
-    selection = _select(item)
-    rows = paper_table.rows_beside(selection, item.tables)
-    metrics = list(dict.fromkeys(rows["metric"]))
-    metric = controls.segments("metric", "Metric", metrics, metrics[0], shown=lambda one: metric_row(one).title)
+    if item.is_table and not item.is_published_only:
+        _values(item)
+
+
+def _why_there_is_none(item: PaperItem) -> str:
+    return f"There is no experiment of this here. {words.WITHOUT[item.name][1]}"
+
+
+def _values(item: PaperItem) -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        selection = _select(item)
+        rows = paper_table.rows_beside(selection, item.tables)
+        metrics = list(dict.fromkeys(rows["metric"]))
+        metric = controls.segments("metric", "Metric", metrics, metrics[0], shown=lambda one: metric_row(one).title)
     marks = paper_table.marks(rows, metric)
     table = paper_table.shown(rows)
     show(exhibits.values(marks, table[rows["metric"] == metric], metric, selection.setting, theme()), item.name)
@@ -161,23 +180,20 @@ def _select(item: PaperItem) -> Selection:
     """The setting and the sizes that are compared."""
     settings, shares = paper_table.settings(item.name), paper_table.shares(item.name)
     scores = item.tables.get("scores", pd.DataFrame())
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        base = study_choice.choose_base(bases) if len(bases := bases_of(scores)) > 1 else None
-        ours = paper_table.our_shares(scores if base is None else rows_of_base(scores, base))
-        setting, share, ours_share = settings[0], shares[0] if shares else None, None
-        if len(settings) > 1:
-            setting = controls.select("shots", "Published: training data", settings, setting, width=220)
-        if len(shares) > 1:
-            share = controls.select(
-                "published-size", "Published: region size", shares, share, shown=formats.share, width=220
-            )
-        if ours and shares:
-            main = main_share(item.scale) or ours[0]
-            nearest = min(ours, key=lambda one: abs(one - main))
-            offered = [*ours, *([paper_table.NEEDED] if paper_table.needed(item.tables) else [])]
-            ours_share = controls.select(
-                "size", "Here: region size", offered, nearest, shown=_size, width=260, help=SIZES
-            )
+    base = study_choice.choose_base(bases) if len(bases := bases_of(scores)) > 1 else None
+    ours = paper_table.our_shares(scores if base is None else rows_of_base(scores, base))
+    setting, share, ours_share = settings[0], shares[0] if shares else None, None
+    if len(settings) > 1:
+        setting = controls.select("shots", "Published: training data", settings, setting, width=220)
+    if len(shares) > 1:
+        share = controls.select(
+            "published-size", "Published: region size", shares, share, shown=formats.share, width=220
+        )
+    if ours and shares:
+        main = main_share(item.scale) or ours[0]
+        nearest = min(ours, key=lambda one: abs(one - main))
+        offered = [*ours, *([paper_table.NEEDED] if paper_table.needed(item.tables) else [])]
+        ours_share = controls.select("size", "Here: region size", offered, nearest, shown=_size, width=260, help=SIZES)
     return Selection(item.name, setting, share, ours_share, base)
 
 
