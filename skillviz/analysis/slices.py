@@ -40,8 +40,9 @@ def slices_of(columns: pd.DataFrame) -> list[Slice]:
     """The slices of each column of a table with one row an example.
 
     Up to MOST_VALUES values are a slice each; of more texts the most frequent ones are, and the rest together. Numbers
-    of more than MOST_NUMBERS values are cut at their quartiles. A column of one value has no slices, nor has one of
-    texts that hardly repeat.
+    of more than MOST_NUMBERS values are cut at their quartiles, or at the one that more than half of the examples have.
+    An empty text is a missing value, as CSV files have it. A column of one value has no slices, nor has one of texts
+    that hardly repeat.
     """
     return [Slice(str(column), *one) for column in columns for one in _of_column(columns[column])]
 
@@ -52,6 +53,7 @@ def sliceable(columns: pd.DataFrame) -> list[str]:
 
 
 def _of_column(values: pd.Series) -> list[tuple[str, np.ndarray]]:
+    values = values.where(values.ne(""))
     known = values.dropna()
     numbers = pd.to_numeric(known, errors="coerce") if known.dtype != bool else pd.Series(dtype=float)
     if known.nunique() > MOST_NUMBERS and numbers.notna().all():
@@ -71,8 +73,14 @@ def _of_column(values: pd.Series) -> list[tuple[str, np.ndarray]]:
 
 
 def _quartiles(numbers: pd.Series) -> list[tuple[str, np.ndarray]]:
-    """Spans of about equally many examples: both ends inclusive, in words as they occur."""
-    place = pd.qcut(numbers, QUARTILES, labels=False, duplicates="drop").to_numpy(float)
+    """Spans of about equally many examples, or what is below, at and above the number of more than half of them; both
+    ends inclusive, in words as they occur."""
+    usual = numbers.mode()[0]
+    if (numbers == usual).sum() > numbers.count() / 2:
+        places = (numbers > usual).astype(float).mask(numbers < usual, -1).where(numbers.notna())
+    else:  # of ranks: a number may be infinite
+        places = pd.qcut(numbers.rank(), QUARTILES, labels=False, duplicates="drop")
+    place = places.to_numpy(float)
     spans = []
     for number in np.unique(place[~np.isnan(place)]):
         rows = place == number
@@ -106,9 +114,11 @@ def slice_differences(
 
 
 def worst_first(differences: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """The rows with the slices that lose most by grafting on top."""
+    """The rows with the slices that lose most by grafting on top; those too small for an interval come last."""
     gains = metric_row(metric).sign * differences["value"]
-    return differences.loc[gains.sort_values(kind="stable").index].reset_index(drop=True)
+    ranks = pd.DataFrame({"small": differences["low"].isna(), "gains": gains})
+    order = ranks.sort_values(["small", "gains"], kind="stable")
+    return differences.loc[order.index].reset_index(drop=True)
 
 
 def class_column(labels: np.ndarray, ids: Sequence[str], names: Sequence[str]) -> pd.DataFrame:

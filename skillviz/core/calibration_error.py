@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skillviz.core.bins import BINS, bin_numbers, checked_bins, equal_mass_edges, equal_width_edges
-from skillviz.core.scores import Floats, checked, confidence, correct, probabilities
+from skillviz.core.scores import Floats, checked, confidence, correct, numbers, probabilities
 from skillviz.errors import BadData, BadInput
 
 Norm = Literal["l1", "l2"]
@@ -135,6 +135,7 @@ def calibration_difference(
     same predictions twice differ by exactly 0. Raises as `calibration_error`.
     """
     _check(norm, binning, bins)
+    logits_a, logits_b = numbers(logits_a, "logits_a"), numbers(logits_b, "logits_b")
     for name, logits in (("logits_a", logits_a), ("logits_b", logits_b)):
         if np.shape(logits)[:1] != np.shape(labels)[:1]:
             n, count = len(np.atleast_1d(logits)), len(np.atleast_1d(labels))
@@ -170,6 +171,8 @@ def calibration_test(
     _check(norm, binning, bins)
     if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 19:
         raise BadInput(f"a test at the 5% level needs a whole number of draws, at least 19; got {draws!r}.")
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise BadInput(f"a seed is a whole number from 0; got {seed!r}.")
     sure, right = _outcomes(logits, labels)
     edges = _edges(binning, bins, sure)
     number, n = bin_numbers(sure, edges), len(sure)
@@ -422,7 +425,7 @@ def _edges(binning: Binning, bins: int, sure: Floats) -> Floats:
 
 def _outcomes(logits: ArrayLike, labels: ArrayLike) -> tuple[Floats, NDArray[np.bool_]]:
     """Confidence and whether the prediction is right, [n] each; a class that -inf masks has no probability."""
-    z = np.asarray(logits, dtype=np.float64)
+    z = numbers(logits, "logits")
     if z.ndim == 2 and z.shape[1] and (masked := z == -np.inf).any():
         most = z.max(axis=1, keepdims=True)
         if (whole := np.flatnonzero(most == -np.inf)).size:

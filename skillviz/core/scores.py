@@ -22,7 +22,7 @@ def checked(logits: ArrayLike, labels: ArrayLike | None = None) -> tuple[Floats,
     Raises BadData for no examples, a value that is not finite, or a label that is not a class;
     BadInput where the shapes do not fit.
     """
-    z = np.asarray(logits, dtype=np.float64)
+    z = numbers(logits, "logits")
     if z.ndim != 2 or z.shape[1] < 1:
         raise BadInput(f"logits must be [examples, classes]; got the shape {z.shape}.")
     if not len(z):
@@ -33,6 +33,17 @@ def checked(logits: ArrayLike, labels: ArrayLike | None = None) -> tuple[Floats,
         why = "-inf masks a class; use a low finite logit instead" if is_masked else "the model's numbers overflowed"
         raise BadData(f"the logits of example {row} are not finite; {why}.")
     return z, np.zeros(len(z), dtype=np.int64) if labels is None else _checked_labels(labels, *z.shape)
+
+
+def numbers(values: ArrayLike, name: str) -> Floats:
+    """The values as float64. Raises BadInput for rows of different lengths and for what is no real number."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind == "c":
+            raise BadInput(f"{name} must be real numbers; got {array.dtype}.")
+        return array.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"{name} must be an array of numbers whose rows have one length: {error}.") from error
 
 
 def _checked_labels(labels: ArrayLike, n: int, classes: int) -> Integers:

@@ -161,6 +161,8 @@ def necessity_finding(restored: GainSize | None, lost: GainSize | None) -> str:
             parts.append("Removal takes more: other parameters can stand in for part of the region.")
         elif lost.high < restored.low:
             parts.append("Removal takes fewer: the fine-tuned model depends on more than the region alone.")
+        elif restored.share == lost.share and not lost.is_crossed:
+            parts.append("Both lie outside the stored sizes, so they are not compared.")
         else:
             parts.append("No clear difference between the two sizes.")
     if lost is None:

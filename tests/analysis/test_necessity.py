@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillviz.analysis.necessity import HALF, MOST, gain_size, restored_and_left, without_region
+from skillviz.analysis.necessity import HALF, MOST, GainSize, gain_size, restored_and_left, without_region
 from skillviz.core.intervals import recovered_gain
 from skillviz.runs.store import Store
 from skillviz.show.sparsity import necessity, necessity_finding
@@ -42,6 +42,10 @@ def test_the_sizes_of_a_curve_worked_by_hand() -> None:
     assert said.startswith("Grafting **0.18") and "Removal takes more" in said
     assert "Removal takes fewer" in necessity_finding(lost, restored)
     assert "No clear difference" in necessity_finding(restored, restored)
+    for end in (0.0, inf):
+        both = GainSize(end, 0.0, inf, 0.001, 0.1)
+        assert "not compared" in necessity_finding(both, both)
+        assert "No clear difference" in necessity_finding(both, restored)
 
 
 @pytest.mark.nightly

@@ -26,7 +26,9 @@ N = 800
 values = st.one_of(
     st.lists(st.sampled_from("abcdef") | st.none(), min_size=2, max_size=60),
     st.lists(st.integers(-3, 300), min_size=2, max_size=60),
-    st.lists(st.floats(-1e6, 1e6) | st.none(), min_size=2, max_size=60),
+    st.lists(st.floats(-1e6, 1e6) | st.none() | st.sampled_from([np.inf, -np.inf]), min_size=2, max_size=60),
+    st.lists(st.sampled_from(["", "0", "1.5", "-2", "7", "8", "9"]), min_size=2, max_size=60),
+    st.lists(st.just(0.0) | st.floats(-1, 1), min_size=2, max_size=60),
     st.lists(st.booleans(), min_size=2, max_size=60),
 )
 
@@ -60,6 +62,18 @@ def test_numbers_are_cut_at_quartiles_and_many_texts_are_joined() -> None:
     assert sliceable(texts.assign(y=range(201))) == ["x", "y"]
 
 
+def test_numbers_with_gaps_infinities_or_mostly_one_value_are_cut_too() -> None:
+    def cut(column: list) -> dict[str, int]:
+        return {one.name: int(one.rows.sum()) for one in slices_of(pd.DataFrame({"x": column}))}
+
+    gaps = [str(n) if n % 2 else "" for n in range(80)]  # a cell of a CSV file that is left empty
+    assert cut(gaps) == {"1 to 19": 10, "21 to 39": 10, "41 to 59": 10, "61 to 79": 10, "missing": 40}
+    assert cut(["a", "", "b", ""]) == {"a": 1, "b": 1, "missing": 2}
+    assert cut([0.0] * 90 + [*range(1, 11)]) == {"0": 90, "1 to 10": 10}
+    assert cut([*range(-6, 0), *[0] * 90, *range(1, 5)]) == {"-6 to -1": 6, "0": 90, "1 to 4": 4}
+    assert cut([*range(6), *[np.inf] * 6]) == {"0 to 2": 3, "3 to 5": 3, "inf": 6}
+
+
 def test_differences_are_those_of_the_slices_own_examples() -> None:
     graft, tuned = answers(1, 1.0), answers(2, 2.0)
     columns = class_column(graft.labels, graft.ids, ("negative", "positive")).assign(
@@ -77,7 +91,10 @@ def test_differences_are_those_of_the_slices_own_examples() -> None:
         assert row["n"] == mask.sum() and row["value"] == pytest.approx(row["graft"] - row["finetuned"])
         small = table[(table["name"] == "x") & (table["column"] == column)].iloc[0]
         assert small["n"] == LEAST[metric] - 1 and np.isnan(small["low"]) and np.isfinite(small["value"])
-        ordered = worst_first(table, metric)["value"].to_numpy()
+        ranked = worst_first(table, metric)
+        few = int(table["low"].isna().sum())
+        assert ranked["low"].isna().tolist() == [False] * (len(table) - few) + [True] * few
+        ordered = ranked["value"].to_numpy()[: len(table) - few]
         assert (np.diff(ordered) >= 0).all() if metric == "accuracy" else (np.diff(ordered) <= 0).all()
 
 

@@ -239,6 +239,10 @@ def test_what_cannot_be_used_is_refused() -> None:
         (lambda: calibration_difference(logits, logits[:-1], labels), "logits_b has 49 predictions, and labels has 50"),
         (lambda: calibration_difference(logits[:-1], logits, labels), "logits_a has 49 predictions, and labels has 50"),
         (lambda: calibration_test(logits, labels, draws=5), "at least 19"),
+        (lambda: calibration_test(logits, labels, seed=-1), "whole number from 0; got -1"),
+        (lambda: calibration_error([[1, 2], [3]] * 10, [0, 1] * 10), "logits must be an array of numbers"),
+        (lambda: calibration_difference(logits, [[1, 2], [3]] * 10, labels), "logits_b must be an array of numbers"),
+        (lambda: calibration_error(logits + 1j, labels), "logits must be real numbers; got complex128"),
     ):
         with pytest.raises(BadInput, match=words):
             refused()
