@@ -21,7 +21,7 @@ from benchmarks.reliability.table import ATTEMPTS
 from benchmarks.unseen_populations import unseen
 
 app = typer.Typer(add_completion=False)
-PARTS = ("development", "unseen", "tried", "others")
+PARTS = ("development", "unseen", "later", "tried", "others")
 
 
 @app.callback(invoke_without_command=True)
@@ -61,7 +61,7 @@ def speed(
 @app.command()
 def coverage(
     repetitions: Annotated[int, typer.Option(min=1, help="Samples drawn for each cell.")] = 1000,
-    part: Annotated[str, typer.Option(help="development, unseen, tried, others or all.")] = "all",
+    part: Annotated[str, typer.Option(help="development, unseen, later, tried, others or all.")] = "all",
     results: Annotated[
         Path, typer.Option(help="Folder of the CSV files. Cells in it are not measured again.")
     ] = measure.RESULTS,
@@ -87,6 +87,8 @@ def coverage(
         cases = list(unseen())
         rows = measure.run(cases, repetitions, results / "coverage_unseen.csv")
         measure.with_known_edges(cases, rows, 2 * repetitions, results / "coverage_edges.csv")
+    if "later" in parts:
+        measure.run(list(measure.later()), repetitions, results / "coverage_later.csv")
     if "tried" in parts:
         comparators.run(max(2, repetitions * 3 // 10), results / "coverage_tried.csv")
     if "others" in parts:

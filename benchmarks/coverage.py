@@ -1,10 +1,11 @@
 """How often a 95% interval of calibration holds the truth: simulation on populations whose error is known.
 
-    python -m benchmarks coverage [--repetitions 1000] [--part development|unseen|tried|others|all] [--tables]
+    python -m benchmarks coverage [--repetitions 1000] [--part development|unseen|later|tried|others|all] [--tables]
 
 Each row of results/coverage.csv and results/coverage_unseen.csv is a cell: one population, sample size, binning and
 norm. A run that was cut resumes. The tables of docs/statistics.md and docs/coverage.md are made from these files. The
-second grid is of populations that nobody looked at while the interval was made (benchmarks/unseen_populations.py).
+second grid is of populations that nobody looked at while the interval was made (benchmarks/unseen_populations.py),
+the third, in coverage_later.csv, of pairs that fell short afterwards and made the interval of differences wider.
 What was tried instead is measured in benchmarks/comparators.py, every other interval in benchmarks/other_intervals.py.
 """
 
@@ -36,6 +37,8 @@ from skillviz.core.calibration_error import calibration_test, difference_interva
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = (ROOT / "docs" / "statistics.md", ROOT / "docs" / "coverage.md")
+GRIDS = ("", "_unseen", "_later")
+"""What follows `coverage` in the names of the grids' files."""
 LEAST = 0.93
 """An interval with a cell below this falls short."""
 SIZES = (300, 600, 1821, 5000)
@@ -100,6 +103,16 @@ def development() -> Iterator[Case]:
         for states in (("finetuned",), ("grafted",), ("grafted", "finetuned")):
             quantity = "difference" if len(states) == 2 else "error"
             yield Case("development", quantity, classes_of(run), binning, math.nan, stored(run, states))
+
+
+def later() -> Iterator[Case]:
+    """The third grid: one model is calibrated, the gap of the other alternates from bin to bin, and the outcomes of
+    the two do not go together."""
+    shapes = (("flat", "flat"), ("flat", "high"), ("high", "flat"), ("low", "flat"), ("sharp", "flat"))
+    for classes, difference, both in itertools.product((2, 3, 6), (0.045, 0.07, 0.10), shapes):
+        found = pair(both, ("shifted", "alternating"), classes, (0.0, difference), "width", 0.0, 0.0)
+        if found is not None:
+            yield Case("later", "difference", classes, "width", -difference, found)
 
 
 def measured(case: Case, n: int, repetitions: int, seed: int, own_edges: bool = True) -> Iterator[dict[str, object]]:
@@ -271,8 +284,8 @@ def named(stored: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """`interval` (its name in the table of those that fall short) and `coverage` of every cell of every part."""
     grids = [
         rows.assign(interval="calibration " + rows["quantity"] + ", " + rows["norm"] + ", equal " + rows["binning"])
-        for rows in (stored.get("", pd.DataFrame()), stored.get("_unseen", pd.DataFrame()))
-        if len(rows)
+        for name in GRIDS
+        if (rows := stored.get(name)) is not None
     ]
     others = []
     if (rows := stored.get("_other")) is not None:
@@ -326,7 +339,7 @@ def edges_table(rows: pd.DataFrame) -> list[str]:
 
 def results_of(results: Path = RESULTS) -> dict[str, pd.DataFrame]:
     """The rows of each file of results that is there, by what follows `coverage` in its name."""
-    paths = {name: results / f"coverage{name}.csv" for name in ("", "_unseen", "_edges", "_tried", "_other", "_test")}
+    paths = {name: results / f"coverage{name}.csv" for name in (*GRIDS, "_edges", "_tried", "_other", "_test")}
     return {name: pd.read_csv(path) for name, path in paths.items() if path.is_file()}
 
 
@@ -341,6 +354,8 @@ def tables(results: Path = RESULTS) -> dict[str, list[str]]:
         found |= {"unseen": summary(second), "unseen worst": worst(second)}
         if first is not None:
             found["both grids"] = both_grids(first, second)
+    if (rows := stored.get("_later")) is not None:
+        found |= {"later": summary(rows), "later worst": worst(rows, 3)}
     if (rows := stored.get("_edges")) is not None:
         found["edges"] = edges_table(rows)
     if (rows := stored.get("_tried")) is not None:

@@ -33,7 +33,7 @@ Z = {"l1": (2.1, 2.1), "l2": (2.4, 2.1)}
 single bins hide, and downwards in l2 for the skew of a sum of squares (both measured)."""
 OVERALL = (2.3, 1.9)
 """The same for the gap of the sample as a whole."""
-PAIRED = {"l1": 0.91, "l2": 1.0}
+PAIRED = {"l1": 0.95, "l2": 1.0}
 """A difference reaches this much of its two parts joined, and"""
 FLOOR = 1.15
 """each part at least this much of Z standard deviations downwards, also where an error is cut at 0 (both measured)."""
