@@ -56,9 +56,8 @@ def finding(effects: pd.DataFrame, condition: str, metric: str, grouping: str) -
         else f"Without **{best['name']}**, {words.title} changes most"
     )
     return (
-        f"{first}: **{words.change(best['value'])}** ({ends}). Of {formats.counted(len(rows), noun)}, {better} make it "
-        f"better and {worse} worse when {CONDITIONS[condition].lower()}. "
-        f"{counted_rows(rows)}"
+        f"{first}: **{words.change(best['value'])}** ({ends}). "
+        f"Better: {better} of {formats.counted(len(rows), noun)}; worse: {worse}. {counted_rows(rows)}"
     ).rstrip()
 
 

@@ -13,6 +13,7 @@ import pytest
 from skillviz.runs.store import Store
 from skillviz.show.entries import Entry, entry_of
 from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.published_values import TABLES
 from skillviz.studies.store import studies_in
 from skillviz.tasks.project import PROJECT
 from skillviz.ui import study_choice

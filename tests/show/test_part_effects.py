@@ -38,12 +38,10 @@ def test_the_strongest_stands_first_whichever_way() -> None:
 def test_verdicts_need_an_interval_without_zero() -> None:
     said = finding(effects(), ALONE, "accuracy", CELLS)
     assert "**layer 1, biases**" in said and "+5.0 points" in said
-    assert "Of 3 cells, 1 make it better and 1 worse" in said
-    assert "1 make it better and 1 worse when grafted alone. Of 3 comparisons, 2 exclude zero" in finding(
-        effects(), ALONE, "nll", CELLS
-    )
+    assert "Better: 1 of 3 cells; worse: 1." in said
+    assert "Better: 1 of 3 cells; worse: 1. Of 3 comparisons, 2 exclude zero" in finding(effects(), ALONE, "nll", CELLS)
     assert "Without **layer 0, value**," in finding(effects(), WITHOUT, "accuracy", CELLS)
-    assert "Of 1 head," in finding(effects(), WITHOUT, "accuracy", HEADS)
+    assert "of 1 head; worse:" in finding(effects(), WITHOUT, "accuracy", HEADS)
 
 
 def test_exhibits_have_their_tables_and_words() -> None:

@@ -14,12 +14,16 @@ from skillviz.show.entries import Entry, other_seeds, pair_labels, run_labels
 from skillviz.show.region import Cell
 from skillviz.ui import cache, controls, page, presenter
 from skillviz.ui.chart import below, selectable, theme
+from skillviz.ui.pages.region.part_cards import cell_effects
 from skillviz.ui.run_bar import offered
 
 VIEW, OTHER, CELL = "view", "other", "cell"
 ALONE = ""  # no other region
 MAP = "chart.map"
-VIEWS = {"density": "Density", "share": "Share", "movement": "Movement", "stability": "Stability"}
+EFFECT = "effect"
+VIEWS = {
+    "density": "Density", "share": "Share", "movement": "Movement", "stability": "Stability", EFFECT: "Effect",
+}  # fmt: skip
 MOST_SEEDS = 5
 HERE, THERE = "this region", "the other"
 
@@ -32,7 +36,7 @@ def map_card(run: Run, layers: pd.DataFrame, choices: dict[str, Cell]) -> None:
         others, seeds = _others(entries, this), other_seeds(entries, this)[: MOST_SEEDS - 1]
     cell = choices[controls.current(CELL, list(choices), next(iter(choices)))]
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        views = [*exhibits.views_of(layers), *(["stability"] if seeds else [])]
+        views = [*exhibits.views_of(layers), *(["stability"] if seeds else []), *([EFFECT] if run.record.task else [])]
         view = controls.segments(VIEW, "Show", views, views[0], shown=VIEWS.get, shows_label=False)
         names = names_beside(entries, this)
         other = controls.select(
@@ -40,6 +44,9 @@ def map_card(run: Run, layers: pd.DataFrame, choices: dict[str, Cell]) -> None:
             shown=lambda run_id: names[run_id] if run_id else "Compare with another region",
             width=presenter.pixels(250), shows_label=False,
         )  # fmt: skip
+    if view == EFFECT and not other:
+        cell_effects(run)
+        return
     with page.explained():
         region = cache.region(run)
         if other:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from skillviz.analysis.part_effects import part_effects
@@ -22,6 +24,7 @@ from skillviz.ui import cache, controls, live, page, sign_in
 from skillviz.ui.action import action
 from skillviz.ui.chart import show, theme
 
+CONDITION, CHANGE = "condition", "effect"
 GROUPINGS = {CELLS: "layer and module", HEADS: "attention head", EXPERTS: "expert"}
 SAMPLES = (100, 200, 500, 1000)
 USUAL = 200
@@ -49,22 +52,47 @@ def parts(run: Run) -> None:
         _effects(run, scores)
 
 
-def _effects(run: Run, scores: PartScores) -> None:
-    """The finding, the map and the strongest parts, for one condition and metric."""
-    record, task = scores.record, run.record.task
-    assert task is not None
-    with st.container(horizontal=True):
-        condition = controls.segments(
-            "condition", "Each part is", tuple(exhibits.CONDITIONS), ALONE,
-            shown=lambda name: exhibits.CONDITIONS[name].lower(),
-        )  # fmt: skip
-        names = list(dict.fromkeys((likelihood_metric(task.metric), *metric_names(task.metric, ()))))
-        metric = controls.segments("effect", "Change in", names, names[0], shown=metric_heading, help=about(*names))
+def cell_effects(run: Run) -> None:
+    """The map of what each cell does, as the section's own choices have it; without scores, where to make them."""
     with page.explained():
-        effects = cache.computed(
-            ("parts", str(scores.path), record.created, metric), [run],
+        scores = stored_parts(cache.library(), run, CELLS)
+    if scores is None:
+        st.info("Not scored yet. Press **Score the parts** below, under *What each part does*.")
+        return
+    condition = controls.current(CONDITION, tuple(exhibits.CONDITIONS), ALONE)
+    names = _metrics(run)
+    metric = controls.current(CHANGE, names, names[0])
+    drawn = exhibits.part_map(_computed(run, scores, metric), condition, metric, CELLS, theme())
+    show(replace(drawn, name="effects"), run.id)  # the section below has one of its own
+
+
+def _metrics(run: Run) -> list[str]:
+    """Those whose change is shown, the likelihood first."""
+    assert run.record.task is not None
+    metric = run.record.task.metric
+    return list(dict.fromkeys((likelihood_metric(metric), *metric_names(metric, ()))))
+
+
+def _computed(run: Run, scores: PartScores, metric: str) -> pd.DataFrame:
+    task = run.record.task
+    assert task is not None
+    with page.explained():
+        return cache.computed(
+            ("parts", str(scores.path), scores.record.created, metric), [run],
             lambda: part_effects(scores.predictions(), task, metric),
         )  # fmt: skip
+
+
+def _effects(run: Run, scores: PartScores) -> None:
+    """The finding, the map and the strongest parts, for one condition and metric."""
+    record, names = scores.record, _metrics(run)
+    with st.container(horizontal=True):
+        condition = controls.segments(
+            CONDITION, "Each part is", tuple(exhibits.CONDITIONS), ALONE,
+            shown=lambda name: exhibits.CONDITIONS[name].lower(),
+        )  # fmt: skip
+        metric = controls.segments(CHANGE, "Change in", names, names[0], shown=metric_heading, help=about(*names))
+    effects = _computed(run, scores, metric)
     st.markdown(exhibits.finding(effects, condition, metric, record.grouping))
     left, right = st.columns(2)
     with left:
