@@ -53,7 +53,7 @@ def check_adapter(adapter: ModelInfo, base: ModelInfo, readout: str) -> Iterator
     if settings.get("peft_type") != "LORA":
         yield BadModel(
             f"the adapter '{adapter.id}' is of type {settings.get('peft_type')}; only LORA can be merged into its base "
-            "here. Merge it with peft (merge_and_unload), and give the folder of the merged model."
+            "here. If peft can merge it (merge_and_unload), give the folder of the merged model."
         )
         return
     if is_its_base(adapter, base) is False:
