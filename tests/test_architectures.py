@@ -11,6 +11,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from tokenizers import processors
 from transformers import AutoTokenizer
 
 from skillviz.analysis.part_effects import part_effects
@@ -25,7 +26,7 @@ from skillviz.models.attribution import explained
 from skillviz.models.conductance import conductance
 from skillviz.models.heads import HEADS, is_head
 from skillviz.models.load import load_model
-from skillviz.models.pair import load_pair
+from skillviz.models.pair import load_pair, rehearse
 from skillviz.models.preflight import preflight
 from skillviz.plots.region import region_map
 from skillviz.runs.export import ExportRequest, export
@@ -154,6 +155,24 @@ def test_an_encoder_decoder_with_a_language_model_head_is_refused_by_name(
     assert isinstance(check.errors[0], BadModel)
     with pytest.raises(BadModel, match="encoder-decoder with a language-model head"):
         load_pair(base, finetuned, device="cpu")
+
+
+@pytest.mark.parametrize(("change", "words"), [("no end", "does not add it"), ("as padding", "also pads with it")])
+def test_a_head_read_at_the_end_of_a_text_needs_a_tokenizer_that_ends_it(
+    change: str, words: str, tmp_path: Path
+) -> None:
+    base, finetuned = family_pair(tmp_path, "t5")
+    rehearse(preflight(base, finetuned))
+    for folder in (base, finetuned):
+        tokenizer = tiny_tokenizer("roberta")
+        if change == "no end":
+            tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(single="$A")
+        else:
+            tokenizer.pad_token = tokenizer.eos_token
+        tokenizer.save_pretrained(folder)
+    for load in (rehearse, lambda check: load_pair(base, finetuned, device="cpu")):
+        with pytest.raises(BadModel, match=words):
+            load(preflight(base, finetuned))
 
 
 def test_a_base_that_writes_text_is_a_base_of_its_classifier(tmp_path: Path) -> None:

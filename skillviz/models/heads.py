@@ -126,11 +126,12 @@ def _causal_only(prefix: str, tied: bool) -> Heads:
     return _causal(prefix, tied, needed={"causal": ()})
 
 
-def _two_stacks(prefix: str, head: str = "classification_head.") -> Heads:
+END_HEAD = "classification_head."
+
+
+def _two_stacks(prefix: str, head: str = END_HEAD) -> Heads:
     """An encoder-decoder: only its classification head can be read."""
-    names = (
-        ("dense.weight", "out_proj.weight", "out_proj.bias") if head == "classification_head." else ("out_proj.weight",)
-    )
+    names = ("dense.weight", "out_proj.weight", "out_proj.bias") if head == END_HEAD else ("out_proj.weight",)
     return Heads(
         prefix, {"head": tuple(head + name for name in names)}, ("lm_head.weight",), True, head + "out_proj.weight"
     )
@@ -323,6 +324,12 @@ def is_head(model_type: str, name: str) -> bool:
     tops = {n.split(".")[0] for names in heads.needed.values() for n in names} if heads else set()
     tops |= {n.split(".")[0] for n in heads.output} if heads else set()
     return name.split(".")[0] in tops | ANY_HEAD | set(heads.unused if heads else ())
+
+
+def reads_end(model_type: str) -> bool:
+    """Whether the family's classification head is read at the end-of-text token, as often as a text has it."""
+    heads = HEADS.get(model_type)
+    return heads is not None and heads.labels.startswith(END_HEAD)
 
 
 def is_tied(info: ModelInfo) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from skillviz.errors import BadModel, PairMismatch, RandomHead, SkillvizError
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import hub_name, is_local, may_be_hub_id, resolve
-from skillviz.models.heads import HEADS, LINEAR_HEAD, choose_readout, missing_head, own_shapes
+from skillviz.models.heads import HEADS, LINEAR_HEAD, choose_readout, is_head, missing_head, own_shapes
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +52,8 @@ def check_adapter(adapter: ModelInfo, base: ModelInfo, readout: str) -> Iterator
     settings = adapter.adapter or {}
     if settings.get("peft_type") != "LORA":
         yield BadModel(
-            f"the adapter '{adapter.id}' is of type {settings.get('peft_type')}; only LORA can be merged into its base."
+            f"the adapter '{adapter.id}' is of type {settings.get('peft_type')}; only LORA can be merged into its base "
+            "here. If peft can merge it (merge_and_unload), give the folder of the merged model."
         )
         return
     if is_its_base(adapter, base) is False:
@@ -148,6 +149,8 @@ def _same_weights(one: ModelInfo, other: ModelInfo) -> bool | None:
     """Whether two models have the same values, also where one is stored as float16; None where that cannot be told."""
     if one.folder.resolve() == other.folder.resolve() or one.fingerprint == other.fingerprint:
         return True
+    if "quantization_config" in one.config:  # as in QLoRA: what it is converted to has other shapes and values
+        return None
     if one.dtypes == other.dtypes or own_shapes(one) != own_shapes(other):
         return False
     if not (one.can_be_rounded and other.can_be_rounded):
@@ -164,7 +167,10 @@ def _last_part(name: str) -> str:
 
 
 def _unfitting(adapter: ModelInfo, base: ModelInfo) -> Iterator[str]:
-    """Sentences on low-rank pairs whose matrix the base lacks or has in another shape."""
+    """Sentences on low-rank pairs whose matrix the base lacks or has in another shape, and on whole tensors likewise.
+
+    Heads may have another number of labels.
+    """
     heads = HEADS.get(base.model_type)
     prefix = f"{heads.prefix}." if heads else ""
     shapes = own_shapes(base)
@@ -177,3 +183,9 @@ def _unfitting(adapter: ModelInfo, base: ModelInfo) -> Iterator[str]:
             yield f"the base has no '{target}'" if up else f"'{name}' has no lora_B beside it"
         elif set(shapes[target]) != {up[0], down[-1]}:
             yield f"'{target}' is {shapes[target]} in the base and {(up[0], down[-1])} in the adapter"
+    for name, shape in saved(adapter, base).items():
+        if name in shapes and shapes[name] != shape and not (heads and is_head(base.model_type, name)):
+            yield (
+                f"'{name}' is {shapes[name]} in the base and {shape} in the adapter. If tokens were added, merge the "
+                "adapter with peft (merge_and_unload), and give the folder of the merged model with its tokenizer"
+            )

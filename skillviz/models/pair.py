@@ -14,17 +14,19 @@ from torch import Tensor
 from skillviz.core.batches import Batch
 from skillviz.core.encoded import Encoded
 from skillviz.core.flat import FlatModel
+from skillviz.core.formats import counted
 from skillviz.core.graft import Graft
 from skillviz.core.objective import Objective
 from skillviz.core.parameters import ParameterTable, graftable, readout_names
 from skillviz.core.problem import Problem
 from skillviz.core.readout import Readout, columns, make_readout
 from skillviz.core.region import Region
-from skillviz.errors import BadInput, PairMismatch, RandomHead
+from skillviz.errors import BadInput, BadModel, PairMismatch, RandomHead
 from skillviz.models import frozen_tensors as frozen
 from skillviz.models import lora
 from skillviz.models.checkpoint import ModelInfo, own_dtype
 from skillviz.models.device import pick
+from skillviz.models.heads import reads_end
 from skillviz.models.load import DTYPES, Loaded, load_model, quiet
 from skillviz.models.preflight import Preflight, added_rows, class_order, is_padded, preflight
 from skillviz.models.tokenizer import added_tokens, load_tokenizer, set_padding
@@ -269,6 +271,7 @@ def load_pair(
     tuned = load_finetuned(check, kept)
     rows = _with_rows_of_base(check, tuned)
     tokenizer = load_tokenizer(check.tokenizer_folder)
+    _refuse_without_end(check, tuned, tokenizer)
     set_padding(tuned, tokenizer)
     base_values = load_base(check, tuned, kept)
     for name in rows:  # those that only the base has are its own in every state
@@ -313,9 +316,23 @@ def rehearse(check: Preflight) -> None:
         return
     tuned = load_finetuned(check, torch.float32, hollow=True)
     _with_rows_of_base(check, tuned)
-    load_tokenizer(check.tokenizer_folder)
+    _refuse_without_end(check, tuned, load_tokenizer(check.tokenizer_folder))
     load_base(check, tuned, torch.float32, hollow=True)
     graftable(tuned.config.model_type, {n: tuple(p.shape) for n, p in tuned.named_parameters()}, tuned.config.to_dict())
+
+
+def _refuse_without_end(check: Preflight, tuned: Any, tokenizer: Any) -> None:
+    """Raises BadModel where the head is read at the token that ends a text, and the tokenizer's texts do not end so."""
+    if check.readout != "head" or not reads_end(check.finetuned.model_type):
+        return
+    end = tuned.config.eos_token_id
+    adds = end in tokenizer("a")["input_ids"]
+    if not adds or tokenizer.pad_token_id == end:
+        raise BadModel(
+            f"the classification head of '{check.finetuned.id}' is read at the token that ends a text (id {end}), and "
+            f"the tokenizer {'also pads with it' if adds else 'does not add it'}; put the tokenizer that the model was "
+            "fine-tuned with into both folders."
+        )
 
 
 def _resting_at(rest: str, pair: ModelPair) -> ModelPair:
@@ -462,7 +479,7 @@ def _head_config(config: Any) -> dict[str, Any]:
 
 def _some(names: Any) -> str:
     ordered = sorted(names)
-    more = f" and {len(ordered) - 1} more tensors" if len(ordered) > 1 else ""
+    more = f" and {counted(len(ordered) - 1, 'more tensor')}" if len(ordered) > 1 else ""
     return f"'{ordered[0]}'{more}"
 
 

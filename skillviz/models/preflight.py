@@ -14,7 +14,7 @@ from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.errors import BadInput, BadModel, ModelNotFound, PairMismatch, RandomHead, SkillvizError
 from skillviz.models import frozen_tensors as frozen
 from skillviz.models import lora
-from skillviz.models.checkpoint import FLOATS, ModelInfo, read_info
+from skillviz.models.checkpoint import FLOATS, ModelInfo, own_dtype, read_info
 from skillviz.models.fetch import is_local, refuse_absent, resolve
 from skillviz.models.heads import (
     HEADS,
@@ -221,7 +221,8 @@ def _notes(
         yield from _label_note(finetuned, task)
     for info, model in ((base, "base"), (finetuned, "fine-tuned model")):
         if info.adapter is None and info.dtype != "float32":
-            yield f"The {model}'s file is stored as {info.dtype} and loaded as float32 (lean mode: bfloat16)."
+            lean = ", and as bfloat16 in lean mode" if own_dtype(base, finetuned) == "bfloat16" else ""
+            yield f"The {model}'s file is stored as {info.dtype}. It is loaded as float32 by default{lean}."
         if info.config.get("auto_map"):
             yield f"The {model} comes with code of its own, which skillviz never runs."
     if table is not None and table.note:

@@ -6,6 +6,7 @@ python -m skillviz.models.unpickle FOLDER MEMORY SECONDS FILE_BYTES FILE [FILE .
 from __future__ import annotations
 
 import json
+import pickle
 import resource
 import sys
 from collections.abc import Sequence
@@ -26,9 +27,11 @@ def tensors_of(path: Path) -> dict[str, torch.Tensor]:
     """The tensors of a pickled file by name, each in memory of its own. Raises NotTensors."""
     try:
         loaded: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # what torch raises for a pickle that asks for more than tensors, or for none at all
+    except pickle.UnpicklingError as error:  # its text names weights_only=False, which would run what is in the file
+        raise NotTensors(f"{path.name} holds more than tensors, or is no pickle") from error
+    except Exception as error:  # what else torch raises for files that it cannot read
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise NotTensors(f"{path.name} is not a pickle of tensors alone ({first.rstrip('.')})") from error
+        raise NotTensors(f"{path.name} cannot be read ({first.rstrip('.')})") from error
     if isinstance(loaded, dict) and isinstance(loaded.get(WRAPPED), dict):
         loaded = loaded[WRAPPED]
     if not isinstance(loaded, dict) or not loaded:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import load_file, save_file
 
 from skillviz.errors import BadModel, PairMismatch, RandomHead
 from skillviz.models.load import load_model
@@ -177,8 +178,6 @@ def test_an_adapter_for_other_shapes(tmp_path: Path, family: str, words: str) ->
     folder = adapter(tmp_path / "lora", other, family)
     change_adapter(folder, base_model_name_or_path="/elsewhere")
     if family == "roberta":
-        from safetensors.torch import load_file, save_file
-
         path = folder / "adapter_model.safetensors"
         save_file({n: torch.cat([t, t]) if "lora_B" in n else t for n, t in load_file(path).items()}, path)
     problem = preflight(base, folder).problems[0]
@@ -218,6 +217,28 @@ def test_only_lora(tmp_path: Path, kind: str | None) -> None:
     folder = adapter(tmp_path / "lora", base, "roberta")
     change_adapter(folder, peft_type=kind)
     assert any("only LORA can be merged" in problem for problem in preflight(base, folder).problems)
+
+
+def test_tokens_added_to_an_adapter_are_refused_before_it_is_merged(tmp_path: Path) -> None:
+    base, _ = tiny_pair(tmp_path, "llama")
+    folder = adapter(tmp_path / "lora", base, "llama", modules_to_save=["score", "embed_tokens"])
+    assert preflight(base, folder).fits
+    path = folder / "adapter_model.safetensors"
+    save_file({n: torch.cat([t, t[:2]]) if "embed" in n else t for n, t in load_file(path).items()}, path)
+    (problem,) = preflight(base, folder).problems
+    assert "'embed_tokens.weight' is (" in problem and "merge_and_unload" in problem
+
+
+def test_a_quantized_base_cannot_be_compared_with_its_conversion(tmp_path: Path) -> None:
+    base, _ = tiny_pair(tmp_path / "a", "roberta")
+    other = tiny_pair(tmp_path / "b", "roberta", seed=5)[0].rename(tmp_path / "quantized")
+    folder = adapter(tmp_path / "lora", base, "roberta")
+    change_adapter(folder, base_model_name_or_path=str(other))
+    assert "was trained on" in preflight(base, folder).problems[0]
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps({**config, "quantization_config": {"quant_method": "bitsandbytes"}}))
+    check = preflight(base, folder)
+    assert check.fits and any("could not be compared" in note for note in check.notes)
 
 
 def test_an_adapter_is_no_base(tmp_path: Path) -> None:

@@ -216,9 +216,11 @@ def test_two_tokenizers_are_a_note(tmp_path: Path) -> None:
 
 
 def test_stored_dtype_is_a_note(tmp_path: Path) -> None:
-    check = preflight(*tiny_pair(tmp_path, dtype=torch.bfloat16, base_dtype=torch.float16))
-    assert any("base's file is stored as float16 and loaded as float32" in note for note in check.notes)
-    assert any("fine-tuned model's file is stored as bfloat16" in note for note in check.notes)
+    check = preflight(*tiny_pair(tmp_path / "a", dtype=torch.bfloat16, base_dtype=torch.float16))
+    assert "The base's file is stored as float16. It is loaded as float32 by default." in check.notes
+    assert "The fine-tuned model's file is stored as bfloat16. It is loaded as float32 by default." in check.notes
+    both = preflight(*tiny_pair(tmp_path / "b", dtype=torch.bfloat16, base_dtype=torch.bfloat16))
+    assert sum("loaded as float32 by default, and as bfloat16 in lean mode." in note for note in both.notes) == 2
 
 
 def test_quantised_weights(tmp_path: Path) -> None:

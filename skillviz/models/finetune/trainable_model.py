@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from skillviz.core.formats import counted
 from skillviz.core.parameters import ParameterTable, graftable, readout_names
 from skillviz.core.region import Region
 from skillviz.errors import BadModel, RandomHead
@@ -190,7 +191,7 @@ def _load(info: ModelInfo, task: Task, settings: TrainingSettings) -> tuple[Any,
     fresh = readout_names(info.model_type, loaded.made_up) if settings.readout == "head" else []
     lost = sorted(loaded.made_up - set(fresh))
     if lost:
-        more = f" and {len(lost) - 1} more tensors" if len(lost) > 1 else ""
+        more = f" and {counted(len(lost) - 1, 'more tensor')}" if len(lost) > 1 else ""
         raise RandomHead(
             f"'{info.id}' has no '{lost[0]}'{more}, which the {settings.readout} readout needs and which would be "
             "random; give a base that has it, or another --readout."
