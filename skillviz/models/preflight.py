@@ -49,6 +49,10 @@ SETTINGS = (
     "rotary_pct",
     "do_layer_norm_before",
 )
+NOTED_SETTINGS = (
+    "rope_theta", "rope_parameters", "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "num_experts_per_tok",
+)  # fmt: skip
+"""Settings that change what equal shapes compute and that fine-tuning may change: said, not refused."""
 BLOCK = re.compile(r"(?:^|\.)(?:layers?|h)\.(\d+)\.")
 
 
@@ -227,7 +231,18 @@ def _notes(
             yield f"The {model} comes with code of its own, which skillviz never runs."
     if table is not None and table.note:
         yield table.note
+    yield from _settings_note(base, finetuned)
     yield from _tokenizer_note(base, finetuned)
+
+
+def _settings_note(base: ModelInfo, finetuned: ModelInfo) -> Iterator[str]:
+    for key in NOTED_SETTINGS:
+        one, other = base.config.get(key), finetuned.config.get(key)
+        if one is not None and other is not None and one != other:
+            yield (
+                f"The configurations differ in {key}: {one} in the base, {other} in the fine-tuned model, whose value "
+                "is used in every state, also in 'pretrained'."
+            )
 
 
 def _is_linear(finetuned: ModelInfo) -> bool:

@@ -66,9 +66,9 @@ GLOSSARY = {
     "were equally good, these would split like coin flips; p is the chance of a split at least this uneven.",
     "margin": "The true class's score minus the best other class's, in nats. Above zero, the model is right.",
     "slices": "Groups of examples: one class, one range of lengths, or one value of a data column. Slices of "
-    "fewer than 20 examples have no interval, nor have those of fewer than 150 for NLL. Among many slices "
-    "some differ by chance. The false discovery rate is the expected share of such cases among all slices reported as "
-    "different.",
+    "fewer than 20 examples have no interval, nor have those of fewer than 150 for NLL. Each difference is compared "
+    "with zero, so a graft that is worse overall loses on most slices. Among many, some differ by chance. The false "
+    "discovery rate is the expected share of such cases among all slices reported as different.",
     "confusion": "A table of true against predicted classes: which classes are confused with which.",
     "attribution": "Integrated gradients follow the class's log-odds on the straight line from a baseline to the "
     "sentence, in the space of token embeddings. Each token gets its share of the change.",

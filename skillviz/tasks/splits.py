@@ -37,17 +37,23 @@ class Splits:
 
     @property
     def words(self) -> float:
-        """Words of a training example: the mean of the first 200; texts, reference and the longest option count."""
+        """Words of a training example: the mean of 200 spread over the file; texts, reference and the longest option
+        count."""
         texts = [name for name in ("text_a", "text_b", REFERENCE) if name in self.train.columns]
-        counts = [self.train[name].head(200).map(_words_of) for name in texts]
+        counts = [self._some[name].map(_words_of) for name in texts]
         if OPTIONS in self.train:  # the longest: an example's sequences are as long as that
-            counts.append(self.train[OPTIONS].head(200).map(lambda options: max(map(_words_of, options))))
+            counts.append(self._some[OPTIONS].map(lambda options: max(map(_words_of, options))))
         return float(sum(count.mean() for count in counts))
 
     @property
+    def _some(self) -> pd.DataFrame:
+        """Training examples at even steps, as a file may be sorted."""
+        return self.train.iloc[:: max(1, len(self.train) // 200)]
+
+    @property
     def options(self) -> float:
-        """Options of a training example: the mean of the first 200; 1 where a task has classes instead."""
-        return float(self.train[OPTIONS].head(200).map(len).mean()) if OPTIONS in self.train else 1.0
+        """Options of a training example: the mean of 200 spread over the file; 1 where a task has classes instead."""
+        return float(self._some[OPTIONS].map(len).mean()) if OPTIONS in self.train else 1.0
 
 
 def load(

@@ -89,6 +89,14 @@ def test_other_sizes(tmp_path: Path, changes: dict[str, Any], words: str) -> Non
     assert any(words in problem for problem in preflight(base, tuned).problems)
 
 
+def test_a_setting_that_fine_tuning_may_change_is_said(tmp_path: Path) -> None:
+    base, _ = tiny_pair(tmp_path / "a", "bert")
+    tuned = save(tmp_path / "b", "bert", "head", layer_norm_eps=1e-5)
+    found = preflight(base, tuned)
+    assert not found.problems
+    assert any("differ in layer_norm_eps: 1e-12 in the base, 1e-05 in the fine-tuned" in note for note in found.notes)
+
+
 def test_other_vocabulary(tmp_path: Path) -> None:
     base, tuned = tiny_pair(tmp_path, "bert")
     rows = own_shapes(preflight(base, tuned).base)["embeddings.word_embeddings.weight"][0]
