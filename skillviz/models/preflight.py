@@ -283,6 +283,13 @@ def _label_note(finetuned: ModelInfo, task: Task | None) -> Iterator[str]:
             f"The fine-tuned model names its labels {', '.join(names)}, the task {', '.join(task.labels)}; "
             f"they are matched by {how}."
         )
+        ours = [name.lower() for name in task.labels]
+        apart = [name for at, name in enumerate(names) if name.lower() in ours and ours.index(name.lower()) != at]
+        if apart and not class_order(finetuned, task):
+            yield (
+                f"'{apart[0]}' stands in another place among the task's labels: give both the same names, or the "
+                "scores are wrong."
+            )
 
 
 def _tokenizer_note(base: ModelInfo, finetuned: ModelInfo) -> Iterator[str]:

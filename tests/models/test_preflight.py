@@ -190,6 +190,9 @@ def test_other_label_names_are_a_note(tmp_path: Path) -> None:
     change_config(tuned, id2label={"1": "maybe", "0": "No"})
     check = preflight(base, tuned, task("no", "yes"))
     assert any("matched by their order" in note for note in check.notes)
+    assert not any("another place" in note for note in check.notes)
+    change_config(tuned, id2label={"0": "maybe", "1": "No"})
+    assert any("'No' stands in another place" in note for note in preflight(base, tuned, task("no", "yes")).notes)
     three = preflight(base, tuned, task("no", "yes", "maybe"))
     assert three.errors and not any("matched by" in note for note in three.notes), "nothing is matched"
     assert class_order(check.finetuned, task("no", "yes")) is None
