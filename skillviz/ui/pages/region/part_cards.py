@@ -62,8 +62,11 @@ def cell_effects(run: Run) -> None:
     condition = controls.current(CONDITION, tuple(exhibits.CONDITIONS), ALONE)
     names = _metrics(run)
     metric = controls.current(CHANGE, names, names[0])
-    drawn = exhibits.part_map(_computed(run, scores, metric), condition, metric, CELLS, theme())
-    show(replace(drawn, name="effects"), run.id)  # the section below has one of its own
+    effects = _computed(run, scores, metric)
+    st.markdown(exhibits.finding(effects, condition, metric, CELLS))
+    drawn = exhibits.part_map(effects, condition, metric, CELLS, theme())
+    with st.container():  # as high as the map, not as the column
+        show(replace(drawn, name="effects"), run.id)  # the section below has one of its own
 
 
 def _metrics(run: Run) -> list[str]:
