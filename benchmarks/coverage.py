@@ -260,6 +260,7 @@ FEW = "300 examples: a bootstrap is a little narrow"
 WHY = {
     "calibration error, l1, equal mass": EDGES,
     "calibration error, l2, equal mass": EDGES,
+    "calibration difference, l1, equal width": "third grid: two biases add up",
     "calibration difference, l1, equal mass": "two biases add up; use equal width",
     "calibration difference, l2, equal mass": "two biases add up; use equal width",
     "nll": FEW,

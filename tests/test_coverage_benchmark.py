@@ -119,7 +119,7 @@ def test_what_falls_short_is_on_the_page_with_its_reason() -> None:
     """An interval with a cell under 93% that WHY does not explain fails here; so does a reason without a cell."""
     stored = coverage.results_of()
     cells = coverage.named(stored)
-    assert len(cells) == sum(len(stored[name]) for name in ("", "_unseen", "_other"))
+    assert len(cells) == sum(len(stored[name]) for name in (*coverage.GRIDS, "_other"))
     fails = set(cells.loc[cells["coverage"] < 0.93, "interval"])
     assert fails == set(coverage.WHY)
     page = coverage.PAGES[0].read_text(encoding="utf-8").partition("## What falls short")[2].partition("\n## ")[0]

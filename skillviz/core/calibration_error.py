@@ -54,7 +54,8 @@ class CalibrationError:
     """The binned calibration error of one model, or a difference a - b of two; shares, so 0.01 is one point.
 
     `value` is the plug-in that papers publish. `debiased`, `low` and `high` are about the error of the population in
-    the same norm: the plug-in is too large by the noise of its bins, so it may lie above `high`.
+    the same norm: the plug-in is too large by the noise of its bins, so it may lie above `high`. A difference takes the
+    two estimates before they are cut at 0, so its `debiased` is not always that of two models less one another.
     """
 
     value: float
