@@ -1,8 +1,8 @@
-"""The intervals of calibration and of paired accuracies of runs and scores stored before schema version 3.
+"""The intervals of calibration and of paired accuracies of runs and scores stored before schema version 7.
 
 They stand in a table beside the runs. What is stored is never changed, and these `low` and `high` in it are legacy:
-percentile bootstraps, which lie above the true calibration error, and know too little where two models differ on few
-examples. Where a record is read they are replaced by the rows of `intervals.parquet`, computed from the stored
+before version 3 percentile bootstraps, which lie above the true calibration error, and know too little where two models
+differ on few examples; then too narrow where a gap changes its sign. Where a record is read they are replaced by the rows of `intervals.parquet`, computed from the stored
 predictions without a model. A run without rows there gets them when it is first read.
 """
 
@@ -27,7 +27,7 @@ from skillviz.runs.record import Estimate, RunRecord, Scores, TransferNote
 
 FILE = "intervals.parquet"
 PREDICTIONS = "predictions.parquet"
-METHOD = 2
+METHOD = 3
 """Raised with every change of core/ that changes an interval of the table: older rows are then made again."""
 CALIBRATION = tuple(name for name, metric in METRICS.items() if metric.interval == "calibration")
 PAIRED = (*CALIBRATION, "accuracy")
