@@ -2,8 +2,9 @@
 
 They stand in a table beside the runs. What is stored is never changed, and these `low` and `high` in it are legacy:
 before version 3 percentile bootstraps, which lie above the true calibration error, and know too little where two models
-differ on few examples; then too narrow where a gap changes its sign. Where a record is read they are replaced by the rows of `intervals.parquet`, computed from the stored
-predictions without a model. A run without rows there gets them when it is first read.
+differ on few examples; later too narrow where a gap changes its sign. Where a record is read they are replaced by the
+rows of `intervals.parquet`, computed from the stored predictions without a model. A run without rows there gets them
+when it is first read.
 """
 
 from __future__ import annotations
