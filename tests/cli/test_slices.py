@@ -32,7 +32,7 @@ def test_all_columns_and_some(run: Run) -> None:
     assert said.code == 0, said.err
     assert {row["column"] for row in said.json["slices"]} == {"class", "words", "source"}
     assert "comparisons" in said.out and "true class" in said.out
-    ranks = [(row["n"] < LEAST, row["value"]) for row in said.json["slices"]]
+    ranks = [(row["n"] < LEAST["accuracy"], row["value"]) for row in said.json["slices"]]
     assert ranks == sorted(ranks)
     some = call("slices", run.id, "--by", "source", "--metric", "nll", "--json")
     assert {row["name"] for row in some.json["slices"]} == {"web", "book"}
