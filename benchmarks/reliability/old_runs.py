@@ -27,7 +27,7 @@ SCORED = {"accuracy", "exact_match", "perplexity"}
 
 def later_fields(number: int, work: Path) -> Iterator[str]:
     """Each frozen run in turn, with one to three unknown fields anywhere; lost is one that then says other."""
-    runs = sorted(FROZEN.glob("*/*"))
+    runs = sorted(path.parent for path in FROZEN.glob(f"*/*/{RECORD}"))
     stores = [Store(work / f"runs-{index}") for index in range(len(runs))]
     for run, store in zip(runs, stores, strict=True):
         shutil.copytree(run, store.root / run.name)

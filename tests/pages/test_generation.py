@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from skillviz.core.metrics import METRICS
+from skillviz.runs.migrate import SCHEMA_VERSION
 from skillviz.runs.store import Store
 from skillviz.show.sentences import no_classes, no_confidence
 from skillviz.tasks.task import GENERATION
@@ -18,7 +19,7 @@ from tests.pages.test_pages import RUN_PAGES, opened, told, with_tables, words
 
 __all__ = ["use"]
 
-FROZEN = Path(__file__).parents[1] / "runs" / "frozen" / "v6"
+FROZEN = Path(__file__).parents[1] / "runs" / "frozen" / f"v{SCHEMA_VERSION}"
 SAYS = {
     "examples": ("By class", no_classes),
     "transfer": ("Other tasks cannot be scored", no_classes),

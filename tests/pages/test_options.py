@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from skillviz.runs.migrate import SCHEMA_VERSION
 from skillviz.runs.store import Store
 from skillviz.show.sentences import no_classes
 from tests.pages.test_examples import use
@@ -14,7 +15,7 @@ from tests.pages.test_pages import RUN_PAGES, charts, opened, told, with_tables,
 
 __all__ = ["use"]
 
-FROZEN = Path(__file__).parents[1] / "runs" / "frozen" / "v4"
+FROZEN = Path(__file__).parents[1] / "runs" / "frozen" / f"v{SCHEMA_VERSION}"
 SAYS = {"examples": "By class", "transfer": "Other tasks cannot be scored"}
 
 

@@ -471,7 +471,7 @@ def test_without_a_study_the_published_stands_alone_with_the_command(item: str, 
 @pytest.mark.parametrize("item", [name for name in WITHOUT if name not in EXPERIMENTS][:4])
 def test_what_no_experiment_asks_is_said_with_its_reason(item: str, empty: Path) -> None:
     test = opened("paper", item=item)
-    assert not test.exception and "There is no experiment of this here." in test.info[0].value
+    assert not test.exception and "There is no experiment of this here." in said(test)
 
 
 def test_the_papers_own_slips_are_told_where_they_concern(empty: Path) -> None:
