@@ -10,6 +10,7 @@ import pytest
 from skillviz.runs.migrate import SCHEMA_VERSION
 from skillviz.runs.store import Store
 from skillviz.show.sentences import no_classes
+from skillviz.tasks.task import CHOICE
 from tests.pages.test_examples import use
 from tests.pages.test_pages import RUN_PAGES, charts, opened, told, with_tables, words
 
@@ -23,7 +24,7 @@ SAYS = {"examples": "By class", "transfer": "Other tasks cannot be scored"}
 def run_id(use: Callable[[Path], None]) -> str:
     """The frozen run of a multiple-choice task, in the user's folder."""
     use(FROZEN)
-    return next(run.id for run in Store(FROZEN).list() if not run.record.has_classes)
+    return next(run.id for run in Store(FROZEN).list() if run.record.task and run.record.task.kind == CHOICE)
 
 
 @pytest.mark.parametrize("name", RUN_PAGES)
