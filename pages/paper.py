@@ -5,6 +5,7 @@ from skillviz.ui.pages.paper import view
 
 page.begin_without_run("paper")
 if (item := view.claims()) is not None:
-    view.experiment(item)
-    view.values(item)
+    if not item.is_published_only:  # else its values stand above the scoreboard
+        view.experiment(item)
+        view.values(item)
     view.further(item)

@@ -278,14 +278,15 @@ def _label_note(finetuned: ModelInfo, task: Task | None) -> Iterator[str]:
     if task is None or plain or len(names) != len(task.labels):  # another number of labels is a mismatch, said as one
         return
     if [n.lower() for n in names] != [n.lower() for n in task.labels]:
-        how = "name" if class_order(finetuned, task) else "their order"
+        is_by_name = class_order(finetuned, task) is not None
+        how = "name" if is_by_name else "their order"
         yield (
             f"The fine-tuned model names its labels {', '.join(names)}, the task {', '.join(task.labels)}; "
             f"they are matched by {how}."
         )
         ours = [name.lower() for name in task.labels]
         apart = [name for at, name in enumerate(names) if name.lower() in ours and ours.index(name.lower()) != at]
-        if apart and not class_order(finetuned, task):
+        if apart and not is_by_name:
             yield (
                 f"'{apart[0]}' stands in another place among the task's labels: give both the same names, or the "
                 "scores are wrong."

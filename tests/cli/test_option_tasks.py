@@ -138,7 +138,8 @@ def test_references_are_scored_from_preflight_to_an_applied_graft(
     sliced = call("slices", run.id, *runs)
     assert "perplexity" in sliced.out and "points" not in sliced.out and "worse" in sliced.out, sliced.err
     parts = call("parts", run.id, "--sample", "8", "--draws", "1", *runs)
-    assert "cells; worse: 0." in " ".join(parts.out.split()), parts.err
+    told = " ".join(parts.out.split())
+    assert "Alone, layer" in told and "cells; worse: 0." in told, parts.err
     assert call("export", run.id, "-o", graft, *runs).code == 0
     assert call("apply", "--base", "demo_world/causal", "--graft", graft, "--out", applied).code == 0
     again = call("evaluate", "--base", "demo_world/causal", "--finetuned", applied, "--task",

@@ -73,14 +73,14 @@ def claims() -> PaperItem | None:
         claim = _choose_claim(item) if item is not None and item.verdicts else None
     if item is not None and item.is_published_only:
         headline.markdown(f"**{text.plain(words.items()[item.name])}.** {_why_there_is_none(item)}")
-        _values(item)
+        values(item)
+    elif claim is None:
+        headline.markdown(sentence, help=about("verdict", "discovery"))
     row = st.container(horizontal=True)
     left, right = row.container(key="claims", width=BESIDE if claim else "stretch"), row.container()
     with left:
         scoreboard.draw(judged, rows, height=scoreboard.SHORT if item and not claim else scoreboard.TALL)
     if item is None or item.study is None or claim is None:
-        if item is None or not item.is_published_only:
-            headline.markdown(sentence, help=about("verdict", "discovery"))
         return item
     here, paper = claim
     headline.markdown(f"**{text.plain(here.claim)}** {words.verdict_line(here)}", help=about("verdict", "paired"))
@@ -119,8 +119,6 @@ def _choose_claim(item: PaperItem) -> tuple[Verdict, Verdict]:
 
 def experiment(item: PaperItem) -> None:
     """What was asked, and which study answers it."""
-    if item.is_published_only:
-        return
     st.markdown(f"## {text.plain(words.items()[item.name])}")
     if item.experiment is None:
         st.info(_why_there_is_none(item))
@@ -138,17 +136,14 @@ def experiment(item: PaperItem) -> None:
     study_choice.links(item.study, "paper")
 
 
-def values(item: PaperItem) -> None:
-    """Published rows beside ours: a figure of one metric, and the table of all."""
-    if item.is_table and not item.is_published_only:
-        _values(item)
-
-
 def _why_there_is_none(item: PaperItem) -> str:
     return f"There is no experiment of this here. {words.WITHOUT[item.name][1]}"
 
 
-def _values(item: PaperItem) -> None:
+def values(item: PaperItem) -> None:
+    """Published rows beside ours: a figure of one metric, and the table of all."""
+    if not item.is_table:
+        return
     with st.container(horizontal=True, vertical_alignment="bottom"):
         selection = _select(item)
         rows = paper_table.rows_beside(selection, item.tables)
