@@ -63,10 +63,10 @@ def cell_effects(run: Run) -> None:
     names = _metrics(run)
     metric = controls.current(CHANGE, names, names[0])
     effects = _computed(run, scores, metric)
-    st.markdown(exhibits.finding(effects, condition, metric, CELLS))
     drawn = exhibits.part_map(effects, condition, metric, CELLS, theme())
     with st.container():  # as high as the map, not as the column
         show(replace(drawn, name="effects"), run.id)  # the section below has one of its own
+    st.markdown(exhibits.finding(effects, condition, metric, CELLS))
 
 
 def _metrics(run: Run) -> list[str]:
