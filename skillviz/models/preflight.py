@@ -334,26 +334,41 @@ def _check_floats(info: ModelInfo) -> Iterator[BadModel]:
         f"'{info.id}' is quantized ({', '.join(strange) or 'see its configuration'}); only weights in float32, "
         "bfloat16 or float16 can be grafted."
     )
-    settings = info.config.get("quantization_config")
-    method = settings.get("quant_method") if isinstance(settings, dict) else None
-    if method == "bitsandbytes" and info.architectures:
-        yield BadModel(f"{sentence} Convert it once where bitsandbytes is installed: {dequantizing(info)}")
+    method = _quantized_by(info)
+    if method in UNROUNDED and info.architectures:
+        needed = "bitsandbytes" if method == "bitsandbytes" else "accelerate"
+        yield BadModel(f"{sentence} Convert it once where {needed} is installed: {dequantizing(info)}")
     else:
         yield BadModel(f"{sentence} Give the model from before it was quantized.")
 
 
+UNROUNDED = {"bitsandbytes": None, "fp8": "FineGrainedFP8Config"}
+"""Quantizers whose values transformers writes out again, with the settings that ask for it as the model is loaded."""
+
+
+def _quantized_by(info: ModelInfo) -> str | None:
+    settings = info.config.get("quantization_config")
+    return settings.get("quant_method") if isinstance(settings, dict) else None
+
+
 def dequantizing(info: ModelInfo) -> str:
-    """The command that writes a model quantized by bitsandbytes as float32, into a folder beside it."""
+    """The command that writes a quantized model (of UNROUNDED) as float32, into a folder beside it."""
     source, out = (
         (info.id, f"{info.id.split('/')[-1]}-float32")
         if info.revision
         else (str(info.folder), f"{info.folder}-float32")
     )
+    config = UNROUNDED[_quantized_by(info) or ""]
+    loaded = (
+        f"M.from_pretrained({source!r}, dtype='float32', quantization_config=Q(dequantize=True))"
+        if config
+        else f"M.from_pretrained({source!r}, dtype='float32').dequantize()"
+    )
     # a model that was loaded quantized cannot be saved in transformers 5.23, so its values go into a new one
     code = (
-        f"from transformers import {info.architectures[0]} as M; "
-        f"m = M.from_pretrained({source!r}, dtype='float32').dequantize(); "
-        f"n = M(m.config); n.load_state_dict(m.state_dict()); n.save_pretrained({out!r})"
+        f"from transformers import {info.architectures[0]} as M{f', {config} as Q' if config else ''}; "
+        f"m = {loaded}; n = M(m.config); n.load_state_dict(m.state_dict()); "
+        f"vars(n.config).pop('quantization_config', 0); n.save_pretrained({out!r})"
     )
     return f'python -c "{code}"'
 

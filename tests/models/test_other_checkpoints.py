@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification, BitsAndBytesConfig
 
 from skillviz.core.graft import Graft, grafted
@@ -334,3 +334,27 @@ def test_that_command_converts_a_quantized_model(tmp_path: Path, bits: int) -> N
     subprocess.run([sys.executable, *shlex.split(problem[problem.index("python -c") :])[1:]], check=True)
     pair = load_pair(base, f"{tuned}-float32")
     assert pair.readout_name == "head"
+
+
+@pytest.mark.slow
+def test_that_command_converts_a_model_in_fp8(tmp_path: Path) -> None:
+    """Weights in e4m3 with a scale for each block of 4 x 4, as finegrained fp8 stores them."""
+    base, tuned = tiny_pair(tmp_path, "llama")
+    exact = load_file(tuned / "model.safetensors")
+    stored = {}
+    for name, value in exact.items():
+        stored[name] = value
+        if ".layers." in name and value.ndim == 2:
+            blocks = value.view(value.shape[0] // 4, 4, value.shape[1] // 4, 4)
+            scale = blocks.abs().amax((1, 3)) / torch.finfo(torch.float8_e4m3fn).max
+            rounded = (blocks / scale[:, None, :, None]).to(torch.float8_e4m3fn)
+            stored |= {name: rounded.view(value.shape), f"{name}_scale_inv": scale}
+            exact[name] = (rounded.float() * scale[:, None, :, None]).view(value.shape)
+    save_file(stored, tuned / "model.safetensors", {"format": "pt"})
+    settings = {"quant_method": "fp8", "weight_block_size": [4, 4], "modules_to_not_convert": ["score"]}
+    change_config(tuned, quantization_config=settings)
+    problem = preflight(base, tuned).problems[0]
+    subprocess.run([sys.executable, *shlex.split(problem[problem.index("python -c") :])[1:]], check=True)
+    made = load_file(f"{tuned}-float32/model.safetensors")
+    assert made.keys() == exact.keys() and all(torch.equal(made[name], exact[name]) for name in exact)
+    assert load_pair(base, f"{tuned}-float32").readout_name == "head"
