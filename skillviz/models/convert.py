@@ -14,7 +14,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def converted(folder: Path) -> Path | None:
     size = sum(path.stat().st_size for path in sources)
     tell(f"Converting {folder.name}: {byte_size(size)} of pickled weights to safetensors.")
     target.parent.mkdir(parents=True, exist_ok=True)
-    with whole_folder(target, replace=True) as draft:
+    with _empty_folders_go(target.parent), whole_folder(target, replace=True) as draft:
         _run_child(sources, draft, size)
         for path in folder.iterdir():
             if path.is_file() and path.suffix in (".json", ".txt", ".model") and path.name not in PICKLES:
@@ -77,6 +78,17 @@ def converted(folder: Path) -> Path | None:
         tell(f"sha256 {digest}  {name}")
     tell(f"The converted model is {target}. Later commands and the dashboard find it there.")
     return target
+
+
+@contextmanager
+def _empty_folders_go(folder: Path) -> Iterator[None]:
+    """Removes a folder and its parents, as far as they are empty, where the weights are refused."""
+    try:
+        yield
+    except UnsafeWeights:
+        with suppress(OSError):
+            os.removedirs(folder)
+        raise
 
 
 def _sources(folder: Path) -> list[Path]:
@@ -114,5 +126,9 @@ def _run_child(sources: Sequence[Path], draft: Path, size: int) -> None:
         env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
     )  # fmt: skip
     if child.returncode:
-        why = child.stdout.strip() or "it was stopped by the limits on memory, time or file size"
+        last = (child.stderr.strip().splitlines() or ["it ended without a reason"])[-1]
+        by_limit = child.returncode < 0 or "MemoryError" in last
+        why = child.stdout.strip() or (
+            "it was stopped by the limits on memory, time or file size" if by_limit else last
+        )
         raise UnsafeWeights(f"'{sources[0].parent.name}' cannot be converted: {why}. Take a revision with safetensors.")
