@@ -65,6 +65,11 @@ def is_there() -> bool:
     return shutil.which("squeue") is not None
 
 
+def answers() -> bool:
+    """Whether a controller of Slurm answers this user, which takes some seconds where none does."""
+    return _ask(_of_this_user()) is not None
+
+
 def own_job() -> str | None:
     """The job that this process is, None outside of those that skillviz submits."""
     if os.environ.get(BATCH) is None:
@@ -88,9 +93,8 @@ def state_of(job: str) -> str | None:
     """The state of a job of this user, UNKNOWN where Slurm has forgotten it; None where Slurm does not answer."""
     if job in _ended:
         return _ended[job]
-    words = ("squeue", "--noheader", "--array", "--states=all", f"--user={os.getuid()}", f"--format={FORMAT}")
     for fresh in (False, True):  # an answer from before it was submitted does not have it
-        answer = _ask(words, fresh)
+        answer = _ask(_of_this_user(), fresh)
         if answer is None:
             return None
         if (standing := read(answer).get(job)) is not None:
@@ -142,6 +146,10 @@ def _turn(standing: Standing) -> tuple[int, int, int]:
 def _waiting() -> dict[str, Standing]:
     known = read(_ask(("squeue", "--noheader", "--array", f"--states={PENDING}", f"--format={FORMAT}")) or "")
     return {job: standing for job, standing in known.items() if standing.state == PENDING}
+
+
+def _of_this_user() -> tuple[str, ...]:
+    return ("squeue", "--noheader", "--array", "--states=all", f"--user={os.getuid()}", f"--format={FORMAT}")
 
 
 _answers: dict[tuple[str, ...], tuple[float, str | None]] = {}

@@ -55,7 +55,8 @@ def squeue(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
     """A Slurm that prints what is put here, by the command's name."""
     says: dict[str, str | None] = {"squeue": SQUEUE, "sacct": None}
     monkeypatch.setattr(slurm_queue, "_ask", lambda words, fresh=False: says[words[0]])
-    monkeypatch.setattr(slurm_queue, "is_there", lambda: True)
+    for module in (slurm_queue, cluster):
+        monkeypatch.setattr(module, "is_there", lambda: True)
     monkeypatch.setattr(slurm_queue, "_ended", {})
     return says
 
@@ -98,6 +99,17 @@ def test_settings_that_cannot_be_used_are_one_sentence(path: Path, text: str, se
     with pytest.raises(BadInput) as caught:
         settings()
     assert sentence in str(caught.value.args[0])
+
+
+def test_where_no_controller_answers_nothing_is_submitted(
+    path: Path, squeue: dict[str, str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.write_text("time: 60\n")
+    monkeypatch.setattr(cluster.shutil, "which", lambda name: "/usr/bin/sbatch")
+    assert checked_settings().time == "60"
+    squeue["squeue"] = None
+    with pytest.raises(NoCluster, match="Slurm's controller does not answer"):
+        SLURM_BACKEND.refuse()
 
 
 @pytest.mark.slow
