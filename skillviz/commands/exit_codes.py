@@ -28,12 +28,25 @@ class Commands(TyperGroup):
         except KeyboardInterrupt as error:
             typer.echo("Interrupted.", err=True)
             raise typer.Exit(INTERRUPTED) from error
+        except typer.BadParameter as error:
+            error.message = _phrase(error)
+            raise
         except Exception as error:
             sentence = sentence_for(error)
             if sentence is None:
                 raise
             typer.echo(sentence, err=True)
             raise typer.Exit(BAD_USE) from error
+
+
+def _phrase(error: typer.BadParameter) -> str:
+    """What is wrong with an option's value, in the words that the readers of files use where pydantic refused it."""
+    from pydantic import ValidationError  # heavy: only where an option is refused
+
+    from skillviz.tasks.refusals import refused
+
+    cause = error.__cause__
+    return f"{refused(cause)[1].rstrip('.')}." if isinstance(cause, ValidationError) else error.message
 
 
 def sentence_for(error: BaseException) -> str | None:
