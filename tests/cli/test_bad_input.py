@@ -329,6 +329,20 @@ def test_an_option_out_of_range_is_refused_before_there_is_a_run(pair, task_file
     assert said_word in said.err and not list(user_runs.glob("*"))
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        ("--readout", "x", "'x' is not one of 'prompt', 'head', 'causal'."),
+        ("--steps", "x", "it is 'x', and must be a whole number."),
+        ("--steps", "0", "it is '0', and must be 1 or more."),
+        ("--seed", "4294967296", "it is '4294967296', and must be 4,294,967,295 or less."),
+    ],
+)
+def test_a_value_that_no_option_takes_is_refused_in_our_words(option, value, sentence):
+    said = call("localize", "--base", "a", "--finetuned", "b", "--task", "sst2", option, value)
+    assert said.code == 2 and f"Invalid value for '{option}': {sentence}" in " ".join(said.err.replace("│", "").split())
+
+
 @pytest.mark.parametrize("command", ["finetune", "apply"])
 def test_the_base_is_not_written_over(pair, task_file, localized, tmp_path, command):
     base = tmp_path / "base"
