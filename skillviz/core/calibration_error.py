@@ -33,10 +33,15 @@ Z = {"l1": (2.1, 2.1), "l2": (2.4, 2.1)}
 single bins hide, and downwards in l2 for the skew of a sum of squares (both measured)."""
 OVERALL = (2.3, 1.9)
 """The same for the gap of the sample as a whole."""
-PAIRED = {"l1": 0.95, "l2": 1.0}
+PAIRED = {"l1": 0.93, "l2": 1.0}
 """A difference reaches this much of its two parts joined, and"""
 FLOOR = 1.15
 """each part at least this much of Z standard deviations downwards, also where an error is cut at 0 (both measured)."""
+HALVED = {"l1": 0.5, "l2": 0.0}
+"""The share that a difference leaves out of an error whose interval reaches 0. It is too large on average, and
+where that of the other model is too small, both biases add up (measured)."""
+FADE = 0.1
+"""Where the lower end is this many standard deviations above 0, nothing is left out."""
 SLOPE = 2.0
 """How soon a bin's sign counts as known in the correlation of two errors: its weight is 2 Phi(SLOPE |gap| / s) - 1."""
 RARE = 3
@@ -55,7 +60,8 @@ class CalibrationError:
 
     `value` is the plug-in that papers publish. `debiased`, `low` and `high` are about the error of the population in
     the same norm: the plug-in is too large by the noise of its bins, so it may lie above `high`. A difference takes the
-    two estimates before they are cut at 0, so its `debiased` is not always that of two models less one another.
+    two estimates before they are cut at 0, and in l1 half of one whose interval reaches 0, so its `debiased` is not
+    always that of two models less one another.
     """
 
     value: float
@@ -224,7 +230,7 @@ def difference_interval(a: Binned, b: Binned, products: Floats, norm: Norm = "l1
     covariance = (together - one.weighted * other.weighted) / one.n
     scale = one.sd * other.sd
     rho = np.clip(np.divide(covariance, scale, out=np.zeros_like(scale), where=scale > 0), -1.0, 1.0)
-    middle, most = one.debiased - other.debiased, _most(a, b, products, norm)
+    middle, most = one.middle - other.middle, _most(a, b, products, norm)
     low = middle - PAIRED[norm] * _joined(one.reach_down, other.reach_up, rho)
     high = middle + PAIRED[norm] * _joined(one.reach_up, other.reach_down, rho)
     return Ends(one.value - other.value, *(np.clip(end, -most, most) for end in (middle, low, high)))
@@ -381,7 +387,7 @@ class _Solved:
         return fold
 
     def _slopes(self, sign: Floats, variance: Floats) -> None:
-        """How the error follows each bin's gap, its standard deviation, and how far the interval reaches."""
+        """How the error follows each bin's gap, its standard deviation, and a difference's middle and reach."""
         x = np.minimum(_over(self.gap, np.sqrt(variance)), 40.0)
         known = 1 - 2 * _normal(SLOPE * x)[1]
         size = self.gap if self.norm == "l1" else _over(self.gap, self.share)
@@ -391,8 +397,10 @@ class _Solved:
         self.weights = sign * known * full
         self.weighted = (self.weights * sign * self.gap).sum(-1)
         self.sd = np.sqrt((full**2 * variance).sum(-1))
-        self.reach_down = np.maximum(self.debiased - self.low, FLOOR * Z[self.norm][0] * self.sd)
-        self.reach_up = np.maximum(self.high - self.debiased, 0.0)
+        may_be_zero = 1 - np.minimum(_over(np.maximum(self.low, 0.0), FADE * self.sd), 1.0)
+        self.middle = self.debiased - HALVED[self.norm] * may_be_zero * np.maximum(self.debiased, 0.0)
+        self.reach_down = np.maximum(self.middle - self.low, FLOOR * Z[self.norm][0] * self.sd)
+        self.reach_up = np.maximum(self.high - self.middle, 0.0)
 
 
 def _normal(x: Floats) -> tuple[Floats, Floats]:

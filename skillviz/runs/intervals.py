@@ -1,4 +1,4 @@
-"""The intervals of calibration and of paired accuracies of runs and scores stored before schema version 7.
+"""The intervals of calibration and of paired accuracies of runs and scores stored before schema version 8.
 
 They stand in a table beside the runs. What is stored is never changed, and these `low` and `high` in it are legacy:
 before version 3 percentile bootstraps, which lie above the true calibration error, and know too little where two models
@@ -28,7 +28,7 @@ from skillviz.runs.record import Estimate, RunRecord, Scores, TransferNote
 
 FILE = "intervals.parquet"
 PREDICTIONS = "predictions.parquet"
-METHOD = 3
+METHOD = 4
 """Raised with every change of core/ that changes an interval of the table: older rows are then made again."""
 CALIBRATION = tuple(name for name, metric in METRICS.items() if metric.interval == "calibration")
 PAIRED = (*CALIBRATION, "accuracy")

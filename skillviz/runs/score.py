@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 FOLDER = "scores"
 RECORD, PREDICTIONS = "score.json", "predictions.parquet"
 SHORT = 12  # letters of the key in a folder's name
-SCORE_VERSION = 3  # 2: intervals of calibration errors about a debiased value; 3: wider ones of differences
+SCORE_VERSION = 4  # 2: intervals of calibration errors about a debiased value; 3, 4: others of differences
 
 
 class ScoreSpec(BaseModel):
