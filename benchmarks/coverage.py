@@ -1,11 +1,12 @@
 """How often a 95% interval of calibration holds the truth: simulation on populations whose error is known.
 
-    python -m benchmarks coverage [--repetitions 1000] [--part development|unseen|later|tried|others|all] [--tables]
+    python -m benchmarks coverage [--repetitions 1000] [--part development] [--tables]
 
 Each row of results/coverage.csv and results/coverage_unseen.csv is a cell: one population, sample size, binning and
 norm. A run that was cut resumes. The tables of docs/statistics.md and docs/coverage.md are made from these files. The
 second grid is of populations that nobody looked at while the interval was made (benchmarks/unseen_populations.py),
-the third, in coverage_later.csv, of pairs that fell short afterwards and made the interval of differences wider.
+the third, in coverage_later.csv, of pairs that fell short afterwards and changed the interval of differences; the
+fourth is drawn at random, after that change (benchmarks/random_populations.py).
 What was tried instead is measured in benchmarks/comparators.py, every other interval in benchmarks/other_intervals.py.
 """
 
@@ -37,8 +38,10 @@ from skillviz.core.calibration_error import calibration_test, difference_interva
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = (ROOT / "docs" / "statistics.md", ROOT / "docs" / "coverage.md")
-GRIDS = ("", "_unseen", "_later")
+GRIDS = ("", "_unseen", "_later", "_random")
 """What follows `coverage` in the names of the grids' files."""
+NAMES = ("development", "unseen", "later", "random")
+"""What their rows call them."""
 LEAST = 0.93
 """An interval with a cell below this falls short."""
 SIZES = (300, 600, 1821, 5000)
@@ -239,17 +242,17 @@ def worst(rows: pd.DataFrame, count: int = 6) -> list[str]:
     return lines
 
 
-def bias(rows: pd.DataFrame) -> list[str]:
-    """Mean bias and error of the plug-in and of `debiased` in l1, single models, by true error."""
-    cells = rows[(rows["quantity"] == "error") & (rows["norm"] == "l1") & rows["wanted"].notna()]
+def bias(rows: pd.DataFrame, quantity: str) -> list[str]:
+    """Mean bias and error of the plug-in and of `debiased` in l1, by true error or difference."""
+    cells = rows[(rows["quantity"] == quantity) & (rows["norm"] == "l1") & rows["wanted"].notna()]
     lines = [
-        "| true error, points | bias of the plug-in | of `debiased` | root mean square error of the plug-in "
+        f"| true {quantity}, points | bias of the plug-in | of `debiased` | root mean square error of the plug-in "
         "| of `debiased` |",
         "|" + " --- |" * 5,
     ]
-    for wanted, group in cells.groupby("wanted"):
+    for wanted, group in cells.groupby("wanted", sort=False):
         means = group[["bias", "bias_debiased", "rmse", "rmse_debiased"]].mean()
-        lines.append(f"| {100 * wanted:.1f} | " + " | ".join(f"{mean:.2f}" for mean in means) + " |")
+        lines.append(f"| {100 * wanted + 0.0:.1f} | " + " | ".join(f"{mean:.2f}" for mean in means) + " |")
     return lines
 
 
@@ -260,8 +263,7 @@ FEW = "300 examples: a bootstrap is a little narrow"
 WHY = {
     "calibration error, l1, equal mass": EDGES,
     "calibration error, l2, equal mass": EDGES,
-    "calibration difference, l1, equal width": "third grid: two biases add up",
-    "calibration difference, l1, equal mass": "two biases add up; use equal width",
+    "calibration difference, l1, equal mass": EDGES,
     "calibration difference, l2, equal mass": "two biases add up; use equal width",
     "nll": FEW,
     "brier": FEW,
@@ -307,18 +309,19 @@ def short(stored: dict[str, pd.DataFrame]) -> list[str]:
     return lines
 
 
-def both_grids(first: pd.DataFrame, second: pd.DataFrame) -> list[str]:
+def all_grids(stored: dict[str, pd.DataFrame]) -> list[str]:
     """Coverage in l1, one line for each quantity and binning: what each grid says."""
     lines = [
-        "| calibration | bins | lowest, first grid | second grid | cells under 93% | median | median width, points |",
-        "|" + " --- |" * 7,
+        "| calibration | bins | lowest, first grid | second | third | fourth | cells under 93% | median "
+        "| median width, points |",
+        "|" + " --- |" * 9,
     ]
-    every = pd.concat([first, second])
+    every = pd.concat([stored[name] for name in GRIDS if name in stored])
     for (quantity, binning), cells in every[every["norm"] == "l1"].groupby(["quantity", "binning"]):
-        lowest = [cells.loc[cells["grid"] == grid, "coverage"].min() for grid in ("development", "unseen")]
+        lowest = [cells.loc[cells["grid"] == grid, "coverage"].min() for grid in NAMES]
         under = f"{(cells['coverage'] < LEAST).sum()} of {len(cells)}"
         lines.append(
-            f"| {quantity} | equal {binning} | {' | '.join(map(_percent, lowest))} | {under} | "
+            f"| {quantity} | equal {binning} | {' | '.join('' if x != x else _percent(x) for x in lowest)} | {under} | "
             f"{_percent(cells['coverage'].median())} | {cells['width'].median():.1f} |"
         )
     return lines
@@ -327,14 +330,14 @@ def both_grids(first: pd.DataFrame, second: pd.DataFrame) -> list[str]:
 def edges_table(rows: pd.DataFrame) -> list[str]:
     """What the edges change: coverage, and the share of intervals that lie above the truth."""
     lines = [
-        "| population | n | coverage, the sample's edges | the population's edges | interval above the truth "
-        "| the population's edges |",
-        "|" + " --- |" * 6,
+        "| quantity | population | n | coverage, the sample's edges | the population's edges "
+        "| interval above the truth | the population's edges |",
+        "|" + " --- |" * 7,
     ]
-    for (name, n), cells in rows.groupby(["population", "n"], sort=False):
+    for (quantity, name, n), cells in rows.groupby(["quantity", "population", "n"], sort=False):
         shares = [cells.set_index("edges")[of] for of in ("coverage", "above")]
         shown = " | ".join(_percent(share[edges]) for share in shares for edges in ("sample", "population"))
-        lines.append(f"| {name} | {n:,} | {shown} |")
+        lines.append(f"| {quantity} | {name} | {n:,} | {shown} |")
     return lines
 
 
@@ -350,11 +353,14 @@ def tables(results: Path = RESULTS) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     if (first := stored.get("")) is not None:
         found |= {"development": summary(first), "errors": by_error(first, "error")}
-        found |= {"differences": by_error(first, "difference"), "worst": worst(first), "bias": bias(first)}
+        found |= {"differences": by_error(first, "difference"), "worst": worst(first)}
+        found |= {"bias": bias(first, "error"), "bias of differences": bias(first, "difference")}
     if (second := stored.get("_unseen")) is not None:
         found |= {"unseen": summary(second), "unseen worst": worst(second)}
-        if first is not None:
-            found["both grids"] = both_grids(first, second)
+    if len(stored.keys() & set(GRIDS)) == len(GRIDS):
+        found["all grids"] = all_grids(stored)
+    if (rows := stored.get("_random")) is not None:
+        found |= {"random": summary(rows), "random worst": worst(rows, 3)}
     if (rows := stored.get("_later")) is not None:
         found |= {"later": summary(rows), "later worst": worst(rows, 3)}
     if (rows := stored.get("_edges")) is not None:

@@ -1,0 +1,74 @@
+"""The fourth grid: populations drawn at random, after the interval of differences was changed for the third grid.
+
+Everything of a population is drawn by its number: classes, confidences (a mixture of Betas), how the chance of being
+right departs from the confidence (steps, waves or bent logits), the true error, and how much two models have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.special import expit, logit
+
+from benchmarks.coverage import Case
+from benchmarks.populations import ATOMS, Population, Side, Warp, scaled
+
+COUNT = 60
+"""Populations of one model, and as many pairs."""
+CALIBRATED = 0.25
+"""The share of models whose true error is 0; that of the others is uniform on ERRORS."""
+ERRORS = (0.003, 0.15)
+
+
+def _sure(classes: int, scores: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Confidences [atom] in the order of the scores: a mixture of up to three Betas."""
+    parts = int(random.integers(1, 4))
+    shapes, weights = np.exp(random.uniform(np.log(0.3), np.log(10), (parts, 2))), random.dirichlet(np.ones(parts))
+    a, b = shapes[random.choice(parts, len(scores), p=weights)].T
+    sure = np.clip(1 / classes + (1 - 1 / classes) * random.beta(a, b), 1 / classes, 1 - 1e-6)
+    return np.asarray(np.sort(sure)[np.argsort(np.argsort(scores))])
+
+
+def _warp(random: np.random.Generator) -> Warp:
+    """How the chance departs from the confidence c, x of the way from 1 / classes to 1, at strength t."""
+    kind = random.choice(["steps", "waves", "logits"])
+    if kind == "steps":
+        count = int(random.integers(2, 21))
+        heights = random.standard_normal(count)
+        return lambda c, x, t: c - t * heights[np.minimum((count * x).astype(int), count - 1)]
+    if kind == "waves":
+        size, speed, start = random.standard_normal(3), random.uniform(0.5, 8, 3), random.uniform(0, 2 * np.pi, 3)
+        return lambda c, x, t: c - t * (size * np.sin(2 * np.pi * speed * x[:, None] + start)).sum(1)
+    slope, shift = random.standard_normal(2)
+    return lambda c, x, t: expit(logit(np.clip(c, 1e-9, 1 - 1e-9)) * np.exp(slope * t) + shift * t)
+
+
+def _population(models: int, number: int, binning: str) -> tuple[int, Population]:
+    """The classes and the population of one or two models of this number; redrawn until its errors can be had."""
+    for attempt in range(1000):
+        random = np.random.default_rng((2026, models, number, attempt))
+        classes = int(random.integers(2, 7))
+        errors = np.where(random.random(models) < CALIBRATED, 0.0, random.uniform(*ERRORS, models))
+        alike, shared = random.uniform(0, 1, 2)
+        first = random.standard_normal(ATOMS)
+        scores = [first, alike * first + np.sqrt(1 - alike**2) * random.standard_normal(ATOMS)][:models]
+        sures = [_sure(classes, score, random) for score in scores]
+        empty = Population(f"{models}-{number}", tuple(Side(sure, sure) for sure in sures), float(shared))
+        edges = empty.edges(binning)
+        chances = [scaled(s, _warp(random), classes, float(e), edges) for s, e in zip(sures, errors, strict=True)]
+        sides = tuple(Side(s, c) for s, c in zip(sures, chances, strict=True) if c is not None)
+        if len(sides) == models:
+            return classes, Population(f"random {number}", sides, float(shared))
+    raise RuntimeError(f"no population of number {number} has its errors")
+
+
+def drawn() -> Iterator[Case]:
+    """COUNT populations of one model and as many pairs, in both binnings."""
+    for models, quantity in ((1, "error"), (2, "difference")):
+        for number in range(COUNT):
+            for binning in ("width", "mass"):
+                classes, population = _population(models, number, binning)
+                errors = population.errors(binning, "l1")
+                wanted = errors[0] - errors[1] if models == 2 else errors[0]
+                yield Case("random", quantity, classes, binning, round(wanted, 6), population)
