@@ -10,7 +10,7 @@ from math import log, prod
 from statistics import median
 
 from skillviz.core.formats import byte_size, counted, rough_seconds, rough_span
-from skillviz.core.localizers.table import GROUP_SHARE, LEAN_CANDIDATES, Cost, Workload, localizer, rest_of
+from skillviz.core.localizers.table import GROUP_SHARE, LEAN_CANDIDATES, LOCALIZERS, Cost, Workload, localizer, rest_of
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput
 from skillviz.models.checkpoint import own_dtype
@@ -118,6 +118,7 @@ def estimate(spec: RunSpec, facts: Facts, finished: Sequence[RunRecord] = ()) ->
     """What a run will take. Finished runs on the same kind of device, the nearest ones there are, correct the times
     measured elsewhere: the search and the scoring each by its own."""
     known = [r for r in finished if r.architecture and r.task and (r.device or "").startswith(facts.device)]
+    known = [r for r in known if r.spec.localizer in LOCALIZERS]  # others came from a skillviz that has more
     known = [r for r in known if all(getattr(r.spec, n) == getattr(spec, n) for n in AS_FAST)] or known
     phases = _phases(spec, facts)
     residuals = list[float]()

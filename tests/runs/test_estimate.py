@@ -95,6 +95,8 @@ def test_finished_runs_are_the_measure() -> None:
     assert "based on 1 earlier run of this base" in found.words()
     elsewhere = record({"search": 1.0, "evaluate": 1.0}, device="cuda (H100)")
     assert estimate(spec(), MINILM, [elsewhere, record({})]).runs == 0
+    of_another = record({"search": 1.0, "evaluate": 1.0}, spec=spec().model_copy(update={"localizer": "of-another"}))
+    assert estimate(spec(), MINILM, [slow, of_another]).phases == found.phases, "its cost is not known here"
     other = record({"search": 1.0, "evaluate": 1.0}, spec=spec().model_copy(update={"base": "other"}))
     assert estimate(spec(), MINILM, [slow, other]).phases == found.phases, "runs of the same base first"
 
