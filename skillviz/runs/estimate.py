@@ -45,6 +45,7 @@ RANKING = 20.0  # bytes an entry takes while all d are ranked on a CPU
 A_PARAMETER = 2.4e-8  # seconds of hashing and checking one
 MEASURES = 40  # earlier runs at the most that are taken as the measure: the nearest, of those the newest
 TELLS = 0.5  # seconds that a phase must take, or be expected to, for its time to say how fast the machine is
+NEVER = 1e9  # seconds that no run takes, whatever a damaged record says
 APART = 1.5  # how much more one run must have scored than another for the two to tell fixed from passing time
 SPREADS = {"same": 1.5, "other": 2.0, "none": 3.0}
 """The least factor between the estimate and both ends of its range, by what it rests on: runs of the same base, of
@@ -293,7 +294,7 @@ def _measured(
     for record in records:
         its = facts_of_record(record, facts)
         expected, spent = _phases(record.spec, its)[phase], record.seconds.get(phase, 0.0)
-        if max(expected, spent) >= TELLS and min(expected, spent) > 0:
+        if TELLS <= max(expected, spent) < NEVER and min(expected, spent) > 0:
             rows.append((expected, spent, record))
     is_near = {
         "base": lambda its: its.base == spec.base,
