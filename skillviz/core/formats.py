@@ -53,7 +53,7 @@ def share(value: Number) -> str:
     if value is None or missing(value):
         return MISSING
     per_cent = 100 * value
-    if per_cent == 0 or per_cent >= 10:
+    if per_cent <= 0 or per_cent >= 10:  # below zero: of a damaged record
         return percent(value)
     digits = 1 - math.floor(math.log10(per_cent))
     text = f"{round(per_cent, digits):.{max(digits, 1)}f}"

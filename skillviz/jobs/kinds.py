@@ -235,7 +235,7 @@ def _status(path: Path, record: StudyRecord | None) -> JobStatus:
         return "running"
     if record is None:  # it could not begin, unless it was never run or somebody ended it first
         log = path / WORK / LOG
-        return "failed" if log.exists() and not end_of(log).rstrip().endswith(INTERRUPTED) else "stopped"
+        return "failed" if log.is_file() and not end_of(log).rstrip().endswith(INTERRUPTED) else "stopped"
     ended: dict[str, JobStatus] = {"finished": "finished", "failed": "failed", "cancelled": "cancelled"}
     return ended.get(record.status, "stopped")
 

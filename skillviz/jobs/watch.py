@@ -113,12 +113,11 @@ def _lines(path: Path, since: int, most: int = -1) -> tuple[list[Event], int]:
 
     Of at most so many bytes, where a limit is given.
     """
-    try:
-        with path.open("rb") as file:
-            file.seek(since)
-            content = file.read(most)
-    except FileNotFoundError:
+    if not path.is_file():
         return [], since
+    with path.open("rb") as file:
+        file.seek(since)
+        content = file.read(most)
     whole = content[: content.rfind(b"\n") + 1]
     events = []
     for line in whole.splitlines():

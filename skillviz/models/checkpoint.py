@@ -260,7 +260,7 @@ def read_header(path: Path) -> dict[str, Stored]:
     try:
         entries = json_text.loads(text)
         tensors = {name: _stored(path, entry, 8 + length) for name, entry in entries.items() if name != "__metadata__"}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise _corrupt(path, "its header is not readable") from error
     _check_sizes(path, tensors, 8 + length, size)
     return tensors

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from skillviz.errors import BadModel, PairMismatch, RandomHead, SkillvizError
@@ -132,7 +133,7 @@ def is_its_base(adapter: ModelInfo, base: ModelInfo) -> bool | None:
     if not named:
         return None
     is_hub_id = may_be_hub_id(named.partition("@")[0])
-    if Path(named).is_dir() or (is_hub_id and is_local(named)):
+    if os.path.isdir(named) or (is_hub_id and is_local(named)):  # False too for what can name no folder
         try:
             return _same_weights(read_info(resolve(named)), base)
         except SkillvizError:  # what is there is no model that can be read

@@ -84,8 +84,9 @@ MODULE_KINDS = {
     "bias": Style("biases", "#8B3FD9", "x", "dot"),
 }
 
-MARKUP = re.compile(r"[\[\]<>`$\\\x00-\x1f]")
-"""Signs without which Markdown and Plotly's texts hold no picture, link, code, formula, element or line break."""
+MARKUP = re.compile(r"[\[\]<>`$*~|:\\\x00-\x1f]")
+"""Signs without which Markdown and Plotly's texts hold no picture, link, icon, code, emphasis, formula, element, cell
+or line break."""
 _SPARE_COLORS = ("#1D5FD1", "#8B3FD9", "#D6247F", "#0085AD", "#7A7D00", "#C8143F", "#7D5F3A", "#B56576")
 _SPARE_SYMBOLS = ("hexagon", "hourglass", "bowtie", "star-diamond", "hexagram", "star-square", "circle-cross")
 _SPARE_DASHES = ("10px,2px", "2px,5px", "7px,2px,2px,2px", "12px,4px", "3px,2px")

@@ -10,7 +10,7 @@ from math import log, prod
 from statistics import median
 
 from skillviz.core.formats import byte_size, counted, rough_seconds, rough_span
-from skillviz.core.localizers.table import GROUP_SHARE, LEAN_CANDIDATES, Cost, Workload, localizer, rest_of
+from skillviz.core.localizers.table import GROUP_SHARE, LEAN_CANDIDATES, LOCALIZERS, Cost, Workload, localizer, rest_of
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput
 from skillviz.models.checkpoint import own_dtype
@@ -45,6 +45,7 @@ RANKING = 20.0  # bytes an entry takes while all d are ranked on a CPU
 A_PARAMETER = 2.4e-8  # seconds of hashing and checking one
 MEASURES = 40  # earlier runs at the most that are taken as the measure: the nearest, of those the newest
 TELLS = 0.5  # seconds that a phase must take, or be expected to, for its time to say how fast the machine is
+NEVER = 1e9  # seconds that no run takes, whatever a damaged record says
 APART = 1.5  # how much more one run must have scored than another for the two to tell fixed from passing time
 SPREADS = {"same": 1.5, "other": 2.0, "none": 3.0}
 """The least factor between the estimate and both ends of its range, by what it rests on: runs of the same base, of
@@ -118,6 +119,7 @@ def estimate(spec: RunSpec, facts: Facts, finished: Sequence[RunRecord] = ()) ->
     """What a run will take. Finished runs on the same kind of device, the nearest ones there are, correct the times
     measured elsewhere: the search and the scoring each by its own."""
     known = [r for r in finished if r.architecture and r.task and (r.device or "").startswith(facts.device)]
+    known = [r for r in known if r.spec.localizer in LOCALIZERS]  # others came from a skillviz that has more
     known = [r for r in known if all(getattr(r.spec, n) == getattr(spec, n) for n in AS_FAST)] or known
     phases = _phases(spec, facts)
     residuals = list[float]()
@@ -292,7 +294,7 @@ def _measured(
     for record in records:
         its = facts_of_record(record, facts)
         expected, spent = _phases(record.spec, its)[phase], record.seconds.get(phase, 0.0)
-        if max(expected, spent) >= TELLS and min(expected, spent) > 0:
+        if TELLS <= max(expected, spent) < NEVER and min(expected, spent) > 0:
             rows.append((expected, spent, record))
     is_near = {
         "base": lambda its: its.base == spec.base,

@@ -121,6 +121,8 @@ def study_path(root: Path, study: StudySpec) -> Path:
 def open_study(path: Path) -> StudyFolder | None:
     """The study in a folder; None where there is none that can be read."""
     try:
+        if not (path / RECORD).is_file():  # a pipe or a device would never end
+            return None
         content = json_text.loads((path / RECORD).read_text(encoding="utf-8"))
         return StudyFolder(path, without_unknown(StudyRecord, content)[0])
     except (OSError, ValueError, TypeError, ValidationError):

@@ -36,13 +36,17 @@ def separator_of(first: str, suffix: str) -> str:
 def from_file(path: Path, cache: str) -> Any:
     """The file as a dataset whose copy lies in `cache`, never beside the user's data."""
     from datasets import Dataset  # heavy: not before it is needed
+    from datasets.utils.extract import Extractor
 
     if path.stat().st_size == 0:
         raise BadData(f"{path} is empty.")
+    if Extractor.infer_extractor_format(path):  # `datasets` would unpack it, whatever it grows to
+        raise BadData(f"{path} is a compressed file; unpack it first.")
     suffix = path.suffix.lower()
     options: dict[str, Any] = {"cache_dir": cache}
     try:
         if suffix in (".json", ".jsonl"):
+            _refuse_null(path)
             return Dataset.from_json(str(path), **options)
         if suffix == ".parquet":
             return Dataset.from_parquet(str(path), **options)
@@ -107,6 +111,13 @@ def from_hub(data: Hub, split: str, task: Task) -> Any:
             f"task '{task.name}': {data.title} could not be downloaded from the Hugging Face Hub: {why}; "
             "or put the data in files of your own and write a task file (docs/add-a-task.md)."
         ) from error
+
+
+def _refuse_null(path: Path) -> None:
+    """Raises BadData for a file that begins with null: pyarrow ends the process."""
+    with path.open("rb") as file:
+        if file.read(1024).lstrip().startswith(b"null"):
+            raise BadData(f"{path} begins with null; write one JSON object per row.")
 
 
 def _bad_line(path: Path) -> str | None:

@@ -1,7 +1,8 @@
 """How large an uploaded file becomes once it is read, measured in a process of its own that may be stopped.
 
-A few hundred kilobytes of Parquet can hold gigabytes, and a small CSV or JSON thousands of columns. The process that
-measures has a limit of memory and of time, so what it cannot bear never reaches the server.
+A few hundred kilobytes of Parquet can hold gigabytes, a small CSV or JSON thousands of columns, and four bytes of JSON
+(`null`) end the process that reads them. The process that measures then reads the file as the server will. It has a
+limit of memory and of time, so what it cannot bear never reaches the server.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -16,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from skillviz import json_text
-from skillviz.errors import BadData
-from skillviz.tasks.reading import separator_of
+from skillviz.atomic import working_folder
+from skillviz.errors import BadData, SkillvizError, is_out_of_memory
+from skillviz.tasks.reading import from_file, quiet, separator_of
 
 MOST_ROWS = 1_000_000
 MOST_COLUMNS = 256
@@ -25,15 +28,19 @@ MOST_BYTES = 512 * 2**20  # of all cells, decompressed
 MEMORY = 2 * 2**30  # bytes that the process may hold
 SECONDS = 30
 BATCH = 64  # rows that are decompressed at a time
+CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 
 
 def check(path: Path, name: str) -> None:
     """Raises BadData, which calls the file by `name`, where it holds more than an upload may."""
-    command = [sys.executable, "-m", "skillviz.tasks.upload_size", str(path)]
-    try:
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
-    except subprocess.TimeoutExpired:
-        raise _too_large(name, f"takes more than {SECONDS} seconds to read") from None
+    with working_folder() as folder:
+        command = [sys.executable, "-m", "skillviz.tasks.upload_size", str(path), str(folder)]
+        try:
+            ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            raise _too_large(name, f"takes more than {SECONDS} seconds to read") from None
+    if -ended.returncode in CRASHES:
+        raise BadData(f"{name} cannot be read as {path.suffix[1:].upper()}: its reader crashes. Save it as CSV.")
     if ended.returncode:
         raise _too_large(name, f"needs more than {MEMORY / 2**30:.0f} GiB of memory to read")
     if why := ended.stdout.strip():
@@ -49,8 +56,21 @@ def excess(path: Path) -> str:
         if path.suffix in (".json", ".jsonl"):
             return _excess_of_json(path)
         return _excess_of_text(path)
-    except (ValueError, OSError, csv.Error):  # pyarrow's, JSON's and Unicode's errors are among them
+    except (ValueError, OSError, RecursionError, csv.Error):  # pyarrow's, JSON's and Unicode's errors are among them
         return ""
+
+
+def excess_once_read(path: Path, folder: Path) -> str:
+    """As `excess`, of what the file's reader makes of it, whose copy lies in `folder`: it may see other columns, as in
+    two objects on one line. A file that it refuses may be read: it will be refused again."""
+    try:
+        with quiet():
+            dataset = from_file(path, str(folder))
+    except SkillvizError as error:
+        if is_out_of_memory(error.__cause__ or error):
+            raise MemoryError from error
+        return ""
+    return _excess_of_shape(len(dataset), len(dataset.column_names))
 
 
 def _too_large(name: str, why: str) -> BadData:
@@ -123,14 +143,14 @@ def _excess_of_shape(rows: int, columns: int) -> str:
     return f"has more than {MOST_COLUMNS} columns" if columns > MOST_COLUMNS else ""
 
 
-def _main(path: Path) -> None:
+def _main(path: Path, folder: Path) -> None:
     for limit, most in ((resource.RLIMIT_DATA, MEMORY), (resource.RLIMIT_CPU, SECONDS)):
         resource.setrlimit(limit, (most, most))
     try:
-        print(excess(path))
+        print(excess(path) or excess_once_read(path, folder))
     except MemoryError:
         sys.exit(1)
 
 
 if __name__ == "__main__":
-    _main(Path(sys.argv[1]))
+    _main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -90,11 +90,14 @@ def data_files(task: Task) -> dict[str, Path]:
         written = getattr(task.data, split)
         if written is not None:
             path = folder / expanded(written, f"data.{split} of task '{task.name}'")
+            has_variable = "$" in written  # what it holds is not for everybody who can name the file on a page
             if path.suffix.lower() not in FORMATS:
-                raise BadData(f"task '{task.name}': data.{split} is {path.name}; allowed: {', '.join(FORMATS)}.")
+                name = written if has_variable else path.name
+                raise BadData(f"task '{task.name}': data.{split} is {name}; allowed: {', '.join(FORMATS)}.")
             if not path.is_file():
+                shown = written if has_variable else path
                 raise BadData(
-                    f"task '{task.name}': there is no file {path} (data.{split}); correct the path in the task file."
+                    f"task '{task.name}': there is no file {shown} (data.{split}); correct the path in the task file."
                 )
             files[split] = path
     return files

@@ -41,6 +41,10 @@ def test_shares_of_d_keep_two_figures(share: float, shown: str) -> None:
     assert formats.share(share) == f"{shown}%"
 
 
+def test_a_share_that_cannot_be_is_still_a_text() -> None:
+    assert formats.share(-0.001).endswith("0.1%"), "of a damaged record: Home and the lists must open"
+
+
 def test_thousands_are_separated_and_minus_is_a_minus_sign() -> None:
     assert formats.count(10_646_784) == "10,646,784"
     assert formats.number(-1234.5, 1) == "−1,234.5"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ from skillviz.runs.folder import RunFolder
 from skillviz.runs.record import Failure
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
+from skillviz.studies.store import FOLDER as STUDIES
+from skillviz.studies.store import list_studies
 from tests.runs.tiny_world import spec_of
 from tests.tiny import tiny_pair
 
@@ -251,6 +254,27 @@ def test_the_log_has_an_end(store: Store, running: jobs.Job) -> None:
 
 
 @pytest.mark.slow
+def test_pipes_in_place_of_notes_keep_nobody_waiting(store: Store, running: jobs.Job) -> None:
+    study = store.root / STUDIES / "one" / "study.json"
+    study.parent.mkdir(parents=True)
+    for path in (*(running.path / "work" / name for name in ("process.json", "launch.json", "events.jsonl")), study):
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+
+    def too_long(*_: object) -> None:
+        raise AssertionError("a reader waits for what nobody writes")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(20)
+    try:
+        assert [job.name for job in jobs.list(store, finished=True)] == [running.name]
+        jobs.progress(store, running.name)
+        assert list_studies(store) == []
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def test_the_check_is_torch_free() -> None:
     from tests.test_torch_free import heavy_after
 

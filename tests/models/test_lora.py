@@ -105,7 +105,7 @@ def test_the_adapter_of_another_base(tmp_path: Path) -> None:
     assert preflight(copy, folder).fits
 
 
-@pytest.mark.parametrize("name", ["/not/on/this/machine", "org/machine", "machine"])
+@pytest.mark.parametrize("name", ["/not/on/this/machine", "org/machine", "machine", "y" * 300 + "/machine"])
 def test_a_base_named_elsewhere_is_believed_where_shapes_fit_and_a_note_says_so(tmp_path: Path, name: str) -> None:
     base, _ = tiny_pair(tmp_path, "roberta")
     folder = adapter(tmp_path / "lora", base, "roberta")

@@ -114,6 +114,7 @@ def test_an_unknown_name_gets_the_same_style_every_time(find) -> None:  # type: 
 
 def test_an_unknown_name_holds_no_markup_and_no_line_break() -> None:
     assert theme.localizer_style("m<b>[a](x)`\\\r\n=1$").title == "mba(x)=1"
+    assert theme.localizer_style(":material/bug_report: **b** http://x").title == "material/bug_report b http//x"
 
 
 def test_unknown_names_differ_from_each_other() -> None:

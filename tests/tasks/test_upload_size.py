@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -35,6 +36,8 @@ def _in_a_list(path: Path) -> None:
     parquet.write_table(pa.table({"text": pa.ListArray.from_arrays(pa.array([0, 2]), values)}), path)
 
 
+WIDE = ",".join(f"c{i}" for i in range(300))
+WIDE_OBJECT = json.dumps(dict.fromkeys(WIDE.split(","), 1))
 BOMBS = {
     "repeated.parquet": (lambda path: _repeated(path, 2**21, 1000), "more than 512 MiB"),
     "one long.parquet": (lambda path: _repeated(path, 2**26, 100), "512 MiB|2 GiB of memory"),
@@ -49,6 +52,17 @@ BOMBS = {
         "256 columns",
     ),
     "deep.json": (lambda path: path.write_text(json.dumps([{"a": {f"k{i}": i}} for i in range(400)])), "256 columns"),
+    # what the reader takes apart in another way than a first look does
+    "header.csv": (lambda path: path.write_text('"te\nxt",' + WIDE + "\n" + ",".join("1" * 301) + "\n"), "256 columns"),
+    "joined.jsonl": (lambda path: path.write_text('{"a": 1}' + WIDE_OBJECT), "256 columns"),
+    "figures.jsonl": (lambda path: path.write_text(WIDE_OBJECT[:-1] + ', "a": ' + "1" * 5000 + "}"), "256 columns"),
+    "packed.jsonl": (lambda path: path.write_bytes(gzip.compress(b'{"a": 1}\n' * 100)), "is a compressed file"),
+    # what ends the process that reads it
+    "null.json": (lambda path: path.write_text("null"), "begins with null"),
+    "nested.jsonl": (
+        lambda path: path.write_text('{"a": ' + "[" * 200_000 + "]" * 200_000 + "}"),
+        "its reader crashes",
+    ),
 }
 
 

@@ -156,6 +156,15 @@ def test_a_missing_data_file_is_named(tmp_path: Path) -> None:
         task(path)
 
 
+@pytest.mark.parametrize("written", ["${MADE_UP_SECRET}", "$MADE_UP_SECRET.jsonl"])
+def test_what_a_variable_holds_is_in_no_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str) -> None:
+    monkeypatch.setenv("MADE_UP_SECRET", "hunter2")
+    path = write_task(tmp_path, data={"train": "train.jsonl", "test": written})
+    with pytest.raises(BadData) as caught:
+        task(path)
+    assert written in str(caught.value) and "hunter2" not in str(caught.value)
+
+
 def test_only_known_formats_are_read(tmp_path: Path) -> None:
     (tmp_path / "test.pkl").write_bytes(b"")
     with pytest.raises(BadData, match=r"data\.test is test\.pkl; allowed: \.jsonl, \.json, \.csv, \.tsv"):
