@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
+
+from skillviz.regular_file import regular
 
 
 def loads(text: str | bytes, **options: Any) -> Any:
@@ -16,3 +19,8 @@ def loads(text: str | bytes, **options: Any) -> Any:
         raise json.JSONDecodeError("its lists or objects are nested too deeply", "", 0) from None
     except ValueError as error:
         raise json.JSONDecodeError(str(error), "", 0) from error
+
+
+def read(path: Path) -> Any:
+    """The JSON of a regular file; raises OSError or ValueError where there is none."""
+    return loads(regular(path).read_text(encoding="utf-8"))

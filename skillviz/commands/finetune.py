@@ -331,7 +331,7 @@ def _train_into_folder(
             left = strip(folder, choice.base)
             say(f"{len(left.names)} tensors that equal the base's were left out ({left.bytes / 1e6:.1f} MB).")
     print_finetuned(done.scores, choice.metric)
-    _say_trained(json_text.loads(path.read_text()) for path in sorted(done.path.rglob("finetune.json")))
+    _say_trained(json_text.read(path) for path in sorted(done.path.rglob("finetune.json")))
     for remark in done.notes:
         say(remark)
     for point in done.grid:
@@ -364,7 +364,7 @@ def _train_into_cache(choice: Choice, as_json: bool) -> None:
             model = make(spec, store, device=choice.device, progress=on_step, command=command_line())
     assert model is not None
     folder = model.path
-    records = {str(p.parent.relative_to(folder)): json_text.loads(p.read_text()) for p in folder.rglob("finetune.json")}
+    records = {str(p.parent.relative_to(folder)): json_text.read(p) for p in folder.rglob("finetune.json")}
     scores = {name: record["scores"] for name, record in sorted(records.items())}
     print_finetuned(
         {f"{name} {split}".removeprefix(". "): values for name, of in scores.items() for split, values in of.items()},

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from skillviz import json_text
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, CorruptFile, PairMismatch
+from skillviz.regular_file import regular
 
 PLAIN, WITH_ROWS = 1, 2
 """Format versions. WITH_ROWS has vocabulary rows of added tokens, without which a reader of 1 would make another
@@ -87,7 +88,7 @@ class Graft:
         if Path(path).is_dir():
             raise BadInput(f"{path} is a folder; name the graft file itself (the one that export wrote).")
         try:
-            with safe_open(path, framework="pt") as file:
+            with safe_open(regular(path), framework="pt") as file:
                 header = json_text.loads((file.metadata() or {}).get("skillviz", "null"))
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except FileNotFoundError as error:

@@ -17,6 +17,7 @@ from safetensors.numpy import save_file
 
 from skillviz import json_text
 from skillviz.errors import BadInput, CorruptFile
+from skillviz.regular_file import regular
 
 Shapes = Mapping[str, tuple[int, ...]]
 VERSIONS = (1, 2)
@@ -206,7 +207,7 @@ class Region:
     def load(cls, path: Path | str) -> Region:
         """The region of a file; raises CorruptFile where the file is not one."""
         header = cls.header(path)
-        with safe_open(path, framework="numpy") as file:
+        with safe_open(regular(path), framework="numpy") as file:
             indices = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         try:
             shapes = {n: tuple(s) for n, s in header["shapes"].items()}
@@ -226,7 +227,7 @@ class Region:
         if Path(path).is_dir():
             raise BadInput(f"{path} is a folder; name the region file itself, RUN/region.safetensors.")
         try:
-            with safe_open(path, framework="numpy") as file:
+            with safe_open(regular(path), framework="numpy") as file:
                 meta = json_text.loads((file.metadata() or {}).get("skillviz", "null"))
         except FileNotFoundError as error:
             raise BadInput(f"there is no region file at {path}.") from error

@@ -97,7 +97,7 @@ def _sources(folder: Path) -> list[Path]:
     if not index.is_file() or whole.is_file():
         return [whole if whole.is_file() else adapter]
     try:
-        names = set(json_text.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        names = set(json_text.read(index)["weight_map"].values())
         parts = sorted(folder / name for name in names if Path(name).name == name and name.endswith(".bin"))
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise UnsafeWeights(f"'{index}' is not an index of pickled weights; download the model again.") from error

@@ -65,7 +65,7 @@ def shipped_pairs() -> list[ShippedPair]:
     found = []
     for folder in sorted((project_root() / REAL_PAIRS).glob("*")):
         info = read_info(folder)
-        task = json_text.loads((folder / "finetune.json").read_text(encoding="utf-8"))["task"]
+        task = json_text.read(folder / "finetune.json")["task"]
         found.append(ShippedPair(folder.name, f"{REAL_PAIRS}/{folder.name}", published_base(info) or "", str(task)))
     return found
 

@@ -22,6 +22,7 @@ from skillviz.atomic import write_file
 from skillviz.core.intervals import metric_difference, metric_interval
 from skillviz.core.metrics import METRICS
 from skillviz.errors import DiskFull, SkillvizError
+from skillviz.regular_file import regular
 from skillviz.runs import tables
 from skillviz.runs.metrics import SCALED, estimate, with_scaled
 from skillviz.runs.record import Estimate, RunRecord, Scores, TransferNote
@@ -96,7 +97,7 @@ def score_rows(
 def table(root: Path) -> pd.DataFrame:
     """The table of a store, without rows where there is none that can be read: it can always be made again."""
     try:
-        return pd.read_parquet(root / FILE)[list(COLUMNS)]
+        return pd.read_parquet(regular(root / FILE))[list(COLUMNS)]
     except (OSError, ValueError, KeyError):
         return pd.DataFrame(columns=list(COLUMNS))
 
@@ -119,7 +120,7 @@ def computed(
 ) -> pd.DataFrame:
     """The rows of one run or of the scores `name`, from its predictions; none where they cannot be read."""
     try:
-        predictions = pd.read_parquet(folder / PREDICTIONS)
+        predictions = pd.read_parquet(regular(folder / PREDICTIONS))
         wanted = [(dataset, split, scores) for split, scores in splits.items()]
         wanted += [(note.name, "test", note.scores) for note in transfers]
         rows = [row for one in wanted for row in _of_split(predictions, *one, labels, temperature)]

@@ -20,6 +20,7 @@ from skillviz import __version__, json_text
 from skillviz.atomic import folder_lock, sha256, whole_folder
 from skillviz.core.region_parts import ALONE, WITHOUT, RegionPart
 from skillviz.errors import CorruptRun
+from skillviz.regular_file import regular
 from skillviz.runs import tables
 from skillviz.runs.folder import now
 from skillviz.runs.library import Library
@@ -63,7 +64,7 @@ class PartScores:
         """The table PARTS: one row an example, condition and draw of each part."""
         file = tables.PARTS.file
         try:
-            return tables.check(pd.read_parquet(self.path / file), "parts")
+            return tables.check(pd.read_parquet(regular(self.path / file)), "parts")
         except (OSError, ValueError, KeyError) as error:
             raise CorruptRun(f"{file} in {self.path} cannot be read ({error}).") from error
 
@@ -151,7 +152,7 @@ def stored_parts(library: Library, run: Run, grouping: str) -> PartScores | None
 
 def _read(path: Path) -> PartScores | None:
     try:
-        content = json_text.loads((path / RECORD).read_text(encoding="utf-8"))
+        content = json_text.read(path / RECORD)
         record, _ = without_unknown(PartsRecord, content)
     except (OSError, ValueError, TypeError, ValidationError):
         return None

@@ -159,7 +159,7 @@ def launch_of(work: Path) -> dict[str, Any]:
     """The fields of `note_launch`, of them `cwd` in any case: this process's where none is stored, or it is gone."""
     fields: dict[str, Any] = {}
     with suppress(OSError, ValueError, TypeError):
-        fields = dict(_stored(work / LAUNCH))
+        fields = dict(json_text.read(work / LAUNCH))
     cwd = fields.get("cwd")
     with suppress(OSError, ValueError):  # a name that no folder can have
         if isinstance(cwd, str) and cwd and Path(cwd).is_dir():
@@ -242,15 +242,10 @@ def _owner(work: Path) -> _Owner | None:
 def _note(work: Path) -> dict[str, Any]:
     """What process.json says; {} where it cannot be read."""
     try:
-        note = _stored(work / PROCESS)
+        note = json_text.read(work / PROCESS)
     except (OSError, ValueError):
         return {}
     return note if isinstance(note, dict) else {}
-
-
-def _stored(path: Path) -> Any:
-    """The JSON of a file; an empty mapping for a pipe or a device, which would never end."""
-    return json_text.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def environment() -> dict[str, str]:

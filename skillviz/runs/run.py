@@ -19,6 +19,7 @@ from skillviz.core.architectures import MLP_IN, OTHER
 from skillviz.core.parameters import ParameterTable, graftable, kind_now
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, CorruptFile, CorruptRun
+from skillviz.regular_file import regular
 from skillviz.runs import tables
 from skillviz.runs.intervals import CALIBRATION, with_intervals
 from skillviz.runs.migrate import migrated
@@ -77,7 +78,7 @@ def stored_record(folder: Path) -> tuple[RunRecord, int]:
 
 def _content(folder: Path) -> dict[str, Any]:
     try:
-        content = json_text.loads((folder / RECORD).read_text(encoding="utf-8"))
+        content = json_text.read(folder / RECORD)
     except (OSError, ValueError) as error:
         raise CorruptRun(f"{RECORD} in {folder} cannot be read ({error}).") from error
     if not isinstance(content, dict):
@@ -250,7 +251,7 @@ class Run:
         if RANKING not in self.files:
             return np.empty(0, dtype=np.int64)
         try:
-            return load_file(self.path / RANKING)["order"]
+            return load_file(regular(self.path / RANKING))["order"]
         except (OSError, KeyError, SafetensorError) as error:
             raise CorruptRun(f"{RANKING} of {self.id} cannot be read ({error}).") from error
 
@@ -276,7 +277,7 @@ class Run:
         if table.file not in self.files:
             return tables.empty(name, self.labels)
         try:
-            frame = self._whole(name, pd.read_parquet(self.path / table.file))
+            frame = self._whole(name, pd.read_parquet(regular(self.path / table.file)))
             return tables.check(frame, name, self.labels if table.logits else ())
         except (OSError, ValueError, KeyError) as error:
             raise CorruptRun(f"{table.file} of {self.id} cannot be read ({error}).") from error

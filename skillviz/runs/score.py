@@ -17,6 +17,7 @@ from skillviz import json_text
 from skillviz.atomic import folder_lock, sha256, whole_folder
 from skillviz.errors import BadInput, CorruptRun
 from skillviz.models.heads import Readout
+from skillviz.regular_file import regular
 from skillviz.runs import tables
 from skillviz.runs.artifact import SCORE, UNKNOWN, Checker, Clock, Stored, Workshop, changes_of, pair_words
 from skillviz.runs.estimate import FORWARD, INTERVALS, OTHERS, example_seconds
@@ -166,7 +167,7 @@ class Score:
     def predictions(self) -> pd.DataFrame:
         """Logits of the states pretrained and finetuned, as in a run's predictions.parquet."""
         try:
-            return pd.read_parquet(self.path / PREDICTIONS)
+            return pd.read_parquet(regular(self.path / PREDICTIONS))
         except (OSError, ValueError) as error:
             raise CorruptRun(f"{PREDICTIONS} of the scores {self.path.name} cannot be read ({error}).") from error
 
@@ -190,7 +191,7 @@ def read_score(path: Path) -> Score | None:
 def stored_score(path: Path) -> ScoreRecord | None:
     """The record as score.json has it; its intervals of calibration are legacy before SCORE_VERSION."""
     try:
-        content: dict[str, Any] = json_text.loads((path / RECORD).read_text(encoding="utf-8"))
+        content: dict[str, Any] = json_text.read(path / RECORD)
         return without_unknown(ScoreRecord, content)[0]
     except (OSError, ValueError, TypeError):
         return None

@@ -152,7 +152,7 @@ def _end(job: str | None) -> Failure:
 
 
 def _levels(path: Path) -> list[list[str]]:
-    rows: list[list[str]] = json_text.loads((path / WORK / LEVELS).read_text(encoding="utf-8"))
+    rows: list[list[str]] = json_text.read(path / WORK / LEVELS)
     return rows
 
 

@@ -246,7 +246,7 @@ def _fingerprint(task: str, state: tuple[Any, ...], sample: tuple[tuple[str, Any
 def finetuned_record(folder: Path) -> dict[str, Any] | None:
     """member.json; None where the folder holds no finished model, or one of another version."""
     try:
-        record = json_text.loads((folder / RECORD).read_text(encoding="utf-8"))
+        record = json_text.read(folder / RECORD)
     except (OSError, ValueError):
         return None
     return record if isinstance(record, dict) and record.get("schema_version") == RECORD_VERSION else None

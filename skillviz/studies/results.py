@@ -70,10 +70,9 @@ class Results:
         "<stage>/<task name>", or that of one task (and stage) alone. Raises StoreError where it is not there."""
         folder = folder_of(spec)
         try:
-            record: dict[str, Any] = json_text.loads((folder / RECORD).read_text(encoding="utf-8"))
+            record: dict[str, Any] = json_text.read(folder / RECORD)
             reports = {
-                path.parent.relative_to(folder).as_posix(): json_text.loads(path.read_text(encoding="utf-8"))
-                for path in folder.rglob(FINETUNED)
+                path.parent.relative_to(folder).as_posix(): json_text.read(path) for path in folder.rglob(FINETUNED)
             }
         except (OSError, ValueError) as error:
             raise StoreError(f"the fine-tuned model {folder.name} cannot be read ({error}); run the study.") from error

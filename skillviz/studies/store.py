@@ -16,6 +16,7 @@ from skillviz.analysis.older_tables import RENAMED, read_older
 from skillviz.analysis.tables import LAYOUT, check
 from skillviz.atomic import sha256, write_file, write_text
 from skillviz.errors import BadInput, StoreError
+from skillviz.regular_file import regular
 from skillviz.runs.library import Library
 from skillviz.runs.record import Failure, FileNote, Frozen, without_unknown
 from skillviz.runs.store import Store
@@ -107,7 +108,7 @@ class StudyFolder:
                 f"reads up to {LAYOUT}. Update skillviz."
             )
         try:
-            table = pd.read_parquet(self.path / file)
+            table = pd.read_parquet(regular(self.path / file))
             return check(table, name) if self.record.layout == LAYOUT else read_older(table, name, self.record.layout)
         except (OSError, ValueError, KeyError) as error:
             raise StoreError(f"{file} of the study '{self.name}' cannot be read ({error}).") from error
@@ -121,9 +122,7 @@ def study_path(root: Path, study: StudySpec) -> Path:
 def open_study(path: Path) -> StudyFolder | None:
     """The study in a folder; None where there is none that can be read."""
     try:
-        if not (path / RECORD).is_file():  # a pipe or a device would never end
-            return None
-        content = json_text.loads((path / RECORD).read_text(encoding="utf-8"))
+        content = json_text.read(path / RECORD)
         return StudyFolder(path, without_unknown(StudyRecord, content)[0])
     except (OSError, ValueError, TypeError, ValidationError):
         return None

@@ -116,7 +116,7 @@ def read_world(folder: Path | None = None) -> World | None:
 def words(path: Path) -> frozenset[str]:
     """The words that a tokenizer of the world knows, in lower case; none where there is no such file."""
     try:
-        content = json_text.loads(path.read_text(encoding="utf-8"))
+        content = json_text.read(path)
         return frozenset(content["model"]["vocab"])
     except (OSError, ValueError, KeyError, TypeError):
         return frozenset()

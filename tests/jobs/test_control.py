@@ -22,6 +22,7 @@ from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.studies.store import FOLDER as STUDIES
 from skillviz.studies.store import list_studies
+from tests.patience import within
 from tests.runs.tiny_world import spec_of
 from tests.tiny import tiny_pair
 
@@ -260,19 +261,10 @@ def test_pipes_in_place_of_notes_keep_nobody_waiting(store: Store, running: jobs
     for path in (*(running.path / "work" / name for name in ("process.json", "launch.json", "events.jsonl")), study):
         path.unlink(missing_ok=True)
         os.mkfifo(path)
-
-    def too_long(*_: object) -> None:
-        raise AssertionError("a reader waits for what nobody writes")
-
-    before = signal.signal(signal.SIGALRM, too_long)
-    signal.alarm(20)
-    try:
+    with within(20):
         assert [job.name for job in jobs.list(store, finished=True)] == [running.name]
         jobs.progress(store, running.name)
         assert list_studies(store) == []
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def test_the_check_is_torch_free() -> None:

@@ -1,0 +1,59 @@
+"""A pipe in place of a file is refused by every reader, and nobody waits for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillviz import json_text
+from skillviz.core.graft import Graft
+from skillviz.core.region import Region
+from skillviz.errors import BadInput, SkillvizError
+from skillviz.regular_file import regular
+from skillviz.runs.migrate import SCHEMA_VERSION
+from skillviz.runs.run import Run, read_record
+from skillviz.runs.store import Store
+from tests.patience import within
+
+(FROZEN,) = (Path(__file__).parent / "runs" / "frozen" / f"v{SCHEMA_VERSION}").glob("sst2-*")
+READERS: dict[str, tuple[Callable[[Path], Any], type[Exception]]] = {
+    "a path": (regular, FileNotFoundError),
+    "JSON": (json_text.read, FileNotFoundError),
+    "a graft": (Graft.load, BadInput),
+    "a region": (Region.load, BadInput),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_pipe_is_no_file(name: str, tmp_path: Path) -> None:
+    read, error = READERS[name]
+    os.mkfifo(tmp_path / "pipe")
+    with within(5), pytest.raises(error):
+        read(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in FROZEN.iterdir()))
+def test_a_pipe_among_a_runs_files_keeps_nobody_waiting(name: str, tmp_path: Path) -> None:
+    """The list opens without it, and whoever asks for that file's content is told that it cannot be read."""
+    folder = tmp_path / FROZEN.name
+    shutil.copytree(FROZEN, folder)
+    run = Run(folder, read_record(folder))
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with within(20):
+        assert Store(tmp_path).list() == []
+        with pytest.raises(SkillvizError):
+            read_whole(Run(folder, read_record(folder)) if name == "run.json" else run)
+
+
+def read_whole(run: Run) -> None:
+    """Every table, the region and the ranking of a run."""
+    for table in (run.predictions, run.curve, run.history, run.layers, run.interpolation, run.interpolation_bins):
+        table()
+    run.region()
+    run.ranking()
