@@ -43,7 +43,7 @@ def _phrase(error: typer.BadParameter) -> str:
     """What is wrong with an option's value, in the words that the readers of files use where pydantic refused it."""
     from pydantic import ValidationError  # heavy: only where an option is refused
 
-    from skillviz.tasks.refusals import refused
+    from skillviz.tasks.refusals import refused  # which imports pydantic
 
     cause = error.__cause__
     return f"{refused(cause)[1].rstrip('.')}." if isinstance(cause, ValidationError) else error.message

@@ -5,10 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from skillviz import json_text, read_only
 from skillviz.core.formats import counted
@@ -17,7 +20,8 @@ from skillviz.tasks.task import Hub, Task
 
 # How `datasets` and pyarrow word it that a CSV, JSON or Parquet file has no rows.
 NO_ROWS = ("corresponds to no data", "BatchSize must be greater than 0")
-
+DEEPEST = 100  # levels of lists and objects in a row
+TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 """Of the cells of CSV and TSV files, as a sentence names them."""
@@ -46,7 +50,7 @@ def from_file(path: Path, cache: str) -> Any:
     options: dict[str, Any] = {"cache_dir": cache}
     try:
         if suffix in (".json", ".jsonl"):
-            _refuse_null(path)
+            _refuse_what_crashes(path)
             return Dataset.from_json(str(path), **options)
         if suffix == ".parquet":
             return Dataset.from_parquet(str(path), **options)
@@ -113,11 +117,23 @@ def from_hub(data: Hub, split: str, task: Task) -> Any:
         ) from error
 
 
-def _refuse_null(path: Path) -> None:
-    """Raises BadData for a file that begins with null: pyarrow ends the process."""
-    with path.open("rb") as file:
-        if file.read(1024).lstrip().startswith(b"null"):
-            raise BadData(f"{path} begins with null; write one JSON object per row.")
+def _refuse_what_crashes(path: Path) -> None:
+    """Raises BadData for JSON that ends the process in which pyarrow reads it: null, and a row nested too deeply."""
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if number == 1 and line.lstrip().startswith(b"null"):
+                raise BadData(f"{path} begins with null; write one JSON object per row.")
+            if line.count(b"[") + line.count(b"{") > DEEPEST and depth(line) > DEEPEST:
+                raise BadData(
+                    f"line {number} of {path} is nested more than {DEEPEST} levels deep; write texts and labels."
+                )
+
+
+def depth(line: bytes) -> int:
+    """How deep the lists and objects of a line of JSON are nested; brackets in its texts do not count."""
+    signs = np.frombuffer(TEXTS.sub(b"", line), dtype=np.uint8)
+    steps = np.isin(signs, list(b"[{")).astype(np.int64) - np.isin(signs, list(b"]}"))
+    return int(steps.cumsum().max(initial=0))
 
 
 def _bad_line(path: Path) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from pyarrow import parquet
 
 from skillviz.errors import BadData
 from skillviz.tasks import upload_size
+from skillviz.tasks.reading import depth
 from skillviz.tasks.uploaded import Upload, rows_of
 
 pytestmark = pytest.mark.slow
@@ -61,7 +63,7 @@ BOMBS = {
     "null.json": (lambda path: path.write_text("null"), "begins with null"),
     "nested.jsonl": (
         lambda path: path.write_text('{"a": ' + "[" * 200_000 + "]" * 200_000 + "}"),
-        "its reader crashes",
+        "nested more than 100 levels",
     ),
 }
 
@@ -82,6 +84,24 @@ def test_a_slow_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     path.write_text("text,label\na,b\n")
     with pytest.raises(BadData, match="seconds to read"):
         upload_size.check(path, path.name)
+
+
+def test_a_file_whose_reader_crashes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nkill -SEGV $$\n")
+    python.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(python))
+    (tmp_path / "rows.jsonl").write_text('{"a": 1}')
+    with pytest.raises(BadData, match="its reader crashes. Save it as CSV"):
+        upload_size.check(tmp_path / "rows.jsonl", "rows.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("line", "levels"),
+    [("", 0), ('{"a": [1, {"b": []}]}', 4), ('{"a": "[[[[", "b\\"[": [[]]}', 3), ("]]] [[", -1), ("no JSON", 0)],
+)
+def test_brackets_in_texts_are_no_levels(line: str, levels: int) -> None:
+    assert depth(line.encode()) == max(levels, 0)
 
 
 @pytest.mark.parametrize(
