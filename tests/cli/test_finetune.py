@@ -158,8 +158,8 @@ def test_the_help_names_every_recipe():
         (["--lr", 0], "'lr' of the fine-tuned model cannot be used: it is 0.0, and must be above 0"),
         (["--readout", "prompt", "--head", "linear"], "the prompt readout has no classification head"),
         (["--recipe", "multi-task", "--task", "sst2"], "the task 'sst2' is given twice"),
-        (["--seed", 9223372036854775], "4294967295"),
-        (["--seed", 4294967296, "--out", "nowhere"], "4294967295"),
+        (["--seed", 9223372036854775], "4,294,967,295"),
+        (["--seed", 4294967296, "--out", "nowhere"], "4,294,967,295"),
     ],
 )
 def test_bad_input_without_a_folder_is_one_sentence(words, says):
