@@ -140,7 +140,8 @@ def test_slurm_s_own_time_limit_is_no_end(store: Store, world: Path, settings: P
 def test_jobs_wait_in_turn_and_can_be_cancelled_and_resumed(store: Store, world: Path, here: Run) -> None:
     endless = long_spec(world, steps=1_000_000)
     running = [jobs.start(endless.model_copy(update={"seed": seed}), store, backend=SLURM_BACKEND) for seed in (1, 2)]
-    until(stepped(store, running[0].run_id, 30))
+    for job in running:
+        until(stepped(store, job.run_id, 30))
     waiting = [jobs.start(search(world).model_copy(update={"seed": s}), store, backend=SLURM_BACKEND) for s in (0, 3)]
     until(lambda: jobs.status(store, waiting[1].run_id).position is not None)
     slurm_queue.forget()
