@@ -38,10 +38,8 @@ from skillviz.core.calibration_error import calibration_test, difference_interva
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = (ROOT / "docs" / "statistics.md", ROOT / "docs" / "coverage.md")
-GRIDS = ("", "_unseen", "_later", "_random")
-"""What follows `coverage` in the names of the grids' files."""
-NAMES = ("development", "unseen", "later", "random")
-"""What their rows call them."""
+GRIDS = {"": "development", "_unseen": "unseen", "_later": "later", "_random": "random"}
+"""What follows `coverage` in the names of the grids' files, and what their rows call them."""
 LEAST = 0.93
 """An interval with a cell below this falls short."""
 SIZES = (300, 600, 1821, 5000)
@@ -262,9 +260,9 @@ SKEWED = "single large losses decide"
 FEW = "300 examples: a bootstrap is a little narrow"
 WHY = {
     "calibration error, l1, equal mass": EDGES,
-    "calibration error, l2, equal mass": EDGES,
+    "calibration error, l2, equal mass": "probably as in l1; use equal width",
     "calibration difference, l1, equal mass": EDGES,
-    "calibration difference, l2, equal mass": "two biases add up; use equal width",
+    "calibration difference, l2, equal mass": "not corrected in l2; use equal width",
     "nll": FEW,
     "brier": FEW,
     "nll, difference": FEW,
@@ -318,10 +316,11 @@ def all_grids(stored: dict[str, pd.DataFrame]) -> list[str]:
     ]
     every = pd.concat([stored[name] for name in GRIDS if name in stored])
     for (quantity, binning), cells in every[every["norm"] == "l1"].groupby(["quantity", "binning"]):
-        lowest = [cells.loc[cells["grid"] == grid, "coverage"].min() for grid in NAMES]
+        lowest = [cells.loc[cells["grid"] == grid, "coverage"].min() for grid in GRIDS.values()]
         under = f"{(cells['coverage'] < LEAST).sum()} of {len(cells)}"
+        told = " | ".join("" if pd.isna(share) else _percent(share) for share in lowest)
         lines.append(
-            f"| {quantity} | equal {binning} | {' | '.join('' if x != x else _percent(x) for x in lowest)} | {under} | "
+            f"| {quantity} | equal {binning} | {told} | {under} | "
             f"{_percent(cells['coverage'].median())} | {cells['width'].median():.1f} |"
         )
     return lines
@@ -357,7 +356,7 @@ def tables(results: Path = RESULTS) -> dict[str, list[str]]:
         found |= {"bias": bias(first, "error"), "bias of differences": bias(first, "difference")}
     if (second := stored.get("_unseen")) is not None:
         found |= {"unseen": summary(second), "unseen worst": worst(second)}
-    if len(stored.keys() & set(GRIDS)) == len(GRIDS):
+    if stored.keys() >= GRIDS.keys():
         found["all grids"] = all_grids(stored)
     if (rows := stored.get("_random")) is not None:
         found |= {"random": summary(rows), "random worst": worst(rows, 3)}

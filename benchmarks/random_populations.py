@@ -54,8 +54,8 @@ def _population(models: int, number: int, binning: str) -> tuple[int, Population
         first = random.standard_normal(ATOMS)
         scores = [first, alike * first + np.sqrt(1 - alike**2) * random.standard_normal(ATOMS)][:models]
         sures = [_sure(classes, score, random) for score in scores]
-        empty = Population(f"{models}-{number}", tuple(Side(sure, sure) for sure in sures), float(shared))
-        edges = empty.edges(binning)
+        calibrated = Population(f"{models}-{number}", tuple(Side(sure, sure) for sure in sures), float(shared))
+        edges = calibrated.edges(binning)
         chances = [scaled(s, _warp(random), classes, float(e), edges) for s, e in zip(sures, errors, strict=True)]
         sides = tuple(Side(s, c) for s, c in zip(sures, chances, strict=True) if c is not None)
         if len(sides) == models:
@@ -64,7 +64,7 @@ def _population(models: int, number: int, binning: str) -> tuple[int, Population
 
 
 def drawn() -> Iterator[Case]:
-    """COUNT populations of one model and as many pairs, in both binnings."""
+    """COUNT populations of one model and as many pairs, redrawn for each binning by itself."""
     for models, quantity in ((1, "error"), (2, "difference")):
         for number in range(COUNT):
             for binning in ("width", "mass"):

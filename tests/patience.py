@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def within(seconds: int) -> Iterator[None]:
-    """Raises AssertionError where the body takes longer; in the main thread alone."""
+    """Raises AssertionError where the body takes longer: Python code in the main thread, not a library that waits."""
 
     def too_long(*_: object) -> None:
         raise AssertionError("a reader waits for what nobody writes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +15,9 @@ from benchmarks import __main__ as command
 from benchmarks import comparators, coverage, other_intervals
 from benchmarks.populations import Population, Side, pair, single, two_class_logits
 from benchmarks.progress import Progress
+from benchmarks.random_populations import drawn
 from benchmarks.seed_pools import Pool
+from benchmarks.unseen_populations import unseen
 from skillviz.core.intervals import bootstrap, paired_bootstrap
 from skillviz.core.metrics import ece
 
@@ -287,15 +290,20 @@ def test_the_command_writes_tables_of_a_folder(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.slow
-def test_the_command_would_make_the_stored_grid_again() -> None:
-    """The same cells, and the same coverage in those of one case."""
-    rows = pd.read_csv(coverage.RESULTS / "coverage.csv")
-    cases = list(coverage.development())
+@pytest.mark.parametrize(
+    ("name", "cases"),
+    [("", coverage.development), ("_unseen", unseen), ("_later", coverage.later), ("_random", drawn)],
+)
+def test_the_command_would_make_the_stored_grids_again(name: str, cases: Callable[[], Iterator[coverage.Case]]) -> None:
+    """The same cells, and the same numbers in those of the first pair."""
+    rows, made = pd.read_csv(coverage.RESULTS / f"coverage{name}.csv"), list(cases())
     keys = ["population", "binning", "classes", "quantity"]
     assert {tuple(row) for row in rows[keys].itertuples(index=False)} == {
-        (case.population.name, case.binning, case.classes, case.quantity) for case in cases
+        (case.population.name, case.binning, case.classes, case.quantity) for case in made
     }
-    for found in coverage.measured(cases[0], 300, 1000, 0):
-        stored = rows[(rows["n"] == 300) & (rows["norm"] == found["norm"])].iloc[0]
-        assert stored["population"] == found["population"]
-        assert stored["coverage"] == pytest.approx(found["coverage"], abs=2e-3)
+    number = next(index for index, case in enumerate(made) if case.quantity == "difference")
+    for found in coverage.measured(made[number], 300, 1000, number):
+        of_cell = [*keys, "n", "norm"]
+        stored = rows[(rows[of_cell] == [found[key] for key in of_cell]).all(axis=1)].iloc[0]
+        for column, slack in (("coverage", 2e-3), ("bias_debiased", 1e-3), ("width", 1e-2)):
+            assert stored[column] == pytest.approx(found[column], abs=slack), column

@@ -37,11 +37,11 @@ PAIRED = {"l1": 0.93, "l2": 1.0}
 """A difference reaches this much of its two parts joined, and"""
 FLOOR = 1.15
 """each part at least this much of Z standard deviations downwards, also where an error is cut at 0 (both measured)."""
-HALVED = {"l1": 0.5, "l2": 0.0}
-"""The share that a difference leaves out of an error whose interval reaches 0. It is too large on average, and
-where that of the other model is too small, both biases add up (measured)."""
+LEFT_OUT = {"l1": 0.5, "l2": 0.0}
+"""The share of an error that a difference leaves out where that error's interval reaches 0. Such an error is
+overestimated on average; where the other is underestimated, both biases add up (measured)."""
 FADE = 0.1
-"""Where the lower end is this many standard deviations above 0, nothing is left out."""
+"""Nothing is left out from this many standard deviations of the lower end above 0; in between it fades linearly."""
 SLOPE = 2.0
 """How soon a bin's sign counts as known in the correlation of two errors: its weight is 2 Phi(SLOPE |gap| / s) - 1."""
 RARE = 3
@@ -397,8 +397,8 @@ class _Solved:
         self.weights = sign * known * full
         self.weighted = (self.weights * sign * self.gap).sum(-1)
         self.sd = np.sqrt((full**2 * variance).sum(-1))
-        may_be_zero = 1 - np.minimum(_over(np.maximum(self.low, 0.0), FADE * self.sd), 1.0)
-        self.middle = self.debiased - HALVED[self.norm] * may_be_zero * np.maximum(self.debiased, 0.0)
+        left_out = LEFT_OUT[self.norm] * (1 - np.minimum(_over(self.low, FADE * self.sd), 1.0))
+        self.middle = self.debiased - left_out * np.maximum(self.debiased, 0.0)
         self.reach_down = np.maximum(self.middle - self.low, FLOOR * Z[self.norm][0] * self.sd)
         self.reach_up = np.maximum(self.high - self.middle, 0.0)
 

@@ -123,7 +123,7 @@ def checked_settings() -> ClusterSettings:
     chosen = settings()
     if not answers():
         raise NoCluster(
-            "Slurm's controller does not answer, so that nothing can be submitted; leave out --cluster, or try again "
-            "when `squeue` does."
+            "Slurm's controller does not answer, so nothing can be submitted now. Leave out --cluster, or try again "
+            "once `squeue` answers."
         )
     return chosen

@@ -11,6 +11,7 @@ from typing import Any
 from skillviz import json_text
 from skillviz.jobs.job import Event, Job, JobProgress, Kind
 from skillviz.jobs.kinds import TAIL, RunJob, StudyJob, end_of
+from skillviz.regular_file import regular
 from skillviz.runs.folder import EVENTS, LOG, WORK
 from skillviz.runs.run import Run, read_record
 from skillviz.runs.store import Store, Unfinished, Unreadable
@@ -113,11 +114,12 @@ def _lines(path: Path, since: int, most: int = -1) -> tuple[list[Event], int]:
 
     Of at most so many bytes, where a limit is given.
     """
-    if not path.is_file():
+    try:
+        with regular(path).open("rb") as file:
+            file.seek(since)
+            content = file.read(most)
+    except FileNotFoundError:
         return [], since
-    with path.open("rb") as file:
-        file.seek(since)
-        content = file.read(most)
     whole = content[: content.rfind(b"\n") + 1]
     events = []
     for line in whole.splitlines():

@@ -14,8 +14,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -29,10 +29,13 @@ PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "adapter_model.b
 """What transformers and peft wrote before safetensors: a whole model, the index of its parts, an adapter."""
 PATTERNS = ("pytorch_model*.bin", *PICKLES[1:])
 RECORD = "conversion.json"
+CONVERTED = "converted"  # the folder of the cache
 MEMORY, FACTOR = 3 * 2**30, 3
 """Bytes of memory that the child may use, and how many times those of the weights beside them."""
 SECONDS, A_BYTE = 300, 2e-8
 """Processor seconds that the child may use, and those of each byte beside them."""
+OVER_A_LIMIT = ("MemoryError", "allocate memory", "File too large")
+"""Words of the errors that a limit on memory or file size raises in the child."""
 wanted: ContextVar[Callable[[str], None] | None] = ContextVar("wanted", default=None)
 """In a command that was called with `--convert`: what tells its user about a conversion."""
 
@@ -64,31 +67,33 @@ def converted(folder: Path) -> Path | None:
     size = sum(path.stat().st_size for path in sources)
     tell(f"Converting {folder.name}: {byte_size(size)} of pickled weights to safetensors.")
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _empty_folders_go(target.parent), whole_folder(target, replace=True) as draft:
-        _run_child(sources, draft, size)
-        for path in folder.iterdir():
-            if path.is_file() and path.suffix in (".json", ".txt", ".model") and path.name not in PICKLES:
-                shutil.copyfile(path, draft / path.name)
-        record = {
-            "from": {path.name: sha256(path) for path in sources},
-            "to": {path.name: sha256(path) for path in sorted(draft.glob("*.safetensors"))},
-        }
-        (draft / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    try:
+        with whole_folder(target, replace=True) as draft:
+            _run_child(sources, draft, size)
+            for path in folder.iterdir():
+                if path.is_file() and path.suffix in (".json", ".txt", ".model") and path.name not in PICKLES:
+                    shutil.copyfile(path, draft / path.name)
+            record = {
+                "from": {path.name: sha256(path) for path in sources},
+                "to": {path.name: sha256(path) for path in sorted(draft.glob("*.safetensors"))},
+            }
+            (draft / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    except UnsafeWeights:
+        _remove_empty(target.parent)
+        raise
     for name, digest in (*record["from"].items(), *record["to"].items()):
         tell(f"sha256 {digest}  {name}")
     tell(f"The converted model is {target}. Later commands and the dashboard find it there.")
     return target
 
 
-@contextmanager
-def _empty_folders_go(folder: Path) -> Iterator[None]:
-    """Removes a folder and its parents, as far as they are empty, where the weights are refused."""
-    try:
-        yield
-    except UnsafeWeights:
-        with suppress(OSError):
-            os.removedirs(folder)
-        raise
+def _remove_empty(folder: Path) -> None:
+    """Removes a folder of the cache, and those above it up to that of all conversions, as far as they are empty."""
+    with suppress(OSError):
+        for empty in (folder, *folder.parents):
+            empty.rmdir()
+            if empty.name == CONVERTED:
+                break
 
 
 def _sources(folder: Path) -> list[Path]:
@@ -115,7 +120,7 @@ def _place(sources: Sequence[Path]) -> Path:
     stamps = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in sources]
     root = Path(os.environ.get(CACHE_VARIABLE) or Path.home() / ".cache" / "skillviz")
     parts = folder.parts[-3:] if folder.parent.name == "snapshots" else folder.parts[-1:]
-    return root.joinpath("converted", hashlib.sha256(json.dumps(stamps).encode()).hexdigest()[:16], *parts)
+    return root.joinpath(CONVERTED, hashlib.sha256(json.dumps(stamps).encode()).hexdigest()[:16], *parts)
 
 
 def _run_child(sources: Sequence[Path], draft: Path, size: int) -> None:
@@ -127,8 +132,7 @@ def _run_child(sources: Sequence[Path], draft: Path, size: int) -> None:
     )  # fmt: skip
     if child.returncode:
         last = (child.stderr.strip().splitlines() or ["it ended without a reason"])[-1]
-        by_limit = child.returncode < 0 or "MemoryError" in last
-        why = child.stdout.strip() or (
-            "it was stopped by the limits on memory, time or file size" if by_limit else last
-        )
+        if child.returncode < 0 or any(words in last for words in OVER_A_LIMIT):
+            last = "it was stopped by the limits on memory, time or file size"
+        why = child.stdout.strip() or last.rstrip(".")
         raise UnsafeWeights(f"'{sources[0].parent.name}' cannot be converted: {why}. Take a revision with safetensors.")

@@ -324,6 +324,11 @@ def _check_architecture(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadMo
             )
 
 
+DEQUANTIZED = {"bitsandbytes": ("bitsandbytes", None), "fp8": ("accelerate", "FineGrainedFP8Config")}
+"""Quantizers whose values transformers writes out again: the package that this needs, and the settings that ask for it
+as the model is loaded."""
+
+
 def _check_floats(info: ModelInfo) -> Iterator[BadModel]:
     """Quantized weights, which have no values to copy entry by entry."""
     dtypes = {stored.dtype for name, stored in info.tensors.items() if BLOCK.search(name) and name.endswith("weight")}
@@ -335,30 +340,27 @@ def _check_floats(info: ModelInfo) -> Iterator[BadModel]:
         "bfloat16 or float16 can be grafted."
     )
     method = _quantized_by(info)
-    if method in UNROUNDED and info.architectures:
-        needed = "bitsandbytes" if method == "bitsandbytes" else "accelerate"
+    if method in DEQUANTIZED and info.architectures and info.architectures[0].isidentifier():
+        needed, _ = DEQUANTIZED[method]
         yield BadModel(f"{sentence} Convert it once where {needed} is installed: {dequantizing(info)}")
     else:
         yield BadModel(f"{sentence} Give the model from before it was quantized.")
 
 
-UNROUNDED = {"bitsandbytes": None, "fp8": "FineGrainedFP8Config"}
-"""Quantizers whose values transformers writes out again, with the settings that ask for it as the model is loaded."""
-
-
 def _quantized_by(info: ModelInfo) -> str | None:
     settings = info.config.get("quantization_config")
-    return settings.get("quant_method") if isinstance(settings, dict) else None
+    method = settings.get("quant_method") if isinstance(settings, dict) else None
+    return method if isinstance(method, str) else None
 
 
 def dequantizing(info: ModelInfo) -> str:
-    """The command that writes a quantized model (of UNROUNDED) as float32, into a folder beside it."""
+    """The command that writes a quantized model (of DEQUANTIZED) as float32, into a folder beside it."""
     source, out = (
         (info.id, f"{info.id.split('/')[-1]}-float32")
         if info.revision
         else (str(info.folder), f"{info.folder}-float32")
     )
-    config = UNROUNDED[_quantized_by(info) or ""]
+    _, config = DEQUANTIZED[_quantized_by(info) or ""]
     loaded = (
         f"M.from_pretrained({source!r}, dtype='float32', quantization_config=Q(dequantize=True))"
         if config

@@ -85,7 +85,7 @@ MODULE_KINDS = {
 }
 
 MARKUP = re.compile(r"[\[\]<>`$*~|:\\\x00-\x1f]")
-"""Signs without which Markdown and Plotly's texts hold no picture, link, icon, code, emphasis, formula, element, cell
+"""Signs without which Markdown and Plotly's texts hold no picture, link, icon, code, bold type, formula, element, cell
 or line break."""
 _SPARE_COLORS = ("#1D5FD1", "#8B3FD9", "#D6247F", "#0085AD", "#7A7D00", "#C8143F", "#7D5F3A", "#B56576")
 _SPARE_SYMBOLS = ("hexagon", "hourglass", "bowtie", "star-diamond", "hexagram", "star-square", "circle-cross")

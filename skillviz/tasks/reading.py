@@ -21,7 +21,8 @@ from skillviz.tasks.task import Hub, Task
 # How `datasets` and pyarrow word it that a CSV, JSON or Parquet file has no rows.
 NO_ROWS = ("corresponds to no data", "BatchSize must be greater than 0")
 DEEPEST = 100  # levels of lists and objects in a row
-TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*"')
+TEXTS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?')
+NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 """Of the cells of CSV and TSV files, as a sentence names them."""
@@ -120,9 +121,11 @@ def from_hub(data: Hub, split: str, task: Task) -> Any:
 def _refuse_what_crashes(path: Path) -> None:
     """Raises BadData for JSON that ends the process in which pyarrow reads it: null, and a row nested too deeply."""
     with path.open("rb") as lines:
+        is_first = True
         for number, line in enumerate(lines, start=1):
-            if number == 1 and line.lstrip().startswith(b"null"):
+            if is_first and line.lstrip().startswith(b"null"):
                 raise BadData(f"{path} begins with null; write one JSON object per row.")
+            is_first = is_first and not line.strip()
             if line.count(b"[") + line.count(b"{") > DEEPEST and depth(line) > DEEPEST:
                 raise BadData(
                     f"line {number} of {path} is nested more than {DEEPEST} levels deep; write texts and labels."
@@ -131,8 +134,8 @@ def _refuse_what_crashes(path: Path) -> None:
 
 def depth(line: bytes) -> int:
     """How deep the lists and objects of a line of JSON are nested; brackets in its texts do not count."""
-    signs = np.frombuffer(TEXTS.sub(b"", line), dtype=np.uint8)
-    steps = np.isin(signs, list(b"[{")).astype(np.int64) - np.isin(signs, list(b"]}"))
+    brackets = np.frombuffer(TEXTS.sub(b"", line).translate(None, NO_BRACKETS), dtype=np.uint8)
+    steps = np.where(np.isin(brackets, list(b"[{")), 1, -1)
     return int(steps.cumsum().max(initial=0))
 
 

@@ -40,7 +40,8 @@ def check(path: Path, name: str) -> None:
         except subprocess.TimeoutExpired:
             raise _too_large(name, f"takes more than {SECONDS} seconds to read") from None
     if -ended.returncode in CRASHES:
-        raise BadData(f"{name} cannot be read as {path.suffix[1:].upper()}: its reader crashes. Save it as CSV.")
+        kind = path.suffix[1:].upper()
+        raise BadData(f"{name} cannot be read as {kind}: its reader crashes. Save it again, as CSV with plain texts.")
     if ended.returncode:
         raise _too_large(name, f"needs more than {MEMORY / 2**30:.0f} GiB of memory to read")
     if why := ended.stdout.strip():

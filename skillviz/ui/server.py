@@ -36,7 +36,6 @@ REFUSED = "This dashboard answers its own pages alone. Behind a proxy, set brows
 UP = 0.3  # seconds after which the server answers
 MALLOC = {-8: 2, -3: 1 << 20, -1: 1 << 20}
 """Settings of glibc's `mallopt`: M_ARENA_MAX; M_MMAP_THRESHOLD and M_TRIM_THRESHOLD in bytes."""
-SWEEP = 60.0  # seconds
 
 
 @asynccontextmanager
@@ -49,28 +48,7 @@ async def getting_ready(_app: Any) -> AsyncIterator[None]:
         address = f"http://{st.get_option('server.address')}:{st.get_option('server.port')}"
         asyncio.get_running_loop().call_later(UP, webbrowser.open, address)
     threading.Thread(target=_read_runs, name="reading-runs", daemon=True).start()
-    sweeping = asyncio.create_task(_sweep())
     yield
-    sweeping.cancel()
-
-
-async def _sweep() -> None:
-    while True:
-        await asyncio.sleep(SWEEP)
-        forget_past_views()
-
-
-def forget_past_views() -> None:
-    """Lets the tables that stay in memory forget the views that pages took of them.
-
-    pandas keeps a weak reference to each, and removes those of views that are gone only beyond 500 a column
-    (pandas-dev/pandas#55518), which adds up to a hundred megabytes. No public call does it.
-    """
-    internals = importlib.import_module("pandas._libs.internals")  # heavy, and imported long before the first sweep
-
-    for found in gc.get_objects():
-        if type(found) is internals.BlockValuesRefs:
-            found.has_reference()
 
 
 def _keep_little_free_memory() -> None:

@@ -246,3 +246,22 @@ def test_what_cannot_be_used_is_refused() -> None:
     ):
         with pytest.raises(BadInput, match=words):
             refused()
+
+
+def test_a_difference_leaves_out_half_of_an_error_that_may_be_zero() -> None:
+    """In l1 alone, and only where the error's own interval reaches 0."""
+    seen = set()
+    for seed in range(30):
+        logits, labels = model(1000, 3, 1.0, seed)
+        far, off = calibration_error(logits * 4, labels), calibration_error(logits, labels)
+        assert far.low > 0.05
+        if off.debiased > 0:
+            seen.add(off.low == 0)
+            found = calibration_difference(logits, logits * 4, labels)
+            left = 0.5 * off.debiased if off.low == 0 else off.debiased
+            if off.low == 0 or off.low > 0.01:
+                assert found.debiased == pytest.approx(left - far.debiased, abs=1e-9)
+            squared = [calibration_error(z, labels, norm="l2").debiased for z in (logits, logits * 4)]
+            found = calibration_difference(logits, logits * 4, labels, norm="l2")
+            assert squared[0] == 0 or found.debiased == pytest.approx(squared[0] - squared[1], abs=1e-9)
+    assert True in seen

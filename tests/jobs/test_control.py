@@ -254,7 +254,6 @@ def test_the_log_has_an_end(store: Store, running: jobs.Job) -> None:
     assert jobs.log_tail(store, running.run_id) == ""
 
 
-@pytest.mark.slow
 def test_pipes_in_place_of_notes_keep_nobody_waiting(store: Store, running: jobs.Job) -> None:
     study = store.root / STUDIES / "one" / "study.json"
     study.parent.mkdir(parents=True)
@@ -267,6 +266,7 @@ def test_pipes_in_place_of_notes_keep_nobody_waiting(store: Store, running: jobs
         assert list_studies(store) == []
 
 
+@pytest.mark.slow
 def test_the_check_is_torch_free() -> None:
     from tests.test_torch_free import heavy_after
 

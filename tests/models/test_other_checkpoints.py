@@ -318,8 +318,9 @@ def test_weights_quantized_by_bitsandbytes_come_with_the_command_that_converts_t
         *(node.value for node in ast.walk(code) if isinstance(node, ast.Constant)),
         *(name.name for node in ast.walk(code) if isinstance(node, ast.ImportFrom) for name in node.names),
     }
-    change_config(tuned, quantization_config={"quant_method": "gptq"})
-    assert preflight(base, tuned).problems[0].endswith("Give the model from before it was quantized.")
+    for method in ("gptq", []):
+        change_config(tuned, quantization_config={"quant_method": method})
+        assert preflight(base, tuned).problems[0].endswith("Give the model from before it was quantized.")
 
 
 @pytest.mark.skipif(find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed; installing it ends this")

@@ -61,6 +61,7 @@ BOMBS = {
     "packed.jsonl": (lambda path: path.write_bytes(gzip.compress(b'{"a": 1}\n' * 100)), "is a compressed file"),
     # what ends the process that reads it
     "null.json": (lambda path: path.write_text("null"), "begins with null"),
+    "later null.jsonl": (lambda path: path.write_text(" \n\nnull\n"), "begins with null"),
     "nested.jsonl": (
         lambda path: path.write_text('{"a": ' + "[" * 200_000 + "]" * 200_000 + "}"),
         "nested more than 100 levels",
@@ -92,7 +93,7 @@ def test_a_file_whose_reader_crashes_is_refused(tmp_path: Path, monkeypatch: pyt
     python.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(python))
     (tmp_path / "rows.jsonl").write_text('{"a": 1}')
-    with pytest.raises(BadData, match="its reader crashes. Save it as CSV"):
+    with pytest.raises(BadData, match="its reader crashes. Save it again, as CSV"):
         upload_size.check(tmp_path / "rows.jsonl", "rows.jsonl")
 
 

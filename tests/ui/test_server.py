@@ -17,7 +17,6 @@ import urllib.request
 from contextlib import closing
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from skillviz.tasks.project import ANCESTORS_VARIABLE
@@ -178,16 +177,3 @@ libc.fclose(file)
 def test_the_threads_that_make_pages_share_two_heaps(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", HEAPS, str(tmp_path / "heaps")], cwd=PROJECT, check=True, timeout=120)
     assert 1 <= (tmp_path / "heaps").read_text().count("<heap nr=") <= server.MALLOC[-8]
-
-
-def test_a_table_that_stays_forgets_the_views_that_are_gone() -> None:
-    table = pd.DataFrame({"a": [1, 2], "b": ["x", "y"]})
-    kept = table["a"]
-    for _ in range(300):
-        assert len(table["a"]) == len(table["b"])
-    noted = [block.refs.referenced_blocks for block in table._mgr.blocks]
-    assert [len(of) for of in noted] == [302, 301]
-    server.forget_past_views()
-    assert [len(block.refs.referenced_blocks) for block in table._mgr.blocks] == [2, 1]
-    table.loc[0, "a"] = 9
-    assert kept.tolist() == [1, 2]
