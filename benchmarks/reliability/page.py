@@ -61,7 +61,7 @@ def _visitors() -> list[str]:
 
     kinds = ", ".join(f"{row['visitors']} {row['what']}" for row in of_class["rows"])
     times = ", ".join(f"{row['p95']:.1f} s ({row['what']})" for row in of_class["rows"])
-    ratio, asked = round(ours["p95"] / bare["p95"], 1), f"{ours['visitors']} visitors without a pause, all pages"
+    ratio, asked = round(ours["p95"] / bare["p95"], 2), f"{ours['visitors']} visitors without a pause, all pages"
     lesson = f"a class for {of_class['minutes']:g} minutes: {kinds}"
     lines = [
         (asked, "pages with an error", errors([ours]), "0", "missed" if ours["errors"] else "met"),
