@@ -207,7 +207,7 @@ class Region:
     def load(cls, path: Path | str) -> Region:
         """The region of a file; raises CorruptFile where the file is not one."""
         header = cls.header(path)
-        with safe_open(regular(path), framework="numpy") as file:
+        with safe_open(path, framework="numpy") as file:
             indices = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         try:
             shapes = {n: tuple(s) for n, s in header["shapes"].items()}

@@ -35,8 +35,13 @@ class SlurmBackend:
     name = SLURM
 
     def refuse(self) -> None:
-        """Raises NoCluster or BadInput where nothing can be submitted from here."""
+        """Raises NoCluster or BadInput where nothing can be submitted from here now; Slurm may be slow to answer."""
         checked_settings()
+        if not slurm_queue.answers():
+            raise NoCluster(
+                "Slurm's controller does not answer, so nothing can be submitted now. Leave out --cluster, or try "
+                "again once `squeue` answers."
+            )
 
     def start(self, folder: Path, words: Sequence[str], cwd: Path) -> None:
         """Submits the command; its output goes to the folder's log. Raises NoCluster where Slurm refuses it."""

@@ -118,8 +118,8 @@ class Estimate:
 def estimate(spec: RunSpec, facts: Facts, finished: Sequence[RunRecord] = ()) -> Estimate:
     """What a run will take. Finished runs on the same kind of device, the nearest ones there are, correct the times
     measured elsewhere: the search and the scoring each by its own."""
-    known = [r for r in finished if r.architecture and r.task and (r.device or "").startswith(facts.device)]
-    known = [r for r in known if r.spec.localizer in LOCALIZERS]  # others came from a skillviz that has more
+    known = [r for r in finished if r.spec.localizer in LOCALIZERS]  # others came from a skillviz that has more
+    known = [r for r in known if r.architecture and r.task and (r.device or "").startswith(facts.device)]
     known = [r for r in known if all(getattr(r.spec, n) == getattr(spec, n) for n in AS_FAST)] or known
     phases = _phases(spec, facts)
     residuals = list[float]()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from skillviz.errors import SkillvizError
 from skillviz.jobs import cluster
-from skillviz.jobs.slurm import SLURM_BACKEND
 from skillviz.ui import controls, sign_in
 
 HERE = "here"
@@ -27,9 +26,9 @@ def choose(key: str) -> str | None:
 
 
 def refusal() -> str:
-    """Why nothing can be submitted from here; empty where it can."""
+    """Why nothing can be submitted from here; empty where it can, should Slurm answer when it is asked."""
     try:
-        SLURM_BACKEND.refuse()
+        cluster.checked_settings()
     except SkillvizError as error:
         return str(error.args[0])
     return ""
