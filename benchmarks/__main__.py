@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -90,10 +91,11 @@ def coverage(
     if "later" in parts:
         measure.run(list(measure.later()), repetitions, results / "coverage_later.csv")
     if "random" in parts:
-        rows = measure.run(list(drawn()), repetitions, results / "coverage_random.csv")
+        cases = list(drawn())
+        rows = measure.run(cases, repetitions, results / "coverage_random.csv")
         if (second := results / "coverage_unseen.csv").is_file():
             rows = pd.concat([pd.read_csv(second), rows])
-        measure.with_known_edges([*unseen(), *drawn()], rows, 2 * repetitions, results / "coverage_edges.csv")
+        measure.with_known_edges(chain(unseen(), cases), rows, 2 * repetitions, results / "coverage_edges.csv")
     if "tried" in parts:
         comparators.run(max(2, repetitions * 3 // 10), results / "coverage_tried.csv")
     if "others" in parts:

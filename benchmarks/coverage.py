@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -179,7 +179,7 @@ def size_of_test(repetitions: int, out: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def with_known_edges(cases: list[Case], rows: pd.DataFrame, repetitions: int, out: Path) -> pd.DataFrame:
+def with_known_edges(cases: Iterable[Case], rows: pd.DataFrame, repetitions: int, out: Path) -> pd.DataFrame:
     """The cells of `rows` in l1 with equal mass that fall short, once with each sample's edges and the population's."""
     if out.is_file():
         return pd.read_csv(out)
@@ -314,7 +314,7 @@ def all_grids(stored: dict[str, pd.DataFrame]) -> list[str]:
         "| median width, points |",
         "|" + " --- |" * 9,
     ]
-    every = pd.concat([stored[name] for name in GRIDS if name in stored])
+    every = pd.concat([stored[name] for name in GRIDS])
     for (quantity, binning), cells in every[every["norm"] == "l1"].groupby(["quantity", "binning"]):
         lowest = [cells.loc[cells["grid"] == grid, "coverage"].min() for grid in GRIDS.values()]
         under = f"{(cells['coverage'] < LEAST).sum()} of {len(cells)}"

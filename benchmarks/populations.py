@@ -6,7 +6,7 @@ that each is right. Confidences are Beta between 1 / classes and 1, or those of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -136,11 +136,24 @@ def confidences(shape: str, classes: int, scores: np.ndarray, seed: int) -> np.n
     """Confidences [atom] of this shape in the order of the normal scores: Beta, or of a stored run."""
     random = np.random.default_rng(seed)
     if shape in SHAPES:
-        x = random.beta(*SHAPES[shape], len(scores))
-        sure = np.clip(1 / classes + (1 - 1 / classes) * x, 1 / classes, 1 - 1e-6)
-    else:
-        sure = random.choice(np.clip(stored_side(shape, "finetuned").sure, 1 / classes, 1 - 1e-6), len(scores))
-    return np.sort(sure)[np.argsort(np.argsort(scores))]
+        return between(random.beta(*SHAPES[shape], len(scores)), classes, scores)
+    sure = random.choice(np.clip(stored_side(shape, "finetuned").sure, 1 / classes, 1 - 1e-6), len(scores))
+    return _in_order_of(scores, sure)
+
+
+def between(x: np.ndarray, classes: int, scores: np.ndarray) -> np.ndarray:
+    """Confidences [atom] x of the way from 1 / classes to 1, in the order of the scores."""
+    return _in_order_of(scores, np.clip(1 / classes + (1 - 1 / classes) * x, 1 / classes, 1 - 1e-6))
+
+
+def _in_order_of(scores: np.ndarray, sure: np.ndarray) -> np.ndarray:
+    return np.asarray(np.sort(sure)[np.argsort(np.argsort(scores))])
+
+
+def scores_of_two(random: np.random.Generator, alike: float) -> tuple[np.ndarray, np.ndarray]:
+    """Normal scores [atom] of two models with this correlation."""
+    first = random.standard_normal(ATOMS)
+    return first, alike * first + np.sqrt(1 - alike**2) * random.standard_normal(ATOMS)
 
 
 def scaled(sure: np.ndarray, warp: Warp, classes: int, error: float, edges: np.ndarray) -> np.ndarray | None:
@@ -161,15 +174,23 @@ def scaled(sure: np.ndarray, warp: Warp, classes: int, error: float, edges: np.n
     return chance(high) if abs(_error(sure, chance(high), edges) - error) < 1e-4 else None
 
 
+def warped(
+    name: str, sures: Sequence[np.ndarray], warps: Sequence[Warp], classes: int, errors: Sequence[float], binning: str,
+    shared: float = 1.0,
+) -> Population | None:  # fmt: skip
+    """Models of these confidences [atom] each and l1 errors; None where no strength of a warp gives one of them."""
+    edges = Population(name, tuple(Side(sure, sure) for sure in sures)).edges(binning)
+    chances = [scaled(s, w, classes, e, edges) for s, w, e in zip(sures, warps, errors, strict=True)]
+    sides = tuple(Side(s, c) for s, c in zip(sures, chances, strict=True) if c is not None)
+    return Population(name, sides, shared) if len(sides) == len(sures) else None
+
+
 def single(
     shape: str, warp: str, classes: int, error: float, binning: str, warps: dict[str, Warp] = WARPS
 ) -> Population | None:
     """One synthetic model of this l1 error."""
     sure = confidences(shape, classes, np.arange(ATOMS), 0)
-    name = f"{shape}, {warp if error else 'calibrated'}"
-    empty = Population(name, (Side(sure, sure),))
-    chance = scaled(sure, warps[warp], classes, error, empty.edges(binning))
-    return None if chance is None else Population(name, (Side(sure, chance),))
+    return warped(f"{shape}, {warp if error else 'calibrated'}", [sure], [warps[warp]], classes, [error], binning)
 
 
 def pair(
@@ -177,19 +198,13 @@ def pair(
     alike: float, shared: float, warps: dict[str, Warp] = WARPS,
 ) -> Population | None:  # fmt: skip
     """Two synthetic models of these l1 errors; `alike` correlates their confidences, `shared` their outcomes."""
-    random = np.random.default_rng(0)
-    first = random.standard_normal(ATOMS)
-    second = alike * first + np.sqrt(1 - alike**2) * random.standard_normal(ATOMS)
-    sures = [confidences(s, classes, z, i) for i, (s, z) in enumerate(zip(shapes, (first, second), strict=True))]
+    scores = scores_of_two(np.random.default_rng(0), alike)
+    sures = [confidences(s, classes, z, i) for i, (s, z) in enumerate(zip(shapes, scores, strict=True))]
     name = (
         "; ".join(f"{s}, {k if e else 'calibrated'}" for s, k, e in zip(shapes, kinds, errors, strict=True))
         + f"; alike {alike}"
     )
-    empty = Population(name, tuple(Side(sure, sure) for sure in sures), shared)
-    edges = empty.edges(binning)
-    chances = [scaled(s, warps[k], classes, e, edges) for s, k, e in zip(sures, kinds, errors, strict=True)]
-    sides = tuple(Side(s, c) for s, c in zip(sures, chances, strict=True) if c is not None)
-    return Population(name, sides, shared) if len(sides) == 2 else None
+    return warped(name, sures, [warps[kind] for kind in kinds], classes, errors, binning, shared)
 
 
 @lru_cache

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from benchmarks.coverage import Case
-from benchmarks.populations import ATOMS, Population, Side, Warp, scaled
+from benchmarks.populations import Population, Warp, between, scores_of_two, warped
 
 COUNT = 60
 """Populations of one model, and as many pairs."""
@@ -26,8 +26,7 @@ def _sure(classes: int, scores: np.ndarray, random: np.random.Generator) -> np.n
     parts = int(random.integers(1, 4))
     shapes, weights = np.exp(random.uniform(np.log(0.3), np.log(10), (parts, 2))), random.dirichlet(np.ones(parts))
     a, b = shapes[random.choice(parts, len(scores), p=weights)].T
-    sure = np.clip(1 / classes + (1 - 1 / classes) * random.beta(a, b), 1 / classes, 1 - 1e-6)
-    return np.asarray(np.sort(sure)[np.argsort(np.argsort(scores))])
+    return between(random.beta(a, b), classes, scores)
 
 
 def _warp(random: np.random.Generator) -> Warp:
@@ -51,15 +50,11 @@ def _population(models: int, number: int, binning: str) -> tuple[int, Population
         classes = int(random.integers(2, 7))
         errors = np.where(random.random(models) < CALIBRATED, 0.0, random.uniform(*ERRORS, models))
         alike, shared = random.uniform(0, 1, 2)
-        first = random.standard_normal(ATOMS)
-        scores = [first, alike * first + np.sqrt(1 - alike**2) * random.standard_normal(ATOMS)][:models]
-        sures = [_sure(classes, score, random) for score in scores]
-        calibrated = Population(f"{models}-{number}", tuple(Side(sure, sure) for sure in sures), float(shared))
-        edges = calibrated.edges(binning)
-        chances = [scaled(s, _warp(random), classes, float(e), edges) for s, e in zip(sures, errors, strict=True)]
-        sides = tuple(Side(s, c) for s, c in zip(sures, chances, strict=True) if c is not None)
-        if len(sides) == models:
-            return classes, Population(f"random {number}", sides, float(shared))
+        sures = [_sure(classes, score, random) for score in scores_of_two(random, alike)[:models]]
+        warps = [_warp(random) for _ in range(models)]
+        found = warped(f"random {number}", sures, warps, classes, errors.tolist(), binning, float(shared))
+        if found is not None:
+            return classes, found
     raise RuntimeError(f"no population of number {number} has its errors")
 
 

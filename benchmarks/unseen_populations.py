@@ -16,7 +16,16 @@ from scipy.special import expit, logit
 
 from benchmarks import populations
 from benchmarks.coverage import Case
-from benchmarks.populations import ATOMS, Population, Side, Warp, classes_of, scaled, stored
+from benchmarks.populations import (
+    ATOMS,
+    Population,
+    Warp,
+    between,
+    classes_of,
+    scores_of_two,
+    stored,
+    warped,
+)  # fmt: skip
 
 ERRORS = (0.0, 0.007, 0.015, 0.025, 0.04, 0.065, 0.11, 0.15)
 DIFFERENCES = (0.0, 0.007, 0.015, 0.04, 0.065, 0.09)
@@ -56,32 +65,23 @@ def _confidences(shape: str, classes: int, scores: np.ndarray, seed: int) -> np.
         "near chance": lambda: 0.35 * random.random(n),
         "stepped": lambda: random.choice(np.linspace(0.05, 0.97, 24), n) + 0.01 * random.random(n),
     }[shape]()
-    sure = np.clip(1 / classes + (1 - 1 / classes) * x, 1 / classes, 1 - 1e-6)
-    return np.asarray(np.sort(sure)[np.argsort(np.argsort(scores))])
+    return between(x, classes, scores)
 
 
 def _single(shape: str, warp: str, classes: int, error: float, binning: str) -> Population | None:
     sure = _confidences(shape, classes, np.arange(ATOMS), 0)
-    name = f"{shape}, {warp if error else 'calibrated'}"
-    edges = Population(name, (Side(sure, sure),)).edges(binning)
-    chance = scaled(sure, WARPS[warp], classes, error, edges)
-    return None if chance is None else Population(name, (Side(sure, chance),))
+    return warped(f"{shape}, {warp if error else 'calibrated'}", [sure], [WARPS[warp]], classes, [error], binning)
 
 
 def _pair(
     shapes: tuple[str, str], warps: tuple[str, str], classes: int, errors: tuple[float, float], binning: str,
     alike: float, shared: float,
 ) -> Population | None:  # fmt: skip
-    random = np.random.default_rng(50)
-    first = random.standard_normal(ATOMS)
-    scores = (first, alike * first + np.sqrt(1 - alike**2) * random.standard_normal(ATOMS))
+    scores = scores_of_two(np.random.default_rng(50), alike)
     sures = [_confidences(s, classes, z, i) for i, (s, z) in enumerate(zip(shapes, scores, strict=True))]
     parts = [f"{s}, {w if e else 'calibrated'}" for s, w, e in zip(shapes, warps, errors, strict=True)]
     name = f"{'; '.join(parts)}; alike {alike}"
-    edges = Population(name, tuple(Side(sure, sure) for sure in sures)).edges(binning)
-    chances = [scaled(s, WARPS[w], classes, e, edges) for s, w, e in zip(sures, warps, errors, strict=True)]
-    sides = tuple(Side(s, c) for s, c in zip(sures, chances, strict=True) if c is not None)
-    return Population(name, sides, shared) if len(sides) == 2 else None
+    return warped(name, sures, [WARPS[warp] for warp in warps], classes, errors, binning, shared)
 
 
 def unseen() -> Iterator[Case]:

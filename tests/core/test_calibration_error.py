@@ -250,18 +250,18 @@ def test_what_cannot_be_used_is_refused() -> None:
 
 def test_a_difference_leaves_out_half_of_an_error_that_may_be_zero() -> None:
     """In l1 alone, and only where the error's own interval reaches 0."""
-    seen = set()
+    halved = 0
     for seed in range(30):
         logits, labels = model(1000, 3, 1.0, seed)
-        far, off = calibration_error(logits * 4, labels), calibration_error(logits, labels)
-        assert far.low > 0.05
-        if off.debiased > 0:
-            seen.add(off.low == 0)
-            found = calibration_difference(logits, logits * 4, labels)
-            left = 0.5 * off.debiased if off.low == 0 else off.debiased
-            if off.low == 0 or off.low > 0.01:
-                assert found.debiased == pytest.approx(left - far.debiased, abs=1e-9)
-            squared = [calibration_error(z, labels, norm="l2").debiased for z in (logits, logits * 4)]
-            found = calibration_difference(logits, logits * 4, labels, norm="l2")
-            assert squared[0] == 0 or found.debiased == pytest.approx(squared[0] - squared[1], abs=1e-9)
-    assert True in seen
+        calibrated, off, far = (calibration_error(heat * logits, labels) for heat in (1, 4, 8))
+        assert min(off.low, far.low) > 0.05
+        found = calibration_difference(4 * logits, 8 * logits, labels)
+        assert found.debiased == pytest.approx(off.debiased - far.debiased, abs=1e-9)
+        if calibrated.low == 0 < calibrated.debiased:
+            halved += 1
+            found = calibration_difference(logits, 4 * logits, labels)
+            assert found.debiased == pytest.approx(0.5 * calibrated.debiased - off.debiased, abs=1e-9)
+        squared, less = (calibration_error(heat * logits, labels, norm="l2").debiased for heat in (1, 4))
+        found = calibration_difference(logits, 4 * logits, labels, norm="l2")
+        assert squared == 0 or found.debiased == pytest.approx(squared - less, abs=1e-9)
+    assert halved

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path

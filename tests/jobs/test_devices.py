@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
 import pytest
 
 from skillviz.jobs import devices
 from skillviz.jobs.devices import Device, chosen, gpus
+from tests.programs import program
 
 TWO = "0, GPU-aaa1, NVIDIA H100 80GB, 70000, 81559\n1, GPU-bbb2, NVIDIA T4, [N/A], 15360\n"
 
@@ -18,11 +18,9 @@ TWO = "0, GPU-aaa1, NVIDIA H100 80GB, 70000, 81559\n1, GPU-bbb2, NVIDIA T4, [N/A
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An nvidia-smi that prints two GPUs, and a torch that can use them."""
     monkeypatch.setattr(devices, "version", lambda name: "2.9.1")
-    program = tmp_path / "nvidia-smi"
-    program.write_text(f"#!/bin/sh\nprintf '{TWO}'\n")
-    program.chmod(program.stat().st_mode | stat.S_IEXEC)
+    smi = program(tmp_path / "nvidia-smi", f"printf '{TWO}'")
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    return program
+    return smi
 
 
 def test_the_cpu_is_first_with_its_memory() -> None:
@@ -58,7 +56,7 @@ def test_they_are_numbered_as_a_process_sees_them(driver: Path, visible: str, ti
 
 @pytest.mark.parametrize("script", ["exit 9", "echo broken"])
 def test_a_broken_driver_shows_no_gpu(driver: Path, script: str) -> None:
-    driver.write_text(f"#!/bin/sh\n{script}\n")
+    program(driver, script)
     assert gpus(None) == []
 
 

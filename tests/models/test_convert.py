@@ -18,6 +18,7 @@ from skillviz.errors import UnsafeWeights
 from skillviz.models import convert
 from skillviz.models.fetch import hub_name, resolve
 from skillviz.tasks.project import CACHE_VARIABLE
+from tests.programs import program
 from tests.tiers import first
 
 TENSORS = {"a": torch.arange(6.0).reshape(2, 3).t(), "b": torch.ones(3, dtype=torch.bfloat16)}
@@ -162,9 +163,6 @@ def test_the_child_has_its_limits(tmp_path: Path, told: list[str], monkeypatch: 
 def test_a_child_that_fails_by_itself_says_why(
     words: str, why: str, tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\necho '{words}' >&2\nexit 3\n")
-    python.chmod(0o700)
-    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setattr(sys, "executable", str(program(tmp_path / "python", f"echo '{words}' >&2\nexit 3")))
     with pytest.raises(UnsafeWeights, match=f"cannot be converted: .*{why}"):
         resolve(pickled(tmp_path / "model"))

@@ -15,6 +15,7 @@ from skillviz.errors import BadData
 from skillviz.tasks import upload_size
 from skillviz.tasks.reading import depth
 from skillviz.tasks.uploaded import Upload, rows_of
+from tests.programs import program
 
 pytestmark = pytest.mark.slow
 
@@ -88,10 +89,7 @@ def test_a_slow_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_file_whose_reader_crashes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\nkill -SEGV $$\n")
-    python.chmod(0o700)
-    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setattr(sys, "executable", str(program(tmp_path / "python", "kill -SEGV $$")))
     (tmp_path / "rows.jsonl").write_text('{"a": 1}')
     with pytest.raises(BadData, match="its reader crashes. Save it again, as CSV"):
         upload_size.check(tmp_path / "rows.jsonl", "rows.jsonl")

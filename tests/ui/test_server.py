@@ -22,6 +22,7 @@ import pytest
 from skillviz.tasks.project import ANCESTORS_VARIABLE
 from skillviz.ui import cache, server
 from tests.e2e.server import free_port, served
+from tests.programs import program
 from tests.test_arrows import PROJECT
 
 
@@ -131,9 +132,8 @@ def test_modules_and_records_are_kept_out_of_collections(monkeypatch: pytest.Mon
 
 @pytest.mark.slow
 def test_it_opens_the_browser_where_there_is_a_screen(tmp_path: Path) -> None:
-    opened, browser = tmp_path / "opened", tmp_path / "browser"
-    browser.write_text(f'#!/bin/sh\necho "$1" > "{opened}"\n')
-    browser.chmod(0o755)
+    opened = tmp_path / "opened"
+    browser = program(tmp_path / "browser", f'echo "$1" > "{opened}"')
     port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", "dashboard.py", "--server.port", str(port)]
     environment = {**os.environ, "BROWSER": f"{browser} %s", "SKILLVIZ_RUNS": str(tmp_path)}

@@ -1,0 +1,12 @@
+"""Programs that a test puts in the place of others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def program(path: Path, script: str) -> Path:
+    """A program at `path` that runs this shell script."""
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
