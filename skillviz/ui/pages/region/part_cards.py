@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -53,7 +52,7 @@ def parts(run: Run) -> None:
 
 
 def cell_effects(run: Run) -> None:
-    """The map of what each cell does, as the section's own choices have it; without scores, where to make them."""
+    """The map of what each cell does, as the section's choices have it; without scores, where to make them."""
     with page.explained():
         scores = stored_parts(cache.library(), run, CELLS)
     if scores is None:
@@ -63,10 +62,8 @@ def cell_effects(run: Run) -> None:
     names = _metrics(run)
     metric = controls.current(CHANGE, names, names[0])
     effects = _computed(run, scores, metric)
-    drawn = exhibits.part_map(effects, condition, metric, CELLS, theme())
     with st.container():  # as high as the map, not as the column
-        show(replace(drawn, name="effects"), run.id)  # the section below has one of its own
-    st.markdown(exhibits.finding(effects, condition, metric, CELLS))
+        show(exhibits.part_map(effects, condition, metric, CELLS, theme()), run.id)
 
 
 def _metrics(run: Run) -> list[str]:
@@ -87,7 +84,7 @@ def _computed(run: Run, scores: PartScores, metric: str) -> pd.DataFrame:
 
 
 def _effects(run: Run, scores: PartScores) -> None:
-    """The finding, the map and the strongest parts, for one condition and metric."""
+    """The finding and the strongest parts, for one condition and metric; of cells the map card has the map."""
     record, names = scores.record, _metrics(run)
     with st.container(horizontal=True):
         condition = controls.segments(
@@ -97,13 +94,18 @@ def _effects(run: Run, scores: PartScores) -> None:
         metric = controls.segments(CHANGE, "Change in", names, names[0], shown=metric_heading, help=about(*names))
     effects = _computed(run, scores, metric)
     st.markdown(exhibits.finding(effects, condition, metric, record.grouping))
-    left, right = st.columns(2)
-    with left:
-        show(exhibits.part_map(effects, condition, metric, record.grouping, theme()), run.id)
-    with right:
-        show(exhibits.strongest_parts(effects, condition, metric, record.grouping, theme()), run.id)
+    rivals, place = exhibits.strongest_parts(effects, condition, metric, record.grouping, theme()), ""
+    if record.grouping == CELLS:
+        show(rivals, run.id)
+        place = "*Effect*, above the map of the region, shows every cell. "
+    else:
+        left, right = st.columns(2)
+        with left:
+            show(exhibits.part_map(effects, condition, metric, record.grouping, theme()), run.id)
+        with right:
+            show(rivals, run.id)
     st.caption(
-        f"{formats.counted(record.n, 'example')} of the {record.split} set, {record.created[:10]}. "
+        f"{place}{formats.counted(record.n, 'example')} of the {record.split} set, {record.created[:10]}. "
         f"`python -m skillviz parts {run.id} --by {record.grouping} --sample 1000 --again` scores them on more."
     )
 
