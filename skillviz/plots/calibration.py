@@ -123,7 +123,7 @@ def _grid(titles: list[str], y: str, start: float, theme: str, height: int | Non
     figure.update_layout(
         template=template(theme), height=tall, margin_t=head, showlegend=False, barmode="overlay", bargap=0
     )
-    figure.update_xaxes(range=[start - 1, 101], title={"text": CONFIDENCE, "font": {"size": 10}}, nticks=5)
+    figure.update_xaxes(range=[start - 1, 101], title_text=CONFIDENCE, nticks=5)
     figure.update_yaxes(title_text=y, col=1)
     return figure
 

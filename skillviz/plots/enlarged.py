@@ -6,12 +6,11 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+TYPE = ("font", "tickfont", "textfont")
 # what is measured in pixels, by the name of the part that holds it; "" is the layout itself
 PIXELS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(TYPE, ("size",)),
     "": ("height",),
-    "font": ("size",),
-    "tickfont": ("size",),
-    "textfont": ("size",),
     "marker": ("size",),
     "line": ("width",),
     "margin": ("l", "r", "t", "b"),
@@ -23,21 +22,26 @@ PIXELS: dict[str, tuple[str, ...]] = {
 }
 
 
-def enlarged(figure: go.Figure, factor: float) -> go.Figure:
-    """A copy whose pixels are `factor` times as many; the figure itself and its data's values stay as they are."""
-    parts = figure.to_dict()
-    layout = _scaled(parts["layout"], "", factor)
-    traces = [_scaled(trace, "trace", factor) for trace in parts["data"]]
+def enlarged(figure: go.Figure, factor: float, of_type: float | None = None) -> go.Figure:
+    """A copy whose pixels are `factor` times as many, those of its type `of_type` times; the figure itself and its
+    data's values stay as they are."""
+    parts, of_type = figure.to_dict(), factor if of_type is None else of_type
+    layout = _scaled(parts["layout"], "", factor, of_type)
+    traces = [_scaled(trace, "trace", factor, of_type) for trace in parts["data"]]
     return go.Figure(data=traces, layout=layout)
 
 
-def _scaled(value: Any, name: str, factor: float) -> Any:
+def _scaled(value: Any, name: str, factor: float, of_type: float) -> Any:
     """A part with its pixels multiplied; `name` is the part's own."""
     if isinstance(value, dict):
         px = [key for key in PIXELS.get(name, ()) if value.get(f"{key}ref", "pixel") == "pixel"]
-        return {key: _times(item, factor) if key in px else _scaled(item, key, factor) for key, item in value.items()}
+        times = of_type if name in TYPE else factor
+        return {
+            key: _times(item, times) if key in px else _scaled(item, key, factor, of_type)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple) and any(isinstance(item, dict) for item in value):
-        return [_scaled(item, name, factor) for item in value]
+        return [_scaled(item, name, factor, of_type) for item in value]
     return value
 
 

@@ -78,18 +78,18 @@ def as_shown(of: Drawing, by: By | None = None) -> Written:
 
     An exhibit's is kept for all who see it in this way; a figure alone, as of a job under way, is not.
     """
-    factor = presenter.factor_of(_figure(of)) if is_presented() else 1
-    return _of_exhibit(of, by, factor) if isinstance(of, Exhibit) else _written(of, by, factor)
+    factors = presenter.factors_of(_figure(of)) if is_presented() else None
+    return _of_exhibit(of, by, factors) if isinstance(of, Exhibit) else _written(of, by, factors)
 
 
 @lru_cache(maxsize=MOST_EXHIBITS)
-def _of_exhibit(exhibit: Exhibit, by: By | None, factor: float) -> Written:
-    return _written(exhibit.figure, by, factor)
+def _of_exhibit(exhibit: Exhibit, by: By | None, factors: tuple[float, float] | None) -> Written:
+    return _written(exhibit.figure, by, factors)
 
 
-def _written(figure: go.Figure, by: By | None, factor: float) -> Written:
+def _written(figure: go.Figure, by: By | None, factors: tuple[float, float] | None) -> Written:
     marked = with_dark_marks(figure)
-    return drawn_once(enlarged(marked, factor) if factor > 1 else marked, by=by)
+    return drawn_once(enlarged(marked, *factors) if factors else marked, by=by)
 
 
 def _figure(of: Drawing) -> go.Figure:

@@ -18,6 +18,7 @@ FACTOR = 1.5
 UNDER = 50  # pixels of the table, the download and the help under a figure, which a room does not see
 OVER, EDGE = 13.8, 12  # rem from the window's top to the first figure at most, and pixels below it
 OVER_ON = {page_table.HOME: 18.2}  # pages with more above it
+REM = 16  # pixels of a page's type elsewhere
 PROJECTOR = {"height": 720, "rem": 17.92}  # a small one, of 1280x720, until the window has told its size
 _WINDOW, _OVER = "presenter.window", "presenter.over"
 _MEASURE = "skillviz_window"
@@ -48,14 +49,16 @@ def _measured() -> None:
     st.session_state[_WINDOW] = dict(st.session_state[_MEASURE]["window"])
 
 
-def factor_of(drawn: go.Figure) -> float:
-    """How many times as large a figure is shown: in presenter mode FACTOR, or less where it would not fit the window
-    whole below a page's heading, but never smaller than elsewhere.
+def factors_of(drawn: go.Figure) -> tuple[float, float]:
+    """How many times as large a figure is shown, and its type: in presenter mode FACTOR, or less where it would not fit
+    the window whole below a page's heading, but never smaller than elsewhere; its type as large as the page's at least.
     """
     if not page_table.is_presented():
-        return 1
-    room = _window()["height"] - st.session_state.get(_OVER, OVER) * _window()["rem"] - EDGE
-    return max(1, min(FACTOR, room / drawn.layout.height)) if drawn.layout.height else FACTOR
+        return 1, 1
+    window = _window()
+    room = window["height"] - st.session_state.get(_OVER, OVER) * window["rem"] - EDGE
+    factor = max(1, min(FACTOR, room / drawn.layout.height)) if drawn.layout.height else FACTOR
+    return factor, max(factor, min(FACTOR, window["rem"] / REM))
 
 
 def unenlarged(height: int) -> int:
