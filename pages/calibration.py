@@ -9,7 +9,7 @@ from skillviz.ui.pages.calibration import calibration_controls
 
 run = page.begin("calibration")
 calibration_controls.refuse_references(run)
-finding, settings = st.columns([6, 1])
+finding, settings = st.columns([6, 1], vertical_alignment="center")
 with settings.popover("Settings", width="stretch"):
     choice = calibration_controls.controls_of(run)
 logits, labels = page.state_logits(run, choice.split, choice.states)
