@@ -28,8 +28,7 @@ def _of_run(folder: Path) -> pd.DataFrame:
         return pd.DataFrame()
     if version >= COVERS or record.task is None:
         return pd.DataFrame()
-    task = record.task
-    args = (task.name, record.metrics, record.transfers, task.labels, record.temperature)
+    args = (record.task.name, record.metrics, record.transfers, record.task, record.temperature)
     return computed(folder, folder.name, *args)
 
 
@@ -38,5 +37,5 @@ def _of_score(folder: Path) -> pd.DataFrame:
     if record is None or record.schema_version >= SCORE_VERSION:
         return pd.DataFrame()
     dataset = record.transfer.name if record.transfer else record.task.name
-    args = (dataset, record.splits, (), record.task.labels, record.temperature)
+    args = (dataset, record.splits, (), record.task, record.temperature)
     return computed(folder, f"{FOLDER}/{folder.name}", *args)

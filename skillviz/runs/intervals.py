@@ -1,10 +1,11 @@
-"""The intervals of calibration and of paired accuracies of runs and scores stored before schema version 8.
+"""The intervals of calibration, of paired accuracies and of recovered gains of runs and scores stored before schema
+version 8.
 
 They stand in a table beside the runs. What is stored is never changed, and these `low` and `high` in it are legacy:
 before version 3 percentile bootstraps, which lie above the true calibration error, and know too little where two models
-differ on few examples; later too narrow where a gap changes its sign. Where a record is read they are replaced by the
-rows of `intervals.parquet`, computed from the stored predictions without a model. A run without rows there gets them
-when it is first read.
+differ on few examples (a random region's gain was 0, with an interval from 0 to 0); later too narrow where a gap
+changes its sign. Where a record is read they are replaced by the rows of `intervals.parquet`, computed from the stored
+predictions without a model. A run without rows there gets them when it is first read.
 """
 
 from __future__ import annotations
@@ -24,18 +25,19 @@ from skillviz.core.metrics import METRICS
 from skillviz.errors import DiskFull, SkillvizError
 from skillviz.regular_file import regular
 from skillviz.runs import tables
-from skillviz.runs.metrics import SCALED, estimate, with_scaled
-from skillviz.runs.record import Estimate, RunRecord, Scores, TransferNote
+from skillviz.runs.metrics import SCALED, estimate, recovered, with_scaled
+from skillviz.runs.record import Estimate, RunRecord, Scores, TaskNote, TransferNote
 
 FILE = "intervals.parquet"
 PREDICTIONS = "predictions.parquet"
-METHOD = 4
+METHOD = 5
 """Raised with every change of core/ that changes an interval of the table: older rows are then made again."""
 CALIBRATION = tuple(name for name, metric in METRICS.items() if metric.interval == "calibration")
 PAIRED = (*CALIBRATION, "accuracy")
 """The metrics whose paired differences are in the table."""
 DIFFERENCES = {"differences": "finetuned", "scaled_differences": SCALED}
 """The fields of Scores that hold paired differences, and what is subtracted from the graft there."""
+RECOVERED = "recovered"  # among the states and fields of differences
 TEXTS = ("run", "dataset", "split", "of", "metric")
 COLUMNS = (*TEXTS, "value", "debiased", "low", "high", "method")
 
@@ -44,11 +46,11 @@ Rows = Mapping[tuple[str, str, str, str], tuple[float | None, float | None, floa
 
 
 def with_intervals(record: RunRecord, folder: Path) -> RunRecord:
-    """The record of a run of an older version with the intervals of calibration and paired accuracies that hold."""
+    """The record of a run of an older version with the intervals that hold."""
     if not record.metrics or record.task is None:
         return record
-    own, labels = record.task.name, record.task.labels
-    rows = _rows(folder, folder.name, own, record.metrics, record.transfers, labels, record.temperature)
+    own = record.task.name
+    rows = _rows(folder, folder.name, own, record.metrics, record.transfers, record.task, record.temperature)
     metrics = {split: replaced(scores, rows, own, split) for split, scores in record.metrics.items()}
     return record.model_copy(update={"metrics": metrics, "transfers": replaced_transfers(record.transfers, rows)})
 
@@ -71,7 +73,10 @@ def replaced(scores: Scores, rows: Rows, dataset: str, split: str) -> Scores:
 
     states = {state: of(state, metrics, CALIBRATION) for state, metrics in scores.states.items()}
     differences = {field: of(field, getattr(scores, field), PAIRED) for field in DIFFERENCES}
-    return scores.model_copy(update={"states": states, **differences})
+    gain = scores.recovered
+    if gain is not None:
+        gain = next((_row(rows, key, gain) for key in rows if key[:3] == (dataset, split, RECOVERED)), gain)
+    return scores.model_copy(update={"states": states, **differences, "recovered": gain})
 
 
 def _row(rows: Rows, key: tuple[str, str, str, str], stored: Estimate) -> Estimate:
@@ -87,11 +92,11 @@ def score_rows(
     folder: Path,
     splits: Mapping[str, Scores],
     dataset: str,
-    labels: tuple[str, ...],
+    task: TaskNote,
     temperature: float | None,
 ) -> Rows:
     """The same of the scores of a fine-tuned model, `scores/<folder>`, on one data set."""
-    return _rows(folder, f"{folder.parent.name}/{folder.name}", dataset, splits, (), labels, temperature)
+    return _rows(folder, f"{folder.parent.name}/{folder.name}", dataset, splits, (), task, temperature)
 
 
 def table(root: Path) -> pd.DataFrame:
@@ -115,7 +120,7 @@ def computed(
     dataset: str,
     splits: Mapping[str, Scores],
     transfers: tuple[TransferNote, ...],
-    labels: tuple[str, ...],
+    task: TaskNote,
     temperature: float | None,
 ) -> pd.DataFrame:
     """The rows of one run or of the scores `name`, from its predictions; none where they cannot be read."""
@@ -123,7 +128,7 @@ def computed(
         predictions = pd.read_parquet(regular(folder / PREDICTIONS))
         wanted = [(dataset, split, scores) for split, scores in splits.items()]
         wanted += [(note.name, "test", note.scores) for note in transfers]
-        rows = [row for one in wanted for row in _of_split(predictions, *one, labels, temperature)]
+        rows = [row for one in wanted for row in _of_split(predictions, *one, task, temperature)]
     except (OSError, ValueError, KeyError, SkillvizError):
         rows = []
     frame = pd.DataFrame(rows, columns=[*TEXTS[1:], *COLUMNS[5:9]])
@@ -135,11 +140,11 @@ def _of_split(
     dataset: str,
     split: str,
     scores: Scores,
-    labels: tuple[str, ...],
+    task: TaskNote,
     temperature: float | None,
 ) -> Iterator[dict[str, Any]]:
     frame = predictions[(predictions["dataset"] == dataset) & (predictions["split"] == split)]
-    columns = tables.logit_columns(labels)
+    columns = tables.logit_columns(task.labels)
     logits = {str(state): rows[columns].to_numpy(np.float32) for state, rows in frame.groupby("state", sort=False)}
     if not logits:
         return
@@ -154,6 +159,8 @@ def _of_split(
         for metric in getattr(scores, field).keys() & set(PAIRED):
             less = estimate(metric_difference(logits["grafted"], logits[other], y, metric))
             yield {**common, "of": field, "metric": metric, **less.columns()}
+    if scores.recovered is not None:
+        yield {**common, "of": RECOVERED, "metric": task.metric, **recovered(logits, y, task).columns()}
 
 
 def _rows(
@@ -162,14 +169,14 @@ def _rows(
     dataset: str,
     splits: Mapping[str, Scores],
     transfers: tuple[TransferNote, ...],
-    labels: tuple[str, ...],
+    task: TaskNote,
     temperature: float | None,
 ) -> Rows:
     """The rows of one run: those of the table, else computed now and stored where the folder can be written."""
     root = folder.parents[name.count("/")]
     rows = _stored(root).get(name)
     if rows is None:
-        frame = computed(folder, name, dataset, splits, transfers, labels, temperature)
+        frame = computed(folder, name, dataset, splits, transfers, task, temperature)
         rows = _by_run(frame).get(name, {})
         with suppress(OSError, DiskFull):
             if len(frame):

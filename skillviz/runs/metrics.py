@@ -42,7 +42,7 @@ def scores(
         differences=_differences(states, "finetuned", labels, task) if compared else {},
         scaled_differences=_differences(states, SCALED, labels, task) if compared and SCALED in states else {},
         agreement=_agreement(states, task).get("agreement") if compared else None,
-        recovered=_recovered(states, labels, task) if compared and "pretrained" in states else None,
+        recovered=recovered(states, labels, task) if compared and "pretrained" in states else None,
     )
 
 
@@ -65,7 +65,7 @@ def graft_row(logits: Logits, labels: np.ndarray, task: TaskNote) -> Metrics:
 
     `logits` holds at least pretrained, finetuned and grafted.
     """
-    row = {**_agreement(logits, task), "recovered": _recovered(logits, labels, task)}
+    row = {**_agreement(logits, task), "recovered": recovered(logits, labels, task)}
     return {**metrics(logits["grafted"], labels, task), **row}
 
 
@@ -75,7 +75,7 @@ def complement_row(logits: Logits, labels: np.ndarray, task: TaskNote) -> Metric
     `logits` holds at least pretrained, finetuned and complement.
     """
     states = {**logits, "grafted": logits["complement"]}
-    row = {**_agreement(states, task), "recovered": _recovered(states, labels, task)}
+    row = {**_agreement(states, task), "recovered": recovered(states, labels, task)}
     return {**metrics(logits["complement"], labels, task, metric_names(task.metric, ("accuracy",))), **row}
 
 
@@ -129,6 +129,7 @@ def _agreement(states: Logits, task: TaskNote) -> Metrics:
     return {"agreement": estimate(agreement_interval(states["grafted"], states["finetuned"]))}
 
 
-def _recovered(states: Logits, labels: np.ndarray, task: TaskNote) -> Estimate:
+def recovered(states: Logits, labels: np.ndarray, task: TaskNote) -> Estimate:
+    """The share of the gain that the graft keeps, in the task's metric."""
     grafted, pretrained, finetuned = (states[name] for name in ("grafted", "pretrained", "finetuned"))
     return estimate(recovered_gain(grafted, pretrained, finetuned, labels, task.metric, positive=positive(task)))

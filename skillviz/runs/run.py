@@ -21,7 +21,7 @@ from skillviz.core.region import Region
 from skillviz.errors import BadInput, CorruptFile, CorruptRun
 from skillviz.regular_file import regular
 from skillviz.runs import tables
-from skillviz.runs.intervals import CALIBRATION, with_intervals
+from skillviz.runs.intervals import CALIBRATION, RECOVERED, with_intervals
 from skillviz.runs.migrate import migrated
 from skillviz.runs.record import UNKNOWN, Estimate, RunRecord, place_of, without_unknown
 from skillviz.runs.spec import RunSpec
@@ -295,6 +295,7 @@ class Run:
         """An older table with the record's intervals of calibration; what has no stored predictions has none."""
         frame = frame.reset_index(drop=True)
         errors = frame["metric"].str.removesuffix("_difference").isin(CALIBRATION)
+        errors |= (frame["metric"] == RECOVERED) & (name == "curve") & (frame["size"] == self.record.size)
         ends = {end: frame[end].to_numpy(float, copy=True) for end in ("debiased", "low", "high")}
         for at in np.flatnonzero(errors):
             row = frame.iloc[at]
@@ -309,7 +310,7 @@ class Run:
         scores = self.record.metrics.get(row["split"])
         if scores is None or row["size"] != self.record.size or row["dataset"] != self.datasets[0]:
             return None
-        return scores.states.get("grafted", {}).get(row["metric"])
+        return scores.recovered if row["metric"] == RECOVERED else scores.states.get("grafted", {}).get(row["metric"])
 
     def _grid_point(self, row: pd.Series) -> Estimate | None:
         """The record's estimate of a row of the WiSE grid, where it is an end of its path."""

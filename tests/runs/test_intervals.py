@@ -1,4 +1,4 @@
-"""Intervals of calibration errors of runs that were stored before those errors had intervals that hold."""
+"""Intervals of runs that were stored before their calibration errors and gains had intervals that hold."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from skillviz.core.calibration_error import calibration_difference, calibration_error
+from skillviz.core.intervals import recovered_gain
 from skillviz.core.temperature import scaled
 from skillviz.runs.interval_table import interval_table
 from skillviz.runs.intervals import CALIBRATION, FILE, table, write
@@ -32,11 +33,13 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for metrics in (*one["states"].values(), one["differences"], one["scaled_differences"]):
             for metric in metrics.keys() & set(CALIBRATION):
                 metrics[metric] = {"value": metrics[metric]["value"], **LEGACY}
+        one["recovered"].update(LEGACY)
     content["schema_version"] = COVERS - 1
     for name in ("curve", "interpolation"):
         path = run.path / f"{name}.parquet"
         frame = pd.read_parquet(path).drop(columns="debiased")
-        frame.loc[frame["metric"].str.startswith("ece"), ["low", "high"]] = LEGACY["low"], LEGACY["high"]
+        legacy = frame["metric"].str.startswith("ece") | (frame["metric"] == "recovered")
+        frame.loc[legacy, ["low", "high"]] = LEGACY["low"], LEGACY["high"]
         frame.to_parquet(path)
         content["files"][path.name]["size"] = path.stat().st_size
     (run.path / "run.json").write_text(json.dumps(content))
@@ -70,6 +73,18 @@ def test_an_older_run_has_the_intervals_of_its_predictions(older: Run) -> None:
         assert (stored.debiased, stored.low, stored.high) == (expected.debiased, expected.low, expected.high)
     _, labels, elsewhere = older.logits("grafted", "test", "imdb")
     assert older.record.transfers[0].scores.states["grafted"]["ece"].low == calibration_error(elsewhere, labels).low
+
+
+@pytest.mark.slow
+def test_a_recovered_gain_has_the_interval_of_the_predictions(older: Run) -> None:
+    states = [older.logits(state) for state in ("grafted", "pretrained", "finetuned")]
+    expected = recovered_gain(*(logits for _, _, logits in states), states[0][1], older.record.metric)
+    stored = older.record.metrics["test"].recovered
+    assert stored is not None and (stored.low, stored.high) == (expected.low, expected.high)
+    rows = older.curve().query("metric == 'recovered' and split == 'test' and size == @older.record.size")
+    assert rows[["low", "high"]].to_numpy().tolist() == [[expected.low, expected.high]]
+    elsewhere = older.record.transfers[0].scores.recovered
+    assert elsewhere is not None and elsewhere.low != LEGACY["low"]
 
 
 def test_no_legacy_end_is_left_anywhere(older: Run) -> None:
@@ -108,7 +123,7 @@ def test_rows_are_stored_beside_the_runs_and_follow_the_predictions(older: Run) 
     changed = interval_table(root).sort_values(list(stored.columns[:5]), ignore_index=True)
     different = ~np.isclose(changed["high"], stored["high"], rtol=0, atol=1e-12)
     assert different.any()
-    assert set(stored[different]["of"]) <= {"grafted", "differences", "scaled_differences"}
+    assert set(stored[different]["of"]) <= {"grafted", "differences", "scaled_differences", "recovered"}
 
 
 def test_a_row_of_another_method_is_not_used(older: Run) -> None:
