@@ -13,7 +13,7 @@ from skillviz.plots import compare as plots
 from skillviz.plots.overlap import overlap_map
 from skillviz.plots.sparsity import metric_by_size
 from skillviz.plots.theme import Style
-from skillviz.show import alt, calibration, overlap
+from skillviz.show import alt, calibration, measures, overlap
 from skillviz.show.exhibit import OVER_EXAMPLES, PAIRED, Exhibit, drawn_once
 from skillviz.show.sentences import better_sides, debiased_marks, metric_value
 
@@ -76,7 +76,7 @@ def sizes(
     curve: pd.DataFrame, marks: Mapping[str, Style], metric: str, levels: Mapping[str, float], theme: str
 ) -> Exhibit:
     """Each run's curve over region sizes."""
-    points = by_size(curve, metric, ())
+    points = measures.of_one_kind(by_size(curve, metric, ()), metric)
     return Exhibit(
         name="compare_sizes",
         title=f"{metric_row(metric).heading} by region size",
@@ -91,7 +91,7 @@ def sizes(
             height=HEIGHT,
         ),
         reads="one line per run, at the sizes it was scored at; a run with one size is a single mark. Vertical lines "
-        f"are 95% intervals over examples. {debiased_marks(metric)}".rstrip(),
+        f"are 95% intervals over examples. {debiased_marks(metric, points)}".rstrip(),
         intervals=OVER_EXAMPLES,
         alt=alt.sparsity(points, metric),
         table=points,

@@ -79,10 +79,23 @@ def state_scores(scores: Scores) -> pd.DataFrame:
     return frame.astype({name: "float64" for name in ("value", "debiased", "low", "high")})
 
 
-def levels(record: RunRecord, split: str, metric: str) -> dict[str, float]:
+def of_one_kind(points: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The points of a figure with one kind of calibration error: without debiased ones and the intervals about them
+    where some point has none. Of a metric without a debiased value the points as they are."""
+    if metric_row(metric).interval != "calibration" or is_debiased(points):
+        return points
+    return points.assign(**dict.fromkeys(("debiased", "low", "high"), np.nan))
+
+
+def is_debiased(points: pd.DataFrame) -> bool:
+    """Whether every point with a value has a debiased one."""
+    return bool(points.loc[points["value"].notna(), "debiased"].notna().all())
+
+
+def levels(record: RunRecord, split: str, metric: str, debiased: bool = True) -> dict[str, float]:
     """Reference lines for a metric: fine-tuned, pre-trained and, for accuracy, chance and majority class.
 
-    A calibration error is the debiased one, at which marks stand.
+    A calibration error is the `debiased` one where marks stand at that.
     No pre-trained line from a control whose rest is zero: there that state is the zeroed model.
     """
     scores = record.metrics.get(split)
@@ -91,7 +104,7 @@ def levels(record: RunRecord, split: str, metric: str) -> dict[str, float]:
     for state, name in (("finetuned", "finetuned"), *before, (SCALED, TEMPERATURE)):
         one = scores.states.get(state, {}).get(metric) if scores else None
         if one and one.value is not None and not (name == TEMPERATURE and metric_row(metric).of_predictions):
-            values[name] = one.value if one.debiased is None else one.debiased
+            values[name] = one.debiased if debiased and one.debiased is not None else one.value
     return values | guesses(record, split, metric)
 
 

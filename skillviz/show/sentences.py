@@ -257,14 +257,18 @@ def sparsity_reads(points: pd.DataFrame, metric: str) -> str:
     over = f"over examples and up to {most} seeds" if most > 1 else "over examples (one seed)"
     return (
         f"further left is a smaller region. Vertical lines are 95% intervals, {over}. A localizer that chooses its "
-        f"own size is shown as single marks, one a run. {debiased_marks(metric)}".rstrip()
+        f"own size is shown as single marks, one a run. {debiased_marks(metric, points)}".rstrip()
     )
 
 
-def debiased_marks(metric: str) -> str:
+def debiased_marks(metric: str, points: pd.DataFrame) -> str:
     """Which value of a calibration error the marks show; empty for other metrics."""
     row = metric_row(metric)
-    return f"Marks stand at the debiased {row.title}, as the intervals do. " if row.interval == "calibration" else ""
+    if row.interval != "calibration":
+        return ""
+    if points["debiased"].notna().any():
+        return f"Marks stand at the debiased {row.title}, as the intervals do. "
+    return f"Marks are the plug-in {row.title}, without intervals, as some sizes have no stored predictions to debias. "
 
 
 def library(entries: int, tasks: int, failed: int) -> str:

@@ -39,11 +39,13 @@ def sizes(
 
     The finding is about `main_line`. At most MOST_LINES are drawn, that one among them, unless `every`.
     """
-    points = by_size(curve.dropna(subset=["value"]), metric)
+    points = measures.of_one_kind(by_size(curve.dropna(subset=["value"]), metric), metric)
     if len(points) and not every:
         first = _first(points, main_line)
         points = points[[line in first for line in _lines(points)]].reset_index(drop=True)
-    level = {"finetuned": 1.0, "pretrained": 0.0} if metric == RECOVERED else measures.levels(record, split, metric)
+    level = {"finetuned": 1.0, "pretrained": 0.0}
+    if metric != RECOVERED:
+        level = measures.levels(record, split, metric, measures.is_debiased(points))
     size, crossing = smallest(curve, main_line), None
     if size and size.is_crossed:
         crossing = (size.share, f"{formats.percent(MOST, 0)}<br>of the gain<br>at {formats.share(size.share)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -130,7 +131,8 @@ def test_what_the_intervals_are_over_is_said() -> None:
     frame = points([("a", 1000, 0.8, 0.7, 0.9)])
     assert "up to 3 seeds" in sentences.sparsity_reads(frame, "accuracy")
     assert "one seed" in sentences.sparsity_reads(frame.assign(seeds=1), "accuracy")
-    assert "debiased" in sentences.sparsity_reads(frame, "ece")
+    assert "at the debiased ECE" in sentences.sparsity_reads(frame.assign(debiased=0.02), "ece")
+    assert "plug-in ECE, without intervals" in sentences.sparsity_reads(frame.assign(debiased=np.nan), "ece")
     assert "debiased" not in sentences.sparsity_reads(frame, "nll")
 
 

@@ -86,6 +86,24 @@ def test_both_axes_mark_the_same_crossing(record: RunRecord) -> None:
     assert not any(a.name == "crossing" for a in never.layout.annotations)
 
 
+@pytest.mark.parametrize("known", [1, 4])
+def test_marks_of_a_calibration_error_are_all_debiased_or_none_is(record: RunRecord, known: int) -> None:
+    whole = curve((0.05, 0.45, 0.9, 1.0)).replace("accuracy", "ece")
+    debiased = np.where(np.arange(len(whole)) < 2 * known, whole["value"] - 0.05, np.nan)
+    shown = sizes(whole.assign(debiased=debiased), record, "test", "ece", OWN, "light")
+    marks = np.asarray(shown.figure.data[0].y, float) / 100
+    values = whole.loc[whole["metric"] == "ece", "value"].to_numpy()
+    tuned, levels = record.metrics["test"].states["finetuned"]["ece"], shown.figure.layout.shapes
+    assert tuned.debiased is not None and tuned.value is not None
+    if known < 4:
+        assert marks == pytest.approx(values) and shown.figure.layout.yaxis.title.text == "ECE, %"
+        assert "plug-in" in shown.reads and shown.table["low"].isna().all()
+        assert any(level.y0 == pytest.approx(100 * tuned.value) for level in levels)
+    else:
+        assert marks == pytest.approx(values - 0.05) and shown.figure.layout.yaxis.title.text == "debiased ECE, %"
+        assert any(level.y0 == pytest.approx(100 * tuned.debiased) for level in levels)
+
+
 def test_without_a_gain_the_axis_of_its_share_is_a_labelled_empty_figure(record: RunRecord) -> None:
     empty = sizes(curve((np.nan,) * 4), record, "test", "recovered", OWN, "light")
     assert not empty.figure.data and empty.table.empty and "no gain to recover" in empty.finding

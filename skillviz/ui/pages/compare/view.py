@@ -133,7 +133,9 @@ def curves(compared: Comparison) -> None:
     offered = measures.offered(curve, record)
     metric = controls.select("metric", "Metric", offered, offered[0], shown=metric_heading, width=320)
     is_one_pair = len({side.entry.pair for side in compared.alike}) == 1
-    levels = measures.levels(record, split, metric) if is_one_pair else measures.guesses(record, split, metric)
+    levels = measures.guesses(record, split, metric)
+    if is_one_pair:
+        levels = measures.levels(record, split, metric, measures.is_debiased(curve[curve["metric"] == metric]))
     left, right = st.columns(2)
     with left:
         show(exhibits.sizes(curve, marks, metric, levels, theme()), compared.baseline.run.id)
