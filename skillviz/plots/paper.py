@@ -87,8 +87,9 @@ def beside(
 ) -> go.Figure:
     """One band a task; in it one line a method and source, with its interval.
 
-    `rows` are of one metric: task, method, source ("here" or "published"), value, low, high (shares 0..1). Intervals
-    here are 95%, published ones a standard deviation to each side.
+    `rows` are of one metric: task, method, source ("here" or "published"), value, low, high (shares 0..1), and of a
+    calibration error `debiased`, which is an upright stroke: the mark is the plug-in value, as published ones are, and
+    the interval is about the debiased one. Intervals here are 95%, published ones a standard deviation to each side.
     """
     require(rows, COLUMNS, "rows")
     words = metric_row(metric)
@@ -108,6 +109,9 @@ def beside(
         offset = ((len(sides) - 1) / 2 - number) * 0.8 / len(sides)
         side = known[(known["method"] == method) & (known["source"] == source) & known["task"].isin(shown)]
         figure.add_trace(_marks(method, source, side, shown, offset, words))
+        debiased = side[side["debiased"].notna()] if "debiased" in side else side[:0]
+        if len(debiased):
+            figure.add_trace(_strokes(method, debiased, shown, offset, words))
     _bands(figure, shown)
     ends = known.loc[known["task"].isin(shown), ["value", "low", "high"]].to_numpy(float).ravel()
     figure.update_xaxes(range=value_range(words.scale * ends, words))
@@ -139,9 +143,24 @@ def _marks(
     )
 
 
+def _strokes(method: str, rows: pd.DataFrame, shown: Sequence[str], offset: float, words: Metric) -> go.Scatter:
+    """The debiased errors, on the lines of their intervals."""
+    color = method_style(method).color
+    return go.Scatter(
+        x=rows["debiased"].to_numpy(float) * words.scale,
+        y=np.array([-shown.index(str(task)) for task in rows["task"]], dtype=float) + offset,
+        mode="markers",
+        name=f"{method_style(method).title}, debiased",
+        marker={"symbol": "line-ns-open", "size": 14, "color": color, "line": {"color": color, "width": 2}},
+        showlegend=False,
+        hovertext=[f"{words.text(value)} {words.title}, debiased" for value in rows["debiased"]],
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+
+
 def _ends(row: dict, words: Metric, is_ours: bool) -> str:
     if is_ours:
-        return words.interval_text(row["low"], row["high"])
+        return words.interval_text(row["low"], row["high"], debiased=row.get("debiased", np.nan))
     if np.isnan(row["low"]):
         return "no deviation is printed"
     return f"± standard deviation: {words.text(row['low'])} to {words.text(row['high'])}"

@@ -50,6 +50,15 @@ def claim(here: Verdict, paper: Verdict, theme: str) -> Exhibit:
     )
 
 
+def _debiased(marks: pd.DataFrame, metric: str) -> str:
+    if not marks["debiased"].notna().any():
+        return ""
+    return (
+        f"they are the plug-in {metric_row(metric).title}, as published ones are, and the upright stroke is the "
+        "debiased one, which the interval is about; "
+    )
+
+
 @drawn_once
 def values(marks: pd.DataFrame, table: pd.DataFrame, metric: str, title: str, theme: str) -> Exhibit:
     """One metric of every task and method, published and here; `table` are the rows as words."""
@@ -65,7 +74,7 @@ def values(marks: pd.DataFrame, table: pd.DataFrame, metric: str, title: str, th
         name="paper_values",
         title=f"{words.heading}, {title}",
         figure=beside(marks, tasks, metric, theme=theme),
-        reads=f"{ours}hollow ones are published, with one standard deviation over five samples of the data. Tasks go "
+        reads=f"{ours}{_debiased(marks, metric)}hollow ones are published, with one standard deviation over five samples of the data. Tasks go "
         "by their published names where there is one; the table says what stands for them here.",
         intervals=OVER_SEEDS if both else "",
         alt=f"{words.title} published and here. {'; '.join(phrases)}.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from skillviz.plots.paper import SAYS, beside, comparisons
@@ -60,3 +61,14 @@ def test_the_mark_of_a_calibration_error_stands_within_its_interval() -> None:
     rows = frames.claim().assign(debiased=[0.045, *[float("nan")] * 4])
     supports = comparisons(rows, "points", (0.0,)).data[0]
     assert supports.x[0] == pytest.approx(4.5) and supports.error_x.array[0] == pytest.approx(2.5)
+
+
+def test_our_calibration_error_is_the_plug_in_one_with_a_stroke_where_its_interval_stands() -> None:
+    rows = frames.published().assign(debiased=np.nan)
+    ours = rows.index[(rows["source"] == "here") & (rows["method"] == "graft") & (rows["task"] == "SST-2")]
+    rows.loc[ours, "debiased"] = rows.loc[ours, "value"] - 0.01
+    assert len(ours) == 1 and len(beside(frames.published(), ["SST-2"]).data) == 4, "without a debiased value no stroke"
+    (stroke,) = (t for t in beside(rows, ["SST-2"]).data if t.marker.symbol == "line-ns-open")
+    (mark,) = (t for t in beside(rows, ["SST-2"]).data if t.name == "graft, here")
+    assert stroke.x[0] == pytest.approx(mark.x[0] - 1) and stroke.y == mark.y
+    assert "debiased" in mark.hovertext[0] and "debiased" in stroke.hovertext[0]

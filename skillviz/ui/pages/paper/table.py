@@ -112,15 +112,15 @@ def shown(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def marks(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Rows of one metric as the figure takes them: task, method, source, value, low, high."""
+    """Rows of one metric as the figure takes them: task, method, source, value, debiased, low, high."""
     rows = rows[rows["metric"] == metric]
     printed = rows.assign(
         source=PUBLISHED, value=rows["published"], low=rows["published"] - rows["published_sd"],
-        high=rows["published"] + rows["published_sd"],
+        high=rows["published"] + rows["published_sd"], debiased=np.nan,
     ).drop_duplicates(["task", "method"]).dropna(subset=["value"])  # fmt: skip
     measured = rows[rows["value"].notna()].assign(source=HERE)
     marks = with_task_names(pd.concat([measured, printed], ignore_index=True))
-    return marks[["task", "method", "source", "value", "low", "high"]]
+    return marks[["task", "method", "source", "value", "debiased", "low", "high"]]
 
 
 def _printed(selection: Selection) -> pd.DataFrame:
