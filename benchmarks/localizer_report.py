@@ -36,12 +36,14 @@ COMPARED = ((DEFAULT, LEARNED), (OURS, DEFAULT), (OURS, AS_PUBLISHED))
 
 
 class Difference(NamedTuple):
-    """A mean difference of accuracies in points with its 95% interval, and the regions behind it."""
+    """A mean difference of accuracies in points with its 95% interval, the regions behind it, and the fine-tuning seeds
+    that the interval is over."""
 
     value: float
     low: float
     high: float
     regions: int
+    seeds: int = 1
 
     @property
     def is_better(self) -> bool:
@@ -124,7 +126,7 @@ def _difference(models: np.ndarray, regions: int) -> Difference:
     examples = models.mean(0)
     sd = float(examples.std(ddof=1)) / np.sqrt(len(examples))
     found = seeds_and_examples(100 * models.mean(1), 100 * sd)
-    return Difference(found.value, found.low, found.high, regions)
+    return Difference(found.value, found.low, found.high, regions, len(models))
 
 
 def verdicts(answers: Answers) -> list[Verdict]:
