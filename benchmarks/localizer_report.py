@@ -18,6 +18,7 @@ import pandas as pd
 from benchmarks.between_marks import fill
 from benchmarks.localizer import AS_PUBLISHED, KEY, LABELS, METHODS, RESULTS, ROOT, SIZES, TASKS, Pair, Stored, plan
 from skillviz.core.localizers.table import LOCALIZERS, Localizer, Workload
+from skillviz.core.many_comparisons import expected_by_chance
 from skillviz.core.seeds_interval import seeds_and_examples
 from skillviz.show.comparisons import counted_rows
 
@@ -222,6 +223,9 @@ def not_below_movement(answers: Answers) -> Verdict:
                         worse.append(f"{pair_name(*pair)} {size}, model {model}, seed {mask}: {difference.text()}")
     verdict = NOT_MET if worse else MET if compared else UNDECIDED
     planned = sum(map(len, _by_group().values()))
+    if worse:  # an interval lies on this side of zero by chance half as often as it leaves out zero
+        by_chance = expected_by_chance(compared) / 2
+        worse.append(f"{len(worse)} in all; chance alone would give about {by_chance:.1f} were all level")
     return Verdict("No region worse than top movement of its size", verdict, compared, planned, tuple(worse))
 
 
