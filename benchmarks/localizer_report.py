@@ -18,6 +18,7 @@ import pandas as pd
 from benchmarks.between_marks import fill
 from benchmarks.localizer import AS_PUBLISHED, KEY, LABELS, METHODS, RESULTS, ROOT, SIZES, TASKS, Pair, Stored, plan
 from skillviz.core.localizers.table import LOCALIZERS, Localizer, Workload
+from skillviz.core.many_comparisons import expected_by_chance
 from skillviz.core.seeds_interval import seeds_and_examples
 from skillviz.show.comparisons import counted_rows
 
@@ -36,12 +37,14 @@ COMPARED = ((DEFAULT, LEARNED), (OURS, DEFAULT), (OURS, AS_PUBLISHED))
 
 
 class Difference(NamedTuple):
-    """A mean difference of accuracies in points with its 95% interval, and the regions behind it."""
+    """A mean difference of accuracies in points with its 95% interval, the regions behind it, and the fine-tuning seeds
+    that the interval is over."""
 
     value: float
     low: float
     high: float
     regions: int
+    seeds: int = 1
 
     @property
     def is_better(self) -> bool:
@@ -124,7 +127,7 @@ def _difference(models: np.ndarray, regions: int) -> Difference:
     examples = models.mean(0)
     sd = float(examples.std(ddof=1)) / np.sqrt(len(examples))
     found = seeds_and_examples(100 * models.mean(1), 100 * sd)
-    return Difference(found.value, found.low, found.high, regions)
+    return Difference(found.value, found.low, found.high, regions, len(models))
 
 
 def verdicts(answers: Answers) -> list[Verdict]:
@@ -220,6 +223,9 @@ def not_below_movement(answers: Answers) -> Verdict:
                         worse.append(f"{pair_name(*pair)} {size}, model {model}, seed {mask}: {difference.text()}")
     verdict = NOT_MET if worse else MET if compared else UNDECIDED
     planned = sum(map(len, _by_group().values()))
+    if worse:  # an interval lies on this side of zero by chance half as often as it leaves out zero
+        by_chance = expected_by_chance(compared) / 2
+        worse.append(f"{len(worse)} in all; chance alone would give about {by_chance:.1f} were all level")
     return Verdict("No region worse than top movement of its size", verdict, compared, planned, tuple(worse))
 
 

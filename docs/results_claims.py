@@ -12,9 +12,9 @@ from docs.results_tables import MAIN_SEARCH, SEARCHED, estimate
 from skillviz.analysis.observations import PAIR_RECIPE
 from skillviz.analysis.tables import without_variants
 from skillviz.core import formats
-from skillviz.core.many_comparisons import compared, expected_by_chance
+from skillviz.core.many_comparisons import expected_by_chance
 from skillviz.models.finetune.recipes import SGD
-from skillviz.show.comparisons import counted_rows
+from skillviz.show.comparisons import compared_rows, counted_rows
 from skillviz.studies.paper.claims import at_main, beyond, main_share, of_task_metric
 from skillviz.studies.paper.comparisons import GRAFTS
 from skillviz.studies.paper.scales import SCALES
@@ -129,11 +129,13 @@ def _better_calibrated(rows: pd.DataFrame, rival: str) -> Count:
 
 
 def _ece_differences(rows: pd.DataFrame) -> pd.DataFrame:
-    """Both differences of a row of `recovered` as rows of their own: value, low, high, debiased."""
+    """Both differences of a row of `recovered` as rows of their own: value, low, high, debiased, seeds."""
     names = {"value": "", "low": "_low", "high": "_high", "debiased": "_debiased"}
     return pd.concat(
         [
-            pd.DataFrame({name: rows[f"ece_less_{rival}{end}"] for name, end in names.items()})
+            pd.DataFrame(
+                {**{name: rows[f"ece_less_{rival}{end}"] for name, end in names.items()}, "seeds": rows["seeds"]}
+            )
             for rival in ("ft", "scaled")
         ]
     )
@@ -216,7 +218,7 @@ def _calibration_brief(studies: Sequence[StudyFolder]) -> str:
     reached = rows[rows["reached"]]
     tuned, scaled = _better_calibrated(reached, "ft"), _better_calibrated(reached, "scaled")
     both = _ece_differences(reached)
-    several = compared(both["value"], both["low"], both["high"], both["debiased"])
+    several = compared_rows(both)
     return (
         f"{len(reached)} of {len(rows)} tasks have a graft with 95% of the gain. Its ECE is better than the fine-tuned "
         f"model's on {tuned.supporting}, worse on {tuned.against}, no clear difference on {tuned.open}. "

@@ -17,7 +17,6 @@ from benchmarks.between_marks import fill
 from skillviz.analysis.part_effects import part_effects
 from skillviz.analysis.slices import CLASS, worst_first
 from skillviz.core import formats
-from skillviz.core.many_comparisons import compared
 from skillviz.core.metrics import metric_row
 from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT
 from skillviz.runs.library import Library
@@ -25,6 +24,7 @@ from skillviz.runs.part_scores import stored_parts
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from skillviz.show import slices
+from skillviz.show.comparisons import compared_rows
 from skillviz.show.part_effects import NOUNS, strongest
 from skillviz.studies.store import open_study
 
@@ -58,14 +58,14 @@ def parts(store: Store) -> list[str]:
 def count(effects: pd.DataFrame) -> str:
     """`23 better, 1 worse (24 hold)`, of changes in NLL."""
     verdicts = [metric_row("nll").verdict(low, high) for low, high in zip(effects["low"], effects["high"], strict=True)]
-    held = compared(effects["value"], effects["low"], effects["high"]).held
+    held = compared_rows(effects, "nll").held
     return f"{verdicts.count('better')} better, {verdicts.count('worse')} worse ({held} hold)"
 
 
 def strongest_change(effects: pd.DataFrame) -> str:
     """`layer 3, head 1: +5.5 points (3.7 to 7.5); 2 hold`."""
     first, words = effects.iloc[0], metric_row("accuracy")
-    held = compared(effects["value"], effects["low"], effects["high"]).held
+    held = compared_rows(effects, "accuracy").held
     return f"{first['name']}: {words.change(first['value'])} ({words.ends(first['low'], first['high'])}); {held} hold"
 
 

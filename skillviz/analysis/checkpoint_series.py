@@ -11,7 +11,7 @@ import pandas as pd
 
 from skillviz.analysis.differences import difference
 from skillviz.analysis.observations import TEST, Observation, of_run, once, search_fields, sides
-from skillviz.analysis.recovered import GAIN_SHARE, ROUNDING, VALIDATION, recovered
+from skillviz.analysis.recovered import VALIDATION, recovered
 from skillviz.analysis.seeds import Resampled, mean_of, mean_over_seeds, over_seeds
 from skillviz.analysis.tables import CHANCE, TABLES, check
 from skillviz.core.overlap import iou_matrix, matched_chance, overlap_matrix
@@ -19,21 +19,25 @@ from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.runs.run import Run
 
+SCORED = {
+    "finetuned": ("finetuned", ""), "grafted": ("grafted", ""), "ece": ("finetuned", "ece"),
+    "grafted_ece": ("grafted", "ece"),
+}  # fmt: skip
+"""State and metric of four numbers of a checkpoint; no metric is the task's own."""
 COLUMNS = (
-    "step", "run_id", "split", "finetuned", "grafted", "ece", "grafted_ece", "size", "size_needed", "recovered", "low",
-    "high", "held_of_last", "iou", "chance_iou", "chance_low", "chance_high",
+    "step", "run_id", "split", *(f"{name}{end}" for name in SCORED for end in ("", "_debiased", "_low", "_high")),
+    "size", "size_needed", "recovered", "low", "high", "held_of_last", "iou", "chance_iou", "chance_low", "chance_high",
 )  # fmt: skip
 
 
 def checkpoint_series(runs: Mapping[int, Run]) -> pd.DataFrame:
     """One row a checkpoint, by training step, from one run of each; the last step is what regions are compared with.
 
-    `finetuned` and `grafted` are the task's metric at the checkpoint and at its graft of the main `size`, `ece` their
-    plug-in calibration errors. `size_needed` is the smallest of the run's sizes whose graft recovers GAIN_SHARE of what
-    the checkpoint gained, `recovered` with its interval what it recovers; missing where no size does, or nothing was
-    gained. `held_of_last` is the share of the last region that this one holds, `iou` their intersection over union and
-    `chance_iou` that of random regions with as many entries in each tensor, with the range of 95% of them. Raises
-    BadInput for no run.
+    `finetuned` and `grafted` are the task's metric at the checkpoint and at its graft of the main `size`, `ece` and
+    `grafted_ece` their plug-in calibration errors; each with its interval, of the latter about `_debiased`.
+    `size_needed`, `recovered`, `low` and `high` as of `size_needed`. `held_of_last` is the share of the last region
+    that this one holds, `iou` their intersection over union and `chance_iou` that of random regions with as many
+    entries in each tensor, with the range of 95% of them. Raises BadInput for no run.
     """
     if not runs:
         raise BadInput("a series of checkpoints needs at least one run.")
@@ -46,17 +50,15 @@ def checkpoint_series(runs: Mapping[int, Run]) -> pd.DataFrame:
         run, name = runs[step], str(step)
         split = "test" if "test" in run.record.metrics else "validation"
         states = run.record.metrics[split].states
-        value = {
-            (s, m): states[s][m].value if m in states[s] else None  # a generated text has no calibration error
-            for s in ("finetuned", "grafted")
-            for m in (run.record.metric, "ece")
-        }
+        numbers: dict[str, float | None] = {}
+        for column, (state, metric) in SCORED.items():
+            one = states[state].get(metric or run.record.metric)  # a generated text has no calibration error
+            ends = one.columns() if one else {}
+            numbers |= {column if end == "value" else f"{column}_{end}": number for end, number in ends.items()}
         rows.append(
             {
-                "step": step, "run_id": run.id, "split": split, "finetuned": value["finetuned", run.record.metric],
-                "grafted": value["grafted", run.record.metric], "ece": value["finetuned", "ece"],
-                "grafted_ece": value["grafted", "ece"], "size": run.record.size, **size_needed(run.curve(), split),
-                "held_of_last": held.loc[name, last], "iou": iou.loc[name, last],
+                "step": step, "run_id": run.id, "split": split, **numbers, "size": run.record.size,
+                **size_needed(run), "held_of_last": held.loc[name, last], "iou": iou.loc[name, last],
                 **_chance(regions, name, last),
             }
         )  # fmt: skip
@@ -69,17 +71,16 @@ def _chance(regions: Mapping[str, Region], name: str, last: str) -> dict[str, fl
     return dict(zip(COLUMNS[-3:], by_chance, strict=True))
 
 
-def size_needed(curve: pd.DataFrame, split: str, share: float = GAIN_SHARE) -> dict[str, float]:
-    """The smallest size of a run's curve that recovers this share of the gain, and what it recovers with its interval.
+def size_needed(run: Run) -> dict[str, float]:
+    """The smallest of a run's sizes whose graft recovers GAIN_SHARE of the gain, and what it recovers on the test set
+    with its interval: a row of the table `recovered`.
 
-    All are NaN where no size does.
+    Where no size does, `size_needed` is NaN and the largest recovers that much. All are NaN where nothing is gained.
     """
-    rows = curve[(curve["metric"] == "recovered") & (curve["split"] == split)].sort_values("size")
-    enough = rows[rows["value"] >= share - ROUNDING]
-    if enough.empty:
-        return dict.fromkeys(("size_needed", "recovered", "low", "high"), np.nan)
-    first = enough.iloc[0]
-    return {"size_needed": first["size"], "recovered": first["value"], "low": first["low"], "high": first["high"]}
+    (row, *_) = [*recovered([one for one in of_run(run) if one.task == one.id_task]).to_dict("records"), {}]
+    names = {"recovered": "gain", "low": "gain_low", "high": "gain_high"}
+    found = {name: float(row.get(column, np.nan)) for name, column in names.items()}
+    return {"size_needed": float(row["size"]) if row.get("reached") else np.nan, **found}
 
 
 NEEDED, LEAD, SHARED = "needed", "lead", "shared"

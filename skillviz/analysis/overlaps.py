@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from skillviz.analysis.seeds import cut, mean_of, over_seeds
+from skillviz.analysis.seeds import cut, mean_of
 from skillviz.analysis.tables import check
 from skillviz.core.intervals import jackknife_half
 from skillviz.core.localizers.table import LOCALIZERS
@@ -167,7 +167,7 @@ def _estimate(mean: Left, kind: str = "") -> dict[str, Any]:
 def overlap_of_localizers(runs: Sequence[Run], of: str = "stagewise") -> pd.DataFrame:
     """The table `overlap` of localizers: IoU of the regions of `of` with those of each on the same pair, at one size.
 
-    And with its own of other seeds: the mean over pairs of seeds, the interval over the seeds of `of`.
+    And with its own of other seeds: the mean over pairs of seeds, with a jackknife interval over seeds as in `overlap`.
     """
     rows = []
     groups: dict[tuple[str, str], dict[str, dict[int, Region]]] = {}
@@ -196,15 +196,12 @@ def _regions_by_size(run: Run) -> dict[str, Region]:
 
 
 def _iou(regions: Mapping[int, Region], rivals: Mapping[int, Region], is_same: bool) -> dict[str, Any] | None:
-    """Mean IoU over pairs of seeds, its interval over the seeds of `regions`, and what chance would give; None without
-    a pair."""
-    pairs = [(a, b) for a, b in itertools.product(regions, rivals) if not is_same or a != b]
+    """Mean IoU over pairs of seeds with its jackknife interval over the seeds of both, and what chance would give; None
+    without a pair."""
+    pairs = [(regions[a], rivals[b]) for a, b in itertools.product(regions, rivals) if not is_same or a != b]
     if not pairs:
         return None
-    values = {(a, b): float(iou_matrix({"a": regions[a], "b": rivals[b]}).to_numpy()[0, 1]) for a, b in pairs}
-    over = over_seeds([float(np.mean([v for (a, _), v in values.items() if a == seed])) for seed in regions], "iou")
-    return {
-        "value": over.value, "low": over.low, "high": over.high,
-        **matched_chance([(regions[a], rivals[b]) for a, b in pairs], "iou").columns(),
-        "seeds": len(pairs) // 2 if is_same else len(pairs),
-    }  # fmt: skip
+    every = [*regions.values(), *rivals.values()]
+    shares = iou_matrix({str(i): one for i, one in enumerate(every)}).to_numpy()[: len(regions), len(regions) :]
+    left = _over_tasks([shares], True) if is_same else _between(shares)
+    return {**_estimate(left, "iou"), **matched_chance(pairs, "iou").columns()}

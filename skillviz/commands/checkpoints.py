@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from skillviz.analysis.checkpoint_series import COLUMNS, checkpoint_points, checkpoint_series
+from skillviz.analysis.checkpoint_series import COLUMNS, SCORED, checkpoint_points, checkpoint_series
 from skillviz.analysis.recovered import GAIN_SHARE
 from skillviz.atomic import write_file
 from skillviz.commands import options
@@ -16,9 +18,9 @@ from skillviz.commands.localize import reporter
 from skillviz.commands.output import note, print_json, print_rows, progress_bar, say, writable, write_table
 from skillviz.core import formats
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
-from skillviz.core.metrics import metric_row
+from skillviz.core.metrics import Metric, metric_row
 from skillviz.core.seeds import LARGEST_SEED
-from skillviz.errors import BadInput
+from skillviz.errors import BadInput, SkillvizError
 from skillviz.runs.artifact import RunArtifact, newest_runs
 from skillviz.runs.process import gently
 from skillviz.runs.run import Run
@@ -28,6 +30,7 @@ from skillviz.show import text
 from skillviz.show.report.checkpoints import series_report
 from skillviz.tasks.project import expanded
 
+STATE = "trainer_state.json"
 SIZES = ("0.1%", "0.01%", "0.03%", "0.3%", "1%", "3%", "10%")
 
 
@@ -83,7 +86,8 @@ def checkpoints(
 
     For each checkpoint: its score, its calibration, the smallest size that recovers 95% of its gain, and how much of
     the last checkpoint's region it holds already. Each is an ordinary stored run; finished ones are not made again.
-    The page Sparsity of each of these runs draws the whole series. More: docs/checkpoints.md.
+    The page Sparsity of each run draws the whole series where its folder is named checkpoint-<step>. A checkpoint in
+    DIR that cannot be read, as where its saving was interrupted, is left out. More: docs/checkpoints.md.
 
     [bold]Example[/bold]
 
@@ -96,14 +100,15 @@ def checkpoints(
         "sizes": tuple(size or SIZES), "seed": seed, "k_shot": k_shot, "data_seed": data_seed, "device": device,
         "max_train": max_train, "max_validation": max_validation, "max_test": max_test,
     }  # fmt: skip
-    specs = {step: read_spec({**common, "finetuned": path}) for step, path in steps_of(folders).items()}
-    runs = _localized(specs, Store(store_root(runs_dir)))
+    steps, is_searched = steps_of(folders)
+    specs = {step: read_spec({**common, "finetuned": path}) for step, path in steps.items()}
+    runs = _localized(specs, Store(store_root(runs_dir)), is_searched)
     table = checkpoint_series(runs)
     metric, ece = metric_row(next(iter(runs.values())).record.metric), metric_row("ece")
     rows = [
         [
-            f"{row['step']:,}", metric.number(row["finetuned"]), metric.number(row["grafted"]),
-            ece.number(row["ece"]), ece.number(row["grafted_ece"]), _size(row["size_needed"]),
+            f"{row['step']:,}", *(_cell(row, name, ece if of else metric) for name, (_, of) in SCORED.items()),
+            _size(row["size_needed"], row["recovered"]),
             formats.percent_estimate(row["recovered"], row["low"], row["high"]), formats.percent(row["held_of_last"]),
             formats.percent(row["iou"]), formats.by_chance(*(row[name] for name in COLUMNS[-3:])),
         ]
@@ -127,38 +132,88 @@ def checkpoints(
         print_json({"checkpoints": table.astype(object).where(table.notna(), None).to_dict("records")})
 
 
-def steps_of(folders: list[str]) -> dict[int, str]:
-    """Training step to folder: of the checkpoint-<step> folders inside one folder, or of the folders themselves.
+def steps_of(folders: list[str]) -> tuple[dict[int, str], bool]:
+    """Training step to folder, and whether they were looked for: the checkpoint-<step> folders inside one folder, else
+    the folders themselves.
 
-    A folder whose name ends in no number counts by its place. Raises BadInput where there is none, or two of a step.
+    The step is the number that a folder's name ends in. Without one a folder that was looked for is left out with a
+    note, such as checkpoint-best, which is one of the others. Of one that was named its trainer_state.json may tell the
+    step; where none has any they count by their place. Raises BadInput where some have a step and some have not, where
+    two are of one step, or fewer than two are left.
     """
-    named = folders
-    if len(folders) == 1:
-        inside = sorted(path for path in Path(expanded(folders[0])).glob("checkpoint-*") if path.is_dir())
-        named = [str(path) for path in inside] or folders
-    numbers = [re.search(r"(\d+)$", folder.rstrip("/")) for folder in named]
-    steps = [int(number[1]) if number else place for place, number in enumerate(numbers, start=1)]
-    if len(set(steps)) < len(steps):
-        raise BadInput(f"two checkpoints have the same step: {', '.join(named)}; name each step's folder once.")
-    if len(named) == 1:
+    inside = [path for path in Path(expanded(folders[0])).glob("checkpoint-*") if path.is_dir()]
+    if is_searched := len(folders) == 1 and bool(inside):
+        known = []
+        for path in sorted(inside):
+            if (step := _in_name(path)) is None:
+                note(f"{path} is left out: its name does not tell its step.")
+            else:
+                known.append((step, str(path)))
+    else:
+        paths = [Path(expanded(folder)) for folder in folders]
+        numbers = [_in_state(path) if (step := _in_name(path)) is None else step for path in paths]
+        if all(number is None for number in numbers):
+            numbers = list(range(1, len(folders) + 1))
+        if None in numbers:
+            raise BadInput(
+                f"neither the name nor a {STATE} of '{folders[numbers.index(None)]}' tells its step, and others have "
+                "one; name its folder checkpoint-<step>."
+            )
+        known = [(step, folder) for step, folder in zip(numbers, folders, strict=True) if step is not None]
+    if len({step for step, _ in known}) < len(known):
+        listed = ", ".join(folder for _, folder in known)
+        raise BadInput(f"two checkpoints have the same step: {listed}; name each step's folder once.")
+    if len(known) < 2:
         raise BadInput(
-            f"'{named[0]}' holds no checkpoint-<step> folders; give the folder above them, or two or more checkpoints."
+            f"'{folders[0]}' holds {'one checkpoint' if known and is_searched else 'no checkpoint-<step> folders'}; "
+            "give a folder with two or more, or the folders of two or more checkpoints."
         )
-    return dict(sorted(zip(steps, named, strict=True)))
+    return dict(sorted(known)), is_searched
 
 
-def _size(value: float) -> str:
-    return f"{value:,.0f}" if value == value else "none of these"
+def _in_name(folder: Path) -> int | None:
+    number = re.search(r"(\d+)$", folder.name)
+    return int(number[1]) if number else None
 
 
-def _localized(specs: dict[int, RunSpec], store: Store) -> dict[int, Run]:
-    """A finished run of each spec; those that are stored and still current are not made again."""
+def _in_state(folder: Path) -> int | None:
+    try:
+        step = json.loads((folder / STATE).read_text(encoding="utf-8"))["global_step"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return step if isinstance(step, int) and step > 0 else None
+
+
+def _cell(row: Mapping[Any, Any], name: str, metric: Metric) -> str:
+    return metric.cell(*(row[f"{name}{end}"] for end in ("", "_low", "_high", "_debiased")))
+
+
+def _size(value: float, recovered: float) -> str:
+    return f"{value:,.0f}" if value == value else "none of these" if recovered == recovered else "no gain"
+
+
+def _localized(specs: dict[int, RunSpec], store: Store, is_searched: bool) -> dict[int, Run]:
+    """A finished run of each spec; those that are stored and still current are not made again.
+
+    Pairs are checked before the first is searched. Of checkpoints that were looked for (`is_searched`) one that cannot
+    be read is left out with a note, if two others can.
+    """
     from skillviz.runs.produce import produce  # imports torch
     from skillviz.runs.session import Session
 
-    runs, session = {}, Session()
-    known = newest_runs(specs.values(), store)
+    runs, session, refused = {}, Session(), dict[int, SkillvizError]()
     for step, spec in specs.items():
+        try:
+            session.preflight(spec)
+        except SkillvizError as error:
+            refused[step] = error
+    if refused and (not is_searched or len(specs) - len(refused) < 2):
+        raise next(iter(refused.values()))
+    for step, why in refused.items():
+        note(f"step {step:,} is left out: {why}")
+    fit = {step: spec for step, spec in specs.items() if step not in refused}
+    known = newest_runs(fit.values(), store)
+    for step, spec in fit.items():
         run = known.get(spec.key())
         if run is not None and not RunArtifact(spec).changes(run, store, session):
             note(f"step {step:,}: run {run.id} already exists.")

@@ -23,6 +23,7 @@ from skillviz.core.intervals import Interval, metric_interval
 from skillviz.core.random_entries import CONTROLS, control_of
 from skillviz.core.region import Region
 from skillviz.core.region_parts import ALONE, WITHOUT, grafts_of, parts_of
+from skillviz.core.stratified import stratified
 from skillviz.errors import BadData, BadInput
 from skillviz.live.request import PairRequest, Worker
 from skillviz.models import attribution
@@ -406,9 +407,12 @@ def _other(request: PairRequest, task: str, mapping: LabelMap | None, sample: in
                 f"the test examples of '{other.task.name}' are not those that run {request.run.id} was scored on; its "
                 "data files, or the training data of the run's task, have changed."
             )
-    most = request.spec.max_test if sample is None else sample
-    frame = sampled(other.frame, most, request.spec.data_seed)
-    key = ("encoded", *which, request.spec.json_text(), most)
+    seed = request.spec.data_seed
+    if sample is None:
+        frame = sampled(other.frame, request.spec.max_test, seed)
+    else:
+        frame = other.frame.iloc[stratified(other.frame["label"], sample, seed)].reset_index(drop=True)
+    key = ("encoded", *which, request.spec.json_text(), sample)
     return other, loaded.remember(key, lambda: encode(other.task, frame, request.pair.tokenizer, readout))
 
 

@@ -29,7 +29,7 @@ from skillviz.tasks.encode import encode
 from skillviz.tasks.task import SPLITS, Task
 from skillviz.tasks.user_file import task_stamp
 
-DRAWN = "stratified"
+DRAWN = "stratified on every task"
 """How samples are drawn: answers about samples that were drawn otherwise are not taken for these."""
 
 

@@ -34,6 +34,8 @@ NESTED = "*/*"
 GRAFT_FILE = "graft.safetensors"
 """What a published graft is called in its repository."""
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".pkl")
+OF_TRAINING = ("optimizer", "scheduler", "scaler", "rng_state", "random_states", "training_args")
+"""How files of a training checkpoint begin that hold no weights."""
 
 
 OnBytes = Callable[[int, int], None]
@@ -195,7 +197,7 @@ def _hub_sentence(source: str, error: Exception, noun: str = "model") -> str:
 def _check_weights(folder: Path, source: str) -> None:
     if has_weights(folder):
         return
-    pickled = sorted(p.name for p in folder.iterdir() if p.suffix in PICKLED)
+    pickled = sorted(p.name for p in folder.iterdir() if p.suffix in PICKLED and not p.name.startswith(OF_TRAINING))
     if pickled:
         raise UnsafeWeights(
             f"'{source}' has its weights only as {pickled[0]}, which may run code when opened; take a revision with "

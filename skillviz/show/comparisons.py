@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from skillviz.core import formats
 from skillviz.core.many_comparisons import RATE, Comparisons, compared
+from skillviz.core.metrics import METRICS
 
 
 def counted(counts: Comparisons, limit: str = "zero") -> str:
@@ -25,10 +28,22 @@ def counted(counts: Comparisons, limit: str = "zero") -> str:
     )
 
 
-def counted_rows(rows: pd.DataFrame) -> str:
-    """The same of differences with the columns value, low, high and, where there is one, debiased; empty for fewer than
-    two values."""
+def counted_rows(rows: pd.DataFrame, metric: str = "") -> str:
+    """The same of differences, rows as of `compared_rows`; empty for fewer than two values."""
     known = rows.dropna(subset=["value"])
-    if len(known) < 2:
-        return ""
-    return counted(compared(known["value"], known["low"], known["high"], known.get("debiased")))
+    return counted(compared_rows(known, metric)) if len(known) > 1 else ""
+
+
+def compared_rows(rows: pd.DataFrame, metric: str = "") -> Comparisons:
+    """The counts for differences with the columns value, low, high and, where there is one, debiased, seeds, metric
+    and n; `metric` is that of all rows where no column names it."""
+    return compared(rows["value"], rows["low"], rows["high"], **known_of(rows, metric))
+
+
+def known_of(rows: pd.DataFrame, metric: str = "") -> dict[str, Any]:
+    """What `p_values` takes beside value and ends: debiased, seeds, and the examples of differences of shares."""
+    metrics = rows["metric"] if "metric" in rows else pd.Series(metric, index=rows.index, dtype=object)
+    is_share = [name in METRICS and METRICS[name].interval == "wilson" for name in metrics]
+    examples = rows["n"].astype("float64").where(pd.Series(is_share, index=rows.index)) if "n" in rows else None
+    numbers = {name: rows[name].astype("float64") for name in ("debiased", "seeds") if name in rows}
+    return {**numbers, "examples": examples}

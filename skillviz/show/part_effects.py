@@ -57,7 +57,7 @@ def finding(effects: pd.DataFrame, condition: str, metric: str, grouping: str) -
     )
     return (
         f"{first}: **{words.change(best['value'])}** ({ends}). "
-        f"Better: {better} of {formats.counted(len(rows), noun)}; worse: {worse}. {counted_rows(rows)}"
+        f"Better: {better} of {formats.counted(len(rows), noun)}; worse: {worse}. {counted_rows(rows, metric)}"
     ).rstrip()
 
 
@@ -86,7 +86,9 @@ def strongest_parts(effects: pd.DataFrame, condition: str, metric: str, grouping
     """The parts that change most, with intervals, each beside its random control of equal size."""
     everything, words = strongest(effects, condition), metric_row(metric)
     rows = everything.head(MOST_ROWS)
-    beside = everything[["excess", "excess_low", "excess_high"]].set_axis(["value", "low", "high"], axis="columns")
+    beside = everything[["excess", "excess_low", "excess_high", "draws"]].set_axis(
+        ["value", "low", "high", "seeds"], axis="columns"
+    )
     excess = zip(rows["excess_low"], rows["excess_high"], strict=True)
     beaten = [words.verdict(low, high) != NO_DIFFERENCE for low, high in excess]
     draws = int(rows["draws"].max()) if len(rows) else 0

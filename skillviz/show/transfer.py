@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pandas as pd
 
 from skillviz.core import formats
-from skillviz.core.many_comparisons import compared
 from skillviz.core.metrics import metric_row
 from skillviz.core.verdicts import NO_DIFFERENCE, DifferenceVerdict
 from skillviz.plots.theme import state_style
 from skillviz.plots.transfer import graft_minus_finetuned, zero_shot
 from skillviz.runs.record import RunRecord, Scores, TransferNote
 from skillviz.show import measures, text
-from skillviz.show.comparisons import counted as counted_comparisons
+from skillviz.show.comparisons import counted_rows
 from skillviz.show.exhibit import OVER_EXAMPLES, PAIRED, Exhibit, drawn_once
 from skillviz.show.sentences import metric_difference, metric_value, verdict
 from skillviz.show.table_words import with_task_names
@@ -48,10 +46,13 @@ def rest(notes: Sequence[TransferNote], metric: str) -> list[str]:
 
 def comparisons(notes: Sequence[TransferNote], metric: str) -> str:
     """Of several tasks, how many verdicts there are, how many chance alone gives, and how many hold; else empty."""
-    known = [one for note in notes if (one := note.scores.differences.get(metric)) is not None]
-    numbers = [(one.value, one.low, one.high, one.debiased) for one in known if one.value is not None]
-    ends = np.array(numbers, dtype=np.float64).reshape(-1, 4)  # None is NaN
-    return counted_comparisons(compared(*ends.T)) if len(numbers) > 1 else ""
+    known = [
+        {**one.columns(), "n": note.scores.n}
+        for note in notes
+        if (one := note.scores.differences.get(metric)) is not None
+    ]
+    columns = ["value", "debiased", "low", "high", "n"]
+    return counted_rows(pd.DataFrame(known, columns=columns).astype("float64"), metric)  # None is NaN
 
 
 def _task_words(note: TransferNote, metric: str) -> str:

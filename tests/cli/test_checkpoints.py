@@ -10,12 +10,13 @@ import pandas as pd
 import pytest
 
 from skillviz.analysis.checkpoint_series import checkpoint_points, series_of, size_needed
+from skillviz.analysis.observations import of_run
+from skillviz.analysis.recovered import recovered
 from skillviz.commands.checkpoints import steps_of
 from skillviz.errors import BadInput
 from skillviz.plots.checkpoints import PANELS
 from skillviz.runs.store import Store, shipped_root
 from tests.cli.calls import call
-from tests.plots import frames
 from tests.tiny import tiny_pair
 
 
@@ -41,14 +42,20 @@ def test_a_series_along_training(trained: tuple[Path, Path], task_file: Path, tm
     assert all(0 <= row["iou"] < 1 and row["iou"] <= row["held_of_last"] for row in table[:-1])
     assert len(Store(tmp_path).list()) == 3
     for row in table:
-        curve = Store(tmp_path).open(row["run_id"]).curve()
-        needed = size_needed(curve, "test")["size_needed"]
-        assert row["size_needed"] == (None if np.isnan(needed) else needed)
+        run = Store(tmp_path).open(row["run_id"])
+        error = run.record.metrics["test"].states["grafted"]["ece"]
+        ends = row["grafted_ece"], row["grafted_ece_debiased"], row["grafted_ece_low"], row["grafted_ece_high"]
+        assert ends == (error.value, error.debiased, error.low, error.high)
+        assert row["finetuned_low"] <= row["finetuned"] <= row["finetuned_high"]
     runs = Store(tmp_path).list()
     series = series_of(runs[0], runs)
     assert sorted(series) == [9, 30, 100] and series_of(runs[0], runs[:1]) == {}
     points = checkpoint_points(series)
     of = points.set_index(["what", "metric", "step"])["value"]
+    needed = points[points["what"] == "needed"].set_index("step")
+    for row in table:  # the table and the figure choose by one rule
+        size = needed["value"].get(row["step"], np.nan) * runs[0].record.d
+        assert row["size_needed"] == (None if np.isnan(size) else pytest.approx(size))
     for row in table:
         step, metric = row["step"], Store(tmp_path).open(row["run_id"]).record.metric
         assert of["finetuned", metric, step] == row["finetuned"] and of["grafted", "ece", step] == row["grafted_ece"]
@@ -79,20 +86,74 @@ def test_the_lead_over_top_movement_is_paired_and_the_overlap_is_by_seed() -> No
     assert dict(shared) == {("stagewise", 5): 1.0, ("stagewise", 7): 1.0}  # top movement has no last region
 
 
-def test_the_size_needed_is_the_smallest_that_recovers_enough() -> None:
-    curve = frames.curve()
-    one = curve[(curve["metric"] == "accuracy")].drop_duplicates("size").sort_values("size").head(3)
-    made = one.assign(metric="recovered", split="test", value=[0.5, 0.96, 0.94], low=0.1, high=1.1)
-    assert size_needed(made, "test")["size_needed"] == made["size"].iloc[1]
-    assert np.isnan(size_needed(made.assign(value=0.9), "test")["size_needed"])
-    assert np.isnan(size_needed(made, "validation")["recovered"])
+def test_the_size_needed_is_that_of_the_table_recovered() -> None:
+    """A stored run whose sizes reach the gain, and one whose sizes do not: the largest tells how far it comes."""
+    store = Store(shipped_root())
+    names = (
+        "question-type-base-stagewise-23792-s0-69e034", "film-sentiment-base-stagewise-23792-s1-369dc2",
+        "film-sentiment-base-stagewise-23792-s0-ff6420",
+    )  # fmt: skip
+    found_on = []
+    for name in names:
+        run = store.open(name)
+        (row,) = recovered([one for one in of_run(run) if one.task == one.id_task]).to_dict("records")
+        found = size_needed(run)
+        found_on.append(row["reached_on"])
+        assert (
+            found["recovered"] == row["gain"] and found["low"] == row["gain_low"] and found["high"] == row["gain_high"]
+        )
+        assert found["size_needed"] == row["size"] if row["reached"] else np.isnan(found["size_needed"])
+        curve = run.curve().query("split == 'validation' and metric == 'recovered'")
+        enough = curve[curve["value"] >= 0.95]["size"]
+        if row["reached_on"] == "validation":
+            assert found["size_needed"] == enough.min(), "chosen on validation, not on what is told"
+    assert "validation" in found_on and "" in found_on
 
 
 @pytest.mark.slow
 def test_folders_are_read_as_steps(trained: tuple[Path, Path], tmp_path: Path) -> None:
-    assert list(steps_of([str(trained[1])])) == [9, 30, 100]
-    assert steps_of(["b/model", "a/step-7"]) == {1: "b/model", 7: "a/step-7"}
+    found, is_searched = steps_of([str(trained[1])])
+    assert list(found) == [9, 30, 100] and is_searched
+    assert steps_of(["b/model", "a/last"]) == ({1: "b/model", 2: "a/last"}, False)
     with pytest.raises(BadInput, match="holds no checkpoint-<step> folders"):
         steps_of([str(tmp_path)])
     with pytest.raises(BadInput, match="two checkpoints have the same step"):
         steps_of(["a/step-7", "b/step-7"])
+
+
+def test_a_final_model_does_not_become_the_first_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("checkpoint-5", "checkpoint-10", "checkpoint-best", "final"):
+        (tmp_path / name).mkdir()
+    named = [str(tmp_path / name) for name in ("checkpoint-5", "checkpoint-10", "final")]
+    with pytest.raises(BadInput, match=r"final' tells its step, and others have one"):
+        steps_of(named)
+    (tmp_path / "final" / "trainer_state.json").write_text('{"global_step": 12}', encoding="utf-8")
+    assert steps_of(named) == ({5: named[0], 10: named[1], 12: named[2]}, False)
+    found, _ = steps_of([str(tmp_path)])
+    assert found == {5: named[0], 10: named[1]} and "checkpoint-best is left out" in capsys.readouterr().err
+    (tmp_path / "checkpoint-5").rmdir()
+    with pytest.raises(BadInput, match="holds one checkpoint; give a folder with two or more"):
+        steps_of([str(tmp_path)])
+
+
+@pytest.mark.slow
+def test_an_interrupted_save_is_left_out(trained: tuple[Path, Path], task_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(trained[1], out)
+    for step in (200, 300):
+        shutil.copytree(out / "checkpoint-100", out / f"checkpoint-{step}")
+    (out / "checkpoint-200" / "model.safetensors").unlink()
+    whole = (out / "checkpoint-300" / "model.safetensors").read_bytes()
+    (out / "checkpoint-300" / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+    words = ("checkpoints", "--base", trained[0], "--task", task_file, "--method", "movement", "--size", "5%", "100%")
+    more = ("--device", "cpu", "--runs-dir", tmp_path / "runs", "--json")
+    said = call(*words, "--checkpoints", out, *more)
+    assert said.code == 0, said.err
+    assert [row["step"] for row in said.json["checkpoints"]] == [9, 30, 100]
+    assert "step 200 is left out" in said.err and "step 300 is left out" in said.err
+    named = [word for step in (9, 30, 200) for word in ("--checkpoints", out / f"checkpoint-{step}")]
+    refused = call(*words, *named, *more)
+    assert refused.code == 2 and "checkpoint-200" in refused.err, "what was named is not left out"
+    shutil.rmtree(out / "checkpoint-9")
+    shutil.rmtree(out / "checkpoint-30")
+    assert call(*words, "--checkpoints", out, *more).code == 2

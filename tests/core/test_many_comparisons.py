@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from statistics import NormalDist
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import ttest_1samp
 
 from skillviz.core.intervals import tango
 from skillviz.core.many_comparisons import RATE, compared, discoveries, expected_by_chance, p_values, simultaneous
+from skillviz.core.seeds_interval import seeds_and_examples
 from skillviz.errors import BadInput
 
 
@@ -99,6 +102,48 @@ def test_the_false_discovery_rate_is_held(share: float) -> None:
     error = 2 * np.std(all_null) / np.sqrt(1500)
     assert np.mean(false_shares) <= RATE + 0.005 and np.mean(all_null) <= RATE + error
     assert np.mean([(np.abs(truth + generator.normal(size=40)) > 1.96)[10:].mean() for _ in range(200)]) > 0.04
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5])
+def test_the_rate_is_held_for_means_over_few_seeds(seeds: int) -> None:
+    """40 differences that are all zero, each over its own seeds: how often any is a discovery."""
+    generator, found = np.random.default_rng(0), {"t": 0, "normal": 0}
+    for _ in range(400):
+        ends = [seeds_and_examples(x, 0.1) for x in generator.normal(size=(40, seeds))]
+        value, low, high = np.array([one[:3] for one in ends]).T
+        found["t"] += discoveries(p_values(value, low, high, seeds=np.full(40, seeds))).any()
+        found["normal"] += discoveries(p_values(value, low, high)).any()
+    assert found["t"] / 400 <= RATE + 2 * (RATE * (1 - RATE) / 400) ** 0.5
+    assert found["normal"] / 400 > 4 * RATE, "the normal approximation would pass"
+
+
+def test_the_rate_is_held_on_small_slices() -> None:
+    """30 differences of accuracy that are all zero, few predictions of each differ: how often any is a discovery."""
+    generator, n, found = np.random.default_rng(0), 60, {"mcnemar": 0, "normal": 0}
+    for _ in range(600):
+        differ = generator.binomial(n, 0.1, 30)
+        gained = generator.binomial(differ, 0.5)
+        low, high = tango(gained, differ - gained, n)
+        value = (2 * gained - differ) / n
+        found["mcnemar"] += discoveries(p_values(value, low, high, examples=np.full(30, n))).any()
+        found["normal"] += discoveries(p_values(value, low, high)).any()
+    assert found["mcnemar"] / 600 <= RATE
+    assert found["normal"] / 600 > 2 * RATE, "the normal approximation would pass"
+
+
+def test_p_values_have_the_tails_of_their_intervals() -> None:
+    for gained, lost, n in ((6, 0, 60), (4, 0, 300), (15, 1, 1800), (0, 6, 300), (3, 3, 60), (60, 30, 300)):
+        low, high = tango(gained, lost, n)
+        by_hand = math.erfc(abs(gained - lost) / math.sqrt(2 * (gained + lost)))
+        (p,) = p_values([(gained - lost) / n], [low], [high], examples=[n])
+        assert p == pytest.approx(by_hand, rel=1e-4) and (p < 0.05) == (low > 0 or high < 0)
+    three = np.array([1.0, 2.0, 4.5])
+    interval = seeds_and_examples(three, 0.0)
+    (p,) = p_values([interval.value], [interval.low], [interval.high], seeds=[3])
+    assert p == pytest.approx(ttest_1samp(three, 0).pvalue)
+    plain = p_values([0.3, 0.301], [0.1, 0.1], [0.5, 0.5])
+    assert np.array_equal(p_values([0.3, 0.301], [0.1] * 2, [0.5] * 2, seeds=[1, np.nan], examples=[np.nan, 10]), plain)
+    assert p_values([0.0], [0.0], [0.0], seeds=[3], examples=[10])[0] == 1
 
 
 def test_a_rate_that_is_none() -> None:

@@ -209,6 +209,10 @@ def test_transfer_maps_labels(worker: Worker, run: Run, task: Task, lived: Path,
     mapping = {"good": "class-great", "bad": None}
     found = ask(worker, "transfer", run, task=str(path), mapping=mapping, states=["finetuned"], sample=3)
     assert found["unmapped"] == 8 and found["labels"].tolist() == [1, 1, 1] and found["mapping"] == mapping
+    both = {"good": "class-great", "bad": "class-terrible"}
+    for few in (2, 4, 6, 8):
+        even = ask(worker, "transfer", run, task=str(path), mapping=both, states=["finetuned"], sample=few)
+        assert even["labels"].tolist().count(1) == few // 2, "a sample has the classes of the whole"
     for wrong in ({"good": "class-great"}, {"good": "x", "bad": None}, {"good": None, "bad": None}):
         with pytest.raises(BadInput, match="mapping"):
             ask(worker, "transfer", run, task=str(path), mapping=wrong)

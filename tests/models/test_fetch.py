@@ -56,6 +56,14 @@ def test_pickled_weights_are_refused_by_name(tmp_path: Path, name: str) -> None:
         resolve(folder)
 
 
+def test_the_state_of_a_training_is_not_called_weights(tmp_path: Path) -> None:
+    state = ("optimizer.pt", "rng_state_0.pth", "scheduler.pt", "training_args.bin")
+    with pytest.raises(ModelNotFound, match=r"has no model\.safetensors"):
+        resolve(folder_with(tmp_path / "interrupted", "config.json", *state))
+    with pytest.raises(UnsafeWeights, match="only as pytorch_model.bin"):
+        resolve(folder_with(tmp_path / "pickled", "config.json", "pytorch_model.bin", *state))
+
+
 def test_pickled_weights_beside_safetensors_do_no_harm(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "m", "model.safetensors", "pytorch_model.bin")
     assert resolve(folder) == folder

@@ -15,6 +15,7 @@ from skillviz.analysis.overlaps import overlap_of_localizers
 from skillviz.analysis.sensitivity import sensitivity
 from skillviz.core.metrics import HEADLINE
 from skillviz.core.overlap import chance_iou, matched_iou
+from skillviz.core.stability import stability
 from skillviz.runs.store import Store
 from skillviz.studies.finetuned_model import FineTunedSpec
 from skillviz.studies.make_tables import make_tables
@@ -111,7 +112,9 @@ def test_regions_of_localizers_are_compared_at_equal_size_and_with_themselves(re
     others = [other.region() for other in results.runs(localizer="random") if other.record.task_name == "sst2"]
     expected = np.mean([matched_iou(a, b) for a in ours for b in others])
     assert main.loc["random", "chance"] == pytest.approx(expected) and expected > chance_iou(size, size, d)
-    assert main["seeds"].to_dict() == {"stagewise": 3, "movement": 3, "random": 9}
+    assert main["seeds"].to_dict() == {"stagewise": 3, "movement": 3, "random": 3}
+    shared, own = stability(ours), main.loc["stagewise"]  # one kind of interval for the IoU of seeds
+    assert own[["value", "low", "high"]].tolist() == pytest.approx([shared.iou, shared.low, shared.high])
     # runs of one seed have one order here, whatever the localizer: seed 0 against movement's is all of it
     assert main.loc["movement", "value"] > main.loc["stagewise", "value"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -29,7 +29,8 @@ class Comparison:
 
     `unit` is points (a difference of shares), percent (a share) or times. A verdict needs an interval that leaves out
     each of the `limits`: zero, another bound, or both margins of "equally good". Of calibration errors the interval is
-    about `debiased`, NaN for other metrics.
+    about `debiased`, NaN for other metrics. It is over so many `seeds`; `examples` is their number for a difference of
+    shares on the same ones, else NaN.
     """
 
     where: str
@@ -40,6 +41,8 @@ class Comparison:
     unit: str = "points"
     limits: tuple[float, ...] = (0.0,)
     debiased: float = float("nan")
+    seeds: int = 1
+    examples: float = float("nan")
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ class Verdict:
         known = [one for one in known if np.isfinite(one.low) and np.isfinite(one.high)] or known
         if not known:
             return None
-        values = {
+        values: dict[str, Any] = {
             name: float(np.mean([getattr(one, name) for one in known])) for name in ("value", "low", "high", "debiased")
         }
         where = known[0].where if len(known) == 1 else f"mean of {len(known)}"
@@ -136,7 +139,9 @@ def counted_comparisons(verdicts: Iterable[Verdict]) -> Comparisons:
 def _p_value(one: Comparison) -> float:
     """The largest p-value over the limits of a comparison; NaN without an interval."""
     limits = np.array(one.limits)
-    return float(p_values(one.value - limits, one.low - limits, one.high - limits, one.debiased - limits).max())
+    ends = (one.value - limits, one.low - limits, one.high - limits, one.debiased - limits)
+    examples = np.where(limits == 0, one.examples, np.nan)  # McNemar's test is against zero
+    return float(p_values(*ends, seeds=np.full(len(limits), one.seeds), examples=examples).max())
 
 
 def main_share(scale: str | None) -> float | None:

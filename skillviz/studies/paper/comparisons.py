@@ -15,6 +15,7 @@ import pandas as pd
 from skillviz.analysis.differences import turned_round
 from skillviz.analysis.observations import PAIR_RECIPE
 from skillviz.analysis.tables import label, without_variants
+from skillviz.core.metrics import METRICS
 from skillviz.models.finetune.recipes import SGD
 from skillviz.studies.paper.claims import Comparison, StudyTables, at_main, beyond, of_task_metric, within
 from skillviz.studies.paper.published_values import is_stand_in, stands_for
@@ -78,7 +79,7 @@ def less(a: str, b: str, metric: str = TASK_METRIC, sign: int = 1, keep: Keep = 
         return [
             Comparison(
                 where(r), r["value"], r["low"], r["high"], beyond(r["low"], r["high"], limit, sign),
-                limits=(limit,), debiased=_debiased(r),
+                limits=(limit,), debiased=_debiased(r), **_drawn(r),
             )
             for r in rows_of(study, a, b, metric, keep).to_dict("records")
         ]  # fmt: skip
@@ -93,7 +94,7 @@ def alike(a: str, b: str, metric: str = TASK_METRIC, keep: Keep = own_task, marg
         return [
             Comparison(
                 where(r), r["value"], r["low"], r["high"], within(r["low"], r["high"], margin),
-                limits=(-margin, margin), debiased=_debiased(r),
+                limits=(-margin, margin), debiased=_debiased(r), **_drawn(r),
             )
             for r in rows_of(study, a, b, metric, keep).to_dict("records")
         ]  # fmt: skip
@@ -135,7 +136,8 @@ def keeps(share: float) -> Compare:
             if not tuned > 0:  # NaN too
                 continue
             value, low, high = (1 + r[end] / tuned for end in ("value", "low", "high"))
-            comparisons.append(Comparison(where(r), value, low, high, beyond(low, high, share), "percent", (share,)))
+            supports = beyond(low, high, share)
+            comparisons.append(Comparison(where(r), value, low, high, supports, "percent", (share,), seeds=seeds_of(r)))
         return [one for one in comparisons if np.isfinite(one.value)]
 
     return compare
@@ -187,10 +189,24 @@ def _alias(recipe: str) -> tuple[str, ...]:
 def gap(name: str, a: pd.Series, b: pd.Series, sign: int) -> Comparison:
     """a - b of two rows with intervals of their own: the widest interval that they allow."""
     low, high = a["low"] - b["high"], a["high"] - b["low"]
-    debiased = _debiased(a) - _debiased(b)
-    return Comparison(name, a["value"] - b["value"], low, high, beyond(low, high, 0.0, sign), debiased=debiased)
+    debiased, seeds = _debiased(a) - _debiased(b), [n for n in (seeds_of(a), seeds_of(b)) if n > 1]
+    return Comparison(
+        name, a["value"] - b["value"], low, high, beyond(low, high, 0.0, sign), debiased=debiased,
+        seeds=min(seeds, default=1),
+    )  # fmt: skip
 
 
 def _debiased(row: Mapping[Any, Any] | pd.Series) -> float:
     """What the interval of a row is about where that is not its value; NaN else."""
     return float(row.get("debiased", np.nan))
+
+
+def seeds_of(row: Mapping[Any, Any] | pd.Series) -> int:
+    """How many seeds the interval of a row is over; 1 where its table does not say."""
+    return int(row.get("seeds", 1))
+
+
+def _drawn(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """The fields `seeds` and `examples` of the comparison that a row of `differences` is."""
+    is_share = METRICS[row["metric"]].interval == "wilson"
+    return {"seeds": seeds_of(row), "examples": float(row["n"]) if is_share else float("nan")}

@@ -14,7 +14,7 @@ from skillviz.analysis.tables import without_variants
 from skillviz.analysis.task_gains import is_inside, of_its_own_task
 from skillviz.core.intervals import seeds_interval, wilson
 from skillviz.studies.paper.claims import Comparison, StudyTables, beyond, within
-from skillviz.studies.paper.comparisons import ALIKE, GRAFTS, Compare, gap
+from skillviz.studies.paper.comparisons import ALIKE, GRAFTS, Compare, gap, seeds_of
 from skillviz.tasks.family import family
 
 SURE = 0.95  # top probabilities near 1
@@ -32,7 +32,7 @@ def shares_little(limit: float) -> Compare:
         return [
             Comparison(
                 f"{_region(r, 'row')} and {_region(r, 'column')}", r["value"], r["low"], r["high"],
-                beyond(r["low"], r["high"], limit, -1), "percent", (limit,),
+                beyond(r["low"], r["high"], limit, -1), "percent", (limit,), seeds=seeds_of(r),
             )
             for r in rows[is_fisher].to_dict("records")
         ]  # fmt: skip
@@ -75,7 +75,9 @@ def related_share_more(study: StudyTables) -> list[Comparison]:
         return []
     rows = rows[(rows["relation"] == RELATED_LESS_UNRELATED) & (rows["kind"] == "overlap")]
     return [
-        Comparison("all pairs of tasks", r["value"], r["low"], r["high"], beyond(r["low"], r["high"]))
+        Comparison(
+            "all pairs of tasks", r["value"], r["low"], r["high"], beyond(r["low"], r["high"]), seeds=seeds_of(r)
+        )
         for r in rows.to_dict("records")
     ]
 
@@ -92,7 +94,7 @@ def gains(limit: float, several: bool, purified: bool) -> Compare:
         return [
             Comparison(
                 f"{r['task']} from {r['region']}", r["value"], r["low"], r["high"],
-                beyond(r["low"], r["high"], limit), "percent", (limit,),
+                beyond(r["low"], r["high"], limit), "percent", (limit,), seeds=seeds_of(r),
             )
             for r in rows.to_dict("records")
         ]  # fmt: skip
@@ -112,6 +114,7 @@ def helps_itself(study: StudyTables) -> list[Comparison]:
         others = of_task[np.array([family(of) != family(str(task)) for (of,) in of_task["region_tasks"]], dtype=bool)]
         if len(of_itself) and len(others):
             mean = pd.Series({end: float(others[end].mean()) for end in ("value", "low", "high")})
+            mean["seeds"] = others["seeds"].min()
             comparisons.append(gap(str(task), of_itself.iloc[0], mean, 1))
     return comparisons
 
@@ -148,8 +151,9 @@ def _part(chosen: Callable[[pd.DataFrame], pd.Series]) -> Compare:
                 continue
             over = seeds_interval(known)
             name = str(task) if localizer == GRAFTS[0] else f"{task}, {localizer}"
+            supports = beyond(over.low, over.high, 1.0)
             comparisons.append(
-                Comparison(name, over.value, over.low, over.high, beyond(over.low, over.high, 1.0), "times", (1.0,))
+                Comparison(name, over.value, over.low, over.high, supports, "times", (1.0,), seeds=over.n)
             )
         return comparisons
 
@@ -180,7 +184,7 @@ def levels_off(study: StudyTables) -> list[Comparison]:
             gap(str(task), steps["finetuned"].iloc[place], steps["grafted"].iloc[place], 1) for place in (0, -1)
         )
         at_first, at_last = [
-            pd.Series({end: getattr(one, end) for end in ("value", "low", "high")}) for one in (first, last)
+            pd.Series({end: getattr(one, end) for end in ("value", "low", "high", "seeds")}) for one in (first, last)
         ]
         if steps["finetuned"]["step"].nunique() > 1:
             comparisons.append(gap(str(task), at_last, at_first, 1))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from skillviz.models.preflight import preflight
 from skillviz.studies.paper.experiments import EXPERIMENTS
@@ -18,6 +20,7 @@ from tests.scripts import script
 
 TASK = "demo_world/tasks/{}.yaml"
 WORDS = ("terrible", "great")
+TRAIN_THEIR_OWN = ("table4", "figure8", "figure15")  # models of several tasks, or checkpoints
 USUAL = ("figure2",)  # in the second step; all of them every night, also on a model of the whole shape
 
 
@@ -70,9 +73,31 @@ def test_an_experiment_of_the_paper_on_a_model_of_roberta_base_s_shape(
     from_end_to_end(name, whole_base, tmp_path)
 
 
-def from_end_to_end(name: str, base: Path, stored: Path) -> None:
+@pytest.fixture(scope="module")
+def public(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A classifier of two labels with the base's body, as of a public fine-tuned model."""
+    model = AutoModelForSequenceClassification.from_pretrained(base, num_labels=2)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.01 * torch.randn_like(parameter)
+    folder = tmp_path_factory.mktemp("public")
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(base).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name not in TRAIN_THEIR_OWN])
+def test_an_experiment_of_the_paper_with_a_public_fine_tuned_model(
+    name: str, base: Path, public: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(tmp_path / "members"))
+    from_end_to_end(name, base, tmp_path, "--finetuned", public)
+
+
+def from_end_to_end(name: str, base: Path, stored: Path, *more: object) -> None:
     """Asks for the experiment, runs it, and finds nothing left to do."""
-    words = asked(name, base, stored)
+    words = [*asked(name, base, stored), *more]
     wanted = call(*words, "--dry-run").json
     assert wanted["unknown"] == 0
     said = call(*words)

@@ -27,7 +27,7 @@ from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import lead_words, verdict_line
 
 TABLES = ("stages", "scores", "differences")
-ESTIMATE = ("value", "debiased", "low", "high")
+ESTIMATE, DRAWN = ("value", "debiased", "low", "high"), ("seeds", "n")
 EXACTLY = "prediction by prediction"
 NAMES = {"naive": "naive training", "grafting": "training within regions"}
 
@@ -110,7 +110,7 @@ def since_learned(stages: pd.DataFrame, metric: str) -> str:
 def _compared(differences: pd.DataFrame, metric: str, a: str, b: str) -> pd.DataFrame:
     """What these two were compared by in one metric, as a verdict's line takes it: name, metric, value, ..."""
     rows = differences[(differences["metric"] == metric) & (differences["a"] == a) & (differences["b"] == b)]
-    rows = rows.drop_duplicates("task").reindex(columns=["task", "metric", *ESTIMATE])
+    rows = rows.drop_duplicates("task").reindex(columns=["task", "metric", *ESTIMATE, *DRAWN])
     return rows.rename(columns={"task": "name"})
 
 
@@ -137,8 +137,9 @@ def beside_words(stages: pd.DataFrame, differences: pd.DataFrame, metric: str) -
         if line := verdict_line(beside, metric):
             lines.append(f"- **{formats.capital(NAMES[mode])}** vs one model per task. {line}")
         compared += [_since_learned(rows[rows["mode"] == mode], order), beside] if len(order) > 1 else []
-    known = [frame for one in compared if len(frame := one.reindex(columns=list(ESTIMATE)).dropna(subset=["value"]))]
-    several = counted_rows(pd.concat(known)) if known else ""
+    columns = [*ESTIMATE, *DRAWN]
+    known = [frame for one in compared if len(frame := one.reindex(columns=columns).dropna(subset=["value"]))]
+    several = counted_rows(pd.concat(known), metric) if known else ""
     return "\n".join([*lines, *(["", several] if several else [])])
 
 
@@ -146,7 +147,8 @@ def _since_learned(of_mode: pd.DataFrame, order: list[str]) -> pd.DataFrame:
     """What later training did to each earlier task of a mode, paired: task, at_end, value, debiased, low, high."""
     last = int(of_mode["stage"].max())
     ends = of_mode[(of_mode["stage"] == last) & of_mode["task"].isin(order[: last - 1])]
-    columns = {"task": "task", "value": "at_end", "change": "value"} | {f"change_{end}": end for end in ESTIMATE[1:]}
+    columns = {"task": "task", "n": "n", "value": "at_end", "change": "value"}
+    columns |= {f"change_{end}": end for end in ESTIMATE[1:]}
     changes = ends.reindex(columns=list(columns)).rename(columns=columns)
     return changes.sort_values("task", key=lambda tasks: tasks.map(order.index))
 
