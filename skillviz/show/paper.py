@@ -74,8 +74,9 @@ def values(marks: pd.DataFrame, table: pd.DataFrame, metric: str, title: str, th
         name="paper_values",
         title=f"{words.heading}, {title}",
         figure=beside(marks, tasks, metric, theme=theme),
-        reads=f"{ours}{_debiased(marks, metric)}hollow ones are published, with one standard deviation over five samples of the data. Tasks go "
-        "by their published names where there is one; the table says what stands for them here.",
+        reads=f"{ours}{_debiased(marks, metric)}hollow ones are published, with one standard deviation over five "
+        "samples of the data. Tasks go by their published names where there is one; the table says what stands for "
+        "them here.",
         intervals=OVER_SEEDS if both else "",
         alt=f"{words.title} published and here. {'; '.join(phrases)}.",
         table=table,
