@@ -18,4 +18,5 @@ bins, equal_width = calibration_controls.reliability_bins(run, choice, logits, l
 with finding:
     calibration_controls.verdicts(choice, logits, labels)
 show(exhibits.confidence(equal_width, theme()), run.id)
-show(exhibits.reliability(bins, theme()), run.id)
+errors, p_values = calibration_controls.errors_of(run, choice, logits, labels)
+show(exhibits.reliability(bins, theme(), errors=errors, p_values=p_values), run.id)

@@ -149,6 +149,11 @@ def calibration_difference(
             raise BadInput(
                 f"{name} has {n:,} predictions, and labels has {count:,}; there must be one label for each prediction."
             )
+    if np.shape(logits_a) != np.shape(logits_b):
+        raise BadInput(
+            f"logits_a and logits_b must have one shape, those of the same classes; got {np.shape(logits_a)} and "
+            f"{np.shape(logits_b)}."
+        )
     (sure_a, right_a), (sure_b, right_b) = _outcomes(logits_a, labels), _outcomes(logits_b, labels)
     edges = _edges(binning, bins, np.concatenate([sure_a, sure_b]))
     a, b = binned(sure_a, right_a, edges), binned(sure_b, right_b, edges)
@@ -440,6 +445,8 @@ def _outcomes(logits: ArrayLike, labels: ArrayLike) -> tuple[Floats, NDArray[np.
         if (whole := np.flatnonzero(most == -np.inf)).size:
             raise BadData(f"all logits of example {whole[0]} are -inf; at least one class must not be masked.")
         z = np.where(masked & np.isfinite(most), most - UNDERFLOW, z)
+    if labels is None:
+        raise BadInput("labels are needed: one class number for each prediction.")
     z, y = checked(z, labels)
     if len(y) < FEWEST:
         raise BadData(f"an interval of calibration needs at least {FEWEST} examples; got {len(y)}.")
@@ -449,9 +456,9 @@ def _outcomes(logits: ArrayLike, labels: ArrayLike) -> tuple[Floats, NDArray[np.
 def _check(norm: str, binning: str, bins: int) -> None:
     checked_bins(bins)
     if norm not in get_args(Norm):
-        raise BadInput(f"'{norm}' is not a norm; known: {', '.join(get_args(Norm))}.")
+        raise BadInput(f"{norm!r} is not a norm; known: {', '.join(get_args(Norm))}.")
     if binning not in get_args(Binning):
-        raise BadInput(f"'{binning}' is not a binning; known: {', '.join(get_args(Binning))}.")
+        raise BadInput(f"{binning!r} is not a binning; known: {', '.join(get_args(Binning))}.")
 
 
 def _plug_in(sure: Floats, right: NDArray[np.bool_], edges: Floats, norm: Norm) -> float:

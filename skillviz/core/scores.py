@@ -36,17 +36,26 @@ def checked(logits: ArrayLike, labels: ArrayLike | None = None) -> tuple[Floats,
 
 
 def numbers(values: ArrayLike, name: str) -> Floats:
-    """The values as float64. Raises BadInput for rows of different lengths and for what is no real number."""
+    """The values as float64. Raises BadInput for rows of different lengths, and for what is no real number or hidden by
+    a mask."""
+    _refuse_masked(values, name)
     try:
         array = np.asarray(values)
         if array.dtype.kind == "c":
             raise BadInput(f"{name} must be real numbers; got {array.dtype}.")
         return array.astype(np.float64, copy=False)
-    except (TypeError, ValueError) as error:
-        raise BadInput(f"{name} must be an array of numbers whose rows have one length: {error}.") from error
+    except (TypeError, ValueError, RuntimeError) as error:  # torch's, of a tensor with a gradient
+        reason = str(error).rstrip(".")
+        raise BadInput(f"{name} must be an array of numbers whose rows have one length: {reason}.") from error
+
+
+def _refuse_masked(values: ArrayLike, name: str) -> None:
+    if np.ma.is_masked(values):
+        raise BadInput(f"{name} is an array with masked entries; leave those rows out, or give them numbers.")
 
 
 def _checked_labels(labels: ArrayLike, n: int, classes: int) -> Integers:
+    _refuse_masked(labels, "labels")
     y = np.asarray(labels)
     if y.shape != (n,):
         raise BadInput(f"there must be one label for each of the {n:,} predictions; got the shape {y.shape}.")

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.core.metrics import ece
 from skillviz.core.verdicts import DifferenceVerdict
 from skillviz.plots.calibration import confidence_histogram, reliability_diagram
-from skillviz.plots.theme import STATES, Style
+from skillviz.plots.theme import STATES, Style, state_style
+from skillviz.runs.record import Estimate
 from skillviz.show import alt, measures, sentences
 from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
 
@@ -28,7 +30,7 @@ def verdicts(
     for rival in (name for name in sentences.RIVALS if name in logits):
         difference = measures.ece_difference(logits["grafted"], logits[rival], labels, bins, equal_mass)
         verdict = None if equal_mass else sentences.verdict("ece", difference)
-        judged.append((verdict, sentences.ece_against(rival, values, difference)))
+        judged.append((verdict, sentences.ece_against(rival, values, difference, equal_mass)))
     return judged
 
 
@@ -54,17 +56,40 @@ def reliability(
     name: str = "reliability",
     title: str = "Reliability",
     styles: Mapping[str, Style] | None = None,
+    errors: Mapping[str, Estimate] | None = None,
+    p_values: Mapping[str, float] | None = None,
 ) -> Exhibit:
-    """Accuracy against confidence; `styles` are those of names in the column `state` that are no states."""
+    """Accuracy against confidence; `styles` are those of names in the column `state` that are no states.
+
+    `errors` are the states' calibration errors with their intervals, `p_values` those of the test of calibration.
+    """
     titles = {state: style.title for state, style in (styles or {}).items()}
     return Exhibit(
         name=name,
         title=title,
-        figure=reliability_diagram(bins, styles=styles or STATES, theme=theme),
+        figure=reliability_diagram(
+            bins, styles=styles or STATES, errors={s: _interval(one) for s, one in (errors or {}).items()}, theme=theme
+        ),
         reads="a bar is the accuracy in a bin of confidence, hatching its gap to the mean confidence. A bar below the "
-        "diagonal is overconfident, above it underconfident. Numbers are counts; vertical lines are 95% intervals.",
+        "diagonal is overconfident, above it underconfident. Numbers are counts; vertical lines are 95% intervals."
+        f"{_tested(p_values or {})}",
         intervals=OVER_EXAMPLES,
         alt=alt.reliability(bins.assign(state=bins["state"].replace(titles))),
         table=bins,
         words=("ece", "debiased", "confidence"),
     )
+
+
+def _interval(error: Estimate) -> str:
+    """Under a panel's ECE: the debiased one and the interval about it; without one it says so."""
+    if error.debiased is None:
+        return "no interval"
+    return f"debiased {formats.percent(error.debiased)}<br>({formats.percent_interval(error.low, error.high)})"
+
+
+def _tested(p_values: Mapping[str, float]) -> str:
+    """What the test of calibration says of each state."""
+    if not p_values:
+        return ""
+    told = formats.listed([f"{state_style(state).title} p = {p:.3f}" for state, p in p_values.items()], len(p_values))
+    return f" Could a calibrated model have such gaps by chance? {told}; below 0.050, hardly."

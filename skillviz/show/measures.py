@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from skillviz.core.calibration import reliability
-from skillviz.core.intervals import metric_difference
+from skillviz.core.calibration_error import Binning, calibration_test
+from skillviz.core.intervals import metric_difference, metric_interval
 from skillviz.core.localizers.table import EXPRESSION, rest_of
 from skillviz.core.metrics import METRICS, metric_names, metric_row
 from skillviz.core.temperature import scaled
@@ -60,6 +61,18 @@ def reliability_bins(logits: dict[str, np.ndarray], labels: np.ndarray, bins: in
     """The reliability table of every state, one under the other, with a column `state`."""
     parts = [reliability(z, labels, bins, equal_mass).assign(state=name) for name, z in logits.items()]
     return pd.concat(parts, ignore_index=True)
+
+
+def calibration_of(
+    logits: Mapping[str, np.ndarray], labels: np.ndarray, bins: int, equal_mass: bool
+) -> tuple[dict[str, Estimate], dict[str, float]]:
+    """Each state's calibration error with its interval, and the p-value of its test of calibration; none of too few
+    examples."""
+    metric = "ece_equal_mass" if equal_mass else "ece"
+    binning: Binning = "mass" if equal_mass else "width"
+    errors = {name: estimate(metric_interval(z, labels, metric, bins=bins)) for name, z in logits.items()}
+    tested = [name for name, error in errors.items() if error.debiased is not None]
+    return errors, {n: calibration_test(logits[n], labels, bins, binning=binning).p_value for n in tested}
 
 
 def ece_difference(a: np.ndarray, b: np.ndarray, labels: np.ndarray, bins: int, equal_mass: bool) -> Estimate:

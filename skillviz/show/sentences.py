@@ -199,10 +199,13 @@ def ece_basis(bins: int, equal_mass: bool, n: int) -> str:
     return f"{basis} These intervals can be too narrow for a verdict; use equal width." if equal_mass else basis
 
 
-def ece_against(rival: str, values: Mapping[str, float], difference: Estimate) -> str:
-    """The calibration errors of the graft and of a rival (RIVALS), and their paired difference."""
+def ece_against(rival: str, values: Mapping[str, float], difference: Estimate, equal_mass: bool = False) -> str:
+    """The calibration errors of the graft and of a rival (RIVALS), and their paired difference; with equal mass that is
+    in other bins than the two."""
     graft, other = (formats.percent(values[state]) for state in ("grafted", rival))
-    return f"ECE **{graft}** for the graft, **{other}** for {RIVALS[rival]}: {metric_difference('ece', difference)}."
+    change = metric_difference("ece", difference)
+    change = f"; in bins common to both, they differ by {change}" if equal_mass else f": {change}"
+    return f"ECE **{graft}** for the graft, **{other}** for {RIVALS[rival]}{change}."
 
 
 def _n(scores: Scores) -> str:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 
 from skillviz.core import calibration_error as module
@@ -243,6 +244,12 @@ def test_what_cannot_be_used_is_refused() -> None:
         (lambda: calibration_error([[1, 2], [3]] * 10, [0, 1] * 10), "logits must be an array of numbers"),
         (lambda: calibration_difference(logits, [[1, 2], [3]] * 10, labels), "logits_b must be an array of numbers"),
         (lambda: calibration_error(logits + 1j, labels), "logits must be real numbers; got complex128"),
+        (lambda: calibration_error(logits, None), "labels are needed"),
+        (lambda: calibration_error(logits, labels, norm=None), "None is not a norm"),
+        (lambda: calibration_error(np.ma.masked_equal(logits, logits[0, 0]), labels), "logits is an array with masked"),
+        (lambda: calibration_error(logits, np.ma.masked_equal(labels, 1)), "labels is an array with masked"),
+        (lambda: calibration_error(torch.tensor(logits, requires_grad=True), labels), "requires grad"),
+        (lambda: calibration_difference(np.eye(3)[labels], logits, labels), "one shape, those of the same classes"),
     ):
         with pytest.raises(BadInput, match=words):
             refused()

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from skillviz.show.calibration import verdicts
+from skillviz.core.calibration_error import calibration_error
+from skillviz.core.formats import SPACE
+from skillviz.show import measures
+from skillviz.show.calibration import reliability, verdicts
 
 
 def test_equal_mass_has_differences_without_a_verdict() -> None:
@@ -16,3 +20,23 @@ def test_equal_mass_has_differences_without_a_verdict() -> None:
     ((mass, also_said),) = verdicts(logits, labels, 15, equal_mass=True)
     assert width == "better" and mass is None
     assert "for the graft" in said and "for the graft" in also_said
+    assert "in bins common to both, they differ by" in also_said and "common" not in said
+
+
+@pytest.mark.parametrize("equal_mass", [False, True])
+def test_each_model_has_its_own_interval_and_the_test_of_calibration(equal_mass: bool) -> None:
+    rng = np.random.default_rng(1)
+    z = rng.normal(0, 2, (600, 3))
+    drawn = (np.exp(z).cumsum(axis=1) / np.exp(z).sum(axis=1, keepdims=True) < rng.random((600, 1))).sum(axis=1)
+    logits = {"grafted": z, "finetuned": 4 * z}
+    errors, p_values = measures.calibration_of(logits, drawn, 15, equal_mass)
+    assert p_values["grafted"] > 0.05 and p_values["finetuned"] == 0.001
+    bins = measures.reliability_bins(logits, drawn, 15, equal_mass)
+    shown = reliability(bins, "light", errors=errors, p_values=p_values)
+    tuned = next(str(a.text) for a in shown.figure.layout.annotations if str(a.text).startswith("fine-tuned"))
+    expected = calibration_error(4 * z, drawn, binning="mass" if equal_mass else "width")
+    assert f"debiased {100 * expected.debiased:.1f}" in tuned.replace(SPACE, " ")
+    assert f"({100 * expected.low:.1f}–{100 * expected.high:.1f})" in tuned
+    assert "fine-tuned p = 0.001" in shown.reads
+    few, none = measures.calibration_of({"grafted": z[:5]}, drawn[:5], 15, equal_mass)
+    assert few["grafted"].low is None and not none

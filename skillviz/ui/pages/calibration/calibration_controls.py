@@ -12,7 +12,7 @@ import streamlit as st
 from skillviz.core import formats
 from skillviz.core.bins import BINS
 from skillviz.core.metrics import metric_row, panels
-from skillviz.runs.record import SPLITS
+from skillviz.runs.record import SPLITS, Estimate
 from skillviz.runs.run import Run
 from skillviz.show import calibration, measures, sentences
 from skillviz.show.entries import headline_split
@@ -77,6 +77,16 @@ def reliability_bins(
         for equal_mass in kinds
     )  # fmt: skip
     return first, second
+
+
+def errors_of(
+    run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np.ndarray
+) -> tuple[dict[str, Estimate], dict[str, float]]:
+    """Each state's calibration error in the chosen bins, and the p-value of its test of calibration."""
+    return cache.computed(
+        ("errors", choice.split, *choice.states, str(choice.bins), str(choice.equal_mass)), [run],
+        partial(measures.calibration_of, logits, labels, choice.bins, choice.equal_mass),
+    )  # fmt: skip
 
 
 def verdicts(choice: Choice, logits: dict[str, np.ndarray], labels: np.ndarray) -> None:
