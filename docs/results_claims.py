@@ -123,9 +123,16 @@ def _needed(studies: Sequence[StudyFolder]) -> pd.DataFrame:
     return rows.drop_duplicates(["id_task", "setting", "readout", "recipe", "variant", "localizer"])
 
 
-def _better_calibrated(rows: pd.DataFrame, rival: str) -> Count:
-    ends = zip(rows[f"ece_less_{rival}_low"], rows[f"ece_less_{rival}_high"], strict=True)
-    return counts(beyond(low, high, 0.0, -1) for low, high in ends)
+def _better_calibrated(rows: pd.DataFrame, rival: str) -> str:
+    """`better on 1, worse on 0, no clear difference on 2, without an interval on 9`."""
+    low, high = f"ece_less_{rival}_low", f"ece_less_{rival}_high"
+    known = rows.dropna(subset=[low, high])
+    count = counts(beyond(*ends, 0.0, -1) for ends in zip(known[low], known[high], strict=True))
+    unknown = len(rows) - count.total
+    return (
+        f"better on {count.supporting}, worse on {count.against}, no clear difference on {count.open}"
+        f"{f', without an interval on {unknown}' if unknown else ''}"
+    )
 
 
 def _ece_differences(rows: pd.DataFrame) -> pd.DataFrame:
@@ -147,17 +154,14 @@ def calibration(studies: Sequence[StudyFolder]) -> list[str]:
     if rows.empty:
         return []
     reached = rows[rows["reached"]]
-    outcomes = []
-    for rival, name in (("ft", "the fine-tuned model"), ("scaled", "that model with temperature scaling")):
-        count = _better_calibrated(reached, rival)
-        outcomes.append(
-            f"against {name}, better in {count.supporting}, worse in {count.against}, no clear difference in "
-            f"{count.open}"
-        )
+    rivals = {"ft": "the fine-tuned model", "scaled": "that model with temperature scaling"}
+    outcomes = [f"against {name}, {_better_calibrated(reached, rival)}" for rival, name in rivals.items()]
     on = reached["reached_on"].eq("validation").sum()
     sentence = (
-        f"{len(reached)} of {len(rows)} grafts reach it. ECE {'; '.join(outcomes)}. {on} of these sizes were found on "
-        "validation, the others on test. Table 2 has each task. "
+        f"{len(reached)} of {len(rows)} grafts, one a task and search, reach it. ECE {'; '.join(outcomes)}. "
+        f"{on} of these sizes were found on validation, the others on test. "
+        "Table 2 has each task. Predictions are stored at the size that a run is for; "
+        "at its other sizes a calibration error has no interval. "
     )
     return [f"{sentence}{counted_rows(_ece_differences(reached))}".rstrip()]
 
@@ -216,16 +220,12 @@ def _calibration_brief(studies: Sequence[StudyFolder]) -> str:
     if rows.empty:
         return ""
     reached = rows[rows["reached"]]
-    tuned, scaled = _better_calibrated(reached, "ft"), _better_calibrated(reached, "scaled")
-    both = _ece_differences(reached)
-    several = compared_rows(both)
+    several = compared_rows(_ece_differences(reached))
+    chance = f" (chance alone would decide about {several.by_chance:.1f} of {several.n})" if several.n else ""
     return (
-        f"{len(reached)} of {len(rows)} tasks have a graft with 95% of the gain. Its ECE is better than the fine-tuned "
-        f"model's on {tuned.supporting}, worse on {tuned.against}, no clear difference on {tuned.open}. "
-        f"Against temperature scaling it is better on {scaled.supporting}, worse on {scaled.against}, "
-        f"no clear difference on {scaled.open} "
-        f"({several.n} of {tuned.total + scaled.total} comparisons have an interval; chance alone would decide about "
-        f"{several.by_chance:.1f})"
+        f"{len(reached)} of {len(rows)} tasks have a graft of {MAIN_SEARCH} with 95% of the gain. Its ECE against the "
+        f"fine-tuned model's: {_better_calibrated(reached, 'ft')}. Against temperature scaling: "
+        f"{_better_calibrated(reached, 'scaled')}{chance}"
     )
 
 

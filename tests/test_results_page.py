@@ -70,8 +70,8 @@ def test_the_three_claims_are_counted_from_the_tables(made: str) -> None:
     )
     assert claims.count("chance alone would give about") == 2  # against movement, and calibration against two rivals
     assert (
-        "4 of 4 grafts reach it. ECE against the fine-tuned model, better in 4, worse in 0, no clear difference in 0"
-        in claims
+        "4 of 4 grafts, one a task and search, reach it. "
+        "ECE against the fine-tuned model, better on 4, worse on 0, no clear difference on 0;" in claims
     )
     assert "| figure8-demo | overlap | related - unrelated | 15.0 (13.0–17.0) |" in claims
     assert claims.count("No result: ") == len(STORED_SCALES) - 1 + 2  # real data have none here

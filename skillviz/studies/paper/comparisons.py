@@ -209,4 +209,4 @@ def seeds_of(row: Mapping[Any, Any] | pd.Series) -> int:
 def _drawn(row: Mapping[Any, Any]) -> dict[str, Any]:
     """The fields `seeds` and `examples` of the comparison that a row of `differences` is."""
     is_share = METRICS[row["metric"]].interval == "wilson"
-    return {"seeds": seeds_of(row), "examples": float(row["n"]) if is_share else float("nan")}
+    return {"seeds": seeds_of(row), "examples": float(row.get("n", np.nan)) if is_share else np.nan}

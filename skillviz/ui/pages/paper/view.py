@@ -67,6 +67,9 @@ def claims() -> PaperItem | None:
         judged = cache.computed(("scoreboard",), cache.studies(), scoreboard.scores)
         sentence = cache.computed(("scoreboard sentence",), cache.studies(), lambda: scoreboard.sentence(judged))
         rows = cache.computed(("scoreboard rows",), cache.studies(), lambda: scoreboard.table(judged))
+        behind = cache.computed(
+            ("scoreboard comparisons",), cache.studies(), lambda: words.comparison_counts([one.here for one in judged])
+        )
     headline = st.empty()
     with st.container(horizontal=True, vertical_alignment="center"):
         item = _choose()
@@ -80,6 +83,8 @@ def claims() -> PaperItem | None:
     left, right = row.container(key="claims", width=BESIDE if claim else "stretch"), row.container()
     with left:
         scoreboard.draw(judged, rows, height=scoreboard.SHORT if item and not claim else scoreboard.TALL)
+        if behind and item is None:
+            st.caption(f"Behind these verdicts: {behind}", help=about("discovery"))
     if item is None or item.study is None or claim is None:
         return item
     here, paper = claim
