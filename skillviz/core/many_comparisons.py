@@ -22,7 +22,6 @@ from skillviz.errors import BadInput
 RATE = 0.05
 WHOLE = 1e-6
 """By how much a number of examples may miss a whole one."""
-HALVINGS = 40
 
 
 class Comparisons(NamedTuple):
@@ -85,14 +84,16 @@ def p_values(
 def _of_shares(gained: Floats, width: Floats, n: Floats, level: float) -> Floats:
     """McNemar's p-values of paired differences [m] of `gained` of n examples, whose Tango interval has this width.
 
-    The width tells how many examples differ, which the test needs: found by halving, as more of them make it wider.
+    The width tells how many examples differ, which the test needs: found by halving, as more of them make it wider, to
+    the nearest whole number of two that gain nothing together.
     """
     fewest, most = np.abs(gained), n.copy()
-    for _ in range(HALVINGS):
+    for _ in range(math.ceil(math.log2(max(n, default=1))) + 2):
         differ = (fewest + most) / 2
         low, high = tango((differ + gained) / 2, (differ - gained) / 2, n, level)
         is_wide = high - low > width
         fewest, most = np.where(is_wide, fewest, differ), np.where(is_wide, differ, most)
+    most = np.abs(gained) + 2 * np.round((most - np.abs(gained)) / 2)
     z = np.abs(gained) / np.sqrt(np.maximum(most, 1e-9))
     return np.array([math.erfc(one / math.sqrt(2)) for one in z])
 

@@ -436,11 +436,11 @@ def by_slice(run: Run, shown: RunExamples) -> None:
         chosen = controls.any_of("slices", "Slice by", known, known, shown=slices.title) if len(known) > 1 else known
         judged = metrics_of(run.record.metric)
         metric = controls.segments("sliced", "Metric", judged, judged[0], shown=metric_heading)
+    what = (shown.split, mark, metric, *chosen)
     table = cache.computed(
-        ("slices", shown.split, mark, metric, *chosen), [run],
-        lambda: slices.differences(graft, tuned, columns[list(chosen)], metric),
-    )  # fmt: skip
-    st.markdown(slices.finding(table, metric, text.plain))
+        ("slices", *what), [run], lambda: slices.differences(graft, tuned, columns[list(chosen)], metric)
+    )
+    st.markdown(cache.computed(("slices in words", *what), [run], lambda: slices.finding(table, metric, text.plain)))
     if len(table):
         show(slices.by_slice(table, metric, theme()), run.id)
     if others is None:
