@@ -249,8 +249,7 @@ def _cell(value: float, low: float, high: float, bold: bool, many: bool) -> str:
     number = f"<b>{number}</b>" if bold else number
     if many or np.isnan(low) or np.isnan(high):
         return number
-    joint = "<br>to " if low < 0 or high < 0 else formats.TO  # "−12 to 20" is wider than a cell of 40 pixels
-    ends = joint.join(formats.number(100 * end, 0) for end in (low, high))
+    ends = "<br>to ".join(formats.number(100 * end, 1) for end in (low, high))  # a cell of 40 pixels holds no more
     return f'{number}<br><span style="font-size:{SMALL}px">{ends}</span>'
 
 
