@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from skillviz.core import formats
-from skillviz.core.many_comparisons import RATE, Comparisons, compared
+from skillviz.core.many_comparisons import RATE, Comparisons, compared, discoveries, p_values
+
+MARK = "†"
+"""Behind a verdict that excludes zero and does not hold at the false discovery rate."""
 
 
 def counted(counts: Comparisons, limit: str = "zero") -> str:
@@ -32,3 +36,23 @@ def counted_rows(rows: pd.DataFrame) -> str:
     if len(known) < 2:
         return ""
     return counted(compared(known["value"], known["low"], known["high"], known.get("debiased")))
+
+
+def holding(rows: pd.DataFrame) -> pd.Series:
+    """Which of these differences exclude zero and hold among all of them, bool; rows as of `counted_rows`.
+
+    Of fewer than two values the one that excludes zero does.
+    """
+    p = p_values(rows["value"], rows["low"], rows["high"], rows.get("debiased"))
+    p = np.where(rows["value"].notna(), p, np.nan)
+    return _decided(rows) & (discoveries(p) if np.isfinite(p).sum() > 1 else True)
+
+
+def legend(rows: pd.DataFrame) -> str:
+    """What MARK says, where one of these differences, with `holds` as of `holding`, has it; else empty."""
+    return f"Verdicts marked {MARK} do not." if (_decided(rows) & ~rows["holds"]).any() else ""
+
+
+def _decided(rows: pd.DataFrame) -> pd.Series:
+    low, high = rows["low"].astype("float64"), rows["high"].astype("float64")
+    return ((low > 0) | (high < 0)) & (low < high)

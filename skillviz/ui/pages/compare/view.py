@@ -17,7 +17,7 @@ from skillviz.runs.metrics import positive
 from skillviz.runs.run import Run
 from skillviz.show import compare as exhibits
 from skillviz.show import measures, sentences, small_world, text
-from skillviz.show.comparisons import counted_rows
+from skillviz.show.comparisons import counted_rows, holding, legend
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
 from skillviz.ui import cache, controls, exports, page, presenter
@@ -70,6 +70,7 @@ def compare(sides: tuple[Side, ...], baseline: Side, state: str) -> Comparison:
         ("less baseline", state, baseline.run.id, *(side.name for side in like)), [side.run for side in like],
         lambda: less_baseline({side.name: answers[side.name] for side in like}, baseline.name, metrics, of_f1),
     )  # fmt: skip
+    table = table.assign(holds=holding(table))
     shapes = regions[baseline.name].shapes
     fitting = {name: region for name, region in regions.items() if region.shapes == shapes}
     return Comparison(sides, baseline, state, answers, table, fitting)
@@ -104,7 +105,7 @@ def differences(compared: Comparison) -> None:
             show(exhibits.differences(compared.differences, marks, name, metric, theme()), compared.baseline.run.id)
     not_in_headline = _named(compared.differences.drop(compared.lead.index))
     rest = (verdict_line(not_in_headline, metric) for metric in compared.metrics)
-    several = counted_rows(compared.differences[compared.differences["metric"].isin(compared.metrics)])
+    several = f"{counted_rows(compared.differences)} {legend(compared.differences)}".strip()
     st.markdown("  \n".join(filter(None, (*rest, several))), help=about("discovery"))
     lines = mcnemar(compared.differences, name)
     if lines:
