@@ -35,6 +35,16 @@ def test_the_strongest_stands_first_whichever_way() -> None:
     assert strongest(effects(), WITHOUT)["name"].tolist() == ["layer 0, value"]
 
 
+def test_what_holds_is_decided_among_the_parts_of_one_condition() -> None:
+    assert strongest(effects(), ALONE)["holds"].tolist() == [False, True, True]
+    many = pd.concat([effects().iloc[[0]].assign(layer=n, low=0.0005) for n in range(1)] + [effects().iloc[[1]]] * 9)
+    many = many.reset_index(drop=True)
+    (first,) = strongest(many, ALONE).query("kind == 'value'")["holds"]
+    assert not first, "one bare verdict among ten comparisons"
+    shown = part_map(many, ALONE, "accuracy", CELLS, "light")
+    assert not shown.table["holds"].any() and not any("<b>" in text for text in shown.figure.data[1].text)
+
+
 def test_verdicts_need_an_interval_without_zero() -> None:
     said = finding(effects(), ALONE, "accuracy", CELLS)
     assert "**layer 1, biases**" in said and "+5.0 points" in said
@@ -51,3 +61,4 @@ def test_exhibits_have_their_tables_and_words() -> None:
     rival = strongest_parts(table, ALONE, "accuracy", CELLS, "dark")
     assert rival.finding.startswith("2 of these 3 differ from their random control. Of 2 comparisons, 2 exclude zero;")
     assert "3 draws" in rival.reads
+    assert rival.table["excess_holds"].tolist() == [True, False, False] or rival.table["excess_holds"].sum() == 2
