@@ -74,8 +74,8 @@ def test_without_an_interval_nothing_is_counted_and_it_is_said_once() -> None:
     without = GAIN.assign(low=np.nan, high=np.nan)
     said = plain(view.transfer(without, {("a", "b"): "related", ("b", "a"): "related", ("a", "c"): "unrelated"}))
     assert said == (
-        "A region recovers between **60.0%** and **90.0%** of the multi-task model's gain on its own task, depending on "
-        f"the task. {NO_INTERVALS}"
+        "A region recovers between **60.0%** and **90.0%** of the multi-task model's gain on its own task, "
+        f"depending on the task. {NO_INTERVALS}"
     )
     rows = without[without["value"].notna()].assign(what=CHOSEN).drop_duplicates("task")
     union = plain(view.union_words(rows, ("a",)))
