@@ -77,7 +77,7 @@ def without_size(points: pd.DataFrame) -> list[str]:
         )
     for localizer, rows in needed[needed["value"].isna()].groupby("localizer", sort=False):
         sentences.append(
-            f"No size of {localizer_style(str(localizer)).title} recovers {GAIN_SHARE:.0%} of it at "
+            f"No size of {localizer_style(str(localizer)).title} recovers {GAIN_SHARE:.0%} of the gain at "
             f"{_steps(sorted(rows['step']))}."
         )
     return sentences

@@ -116,7 +116,6 @@ def test_methods_open_on_real_data_that_compare_grafting_with_another_method(mon
     assert "figure2-demo" not in names
 
 
-@pytest.mark.slow
 def test_a_series_of_checkpoints_opens_on_what_goes_along_training(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SKILLVIZ_RUNS", raising=False)  # the shipped study
     test = opened("studies", study="figure15-demo")
@@ -133,6 +132,13 @@ def test_a_series_of_checkpoints_opens_on_what_goes_along_training(monkeypatch: 
     assert test.query_params["checkpoint"] == "50 steps" and first["data"] != last["data"]
 
 
+def test_a_link_to_an_unknown_table_of_the_paper_is_explained(empty: Path) -> None:
+    test = opened("paper", item="figure99")
+    assert "names 'figure99', which is no table or figure of the paper" in test.warning[0].value
+    assert "item" not in test.query_params and not opened("paper", item="table2").warning
+
+
+@pytest.mark.slow
 def test_a_study_that_the_page_does_not_show_is_explained(empty: Path) -> None:
     fake_study(empty, "table1")
     fake_study(empty, "figure9")

@@ -20,4 +20,4 @@ def test_a_size_that_is_undefined_and_one_that_is_not_reached_are_told_apart() -
     assert said in finding(undefined, "film-sentiment")
     missed = needed & (full["localizer"] == "movement") & full["step"].isin(others[:2])
     (said,) = without_size(full.assign(value=full["value"].mask(missed, np.nan)))
-    assert said == f"No size of top movement recovers 95% of it at steps {others[0]:,} and {others[1]:,}."
+    assert said == f"No size of top movement recovers 95% of the gain at steps {others[0]:,} and {others[1]:,}."
