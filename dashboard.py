@@ -3,9 +3,10 @@
 import streamlit as st
 
 if __name__ == "__main__":
-    from skillviz.ui import page_table
+    from skillviz.ui import address, page_table
 
     page_table.navigation().run()
+    address.tidy(page_table.PRESENT)
 else:
     from skillviz.ui import server
 

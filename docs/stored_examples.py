@@ -48,9 +48,9 @@ def parts(store: Store) -> list[str]:
             predictions, task = scores.predictions(), run.record.task
             by_metric = {metric: part_effects(predictions, task, metric) for metric in ("nll", "accuracy")}
             conditions = (ALONE, WITHOUT)
-            counts = [count(strongest(by_metric["nll"], one)) for one in conditions]
-            largest = [strongest_change(strongest(by_metric["accuracy"], one)) for one in conditions]
-            n = len(strongest(by_metric["nll"], ALONE))
+            counts = [count(strongest(by_metric["nll"], one, "nll")) for one in conditions]
+            largest = [strongest_change(strongest(by_metric["accuracy"], one, "accuracy")) for one in conditions]
+            n = len(strongest(by_metric["nll"], ALONE, "nll"))
             rows.append([f"`{name}`", formats.counted(n, NOUNS[grouping]), *counts, *largest])
     return formats.markdown_table(head, rows)
 

@@ -114,7 +114,7 @@ def test_single_experts_are_scored_alone_and_left_out(tmp_path: Path) -> None:
     assert set(alone["kind"]) == {"expert"} and alone["value"].notna().all() and (alone["draws"] == 1).all()
     exhibit = part_map(effects, ALONE, "nll", EXPERTS, "light")
     assert exhibit.title == "What each expert does: grafted alone"
-    assert "layer 0, expert 1" in strongest(effects, ALONE)["name"].tolist()
+    assert "layer 0, expert 1" in strongest(effects, ALONE, "nll")["name"].tolist()
     assert exhibit.figure.layout.xaxis.title.text == "expert (first = 0)"
     assert stored_parts(library(tmp_path / "runs"), run, EXPERTS) is not None
     shared = graftable("deepseek_v3", {"model.layers.1.mlp.shared_experts.down_proj.weight": (8, 4)})

@@ -58,6 +58,8 @@ COLUMNS = {
     "a": Words("method A"),
     "b": Words("method B"),
     "over": Words("interval over"),
+    "holds": Words("holds at FDR 5%"),
+    "excess_holds": Words("excess holds at FDR 5%"),
     "gain_share": Words("gain wanted", "share"),
     "reached_on": Words("reached on"),
     "gain": Words("gain recovered", "share"),

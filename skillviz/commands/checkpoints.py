@@ -86,8 +86,9 @@ def checkpoints(
 
     For each checkpoint: its score, its calibration, the smallest size that recovers 95% of its gain, and how much of
     the last checkpoint's region it holds already. Each is an ordinary stored run; finished ones are not made again.
-    The page Sparsity of each run draws the whole series where its folder is named checkpoint-<step>. A checkpoint in
-    DIR that cannot be read, as where its saving was interrupted, is left out. More: docs/checkpoints.md.
+    The page Sparsity of each run draws the whole series where its folder is named checkpoint-<step>; the command names
+    the last one. A checkpoint in DIR that cannot be read, as where its saving was interrupted, is left out. More:
+    docs/checkpoints.md.
 
     [bold]Example[/bold]
 
@@ -120,6 +121,7 @@ def checkpoints(
     ]  # fmt: skip
     print_rows(f"{method}, seed {seed}, {table['split'].iloc[0]} set", headings, rows)
     say("By chance: random regions with as many entries in each tensor, and the range of 95% of them.")
+    say(f"To see the series in the dashboard, open the run {table['run_id'].iloc[-1]} on the page Sparsity.")
     if out is not None:
         write_table(table, out)
         say(f"{out}: the table.")

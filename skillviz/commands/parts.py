@@ -98,12 +98,12 @@ def report(run: Run, scores: PartScores) -> None:
                 [
                     row["name"], f"{row['size']:,}", words.cell(row["value"], row["low"], row["high"]),
                     words.cell(row["control"], None, None),
-                    words.cell(row["excess"], row["excess_low"], row["excess_high"]),
+                    words.cell(row["excess"], row["excess_low"], row["excess_high"]), "yes" if row["holds"] else "",
                 ]
-                for row in shown.strongest(effects, condition).to_dict("records")
+                for row in shown.strongest(effects, condition, metric).to_dict("records")
             ]  # fmt: skip
             change = f"{words.title}, {shown.DIFFERENCES[condition]}"
-            columns = ["part", "entries", words.difference_axis(change), "control", "part − control"]
+            columns = ["part", "entries", words.difference_axis(change), "control", "part − control", "holds at FDR 5%"]
             print_rows(f"{title}, n = {record.n:,} (95% intervals)", columns, rows)
             say(shown.finding(effects, condition, metric, record.grouping).replace("**", ""))
     say(

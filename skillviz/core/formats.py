@@ -11,6 +11,7 @@ MISSING = "n/a"
 MINUS = "\N{MINUS SIGN}"
 TO = "\N{EN DASH}"
 NO_INTERVAL = "no interval"
+MOST_MORE = 4  # decimals beyond a number's own; a share of a point that needs more is a computer's rounding error
 
 Number = float | int | None
 
@@ -65,10 +66,25 @@ def points(value: Number, digits: int = 1) -> str:
     return MISSING if value is None or missing(value) else f"{signed(100 * value, digits)} points"
 
 
+def digits_apart(low: float, high: float, digits: int) -> int:
+    """As many decimals as keep an interval that excludes zero from being written as if it held it; at least `digits`.
+
+    Where low and high are both above or both below zero, the nearer one is not rounded to it.
+    """
+    nearer = low if low > 0 else high
+    if (low > 0 or high < 0) and not _rounded(nearer, digits):
+        return next((more for more in range(digits + 1, digits + 1 + MOST_MORE) if _rounded(nearer, more)), digits)
+    return digits
+
+
 def interval(low: Number, high: Number, digits: int = 3, scale: float = 1.0) -> str:
-    """`0.412–0.450`, `−0.2 to 0.4`: the ends in units of 1 / scale; `no interval` where one is missing."""
+    """`0.412–0.450`, `−0.2 to 0.4`: the ends in units of 1 / scale; `no interval` where one is missing.
+
+    With more decimals where an end would else be rounded to a zero that the interval excludes.
+    """
     if low is None or high is None or missing(low) or missing(high):
         return NO_INTERVAL
+    digits = digits_apart(scale * low, scale * high, digits)
     joint = " to " if low < 0 or high < 0 else TO
     return number(scale * low, digits) + joint + number(scale * high, digits)
 
@@ -88,6 +104,8 @@ def estimate(
     if value is None or missing(value):
         return MISSING
     ends = interval(low, high, digits, scale)
+    if low is not None and high is not None:
+        digits = digits_apart(scale * low, scale * high, digits)
     center = "" if debiased is None or missing(debiased) else f", debiased {number(scale * debiased, digits)}"
     return number(scale * value, digits) + (f"{center} ({ends})" if ends != NO_INTERVAL else "")
 

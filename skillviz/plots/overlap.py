@@ -34,10 +34,10 @@ def overlap_map(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """One cell a pair of regions, its share in percent and, below it in brackets, the range that chance would give.
+    """One cell a pair of regions, its share in percent and, below it, the range that chance would give.
 
     Of more than FEWER regions, or where the range is missing, the mean by chance stands for it and the range is in the
-    hover; of more than FEW both are there alone.
+    hover; of more than FEW both are there alone. A region beside itself has no chance.
     `shares`: row, column (names, in their order), value, chance, chance_low and chance_high (0..1; NaN where a region
     is empty).
     `kind` is `iou`, which is symmetric, or `overlap`: of the column's region, the share that lies in the row's too. The
@@ -56,6 +56,7 @@ def overlap_map(
     figure = canvas(theme, height or FRAME + (LOW_CELL if many else CELL) * len(names), x, y)
     value, *chance = (matrix(shares, ("row", "column"), names, columns, of) for of in ("value", *CHANCE))
     by_chance = np.stack(chance, axis=-1)
+    own = (np.array(names)[:, None] == np.array(columns)) & (value == 1)
     figure.add_trace(
         go.Heatmap(
             z=100 * value,
@@ -68,12 +69,15 @@ def overlap_map(
             xgap=2,
             ygap=2,
             name="shared entries",
-            hovertext=_hovers(value, by_chance, names, columns, kind),
+            hovertext=_hovers(value, by_chance, own, names, columns, kind),
             hovertemplate="%{hovertext}<extra></extra>",
         )
     )
     room = 0 if many else 1 if len(columns) > FEWER else 3
-    texts = [[_cell(v, c[:room]) for v, c in zip(*rows, strict=True)] for rows in zip(value, by_chance, strict=True)]
+    texts = [
+        [_cell(value[i, j], by_chance[i, j, : 0 if own[i, j] else room], 0 if many else 1) for j in range(len(columns))]
+        for i in range(len(names))
+    ]
     size = 10 if many else 12
     figure.add_trace(numbers(100 * value, texts, CIVIDIS, (0, 100), theme, columns=columns, rows=names, size=size))
     for axis, labels in ((figure.layout.xaxis, columns), (figure.layout.yaxis, names)):
@@ -91,24 +95,29 @@ def _tick(name: str, labels: int) -> str:
     return "<br>".join(broken(line) if labels > 3 else line for line in lines)
 
 
-def _cell(value: float, chance: np.ndarray) -> str:
-    """`62.1` and below it, in percent, `(0.1–0.3)` or, of a mean alone, `(0.2)`; `62` where there is neither."""
+def _cell(value: float, chance: np.ndarray, digits: int) -> str:
+    """`62.1` and below it, in percent, `chance 0.1–0.3` or, of a mean alone, `chance 0.2`; without `chance` nothing."""
     if np.isnan(value):
         return ""
-    if not len(chance):
-        return f"{100 * value:.0f}"
-    if np.isnan(chance[0]):
-        return f"{100 * value:.1f}"
+    share = f"{100 * value:.{digits}f}"
+    if not len(chance) or np.isnan(chance[0]):
+        return share
     mean, *ends = ((f"{100 * one:.1f}" if one >= 0.001 else f"{100 * one:.2g}") for one in chance)
-    return f"{100 * value:.1f}<br>({formats.TO.join(ends) if len(ends) and not np.isnan(chance).any() else mean})"
+    written = formats.TO.join(ends) if len(ends) and not np.isnan(chance).any() else mean
+    return f"{share}<br>chance<br>{written}"
 
 
-def _hovers(value: np.ndarray, chance: np.ndarray, names: list[str], columns: list[str], kind: str) -> list[list[str]]:
+def _hovers(
+    value: np.ndarray, chance: np.ndarray, own: np.ndarray, names: list[str], columns: list[str], kind: str
+) -> list[list[str]]:
     words = "of {b}'s entries, {v} are in {a} too" if kind == "overlap" else "{a} and {b} share {v} of their entries"
 
-    def hover(a: str, b: str, share: float, by_chance: np.ndarray) -> str:
-        if np.isnan(share):
+    def hover(i: int, j: int) -> str:
+        if np.isnan(value[i, j]):
             return ""
-        return f"{words.format(a=a, b=b, v=formats.share(share))}<br>by chance: {formats.by_chance(*by_chance)}"
+        if own[i, j]:
+            return f"{names[i]}: the same region"
+        shared = words.format(a=names[i], b=columns[j], v=formats.share(value[i, j]))
+        return f"{shared}<br>by chance: {formats.by_chance(*chance[i, j])}"
 
-    return [[hover(a, b, value[i, j], chance[i, j]) for j, b in enumerate(columns)] for i, a in enumerate(names)]
+    return [[hover(i, j) for j in range(len(columns))] for i in range(len(names))]

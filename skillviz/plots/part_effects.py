@@ -6,22 +6,23 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from skillviz.core import formats
 from skillviz.core.metrics import metric_row
-from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.plots.cells import diverging, printed
-from skillviz.plots.figure import blank, canvas, ordered, require
+from skillviz.plots.figure import BAR_ROOM, blank, canvas, colour_bar, ordered, precise, require
 from skillviz.plots.region import LAYER, SHORT, layer_name, layer_names, outlines
 from skillviz.plots.theme import MODULE_KINDS, kind_style
 
-COLUMNS = ("layer", "kind", "head", "size", "value", "low", "high")
+COLUMNS = ("layer", "kind", "head", "size", "value", "low", "high", "holds")
 CELL, LEAST = 34, 120  # pixels of a row, and of axes
+BAR = 0.95  # of the width: the last number of a longer colour bar is cut off
 
 
 def effect_map(effects: pd.DataFrame, metric: str, *, theme: str = "light", height: int | None = None) -> go.Figure:
     """Layer by module kind, head or expert: each part's change of the metric, in print and in colour.
 
-    Ochre is better and blue worse, on one scale about zero. A number in bold has an interval that excludes zero;
-    parts without entries in the region are empty.
+    Ochre is better and blue worse, on one scale about zero. A number in bold holds among all of them (the column
+    `holds`); one whose interval excludes zero is never written as zero. Parts without entries in the region are empty.
     """
     require(effects, COLUMNS, "effects")
     words = metric_row(metric)
@@ -41,15 +42,15 @@ def effect_map(effects: pd.DataFrame, metric: str, *, theme: str = "light", heig
         name = str(int(row["head"])) if is_numbered else str(row["kind"])
         place = layers.index(layer_name(row["layer"])), columns.index(name)
         value = words.scale * row["value"]
-        text = _number(value, words.digits)
-        is_apart = words.verdict(row["low"], row["high"]) != NO_DIFFERENCE
-        z[place], texts[place] = words.sign * value, f"<b>{text}</b>" if is_apart else text
+        exact = precise(words, row["low"], row["high"])
+        text = _number(value, words.digits, exact.digits)
+        z[place], texts[place] = words.sign * value, f"<b>{text}</b>" if row["holds"] else text
         hover[place] = (
-            f"<b>layer {layer_name(row['layer'])}, {_title(row)}</b><br>{words.change(row['value'])}<br>"
+            f"<b>layer {layer_name(row['layer'])}, {_title(row)}</b><br>{exact.change(row['value'])}<br>"
             f"{words.interval_text(row['low'], row['high'])}<br>{row['size']:,} entries"
         )
     limit = float(np.nanmax(np.abs(z))) or 1.0
-    tall = height or LEAST + (CELL if len(layers) <= 12 else 24) * len(layers)
+    tall = height or LEAST + BAR_ROOM + (CELL if len(layers) <= 12 else 24) * len(layers)
     across = f"{effects['kind'].iloc[0] or 'head'} (first = 0)" if is_numbered else "module kind"
     figure = canvas(theme, tall, across, LAYER)
     printed(
@@ -63,6 +64,14 @@ def effect_map(effects: pd.DataFrame, metric: str, *, theme: str = "light", heig
         hover=hover.tolist(),
         gap=2,
     )
+    bar = colour_bar(figure, words.difference_axis(f"change in {words.title}"))
+    ends = [_number(words.sign * end, words.digits, words.digits) for end in (-limit, limit)]
+    bar |= {
+        "len": BAR,
+        "tickvals": [-limit, -limit / 2, 0, limit / 2, limit],
+        "ticktext": [ends[0], "worse", "0", "better", ends[1]],
+    }
+    figure.update_traces(selector={"name": "cells"}, showscale=True, colorbar=bar)
     empty_rows, empty_columns = np.nonzero(np.isnan(z))
     figure.add_trace(outlines(pd.DataFrame({"x": empty_columns, "y": empty_rows}), theme))
     names = columns if is_numbered else [SHORT.get(name, name) for name in columns]
@@ -77,10 +86,12 @@ def effect_map(effects: pd.DataFrame, metric: str, *, theme: str = "light", heig
     return figure
 
 
-def _number(value: float, digits: int) -> str:
-    """`+2.1`, `−0.3`, `0.0`."""
+def _number(value: float, digits: int, exact: int) -> str:
+    """`+2.1`, `−0.3`, `0.0`; where a zero would be wrong, as `exact` digits are needed, `+4e−4`, which fits a cell."""
     text = f"{abs(value):.{digits}f}"
-    return text if not float(text) else f"{'+' if value > 0 else '−'}{text}"
+    if not float(text) and exact > digits and value:
+        text = f"{abs(value):.0e}".replace("e-0", "e-").replace("-", formats.MINUS)
+    return f"{'+' if value > 0 else formats.MINUS}{text}" if float(text.replace(formats.MINUS, "-")) else text
 
 
 def _title(row: dict) -> str:

@@ -23,7 +23,7 @@ NO_REGIONS = "No two regions are stored here to be compared."
 NO_GAIN = "No relative gain is stored here."
 NO_STABILITY = "No region was found twice, so nothing can be said of its stability."
 GAIN_TITLE = "gain, % of multi-task's"
-FRAME, CELL, LOW_CELL, LINE = 120, 52, 34, 16
+FRAME, CELL, LOW_CELL, LINE = 120, 58, 34, 16
 TURNED = 60  # more pixels below many columns, whose names are turned on a narrow page
 FEW = 4  # tasks up to which a cell has room for its interval, also at 320 pixels
 MOST_BROKEN = 9  # columns that have room for a name in two lines, also turned
@@ -249,8 +249,7 @@ def _cell(value: float, low: float, high: float, bold: bool, many: bool) -> str:
     number = f"<b>{number}</b>" if bold else number
     if many or np.isnan(low) or np.isnan(high):
         return number
-    joint = "<br>to " if low < 0 or high < 0 else formats.TO  # "−12 to 20" is wider than a cell of 40 pixels
-    ends = joint.join(formats.number(100 * end, 0) for end in (low, high))
+    ends = "<br>to ".join(formats.number(100 * end, 1) for end in (low, high))  # a cell of 40 pixels holds no more
     return f'{number}<br><span style="font-size:{SMALL}px">{ends}</span>'
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from skillviz.analysis.checkpoint_series import LEAD
+from skillviz.analysis.checkpoint_series import LEAD, NEEDED
 from skillviz.analysis.recovered import GAIN_SHARE
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
@@ -16,7 +16,7 @@ READS = {
     "score": "each mark is one checkpoint; the bar is its 95% interval. A graft has the checkpoint's own region.",
     "calibration": "lower is better. Marks stand at the debiased error, which the interval is about.",
     "needed": f"the smallest size whose graft recovers {GAIN_SHARE:.0%} of what the checkpoint gained. Without a mark, "
-    "none of the sizes does.",
+    "none of the sizes does, or there is no gain.",
     "shared": "the share of the last checkpoint's region that this one holds too, by the same localizer and seed. "
     "Dotted: random regions with as many entries in each tensor.",
 }
@@ -64,7 +64,28 @@ def finding(points: pd.DataFrame, task: str) -> str:
             f"The first checkpoint's region by {localizer_style(first['localizer']).title} already holds "
             f"**{formats.percent(first['value'])}** of the last one's (by chance {formats.percent(first['chance'])})."
         )
-    return " ".join(parts)
+    return " ".join([*parts, *without_size(of_task)])
+
+
+def without_size(points: pd.DataFrame) -> list[str]:
+    """Sentences on the marks that the figure of the size needed lacks, and why; empty where it has them all."""
+    needed, sentences = points[points["what"] == NEEDED], []
+    if undefined := sorted(set(points["step"]) - set(needed["step"])):
+        sentences.append(
+            f"The size that recovers the gain is undefined at {_steps(undefined)}: fine-tuning gained nothing on "
+            "validation, or nothing beyond chance on test."
+        )
+    for localizer, rows in needed[needed["value"].isna()].groupby("localizer", sort=False):
+        sentences.append(
+            f"No size of {localizer_style(str(localizer)).title} recovers {GAIN_SHARE:.0%} of the gain at "
+            f"{_steps(sorted(rows['step']))}."
+        )
+    return sentences
+
+
+def _steps(steps: list[int]) -> str:
+    """`step 50`, `steps 200 and 800`."""
+    return f"step{'s' if len(steps) > 1 else ''} {formats.listed([f'{step:,}' for step in steps], 6)}"
 
 
 def _alt(rows: pd.DataFrame, name: str) -> str:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from skillviz.core import formats
-from skillviz.core.many_comparisons import RATE, Comparisons, compared
+from skillviz.core.many_comparisons import RATE, Comparisons, compared, discoveries, p_values
 from skillviz.core.metrics import METRICS
+
+MARK = "†"
+"""Behind a verdict that excludes zero and does not hold at the false discovery rate."""
 
 
 def counted(counts: Comparisons, limit: str = "zero") -> str:
@@ -47,3 +51,23 @@ def known_of(rows: pd.DataFrame, metric: str = "") -> dict[str, Any]:
     examples = rows["n"].astype("float64").where(pd.Series(is_share, index=rows.index)) if "n" in rows else None
     numbers = {name: rows[name].astype("float64") for name in ("debiased", "seeds") if name in rows}
     return {**numbers, "examples": examples}
+
+
+def holding(rows: pd.DataFrame, metric: str = "") -> pd.Series:
+    """Which of these differences exclude zero and hold among all of them, bool; rows as of `compared_rows`.
+
+    Of fewer than two values the one that excludes zero does.
+    """
+    p = p_values(rows["value"], rows["low"], rows["high"], **known_of(rows, metric))
+    p = np.where(rows["value"].notna(), p, np.nan)
+    return _decided(rows) & (discoveries(p) if np.isfinite(p).sum() > 1 else True)
+
+
+def legend(rows: pd.DataFrame) -> str:
+    """What MARK says, where one of these differences, with `holds` as of `holding`, has it; else empty."""
+    return f"Verdicts marked {MARK} do not." if (_decided(rows) & ~rows["holds"]).any() else ""
+
+
+def _decided(rows: pd.DataFrame) -> pd.Series:
+    low, high = rows["low"].astype("float64"), rows["high"].astype("float64")
+    return ((low > 0) | (high < 0)) & (low < high)

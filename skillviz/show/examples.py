@@ -11,10 +11,11 @@ from skillviz.core import formats
 from skillviz.core.agreement import agreement_interval, mcnemar
 from skillviz.core.generation import token_probability
 from skillviz.core.intervals import metric_difference, metric_interval
-from skillviz.core.metrics import has_predictions, metric_row
-from skillviz.core.verdicts import NO_DIFFERENCE, DifferenceVerdict
+from skillviz.core.metrics import has_predictions, metric_row, right_metric
+from skillviz.core.verdicts import DifferenceVerdict
 from skillviz.plots.classes import class_results, confusion_matrix
 from skillviz.plots.examples import CASES, class_probabilities, confidence_scatter
+from skillviz.plots.figure import precise
 from skillviz.plots.theme import state_style
 from skillviz.show import text
 from skillviz.show.answer_words import AnswerWords
@@ -25,7 +26,6 @@ HEIGHT = 400
 RESAMPLES, FEW = 500, 200
 MANY = 4000  # examples from which on fewer resamples have to do
 RESULTS = ("precision", "recall", "f1")
-DECIDED = 0.05
 
 
 def scatter(
@@ -147,57 +147,55 @@ def disagreement(
 ) -> str:
     """The finding as sentences, for a text without chips."""
     decided, words = finding(grafted, finetuned, labels, split, metric)
-    return f"{words} The graft's {metric_row(metric).title}: **{decided}**."
+    title = metric_row(right_metric(metric)).heading
+    return f"{title}, graft vs fine-tuned: **{decided}**, {words}"
 
 
 def basis(metric: str) -> tuple[str, ...]:
     """The words that the finding rests on."""
-    return (*(("agreement", "mcnemar") if has_predictions(metric) else (metric, "paired")), "graft")
+    return (*(("paired", "agreement", "mcnemar") if has_predictions(metric) else (metric, "paired")), "graft")
 
 
 def finding(
     grafted: np.ndarray, finetuned: np.ndarray, labels: np.ndarray, split: str, metric: str = "accuracy"
 ) -> tuple[DifferenceVerdict, str]:
-    """What McNemar's test says of the graft beside the fine-tuned model, and on how many examples they differ.
+    """The verdict on the graft beside the fine-tuned model, and in words the difference that was judged, on how many
+    examples they differ, and McNemar's test.
 
-    Logits [n, label] and labels [n]; `metric` is the task's own. Where it has no predictions, what the paired interval
-    of the metric says, and which model gives the references more.
+    Logits [n, label] and labels [n]; `metric` is the task's own, of which the share that is right is judged. Where it
+    has no predictions, the metric itself, and which model gives the references more.
     """
+    row = metric_row(right_metric(metric))
+    less = metric_difference(grafted, finetuned, labels, row.name)
+    exact = precise(row, less.low, less.high)
+    judged = f"{exact.difference(less.value, less.low, less.high)}."
+    verdict = row.verdict(less.low, less.high)
     if not has_predictions(metric):
-        return _of_references(grafted, finetuned, labels, split, metric)
+        return verdict, f"{judged} {_of_references(grafted, finetuned, labels, split, metric)}"
     same, low, high = agreement_interval(grafted, finetuned)[:3]
     test, n = mcnemar(grafted, finetuned, labels), len(labels)
     differing = round(n * (1 - same))
-    interval = f"{formats.percent(1 - same)}, 95%: {formats.percent_interval(1 - high, 1 - low)}"
+    interval = f"{formats.percent(1 - same)}, {formats.percent_interval(1 - high, 1 - low)}"
     counts = f"**{formats.count(differing)} of {formats.count(n)}**"
-    first = f"Graft and fine-tuned model disagree on {counts} {split} examples"
+    first = f"{judged} The two disagree on {counts} {split} examples ({interval})"
     if not differing:
-        return NO_DIFFERENCE, f"{first} ({interval})."
+        return verdict, f"{first}."
     neither = differing - test.n01 - test.n10
     both = f", neither on {formats.count(neither)}" if neither else ""
     tuned, graft = (f"**{formats.count(number)}**" for number in (test.n01, test.n10))
     right = f"fine-tuned alone is right on {tuned}, the graft alone on {graft}{both}"
-    return _verdict(test.p, test.n01, test.n10), f"{first} ({interval}): {right} (McNemar {p_value(test.p)})."
+    return verdict, f"{first}: {right} (McNemar {p_value(test.p)})."
 
 
-def _of_references(
-    grafted: np.ndarray, finetuned: np.ndarray, labels: np.ndarray, split: str, metric: str
-) -> tuple[DifferenceVerdict, str]:
-    row, less = metric_row(metric), metric_difference(grafted, finetuned, labels, metric)
+def _of_references(grafted: np.ndarray, finetuned: np.ndarray, labels: np.ndarray, split: str, metric: str) -> str:
+    row = metric_row(metric)
     graft, tuned = (row.number(metric_interval(z, labels, metric).value) for z in (grafted, finetuned))
     likelier = int((token_probability(grafted) > token_probability(finetuned)).sum())
-    return row.verdict(less.low, less.high), (
+    return (
         f"The graft gives the reference a higher probability on **{formats.count(likelier)} of "
         f"{formats.count(len(labels))}** {split} examples. {row.heading} **{graft}** vs {tuned} for the fine-tuned "
-        f"model, {row.difference(less.value, less.low, less.high)}."
+        "model."
     )
-
-
-def _verdict(p: float, tuned: int, graft: int) -> DifferenceVerdict:
-    """What McNemar's test allows to be said of the graft; `tuned` and `graft` alone are right on so many examples."""
-    if p >= DECIDED:
-        return NO_DIFFERENCE
-    return "worse" if tuned > graft else "better"
 
 
 def p_value(p: float) -> str:

@@ -9,6 +9,7 @@ from skillviz.core.localizers.table import LOCALIZERS, Localizer
 from skillviz.core.metrics import METRICS
 from skillviz.models.finetune.recipes import RECIPES, RETRAIN
 from skillviz.plots.theme import STATES
+from skillviz.show.comparisons import MARK
 
 
 def _titles(belongs: Callable[[Localizer], bool]) -> str:
@@ -117,7 +118,8 @@ GLOSSARY = {
     "The 95% interval and every verdict refer to it. The plug-in value is kept because papers report it.",
     "discovery": "If nothing differs, 5 in 100 comparisons still exclude zero by chance. The false discovery rate "
     "is the "
-    "expected share of such cases among all reported differences; it is held at 5% (Benjamini and Hochberg 1995).",
+    "expected share of such cases among all reported differences; it is held at 5% (Benjamini and Hochberg 1995). "
+    f"{MARK} marks a verdict whose interval excludes zero, but which does not hold at this rate.",
     "matched": "Regions crowd into the same tensors, so two of them share parameters by chance. The chance level is "
     "that of random regions with as many parameters in each tensor; the range beside it holds 95% of them.",
     "chance": "Chance is 1 / number of classes. Majority always answers with the most frequent class.",

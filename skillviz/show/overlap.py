@@ -17,9 +17,9 @@ READS = {
 def reads(kind: str, columns: int) -> str:
     """How to read a map of so many columns, and where on it stands what chance gives."""
     if columns <= FEWER:
-        chance = "In brackets: the range of 95% of random regions with as many entries in each tensor."
+        chance = "Chance: the range of 95% of random regions with as many entries in each tensor."
     elif columns <= FEW:
-        chance = "In brackets: the mean of random regions with as many entries in each tensor; hover for 95% of them."
+        chance = "Chance: the mean of random regions with as many entries in each tensor; hover for 95% of them."
     else:
         chance = "Hover for the mean and 95% range of random regions with as many entries in each tensor."
     return f"{READS[kind]}. {chance}"

@@ -8,11 +8,12 @@ from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.core.region_parts import ALONE, CELLS, EXPERTS, HEADS, WITHOUT
 from skillviz.core.verdicts import NO_DIFFERENCE
+from skillviz.plots.figure import precise
 from skillviz.plots.forest import forest
 from skillviz.plots.part_effects import effect_map
 from skillviz.plots.region import layer_name
 from skillviz.plots.theme import kind_style
-from skillviz.show.comparisons import counted_rows
+from skillviz.show.comparisons import counted_rows, holding
 from skillviz.show.exhibit import PAIRED, Exhibit, drawn_once
 
 CONDITIONS = {ALONE: "Grafted alone", WITHOUT: "Left out"}
@@ -34,21 +35,23 @@ def part_name(layer: float | None, kind: str, head: float | None) -> str:
     return f"{place}, {kind or NOUNS[HEADS]} {int(head)}"
 
 
-def strongest(effects: pd.DataFrame, condition: str) -> pd.DataFrame:
-    """The rows of one condition with a `name`, those that change most first."""
+def strongest(effects: pd.DataFrame, condition: str, metric: str) -> pd.DataFrame:
+    """The rows of one condition with a `name`, those that change most first, and which changes hold among them."""
     rows = effects[effects["condition"] == condition]
     rows = rows.assign(
-        name=[part_name(*place) for place in zip(rows["layer"], rows["kind"], rows["head"], strict=True)]
+        name=[part_name(*place) for place in zip(rows["layer"], rows["kind"], rows["head"], strict=True)],
+        holds=holding(rows, metric),
     )
     return rows.loc[rows["value"].abs().sort_values(ascending=False, kind="stable").index]
 
 
 def finding(effects: pd.DataFrame, condition: str, metric: str, grouping: str) -> str:
     """The part that changes most, how many parts stand out, and how many of them chance alone would give."""
-    rows, words = strongest(effects, condition), metric_row(metric)
+    rows, words = strongest(effects, condition, metric), metric_row(metric)
     best, noun = rows.iloc[0], NOUNS[grouping]
     verdicts = [words.verdict(low, high) for low, high in zip(rows["low"], rows["high"], strict=True)]
-    ends = words.ends(best["low"], best["high"])
+    exact = precise(words, best["low"], best["high"])
+    ends = exact.ends(best["low"], best["high"])
     better, worse = verdicts.count("better"), verdicts.count("worse")
     first = (
         f"Alone, **{best['name']}** changes {words.title} most"
@@ -56,7 +59,7 @@ def finding(effects: pd.DataFrame, condition: str, metric: str, grouping: str) -
         else f"Without **{best['name']}**, {words.title} changes most"
     )
     return (
-        f"{first}: **{words.change(best['value'])}** ({ends}). "
+        f"{first}: **{exact.change(best['value'])}** ({ends}). "
         f"Better: {better} of {formats.counted(len(rows), noun)}; worse: {worse}. {counted_rows(rows, metric)}"
     ).rstrip()
 
@@ -64,7 +67,7 @@ def finding(effects: pd.DataFrame, condition: str, metric: str, grouping: str) -
 @drawn_once
 def part_map(effects: pd.DataFrame, condition: str, metric: str, grouping: str, theme: str) -> Exhibit:
     """The map of layers and modules, or heads, with each part's change of the metric."""
-    rows, words = strongest(effects, condition), metric_row(metric)
+    rows, words = strongest(effects, condition, metric), metric_row(metric)
     noun = NOUNS[grouping]
     largest = ", ".join(
         f"{name} {words.change(value)}" for name, value in zip(rows["name"][:3], rows["value"][:3], strict=True)
@@ -74,17 +77,17 @@ def part_map(effects: pd.DataFrame, condition: str, metric: str, grouping: str, 
         title=f"What each {noun} does: {CONDITIONS[condition].lower()}",
         figure=effect_map(rows, metric, theme=theme),
         reads=f"each number is {words.difference_axis(f'{words.title} of {DIFFERENCES[condition]}')}. Ochre is better, "
-        "blue is worse. Bold numbers have a 95% interval that excludes zero. Empty squares hold no entry.",
+        "blue is worse. Bold numbers hold at a false discovery rate of 5%. Empty squares hold no entry.",
         alt=f"Change of {words.title} by {noun}, {CONDITIONS[condition].lower()}; largest: {largest}.",
         table=rows.drop(columns="name"),
-        words=("graft",),
+        words=("graft", "discovery"),
     )
 
 
 @drawn_once
 def strongest_parts(effects: pd.DataFrame, condition: str, metric: str, grouping: str, theme: str) -> Exhibit:
     """The parts that change most, with intervals, each beside its random control of equal size."""
-    everything, words = strongest(effects, condition), metric_row(metric)
+    everything, words = strongest(effects, condition, metric), metric_row(metric)
     rows = everything.head(MOST_ROWS)
     beside = everything[["excess", "excess_low", "excess_high", "draws"]].set_axis(
         ["value", "low", "high", "seeds"], axis="columns"
@@ -103,7 +106,7 @@ def strongest_parts(effects: pd.DataFrame, condition: str, metric: str, grouping
         "There is none where too few entries are left to draw from.",
         intervals=PAIRED,
         alt=f"{len(rows)} parts; {sum(beaten)} of them differ from their random control.",
-        table=rows,
-        words=("paired",),
+        table=rows.assign(excess_holds=holding(beside).loc[rows.index]),
+        words=("paired", "discovery"),
         finding=f"{sum(beaten)} of these {len(rows)} differ from their random control. {counted_rows(beside)}".rstrip(),
     )

@@ -11,6 +11,13 @@ from skillviz.show.overlap import READS, TITLES, alt
 from skillviz.show.table_words import with_task_names
 from skillviz.tasks.readable_names import readable
 
+NO_INTERVALS = "The gains have no intervals: the predictions behind them are not stored."
+
+
+def has_intervals(table: pd.DataFrame) -> bool:
+    """Whether any gain has one."""
+    return bool((table["low"].notna() & table["high"].notna()).any())
+
 
 def _ends(tasks: int, over: str) -> str:
     """Where the intervals are: below the numbers, or where there are too many tasks for that, in hover and table."""
@@ -42,6 +49,7 @@ def overlap(table: pd.DataFrame, kind: str, order: tuple[str, ...], theme: str) 
 def gain(table: pd.DataFrame, order: tuple[str, ...], theme: str) -> Exhibit:
     """What every region gives every task."""
     named = with_task_names(table)
+    ends = _ends(len(order), "test examples and mask seeds") if has_intervals(table) else f". {NO_INTERVALS}"
     phrases = [
         f"{plots.region_name(row['region_tasks'], row['purified']).replace('<br>', ' ')} on {row['task']} "
         f"{formats.percent(row['value'], 0)}"
@@ -53,8 +61,8 @@ def gain(table: pd.DataFrame, order: tuple[str, ...], theme: str) -> Exhibit:
         figure=plots.gain_of_regions(named, order=list(map(readable, order)), theme=theme),
         reads="each row is a region grafted onto the pre-trained model, each column a task it is scored on: 0% is the "
         "pre-trained, 100% the multi-task model (one model, fine-tuned on all of these tasks). Bold: the region was "
-        f"found for this task. Means over mask seeds{_ends(len(order), 'test examples and mask seeds')}",
-        intervals=over("test examples and mask seeds"),
+        f"found for this task. Means over mask seeds{ends}",
+        intervals=over("test examples and mask seeds") if has_intervals(table) else "",
         alt=f"Relative gain. {'; '.join(phrases)}.",
         table=table.reset_index(drop=True),
         words=("gain", "multitask", "union", "purified"),
@@ -66,14 +74,15 @@ def union(table: pd.DataFrame, chosen: tuple[str, ...], theme: str) -> Exhibit:
     """What the union of the chosen tasks' regions gives each task."""
     named, union_of = with_task_names(table), readable(" + ".join(chosen))
     phrases = [f"{row['task']}, {row['what']}: {formats.percent(row['value'], 0)}" for row in named.to_dict("records")]
+    lines = "Lines are 95% intervals over test examples and mask seeds." if has_intervals(table) else NO_INTERVALS
     what = f"the regions of {union_of}, grafted together" if len(chosen) > 1 else f"the region of {union_of}, grafted"
     return Exhibit(
         name="tasks_union",
         title="What their union gives" if len(chosen) > 1 else "What this region gives",
         figure=plots.union_gain(named, theme=theme),
         reads=f"{what}, on every task; beside it the task's own region alone. 0% "
-        "is the pre-trained, 100% the multi-task model. Lines are 95% intervals over test examples and mask seeds.",
-        intervals=over("test examples and mask seeds"),
+        f"is the pre-trained, 100% the multi-task model. {lines}",
+        intervals=over("test examples and mask seeds") if has_intervals(table) else "",
         alt=f"Relative gain of {what}. {'; '.join(phrases)}.",
         table=table.reset_index(drop=True),
         words=("union", "purified", "gain"),

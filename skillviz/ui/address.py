@@ -21,6 +21,7 @@ _PAST = "address.past"
 _DRAWN = "address.drawn"
 _AT_LAST_RUN = "address.at_last_run"
 _PAGE = "address.page"
+_READ = "address.read"
 _HISTORY = "skillviz_history"
 
 _mount = st.components.v2.component(
@@ -51,11 +52,13 @@ def last_used(name: str) -> str | None:
 
 def current(name: str) -> str | None:
     """What the address asks for, which is None where it asks for the default; else what the session used last."""
+    _memory(_READ)[name] = None
     return st.query_params.get(name) if is_asked(name) else last_used(name)
 
 
 def keep(name: str, value: str, *, is_default: bool = False) -> None:
     """Writes the value to the session's memory, and to the address where it is not the default."""
+    _memory(_READ)[name] = None
     _memory(_LAST_USED)[name] = value
     text = None if is_default else value
     if _memory(_WRITTEN).get(name) != text:
@@ -91,6 +94,7 @@ def catch_up() -> None:
     after a newer one where runs are cut short. Going back sends an older one too, but without a choice. An empty
     address on another page than before is the menu's, and says nothing.
     """
+    _memory(_READ).clear()
     if _is_of_another_page() and not st.query_params:
         _memory(_WRITTEN).clear()
     if _has_moved():
@@ -100,6 +104,16 @@ def catch_up() -> None:
     run = linked(RUN)
     if run is not None:
         _memory(_LAST_USED)[RUN] = run
+
+
+def tidy(*others: str) -> None:
+    """Takes out of the address what nothing on the page has read; once a script run, behind the page.
+
+    `others` are names that are read elsewhere. The session remembers a value, for a control that is drawn later.
+    """
+    for name in set(st.query_params) - {*_memory(_READ), *_memory(_WRITTEN), *others, RUN}:
+        _memory(_LAST_USED)[name] = st.query_params[name]
+        _write(name, None)
 
 
 def choice(name: str, options: Sequence[T], default: T, written: Callable[[T], str] = str) -> T:

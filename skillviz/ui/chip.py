@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,9 @@ import streamlit as st
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.core.verdicts import NO_DIFFERENCE, ClaimVerdict, DifferenceVerdict
+from skillviz.plots.figure import precise
 from skillviz.show import text
+from skillviz.show.comparisons import MARK
 from skillviz.show.control import Judged
 
 Verdict = DifferenceVerdict | ClaimVerdict
@@ -57,33 +60,37 @@ def lead_of(differences: pd.DataFrame, metric: str, by: str, order: Sequence[str
 def lead_words(lead: Mapping[Any, Any]) -> str:
     """`**random** worse −1.2 points (95%: −2.0 to −0.1)`: the one comparison of a headline, its verdict as a chip.
 
-    `lead`: name, metric, value, low, high, debiased.
+    `lead`: name, metric, value, low, high, debiased and, of one among several, holds: where False, MARK is behind it.
     """
     ends = metric_row(lead["metric"]).ends(lead["low"], lead["high"], lead["debiased"])
     return _claim(lead, ends if ends == formats.NO_INTERVAL else f"95%: {ends}")
 
 
 def _claim(row: Mapping[Any, Any], interval: str) -> str:
-    words = metric_row(row["metric"])
-    verdict = chip_text(words.verdict(row["low"], row["high"]))
-    return f"**{text.tasks(row['name'])}** {verdict} {words.change(row['value'])} ({interval})"
+    words = precise(metric_row(row["metric"]), row["low"], row["high"])
+    says = words.verdict(row["low"], row["high"])
+    chip_ = chip_text(says) + ("" if row.get("holds", True) or says == NO_DIFFERENCE else MARK)
+    return f"**{text.tasks(row['name'])}** {chip_} {words.change(row['value'])} ({interval})"
 
 
 def verdict_line(differences: pd.DataFrame, metric: str) -> str:
     """`Accuracy: **random** worse −1.2 points (−2.0 to −0.1); **biases** no clear difference`, verdicts as chips.
 
-    `differences`: name, metric, value, low, high, debiased. An interval stands beside each verdict that claims
-    something, and beside the only one; where more than MOST_NUMBERED do, each chip is written once, behind all names
-    it is about. Empty where nothing was compared.
+    `differences`: name, metric, value, low, high, debiased and, where there are several, holds; MARK is behind those
+    that do not. An interval stands beside each verdict that claims something, and beside the only one; where more than
+    MOST_NUMBERED do, each chip is written once, behind all names it is about. Empty where nothing was compared.
     """
     words = metric_row(metric)
     rows = differences[(differences["metric"] == metric) & differences["value"].notna()].reset_index(drop=True)
-    rows = rows.assign(says=[words.verdict(*ends) for ends in zip(rows["low"], rows["high"], strict=True)])
+    says = [words.verdict(*ends) for ends in zip(rows["low"], rows["high"], strict=True)]
+    is_open = pd.Series(says, index=rows.index, dtype=object) == NO_DIFFERENCE
+    rows = rows.assign(says=says, holds=rows.get("holds", True) | is_open)
     claims = rows[(rows["says"] != NO_DIFFERENCE) | (len(rows) == 1)]
     numbered = claims if len(claims) <= MOST_NUMBERED else claims.iloc[:0]
     parts = [_claim(row, words.ends(row["low"], row["high"], row["debiased"])) for row in numbered.to_dict("records")]
     rest = rows.drop(numbered.index)
-    for verdict in ORDER:
-        if alike := [f"**{text.tasks(name)}**" for name in rest.loc[rest["says"] == verdict, "name"]]:
-            parts.append(f"{formats.listed(alike, len(alike))} {chip_text(verdict)}")
+    for verdict, mark in itertools.product(ORDER, ("", MARK)):
+        those = rest[(rest["says"] == verdict) & (rest["holds"] == (not mark))]
+        if alike := [f"**{text.tasks(name)}**" for name in those["name"]]:
+            parts.append(f"{formats.listed(alike, len(alike))} {chip_text(verdict)}{mark}")
     return f"{words.heading}: {'; '.join(parts)}" if parts else ""

@@ -59,6 +59,26 @@ def test_intervals_join_with_a_dash_or_with_words_where_a_sign_would_confuse() -
     assert formats.percent_interval(None, 0.1) == formats.percent_interval(0.1, math.nan) == "no interval"
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "digits", "shown"),
+    [
+        (-0.00423, -0.00031, 3, "−0.0042 to −0.0003"), (-0.004, -0.00002, 3, "−0.00400 to −0.00002"),
+        (0.0004, 0.0312, 2, "0.0004–0.0312"), (0.04, 3.21, 1, "0.04–3.21"), (-0.3, -0.2, 0, "−0.3 to −0.2"),
+        (-0.0004, 0.004, 3, "0.000 to 0.004"), (0.0, 0.004, 3, "0.000–0.004"), (-0.004, 0.0, 3, "−0.004 to 0.000"),
+        (1e-17, 0.1, 2, "0.00–0.10"),
+    ],
+)  # fmt: skip
+def test_an_interval_shows_zero_only_where_it_holds_it(low: float, high: float, digits: int, shown: str) -> None:
+    assert formats.interval(low, high, digits) == shown
+
+
+def test_a_value_has_as_many_decimals_as_its_interval() -> None:
+    assert formats.estimate(-0.0021, -0.00423, -0.00031) == "−0.0021 (−0.0042 to −0.0003)"
+    assert formats.percent_estimate(0.02, 0.0004, 0.05) == "2.00 (0.04–5.00)"
+    assert formats.percent_estimate(0.825, 0.793, 0.853) == "82.5 (79.3–85.3)"
+    assert formats.estimate(0.5, None, None) == "0.500" and formats.estimate(0.5, math.nan, 0.6) == "0.500"
+
+
 def test_differences_carry_their_sign() -> None:
     assert formats.points(0.029) == "+2.9 points"
     assert formats.points(-0.029) == "−2.9 points"

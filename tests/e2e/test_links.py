@@ -25,7 +25,7 @@ def links(ids: dict[str, str]) -> dict[str, tuple[dict[str, str], str]]:
     run = {"run": ids["stagewise0"]}
     runs = f"{ids['random']},{ids['movement']}"
     return {
-        "region": ({**run, "cell": "1 · MLP in", "lines": "column", "within": "kind"}, "Fullest columns"),
+        "region": ({**run, "cell": "1 · MLP in", "lines": "column"}, "Fullest columns"),
         "sparsity": ({**run, "metric": "nll"}, "NLL by region size"),
         "calibration": (
             {**run, "split": "validation", "bins": "7", "kind": "mass", "scaled": "no", "pretrained": "yes"},

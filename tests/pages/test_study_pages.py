@@ -18,6 +18,7 @@ from streamlit.testing.v1 import AppTest
 from skillviz import jobs
 from skillviz.jobs.job import Job
 from skillviz.jobs.kinds import StudyJob
+from skillviz.plots.checkpoints import PANELS
 from skillviz.runs.store import Store
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.request import EDITED, study_of, write_study
@@ -113,6 +114,28 @@ def test_methods_open_on_real_data_that_compare_grafting_with_another_method(mon
     assert names[0] == "baselines-minilm"
     assert names.index("table1-demo") < names.index("table8-small"), "other regions alone are no other method"
     assert "figure2-demo" not in names
+
+
+def test_a_series_of_checkpoints_opens_on_what_goes_along_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SKILLVIZ_RUNS", raising=False)  # the shipped study
+    test = opened("studies", study="figure15-demo")
+    assert not test.exception
+    titles = [element.value.removeprefix("## ") for element in test.markdown if element.value.startswith("## ")]
+    assert titles[:4] == [panel.title for panel in PANELS.values()] and titles[4].startswith("Accuracy on")
+    assert "undefined at step 50: fine-tuning gained nothing" in words(test)
+    box = next(box for box in test.selectbox if box.label == "Checkpoint")
+    assert list(box.options) == ["50 steps", "200 steps", "800 steps"] and box.value == "800 steps"
+    last = json.loads(charts(test)[4].proto.spec)
+    assert not any("steps" in (trace.get("name") or "") for trace in last["data"])
+    box.select("50 steps").run()
+    first = json.loads(charts(test)[4].proto.spec)
+    assert test.query_params["checkpoint"] == "50 steps" and first["data"] != last["data"]
+
+
+def test_a_link_to_an_unknown_table_of_the_paper_is_explained(empty: Path) -> None:
+    test = opened("paper", item="figure99")
+    assert "names 'figure99', which is no table or figure of the paper" in test.warning[0].value
+    assert "item" not in test.query_params and not opened("paper", item="table2").warning
 
 
 @pytest.mark.slow

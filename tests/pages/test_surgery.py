@@ -8,15 +8,19 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from skillviz import jobs
 from skillviz.core.region_expression import region_of
+from skillviz.plots.region import cells
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
+from skillviz.show import measures
 from skillviz.ui.page_table import PAGES
-from skillviz.ui.pages.surgery.hand_region import table_of
+from skillviz.ui.pages.surgery import view
+from skillviz.ui.pages.surgery.hand_region import HandRegion, table_of
 from tests.fake_run import fake_run
 from tests.jobs.conftest import ended
 from tests.live.conftest import lived, own_workers
@@ -67,6 +71,17 @@ def test_it_begins_with_the_runs_own_region(ids: dict[str, str]) -> None:
     assert "Held of this run's region" not in [m.label for m in test.metric], "all of it: nothing to compare"
     assert button(test, "Undo").disabled and button(test, "Save as a run").disabled
     assert button(test, "Reset to this run's region").disabled
+
+
+def test_modules_are_counted_as_on_the_map_of_the_page_region() -> None:
+    rows = [("a", 0, "value", False, 24, 100), ("b", 0, "value", True, 6, 10), ("c", 0, "key", False, 70, 100)]
+    layers = pd.DataFrame(rows, columns=["parameter", "layer", "kind", "is_bias", "selected", "total"])
+    region = HandRegion({}, layers, 100, 210, 100, 0, (0.0, 0.0, 0.0))
+    assert view._composition(region) == "By module, without biases: key (70.0%) and value (24.0%). Biases: 6.0%."
+    by_kind = measures.by_kind(cells(layers)).set_index("kind")["selected"]
+    assert by_kind.to_dict() == {"bias": 6, "key": 70, "value": 24}
+    only = HandRegion({}, layers[layers["is_bias"]], 6, 210, 100, 0, (0.0, 0.0, 0.0))
+    assert view._composition(only) == "Biases: 100.0%."
 
 
 def test_parts_are_counted_at_once_and_stand_in_the_address(ids: dict[str, str], made: tuple[Path, dict]) -> None:

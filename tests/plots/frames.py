@@ -157,7 +157,8 @@ def effects(layers: int = 4, heads: int = 0) -> pd.DataFrame:
     ]
     frame = pd.DataFrame(places[1:], columns=["layer", "kind", "head"]).astype({"layer": "Int64", "head": "Int64"})
     value = generator.normal(0, 0.05, len(frame))
-    return frame.assign(size=100, value=value, low=value - 0.05, high=value + 0.05)
+    low, high = value - 0.05, value + 0.05
+    return frame.assign(size=100, value=value, low=low, high=high, holds=np.abs(value) > 0.06)
 
 
 def comparisons(rows: int) -> pd.DataFrame:

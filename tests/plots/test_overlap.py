@@ -28,14 +28,28 @@ def test_a_cell_has_its_share_and_what_chance_would_give() -> None:
     drawn = heat(frame, "overlap")
     assert np.array(drawn.z).tolist() == [[100, 25], [50, 100]]
     assert list(overlap_map(frame, "overlap").data[1].text)[1:] == [
-        "25.0<br>(0\N{EN DASH}0.1)",
-        "50.0<br>(0.2)",
+        "25.0<br>chance<br>0\N{EN DASH}0.1",
+        "50.0<br>chance<br>0.2",
         "100.0",
     ]
     assert drawn.hovertext[0][1].replace("\xa0", " ") == (
         "of B's entries, 25.0% are in A too<br>by chance: 0.05% (95%: 0.0–0.12%)"
     )
-    assert drawn.hovertext[1][1].endswith("by chance: n/a")
+    frame.loc[1, "chance"] = np.nan
+    assert heat(frame, "overlap").hovertext[0][1].endswith("by chance: n/a")
+
+
+def test_a_region_beside_itself_has_no_chance() -> None:
+    rows = [(a, b, 1.0, 0.005, 0.004, 0.006) for a in ("one", "repeat") for b in ("one", "repeat")]
+    figure = overlap_map(pd.DataFrame(rows, columns=list(COLUMNS)))
+    own, other = ("100.0", "100.0<br>chance<br>0.4\N{EN DASH}0.6")
+    assert list(figure.data[1].text) == [own, other, other, own], "an equal region of another run has one"
+    assert figure.data[0].hovertext[0][0] == "one: the same region" and "chance" in figure.data[0].hovertext[0][1]
+
+
+def test_a_mean_over_seeds_below_one_is_not_a_region_beside_itself() -> None:
+    figure = overlap_map(pd.DataFrame([("a", "a", 0.9, 0.01, 0.008, 0.012)], columns=list(COLUMNS)))
+    assert "chance" in figure.data[1].text[0]
 
 
 def test_the_first_run_is_at_the_top_left_and_the_scale_is_whole() -> None:

@@ -25,7 +25,7 @@ def test_a_cell_has_its_share_its_interval_and_chance_in_the_hover() -> None:
     cells, numbers = figure.data
     row = frame[(frame["row_task"] == ONE) & (frame["column_task"] == TWO) & (frame["kind"] == "overlap")].iloc[0]
     assert cells.z[0][1] == pytest.approx(100 * row["value"])
-    ends = f"{100 * row['low']:.0f}\N{EN DASH}{100 * row['high']:.0f}"
+    ends = f"{100 * row['low']:.1f}<br>to {100 * row['high']:.1f}"
     assert numbers.text[1] == f"{100 * row['value']:.1f}<br>{tasks_interval(ends)}"
     assert (
         "by chance: 1% (95%: 0.5–2%)" in cells.hovertext[0][1]
@@ -95,7 +95,7 @@ def test_every_number_can_be_read_on_its_colour(theme: str) -> None:
 
 def test_minus_nought_is_nought() -> None:
     frame = frames.gain().assign(value=-0.0004, low=-0.12, high=0.2)
-    assert tasks.gain_of_regions(frame).data[1].text[0] == f"<b>0.0</b><br>{tasks_interval('−12<br>to 20')}"
+    assert tasks.gain_of_regions(frame).data[1].text[0] == f"<b>0.0</b><br>{tasks_interval('−12.0<br>to 20.0')}"
 
 
 def test_a_gain_that_is_not_defined_says_so() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from skillviz.core import formats
 from skillviz.core.agreement import mcnemar
 from skillviz.core.confusion import class_results
+from skillviz.core.intervals import metric_difference
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from skillviz.show import example_table as examples
@@ -182,10 +183,10 @@ def test_the_disagreement_by_hand() -> None:
     labels = np.zeros(20, dtype=int)
     graft, tuned = logits(*[1] * 9, *[0] * 11), logits(*[0] * 20)
     said = plain(examples_words.disagreement(graft, tuned, labels, "test"))
-    assert "disagree on **9 of 20** test examples (45.0%, 95%: 25.8–65.8)" in said
+    assert said.startswith("Accuracy, graft vs fine-tuned: **worse**, −45.0 points (95%: −65.8 to −21.6). ")
+    assert "disagree on **9 of 20** test examples (45.0%, 25.8–65.8)" in said
     p = mcnemar(graft, tuned, labels).p
     assert f"fine-tuned alone is right on **9**, the graft alone on **0** (McNemar p = {p:.3f})." in said
-    assert said.endswith("The graft's accuracy: **worse**.")
     assert examples_words.finding(graft, tuned, labels, "test")[0] == "worse"
     assert examples_words.finding(tuned, graft, labels, "test")[0] == "better"
 
@@ -193,9 +194,20 @@ def test_the_disagreement_by_hand() -> None:
 def test_a_difference_that_chance_explains_is_not_claimed() -> None:
     labels = np.array([0, 0, 1, 2])
     said = examples_words.disagreement(logits(0, 1, 0, 2, classes=3), logits(1, 0, 2, 2, classes=3), labels, "test")
-    assert said.endswith("**no clear difference**.") and "neither on 1" in said
+    assert "**no clear difference**, 0.0 points (95%: −60.4 to 60.4)." in said and "neither on 1" in said
     same = examples_words.disagreement(logits(0, 1), logits(0, 1), np.array([0, 1]), "validation")
     assert "**0 of 2** validation examples" in same and "McNemar" not in same
+
+
+def test_the_verdict_is_that_of_the_interval_beside_it() -> None:
+    """Not that of McNemar's exact test, which needs two examples more: 6 of 6 instead of 4 of 4."""
+    for lost in range(12):
+        graft, tuned = logits(*[1] * lost, *[0] * (400 - lost)), logits(*[0] * 400)
+        verdict, words = examples_words.finding(graft, tuned, np.zeros(400, dtype=int), "test")
+        less = metric_difference(graft, tuned, np.zeros(400, dtype=int), "accuracy")
+        assert (verdict == "worse") == (less.high < 0)
+        shown = words.partition("95%: ")[2].partition(")")[0]
+        assert (verdict == "worse") == (" to −" in shown), shown
 
 
 @pytest.mark.parametrize(("p", "words"), [(0.0004, "p < 0.001"), (0.0314, "p = 0.031"), (1.0, "p = 1.000")])

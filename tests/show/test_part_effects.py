@@ -30,9 +30,19 @@ def test_names_of_parts() -> None:
 
 
 def test_the_strongest_stands_first_whichever_way() -> None:
-    names = strongest(effects(), ALONE)["name"].tolist()
+    names = strongest(effects(), ALONE, "accuracy")["name"].tolist()
     assert names == ["layer 1, biases", "layer 0, value", "layer 2, key"]
-    assert strongest(effects(), WITHOUT)["name"].tolist() == ["layer 0, value"]
+    assert strongest(effects(), WITHOUT, "accuracy")["name"].tolist() == ["layer 0, value"]
+
+
+def test_what_holds_is_decided_among_the_parts_of_one_condition() -> None:
+    assert strongest(effects(), ALONE, "accuracy")["holds"].tolist() == [False, True, True]
+    many = pd.concat([effects().iloc[[0]].assign(layer=n, low=0.0005) for n in range(1)] + [effects().iloc[[1]]] * 9)
+    many = many.reset_index(drop=True)
+    (first,) = strongest(many, ALONE, "accuracy").query("kind == 'value'")["holds"]
+    assert not first, "one bare verdict among ten comparisons"
+    shown = part_map(many, ALONE, "accuracy", CELLS, "light")
+    assert not shown.table["holds"].any() and not any("<b>" in text for text in shown.figure.data[1].text)
 
 
 def test_verdicts_need_an_interval_without_zero() -> None:
@@ -51,3 +61,4 @@ def test_exhibits_have_their_tables_and_words() -> None:
     rival = strongest_parts(table, ALONE, "accuracy", CELLS, "dark")
     assert rival.finding.startswith("2 of these 3 differ from their random control. Of 2 comparisons, 2 exclude zero;")
     assert "3 draws" in rival.reads
+    assert rival.table["excess_holds"].tolist() == [True, False, False] or rival.table["excess_holds"].sum() == 2

@@ -20,6 +20,8 @@ def script() -> None:
         kind = controls.segments("kind", "Kind", ("width", "mass"), "width")
         scaled = controls.switch("scaled", "Scaled", True)
         st.write(f"{metric} {bins} {kind} {scaled}")
+    if st.session_state.get("whole"):
+        address.tidy("present")
 
 
 def opened(**query: str) -> AppTest:
@@ -69,6 +71,31 @@ def test_a_link_opens_the_same_view() -> None:
 
 def test_what_cannot_be_chosen_is_passed_over() -> None:
     assert params(opened(metric="beauty", bins="99", kind="", scaled="perhaps")) == DEFAULTS
+
+
+def tidied(*, elsewhere: bool = False, **query: str) -> AppTest:
+    """The page with what follows it in the dashboard."""
+    test = AppTest.from_function(script, default_timeout=60)
+    test.session_state["whole"], test.session_state["elsewhere"] = True, elsewhere
+    for name, value in query.items():
+        test.query_params[name] = value
+    return test.run()
+
+
+def test_what_no_control_reads_leaves_the_address() -> None:
+    test = tidied(metric="nll", by="zz", size="-5", run="r1", present="yes")
+    assert dict(test.query_params) == {"metric": "nll", "run": "r1", "present": "yes"}
+    test.selectbox[0].select("ece").run()
+    assert dict(test.query_params) == {"metric": "ece", "run": "r1", "present": "yes"}
+    assert not tidied(metric="zz", bins="-5", zz="zz").query_params
+
+
+def test_a_control_that_is_drawn_later_finds_what_the_link_said() -> None:
+    test = tidied(elsewhere=True, metric="nll")
+    assert not test.query_params
+    test.session_state["elsewhere"] = False
+    test.run()
+    assert test.markdown[0].value.startswith("nll") and dict(test.query_params) == {"metric": "nll"}
 
 
 def test_a_widget_wins_over_the_address_that_it_wrote_itself() -> None:

@@ -60,6 +60,26 @@ def test_a_line_has_the_interval_of_every_claim_and_names_the_others() -> None:
     assert compared(("a", "ece", float("nan"), None, None, None)) == ""
 
 
+def test_a_verdict_that_does_not_hold_among_several_is_marked() -> None:
+    rows = [("a", 0.05, 0.001, 0.06, True), ("b", 0.05, 0.001, 0.06, False), ("c", 0.0, -0.1, 0.1, False)]
+    frame = pd.DataFrame(rows, columns=["name", "value", "low", "high", "holds"])
+    frame = frame.assign(metric="accuracy", debiased=float("nan"))
+    assert chips(verdict_line(frame, "accuracy")) == (
+        "Accuracy: **a** better +5.0 points (0.1–6.0); **b** better† +5.0 points (0.1–6.0); **c** no clear difference"
+    )
+    more = pd.concat([frame.assign(name=frame["name"] + str(n)) for n in range(2)])
+    assert chips(verdict_line(more, "accuracy")) == (
+        "Accuracy: **a0** and **a1** better; **b0** and **b1** better†; **c0** and **c1** no clear difference"
+    )
+    lead = chips(lead_words(frame.to_dict("records")[1]))
+    assert lead.startswith("**b** better† ") and "†" not in lead_words(frame.to_dict("records")[2])
+
+
+def test_an_interval_without_zero_is_not_written_as_if_it_held_it() -> None:
+    row = {"name": "a", "metric": "nll", "value": -0.0021, "low": -0.00423, "high": -0.00031, "debiased": None}
+    assert chips(lead_words(row)) == "**a** better −0.0021 nats (95%: −0.0042 to −0.0003)"
+
+
 def test_a_headline_has_one_comparison_with_its_level_said() -> None:
     row = {"name": "a_b", "metric": "ece", "value": -0.05, "low": -0.06, "high": -0.01, "debiased": -0.04}
     assert chips(lead_words(row)) == r"**a\_b** better −5.0 points (95%: −6.0 to −1.0, debiased −4.0)"

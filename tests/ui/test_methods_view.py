@@ -97,6 +97,14 @@ def difference(method: str, metric: str, value: float) -> dict[str, object]:
     return {**row, "debiased": float("nan"), "n": 100, "seeds": 3}
 
 
+METRICS = ("accuracy", "ece")
+
+
+def further(differences: pd.DataFrame) -> str:
+    """The verdicts behind the headline's, judged together."""
+    return view.further_words(view.judged(differences, METRICS), METRICS)
+
+
 def said(differences: pd.DataFrame) -> str:
     """The page's sentence, without the signs of its one chip."""
     sentence = view.comparison(lead_of(differences, "accuracy", "method", OTHERS), SELECTION, 0.001)
@@ -112,7 +120,7 @@ def test_the_sentence_claims_only_what_an_interval_allows() -> None:
         "**film-sentiment**: accuracy of **region re-trained** better +2.0 points (95%: 1.0–3.0) "
         "vs a graft of **0.1%**."
     )
-    rest = chips(view.further_words(frame, ("accuracy", "ece")))
+    rest = chips(further(frame))
     assert "Accuracy: **BitFit** worse −3.0 points (−4.0 to −2.0)\n" in rest.replace("  \n", "\n")
     assert "No stored study" not in rest
     ece = rest.partition("ECE: ")[2]
@@ -125,6 +133,22 @@ def test_another_choice_of_a_region_is_told_and_is_no_other_method() -> None:
         debiased=float("nan")
     )
     assert "worse −20.0 points (95%: −22.0 to −18.0)" in said(frame)
-    assert "No stored study" in view.further_words(frame, ("accuracy", "ece"))
+    assert "No stored study" in further(frame)
     both = pd.concat([frame, frame.assign(method="bitfit")], ignore_index=True)
-    assert "No stored study" not in view.further_words(both, ("accuracy", "ece"))
+    assert "No stored study" not in further(both)
+
+
+def test_verdicts_are_judged_among_the_other_methods_in_the_metrics_shown() -> None:
+    rows = [difference("lora", "accuracy", 0.0101), difference("pretrained", "accuracy", -0.3)]
+    rows += [
+        difference("bitfit", "accuracy", 0.001),
+        difference("bitfit", "ece", 0.001),
+        difference("lora", "nll", 0.5),
+    ]
+    frame = view.judged(pd.DataFrame(rows), METRICS)
+    assert frame["holds"].isna().tolist() == [False, True, False, False, True]
+    assert not frame["holds"].fillna(False).any(), "1 of 3 whose interval barely excludes zero"
+    assert chips(view.comparison(frame.head(1).assign(metric="accuracy"), SELECTION, 0.001)).count("better†") == 1
+    assert "0 hold at a false discovery rate of 5%. Verdicts marked † do not." in further(pd.DataFrame(rows))
+    clear = pd.DataFrame([difference("lora", "accuracy", 0.3), difference("bitfit", "accuracy", 0.001)])
+    assert "†" not in further(clear) and view.judged(clear, METRICS)["holds"].tolist() == [True, False]

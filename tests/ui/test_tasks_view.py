@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 
 from skillviz.plots.tasks import CHOSEN, SINGLE, UNION_OF
+from skillviz.show import tasks as exhibits
+from skillviz.show.tasks import NO_INTERVALS
 from skillviz.ui.pages.tasks import view
 from tests.show.test_interpolation import plain
 from tests.ui.test_chip import chips
@@ -60,7 +62,8 @@ GAIN = GAIN.assign(region_tasks=GAIN.pop("of").map(lambda names: tuple(names)))
 def test_transfer_counts_what_leaves_out_nought() -> None:
     kin = {("a", "b"): "related", ("b", "a"): "related", ("a", "c"): "unrelated"}
     said = plain(view.transfer(GAIN, kin))
-    assert "recovers **60.0–90.0%** of the multi-task model's gain on its own task" in said
+    span = "between **60.0%** and **90.0%** of the multi-task model's gain on its own task, depending on the task. "
+    assert f"A region recovers {span}" in said, "the ends of a range over tasks are not written as an interval's"
     assert "In 2 pairs of related tasks, one task's region helps the other in 1 and harms it in 0" in said
     assert "In 1 pair of unrelated tasks, one task's region helps the other in 0 and harms it in 1" in said
     assert "Of 3 comparisons, 2 exclude zero; chance alone would give about 0.2. 2 hold" in said
@@ -71,14 +74,28 @@ def test_without_an_interval_nothing_is_counted_and_it_is_said_once() -> None:
     without = GAIN.assign(low=np.nan, high=np.nan)
     said = plain(view.transfer(without, {("a", "b"): "related", ("b", "a"): "related", ("a", "c"): "unrelated"}))
     assert said == (
-        "A region recovers **60.0–90.0%** of the multi-task model's gain on its own task. "
-        "No comparison has an interval: too few examples, or no stored predictions."
+        "A region recovers between **60.0%** and **90.0%** of the multi-task model's gain on its own task, "
+        f"depending on the task. {NO_INTERVALS}"
     )
     rows = without[without["value"].notna()].assign(what=CHOSEN).drop_duplicates("task")
     union = plain(view.union_words(rows, ("a",)))
     assert (
         union.startswith("The region of a recovers **90%** on a; outside it, **60%** on b") and "interval" not in union
     )
+
+
+def test_figures_of_gains_say_what_their_intervals_are_or_that_there_are_none() -> None:
+    gain = GAIN.assign(purified=False, what=CHOSEN, n=100, seeds=3)
+    for draw in (lambda rows: exhibits.gain(rows, ("a", "b", "c"), "light"),
+                 lambda rows: exhibits.union(rows.drop_duplicates("task"), ("a",), "light")):  # fmt: skip
+        with_, without = draw(gain), draw(gain.assign(low=np.nan, high=np.nan))
+        assert NO_INTERVALS in without.reads and without.intervals == "" and "95% interval" not in without.reads
+        assert NO_INTERVALS not in with_.reads and with_.intervals and "95% interval" in with_.reads
+
+
+def test_one_task_has_no_span() -> None:
+    said = plain(view.transfer(GAIN.iloc[:1], {}))
+    assert said.startswith("A region recovers **90.0%** of the multi-task model's gain on its own task.")
 
 
 def test_a_union_is_told_inside_and_outside() -> None:

@@ -17,7 +17,7 @@ from skillviz.runs.metrics import positive
 from skillviz.runs.run import Run
 from skillviz.show import compare as exhibits
 from skillviz.show import measures, sentences, small_world, text
-from skillviz.show.comparisons import counted_rows
+from skillviz.show.comparisons import counted_rows, holding, legend
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
 from skillviz.ui import cache, controls, exports, page, presenter
@@ -68,11 +68,15 @@ def compare(sides: tuple[Side, ...], baseline: Side, state: str) -> Comparison:
     metrics, of_f1 = comparison.metrics_of(baseline), 1 if task is None else positive(task)
     table = cache.computed(
         ("less baseline", state, baseline.run.id, *(side.name for side in like)), [side.run for side in like],
-        lambda: less_baseline({side.name: answers[side.name] for side in like}, baseline.name, metrics, of_f1),
+        lambda: _judged(less_baseline({side.name: answers[side.name] for side in like}, baseline.name, metrics, of_f1)),
     )  # fmt: skip
     shapes = regions[baseline.name].shapes
     fitting = {name: region for name, region in regions.items() if region.shapes == shapes}
     return Comparison(sides, baseline, state, answers, table, fitting)
+
+
+def _judged(differences: pd.DataFrame) -> pd.DataFrame:
+    return differences.assign(holds=holding(differences))
 
 
 def _answers(run: Run, state: str) -> Answers:
@@ -102,14 +106,22 @@ def differences(compared: Comparison) -> None:
     for place, metric in zip(presenter.columns(len(compared.metrics)), compared.metrics, strict=True):
         with place:
             show(exhibits.differences(compared.differences, marks, name, metric, theme()), compared.baseline.run.id)
-    not_in_headline = _named(compared.differences.drop(compared.lead.index))
-    rest = (verdict_line(not_in_headline, metric) for metric in compared.metrics)
-    several = counted_rows(compared.differences[compared.differences["metric"].isin(compared.metrics)])
-    st.markdown("  \n".join(filter(None, (*rest, several))), help=about("discovery"))
+    told = cache.computed(
+        ("verdicts", compared.state, name, *(side.name for side in compared.sides)),
+        [side.run for side in compared.sides], lambda: _verdicts(compared),
+    )  # fmt: skip
+    st.markdown(told, help=about("discovery"))
     lines = mcnemar(compared.differences, name)
     if lines:
         with st.expander("McNemar's test"):
             st.markdown("\n".join(f"- {line}" for line in lines), help=about("mcnemar"))
+
+
+def _verdicts(compared: Comparison) -> str:
+    """The verdicts that are not in the headline, and how many of all hold."""
+    rest = _named(compared.differences.drop(compared.lead.index))
+    several = f"{counted_rows(compared.differences)} {legend(compared.differences)}".strip()
+    return "  \n".join(filter(None, (*(verdict_line(rest, metric) for metric in compared.metrics), several)))
 
 
 def scores(compared: Comparison) -> None:

@@ -22,7 +22,7 @@ from skillviz.plots.figure import centers
 from skillviz.plots.theme import localizer_style
 from skillviz.show import methods as exhibits
 from skillviz.show import text
-from skillviz.show.comparisons import counted_rows
+from skillviz.show.comparisons import counted_rows, holding, legend
 from skillviz.show.glossary import about
 from skillviz.studies.paper.claims import main_share
 from skillviz.studies.paper.scales import SCALES, Scale
@@ -206,16 +206,17 @@ def _select(scores: pd.DataFrame, place: DeltaGenerator, more: Callable[[], Delt
 
 
 def _less_graft(shown: MethodRows, task: str) -> pd.DataFrame:
-    """Every method that is shown less the graft; no rows where none was compared."""
+    """Every method that is shown less the graft, judged together; no rows where none was compared."""
     differences = shown.differences if shown.share is not None else shown.differences.iloc[:0]
     key = ("less graft", shown.base, task, repr(shown.selection), repr(shown.share), str(shown.further))
-    return cache.computed(
+    rows = cache.computed(
         key, shown.studies,
         lambda: _of_those_shown(
             shown,
             method_points.against_graft(differences, shown.selection, task, shown.share or 0.0, shown.scores),
         ),
     )  # fmt: skip
+    return judged(rows, panels(shown.metric)[:2])
 
 
 def _of_those_shown(shown: MethodRows, rows: pd.DataFrame) -> pd.DataFrame:
@@ -250,11 +251,18 @@ def comparison(lead: pd.DataFrame, selection: Selection, share: float) -> str:
     return f"**{name}**: {metric_row(row['metric']).title} of {lead_words(row)} vs {graft}."
 
 
+def judged(differences: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+    """With `holds`: which of the other methods' verdicts in these metrics hold together; missing of other rows."""
+    together = differences[differences["method"].isin(OTHERS) & differences["metric"].isin(metrics)]
+    return differences.assign(holds=holding(together).reindex(differences.index).astype("boolean"))
+
+
 def further_words(differences: pd.DataFrame, metrics: Sequence[str]) -> str:
     """The verdicts of every comparison but the headline's, how many hold, and whether only regions are compared."""
     rest = _named(differences.drop(lead_of(differences, metrics[0], "method", OTHERS).index))
     compared = differences[differences["method"].isin(OTHERS)]
-    several = counted_rows(compared[compared["metric"].isin(metrics)])
+    compared = compared[compared["metric"].isin(metrics)]
+    several = f"{counted_rows(compared)} {legend(compared)}".strip()
     note = NOTHING_ELSE if set(compared["method"]) <= set(GRAFTS) else ""
     return "  \n".join(filter(None, (*(verdict_line(rest, metric) for metric in metrics), several, note)))
 

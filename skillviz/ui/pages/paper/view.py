@@ -19,7 +19,7 @@ from skillviz.studies.paper.experiments import EXPERIMENTS, published_verdicts
 from skillviz.studies.paper.published_values import TABLES, numbers, slips
 from skillviz.studies.store import StudyFolder
 from skillviz.studies.subject import bases_of, rows_of_base
-from skillviz.ui import cache, controls, exports, page, study_choice, study_words
+from skillviz.ui import address, cache, controls, exports, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.paper import scoreboard, words
 from skillviz.ui.pages.paper import table as paper_table
@@ -98,10 +98,15 @@ def claims() -> PaperItem | None:
 def _choose() -> PaperItem | None:
     """The table or figure that is open, by a click in the scoreboard or by the box above it; None for none."""
     titles = {scoreboard.NONE: "Select a claim, or a table or figure", **words.items()}
+    linked = address.linked(scoreboard.ITEM)
     name = controls.select(
         scoreboard.ITEM, "Table or figure", list(titles), scoreboard.NONE, shown=titles.get, width=330,
         shows_label=False,
     )  # fmt: skip
+    if linked is not None and linked not in titles:
+        st.warning(
+            f"This link names '{text.plain(linked)}', which is no table or figure of the paper. Choose one here."
+        )
     experiment = EXPERIMENTS.get(name)
     with page.explained():
         stored = study_choice.offered((name,)) if experiment else []

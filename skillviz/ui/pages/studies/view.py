@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -198,7 +199,7 @@ def _pictures(study: StudyFolder, tables: Mapping[str, pd.DataFrame], row: Delta
     """Pictures of those of its tables that have one whatever the experiment; the first has its box in the `row`."""
     drawn = [name for name in PICTURES if len(tables.get(name, ()))]
     for name in drawn:
-        PICTURES[name](study, tables[name], row if name == drawn[0] else st.container())
+        PICTURES[name](study, tables[name], row if name == drawn[0] else st.container(horizontal=True))
 
 
 def _shared(study: StudyFolder, table: pd.DataFrame, _: DeltaGenerator) -> None:
@@ -263,6 +264,7 @@ def _scores(study: StudyFolder, scores: pd.DataFrame, row: DeltaGenerator) -> No
             "pair", "Task", list(names), next(iter(names)), shown=titles.get,
             width=min(BOX, width_of(["Task", *titles.values()])), help=explained or None,
         )  # fmt: skip
+        scores = _of_one_checkpoint(study, scores)
     id_task, task = names[name]
     points = every_point(scores, id_task, task)
     for column, metric in zip(st.columns(2), panels(scored_metric(scores, task))[:2], strict=True):
@@ -270,8 +272,17 @@ def _scores(study: StudyFolder, scores: pd.DataFrame, row: DeltaGenerator) -> No
             show(exhibits.scores(points, id_task, task, metric, theme()), study.name)
 
 
+def _of_one_checkpoint(study: StudyFolder, scores: pd.DataFrame) -> pd.DataFrame:
+    """Of a series of checkpoints the rows of one, the last unless another is chosen; of other studies all rows."""
+    variants = sorted(set(scores["variant"]), key=lambda words: [int(n) for n in re.findall(r"\d+", words)])
+    if "checkpoints" not in study.tables() or len(variants) < 2:
+        return scores
+    chosen = controls.select("checkpoint", "Checkpoint", variants, variants[-1], width=160)
+    return scores[scores["variant"] == chosen].assign(variant="")
+
+
 PICTURES = {
-    "scores": _scores, "overlap": _shared, "histogram": _histogram, "checkpoints": _checkpoints,
+    "checkpoints": _checkpoints, "scores": _scores, "overlap": _shared, "histogram": _histogram,
     "sensitivity": _settings, "composition": _composition,
 }  # fmt: skip
 """What draws a table's pictures, in the order of the page."""

@@ -18,6 +18,7 @@ from skillviz.core.region_expression import canonical, parsed
 from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.errors import SkillvizError, StoreError
 from skillviz.jobs.job import Job
+from skillviz.plots.region import cells
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.show import measures, sentences, text
@@ -182,13 +183,15 @@ def sentence(run: Run, region: HandRegion) -> None:
 
 
 def _composition(region: HandRegion) -> str:
-    """The kinds and layers that hold most of it."""
+    """The modules that hold most of it, counted as on the map: biases apart."""
     if not region.size:
         return "The map is empty."
-    kinds = region.layers.groupby("kind")["selected"].sum().sort_values(ascending=False)
-    phrases = [f"{kind} ({formats.percent(count / region.size)})" for kind, count in kinds[kinds > 0].items()]
-    biases = region.layers.loc[region.layers["is_bias"], "selected"].sum() / region.size
-    return f"By module: {formats.listed(phrases, 3)}. Biases: {formats.percent(biases)}."
+    shares = cells(region.layers, ("kind",)).set_index("kind")["share"].sort_values(ascending=False, kind="stable")
+    biases = shares.get("bias", 0.0)
+    matrices = shares[(shares > 0) & (shares.index != "bias")]
+    phrases = [f"{kind} ({formats.percent(share)})" for kind, share in matrices.items()]
+    of_modules = f"By module, without biases: {formats.listed(phrases, 3)}. " if phrases else ""
+    return f"{of_modules}Biases: {formats.percent(biases)}."
 
 
 def _sample(total: int, split: str) -> int | None:

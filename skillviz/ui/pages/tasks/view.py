@@ -265,15 +265,11 @@ def transfer(gain: pd.DataFrame, related: Mapping[tuple[str, str], str]) -> str:
     if single.empty:
         return ""
     of_own_task = single.loc[of_its_own_task(single), "value"]
-    lines, judged, has_intervals = [], [], bool((single["low"].notna() & single["high"].notna()).any())
+    lines, judged, has_intervals = [], [], exhibits.has_intervals(single)
     if len(of_own_task):
-        ends = (of_own_task.min(), of_own_task.max())
-        span = (
-            f"**{formats.number(100 * ends[0], 1)}{formats.TO}{formats.percent(ends[1])}**"
-            if len(of_own_task) > 1
-            else formats.percent(ends[0])
-        )
-        lines.append(f"A region recovers {span} of the multi-task model's gain on its own task")
+        least, most = (f"**{formats.percent(end)}**" for end in (of_own_task.min(), of_own_task.max()))
+        span, why = (f"between {least} and {most}", ", depending on the task") if least != most else (least, "")
+        lines.append(f"A region recovers {span} of the multi-task model's gain on its own task{why}")
     for kin in (RELATED, UNRELATED):
         pairs = zip(single["region_tasks"], single["task"], strict=True)
         rows = single[[related.get((of, task)) == kin for (of,), task in pairs]]
@@ -286,8 +282,8 @@ def transfer(gain: pd.DataFrame, related: Mapping[tuple[str, str], str]) -> str:
                 f"In {formats.counted(len(rows), 'pair')} of {kin} tasks, one task's region helps the other in "
                 f"{helped} and harms it in {hurt}"
             )
-    several = counted_rows(pd.concat(judged)) if judged else ""
-    how = "Each pair is judged by its own interval." if has_intervals else ""
+    several = counted_rows(pd.concat(judged)) if judged and has_intervals else ""
+    how = "Each pair is judged by its own interval." if has_intervals else exhibits.NO_INTERVALS
     return " ".join(filter(None, (*(f"{line}." for line in lines), how, several)))
 
 

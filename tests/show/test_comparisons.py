@@ -1,0 +1,41 @@
+"""Many comparisons: what holds among them is what the sentence counts, and the mark is explained where it stands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.show.comparisons import MARK, counted_rows, holding, legend
+
+
+def rows(*ends: tuple[float, float]) -> pd.DataFrame:
+    frame = pd.DataFrame(ends, columns=["low", "high"])
+    return frame.assign(value=(frame["low"] + frame["high"]) / 2, debiased=np.nan)
+
+
+BARE, CLEAR, OPEN = (0.0001, 0.02), (0.05, 0.07), (-0.02, 0.03)
+
+
+@pytest.mark.parametrize("several", [(BARE, *[OPEN] * 9), (BARE, CLEAR, OPEN), (CLEAR, CLEAR, BARE, *[OPEN] * 20)])
+def test_as_many_hold_as_the_sentence_counts(several: tuple) -> None:
+    frame = rows(*several)
+    held = holding(frame)
+    assert f" {held.sum()} hold" in counted_rows(frame) and not held[frame["low"] < 0].any()
+
+
+def test_a_bare_verdict_among_many_does_not_hold_and_alone_it_does() -> None:
+    assert not holding(rows(BARE, *[OPEN] * 9)).any()
+    assert holding(rows(BARE)).all() and holding(rows(BARE, (np.nan, np.nan))).tolist() == [True, False]
+    assert holding(rows(OPEN)).tolist() == [False] and holding(rows()).empty
+
+
+def test_rows_keep_their_index() -> None:
+    frame = rows(BARE, CLEAR).set_axis([7, 3])
+    assert holding(frame).index.tolist() == [7, 3]
+
+
+def test_the_mark_is_explained_only_where_it_stands() -> None:
+    frame = rows(BARE, *[OPEN] * 9)
+    assert MARK in legend(frame.assign(holds=holding(frame)))
+    assert legend(rows(CLEAR, OPEN).assign(holds=[True, False])) == ""
