@@ -36,12 +36,12 @@ def test_the_strongest_stands_first_whichever_way() -> None:
 
 
 def test_what_holds_is_decided_among_the_parts_of_one_condition() -> None:
-    assert strongest(effects(), ALONE, "accuracy")["holds"].tolist() == [False, True, True]
+    assert strongest(effects(), ALONE, "nll")["holds"].tolist() == [False, True, True]
     many = pd.concat([effects().iloc[[0]].assign(layer=n, low=0.0005) for n in range(1)] + [effects().iloc[[1]]] * 9)
     many = many.reset_index(drop=True)
-    (first,) = strongest(many, ALONE, "accuracy").query("kind == 'value'")["holds"]
+    (first,) = strongest(many, ALONE, "nll").query("kind == 'value'")["holds"]
     assert not first, "one bare verdict among ten comparisons"
-    shown = part_map(many, ALONE, "accuracy", CELLS, "light")
+    shown = part_map(many, ALONE, "nll", CELLS, "light")
     assert not shown.table["holds"].any() and not any("<b>" in text for text in shown.figure.data[1].text)
 
 
