@@ -147,7 +147,11 @@ def on_own_task(shown: MethodRows) -> None:
 def _verdicts(shown: MethodRows) -> None:
     """The verdicts on what is not in the headline, and how many comparisons hold."""
     metrics = panels(shown.metric)[:2]
-    if words := further_words(_less_graft(shown, shown.selection.task), metrics):
+    words = cache.computed(
+        ("verdicts", shown.base, *astuple(shown.selection), str(shown.share), *metrics), shown.studies,
+        lambda: further_words(_less_graft(shown, shown.selection.task), metrics),
+    )  # fmt: skip
+    if words:
         st.markdown(words, help=about(*(("ece", "debiased") if "ece" in metrics else ()), "discovery"))
 
 
