@@ -13,7 +13,7 @@ from skillviz.plots.theme import DENSITY
 
 CHANCE = ("chance", "chance_low", "chance_high")
 COLUMNS = ("row", "column", "value", *CHANCE)
-CELL, LOW_CELL, FRAME = 62, 34, 110
+CELL, LOW_CELL, FRAME, LINE = 62, 34, 110, 16  # pixels: of a row, around the cells, and of a line of a name
 FEW = 6  # regions up to which a cell has room for what chance would give on average
 FEWER = 3  # and up to which for the range of it, on a narrow screen too
 NAME = 11  # letters of a name in one line, on a phone
@@ -53,7 +53,10 @@ def overlap_map(
     if not names:
         return blank(NOTHING, theme, height or 300, x, y)
     many = len(columns) > FEW
-    figure = canvas(theme, height or FRAME + (LOW_CELL if many else CELL) * len(names), x, y)
+    ticks = {"x": [_tick(name, len(columns)) for name in columns], "y": [_tick(name, len(names)) for name in names]}
+    lines = {axis: 1 + max(tick.count("<br>") for tick in of_axis) for axis, of_axis in ticks.items()}
+    row = max(LOW_CELL if many else CELL, LINE * lines["y"] + 8)
+    figure = canvas(theme, height or FRAME + LINE * max(lines["x"] - 2, 0) + row * len(names), x, y)
     value, *chance = (matrix(shares, ("row", "column"), names, columns, of) for of in ("value", *CHANCE))
     by_chance = np.stack(chance, axis=-1)
     own = (np.array(names)[:, None] == np.array(columns)) & (value == 1)
@@ -80,10 +83,10 @@ def overlap_map(
     ]
     size = 10 if many else 12
     figure.add_trace(numbers(100 * value, texts, CIVIDIS, (0, 100), theme, columns=columns, rows=names, size=size))
-    for axis, labels in ((figure.layout.xaxis, columns), (figure.layout.yaxis, names)):
+    for side, axis, labels in (("x", figure.layout.xaxis, columns), ("y", figure.layout.yaxis, names)):
         order = {"type": "category", "categoryorder": "array", "categoryarray": labels}
         axis.update(**order, showgrid=False, dtick=1, tickvals=labels)
-        axis.ticktext = [_tick(name, len(labels)) for name in labels]
+        axis.ticktext = ticks[side]
     figure.update_xaxes(showline=False)
     figure.update_yaxes(autorange="reversed", ticklabelstandoff=OFF)
     return figure

@@ -9,12 +9,10 @@ import pandas as pd
 from skillviz.analysis.answers import Answers, answers_of_state
 from skillviz.analysis.slices import class_column, slice_differences, worst_first
 from skillviz.core import formats
-from skillviz.core.many_comparisons import discoveries, p_values
 from skillviz.core.metrics import metric_row
-from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.plots.forest import forest
 from skillviz.runs.record import RunRecord
-from skillviz.show.comparisons import compared_rows, counted, known_of
+from skillviz.show.comparisons import compared_rows, counted, holding
 from skillviz.show.exhibit import PAIRED, Exhibit, drawn_once
 
 DIFFERENCE = "graft − fine-tuned"
@@ -47,10 +45,7 @@ def differences(graft: Answers, tuned: Answers, columns: pd.DataFrame, metric: s
     rate of `core.many_comparisons`."""
     table = worst_first(slice_differences(graft, tuned, columns, metric), metric)
     verdicts = [metric_row(metric).verdict(low, high) for low, high in zip(table["low"], table["high"], strict=True)]
-    discovered = discoveries(p_values(table["value"], table["low"], table["high"], **known_of(table, metric)))
-    return table.assign(
-        verdict=verdicts, holds=[bool(f) and v != NO_DIFFERENCE for f, v in zip(discovered, verdicts, strict=True)]
-    )
+    return table.assign(verdict=verdicts, holds=holding(table, metric))
 
 
 def finding(table: pd.DataFrame, metric: str, safe: Callable[[str], str] = str) -> str:

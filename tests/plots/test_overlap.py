@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from skillviz.plots.cells import CIVIDIS, blended, contrast
-from skillviz.plots.overlap import COLUMNS, FEW, overlap_map
+from skillviz.plots.overlap import COLUMNS, FEW, LINE, overlap_map
 from tests.plots import compare_frames as several
 
 
@@ -96,6 +96,18 @@ def test_many_regions_leave_chance_to_the_hover() -> None:
     rows = [(a, b, 0.256, 0.1, 0.05, 0.2) for a in names for b in names]
     figure = overlap_map(pd.DataFrame(rows, columns=list(COLUMNS)))
     assert set(figure.data[1].text) == {"26"} and "by chance: 10.0%" in figure.data[0].hovertext[0][0]
+
+
+def test_a_row_has_room_for_its_name_and_the_cells_for_those_of_the_columns() -> None:
+    short, long = ("a", "b", "c", "d"), tuple(f"stagewise, AG News · minilm-l6, seed {n}" for n in range(4))
+    heights, lines = [], []
+    for names in (short, long):
+        rows = [(a, b, 0.5, 0.01, 0.008, 0.012) for a in names for b in names]
+        layout = overlap_map(pd.DataFrame(rows, columns=list(COLUMNS))).layout
+        heights.append(layout.height)
+        lines.append(1 + max(tick.count("<br>") for tick in layout.xaxis.ticktext))
+    assert lines[0] == 1 and lines[1] > 3
+    assert heights[1] >= heights[0] + LINE * (lines[1] - 2) and heights[1] > 4 * LINE * lines[1]
 
 
 def test_an_unknown_kind_is_named() -> None:
