@@ -119,7 +119,7 @@ def test_two_studies_of_one_experiment_are_both_told_and_their_common_runs_count
     page = results.page(list_studies(Store(tmp_path)), results.read_words())
     part = page.partition("\n## Table 2")[2].partition("\n## ")[0]
     assert part.index("`python -m skillviz x`") < part.index("`python -m skillviz reproduce table2")
-    assert "Of 12 comparisons" in page and "4 of 4 grafts reach it" in page
+    assert "Of 12 comparisons" in page and "4 of 4 grafts, one a task and search, reach it" in page
 
 
 @pytest.mark.nightly
