@@ -31,7 +31,10 @@ from skillviz.studies.store import open_study
 STORE = PROJECT / "cached_runs"
 PARTS, CHECKPOINTS = (PROJECT / "docs" / name for name in ("parts-and-slices.md", "checkpoints.md"))
 COMMAND = "docs/stored_examples.py"
-RUNS = ("film-sentiment-base-stagewise-23792-s0-ff6420", "news-inference-base-stagewise-23792-s0-337968")
+RUNS = (
+    "ag-news-minilm-l6-stagewise-10646-s0-bca006", "film-sentiment-base-stagewise-23792-s0-ff6420",
+    "news-inference-base-stagewise-23792-s0-337968",
+)  # fmt: skip
 SERIES = "figure15-demo"
 
 
@@ -44,7 +47,9 @@ def parts(store: Store) -> list[str]:
         run = store.open(name)
         for grouping in (CELLS, HEADS):
             scores = stored_parts(Library((store,)), run, grouping)
-            assert scores is not None and run.record.task is not None
+            if scores is None:
+                continue
+            assert run.record.task is not None
             predictions, task = scores.predictions(), run.record.task
             by_metric = {metric: part_effects(predictions, task, metric) for metric in ("nll", "accuracy")}
             conditions = (ALONE, WITHOUT)

@@ -26,14 +26,14 @@ def by_touched(
     height: int | None = None,
 ) -> Exhibit:
     """The metric of every method by the parameters that it touches."""
-    shown, on = points[points["metric"] == metric], readable(task)
+    (shown, left_out), on = of_one_kind(points, metric), readable(task)
     better = metric_row(metric).better
     return Exhibit(
         name=f"methods_{name}_{metric}",
         title=f"{metric_row(metric).heading} on {on}",
-        figure=against_touched(points, metric, references=levels, recipes=RECIPE_WORDS, theme=theme, height=height),
+        figure=against_touched(shown, metric, references=levels, recipes=RECIPE_WORDS, theme=theme, height=height),
         reads=f"left is fewer parameters touched, {better} is better. A line is one method at several sizes. Vertical "
-        f"lines are 95% intervals over test examples and seeds{without_interval(metric)}. Methods that touch the same "
+        f"lines are 95% intervals over test examples and seeds{left_out}. Methods that touch the same "
         "number are drawn side by side.",
         intervals=OVER_SEEDS,
         alt=f"{metric_row(metric).title} on {on} by parameters touched: {touched_words(shown, metric)}.",
@@ -73,9 +73,15 @@ def against_graft(
     )
 
 
-def without_interval(metric: str) -> str:
-    """Where a metric has no interval, as the end of a sentence on intervals; empty where it always has one."""
-    return "; ECE has none at sizes without predictions" if metric == "ece" else ""
+def of_one_kind(points: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, str]:
+    """The points of a metric, and as the end of a sentence on intervals which are left out: where some calibration
+    errors are debiased, the plug-in ones, as they are of another kind."""
+    shown = points[points["metric"] == metric]
+    known = shown["debiased"].notna()
+    if known.all() or not known.any():
+        return shown, ""
+    words = metric_row(metric).title
+    return shown[known], f"; sizes without stored predictions, whose {words} cannot be debiased, are left out"
 
 
 def touched_words(rows: pd.DataFrame, metric: str) -> str:

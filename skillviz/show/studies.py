@@ -13,12 +13,13 @@ from skillviz.core import formats
 from skillviz.core.metrics import FOREMOST, metric_row
 from skillviz.plots.calibration import confidence_histogram
 from skillviz.plots.composition import shares_by_kind, shares_by_layer
+from skillviz.plots.figure import centers
 from skillviz.plots.methods import against_touched
 from skillviz.plots.overlap import overlap_map
 from skillviz.plots.sensitivity import SETTINGS, SIZE, by_setting
 from skillviz.plots.theme import localizer_style
 from skillviz.show.exhibit import OVER_SEEDS, Exhibit, drawn_once
-from skillviz.show.methods import touched_words, without_interval
+from skillviz.show.methods import of_one_kind, touched_words
 from skillviz.show.overlap import TITLES, alt, reads
 from skillviz.show.sentences import metric_value
 from skillviz.show.table_words import RECIPE_WORDS, with_task_names
@@ -28,19 +29,19 @@ from skillviz.tasks.readable_names import readable
 @drawn_once
 def scores(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: str) -> Exhibit:
     """One metric of all methods of a task by the parameters that they touch."""
-    shown = points[points["metric"] == metric].reset_index(drop=True)
-    before = shown.loc[shown["method"] == "pretrained", "value"]
-    levels = {"pretrained": float(before.iloc[0])} if len(before) else {}
+    shown, left_out = of_one_kind(points, metric)
+    before = centers(shown[shown["method"] == "pretrained"], 1.0)
+    levels = {"pretrained": float(before[0])} if len(before) else {}
     name = readable(task if task == id_task else f"{task} after training on {id_task}")
     return Exhibit(
         name=f"study_scores_{metric}",
         title=f"{metric_row(metric).heading} on {name}",
-        figure=against_touched(points, metric, references=levels, recipes=RECIPE_WORDS, theme=theme),
+        figure=against_touched(shown, metric, references=levels, recipes=RECIPE_WORDS, theme=theme),
         reads="one mark a method and size, a line where a method has several; further left touches fewer of the "
-        f"graftable parameters. Vertical lines are 95% intervals over examples and seeds{without_interval(metric)}.",
+        f"graftable parameters. Vertical lines are 95% intervals over examples and seeds{left_out}.",
         intervals=OVER_SEEDS,
         alt=f"{metric_row(metric).title} on {name} by parameters touched: {touched_words(shown, metric)}.",
-        table=shown,
+        table=shown.reset_index(drop=True),
         words=("touched", "graft"),
     )
 

@@ -1,0 +1,39 @@
+"""Methods by the parameters that they touch: what is drawn on one axis is of one kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.show.methods import by_touched
+from skillviz.show.studies import scores
+from tests.plots import study_frames as frames
+
+
+def drawn(known: int) -> pd.DataFrame:
+    """The methods' points, with a debiased calibration error for the first of them."""
+    points = frames.points()
+    rank = points.groupby("metric").cumcount()
+    is_known = (points["metric"] == "ece") & (rank < known)
+    return points.assign(debiased=np.where(is_known, points["value"] - 0.01, np.nan))
+
+
+@pytest.mark.parametrize("known", [0, 3, 100])
+def test_a_calibration_error_is_debiased_everywhere_or_nowhere(known: int) -> None:
+    points = drawn(known)
+    of_page = by_touched(points, "ece", "sst2", {}, "light")
+    of_study = scores(points, "sst2", "sst2", "ece", "light")
+    for shown in (of_page, of_study):
+        marks = [x for trace in shown.figure.data if trace.mode != "text" for x in trace.y or ()]
+        rows = shown.table[shown.table["touched"] > 0]
+        expected = rows["debiased"].fillna(rows["value"]) * 100
+        assert sorted(marks) == pytest.approx(sorted(expected)) and len(marks)
+        assert rows["debiased"].isna().all() if known == 0 else rows["debiased"].notna().all()
+        assert ("cannot be debiased, are left out" in shown.reads) == (known == 3)
+        assert shown.figure.layout.yaxis.title.text == ("debiased ECE, %" if known else "ECE, %")
+    (level,) = {shape.y0 for shape in of_study.figure.layout.shapes if shape.y0 == shape.y1}
+    before = points[(points["method"] == "pretrained") & (points["metric"] == "ece")].iloc[0]
+    assert level == pytest.approx(100 * (before["debiased"] if known else before["value"]))
+    other = by_touched(points, "accuracy", "sst2", {}, "light")
+    assert len(other.table) == (points["metric"] == "accuracy").sum() and "left out" not in other.reads
