@@ -135,7 +135,8 @@ def trade(
         figure=trade_off(named, inside, outside, metric, references=levels, theme=theme, height=HEIGHT),
         reads=f"each line starts at the pre-trained model and ends at the fine-tuned one or the graft; {better} is "
         "better on both. A ring marks the chosen point; crosses are 95% intervals over examples (those of the other "
-        "points are in the table). The paper's Figure 7 e and f.",
+        "points are in the table). The paper's Figure 7 e and f. "
+        f"{plug_in_lines(metric)}".rstrip(),
         intervals=OVER_EXAMPLES,
         alt=trade_alt(with_task_names(shown), inside, outside, metric),
         table=shown,
@@ -147,6 +148,17 @@ BOTH_PATHS = (
     "0% is the pre-trained model, 100% the fine-tuned one (WiSE-FT) or the graft (WiSE-Graft). Bands are 95% intervals "
     "over examples; the vertical line is the chosen point."
 )
+
+
+def plug_in_lines(metric: str) -> str:
+    """What stands apart in a figure of a calibration error; empty for other metrics."""
+    row = metric_row(metric)
+    return (
+        f"Lines are the plug-in {row.title}; the intervals are about the debiased one, so a line need not run in their "
+        "middle."
+        if row.interval == "calibration"
+        else ""
+    )
 
 
 @drawn_once
@@ -177,7 +189,7 @@ def paths(
             theme=theme,
             height=height,
         ),
-        reads=reads,
+        reads=f"{reads} {plug_in_lines(metric)}".rstrip(),
         intervals=OVER_EXAMPLES,
         alt=paths_alt(with_task_names(shown), metric),
         table=shown,

@@ -106,3 +106,10 @@ def test_the_command_makes_the_same_run_with_its_grid() -> None:
 def test_the_head_is_named_among_the_deviations_where_there_is_one() -> None:
     assert any("head" in line for line in words.deviations(record(readout="head")))
     assert not any("head" in line for line in words.deviations(record(readout="prompt")))
+
+
+def test_of_a_calibration_error_it_is_said_which_one_the_lines_are() -> None:
+    for metric, is_said in (("ece", True), ("accuracy", False)):
+        points = grid(0.85, (0.05, 0.02, 0.08), metric).points.assign(current=False)
+        shown = words.paths(points, ["imdb"], metric, {}, "light")
+        assert ("plug-in ECE" in shown.reads) == is_said and "vertical line is the chosen point" in shown.reads
