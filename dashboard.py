@@ -3,10 +3,11 @@
 import streamlit as st
 
 if __name__ == "__main__":
-    from skillviz.ui import address, page_table
+    from skillviz.ui import address, page_table, sign_in
 
     page_table.navigation().run()
-    address.tidy(page_table.PRESENT)
+    if sign_in.is_open():  # else the link waits for whoever signs in
+        address.tidy(page_table.PRESENT)
 else:
     from skillviz.ui import server
 

@@ -209,7 +209,7 @@ def test_who_signs_out_sees_nothing_more_and_who_signs_in_gets_to_the_link(
     page.goto(f"{at.address}/runs")
     settle(page)
     assert at.ids["movement"] not in page.content()
-    link = f"region?run={at.ids['stagewise0']}&by=movement"
+    link = f"region?run={at.ids['stagewise0']}&view=movement"
     page.goto(f"{at.address}/{link}")
     settle(page)
     page.get_by_role("button", name="Sign in").click()

@@ -128,7 +128,7 @@ def test_table8_compares_regions_at_every_size(small: Scale, stored: Path) -> No
     rivals = overlap[overlap["column_localizer"] == "fisher"]
     assert len(rivals) == 3 and rivals["value"].between(0, 1).all() and (rivals["chance"] > 0).all()
     itself = overlap[overlap["row_localizer"] == overlap["column_localizer"]]
-    assert len(itself) == 3 and (itself["seeds"] == 1).all()
+    assert len(itself) == 3 and (itself["seeds"] == 2).all(), "one pair of two seeds"
 
 
 @pytest.mark.nightly
