@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from skillviz import json_text
 from skillviz.analysis.checkpoint_series import COLUMNS, SCORED, checkpoint_points, checkpoint_series
 from skillviz.analysis.recovered import GAIN_SHARE
 from skillviz.atomic import write_file
@@ -180,7 +180,7 @@ def _in_name(folder: Path) -> int | None:
 
 def _in_state(folder: Path) -> int | None:
     try:
-        step = json.loads((folder / STATE).read_text(encoding="utf-8"))["global_step"]
+        step = json_text.read(folder / STATE)["global_step"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return step if isinstance(step, int) and step > 0 else None
