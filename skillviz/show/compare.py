@@ -76,7 +76,7 @@ def sizes(
     curve: pd.DataFrame, marks: Mapping[str, Style], metric: str, levels: Mapping[str, float], theme: str
 ) -> Exhibit:
     """Each run's curve over region sizes."""
-    points = measures.of_one_kind(by_size(curve, metric, ()), metric)
+    points = measures.plug_in_where_mixed(by_size(curve, metric, ()), metric)
     return Exhibit(
         name="compare_sizes",
         title=f"{metric_row(metric).heading} by region size",

@@ -92,7 +92,7 @@ def state_scores(scores: Scores) -> pd.DataFrame:
     return frame.astype({name: "float64" for name in ("value", "debiased", "low", "high")})
 
 
-def of_one_kind(points: pd.DataFrame, metric: str) -> pd.DataFrame:
+def plug_in_where_mixed(points: pd.DataFrame, metric: str) -> pd.DataFrame:
     """The points of a figure with one kind of calibration error: without debiased ones and the intervals about them
     where some point has none. Of a metric without a debiased value the points as they are."""
     if metric_row(metric).interval != "calibration" or is_debiased(points):

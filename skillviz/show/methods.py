@@ -26,7 +26,7 @@ def by_touched(
     height: int | None = None,
 ) -> Exhibit:
     """The metric of every method by the parameters that it touches."""
-    (shown, left_out), on = of_one_kind(points, metric), readable(task)
+    (shown, left_out), on = debiased_alone(points, metric), readable(task)
     better = metric_row(metric).better
     return Exhibit(
         name=f"methods_{name}_{metric}",
@@ -73,7 +73,7 @@ def against_graft(
     )
 
 
-def of_one_kind(points: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, str]:
+def debiased_alone(points: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, str]:
     """The points of a metric, and as the end of a sentence on intervals which are left out: where some calibration
     errors are debiased, the plug-in ones, as they are of another kind."""
     shown = points[points["metric"] == metric]

@@ -39,7 +39,7 @@ def sizes(
 
     The finding is about `main_line`. At most MOST_LINES are drawn, that one among them, unless `every`.
     """
-    points = measures.of_one_kind(by_size(curve.dropna(subset=["value"]), metric), metric)
+    points = measures.plug_in_where_mixed(by_size(curve.dropna(subset=["value"]), metric), metric)
     if len(points) and not every:
         first = _first(points, main_line)
         points = points[[line in first for line in _lines(points)]].reset_index(drop=True)

@@ -19,7 +19,7 @@ from skillviz.plots.overlap import overlap_map
 from skillviz.plots.sensitivity import SETTINGS, SIZE, by_setting
 from skillviz.plots.theme import localizer_style
 from skillviz.show.exhibit import OVER_SEEDS, Exhibit, drawn_once
-from skillviz.show.methods import of_one_kind, touched_words
+from skillviz.show.methods import debiased_alone, touched_words
 from skillviz.show.overlap import TITLES, alt, reads
 from skillviz.show.sentences import metric_value
 from skillviz.show.table_words import RECIPE_WORDS, with_task_names
@@ -29,7 +29,7 @@ from skillviz.tasks.readable_names import readable
 @drawn_once
 def scores(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: str) -> Exhibit:
     """One metric of all methods of a task by the parameters that they touch."""
-    shown, left_out = of_one_kind(points, metric)
+    shown, left_out = debiased_alone(points, metric)
     before = centers(shown[shown["method"] == "pretrained"], 1.0)
     levels = {"pretrained": float(before[0])} if len(before) else {}
     name = readable(task if task == id_task else f"{task} after training on {id_task}")
