@@ -121,12 +121,18 @@ def compared(
     """
     low, high = (np.asarray(x, dtype=np.float64) for x in (lows, highs))
     p = p_values(values, low, high, debiased, level, seeds=seeds, examples=examples)
-    return tallied(p, ((low > 0) | (high < 0)) & (low < high), level)
+    return tallied(p, decided(low, high), level)
 
 
-def tallied(p: ArrayLike, decided: ArrayLike, level: float = LEVEL) -> Comparisons:
+def decided(lows: ArrayLike, highs: ArrayLike) -> np.ndarray:
+    """Which intervals [n] leave out zero, bool [n]; one without width, or that is missing, does not."""
+    low, high = (np.asarray(x, dtype=np.float64) for x in (lows, highs))
+    return ((low > 0) | (high < 0)) & (low < high)
+
+
+def tallied(p: ArrayLike, is_decided: ArrayLike, level: float = LEVEL) -> Comparisons:
     """The counts for comparisons with these p-values [n], of which some are decided; NaN does not count."""
-    known, verdicts = np.asarray(p, dtype=np.float64), np.asarray(decided, dtype=bool)
+    known, verdicts = np.asarray(p, dtype=np.float64), np.asarray(is_decided, dtype=bool)
     n = int(np.isfinite(known).sum())
     held = int((discoveries(known) & verdicts).sum())
     return Comparisons(n, int(verdicts.sum()), expected_by_chance(n, level), held)

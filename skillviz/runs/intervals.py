@@ -51,19 +51,23 @@ def with_intervals(record: RunRecord, folder: Path) -> RunRecord:
         return record
     own = record.task.name
     rows = _rows(folder, folder.name, own, record.metrics, record.transfers, record.task, record.temperature)
-    metrics = {split: replaced(scores, rows, own, split) for split, scores in record.metrics.items()}
-    return record.model_copy(update={"metrics": metrics, "transfers": replaced_transfers(record.transfers, rows)})
+    metrics = {split: replaced(scores, rows, own, split, record.metric) for split, scores in record.metrics.items()}
+    transfers = replaced_transfers(record.transfers, rows, record.metric)
+    return record.model_copy(update={"metrics": metrics, "transfers": transfers})
 
 
-def replaced_transfers(transfers: tuple[TransferNote, ...], rows: Rows) -> tuple[TransferNote, ...]:
+def replaced_transfers(transfers: tuple[TransferNote, ...], rows: Rows, metric: str) -> tuple[TransferNote, ...]:
     """The scores on other tasks with these intervals."""
     return tuple(
-        note.model_copy(update={"scores": replaced(note.scores, rows, note.name, "test")}) for note in transfers
+        note.model_copy(update={"scores": replaced(note.scores, rows, note.name, "test", metric)}) for note in transfers
     )
 
 
-def replaced(scores: Scores, rows: Rows, dataset: str, split: str) -> Scores:
-    """The scores with these intervals; a calibration error without a row keeps its value alone."""
+def replaced(scores: Scores, rows: Rows, dataset: str, split: str, gained_in: str) -> Scores:
+    """The scores with these intervals; a calibration error without a row keeps its value alone.
+
+    `gained_in` is the task's metric, in which the recovered gain is measured.
+    """
 
     def of(name: str, metrics: Mapping[str, Estimate], names: Sequence[str]) -> dict[str, Estimate]:
         return {
@@ -73,9 +77,7 @@ def replaced(scores: Scores, rows: Rows, dataset: str, split: str) -> Scores:
 
     states = {state: of(state, metrics, CALIBRATION) for state, metrics in scores.states.items()}
     differences = {field: of(field, getattr(scores, field), PAIRED) for field in DIFFERENCES}
-    gain = scores.recovered
-    if gain is not None:
-        gain = next((_row(rows, key, gain) for key in rows if key[:3] == (dataset, split, RECOVERED)), gain)
+    gain = scores.recovered and _row(rows, (dataset, split, RECOVERED, gained_in), scores.recovered)
     return scores.model_copy(update={"states": states, **differences, "recovered": gain})
 
 

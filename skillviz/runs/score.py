@@ -201,8 +201,10 @@ def _with_intervals(path: Path, record: ScoreRecord) -> ScoreRecord:
     """The record of older scores with the intervals of calibration that hold, as of a run."""
     dataset = record.transfer.name if record.transfer else record.task.name
     rows = score_rows(path, record.splits, dataset, record.task, record.temperature)
-    splits = {split: replaced(scores, rows, dataset, split) for split, scores in record.splits.items()}
-    transfer = replaced_transfers((record.transfer,), rows)[0] if record.transfer else None
+    splits = {
+        split: replaced(scores, rows, dataset, split, record.task.metric) for split, scores in record.splits.items()
+    }
+    transfer = replaced_transfers((record.transfer,), rows, record.task.metric)[0] if record.transfer else None
     return record.model_copy(update={"splits": splits, "transfer": transfer})
 
 

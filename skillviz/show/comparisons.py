@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core import formats
-from skillviz.core.many_comparisons import RATE, Comparisons, compared, discoveries, p_values
+from skillviz.core.many_comparisons import RATE, Comparisons, compared, decided, discoveries, p_values
 from skillviz.core.metrics import METRICS
 
 MARK = "†"
@@ -60,14 +60,10 @@ def holding(rows: pd.DataFrame, metric: str = "") -> pd.Series:
     """
     p = p_values(rows["value"], rows["low"], rows["high"], **known_of(rows, metric))
     p = np.where(rows["value"].notna(), p, np.nan)
-    return _decided(rows) & (discoveries(p) if np.isfinite(p).sum() > 1 else True)
+    apart = decided(rows["low"], rows["high"])
+    return pd.Series(apart & discoveries(p) if np.isfinite(p).sum() > 1 else apart, index=rows.index)
 
 
 def legend(rows: pd.DataFrame) -> str:
     """What MARK says, where one of these differences, with `holds` as of `holding`, has it; else empty."""
-    return f"Verdicts marked {MARK} do not." if (_decided(rows) & ~rows["holds"]).any() else ""
-
-
-def _decided(rows: pd.DataFrame) -> pd.Series:
-    low, high = rows["low"].astype("float64"), rows["high"].astype("float64")
-    return ((low > 0) | (high < 0)) & (low < high)
+    return f"Verdicts marked {MARK} do not." if (decided(rows["low"], rows["high"]) & ~rows["holds"]).any() else ""
