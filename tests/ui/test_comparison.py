@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -60,7 +61,9 @@ def test_names_say_what_differs_and_nothing_else(store: Store, three: tuple[Side
 
 
 def test_repetitions_say_what_is_different(store: Store, three: tuple[Side, ...]) -> None:
-    one, again = (side.name for side in sides_of(three[0].run, few(store)))
+    runs = (three[0].run, few(store))
+    made = [replace(entry_of(run, is_of_user=True), created=f"2026-01-0{day}") for day, run in enumerate(runs, start=1)]
+    one, again = (side.name for side in comparison.sides(made, runs))
     assert one == "stagewise" and again.startswith("stagewise, ") and "#" not in again
     far = entry(id="stagewise-far", scored=(1, ("mnli",), True))
     assert comparison.short_names([entry(), far]) == ["stagewise", "stagewise, also scored on MNLI"]
