@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
 
-import pandas as pd
 import typer
 
 from benchmarks import baselines_report, comparators, localizer_figure, localizer_report, other_intervals
 from benchmarks import coverage as measure
 from benchmarks import localizer as regions
 from benchmarks import speed as measured_speed
-from benchmarks.random_populations import drawn
+from benchmarks.random_populations import drawn, drawn_for_edges
 from benchmarks.reliability import page as reliability_page
 from benchmarks.reliability.attempt import add
 from benchmarks.reliability.faults import FAULTS, planted
@@ -24,7 +22,7 @@ from benchmarks.reliability.table import ATTEMPTS
 from benchmarks.unseen_populations import unseen
 
 app = typer.Typer(add_completion=False)
-PARTS = ("development", "unseen", "later", "random", "tried", "others")
+PARTS = ("development", "unseen", "later", "random", "edges", "tried", "others")
 
 
 @app.callback(invoke_without_command=True)
@@ -64,7 +62,7 @@ def speed(
 @app.command()
 def coverage(
     repetitions: Annotated[int, typer.Option(min=1, help="Samples drawn for each cell.")] = 1000,
-    part: Annotated[str, typer.Option(help="development, unseen, later, random, tried, others or all.")] = "all",
+    part: Annotated[str, typer.Option(help="development, unseen, later, random, edges, tried, others or all.")] = "all",
     results: Annotated[
         Path, typer.Option(help="Folder of the CSV files. Cells in it are not measured again.")
     ] = measure.RESULTS,
@@ -91,11 +89,9 @@ def coverage(
     if "later" in parts:
         measure.run(list(measure.later()), repetitions, results / "coverage_later.csv")
     if "random" in parts:
-        cases = list(drawn())
-        rows = measure.run(cases, repetitions, results / "coverage_random.csv")
-        if (second := results / "coverage_unseen.csv").is_file():
-            rows = pd.concat([pd.read_csv(second), rows])
-        measure.with_known_edges(chain(unseen(), cases), rows, 2 * repetitions, results / "coverage_edges.csv")
+        measure.run(list(drawn()), repetitions, results / "coverage_random.csv")
+    if "edges" in parts:
+        measure.run(list(drawn_for_edges()), repetitions, results / "coverage_edges.csv")
     if "tried" in parts:
         comparators.run(max(2, repetitions * 3 // 10), results / "coverage_tried.csv")
     if "others" in parts:

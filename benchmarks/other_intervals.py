@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +22,7 @@ import pandas as pd
 from benchmarks.populations import ROOT, stored_logits
 from benchmarks.progress import Progress
 from benchmarks.seed_pools import Pool, Shape, of_runs, of_spread
+from skillviz.analysis.necessity import HALF, MOST, gain_size
 from skillviz.analysis.overlaps import overlap
 from skillviz.analysis.part_effects import excess
 from skillviz.analysis.slices import LEAST
@@ -114,6 +115,8 @@ def cells() -> Iterator[Cell]:
     for n, spread in itertools.product(SIZES, SPREADS):
         name = f"like sst2-sentences, controls {spread} points"
         yield Cell(name, "part less controls", n, lambda r, s=spread, n=n: less_controls(of_spread(SST2, s), n, r))
+    for n, run in itertools.product(SIZES, models):
+        yield Cell(run, "sizes", n, lambda r, run=run, n=n: gain_sizes(run, n, r), 0.3)
     for n in SIZES:
         yield Cell(SST2, "path", n, lambda r, n=n: best_of_path(n, r))
     for n, share in itertools.product(SIZES, (0.01, 0.05, 0.2)):
@@ -258,6 +261,43 @@ def pairs(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
     answers = {f"{m}, difference": (of.low, of.high, truth[f"{m}, difference"]) for m, of in found.items()}
     share = recovered_gain(graft, base, tuned, labels)
     return answers | {"share of the gain": (share.low, share.high, truth["share of the gain"])}
+
+
+def gain_sizes(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
+    """The size at which half, and nearly all, of the gain is back, as a power of ten of its share of the parameters.
+
+    The size at which half is lost is read off the complement's scores in the same way.
+    """
+    labels, (grafts, truths) = stored_logits(run, "finetuned")[1], _grafts_by_size(run)
+    drawn = random.integers(0, len(labels), n)
+    base, tuned = (stored_logits(run, state)[0][drawn] for state in ("pretrained", "finetuned"))
+    gains = [recovered_gain(logits[drawn], base, tuned, labels[drawn])._asdict() for logits in grafts.values()]
+    answers = {}
+    for level, truth in truths.items():
+        size = gain_size(pd.DataFrame(gains).assign(state="grafted", share=list(grafts)), "grafted", level)
+        assert size is not None
+        with np.errstate(divide="ignore"):
+            ends = float(np.log10(size.low)), float(np.log10(size.high))
+        answers[f"size at which {level:.0%} of the gain is back"] = *ends, truth
+    return answers
+
+
+@lru_cache
+def _grafts_by_size(run: str) -> tuple[Mapping[float, np.ndarray], Mapping[float, float]]:
+    """Share of the parameters to the logits of a graft of that size, and level of the gain to the truth.
+
+    Few sizes of a run have stored predictions. So on ever more examples, always those of the smaller sizes among
+    them, a graft here answers as the fine-tuned model, and on the others as the base.
+    """
+    parts = {0.0001: 0.05, 0.0003: 0.2, 0.001: 0.45, 0.003: 0.7, 0.01: 0.9, 0.03: 0.98}
+    (base, labels), (tuned, _) = (stored_logits(run, state) for state in ("pretrained", "finetuned"))
+    turn = np.random.default_rng(len(labels)).permutation(len(labels)) / len(labels)
+    grafts = {share: np.where((turn < part)[:, None], tuned, base) for share, part in parts.items()}
+    base_right, tuned_right = (correct(z, labels).mean() for z in (base, tuned))
+    gains = [float(relative_gain(correct(z, labels).mean(), base_right, tuned_right)) for z in grafts.values()]
+    curve = pd.DataFrame({"state": "grafted", "share": list(grafts), "value": gains, "low": gains, "high": gains})
+    found = {level: gain_size(curve, "grafted", level) for level in (HALF, MOST)}
+    return grafts, {level: float(np.log10(size.share)) for level, size in found.items() if size is not None}
 
 
 def _compared(run: str) -> tuple[str, ...]:
@@ -569,7 +609,8 @@ KINDS = {
     "accuracy": "Wilson", "agreement": "Wilson", "mean IoU": "jackknife", "overlap": "jackknife",
     "union's gain": "examples and seeds", "part less controls": "examples and seeds",
     "accuracy, difference on a slice": "Tango",
-    "share of the gain": "paired bootstrap",
+    "share of the gain": "paired bootstrap", "size at which 50% of the gain is back": "where the curve's ends cross",
+    "size at which 95% of the gain is back": "where the curve's ends cross",
 }  # fmt: skip
 """How the interval of a quantity is made, where its name does not say it."""
 
@@ -587,7 +628,7 @@ def _kind(quantity: str) -> str:
 def table(rows: pd.DataFrame) -> list[str]:
     """One line a quantity of one model, of two, or of regions; widths in points, of NLL in hundredths of a nat.
 
-    Those of a perplexity are in hundredths, too.
+    Those of a perplexity are in hundredths, too, those of a size in hundredths of a power of ten.
     """
     lines = [
         "| quantity | interval | cells | under 93% | lowest coverage | where | median | median width, n = 300 "

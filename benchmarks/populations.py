@@ -6,6 +6,7 @@ that each is right. Confidences are Beta between 1 / classes and 1, or those of 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,6 +19,7 @@ from scipy.special import expit, logit, ndtri
 
 from skillviz.core.bins import BINS, bin_numbers, equal_mass_edges, equal_width_edges
 from skillviz.core.calibration_error import Binned
+from skillviz.core.edge_noise import edge_noise
 from skillviz.core.scores import confidence, correct, probabilities
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -51,13 +53,14 @@ class Population:
         return [_error(side.sure, side.chance, edges, norm) for side in self.sides]
 
     def samples(
-        self, n: int, repetitions: int, binning: str, seed: int, own_edges: bool = True
-    ) -> Iterator[tuple[list[Binned], np.ndarray]]:
-        """Blocks of samples of n: each model's sums by bin [sample, bin], and products of two [sample, bin, bin].
+        self, n: int, repetitions: int, binning: str, seed: int
+    ) -> Iterator[tuple[list[Binned], np.ndarray, dict[str, np.ndarray]]]:
+        """Blocks of samples of n: each model's sums by bin [sample, bin], products of two [sample, bin, bin], and the
+        noise of the edges by norm [sample].
 
-        Edges of equal mass are those of each sample; without `own_edges` the population's, which nobody knows.
+        Edges of equal mass are those of each sample: nobody knows the population's.
         """
-        edges = None if own_edges and binning == "mass" else self.edges(binning)
+        edges = None if binning == "mass" else self.edges(binning)
         random, block = np.random.default_rng(seed), max(1, CELLS // n)
         scores = [ndtri(np.clip(side.chance, 0.0, 1.0)) for side in self.sides]
         for start in range(0, repetitions, block):
@@ -77,7 +80,12 @@ class Population:
                 gaps = (sure[0] - right[0]) * (sure[1] - right[1])
                 products = np.bincount(cell.ravel(), weights=gaps.ravel(), minlength=rows * BINS**2)
                 products = products.reshape(rows, BINS, BINS)
-            yield binned, products
+            noise = {norm: np.zeros(rows) for norm in ("l1", "l2")}
+            if edges is None:
+                for norm, place in itertools.product(noise, range(rows)):
+                    one = ([side[place] for side in sides] for sides in (sure, right))
+                    noise[norm][place] = edge_noise(*one, BINS, norm)
+            yield binned, products, noise
 
 
 def _numbers(sure: list[np.ndarray], edges: np.ndarray | None) -> list[np.ndarray]:

@@ -1,4 +1,5 @@
-"""The fourth grid: populations drawn at random, after the interval of differences was changed for the third grid.
+"""The fourth grid: populations drawn at random, after the interval of differences was changed for the third grid; and
+the fifth: others with equal mass, after the noise of their edges was added for the fourth.
 
 Everything of a population is drawn by its number: classes, confidences (a mixture of Betas), how the chance of being
 right departs from the confidence (steps, waves or bent logits), the true error, and how much two models have in common.
@@ -6,7 +7,7 @@ right departs from the confidence (steps, waves or bent logits), the true error,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from scipy.special import expit, logit
@@ -58,12 +59,19 @@ def _population(models: int, number: int, binning: str) -> tuple[int, Population
     raise RuntimeError(f"no population of number {number} has its errors")
 
 
-def drawn() -> Iterator[Case]:
-    """COUNT populations of one model and as many pairs, redrawn for each binning by itself."""
+def drawn(
+    grid: str = "random", numbers: Iterable[int] = range(COUNT), binnings: Sequence[str] = ("width", "mass")
+) -> Iterator[Case]:
+    """Of each number a population of one model and a pair, redrawn for each binning by itself."""
     for models, quantity in ((1, "error"), (2, "difference")):
-        for number in range(COUNT):
-            for binning in ("width", "mass"):
+        for number in numbers:
+            for binning in binnings:
                 classes, population = _population(models, number, binning)
                 errors = population.errors(binning, "l1")
                 wanted = errors[0] - errors[1] if models == 2 else errors[0]
-                yield Case("random", quantity, classes, binning, round(wanted, 6), population)
+                yield Case(grid, quantity, classes, binning, round(wanted, 6), population)
+
+
+def drawn_for_edges() -> Iterator[Case]:
+    """The fifth grid: as many populations that the fourth does not have, with equal mass."""
+    return drawn("edges", range(COUNT, 2 * COUNT), ("mass",))

@@ -221,16 +221,12 @@ def test_truths_of_classes_and_references() -> None:
     assert one == pytest.approx(np.exp(scores[0, :, 2].sum() / scores[0, :, 3].sum()), rel=1e-6) and one > other > 1
 
 
-def test_known_edges_are_drawn_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only cells in l1 with equal mass that fall short; with the population's edges the samples are binned by them."""
-    monkeypatch.setattr(coverage, "SIZES", (300,))
-    case = few()[1]
-    rows = pd.DataFrame([row | {"coverage": 0.9} for row in coverage.measured(case, 300, 20, 0)])
-    found = coverage.with_known_edges(few(), rows, 50, tmp_path / "edges.csv")
-    assert list(found["edges"]) == ["sample", "population"] and set(found["population"]) == {case.population.name}
-    assert found["bias"].nunique() == 2, "the same samples in other bins"
-    assert "| 300 |" in coverage.edges_table(found)[2]
-    assert coverage.with_known_edges([], rows, 50, tmp_path / "edges.csv").shape == found.shape
+def test_an_interval_that_takes_the_edges_as_given_is_measured_beside_the_one_that_ships() -> None:
+    one, two = (list(coverage.measured(case, 300, 50, 0)) for case in few())
+    assert all(np.isnan(row["as_given"]) for row in one), "equal width has fixed edges"
+    assert all(row["as_given"] <= row["coverage"] for row in two)
+    rows = pd.DataFrame([row | {"as_given": 0.9} for row in (*one, *two)])
+    assert [line.count("90.0%") for line in coverage.edges_table(rows)[2:]] == [1, 1], "l1 alone"
 
 
 def test_seeds_count() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.analysis.differences import difference
-from skillviz.analysis.observations import TEST, Observation, of_run, once, search_fields, sides
+from skillviz.analysis.observations import TEST, Observation, of_run, once, sides
 from skillviz.analysis.recovered import VALIDATION, recovered
 from skillviz.analysis.seeds import Resampled, mean_of, mean_over_seeds, over_seeds
 from skillviz.analysis.tables import CHANCE, TABLES, check
@@ -83,7 +83,7 @@ def size_needed(run: Run) -> dict[str, float]:
     return {"size_needed": float(row["size"]) if row.get("reached") else np.nan, **found}
 
 
-NEEDED, LEAD, SHARED = "needed", "lead", "shared"
+NEEDED, LEAD, SHARED, ALIKE, HELD = "needed", "lead", "shared", "alike", "held"
 STATES = {"pretrained": "pretrained", "ft": "finetuned", "graft": "grafted", "graft_movement": "grafted"}
 """The scores that a series tells: method to what it is called in the table."""
 MOVEMENT = "movement"
@@ -96,7 +96,9 @@ def checkpoint_points(runs: Mapping[int, Sequence[Run]]) -> pd.DataFrame:
 
     Scores are at each run's main size and of the test set, or of validation where there is none. `needed` is the share
     of the parameters whose graft recovers GAIN_SHARE of what the checkpoint gained, missing where no size does;
-    `shared` the share of the last checkpoint's region of the same localizer and seed that this one holds too.
+    `shared` the share of the last checkpoint's region of the same localizer and seed that this one holds too. What
+    tells why a search and top movement are level early or late: `alike`, the share of a search's region that top
+    movement of the same checkpoint has too, and `held`, the share of the squared movement within a region.
     """
     rows: list[dict[str, Any]] = []
     last = runs[max(runs)] if runs else ()
@@ -111,7 +113,11 @@ def checkpoint_points(runs: Mapping[int, Sequence[Run]]) -> pd.DataFrame:
             for side in sides(one for one in scored if one.split == split and one.method in STATES)
             if not side[0].localizer or (side[0].localizer, side[0].size) in main
         ]
-        parts = (_scores(shown, drawn), _leads(shown, drawn), _needed(scored, drawn), _shared(runs[step], last))
+        of_movement = [run for run in runs[step] if run.spec.localizer == MOVEMENT]
+        parts = (
+            _scores(shown, drawn), _leads(shown, drawn), _needed(scored, drawn), _shared(runs[step], last),
+            _alike(runs[step], of_movement[:1]), _held(runs[step]),
+        )  # fmt: skip
         rows += [{"step": step, **row} for part in parts for row in part]
     frame = pd.DataFrame(rows)
     for column in TABLES["checkpoints"].columns:
@@ -132,8 +138,8 @@ def series_of(run: Run, runs: Iterable[Run]) -> dict[int, list[Run]]:
     series: dict[int, list[Run]] = {}
     for other in runs:
         at = _checkpoint(other)
-        searches = (other.spec.localizer, search_fields(other.spec))
-        if at is None or searches not in ((run.spec.localizer, search_fields(run.spec)), (MOVEMENT, {})):
+        searches = (other.spec.localizer, other.spec.search_fields())
+        if at is None or searches not in ((run.spec.localizer, run.spec.search_fields()), (MOVEMENT, {})):
             continue
         if at[0] == place[0] and all(getattr(other.spec, name) == getattr(run.spec, name) for name in SAME):
             known = [(one.spec.localizer, one.spec.seed) for one in series.get(at[1], [])]
@@ -178,24 +184,49 @@ def _needed(scored: Sequence[Observation], drawn: Resampled) -> Iterator[dict[st
 def _shared(runs: Sequence[Run], last: Sequence[Run]) -> Iterator[dict[str, Any]]:
     """What each localizer's regions hold of those of the last checkpoint, seed by seed."""
     lasting = {(run.spec.localizer, run.spec.seed): run for run in last}
-    for localizer in dict.fromkeys(run.spec.localizer for run in runs):
-        pairs = [
-            (run, lasting[localizer, run.spec.seed])
-            for run in runs
-            if run.spec.localizer == localizer and (localizer, run.spec.seed) in lasting
-        ]
-        if not pairs:
-            continue
-        regions = [(run.region(), end.region()) for run, end in pairs]
-        values = [float(overlap_matrix({"a": a, "b": b}).to_numpy()[0, 1]) for a, b in regions]
-        over, first = over_seeds(values, "overlap"), pairs[0][0].record
-        size = mean_of(float(run.record.size or 0) for run, _ in pairs)
-        yield {
-            "id_task": first.task_name, "what": SHARED, "localizer": localizer, "size": size,
-            "share": size / first.d if first.d else np.nan, "metric": "overlap", "value": over.value, "low": over.low,
-            "high": over.high, **dict(zip((column.name for column in CHANCE), matched_chance(regions), strict=True)),
-            "seeds": over.n, "n": 0,
-        }  # fmt: skip
+    for localizer, of in _by_localizer(runs).items():
+        pairs = [(run, lasting[localizer, run.spec.seed]) for run in of if (localizer, run.spec.seed) in lasting]
+        if pairs:
+            yield {**_of_runs([run for run, _ in pairs]), "what": SHARED, **_overlaps(pairs)}
+
+
+def _alike(runs: Sequence[Run], movement: Sequence[Run]) -> Iterator[dict[str, Any]]:
+    """What each search's regions hold of top movement's of the same checkpoint and size."""
+    for localizer, of in _by_localizer(runs).items():
+        pairs = [(run, one) for run in of for one in movement if one.record.size == run.record.size]
+        if pairs and localizer != MOVEMENT:
+            yield {**_of_runs([run for run, _ in pairs]), "what": ALIKE, **_overlaps(pairs)}
+
+
+def _held(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
+    """The share of the squared movement that each localizer's regions hold."""
+    for of in _by_localizer(runs).values():
+        parts = [run.layers()[["movement_l2_selected", "movement_l2"]].to_numpy(float) for run in of]
+        inside, every = np.array([(part**2).sum(axis=0) for part in parts]).T
+        if (every > 0).all():
+            over = over_seeds(list(inside / every), "overlap")
+            values = {"metric": "overlap", "value": over.value, "low": over.low, "high": over.high, "seeds": over.n}
+            yield {**_of_runs(of), "what": HELD, **values}
+
+
+def _by_localizer(runs: Sequence[Run]) -> Mapping[str, Sequence[Run]]:
+    names = dict.fromkeys(run.spec.localizer for run in runs)
+    return {name: [run for run in runs if run.spec.localizer == name] for name in names}
+
+
+def _of_runs(runs: Sequence[Run]) -> dict[str, Any]:
+    first, size = runs[0].record, mean_of(float(run.record.size or 0) for run in runs)
+    share = size / first.d if first.d else np.nan
+    return {"id_task": first.task_name, "localizer": first.spec.localizer, "size": size, "share": share, "n": 0}
+
+
+def _overlaps(pairs: Sequence[tuple[Run, Run]]) -> dict[str, Any]:
+    """The mean share of the second region of each pair that the first holds, beside chance."""
+    regions = [(run.region(), other.region()) for run, other in pairs]
+    values = [float(overlap_matrix({"a": a, "b": b}).to_numpy()[0, 1]) for a, b in regions]
+    over, by_chance = over_seeds(values, "overlap"), matched_chance(regions)
+    ends = {"value": over.value, "low": over.low, "high": over.high, "seeds": over.n}
+    return {"metric": "overlap", **ends, **dict(zip((column.name for column in CHANCE), by_chance, strict=True))}
 
 
 def _place(side: Sequence[Observation]) -> dict[str, Any]:

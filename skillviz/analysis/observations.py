@@ -17,7 +17,6 @@ from skillviz.models.finetune.recipes import RECIPES
 from skillviz.runs.metrics import SCALED, positive
 from skillviz.runs.record import Estimate, Scores, TaskNote, TransferNote
 from skillviz.runs.run import Run
-from skillviz.runs.spec import RunSpec
 
 TEST = "test"
 PAIR_RECIPE = "given"
@@ -183,7 +182,7 @@ def of_run(run: Run, model: TunedModel | None = None) -> Iterator[Observation]:
     common: dict[str, Any] = {
         "base": spec.base, "recipe": model.recipe, "setting": setting(spec.k_shot), "id_task": record.task.name,
         "readout": record.readout or "", "model": spec.finetuned, "model_fields": model.fields,
-        "search_fields": search_fields(spec), "note": record.task,
+        "search_fields": spec.search_fields(), "note": record.task,
     }  # fmt: skip
     sets: list[tuple[str, str, Scores, tuple[str, ...]]] = [
         (record.task.name, split, scores, ()) for split, scores in record.metrics.items()
@@ -199,12 +198,6 @@ def of_run(run: Run, model: TunedModel | None = None) -> Iterator[Observation]:
                 answers=answers.get(state), **numbers_of(scores, state),
             )  # fmt: skip
     yield from _other_sizes(run, common)
-
-
-def search_fields(spec: RunSpec) -> dict[str, Any]:
-    """What was asked of a search besides size and seed, by field."""
-    fields = {"steps": spec.steps, "batch_size": spec.batch_size, **spec.options}
-    return {name: fields[name] for name in sorted(fields) if fields[name] is not None}
 
 
 def setting(k_shot: int | None) -> str:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skillviz.core.bins import BINS, bin_numbers, checked_bins, equal_mass_edges, equal_width_edges
+from skillviz.core.edge_noise import edge_noise
 from skillviz.core.scores import Floats, checked, confidence, correct, numbers, probabilities
 from skillviz.errors import BadData, BadInput
 
@@ -48,6 +49,8 @@ RARE = 3
 """Bins in which a calibrated model expects fewer errors than this have them counted exactly, not as normal."""
 STEPS = 14
 """Of the bisection; one linear step follows, which leaves less than a thousandth of the interval's width."""
+EDGES = 2.3
+"""Standard deviations of the noise of equal-mass edges, which an interval reaches beside its own (measured)."""
 FEWEST = 10
 CELLS = 4_000_000  # simulated labels held at a time
 UNDERFLOW = 1000.0
@@ -114,17 +117,19 @@ def calibration_error(
 ) -> CalibrationError:
     """The calibration error of logits (not probabilities) [n, label], with a 95% interval for that on all data.
 
-    Values are shares: 0.01 is one point. Intervals of `binning` "mass" can be too narrow: use "width" for a verdict.
+    Values are shares: 0.01 is one point.
 
     `norm` "l1" is the paper's ECE, the mean over examples of |confidence - accuracy| of their bin; "l2" is the root
-    of the mean square. `binning` "mass" has bins of about equal count; their edges are the sample's quantiles.
+    of the mean square. `binning` "mass" has bins of about equal count; their edges are the sample's quantiles, and the
+    interval is for the error between the population's.
     A class may be masked by -inf. Raises BadData for fewer than 10 examples, other logits that are not finite, and
     labels that are no class.
     """
     _check(norm, binning, bins)
     sure, right = _outcomes(logits, labels)
     edges = _edges(binning, bins, sure)
-    ends = error_interval(binned(sure, right, edges), norm)
+    noise = edge_noise((sure,), (right,), bins, norm) if binning == "mass" else 0.0
+    ends = error_interval(binned(sure, right, edges), norm, noise)
     return _answer(_plug_in(sure, right, edges, norm), ends, norm, binning, bins, len(sure))
 
 
@@ -138,8 +143,8 @@ def calibration_difference(
 ) -> CalibrationError:
     """The calibration error of a less that of b on the same examples, with a 95% interval: below zero, a is better.
 
-    The edges of "mass" are quantiles of the pooled confidences of both models. The
-    same predictions twice differ by exactly 0. Raises as `calibration_error`.
+    The edges of "mass" are quantiles of the pooled confidences of both models. The same predictions twice differ by
+    exactly 0. Raises as `calibration_error`.
     """
     _check(norm, binning, bins)
     logits_a, logits_b = numbers(logits_a, "logits_a"), numbers(logits_b, "logits_b")
@@ -161,7 +166,8 @@ def calibration_difference(
         return CalibrationError(0.0, 0.0, 0.0, 0.0, norm, binning, int(bins), len(sure_a))
     cell = bin_numbers(sure_a, edges) * bins + bin_numbers(sure_b, edges)
     products = np.bincount(cell, weights=(sure_a - right_a) * (sure_b - right_b), minlength=bins * bins)
-    ends = difference_interval(a, b, products.reshape(bins, bins).astype(np.float64), norm)
+    noise = edge_noise((sure_a, sure_b), (right_a, right_b), bins, norm) if binning == "mass" else 0.0
+    ends = difference_interval(a, b, products.reshape(bins, bins).astype(np.float64), norm, noise)
     value = _plug_in(sure_a, right_a, edges, norm) - _plug_in(sure_b, right_b, edges, norm)
     return _answer(value, ends, norm, binning, bins, len(sure_a))
 
@@ -217,18 +223,25 @@ def binned(sure: Floats, right: NDArray[np.bool_], edges: Floats) -> Binned:
     return Binned(total(None), total(sure), total(right), total(sure**2), total((sure - right) ** 2))
 
 
-def error_interval(sample: Binned, norm: Norm = "l1") -> Ends:
-    """The error of each sample with its interval; the leading axes of `sample` are samples of equal size."""
+def error_interval(sample: Binned, norm: Norm = "l1", noise: Floats | float = 0.0) -> Ends:
+    """The error of each sample with its interval; the leading axes of `sample` are samples of equal size.
+
+    `noise` [...] is the standard deviation that the error has from its edges (`edge_noise`).
+    """
     solved = _solved(sample, norm)
     debiased = np.clip(solved.debiased, 0.0, 1.0)
-    high = np.clip(solved.high, debiased, 1.0)
-    return Ends(solved.value, debiased, np.minimum(solved.low, debiased), high)
+    low, high = np.minimum(solved.low, debiased), np.clip(solved.high, debiased, 1.0)
+    if np.any(noise):
+        low = np.maximum(debiased - np.hypot(debiased - low, EDGES * noise), 0.0)
+        high = np.minimum(debiased + np.hypot(high - debiased, EDGES * noise), 1.0)
+    return Ends(solved.value, debiased, low, high)
 
 
-def difference_interval(a: Binned, b: Binned, products: Floats, norm: Norm = "l1") -> Ends:
+def difference_interval(a: Binned, b: Binned, products: Floats, norm: Norm = "l1", noise: Floats | float = 0.0) -> Ends:
     """The difference a - b of each pair of samples with its interval.
 
-    `products` [..., bin of a, bin of b] are sums over examples of (confidence - right) of a times that of b.
+    `products` [..., bin of a, bin of b] are sums over examples of (confidence - right) of a times that of b. `noise` as
+    above, of the difference.
     """
     one, other = _solved(a, norm), _solved(b, norm)
     together = np.einsum("...i,...ij,...j->...", one.weights, products, other.weights) / one.n
@@ -236,9 +249,12 @@ def difference_interval(a: Binned, b: Binned, products: Floats, norm: Norm = "l1
     scale = one.sd * other.sd
     rho = np.clip(np.divide(covariance, scale, out=np.zeros_like(scale), where=scale > 0), -1.0, 1.0)
     middle, most = one.middle - other.middle, _most(a, b, products, norm)
-    low = middle - PAIRED[norm] * _joined(one.reach_down, other.reach_up, rho)
-    high = middle + PAIRED[norm] * _joined(one.reach_up, other.reach_down, rho)
-    return Ends(one.value - other.value, *(np.clip(end, -most, most) for end in (middle, low, high)))
+    down = PAIRED[norm] * _joined(one.reach_down, other.reach_up, rho)
+    up = PAIRED[norm] * _joined(one.reach_up, other.reach_down, rho)
+    if np.any(noise):
+        down, up = (np.hypot(reach, EDGES * noise) for reach in (down, up))
+    ends = (middle, middle - down, middle + up)
+    return Ends(one.value - other.value, *(np.clip(end, -most, most) for end in ends))
 
 
 def _most(a: Binned, b: Binned, products: Floats, norm: Norm) -> Floats:

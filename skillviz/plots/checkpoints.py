@@ -52,6 +52,8 @@ PANELS = {
         "Size that recovers the gain", ("needed",), axis="region size, % of graftable parameters", is_log=True
     ),
     "shared": Panel("Overlap with the last region", ("shared",), "overlap", axis="share of the last region, %"),
+    "alike": Panel("Overlap with top movement", ("alike",), "overlap", axis="share of top movement's region, %"),
+    "held": Panel("Movement in the region", ("held",), "overlap", axis="share of the squared movement, %"),
 }
 
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
-from skillviz.core.localizers.table import EXPRESSION, localizer
+from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS, localizer
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput, BadModel, RunNotFound, StoreError, WrongCheckpoint
 from skillviz.runs import estimate
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.library import library
-from skillviz.runs.options import base_region_of, options_of
+from skillviz.runs.options import base_region_of, key_of_region, options_of
 from skillviz.runs.progress import Report, silent
 from skillviz.runs.record import ModelNote, RunRecord, TaskNote, TransferNote
 from skillviz.runs.region_expression import keys_in
@@ -150,8 +150,8 @@ class RunArtifact:
 
     @property
     def regions(self) -> Sequence[str]:
-        """The keys of the runs that a region made by hand names."""
-        return keys_in(self.spec.options.get(EXPRESSION)) if self.spec.localizer == EXPRESSION else ()
+        """The keys of the runs that a region made by hand, or an option of the localizer, names."""
+        return _region_keys(self.spec)
 
     @property
     def pair(self) -> tuple[Any, ...]:
@@ -285,9 +285,17 @@ def _reopened(path: Path) -> RunFolder | None:
     return folder
 
 
+def _region_keys(spec: RunSpec) -> Sequence[str]:
+    if spec.localizer == EXPRESSION:
+        return keys_in(spec.options.get(EXPRESSION))
+    row = LOCALIZERS.get(spec.localizer)
+    key = key_of_region(spec, row) if row is not None else None
+    return () if key is None else (key,)
+
+
 def _has_same_regions(run: Run, store: Store) -> bool:
-    """Whether the runs that a region by hand names by key still have the regions that it was made of."""
-    keys = keys_in(run.spec.options.get(EXPRESSION))
+    """Whether the runs that a run names by key still have the regions that it was made of."""
+    keys = _region_keys(run.spec)
     if not keys:
         return True
     runs = library(store.root)

@@ -1,11 +1,11 @@
 """The intervals of calibration, of paired accuracies and of recovered gains of runs and scores stored before schema
-version 8.
+version 9.
 
 They stand in a table beside the runs. What is stored is never changed, and these `low` and `high` in it are legacy:
 before version 3 percentile bootstraps, which lie above the true calibration error, and know too little where two models
 differ on few examples (a random region's gain was 0, with an interval from 0 to 0); later too narrow where a gap
-changes its sign. Where a record is read they are replaced by the rows of `intervals.parquet`, computed from the stored
-predictions without a model. A run without rows there gets them when it is first read.
+changes its sign, or with equal mass. Where a record is read they are replaced by the rows of `intervals.parquet`,
+computed from the stored predictions without a model. A run without rows there gets them when it is first read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from skillviz.runs.record import Estimate, RunRecord, Scores, TaskNote, Transfer
 
 FILE = "intervals.parquet"
 PREDICTIONS = "predictions.parquet"
-METHOD = 5
+METHOD = 6
 """Raised with every change of core/ that changes an interval of the table: older rows are then made again."""
 CALIBRATION = tuple(name for name, metric in METRICS.items() if metric.interval == "calibration")
 PAIRED = (*CALIBRATION, "accuracy")

@@ -7,11 +7,10 @@ from pathlib import Path
 
 from skillviz.errors import RunNotFound
 from skillviz.runs.run import Run
+from skillviz.runs.spec import KEY
 from skillviz.runs.store import Store, Unfinished, Unreadable, shipped_root, store_root
 from skillviz.runs.users import shared_root
 from skillviz.tasks.project import expanded
-
-KEY = "key:"  # before the key of a spec: its newest finished run, in place of an id
 
 
 class Library:

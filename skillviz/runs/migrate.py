@@ -8,7 +8,7 @@ from typing import Any
 from skillviz.errors import CorruptRun, NewerSchema
 from skillviz.tasks.task import CLASSIFICATION
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 
 def _with_kind(record: dict[str, Any]) -> dict[str, Any]:
@@ -25,9 +25,10 @@ def _with_kind(record: dict[str, Any]) -> dict[str, Any]:
 #    are labels; a reader of 3 would take that for a class. All older runs are of tasks with classes
 # 5: tasks whose answer is generated, with columns of their own in predictions.parquet; none of it is in a 4
 # 6: tasks scored by the perplexity of references, with two of these columns; none of it is in a 5
-# 7, 8: other intervals of differences of calibration errors; those of older runs are replaced (runs/intervals.py)
+# 7, 8: other intervals of differences of calibration errors, 9: of equal mass; those of older runs are replaced
+#    (runs/intervals.py)
 MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    1: dict, 2: dict, 3: _with_kind, 4: dict, 5: dict, 6: dict, 7: dict,
+    1: dict, 2: dict, 3: _with_kind, 4: dict, 5: dict, 6: dict, 7: dict, 8: dict,
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.runs.region_expression import ResolvedExpression
 from skillviz.runs.run import REGION
-from skillviz.runs.spec import RunSpec
+from skillviz.runs.spec import RunSpec, key_in
 from skillviz.tasks.project import expanded
 
 
@@ -33,8 +33,9 @@ def options_of(
     values |= {name: value for name, value in common.items() if name in known}
     if spec.lean and "candidate_share" in known:
         values.setdefault("candidate_share", LEAN_CANDIDATES)
-    if base_region is not None and row.region_option is not None:
+    if row.region_option is not None and (base_region is not None or key_of_region(spec, row)):
         values.pop(row.region_option, None)
+    if base_region is not None:
         values |= {f"{row.region_option}_indices": tuple(base_region.flat().tolist())}
     if resolved is not None:
         values |= {EXPRESSION: resolved.expression, "stored": resolved.stored}
@@ -51,14 +52,20 @@ def other_models_of(options: Any) -> tuple[str, ...]:
     return tuple(expanded(name, "other_models") for name in named.split(",") if name)
 
 
+def key_of_region(spec: RunSpec, row: Localizer) -> str | None:
+    """The key of the run whose region the localizer's option names, as a study does (`spec.region_of`)."""
+    return key_in(spec.options.get(row.region_option or ""))
+
+
 def base_region_of(spec: RunSpec, row: Localizer) -> Region | None:
-    """The region of the file that the localizer's option names (`base` of a learned mask), None where it names none.
+    """The region of the file that the localizer's option names (`base` of a learned mask), None where it names none,
+    or a run by its key.
 
     A folder stands for the region.safetensors in it. Raises BadInput where there is no such file.
     """
     option = row.option(row.region_option or "")
     named = spec.options.get(option.name) if option else None
-    if option is None or named is None or named in option.choices:
+    if option is None or named is None or named in option.choices or key_of_region(spec, row):
         return None
     path = Path(named) if isinstance(named, str) else Path()
     path = path / REGION if (path / REGION).is_file() else path

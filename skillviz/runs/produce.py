@@ -27,12 +27,12 @@ from skillviz.runs.checkpoint import DEFINITION, Checkpoints
 from skillviz.runs.estimate import OTHERS, Passed, passes
 from skillviz.runs.folder import CHECKPOINT, RunFolder
 from skillviz.runs.library import Library, library
-from skillviz.runs.options import base_region_of, options_of, other_models_of
+from skillviz.runs.options import base_region_of, key_of_region, options_of, other_models_of
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, seen_note, task_note, versions
 from skillviz.runs.record import TaskNote
 from skillviz.runs.record_failure import record_failure
-from skillviz.runs.region_expression import ResolvedExpression, resolved_expression
+from skillviz.runs.region_expression import ResolvedExpression, made_with, resolved_expression, source_of
 from skillviz.runs.run import Run
 from skillviz.runs.scoring import Scoring
 from skillviz.runs.search import Searched, SearchStep, search
@@ -57,6 +57,7 @@ class Plan:
     task: TaskNote
     notes: tuple[str, ...]
     resolved: ResolvedExpression | None = None
+    sources: tuple[dict[str, Any], ...] = ()
 
     @property
     def size(self) -> int | None:
@@ -99,7 +100,10 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
     Reads configurations, headers and data, no weights.
     """
     row = localizer(spec.localizer)
-    base_region = base_region_of(spec, row)
+    base_region, sources = base_region_of(spec, row), tuple[dict[str, Any], ...]()
+    if (key := key_of_region(spec, row)) is not None:
+        named = runs.newest(key)
+        base_region, sources = named.region(), (source_of(named),)
     options, notes = options_of(spec, row, base_region)
     device = pick(spec.device)
     task = session.task(spec)
@@ -112,15 +116,16 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
     if row.name == EXPRESSION and check.table is not None:
         resolved = resolved_expression(spec.options, check.table, runs)
         options, notes = options_of(spec, row, resolved=resolved)
+        sources = resolved.sources
     sizes = (resolved.size,) if resolved else tuple(parse_size(size, check.d or 0) for size in spec.sizes)
-    notes += resolved.notes if resolved else ()
+    notes += made_with(sources)
     if not row.budgeted and not resolved:
         notes += (f"The localizer {row.name} sets its own size; the size you gave is not used.",)
     splits = session.splits(spec)
     session.others(spec)
     session.rehearse(spec)
     notes = (*splits.notes, *seen_note(check.finetuned, splits), *notes)
-    return Plan(spec, row, options, sizes, base_region, task_note(task, splits), notes, resolved)
+    return Plan(spec, row, options, sizes, base_region, task_note(task, splits), notes, resolved, sources)
 
 
 def problem_of(plan: Plan, pair: ModelPair, data: Mapping[str, Encoded]) -> tuple[Problem, Any, list[str]]:
@@ -272,7 +277,8 @@ class _Production:
         return {
             "run_id": self.folder.id, "localizer": spec.localizer, "seed": spec.seed, "task": self.plan.task.name,
             "readout": self.pair.readout_name, **{f"{name}_fingerprint": i.fingerprint for name, i in models.items()},
-            **({EXPRESSION: resolved.expression, "made_of": resolved.sources} if resolved else {}),
+            **({EXPRESSION: resolved.expression} if resolved else {}),
+            **({"made_of": self.plan.sources} if self.plan.sources else {}),
             **({"rest": self.pair.rest} if self.pair.rest != "base" else {}),
             **({"rescaled": True} if self.pair.rescaled else {}),
         }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,9 @@ from skillviz.core.parameters import ParameterTable
 from skillviz.core.region import Region
 from skillviz.core.region_expression import ALGEBRA, RegionExpression, Stored, canonical, parsed, parts, runs_in
 from skillviz.errors import BadInput
-from skillviz.runs.library import KEY, Library
+from skillviz.runs.library import Library
 from skillviz.runs.run import RANKING, REGION, Run
+from skillviz.runs.spec import KEY
 
 EXAMPLE = """--option 'recipe={"layers": [0, 1], "kinds": ["value"]}'"""
 
@@ -32,13 +33,12 @@ class ResolvedExpression:
         """The expression as canonical JSON."""
         return canonical(self.expression)
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """A sentence on each run's region that it was made of."""
-        return tuple(
-            f"Made with the region of run {source['run']} (sha256 {source['region_sha256'][:12]})."
-            for source in self.sources
-        )
+
+def made_with(sources: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """A sentence on each run whose region another region is made of."""
+    return tuple(
+        f"Made with the region of run {source['run']} (sha256 {source['region_sha256'][:12]})." for source in sources
+    )
 
 
 def resolved_expression(options: Mapping[str, Any], table: ParameterTable, runs: Library) -> ResolvedExpression:
@@ -57,7 +57,7 @@ def resolved_expression(options: Mapping[str, Any], table: ParameterTable, runs:
         text = text if len(text) <= 80 else text[:77] + "..."
         raise BadInput(f"{text} describes a region without entries; choose other layers, kinds or rows.")
     return ResolvedExpression(
-        expression, size, stored, tuple(_source(runs.open(run_id)) for run_id in runs_in(expression))
+        expression, size, stored, tuple(source_of(runs.open(run_id)) for run_id in runs_in(expression))
     )
 
 
@@ -100,7 +100,7 @@ def read_expression(expression: Any) -> Any:
         return expression
 
 
-def _source(run: Run) -> dict[str, Any]:
+def source_of(run: Run) -> dict[str, Any]:
     """What identifies a stored region: the run, its files' hashes, and the pair that it was found on."""
     models = {"base": run.record.base, "finetuned": run.record.finetuned}
     hashes = {"region": run.record.files.get(REGION), "ranking": run.record.files.get(RANKING)}

@@ -29,7 +29,7 @@ from skillviz.runs.spec import RunSpec
 RECORD = "run.json"
 REGION = "region.safetensors"
 RANKING = "ranking.safetensors"
-COVERS = 8  # the schema version from which on stored intervals of calibration are those of core/calibration_error.py
+COVERS = 9  # the schema version from which on stored intervals of calibration are those of core/calibration_error.py
 RECORDS = 2048  # are kept in memory
 NAME = 100  # letters of a field's name in a note
 

@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 FOLDER = "scores"
 RECORD, PREDICTIONS = "score.json", "predictions.parquet"
 SHORT = 12  # letters of the key in a folder's name
-SCORE_VERSION = 4  # 2: intervals of calibration errors about a debiased value; 3, 4: others of differences
+SCORE_VERSION = 5
+"""2: intervals of calibration errors about a debiased value; 3, 4: others of differences; 5: others of equal mass."""
 
 
 class ScoreSpec(BaseModel):

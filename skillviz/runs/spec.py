@@ -16,6 +16,8 @@ from skillviz.models.heads import Readout
 from skillviz.tasks.refusals import DEVICE, refused
 
 Dtype = Literal["float32", "bfloat16", "own"]
+KEY = "key:"
+"""Before the key of a spec, in place of a run's id: its newest finished run."""
 
 WORDS = {"base", "finetuned", "task", "readout", "localizer", "sizes"}
 FLAGS = {"localizer": "--method", "sizes": "--size"}
@@ -89,6 +91,11 @@ class RunSpec(BaseModel):
         """sha256 of all that determines the result; where the run is stored is not part of a spec."""
         return hashlib.sha256(self.json_text().encode()).hexdigest()
 
+    def search_fields(self) -> dict[str, Any]:
+        """What was asked of a search besides size and seed, by field; of a region that a key names what it is of."""
+        fields = {"steps": self.steps, "batch_size": self.batch_size, **self.options}
+        return {name: words_of_region(fields[name]) for name in sorted(fields) if fields[name] is not None}
+
     def command(self) -> str:
         """The command line that makes this run again; it names only what differs from the defaults."""
         words = ["python", "-m", "skillviz", "localize", "--base", self.base, "--finetuned", self.finetuned]
@@ -115,6 +122,22 @@ class RunSpec(BaseModel):
         fields = type(self).model_fields
         values = {name: getattr(self, name) for name in fields if name not in WORDS}
         return {n: v for n, v in values.items() if v != fields[n].get_default(call_default_factory=True)}
+
+
+def region_of(spec: RunSpec) -> str:
+    """The region of a spec's run as a localizer's option names it: `key:<spec key> stagewise batch_size=64`."""
+    fields = [f"{name}={value}" for name, value in spec.search_fields().items()]
+    return " ".join([f"{KEY}{spec.key()}", spec.localizer, *fields])
+
+
+def key_in(named: Any) -> str | None:
+    """The key in `region_of`'s text; None in any other value."""
+    return named.removeprefix(KEY).split(" ")[0] if isinstance(named, str) and named.startswith(KEY) else None
+
+
+def words_of_region(named: Any) -> Any:
+    """The text of `region_of` without the key, which is another for each pair and seed; other values as they are."""
+    return named if key_in(named) is None else named.partition(" ")[2]
 
 
 def read_spec(values: dict[str, Any]) -> RunSpec:

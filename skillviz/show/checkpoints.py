@@ -19,10 +19,14 @@ READS = {
     "none of the sizes does, or there is no gain.",
     "shared": "the share of the last checkpoint's region that this one holds too, by the same localizer and seed. "
     "Dotted: random regions with as many entries in each tensor.",
+    "alike": "the share of top movement's region that the search chose too, at the same checkpoint. The higher it is, "
+    "the less a search can add. Dotted: by chance.",
+    "held": "the share of the checkpoint's squared movement that lies in the region. Where a line falls, later steps "
+    "spread the movement over more parameters.",
 }
 WORDS = {
     "score": ("graft", "paired"), "calibration": ("ece",), "needed": ("recovered", "size"),
-    "shared": ("region", "chance"),
+    "shared": ("region", "chance"), "alike": ("region", "chance"), "held": ("movement",),
 }  # fmt: skip
 
 
@@ -63,6 +67,13 @@ def finding(points: pd.DataFrame, task: str) -> str:
         parts.append(
             f"The first checkpoint's region by {localizer_style(first['localizer']).title} already holds "
             f"**{formats.percent(first['value'])}** of the last one's (by chance {formats.percent(first['chance'])})."
+        )
+    alike = rows_of(of_task, "alike").sort_values("step", kind="stable")
+    if alike["step"].nunique() > 1:
+        first, last = alike.iloc[0], alike.iloc[-1]
+        parts.append(
+            f"It shares **{formats.percent(first['value'])}** of its parameters with top movement at step "
+            f"{first['step']:,} and **{formats.percent(last['value'])}** at step {last['step']:,}."
         )
     return " ".join([*parts, *without_size(of_task)])
 

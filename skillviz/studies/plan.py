@@ -16,10 +16,9 @@ from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS
 from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import CONTINUAL, MODES, MULTI_TASK, RETRAIN, SGD
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE
-from skillviz.runs.library import KEY
 from skillviz.runs.region_expression import read_expression
 from skillviz.runs.score import ScoreSpec, read_score_spec
-from skillviz.runs.spec import RunSpec, read_spec
+from skillviz.runs.spec import KEY, RunSpec, read_spec, region_of
 from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned
 from skillviz.studies.spec import MOST_COMBINATIONS, OF_ENTRIES, StudySpec, expanded, merged
 from skillviz.studies.step import ARTIFACTS, TABLE, Step, name_of
@@ -290,11 +289,20 @@ class _Entry:
         return spec
 
     def _options(self, values: dict[str, Any], task: str) -> Any:
-        """The localizer's options; in a region expression, runs described by fields become keys."""
-        options = values.get("options", {})
-        if values.get("localizer") != EXPRESSION or not isinstance(options, dict) or EXPRESSION not in options:
+        """The localizer's options; where a region is named, runs described by fields become keys."""
+        options, row = values.get("options", {}), LOCALIZERS.get(str(values.get("localizer")))
+        name = EXPRESSION if values.get("localizer") == EXPRESSION else row and row.region_option
+        if not isinstance(options, dict) or name not in options:
             return options
-        return {**options, EXPRESSION: self._named(read_expression(options[EXPRESSION]), task)}
+        if name == EXPRESSION:
+            return {**options, name: self._named(read_expression(options[name]), task)}
+        named = options[name]
+        if not isinstance(named, dict):
+            return options
+        if list(named) != ["run"] or not isinstance(named["run"], dict):
+            raise BadInput(f"'{name}' names a region file, or a run as {name}: {{run: {{localizer: stagewise}}}}.")
+        (spec,), _ = self._region_of(named["run"], named["run"].get("task", task))
+        return {**options, name: region_of(spec)}
 
     def _named(self, expression: Any, task: str) -> Any:
         """An expression with `{"run": {fields}}` replaced by the key of that run, which is then a step of the study."""

@@ -17,7 +17,6 @@ from skillviz.analysis.observations import (
     numbers_of,
     of_run,
     once,
-    search_fields,
     setting,
 )
 from skillviz.analysis.variants import MODEL, SEQUENCE, Name, label_variants, path, run_label
@@ -127,7 +126,7 @@ def _run_fields(results: Results, run: Run) -> dict[Name, Any]:
     """Model and search together; the search's steps and the like under the localizer's name."""
     spec = run.spec
     model = {"recipe": results.entry(run).get("recipe", PAIR_RECIPE), **model_fields(results, run)}
-    search: dict[Name, Any] = {(spec.localizer, name): value for name, value in search_fields(spec).items()}
+    search: dict[Name, Any] = {(spec.localizer, name): value for name, value in spec.search_fields().items()}
     return {"base": spec.base, **model, "readout": spec.readout, **search}
 
 

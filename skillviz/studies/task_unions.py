@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from skillviz.analysis import overlaps
-from skillviz.analysis.observations import search_fields
 from skillviz.core.intervals import Interval, percentile_interval, relative_gain, whole_and_resampled
 from skillviz.core.metrics import metric_row, statistic
 from skillviz.core.region import Region
@@ -78,7 +77,7 @@ def _setting(results: Results, run: Run) -> tuple[Any, ...]:
     """What the regions that are compared have in common."""
     spec = run.spec
     model = results.entry(run).get("finetuned_key"), spec.base, spec.data_seed
-    return *model, spec.localizer, spec.sizes, search_fields(spec)
+    return *model, spec.localizer, spec.sizes, spec.search_fields()
 
 
 def overlap_and_notes(results: Results) -> tuple[dict[str, pd.DataFrame], list[str]]:

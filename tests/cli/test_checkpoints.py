@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from safetensors.numpy import load_file
 
 from skillviz.analysis.checkpoint_series import checkpoint_points, series_of, size_needed
 from skillviz.analysis.observations import of_run
@@ -15,6 +16,8 @@ from skillviz.analysis.recovered import recovered
 from skillviz.commands.checkpoints import steps_of
 from skillviz.errors import BadInput
 from skillviz.plots.checkpoints import PANELS
+from skillviz.runs.produce import produce
+from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, shipped_root
 from tests.cli.calls import call
 from tests.tiny import tiny_pair
@@ -75,15 +78,41 @@ def test_a_series_along_training(trained: tuple[Path, Path], task_file: Path, tm
 def test_the_lead_over_top_movement_is_paired_and_the_overlap_is_by_seed() -> None:
     """Planted: two searches of one checkpoint on the same examples, of which one is right more often."""
     store = Store(shipped_root())
-    names = ("film-sentiment-base-stagewise-23792-s0-ff6420", "film-sentiment-base-movement-23792-s0-0ed253")
+    names = ("film-sentiment-base-stagewise-23792-s0-8e6fd3", "film-sentiment-base-movement-23792-s0-0ed253")
     runs = [store.open(name) for name in names]
     points = checkpoint_points({5: runs, 7: runs[:1]})
     (lead,) = points[points["what"] == "lead"].to_dict("records")
     values = [run.record.metrics["test"].states["grafted"]["accuracy"].value for run in runs]
     assert lead["step"] == 5 and lead["value"] == pytest.approx(values[0] - values[1])
     assert lead["low"] < lead["value"] < lead["high"]
-    shared = points[points["what"] == "shared"].set_index(["localizer", "step"])["value"]
-    assert dict(shared) == {("stagewise", 5): 1.0, ("stagewise", 7): 1.0}  # top movement has no last region
+    of = points.set_index(["what", "localizer", "step"])["value"]
+    assert dict(of["shared"]) == {("stagewise", 5): 1.0, ("stagewise", 7): 1.0}  # top movement has no last region
+    search, movement = (run.region() for run in runs)
+    assert dict(of["alike"]) == {("stagewise", 5): (search & movement).size / movement.size}
+    held = of["held"]
+    assert set(held.index) == {("stagewise", 5), ("movement", 5), ("stagewise", 7)}
+    assert search.share < held["stagewise", 5] < held["movement", 5] < 1, "no region of its size holds more"
+    assert held["stagewise", 7] == held["stagewise", 5]
+
+
+def test_the_movement_in_a_region_is_that_of_its_entries(trained: tuple[Path, Path], task_file: Path) -> None:
+    base, steps = (load_file(folder / "model.safetensors") for folder in (trained[0], trained[1] / "checkpoint-100"))
+    store = Store(trained[1].parent / "held")
+    spec = RunSpec(
+        base=str(trained[0]), finetuned=str(trained[1] / "checkpoint-100"), task=str(task_file), sizes=("5%",),
+        localizer="random", device="cpu",
+    )  # fmt: skip
+    run = produce(spec, store)
+    region = run.region()
+
+    def values(model: dict[str, np.ndarray], name: str) -> np.ndarray:
+        return model.get(name, model.get(name.removeprefix("bert."))).astype(float).ravel()
+
+    movement = {name: values(steps, name) - values(base, name) for name in region.shapes}
+    inside = sum((movement[name][region.indices[name]] ** 2).sum() for name in region.indices)
+    points = checkpoint_points({1: [run]})
+    held = points.loc[points["what"] == "held", "value"].item()
+    assert held == pytest.approx(inside / sum((part**2).sum() for part in movement.values()), rel=1e-5)
 
 
 def test_the_size_needed_is_that_of_the_table_recovered() -> None:

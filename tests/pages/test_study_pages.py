@@ -121,14 +121,14 @@ def test_a_series_of_checkpoints_opens_on_what_goes_along_training(monkeypatch: 
     test = opened("studies", study="figure15-demo")
     assert not test.exception
     titles = [element.value.removeprefix("## ") for element in test.markdown if element.value.startswith("## ")]
-    assert titles[:4] == [panel.title for panel in PANELS.values()] and titles[4].startswith("Accuracy on")
+    assert titles[:6] == [panel.title for panel in PANELS.values()] and titles[6].startswith("Accuracy on")
     assert "undefined at step 50: fine-tuning gained nothing" in words(test)
     box = next(box for box in test.selectbox if box.label == "Checkpoint")
     assert list(box.options) == ["50 steps", "200 steps", "800 steps"] and box.value == "800 steps"
-    last = json.loads(charts(test)[4].proto.spec)
+    last = json.loads(charts(test)[6].proto.spec)
     assert not any("steps" in (trace.get("name") or "") for trace in last["data"])
     box.select("50 steps").run()
-    first = json.loads(charts(test)[4].proto.spec)
+    first = json.loads(charts(test)[6].proto.spec)
     assert test.query_params["checkpoint"] == "50 steps" and first["data"] != last["data"]
 
 

@@ -18,6 +18,7 @@ def test_each_panel_has_its_lines_and_axis_titles_with_units() -> None:
     assert drawn["score"] == {"pre-trained", "fine-tuned", "graft, stagewise", "graft, top movement"}
     assert drawn["calibration"] == drawn["score"] - {"pre-trained"}
     assert drawn["needed"] == {"stagewise", "top movement"} and drawn["shared"] == drawn["needed"] | {"by chance"}
+    assert drawn["alike"] == {"stagewise", "by chance"} and drawn["held"] == drawn["needed"]
     for panel in PANELS:
         layout = along_training(frames.checkpoints(), panel).layout
         assert layout.xaxis.title.text == STEP and "%" in layout.yaxis.title.text

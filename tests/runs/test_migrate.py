@@ -24,7 +24,7 @@ from skillviz.runs.tables import TABLES
 FROZEN = Path(__file__).parent / "frozen"
 OTHER_KINDS = {
     4: {"made-choice"}, 5: {"made-choice", "made-generation"},
-    **dict.fromkeys((6, 7, 8), {"made-choice", "made-generation", "made-likelihood"}),
+    **dict.fromkeys((6, 7, 8, 9), {"made-choice", "made-generation", "made-likelihood"}),
 }  # fmt: skip
 
 

@@ -317,9 +317,12 @@ def checkpoints(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFra
             if what == "grafted":
                 needed = {**of, "what": "needed", "metric": "accuracy", "value": 0.01 * (1 + place), "share": 0.01}
                 shared = {"what": "shared", "metric": "overlap", "value": 0.2 * (1 + place), **CHANCE}
-                rows += [needed, {**of, **shared}]
+                held = {"what": "held", "metric": "overlap", "value": 0.6 - 0.05 * place}
+                rows += [needed, {**of, **shared}, {**of, **held}]
         lead = values["stagewise"] - values["movement"]
+        alike = {"what": "alike", "metric": "overlap", "value": 0.8 - 0.1 * place, **CHANCE}
         rows.append({**region, "what": "lead", "localizer": "stagewise", "metric": "accuracy", "value": lead})
+        rows.append({**region, "localizer": "stagewise", **alike})
     frame = pd.DataFrame(rows)
     frame["debiased"] = frame["debiased"].astype(float)
     half = np.where(frame["what"] == "needed", np.nan, 0.02)

@@ -17,8 +17,11 @@ import pandas as pd
 import pytest
 
 from skillviz.errors import BadInput, SkillvizError
+from skillviz.runs.artifact import REGIONS, RunArtifact
 from skillviz.runs.process import environment
 from skillviz.runs.progress import Progress
+from skillviz.runs.run import Run
+from skillviz.runs.session import Session
 from skillviz.runs.store import Store
 from skillviz.studies.engine import Outcome, run_study
 from skillviz.studies.estimate import estimate
@@ -111,6 +114,21 @@ def test_results_are_found_by_labels(whole: Whole) -> None:
     several = results.finetuned_of(results.scores(mode="naive", stage=2)[0])
     assert several is not None and set(results.training_record(several)["finetune"]) == {"1/one", "2/one", "2/two"}
     assert results.training_record(several, "two", 2)["finetune"]["task"] == "two"
+
+
+def test_a_draw_may_match_the_region_of_another_run_of_the_study(whole: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = Results(plan(whole[0]), whole[1])
+    (drawn,) = results.runs(localizer="random-matched")
+    (named,) = results.runs(localizer="movement", task="one", recipe="sgd", seed=0, role="region")
+    counts = [{name: len(entries) for name, entries in run.region().indices.items()} for run in (drawn, named)]
+    assert drawn.region() != named.region() and counts[0] == counts[1]
+    header = drawn.region_header()
+    (source,) = header["made_of"]
+    assert source["run"] == named.id and any(named.id in note for note in drawn.record.notes)
+    assert not RunArtifact(drawn.spec).changes(drawn, whole[1], Session())
+    before = {**header, "made_of": [{**source, "region_sha256": "another"}]}
+    monkeypatch.setattr(Run, "region_header", lambda run: before)
+    assert RunArtifact(drawn.spec).changes(drawn, whole[1], Session()) == REGIONS
 
 
 def test_an_earlier_task_is_answered_alike_after_later_training(whole: Whole) -> None:

@@ -46,7 +46,7 @@ def test_every_kind_of_entry_has_its_steps(whole: Plan) -> None:
         "fine-tune one (bitfit, seed 0)",
         "fine-tune one (lora, seed 0)",
     ]
-    assert len(titles(whole, "localize")) == 2 * 4 + 2 + 1
+    assert len(titles(whole, "localize")) == 2 * 4 + 2 + 1 + 1
     assert titles(whole, "score") == [
         "score one (graft-retrain, seed 0)",
         "score one (graft-retrain, seed 0) on two",
@@ -103,6 +103,20 @@ def test_what_needs_a_region_needs_its_run_and_that_its_model(whole: Plan) -> No
     assert whole.by_key[whole.by_key[run].needs[0]].title == "fine-tune one (sgd, seed 0)"
     by_hand = next(spec for spec in whole.runs if spec.localizer == "recipe")
     assert keys_in(by_hand.options["recipe"]) == [run] and run in whole.by_key[by_hand.key()].needs
+    drawn = next(spec for spec in whole.runs if spec.localizer == "random-matched")
+    assert drawn.options == {"reference": f"key:{run} movement"} and run in whole.by_key[drawn.key()].needs
+
+
+def test_a_region_to_match_is_a_run_or_a_file(tiny: Path) -> None:
+    entry = {"task": tasks(tiny)[0], "recipe": "sgd", "localizer": "random-matched", "size": "5%"}
+    (named,) = plan(study_of(tiny, {**entry, "options": {"reference": "somewhere"}})).runs
+    assert named.options == {"reference": "somewhere"}
+    several = {**entry, "finetune": {"seed": [0, 1]}, "options": {"reference": {"run": {**REGION, "options": {}}}}}
+    drawn = [run for run in plan(study_of(tiny, several)).runs if run.localizer == "random-matched"]
+    assert len({run.key() for run in drawn}) == 2, "each matches the region on its own model"
+    assert [run.search_fields() for run in drawn] == [{"reference": "movement"}] * 2, "and is the same search"
+    with pytest.raises(BadInput, match="'reference' names a region file, or a run as reference:"):
+        plan(study_of(tiny, {**entry, "options": {"reference": {"union": []}}}))
 
 
 def test_the_steps_of_a_pair_stand_together(whole: Plan) -> None:

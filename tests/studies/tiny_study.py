@@ -44,6 +44,13 @@ def every_kind(folder: Path) -> StudySpec:
         {"tasks": [one, two], "recipe": "multi-task", "localizer": "movement", "size": "5%"},
         {"task": one, "recipe": ["bitfit", "lora"], "localizer": "none", "label": "small"},
         {"task": one, "recipe": "sgd", "localizer": "recipe", "options": by_hand},
+        {
+            "task": one,
+            "recipe": "sgd",
+            "localizer": "random-matched",
+            "size": "5%",
+            "options": {"reference": {"run": REGION}},
+        },
     )
 
 
