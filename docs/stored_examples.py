@@ -1,4 +1,5 @@
-"""Writes the tables of docs/parts-and-slices.md and docs/checkpoints.md: `python docs/stored_examples.py`.
+"""Writes tables of docs/parts-and-slices.md, docs/checkpoints.md and docs/baselines.md from what is stored:
+`python docs/stored_examples.py`.
 
 Every number comes from the runs, part scores and study in cached_runs; no model is run.
 """
@@ -19,6 +20,7 @@ from skillviz.analysis.part_effects import part_effects
 from skillviz.analysis.slices import CLASS, worst_first
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
+from skillviz.core.random_entries import MATCHED
 from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT
 from skillviz.runs.library import Library
 from skillviz.runs.part_scores import stored_parts
@@ -30,7 +32,8 @@ from skillviz.show.part_effects import NOUNS, strongest
 from skillviz.studies.store import open_study
 
 STORE = PROJECT / "cached_runs"
-PARTS, CHECKPOINTS = (PROJECT / "docs" / name for name in ("parts-and-slices.md", "checkpoints.md"))
+PAGES = ("parts-and-slices.md", "checkpoints.md", "baselines.md")
+PARTS, CHECKPOINTS, BASELINES = (PROJECT / "docs" / name for name in PAGES)
 COMMAND = "docs/stored_examples.py"
 FILMS = "film-sentiment-base-stagewise-23792-s0-ff6420"
 RUNS = ("ag-news-minilm-l6-stagewise-10646-s0-bca006", FILMS, "news-inference-base-stagewise-23792-s0-337968")
@@ -160,12 +163,31 @@ def across_tasks(store: Store) -> list[str]:
     lead = pd.Series({m: pd.Series(leads[m]["stagewise"]).mean() - leads[m][MOVEMENT][0] for m in both})
     rank = lead.corr(pd.Series(held)[both], method="spearman")
     return [
-        f"Between tasks the share of the movement tells less: over {len(both)} stored models of MiniLM at 0.1%, its rank "
-        f"correlation with the lead of the search is {formats.signed(rank)}."
+        f"Between tasks the share of the movement tells less: over {len(both)} stored models of MiniLM at 0.1%, its "
+        f"rank correlation with the lead of the search is {formats.signed(rank)}."
     ]
 
 
-def main(parts_page: Path = PARTS, checkpoints_page: Path = CHECKPOINTS) -> None:
+def matched(store: Store) -> list[str]:
+    """A row for the run that the dashboard opens on, and for each random region with as many entries in each tensor."""
+    search = store.open(RUNS[0])
+    drawn = [
+        run for run in store.list()
+        if run.spec.localizer == MATCHED and search.id in str(run.spec.options.get("reference"))
+    ]  # fmt: skip
+    rows = []
+    for run in (search, *sorted(drawn, key=lambda run: run.spec.seed)):
+        scores = run.record.metrics["test"]
+        gain, accuracy = scores.recovered, scores.states["grafted"]["accuracy"]
+        assert gain is not None
+        rows.append([
+            f"`{run.spec.localizer}`", str(run.spec.seed),
+            *(formats.percent_estimate(one.value, one.low, one.high) for one in (accuracy, gain)),
+        ])  # fmt: skip
+    return formats.markdown_table(("choice", "seed", "accuracy, %", "share of the gain, %"), rows)
+
+
+def main(parts_page: Path = PARTS, checkpoints_page: Path = CHECKPOINTS, baselines_page: Path = BASELINES) -> None:
     """Rewrites the tables in place."""
     store = Store(STORE)
     fill(parts_page, {"parts": parts(store), "classes": by_class(store.open(FILMS))}, COMMAND)
@@ -174,7 +196,8 @@ def main(parts_page: Path = PARTS, checkpoints_page: Path = CHECKPOINTS) -> None
         {"checkpoints": checkpoints(), "rates": rates(store), "across tasks": across_tasks(store)},
         COMMAND,
     )
-    print(f"wrote {parts_page.name} and {checkpoints_page.name}")
+    fill(baselines_page, {"matched": matched(store)}, COMMAND)
+    print(f"wrote {', '.join(PAGES)}")
 
 
 if __name__ == "__main__":

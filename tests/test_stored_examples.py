@@ -1,4 +1,4 @@
-"""The tables of two guides: what stands there is what the stored runs, part scores and study say."""
+"""The tables of three guides: what stands there is what the stored runs, part scores and study say."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ def pages() -> ModuleType:
 
 @pytest.mark.slow
 def test_the_pages_hold_what_is_stored(pages: ModuleType, tmp_path: Path) -> None:
-    copies = [Path(shutil.copy(page, tmp_path)) for page in (pages.PARTS, pages.CHECKPOINTS)]
+    originals = (pages.PARTS, pages.CHECKPOINTS, pages.BASELINES)
+    copies = [Path(shutil.copy(page, tmp_path)) for page in originals]
     for copy in copies:
         copy.write_text(copy.read_text(encoding="utf-8").replace(" points (", " pints ("), encoding="utf-8")
     pages.main(*copies)
-    for copy, page in zip(copies, (pages.PARTS, pages.CHECKPOINTS), strict=True):
+    for copy, page in zip(copies, originals, strict=True):
         assert copy.read_text(encoding="utf-8") == page.read_text(encoding="utf-8")

@@ -71,9 +71,10 @@ def finding(points: pd.DataFrame, task: str) -> str:
     alike = rows_of(of_task, "alike").sort_values("step", kind="stable")
     if alike["step"].nunique() > 1:
         first, last = alike.iloc[0], alike.iloc[-1]
+        name = formats.capital(localizer_style(first["localizer"]).title)
         parts.append(
-            f"It shares **{formats.percent(first['value'])}** of its parameters with top movement at step "
-            f"{first['step']:,} and **{formats.percent(last['value'])}** at step {last['step']:,}."
+            f"{name} shares **{formats.percent(first['value'])}** of its region with top movement at step "
+            f"{first['step']:,}, **{formats.percent(last['value'])}** at step {last['step']:,}."
         )
     return " ".join([*parts, *without_size(of_task)])
 

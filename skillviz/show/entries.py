@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, wraps
 from itertools import combinations
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from skillviz import json_text
 from skillviz.analysis.variants import differing
@@ -21,8 +21,8 @@ from skillviz.models.fetch import REAL_PAIRS
 from skillviz.models.finetune.recipes import RECIPES, SGD
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.record import RunRecord, Scores
-from skillviz.runs.run import Run
-from skillviz.runs.spec import RunSpec
+from skillviz.runs.run import REGION, Run
+from skillviz.runs.spec import RunSpec, key_in, words_of_region
 from skillviz.show import small_world, text
 from skillviz.studies.finetuned_model import recipe_in
 from skillviz.tasks.demo_world import MAIN, PREFIX
@@ -542,5 +542,13 @@ def setting_words(name: str, value: str, has_classes: bool = True) -> str:
         return title
     if not isinstance(setting, dict):
         return f"{title} {setting}"
-    items = {key: json.dumps(item) if isinstance(item, (dict, list)) else item for key, item in setting.items()}
-    return ", ".join(f"{key.replace('_', ' ')} {item}" for key, item in items.items())
+    return ", ".join(f"{key.replace('_', ' ')} {_option_words(item)}" for key, item in setting.items())
+
+
+def _option_words(value: Any) -> str:
+    """An option's value; a region that it names without the path of its file or the key of its run."""
+    if isinstance(value, str) and value.endswith(REGION):
+        return "a stored region"
+    if key_in(value) is not None:
+        return f"region of {words_of_region(value).replace('=', ' ').replace('_', ' ')}"
+    return json.dumps(value) if isinstance(value, (dict, list)) else str(value)

@@ -241,3 +241,12 @@ def test_a_list_that_a_page_asks_of_again_is_hashed_once(monkeypatch: pytest.Mon
     assert roles(entries) is first and not hashed
     assert roles(list(entries)) is first and len(hashed) == 3, "any other list is hashed each time"
     assert roles(Entries(entries[:2])) != roles(entries)
+
+
+def test_a_region_that_an_option_names_is_said_without_its_path_or_key() -> None:
+    for named, words in (
+        ("cached_runs/some-run-s0-abcdef/region.safetensors", "a stored region"),
+        (f"key:{'0' * 64} stagewise batch_size=64", "region of stagewise batch size 64"),
+        ("movement", "movement"),
+    ):
+        assert setting_words("options", json.dumps({"reference": named})) == f"reference {words}"
