@@ -122,10 +122,8 @@ def tango(only_a: ArrayLike, only_b: ArrayLike, n: ArrayLike, level: float = LEV
     size = np.where(count > 0, count, np.nan)
 
     def is_likely(difference: Floats) -> NDArray[np.bool_]:
-        """Whether the sample is within z standard deviations under this difference; only_b at its likeliest there."""
-        b = (2 * size - first + second) * difference - first - second
-        root = np.sqrt(np.maximum(b**2 + 8 * size * second * difference * (1 - difference), 0.0))
-        variance = size * ((root - b) / (2 * size) + difference * (1 - difference))
+        """Whether the sample is within z standard deviations under this difference."""
+        variance = score_variance(first, second, size, difference)
         return np.asarray((first - second - size * difference) ** 2 <= z**2 * np.maximum(variance, 0.0))
 
     inside, outside = (
@@ -138,6 +136,13 @@ def tango(only_a: ArrayLike, only_b: ArrayLike, n: ArrayLike, level: float = LEV
         inside, outside = np.where(likely, middle, inside), np.where(likely, outside, middle)
     low, high = np.where(np.isnan(size), np.nan, outside)
     return (low, high) if low.ndim else (float(low), float(high))
+
+
+def score_variance(only_a: Floats, only_b: Floats, n: Floats, difference: Floats) -> Floats:
+    """The variance of only_a - only_b where the shares differ by `difference`, only_b at its likeliest (Tango 1998)."""
+    b = (2 * n - only_a + only_b) * difference - only_a - only_b
+    root = np.sqrt(np.maximum(b**2 + 8 * n * only_b * difference * (1 - difference), 0.0))
+    return np.asarray(n * ((root - b) / (2 * n) + difference * (1 - difference)))
 
 
 def bootstrap(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skillviz.core.intervals import LEVEL, tango
+from skillviz.core.intervals import LEVEL, score_variance, tango
 from skillviz.core.scores import Floats
 from skillviz.errors import BadInput
 
@@ -41,26 +41,28 @@ def expected_by_chance(n: int, level: float = LEVEL) -> float:
 
 def p_values(
     values: ArrayLike, lows: ArrayLike, highs: ArrayLike, debiased: ArrayLike | None = None, level: float = LEVEL, *,
-    seeds: ArrayLike | None = None, examples: ArrayLike | None = None,
+    seeds: ArrayLike | None = None, examples: ArrayLike | None = None, limits: ArrayLike = 0.0,
 ) -> Floats:  # fmt: skip
-    """Two-sided p-values of differences [n] from their intervals.
+    """Two-sided p-values of differences [n] from their intervals, each against its limit.
 
     `debiased` are the differences of calibration errors that the intervals are about; they stand for the values where
-    they are finite. The standard error is read off the part of the interval on the side of zero (off all of it where
-    the value is its end), so that a p below 1 - level goes with an interval that leaves out zero. An interval without
-    width decides nothing: p = 1. A value outside of its interval (a plug-in without its debiased error) stands for the
-    middle. NaN without an interval.
+    they are finite. The standard error is read off the part of the interval on the side of the limit (off all of it
+    where the value is its end), so that a p below 1 - level goes with an interval that leaves it out. An interval
+    without width decides nothing: p = 1. A value outside of its interval (a plug-in without its debiased error) stands
+    for the middle. NaN without an interval.
 
-    Far from zero the normal approximation is too sure of two kinds of intervals. A mean over `seeds` has Student's t of
-    seeds - 1 degrees of freedom, as if seeds were all that varies: safe, and too cautious where examples vary more. A
-    difference of two shares of the same `examples` has the test that Tango's interval inverts, McNemar's. Both are
-    missing or NaN where there is no such thing.
+    Far from the limit the normal approximation is too sure of two kinds of intervals. A mean over `seeds` has Student's
+    t of seeds - 1 degrees of freedom, as if seeds were all that varies: safe, and too cautious where examples vary
+    more. A difference of two shares of the same `examples` has the test that Tango's interval inverts, against zero
+    McNemar's. Both are missing or NaN where there is no such thing.
     """
     value, low, high = (np.atleast_1d(np.asarray(x, dtype=np.float64)) for x in (values, lows, highs))
     if debiased is not None:
         center = np.atleast_1d(np.asarray(debiased, dtype=np.float64))
         value = np.where(np.isfinite(center), center, value)
     value = np.where((low <= value) & (value <= high), value, (low + high) / 2)
+    limit = np.broadcast_to(np.asarray(limits, dtype=np.float64), value.shape)
+    value, low, high = value - limit, low - limit, high - limit
     towards_zero = np.where(value > 0, value - low, high - value)
     reach = np.where(towards_zero > 0, towards_zero, high - low)
     ratio = np.abs(value) / np.where(reach > 0, reach, np.inf)
@@ -75,14 +77,14 @@ def p_values(
         p[several] = 2 * stdtr(freedom[several], -t)
     if examples is not None:
         n = np.asarray(examples, dtype=np.float64)
-        gained = value * n
+        gained = (value + limit) * n
         is_paired = (n > 0) & ~(freedom > 0) & (np.abs(gained - np.round(gained)) < WHOLE) & (low < high)
-        p[is_paired] = _of_shares(gained[is_paired], (high - low)[is_paired], n[is_paired], level)
+        p[is_paired] = _of_shares(gained[is_paired], (high - low)[is_paired], n[is_paired], limit[is_paired], level)
     return np.where(np.isfinite(low) & np.isfinite(high), p, np.nan)
 
 
-def _of_shares(gained: Floats, width: Floats, n: Floats, level: float) -> Floats:
-    """McNemar's p-values of paired differences [m] of `gained` of n examples, whose Tango interval has this width.
+def _of_shares(gained: Floats, width: Floats, n: Floats, limit: Floats, level: float) -> Floats:
+    """Score p-values of paired differences [m] of `gained` of n examples, whose Tango interval has this width.
 
     The width tells how many examples differ, which the test needs: found by halving, as more of them make it wider, to
     the nearest whole number of two that gain nothing together.
@@ -94,7 +96,8 @@ def _of_shares(gained: Floats, width: Floats, n: Floats, level: float) -> Floats
         is_wide = high - low > width
         fewest, most = np.where(is_wide, fewest, differ), np.where(is_wide, differ, most)
     most = np.abs(gained) + 2 * np.round((most - np.abs(gained)) / 2)
-    z = np.abs(gained) / np.sqrt(np.maximum(most, 1e-9))
+    variance = score_variance((most + gained) / 2, (most - gained) / 2, n, limit)
+    z = np.abs(gained - n * limit) / np.sqrt(np.maximum(variance, 1e-9))
     return np.array([math.erfc(one / math.sqrt(2)) for one in z])
 
 

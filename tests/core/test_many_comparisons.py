@@ -137,6 +137,11 @@ def test_p_values_have_the_tails_of_their_intervals() -> None:
         by_hand = math.erfc(abs(gained - lost) / math.sqrt(2 * (gained + lost)))
         (p,) = p_values([(gained - lost) / n], [low], [high], examples=[n])
         assert p == pytest.approx(by_hand, rel=1e-4) and (p < 0.05) == (low > 0 or high < 0)
+    for gained, lost, n, limit in ((6, 0, 60, 0.03), (2, 9, 300, 0.03), (15, 1, 1800, -0.002), (60, 30, 300, 0.03)):
+        low, high = tango(gained, lost, n)
+        (p,) = p_values([(gained - lost) / n], [low], [high], examples=[n], limits=limit)
+        end = tango(gained, lost, n, 1 - p)[0 if gained / n - lost / n > limit else 1]
+        assert end == pytest.approx(limit, abs=1e-5) and (p < 0.05) == (low > limit or high < limit)
     three = np.array([1.0, 2.0, 4.5])
     interval = seeds_and_examples(three, 0.0)
     (p,) = p_values([interval.value], [interval.low], [interval.high], seeds=[3])

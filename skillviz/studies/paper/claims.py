@@ -138,10 +138,9 @@ def counted_comparisons(verdicts: Iterable[Verdict]) -> Comparisons:
 
 def _p_value(one: Comparison) -> float:
     """The largest p-value over the limits of a comparison; NaN without an interval."""
-    limits = np.array(one.limits)
-    ends = (one.value - limits, one.low - limits, one.high - limits, one.debiased - limits)
-    examples = np.where(limits == 0, one.examples, np.nan)  # McNemar's test is against zero
-    return float(p_values(*ends, seeds=np.full(len(limits), one.seeds), examples=examples).max())
+    numbers = (one.value, one.low, one.high, one.debiased, one.seeds, one.examples)
+    value, low, high, debiased, seeds, examples = (np.full(len(one.limits), number) for number in numbers)
+    return float(p_values(value, low, high, debiased, seeds=seeds, examples=examples, limits=one.limits).max())
 
 
 def main_share(scale: str | None) -> float | None:
