@@ -22,7 +22,7 @@ from benchmarks.reliability.table import ATTEMPTS
 from benchmarks.unseen_populations import unseen
 
 app = typer.Typer(add_completion=False)
-PARTS = ("development", "unseen", "later", "random", "edges", "tried", "others")
+PARTS = ("development", "unseen", "later", "random", "edges", "alternating", "tried", "others")
 
 
 @app.callback(invoke_without_command=True)
@@ -62,7 +62,7 @@ def speed(
 @app.command()
 def coverage(
     repetitions: Annotated[int, typer.Option(min=1, help="Samples drawn for each cell.")] = 1000,
-    part: Annotated[str, typer.Option(help="development, unseen, later, random, edges, tried, others or all.")] = "all",
+    part: Annotated[str, typer.Option(help=f"{', '.join(PARTS)} or all.")] = "all",
     results: Annotated[
         Path, typer.Option(help="Folder of the CSV files. Cells in it are not measured again.")
     ] = measure.RESULTS,
@@ -92,6 +92,8 @@ def coverage(
         measure.run(list(drawn()), repetitions, results / "coverage_random.csv")
     if "edges" in parts:
         measure.run(list(drawn_for_edges()), repetitions, results / "coverage_edges.csv")
+    if "alternating" in parts:
+        measure.run(list(measure.alternating()), repetitions, results / "coverage_alternating.csv")
     if "tried" in parts:
         comparators.run(max(2, repetitions * 3 // 10), results / "coverage_tried.csv")
     if "others" in parts:

@@ -7,7 +7,8 @@ norm. A run that was cut resumes. The tables of docs/statistics.md and docs/cove
 second grid is of populations that nobody looked at while the interval was made (benchmarks/unseen_populations.py),
 the third, in coverage_later.csv, of pairs that fell short afterwards and changed the interval of differences; the
 fourth is drawn at random, after that change (benchmarks/random_populations.py), and the fifth, of equal mass alone,
-after the noise of the edges was added.
+after the noise of the edges was added. Beside the grids, coverage_alternating.csv has populations where equal mass
+fails.
 What was tried instead is measured in benchmarks/comparators.py, every other interval in benchmarks/other_intervals.py.
 """
 
@@ -26,7 +27,9 @@ import pandas as pd
 from benchmarks import comparators, other_intervals
 from benchmarks.between_marks import fill
 from benchmarks.populations import (
+    ATOMS,
     Population,
+    Side,
     classes_of,
     pair,
     single,
@@ -35,6 +38,7 @@ from benchmarks.populations import (
     two_class_logits,
 )
 from benchmarks.progress import Progress
+from skillviz.core.bins import BINS
 from skillviz.core.calibration_error import calibration_test, difference_interval, error_interval
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -81,7 +85,7 @@ def development() -> Iterator[Case]:
             for attempt in range(40):
                 shape, kind = shapes[(turn + attempt) % 6], kinds[(turn * 3 + attempt) % 8]
                 if kind == "alternating" and binning == "mass":
-                    continue  # its gap jumps at edges of equal width: see docs/coverage.md
+                    continue  # its gap jumps at edges of equal width; those of `alternating` at edges of equal mass
                 found = single(shape, kind, classes, error, binning)
                 if found is not None:
                     yield Case("development", "error", classes, binning, error, found)
@@ -116,6 +120,27 @@ def later() -> Iterator[Case]:
         found = pair(both, ("shifted", "alternating"), classes, (0.0, difference), "width", 0.0, 0.0)
         if found is not None:
             yield Case("later", "difference", classes, "width", -difference, found)
+
+
+def alternating() -> Iterator[Case]:
+    """What equal mass cannot be sure of: gaps that change their sign at the population's edges, or between them.
+
+    The reverse of equal width's `alternating` in the first grid.
+    """
+    place = (np.arange(ATOMS) + 0.5) / ATOMS
+    sure = 0.5 + 0.48 * place
+    for gap, (name, sign) in itertools.product((0.10, 0.15), {
+        "at every edge": np.where(np.floor(BINS * place) % 2 == 0, 1.0, -1.0),
+        "at every second edge": np.where(np.floor(BINS * place / 2) % 2 == 0, 1.0, -1.0),
+        "at every third edge": np.where(np.floor(BINS * place / 3) % 2 == 0, 1.0, -1.0),
+        "smoothly, every second bin": np.sin(np.pi * BINS * place),
+        "in the middle of every bin": np.where(np.floor(BINS * place + 0.5) % 2 == 0, 1.0, -1.0),
+        "twice": np.where((place > 1 / 3) & (place < 2 / 3), -1.0, 1.0),
+    }.items()):  # fmt: skip
+        side = Side(sure, np.clip(sure - gap * sign, 0.0, 1.0))
+        shown = Population(f"{100 * gap:.0f} points, sign changes {name}", (side,))
+        for binning in ("mass", "width"):
+            yield Case("alternating", "error", 2, binning, round(shown.errors(binning, "l1")[0], 6), shown)
 
 
 def measured(case: Case, n: int, repetitions: int, seed: int) -> Iterator[dict[str, object]]:
@@ -252,11 +277,13 @@ def bias(rows: pd.DataFrame, quantity: str) -> list[str]:
     return lines
 
 
+SIGNS = "gaps whose sign changes from bin to bin; use equal width"
 PICKED = "picked on the same examples; the page's interval is for all 61"
 SKEWED = "single large losses decide"
 FEW = "300 examples: a bootstrap is a little narrow"
 WHY = {
-    "calibration error, l1, equal mass": "one cell: a gap that jumps at an edge, 600 examples",
+    "calibration error, l1, equal mass": SIGNS,
+    "calibration error, l2, equal mass": SIGNS,
     "nll": FEW,
     "brier": FEW,
     "nll, difference": FEW,
@@ -279,7 +306,7 @@ def named(stored: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """`interval` (its name in the table of those that fall short) and `coverage` of every cell of every part."""
     grids = [
         rows.assign(interval="calibration " + rows["quantity"] + ", " + rows["norm"] + ", equal " + rows["binning"])
-        for name in GRIDS
+        for name in (*GRIDS, "_alternating")
         if (rows := stored.get(name)) is not None
     ]
     others = []
@@ -329,9 +356,24 @@ def edges_table(rows: pd.DataFrame) -> list[str]:
     return lines
 
 
+def alternating_table(rows: pd.DataFrame) -> list[str]:
+    """Coverage in l1 by sample size, a line a population; equal mass, and the lowest of equal width."""
+    own = rows[rows["norm"] == "l1"]
+    sizes = sorted(own["n"].unique())
+    lines = [
+        "| gap | true, points | " + " | ".join(f"n = {n:,}" for n in sizes) + " | equal width, lowest |",
+        "| --- |" + " --- |" * (len(sizes) + 2),
+    ]
+    for name, cells in own.groupby("population", sort=False):
+        mass, width = (cells[cells["binning"] == binning] for binning in ("mass", "width"))
+        shown = " | ".join(_percent(float(mass.loc[mass["n"] == n, "coverage"].iloc[0])) for n in sizes)
+        lines.append(f"| {name} | {mass['true'].iloc[0]:.1f} | {shown} | {_percent(width['coverage'].min())} |")
+    return lines
+
+
 def results_of(results: Path = RESULTS) -> dict[str, pd.DataFrame]:
     """The rows of each file of results that is there, by what follows `coverage` in its name."""
-    paths = {name: results / f"coverage{name}.csv" for name in (*GRIDS, "_tried", "_other", "_test")}
+    paths = {name: results / f"coverage{name}.csv" for name in (*GRIDS, "_alternating", "_tried", "_other", "_test")}
     return {name: pd.read_csv(path) for name, path in paths.items() if path.is_file()}
 
 
@@ -354,6 +396,8 @@ def tables(results: Path = RESULTS) -> dict[str, list[str]]:
         found |= {"later": summary(rows), "later worst": worst(rows, 3)}
     if (rows := stored.get("_edges")) is not None:
         found |= {"fifth": summary(rows), "fifth worst": worst(rows, 3)}
+    if (rows := stored.get("_alternating")) is not None:
+        found["alternating"] = alternating_table(rows)
     if (rows := stored.get("_tried")) is not None:
         found["tried"] = comparators.table(rows)
     if (rows := stored.get("_other")) is not None:

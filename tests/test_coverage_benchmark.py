@@ -15,7 +15,7 @@ from benchmarks import __main__ as command
 from benchmarks import comparators, coverage, other_intervals
 from benchmarks.populations import Population, Side, pair, single, two_class_logits
 from benchmarks.progress import Progress
-from benchmarks.random_populations import drawn
+from benchmarks.random_populations import drawn, drawn_for_edges
 from benchmarks.seed_pools import Pool
 from benchmarks.unseen_populations import unseen
 from skillviz.core.intervals import bootstrap, paired_bootstrap
@@ -122,7 +122,7 @@ def test_what_falls_short_is_on_the_page_with_its_reason() -> None:
     """An interval with a cell under 93% that WHY does not explain fails here; so does a reason without a cell."""
     stored = coverage.results_of()
     cells = coverage.named(stored)
-    assert len(cells) == sum(len(stored[name]) for name in (*coverage.GRIDS, "_other"))
+    assert len(cells) == sum(len(stored[name]) for name in (*coverage.GRIDS, "_alternating", "_other"))
     fails = set(cells.loc[cells["coverage"] < 0.93, "interval"])
     assert fails == set(coverage.WHY)
     page = coverage.PAGES[0].read_text(encoding="utf-8").partition("## What falls short")[2].partition("\n## ")[0]
@@ -219,6 +219,13 @@ def test_truths_of_classes_and_references() -> None:
     assert truth["rarest", rare, "precision"] == pytest.approx(hits / (logits.argmax(1) == rare).sum())
     scores, (one, other) = other_intervals._references(1.0)
     assert one == pytest.approx(np.exp(scores[0, :, 2].sum() / scores[0, :, 3].sum()), rel=1e-6) and one > other > 1
+
+
+def test_equal_mass_covers_where_the_edges_as_given_do_not() -> None:
+    """A population of the fifth grid, which nobody looked at before: 76.1% and 95.6% there."""
+    case = next(case for case in drawn_for_edges() if case.population.name == "random 101")
+    row = next(iter(coverage.measured(case, 5000, 200, 1)))
+    assert row["as_given"] < 0.85 and row["coverage"] >= 0.92
 
 
 def test_an_interval_that_takes_the_edges_as_given_is_measured_beside_the_one_that_ships() -> None:

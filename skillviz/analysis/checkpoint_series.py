@@ -116,7 +116,7 @@ def checkpoint_points(runs: Mapping[int, Sequence[Run]]) -> pd.DataFrame:
         of_movement = [run for run in runs[step] if run.spec.localizer == MOVEMENT]
         parts = (
             _scores(shown, drawn), _leads(shown, drawn), _needed(scored, drawn), _shared(runs[step], last),
-            _alike(runs[step], of_movement[:1]), _held(runs[step]),
+            _alike(runs[step], of_movement), _held(runs[step]),
         )  # fmt: skip
         rows += [{"step": step, **row} for part in parts for row in part]
     frame = pd.DataFrame(rows)
@@ -192,8 +192,9 @@ def _shared(runs: Sequence[Run], last: Sequence[Run]) -> Iterator[dict[str, Any]
 
 def _alike(runs: Sequence[Run], movement: Sequence[Run]) -> Iterator[dict[str, Any]]:
     """What each search's regions hold of top movement's of the same checkpoint and size."""
+    by_size = {run.record.size: run for run in movement}
     for localizer, of in _by_localizer(runs).items():
-        pairs = [(run, one) for run in of for one in movement if one.record.size == run.record.size]
+        pairs = [(run, by_size[run.record.size]) for run in of if run.record.size in by_size]
         if pairs and localizer != MOVEMENT:
             yield {**_of_runs([run for run, _ in pairs]), "what": ALIKE, **_overlaps(pairs)}
 

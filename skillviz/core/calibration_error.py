@@ -117,7 +117,8 @@ def calibration_error(
 ) -> CalibrationError:
     """The calibration error of logits (not probabilities) [n, label], with a 95% interval for that on all data.
 
-    Values are shares: 0.01 is one point.
+    Values are shares: 0.01 is one point. Intervals of `binning` "mass" are too narrow where gaps change their sign from
+    bin to bin: use "width" for a verdict.
 
     `norm` "l1" is the paper's ECE, the mean over examples of |confidence - accuracy| of their bin; "l2" is the root
     of the mean square. `binning` "mass" has bins of about equal count; their edges are the sample's quantiles, and the

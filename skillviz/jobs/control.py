@@ -7,7 +7,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from skillviz import read_only
-from skillviz.core.localizers.table import EXPRESSION
+from skillviz.core.localizers.table import EXPRESSION, localizer
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput, NoCluster, StoreError
 from skillviz.jobs.backend import LOCAL, Backend
@@ -18,6 +18,7 @@ from skillviz.jobs.watch import status
 from skillviz.models.preflight import preflight
 from skillviz.runs import quota
 from skillviz.runs.library import library
+from skillviz.runs.options import key_of_region, named_region
 from skillviz.runs.region_expression import resolved_expression
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, written
@@ -104,6 +105,8 @@ def checked(spec: RunSpec, store: Store, device: str = "") -> tuple[int, str]:
     report = preflight(spec.base, spec.finetuned, task, spec.readout)
     report.raise_first()
     refuse_unsuited(spec, task, report, device)
+    if key_of_region(spec, row := localizer(spec.localizer)) is not None:
+        named_region(spec, row, library(store.root))
     if spec.localizer == EXPRESSION and report.table is not None:
         return resolved_expression(spec.options, report.table, library(store.root)).size, task.name
     sizes = [parse_size(size, report.d or 0) for size in spec.sizes]

@@ -8,10 +8,11 @@ from typing import Any
 
 from skillviz.core.localizers.table import EXPRESSION, LEAN_CANDIDATES, Localizer
 from skillviz.core.region import Region
-from skillviz.errors import BadInput
-from skillviz.runs.region_expression import ResolvedExpression
+from skillviz.errors import BadInput, RunNotFound
+from skillviz.runs.library import Library
+from skillviz.runs.region_expression import ResolvedExpression, source_of
 from skillviz.runs.run import REGION
-from skillviz.runs.spec import RunSpec, key_in
+from skillviz.runs.spec import RunSpec, key_in, words_of_region
 from skillviz.tasks.project import expanded
 
 
@@ -33,7 +34,7 @@ def options_of(
     values |= {name: value for name, value in common.items() if name in known}
     if spec.lean and "candidate_share" in known:
         values.setdefault("candidate_share", LEAN_CANDIDATES)
-    if row.region_option is not None and (base_region is not None or key_of_region(spec, row)):
+    if row.region_option is not None and (base_region is not None or key_of_region(spec, row) is not None):
         values.pop(row.region_option, None)
     if base_region is not None:
         values |= {f"{row.region_option}_indices": tuple(base_region.flat().tolist())}
@@ -57,6 +58,25 @@ def key_of_region(spec: RunSpec, row: Localizer) -> str | None:
     return key_in(spec.options.get(row.region_option or ""))
 
 
+def named_region(spec: RunSpec, row: Localizer, runs: Library) -> tuple[Region | None, tuple[dict[str, Any], ...]]:
+    """The region that the localizer's option names, by a file or a run's key, and what identifies the run.
+
+    Raises BadInput where there is no such file, RunNotFound where no run of the key is finished.
+    """
+    key = key_of_region(spec, row)
+    if key is None:
+        return base_region_of(spec, row), ()
+    try:
+        run = runs.newest(key)
+    except RunNotFound as error:
+        words = words_of_region(spec.options[str(row.region_option)])
+        raise RunNotFound(
+            f"the option '{row.region_option}' names the region of a run ({words}, key {key[:12]}) that is not "
+            f"finished here; run its study first, or name a region file: {row.region_option}=RUN/region.safetensors."
+        ) from error
+    return run.region(), (source_of(run),)
+
+
 def base_region_of(spec: RunSpec, row: Localizer) -> Region | None:
     """The region of the file that the localizer's option names (`base` of a learned mask), None where it names none,
     or a run by its key.
@@ -65,7 +85,7 @@ def base_region_of(spec: RunSpec, row: Localizer) -> Region | None:
     """
     option = row.option(row.region_option or "")
     named = spec.options.get(option.name) if option else None
-    if option is None or named is None or named in option.choices or key_of_region(spec, row):
+    if option is None or named is None or named in option.choices or key_of_region(spec, row) is not None:
         return None
     path = Path(named) if isinstance(named, str) else Path()
     path = path / REGION if (path / REGION).is_file() else path

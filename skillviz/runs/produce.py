@@ -27,12 +27,12 @@ from skillviz.runs.checkpoint import DEFINITION, Checkpoints
 from skillviz.runs.estimate import OTHERS, Passed, passes
 from skillviz.runs.folder import CHECKPOINT, RunFolder
 from skillviz.runs.library import Library, library
-from skillviz.runs.options import base_region_of, key_of_region, options_of, other_models_of
+from skillviz.runs.options import named_region, options_of, other_models_of
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, seen_note, task_note, versions
 from skillviz.runs.record import TaskNote
 from skillviz.runs.record_failure import record_failure
-from skillviz.runs.region_expression import ResolvedExpression, made_with, resolved_expression, source_of
+from skillviz.runs.region_expression import ResolvedExpression, made_with, resolved_expression
 from skillviz.runs.run import Run
 from skillviz.runs.scoring import Scoring
 from skillviz.runs.search import Searched, SearchStep, search
@@ -100,16 +100,18 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
     Reads configurations, headers and data, no weights.
     """
     row = localizer(spec.localizer)
-    base_region, sources = base_region_of(spec, row), tuple[dict[str, Any], ...]()
-    if (key := key_of_region(spec, row)) is not None:
-        named = runs.newest(key)
-        base_region, sources = named.region(), (source_of(named),)
+    base_region, sources = named_region(spec, row, runs)
     options, notes = options_of(spec, row, base_region)
     device = pick(spec.device)
     task = session.task(spec)
     session.refuse_unfit(spec)
     check = session.preflight(spec)
     refuse_unsuited(spec, task, check, device.type)
+    if base_region is not None and check.table is not None and dict(base_region.shapes) != check.table.shapes:
+        raise BadInput(
+            f"the region of the option '{row.region_option}' was made for another architecture than this pair; name a "
+            "region of the same base."
+        )
     for other in other_models_of(options):
         preflight(expanded(spec.base, "base"), other).raise_first()
     resolved = None
@@ -131,11 +133,6 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
 def problem_of(plan: Plan, pair: ModelPair, data: Mapping[str, Encoded]) -> tuple[Problem, Any, list[str]]:
     """What the plan's search works on, its options with what they name, and notes on that."""
     spec, options, notes = plan.spec, plan.options, list[str]()
-    if plan.base_region is not None and dict(plan.base_region.shapes) != pair.table.shapes:
-        raise BadInput(
-            f"the region file of the option '{plan.row.region_option}' was made for another architecture than this "
-            "pair; name a region of the same base."
-        )
     if others := other_models_of(options):
         movement, *notes = summed_movements(pair, expanded(spec.base, "base"), others)
         options = replace(options, other_movement=movement)

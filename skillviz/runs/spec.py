@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -124,10 +125,18 @@ class RunSpec(BaseModel):
         return {n: v for n, v in values.items() if v != fields[n].get_default(call_default_factory=True)}
 
 
-def region_of(spec: RunSpec) -> str:
-    """The region of a spec's run as a localizer's option names it: `key:<spec key> stagewise batch_size=64`."""
-    fields = [f"{name}={value}" for name, value in spec.search_fields().items()]
-    return " ".join([f"{KEY}{spec.key()}", spec.localizer, *fields])
+def region_of(spec: RunSpec, beside: Mapping[str, Any]) -> str:
+    """The region of a spec's run as an option of the localizer of another run names it, such as
+    `key:<spec key> stagewise batch_size=64`: the search, and what of pair, data and size differs from the fields of the
+    other run."""
+    fields = {name: value for name, value in spec.search_fields().items() if not isinstance(value, dict)}
+    for name in ("base", "task", "readout", "k_shot", "data_seed", "sizes"):
+        value, other = getattr(spec, name), beside.get(name)
+        if name == "sizes":
+            value, other = "+".join(value), other and "+".join(map(str, other))
+        if other is not None and value != other:
+            fields[name] = value
+    return " ".join([f"{KEY}{spec.key()}", spec.localizer, *(f"{name}={value}" for name, value in fields.items())])
 
 
 def key_in(named: Any) -> str | None:

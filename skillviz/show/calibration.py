@@ -19,17 +19,18 @@ from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
 
 def verdicts(
     logits: Mapping[str, np.ndarray], labels: np.ndarray, bins: int, equal_mass: bool
-) -> list[tuple[DifferenceVerdict, str]]:
+) -> list[tuple[DifferenceVerdict | None, str]]:
     """On each rival of the graft (`sentences.RIVALS`) the verdict on their paired difference in ECE, and its sentence.
 
+    None with equal mass, whose intervals can be too narrow for a verdict (docs/statistics.md).
     `logits` [n, label] by state, the graft's and those of rivals among them.
     """
     values = {name: ece(z, labels, bins, equal_mass) for name, z in logits.items()}
     judged = []
     for rival in (name for name in sentences.RIVALS if name in logits):
         difference = measures.ece_difference(logits["grafted"], logits[rival], labels, bins, equal_mass)
-        said = sentences.ece_against(rival, values, difference, equal_mass)
-        judged.append((sentences.verdict("ece", difference), said))
+        verdict = None if equal_mass else sentences.verdict("ece", difference)
+        judged.append((verdict, sentences.ece_against(rival, values, difference, equal_mass)))
     return judged
 
 

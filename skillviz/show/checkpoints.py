@@ -19,9 +19,8 @@ READS = {
     "none of the sizes does, or there is no gain.",
     "shared": "the share of the last checkpoint's region that this one holds too, by the same localizer and seed. "
     "Dotted: random regions with as many entries in each tensor.",
-    "alike": "the share of top movement's region that the search chose too, at the same checkpoint. The higher it is, "
-    "the less a search can add. Dotted: by chance.",
-    "held": "the share of the checkpoint's squared movement that lies in the region. Where a line falls, later steps "
+    "alike": "the share of top movement's region that the search chose too, at the same checkpoint. Dotted: by chance.",
+    "held": "the share of the checkpoint's squared movement that lies in the region. A falling line: later steps "
     "spread the movement over more parameters.",
 }
 WORDS = {

@@ -193,9 +193,10 @@ def calibration_line(scores: Scores) -> tuple[DifferenceVerdict, str] | None:
 
 
 def ece_basis(bins: int, equal_mass: bool, n: int) -> str:
-    """What calibration errors stand on."""
+    """What calibration errors stand on; equal-mass bins have the caveat that docs/statistics.md measures."""
     kind = "equal mass" if equal_mass else "equal width"
-    return f"Expected calibration error (ECE) with {bins} bins of {kind} on {formats.counted(n, 'example')}."
+    basis = f"Expected calibration error (ECE) with {bins} bins of {kind} on {formats.counted(n, 'example')}."
+    return f"{basis} These intervals can be too narrow for a verdict; use equal width." if equal_mass else basis
 
 
 def ece_against(rival: str, values: Mapping[str, float], difference: Estimate, equal_mass: bool = False) -> str:

@@ -302,7 +302,7 @@ class _Entry:
         if list(named) != ["run"] or not isinstance(named["run"], dict):
             raise BadInput(f"'{name}' names a region file, or a run as {name}: {{run: {{localizer: stagewise}}}}.")
         (spec,), _ = self._region_of(named["run"], named["run"].get("task", task))
-        return {**options, name: region_of(spec)}
+        return {**options, name: region_of(spec, values)}
 
     def _named(self, expression: Any, task: str) -> Any:
         """An expression with `{"run": {fields}}` replaced by the key of that run, which is then a step of the study."""

@@ -10,15 +10,17 @@ import torch
 from hypothesis import given
 
 from skillviz.core import calibration_error as module
-from skillviz.core.bins import equal_mass_edges, equal_width_edges
+from skillviz.core.bins import bin_numbers, equal_mass_edges, equal_width_edges
 from skillviz.core.calibration_error import (
     Binned,
     binned,
     calibration_difference,
     calibration_error,
     calibration_test,
+    difference_interval,
     error_interval,
 )
+from skillviz.core.edge_noise import edge_noise
 from skillviz.core.metrics import ece
 from skillviz.core.scores import confidence, correct, probabilities
 from skillviz.errors import BadData, BadInput
@@ -164,6 +166,30 @@ def coverage(heat: float, repetitions: int = 300, n: int = 300) -> tuple[float, 
     holds = np.mean([e.low <= true + 1e-12 and true <= e.high for e in found])
     debiased, value = (np.mean([getattr(e, name) for e in found]) for name in ("debiased", "value"))
     return float(holds), float(debiased - true), float(value - true)
+
+
+def test_with_equal_mass_the_noise_of_the_edges_is_in_the_interval() -> None:
+    random = np.random.default_rng(5)
+    sure = random.uniform(0.5, 0.98, (2, 600))
+    gap = np.where(sure < 0.7, 0.2, -0.2)
+    right = random.random((2, 600)) < sure - gap
+    logits = [np.log(np.stack([s, 1 - s], axis=1)) for s in sure]
+    labels = np.where(right[0], 0, 1)
+    hits = [labels == 0 for _ in sure]
+    edges = equal_mass_edges(sure[0], 15)
+    plain, noise = error_interval(binned(sure[0], hits[0], edges)), edge_noise(sure[:1], hits[:1], 15)
+    found = calibration_error(logits[0], labels, binning="mass")
+    assert noise > 0.002
+    assert found.low == pytest.approx(plain.debiased - np.hypot(plain.debiased - plain.low, 2.3 * noise), rel=1e-6)
+    assert found.high == pytest.approx(plain.debiased + np.hypot(plain.high - plain.debiased, 2.3 * noise), rel=1e-6)
+    edges = equal_mass_edges(sure.ravel(), 15)
+    parts = [binned(s, hit, edges) for s, hit in zip(sure, hits, strict=True)]
+    cells = bin_numbers(sure[0], edges) * 15 + bin_numbers(sure[1], edges)
+    products = np.bincount(cells, weights=(sure[0] - hits[0]) * (sure[1] - hits[1]), minlength=225).reshape(15, 15)
+    plain, noise = difference_interval(*parts, products), edge_noise(sure, hits, 15)
+    less = calibration_difference(*logits, labels, binning="mass")
+    assert less.low == pytest.approx(plain.debiased - np.hypot(plain.debiased - plain.low, 2.3 * noise), rel=1e-6)
+    assert less.high == pytest.approx(plain.debiased + np.hypot(plain.high - plain.debiased, 2.3 * noise), rel=1e-6)
 
 
 @pytest.mark.nightly

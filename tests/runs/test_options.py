@@ -10,13 +10,21 @@ import pytest
 
 from skillviz.core.localizers.table import localizer as row_of
 from skillviz.core.region import Region
-from skillviz.errors import BadInput, CorruptFile
-from skillviz.runs.options import base_region_of, options_of
-from skillviz.runs.spec import RunSpec
+from skillviz.errors import BadInput, CorruptFile, RunNotFound
+from skillviz.runs.library import library
+from skillviz.runs.options import base_region_of, named_region, options_of
+from skillviz.runs.spec import RunSpec, region_of
+from skillviz.runs.store import Store
+from tests.fake_run import fake_run
 
 
 def spec(localizer: str, **changes: Any) -> RunSpec:
-    return RunSpec(base="b", finetuned="f", task="t", localizer=localizer, **changes)
+    return RunSpec(**{"base": "b", "finetuned": "f", "task": "t", "localizer": localizer, **changes})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "runs")
 
 
 def test_common_options_reach_those_that_have_them() -> None:
@@ -65,3 +73,33 @@ def test_the_matched_draw_takes_a_region_file_or_the_folder_of_a_run(tmp_path: P
     with pytest.raises(BadInput, match="'reference' must be movement, or a region file; 'nowhere' is none"):
         base_region_of(spec("random-matched", options={"reference": "nowhere"}), row)
     assert base_region_of(spec("random-matched", options={"reference": "movement"}), row) is None
+
+
+def test_a_run_named_by_its_key_is_looked_up_and_missed_in_words(store: Store) -> None:
+    named = fake_run(store, localizer="movement", steps=5)
+    reference = region_of(named.spec, named.spec.model_dump(mode="json"))
+    row, runs = row_of("random-matched"), library(store.root)
+    run = spec("random-matched", options={"reference": reference})
+    region, (source,) = named_region(run, row, runs)
+    assert region == named.region() and source["run"] == named.id
+    options, _ = options_of(run, row, region)
+    assert options.reference_indices == tuple(region.flat().tolist())
+    gone = spec("random-matched", options={"reference": f"key:{'0' * 64} stagewise batch_size=64"})
+    with pytest.raises(
+        RunNotFound, match="a run .stagewise batch_size=64, key 000000000000. that is not finished here"
+    ):
+        named_region(gone, row, runs)
+    with pytest.raises(RunNotFound, match="reference=RUN/region.safetensors"):
+        named_region(spec("random-matched", options={"reference": "key:"}), row, runs)
+
+
+def test_the_words_of_a_named_region_say_what_differs_from_the_run_that_names_it() -> None:
+    of = spec("stagewise", batch_size=64, sizes=("5%",), task="cr")
+    beside = {"task": "cr", "sizes": ["5%"], "readout": None}
+    key = of.key()
+    assert region_of(of, beside) == f"key:{key} stagewise batch_size=64"
+    assert region_of(of, {**beside, "task": "sst2", "sizes": [1000]}) == (
+        f"key:{key} stagewise batch_size=64 task=cr sizes=5%"
+    )
+    nested = spec("recipe", options={"recipe": {"run": f"key:{key}"}}, sizes=("5%",), task="cr")
+    assert region_of(nested, beside) == f"key:{nested.key()} recipe", "no key of another run"

@@ -92,8 +92,9 @@ def test_verdicts(metric: str, difference: Estimate | None, decided: str) -> Non
 
 
 def test_calibration_errors_stand_with_their_bins_and_the_paired_difference() -> None:
-    assert "20 bins of equal mass on 1,821 examples" in sentences.ece_basis(20, True, 1821)
-    assert "20 bins of equal width on 1,821 examples" in sentences.ece_basis(20, False, 1821)
+    basis, plain = (sentences.ece_basis(20, equal_mass, 1821) for equal_mass in (True, False))
+    assert "20 bins of equal mass on 1,821 examples" in basis
+    assert "use equal width" in basis and "use equal width" not in plain
     said = sentences.ece_against("finetuned", {"grafted": 0.054, "finetuned": 0.083}, BETTER).replace(SPACE, " ")
     assert said.startswith("ECE **5.4%** for the graft, **8.3%** for the fine-tuned model: −")
 

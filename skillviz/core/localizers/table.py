@@ -353,7 +353,7 @@ class KindsOptions:
 @dataclass(frozen=True)
 class MatchedOptions:
     """`reference`: the region whose number of entries in each tensor is matched: top movement of the size asked for, or
-    a region file, whose entries `reference_indices` then holds."""
+    that of a region file or of a study's run, whose entries `reference_indices` then holds."""
 
     reference: str = option(
         "movement", "Match", "The region whose layers and modules are matched: top movement, or a region file.",

@@ -92,7 +92,8 @@ def errors_of(
 def verdicts(choice: Choice, logits: dict[str, np.ndarray], labels: np.ndarray) -> None:
     """For each rival of the graft the paired difference in ECE with its verdict, the first as a chip, and the bins."""
     (verdict, first), *others = calibration.verdicts(logits, labels, choice.bins, choice.equal_mass)
-    lines = [f"{chip_text(verdict)} {first}", *(f"{formats.capital(verdict)}. {words}" for verdict, words in others)]
+    lines = [f"{chip_text(verdict)} {first}" if verdict else first]
+    lines += [f"{formats.capital(verdict)}. {words}" if verdict else words for verdict, words in others]
     st.markdown("  \n".join(lines))
     st.caption(
         sentences.ece_basis(choice.bins, choice.equal_mass, len(labels)), help=about("ece", "debiased", "paired")
