@@ -99,7 +99,8 @@ def _tick(name: str, labels: int) -> str:
 
 
 def _cell(value: float, chance: np.ndarray, digits: int) -> str:
-    """`62.1` and below it, in percent, `chance 0.1–0.3` or, of a mean alone, `chance 0.2`; without `chance` nothing."""
+    """`62.1` and below it, in percent, `chance 0.1–0.3` or, where a cell has room for a mean alone, `(0.2)`; without
+    `chance` nothing."""
     if np.isnan(value):
         return ""
     share = f"{100 * value:.{digits}f}"
@@ -107,7 +108,7 @@ def _cell(value: float, chance: np.ndarray, digits: int) -> str:
         return share
     mean, *ends = ((f"{100 * one:.1f}" if one >= 0.001 else f"{100 * one:.2g}") for one in chance)
     written = formats.TO.join(ends) if len(ends) and not np.isnan(chance).any() else mean
-    return f"{share}<br>chance<br>{written}"
+    return f"{share}<br>chance<br>{written}" if len(ends) else f"{share}<br>({mean})"
 
 
 def _hovers(

@@ -19,7 +19,7 @@ def reads(kind: str, columns: int) -> str:
     if columns <= FEWER:
         chance = "Chance: the range of 95% of random regions with as many entries in each tensor."
     elif columns <= FEW:
-        chance = "Chance: the mean of random regions with as many entries in each tensor; hover for 95% of them."
+        chance = "In brackets: the mean of random regions with as many entries in each tensor; hover for 95% of them."
     else:
         chance = "Hover for the mean and 95% range of random regions with as many entries in each tensor."
     return f"{READS[kind]}. {chance}"

@@ -32,7 +32,7 @@ from tests.pages.test_pages import charts, copied, has_link, opened, with_tables
 from tests.studies.fake_study import fake_running, fake_study
 from tests.studies.fake_tables import FAKE_TABLES, TASKS
 
-CHARTS = {"methods": 6, "studies": 13, "paper": 2}
+CHARTS = {"methods": 6, "studies": 15, "paper": 2}
 NOBODY = 2**22 - 1  # the number of no process
 BROKEN = {"kind": "BadModel", "message": "the model members/x cannot be read.", "hint": ""}
 
