@@ -24,9 +24,8 @@ from skillviz.plots.theme import INK, SOFT_INK, STATES, Style, check_theme, stat
 COLUMNS = ("state", "bin", "lower", "upper", "count", "confidence", "accuracy", "low", "high")
 CONFIDENCE = "confidence, %"
 NOTHING = "No predictions to bin yet."
-PANEL_COLUMNS = 3  # at most
+PANEL_COLUMNS = 3  # at most, so that axis titles fit on a phone
 PANEL_HEIGHT = 296
-AXIS, LINE = 60, 16  # pixels: of the axis below a panel, and of a line of a title
 TITLE_LETTERS = 14  # of a line, on a phone
 LEAST_COUNT = 8  # pixels of a count: where a bin is narrower, as on a phone, the counts are left out
 
@@ -121,20 +120,16 @@ def _grid(titles: list[str], y: str, start: float, theme: str, height: int | Non
     """Empty panels with these titles, in rows of equal length, all with the same axes."""
     rows, columns = _shape(len(titles))
     tall = height or PANEL_HEIGHT * rows
-    head = 12 + LINE * max(title.count("<br>") + 1 for title in titles)
     figure = make_subplots(
         rows=rows, cols=columns, shared_yaxes="all", subplot_titles=titles, horizontal_spacing=0.08 / columns,
-        vertical_spacing=min((AXIS + head) / tall, 0.8 / rows),
+        vertical_spacing=min(124 / tall, 0.8 / rows),
     )  # fmt: skip
     figure.update_annotations(font={"size": 12}, yshift=2)
+    head = 12 + 16 * max(title.count("<br>") + 1 for title in titles)
     figure.update_layout(
         template=template(theme), height=tall, margin_t=head, showlegend=False, barmode="overlay", bargap=0
     )
-    figure.update_xaxes(range=[start - 1, 101], nticks=5)
-    for row in range(rows):  # three titles in a row have no room on a phone
-        across = min(columns, len(titles) - row * columns)
-        for column in range(across) if columns < PANEL_COLUMNS else [(across - 1) // 2]:
-            figure.update_xaxes(title_text=CONFIDENCE, row=row + 1, col=column + 1)
+    figure.update_xaxes(range=[start - 1, 101], title_text=CONFIDENCE, nticks=5)
     figure.update_yaxes(title_text=y, col=1)
     return figure
 
