@@ -96,9 +96,11 @@ def _cell(rows: pd.DataFrame, column: str, signed: int) -> str:
     """One row's value with its interval in percent or points; empty where there is none."""
     if rows.empty:
         return ""
-    value, low, high = (round(100 * float(rows.iloc[0][name]), 1) + 0.0 for name in (column, "low", "high"))
+    numbers = [100 * float(rows.iloc[0][name]) for name in (column, "low", "high")]
+    digits = formats.digits_apart(*numbers[1:], 1) if signed == 2 else 1
+    value, low, high = (round(number, digits) + 0.0 for number in numbers)
     sign = "+" if signed == 2 else ""
-    text = f"{value:{sign}.1f}" + ("" if np.isnan(low) else f" ({low:.1f} to {high:.1f})")
+    text = f"{value:{sign}.1f}" + ("" if np.isnan(low) else f" ({low:.{digits}f} to {high:.{digits}f})")
     return text.replace("-", "−")
 
 
