@@ -15,7 +15,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
 from benchmarks.between_marks import fill
-from skillviz.analysis.checkpoint_series import MOVEMENT, checkpoint_points
+from skillviz.analysis.checkpoint_series import MOVEMENT, checkpoint_points, movement_held
 from skillviz.analysis.part_effects import part_effects
 from skillviz.analysis.slices import CLASS, worst_first
 from skillviz.core import formats
@@ -162,8 +162,7 @@ def across_tasks(store: Store) -> list[str]:
         if found is not None:
             by_localizer = {name: [run for run in found if run.spec.localizer == name] for name in SEARCHES}
             search, movement = (pd.Series([_accuracy(run) for run in of]).mean() for of in by_localizer.values())
-            squares = by_localizer[MOVEMENT][0].layers()[["movement_l2_selected", "movement_l2"]].to_numpy(float) ** 2
-            rows.append({"lead": search - movement, "held": squares[:, 0].sum() / squares[:, 1].sum()})
+            rows.append({"lead": search - movement, "held": movement_held(by_localizer[MOVEMENT][0])})
     table = pd.DataFrame(rows)
     rank = table["lead"].corr(table["held"], method="spearman")
     return [

@@ -113,10 +113,9 @@ def checkpoint_points(runs: Mapping[int, Sequence[Run]]) -> pd.DataFrame:
             for side in sides(one for one in scored if one.split == split and one.method in STATES)
             if not side[0].localizer or (side[0].localizer, side[0].size) in main
         ]
-        of_movement = [run for run in runs[step] if run.spec.localizer == MOVEMENT]
         parts = (
             _scores(shown, drawn), _leads(shown, drawn), _needed(scored, drawn), _shared(runs[step], last),
-            _alike(runs[step], of_movement), _held(runs[step]),
+            _alike(runs[step]), _held(runs[step]),
         )  # fmt: skip
         rows += [{"step": step, **row} for part in parts for row in part]
     frame = pd.DataFrame(rows)
@@ -190,9 +189,9 @@ def _shared(runs: Sequence[Run], last: Sequence[Run]) -> Iterator[dict[str, Any]
             yield {**_of_runs([run for run, _ in pairs]), "what": SHARED, **_overlaps(pairs)}
 
 
-def _alike(runs: Sequence[Run], movement: Sequence[Run]) -> Iterator[dict[str, Any]]:
+def _alike(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     """What each search's regions hold of top movement's of the same checkpoint and size."""
-    by_size = {run.record.size: run for run in movement}
+    by_size = {run.record.size: run for run in runs if run.spec.localizer == MOVEMENT}
     for localizer, of in _by_localizer(runs).items():
         pairs = [(run, by_size[run.record.size]) for run in of if run.record.size in by_size]
         if pairs and localizer != MOVEMENT:
@@ -202,12 +201,15 @@ def _alike(runs: Sequence[Run], movement: Sequence[Run]) -> Iterator[dict[str, A
 def _held(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     """The share of the squared movement that each localizer's regions hold."""
     for of in _by_localizer(runs).values():
-        parts = [run.layers()[["movement_l2_selected", "movement_l2"]].to_numpy(float) for run in of]
-        inside, every = np.array([(part**2).sum(axis=0) for part in parts]).T
-        if (every > 0).all():
-            over = over_seeds(list(inside / every), "overlap")
-            values = {"metric": "overlap", "value": over.value, "low": over.low, "high": over.high, "seeds": over.n}
-            yield {**_of_runs(of), "what": HELD, **values}
+        shares = [movement_held(run) for run in of]
+        if np.isfinite(shares).all():
+            yield {**_of_runs(of), "what": HELD, **_share_over_seeds(shares)}
+
+
+def movement_held(run: Run) -> float:
+    """The share of the squared movement of a run's model that lies in its region; NaN where nothing moved."""
+    inside, every = (run.layers()[["movement_l2_selected", "movement_l2"]].to_numpy(float) ** 2).sum(axis=0)
+    return float(inside / every) if every > 0 else np.nan
 
 
 def _by_localizer(runs: Sequence[Run]) -> Mapping[str, Sequence[Run]]:
@@ -225,9 +227,13 @@ def _overlaps(pairs: Sequence[tuple[Run, Run]]) -> dict[str, Any]:
     """The mean share of the second region of each pair that the first holds, beside chance."""
     regions = [(run.region(), other.region()) for run, other in pairs]
     values = [float(overlap_matrix({"a": a, "b": b}).to_numpy()[0, 1]) for a, b in regions]
-    over, by_chance = over_seeds(values, "overlap"), matched_chance(regions)
-    ends = {"value": over.value, "low": over.low, "high": over.high, "seeds": over.n}
-    return {"metric": "overlap", **ends, **dict(zip((column.name for column in CHANCE), by_chance, strict=True))}
+    by_chance = dict(zip((column.name for column in CHANCE), matched_chance(regions), strict=True))
+    return {**_share_over_seeds(values), **by_chance}
+
+
+def _share_over_seeds(shares: Sequence[float]) -> dict[str, Any]:
+    over = over_seeds(shares, "overlap")
+    return {"metric": "overlap", "value": over.value, "low": over.low, "high": over.high, "seeds": over.n}
 
 
 def _place(side: Sequence[Observation]) -> dict[str, Any]:

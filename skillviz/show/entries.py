@@ -547,8 +547,8 @@ def setting_words(name: str, value: str, has_classes: bool = True) -> str:
 
 def _option_words(value: Any) -> str:
     """An option's value; a region that it names without the path of its file or the key of its run."""
-    if isinstance(value, str) and "/" in value and key_in(value) is None:
-        return "a stored region" if value.endswith(REGION) else value.rstrip("/").rpartition("/")[2]
+    if isinstance(value, str) and value.endswith(REGION):
+        return "a stored region"
     if key_in(value) is not None:
         return f"region of {words_of_region(value).replace('=', ' ').replace('_', ' ')}"
     return json.dumps(value) if isinstance(value, (dict, list)) else str(value)
