@@ -6,8 +6,9 @@ intervals over seeds and examples); nothing is typed in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,7 @@ from skillviz.core import formats
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.methods import METHODS
 from skillviz.core.metrics import metric_row
-from skillviz.show.comparisons import counted_rows
+from skillviz.show.comparisons import MARK, counted_rows, holding, legend
 from skillviz.studies.store import StudyFolder, open_study
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -121,9 +122,8 @@ def _metric(rows: pd.DataFrame) -> str:
     return metric_row(rows["metric"].iloc[0]).title
 
 
-def verdicts(scores: pd.DataFrame, differences: pd.DataFrame) -> Iterator[str]:
-    """What the differences of one task say at each size."""
-    less = compared(differences, scores)
+def verdicts(scores: pd.DataFrame, less: pd.DataFrame) -> Iterator[str]:
+    """What the differences of one task say at each size; rows as of `compared`, with `holds` as of `holding`."""
     searched = scored(scores).query("method == @GRAFT")["localizer"].iloc[0]
     for size in sizes(scores):
         rows = less[less["at"] == size]
@@ -131,8 +131,16 @@ def verdicts(scores: pd.DataFrame, differences: pd.DataFrame) -> Iterator[str]:
             "better than": rows[rows["low"] > 0], "worse than": rows[rows["high"] < 0],
             "no clear difference from": rows[(rows["low"] <= 0) & (rows["high"] >= 0)],
         }  # fmt: skip
-        said = [f"{words} {', '.join(_title(m) for m in part['method'])}" for words, part in parts.items() if len(part)]
+        said = [
+            f"{words} {', '.join(map(_marked, part.to_dict('records')))}" for words, part in parts.items() if len(part)
+        ]
         yield f"{size:,.0f} entries: `{searched}` is {'; '.join(said)}."
+
+
+def _marked(row: Mapping[Any, Any]) -> str:
+    """The method; with a mark where its verdict does not hold among all of the study."""
+    is_decided = row["low"] > 0 or row["high"] < 0
+    return _title(row["method"]) + (f" {MARK}" if is_decided and not row["holds"] else "")
 
 
 def parts(study: StudyFolder) -> dict[str, list[str]]:
@@ -140,12 +148,14 @@ def parts(study: StudyFolder) -> dict[str, list[str]]:
     tables = by_task(study.table("scores"), study.table("differences"))
     several = len(tables) > 1
     settings, boards, said = [], [], []
+    less = pd.concat([compared(differences, scores) for scores, differences in tables.values()], ignore_index=True)
+    less = less.assign(holds=holding(less))
     for task, (scores, differences) in tables.items():
         settings.append(f"- {setting(scores)}" if several else setting(scores))
         boards += [*(["", f"**{task}**", ""] if several else []), *board(scores, differences)]
-        said += [f"- {f'{task}, ' * several}{line}" for line in verdicts(scores, differences)]
-    if counted := counted_rows(pd.concat([compared(less, scores) for scores, less in tables.values()])):
-        said.append(f"- {counted}")
+        said += [f"- {f'{task}, ' * several}{line}" for line in verdicts(scores, less[less["id_task"] == task])]
+    if counted := counted_rows(less):
+        said.append(f"- {counted} {legend(less)}".rstrip())
     return {f"{study.name} setting": settings, f"{study.name} board": boards, f"{study.name} verdicts": said}
 
 

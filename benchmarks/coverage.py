@@ -312,7 +312,7 @@ def named(stored: dict[str, pd.DataFrame]) -> pd.DataFrame:
     others = []
     if (rows := stored.get("_other")) is not None:
         over_seeds = rows["detail"].str.match(r"\d seeds")
-        quantity = rows["quantity"].str.replace(" independent", "")
+        quantity = rows["quantity"].str.replace(" independent", "").str.replace(other_intervals.CHANGE, ", difference")
         name = quantity.where(~over_seeds, quantity + ", mean over seeds")
         mixed = rows["population"].str.startswith("stored") & over_seeds
         others = [rows.assign(interval=name.mask(mixed, "mean over runs with different settings"))]

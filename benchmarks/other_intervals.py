@@ -70,6 +70,7 @@ SLICES = (20, 60, 150)
 """Examples of a slice; `analysis.slices.LEAST` says from which on a metric has an interval."""
 TOKEN_SPREADS = (0.3, 1.0)
 """Standard deviation over references of the log of their nats per token: 1 has a few very unlikely references."""
+CHANGE = ", change of a difference"
 CONTROLS = 3
 """Random controls of a part of a region."""
 
@@ -371,7 +372,8 @@ def _temperature(run: str) -> float:
 
 
 def over_seeds(pool: Pool, seeds: int, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """Means over seeds with examples: accuracy and NLL of one method, and the differences of two.
+    """Means over seeds with examples: accuracy and NLL of one method, the differences of two, and the change of one's
+    lead over a single model to the other's over another, as along fine-tuning.
 
     The standard deviation of a mean over resampled examples is known without resampling.
     """
@@ -380,9 +382,11 @@ def over_seeds(pool: Pool, seeds: int, n: int, random: np.random.Generator) -> d
     answers: dict[str, Answer] = {}
     for metric, each in known.each.items():
         values = each[:, chosen[:, None], drawn]
-        for name, one in ((metric, values[0]), (f"{metric}, difference", values[0] - values[1])):
+        less = values[0] - values[1]
+        parts = {"": values[0], ", difference": less, CHANGE: less - (each[0, 0] - each[1, 0])[drawn]}
+        for name, one in parts.items():
             found = seeds_and_examples(one.mean(1), float(one.mean(0).std()) / np.sqrt(n))
-            answers[name] = found.low, found.high, known.truth[name]
+            answers[f"{metric}{name}"] = found.low, found.high, known.truth[f"{metric}{name}"]
     return answers
 
 
@@ -422,6 +426,9 @@ def _known(pool: Pool) -> Known:
         means["ECE"] = np.array([np.mean([ece(z, pool.labels) for z in method]) for method in pool.logits])
         truth = {metric: float(one) for metric, (one, _) in means.items()}
         truth |= {f"{metric}, difference": float(one - other) for metric, (one, other) in means.items()}
+        for metric, of in each.items():
+            single = float((of[0, 0] - of[1, 0]).mean())
+            truth[f"{metric}{CHANGE}"] = truth[f"{metric}, difference"] - single
         _KNOWN[id(pool)] = pool, Known(each, truth)
     return _KNOWN[id(pool)][1]
 

@@ -39,7 +39,8 @@ OVER = (
     "Scores are means over seeds, with 95% intervals over test examples and seeds in brackets. ECE has 15 bins and is "
     "the plug-in value that papers report; its interval is for the debiased error beside it "
     "([statistics](statistics.md)). Verdicts on calibration use that interval. Where no predictions are stored, ECE "
-    "has no interval. *Pre-trained* means the base's blocks under the fine-tuned pooler and head. There is one "
+    "has no interval. A comparison that is *not paired* joins the intervals of its two rows to the widest that they "
+    "allow. *Pre-trained* means the base's blocks under the fine-tuned pooler and head. There is one "
     "fine-tuned model per task and recipe: seeds are those of the search, so the intervals do not cover another "
     "fine-tuning seed. A study reuses the runs of earlier ones, so its time can be short."
 )
@@ -133,6 +134,12 @@ def opening(studies: Sequence[StudyFolder]) -> list[str]:
 def summary(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator[str]:
     """For a reader with two minutes: the headline claims and all claims by scale, and what is missing."""
     yield from ("## In two minutes", "")
+    best = [next((study for at in reversed(STORED_SCALES) for study in of(studies, row, at)), None) for row in SHIPPED]
+    once = [verdict for study in best if study is not None for verdict in _verdicts(study)]
+    if once:
+        counts = paper_words.verdict_counts(once)
+        yield f"Each claim once, from real data where such a study is stored, as on the page *Paper*: {counts}."
+        yield ""
     for name, scale in STORED_SCALES.items():
         of_scale = [study for study in studies if study.record.scale == name]
         yield f"**{scale.title}**"
@@ -252,15 +259,12 @@ def verdict_line(verdict: Verdict) -> str:
     """`- confirmed: the claim. 4 of 6 support it, ...`: each comparison where they are few, else the two ends."""
     if not verdict.comparisons:
         return f"- **{verdict.outcome}**: {verdict.claim} This study has no row for it."
-    counts = f"{verdict.supporting} of {len(verdict.comparisons)} support it"
-    counts += f", {verdict.against} contradict it" if verdict.against else ""
-    counts += f", {verdict.open} leave it open" if verdict.open else ""
     if len(verdict.comparisons) <= SHOWN:
         shown_ones = "; ".join(f"{one.where} {paper_words.value_words(one)}" for one in verdict.comparisons)
     else:
         ends = sorted(verdict.comparisons, key=lambda one: one.value)
         shown_ones = " to ".join(f"{paper_words.value_words(one)} ({one.where})" for one in (ends[0], ends[-1]))
-    return f"- **{verdict.outcome}**: {verdict.claim} {counts}: {shown_ones}."
+    return f"- **{verdict.outcome}**: {verdict.claim} {paper_words.support(verdict)}: {shown_ones}."
 
 
 def _verdicts(study: StudyFolder) -> list[Verdict]:

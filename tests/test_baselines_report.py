@@ -68,8 +68,12 @@ def test_a_verdict_is_what_the_interval_says(
 ) -> None:
     scores, differences = tables
     planted = differences[(differences["b"] == "graft_random") & (differences["a"] == "graft")]
-    found = list(baselines_report.verdicts(scores, planted.assign(value=(low + high) / 2, low=low, high=high)))
+    less = baselines_report.compared(planted.assign(value=(low + high) / 2, low=low, high=high), scores)
+    found = list(baselines_report.verdicts(scores, less.assign(holds=True)))
     assert len(found) == len(SIZES) and all(f"is {words} `random`." in line for line in found)
+    found = list(baselines_report.verdicts(scores, less.assign(holds=False)))
+    mark = "" if low < 0 < high else " †"
+    assert all(f"is {words} `random`{mark}." in line for line in found)
 
 
 def test_the_page_holds_what_is_stored(tmp_path: Path) -> None:

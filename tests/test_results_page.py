@@ -84,7 +84,10 @@ def test_a_study_tells_its_command_time_table_verdicts_and_notes(made: str) -> N
     for column in ("pre-trained | fine-tuned | graft, ", "its complement | agreement", "size needed | gain there, %"):
         assert column in part
     assert part.count("\n| film-sentiment | ") == 2 and "\n| film-sentiment to gadget-sentiment | 600 | " in part
-    assert "- **confirmed**: The graft is better calibrated than the fine-tuned model. 4 of 4 support it: " in part
+    assert (
+        "- **confirmed**: The graft is better calibrated than the fine-tuned model. 4 of 4 comparisons support it: "
+        in part
+    )
     assert "- Three mask seeds, one data seed." in part
     assert "Likely reason" not in part
     assert "Not stored: not made yet" in part  # the failed one on real data

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz.analysis.differences import difference
+from skillviz.analysis.differences import Side, difference
 from skillviz.analysis.observations import TEST, Observation, of_run, once, sides
 from skillviz.analysis.recovered import VALIDATION, recovered
-from skillviz.analysis.seeds import Resampled, mean_of, mean_over_seeds, over_seeds
+from skillviz.analysis.seeds import Resampled, difference_of_differences, mean_of, mean_over_seeds, over_seeds
 from skillviz.analysis.tables import CHANCE, TABLES, check
 from skillviz.core.overlap import iou_matrix, matched_chance, overlap_matrix
 from skillviz.core.region import Region
@@ -84,6 +84,7 @@ def size_needed(run: Run) -> dict[str, float]:
 
 
 NEEDED, LEAD, SHARED, ALIKE, HELD = "needed", "lead", "shared", "alike", "held"
+BEHIND, FALLEN = "behind", "fallen"
 STATES = {"pretrained": "pretrained", "ft": "finetuned", "graft": "grafted", "graft_movement": "grafted"}
 """The scores that a series tells: method to what it is called in the table."""
 MOVEMENT = "movement"
@@ -96,26 +97,29 @@ def checkpoint_points(runs: Mapping[int, Sequence[Run]]) -> pd.DataFrame:
 
     Scores are at each run's main size and of the test set, or of validation where there is none. `needed` is the share
     of the parameters whose graft recovers GAIN_SHARE of what the checkpoint gained, missing where no size does;
+    `behind` a search's graft minus its model, and `fallen` that less the same of the first checkpoint, both paired;
     `shared` the share of the last checkpoint's region of the same localizer and seed that this one holds too. What
     tells why a search and top movement are level early or late: `alike`, the share of a search's region that top
     movement of the same checkpoint has too, and `held`, the share of the squared movement within a region.
     """
     rows: list[dict[str, Any]] = []
     last = runs[max(runs)] if runs else ()
-    for step in sorted(runs):
-        observations = once(one for run in runs[step] for one in of_run(run))
-        scored = [one for one in observations if one.task == one.id_task]
-        split = TEST if any(one.split == TEST for one in scored) else VALIDATION
-        drawn = Resampled([one for one in scored if one.split == split])
+    observed = {step: once(one for run in runs[step] for one in of_run(run)) for step in sorted(runs)}
+    scored = {step: [one for one in of if one.task == one.id_task] for step, of in observed.items()}
+    split = TEST if any(one.split == TEST for of in scored.values() for one in of) else VALIDATION
+    drawn = Resampled([one for of in scored.values() for one in of if one.split == split])
+    first: list[Side] = []
+    for step, of in scored.items():
         main = {(run.spec.localizer, run.record.size) for run in runs[step]}
-        shown = [
+        shown: list[Side] = [
             side
-            for side in sides(one for one in scored if one.split == split and one.method in STATES)
+            for side in sides(one for one in of if one.split == split and one.method in STATES)
             if not side[0].localizer or (side[0].localizer, side[0].size) in main
         ]
+        first = first or shown
         parts = (
-            _scores(shown, drawn), _leads(shown, drawn), _needed(scored, drawn), _shared(runs[step], last),
-            _alike(runs[step]), _held(runs[step]),
+            _scores(shown, drawn), _leads(shown, drawn), _behind(shown, first, drawn), _needed(of, drawn),
+            _shared(runs[step], last), _alike(runs[step]), _held(runs[step]),
         )  # fmt: skip
         rows += [{"step": step, **row} for part in parts for row in part]
     frame = pd.DataFrame(rows)
@@ -154,7 +158,7 @@ def _checkpoint(run: Run) -> tuple[str, int] | None:
     return (folder, int(number[1])) if number else None
 
 
-def _scores(shown: Sequence[Sequence[Observation]], drawn: Resampled) -> Iterator[dict[str, Any]]:
+def _scores(shown: Sequence[Side], drawn: Resampled) -> Iterator[dict[str, Any]]:
     """The task's metric and the calibration error of every state."""
     for side in shown:
         for metric in (side[0].note.metric, "ece"):
@@ -162,7 +166,7 @@ def _scores(shown: Sequence[Sequence[Observation]], drawn: Resampled) -> Iterato
             yield {**_place(side), "what": STATES[side[0].method], "metric": metric, **_estimate(over)}
 
 
-def _leads(shown: Sequence[Sequence[Observation]], drawn: Resampled) -> Iterator[dict[str, Any]]:
+def _leads(shown: Sequence[Side], drawn: Resampled) -> Iterator[dict[str, Any]]:
     """The task's metric of each search's graft minus that of top movement, on the same examples."""
     of_movement = [side for side in shown if side[0].localizer == MOVEMENT]
     for side in shown:
@@ -170,6 +174,26 @@ def _leads(shown: Sequence[Sequence[Observation]], drawn: Resampled) -> Iterator
             metric = side[0].note.metric
             over = difference(side, of_movement[0], metric, drawn)
             yield {**_place(side), "what": LEAD, "metric": metric, **_estimate(over)}
+
+
+def _behind(shown: Sequence[Side], first: Sequence[Side], drawn: Resampled) -> Iterator[dict[str, Any]]:
+    """The task's metric of each search's graft minus that of its model, and that less the same of the first."""
+    before = dict(_beside_model(first))
+    for localizer, (graft, model) in _beside_model(shown):
+        metric = graft[0].note.metric
+        row = {**_place(graft), "metric": metric}
+        yield {**row, "what": BEHIND, **_estimate(difference(graft, model, metric, drawn))}
+        if localizer in before and before[localizer][0] is not graft:
+            now, then = ((drawn.side(a, metric), drawn.side(b, metric)) for a, b in ((graft, model), before[localizer]))
+            yield {**row, "what": FALLEN, **_estimate(difference_of_differences(now, then, metric)._asdict())}
+
+
+def _beside_model(shown: Sequence[Side]) -> Iterator[tuple[str, tuple[Side, Side]]]:
+    """Each search with its graft and the model that it is of."""
+    models = [side for side in shown if STATES[side[0].method] == "finetuned"]
+    for side in shown:
+        if side[0].localizer not in ("", MOVEMENT) and models:
+            yield side[0].localizer, (side, models[0])
 
 
 def _needed(scored: Sequence[Observation], drawn: Resampled) -> Iterator[dict[str, Any]]:
@@ -236,7 +260,7 @@ def _share_over_seeds(shares: Sequence[float]) -> dict[str, Any]:
     return {"metric": "overlap", "value": over.value, "low": over.low, "high": over.high, "seeds": over.n}
 
 
-def _place(side: Sequence[Observation]) -> dict[str, Any]:
+def _place(side: Side) -> dict[str, Any]:
     one = side[0]
     return {
         "id_task": one.id_task, "localizer": one.localizer, "size": mean_of(o.size for o in side),

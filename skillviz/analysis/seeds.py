@@ -103,7 +103,7 @@ def difference_over_seeds(a: Side, b: Side, metric: str) -> SeedsEstimate:
         cells = [[(one, other) for other in b.values()] for one in a.values()]
     shape = len(cells), len(cells[0])
     values = np.array([[_mean_value(one) - _mean_value(other) for one, other in row] for row in cells])
-    own, resampled, least = np.full((*shape, 3), NAN), None, 0.0
+    own, resampled = np.full((*shape, 3), NAN), None
     if is_calibration(metric):
         own = np.array([[_mean_interval(_paired(one, other, metric), metric) for one, other in row] for row in cells])
     else:
@@ -113,12 +113,33 @@ def difference_over_seeds(a: Side, b: Side, metric: str) -> SeedsEstimate:
         if resampled is not None and metric in METRICS and METRICS[metric].kernel and len(pair) == 2:
             less = _paired_models(pair[0], pair[1], metric)
             return SeedsEstimate(less.value, less.low, less.high, NAN, 1)
-        if resampled is not None and METRICS[metric].interval == "wilson" and pair[0].answers is not None:
-            least = math.sqrt(2) / (len(pair[0].answers.labels) + 2)
-    over = _over(values, own, resampled, least)
+    over = _over(values, own, resampled, _one_more_example(a, metric))
     value = float(np.mean([*map(_mean_value, a.values())]) - np.mean([*map(_mean_value, b.values())]))
     debiased = float(own[..., 0].mean()) if is_calibration(metric) else NAN
     return SeedsEstimate(value, over.low, over.high, over.sd, max(len(a), len(b)), debiased)
+
+
+def difference_of_differences(one: tuple[Side, Side], other: tuple[Side, Side], metric: str) -> SeedsEstimate:
+    """a - b of the one pair of sides less a - b of the other, on the same examples; not for calibration errors.
+
+    Seeds are paired where the sides with several have the same ones and all predictions are stored; else the two
+    differences count as not paired.
+    """
+    signed = list(zip((1, -1, -1, 1), (*one, *other), strict=True))
+    seeds = {frozenset(side) for _, side in signed if len(side) > 1}
+    drawn = [_mean_draws(side) for _, side in signed]
+    resampled = [sign * draws for (sign, _), draws in zip(signed, drawn, strict=True) if draws is not None]
+    if len(seeds) > 1 or len(resampled) < len(signed):
+        return apart(difference_over_seeds(*one, metric), difference_over_seeds(*other, metric))
+    values = [
+        sum(sign * _mean_value(side[seed] if len(side) > 1 else next(iter(side.values()))) for sign, side in signed)
+        for seed in max((side for _, side in signed), key=len)
+    ]
+    spread = _spread(np.sum(resampled, axis=0), math.sqrt(2) * _one_more_example(one[0], metric))
+    if not np.isfinite([*values, spread]).all():
+        return SeedsEstimate(float(np.mean(values)), NAN, NAN, NAN, len(values))
+    over = seeds_and_examples(values, spread)
+    return SeedsEstimate(over.value, over.low, over.high, over.sd, over.n)
 
 
 def apart(a: SeedsEstimate, b: SeedsEstimate) -> SeedsEstimate:
@@ -136,21 +157,33 @@ def _over(values: np.ndarray, own: np.ndarray, resampled: np.ndarray | None, lea
     """The interval of the mean of `values` [seed, seed of the other side where there is one].
 
     From the mean on resamples [resample], or without them from the cells' own estimates with both ends [..., 3]. One
-    cell alone has the percentiles of its resamples. `least` is added to the standard deviation over examples, as a
-    square: of a difference of shares one more example for either side (Bonett and Price 2012), as resamples of models
-    that hardly differ do not.
+    cell alone has the percentiles of its resamples. `least` as of `_spread`.
     """
     if resampled is not None and values.size == 1:
         one = percentile_interval(float(values.item()), resampled)
         return SeedsInterval(one.value, one.low, one.high, NAN, 1)
     if resampled is not None:
-        defined = resampled[np.isfinite(resampled)]
-        spread = math.hypot(float(defined.std(ddof=1)), least) if len(defined) > 1 else 0.0
+        spread = _spread(resampled, least)
         if np.isfinite(values).all() and (spread > 0 or not np.isfinite(own).all()):
             return seeds_and_examples(values, spread)
     if np.isfinite(own).all():
         return mean_of_intervals(own[..., 0], own[..., 1], own[..., 2])
     return SeedsInterval(NAN, NAN, NAN, NAN, 0)
+
+
+def _spread(resampled: np.ndarray, least: float) -> float:
+    """The standard deviation over resamples, to which the square of `least` is added; 0 where fewer than two are
+    defined."""
+    defined = resampled[np.isfinite(resampled)]
+    return math.hypot(float(defined.std(ddof=1)), least) if len(defined) > 1 else 0.0
+
+
+def _one_more_example(side: Side, metric: str) -> float:
+    """What one more example for either side of a difference of shares adds (Bonett and Price 2012), as resamples of
+    models that hardly differ do not; 0 for other metrics."""
+    answers = next(iter(side.values()))[0].answers
+    of_shares = metric_row(metric).interval == "wilson" and answers is not None
+    return math.sqrt(2) / (len(answers.labels) + 2) if of_shares and answers is not None else 0.0
 
 
 def _mean_value(models: Sequence[Scored]) -> float:

@@ -115,16 +115,17 @@ class Ends(NamedTuple):
 def calibration_error(
     logits: ArrayLike, labels: ArrayLike, bins: int = BINS, norm: Norm = "l1", binning: Binning = "width"
 ) -> CalibrationError:
-    """The calibration error of logits (not probabilities) [n, label], with a 95% interval for that on all data.
+    """The binned calibration error of logits [n, label] on these examples, and what it says of the population.
 
-    Values are shares: 0.01 is one point. Intervals of `binning` "mass" are too narrow where gaps change their sign from
-    bin to bin: use "width" for a verdict.
+    `value` is the plug-in error of the examples, as papers publish it; `debiased`, with the 95% interval `low` to
+    `high`, is about the error on all data. All are shares: 0.01 is one point.
 
     `norm` "l1" is the paper's ECE, the mean over examples of |confidence - accuracy| of their bin; "l2" is the root
     of the mean square. `binning` "mass" has bins of about equal count; their edges are the sample's quantiles, and the
-    interval is for the error between the population's.
+    interval is for the error between the population's. It is too narrow where gaps change their sign from bin to bin:
+    use "width" for a verdict.
     A class may be masked by -inf. Raises BadData for fewer than 10 examples, other logits that are not finite, and
-    labels that are no class.
+    labels that are no class; BadInput for probabilities in place of logits.
     """
     _check(norm, binning, bins)
     sure, right = _outcomes(logits, labels)
@@ -160,7 +161,9 @@ def calibration_difference(
             f"logits_a and logits_b must have one shape, those of the same classes; got {np.shape(logits_a)} and "
             f"{np.shape(logits_b)}."
         )
-    (sure_a, right_a), (sure_b, right_b) = _outcomes(logits_a, labels), _outcomes(logits_b, labels)
+    (sure_a, right_a), (sure_b, right_b) = (
+        _outcomes(logits, labels, name) for name, logits in (("logits_a", logits_a), ("logits_b", logits_b))
+    )
     edges = _edges(binning, bins, np.concatenate([sure_a, sure_b]))
     a, b = binned(sure_a, right_a, edges), binned(sure_b, right_b, edges)
     if np.array_equal(sure_a, sure_b) and np.array_equal(right_a, right_b):
@@ -454,20 +457,32 @@ def _edges(binning: Binning, bins: int, sure: Floats) -> Floats:
     return equal_mass_edges(sure, bins) if binning == "mass" else equal_width_edges(bins)
 
 
-def _outcomes(logits: ArrayLike, labels: ArrayLike) -> tuple[Floats, NDArray[np.bool_]]:
+def _outcomes(logits: ArrayLike, labels: ArrayLike, name: str = "logits") -> tuple[Floats, NDArray[np.bool_]]:
     """Confidence and whether the prediction is right, [n] each; a class that -inf masks has no probability."""
-    z = numbers(logits, "logits")
+    z = numbers(logits, name)
+    if _are_probabilities(z):
+        raise BadInput(
+            f"{name} are probabilities: every row lies between 0 and 1 and sums to 1. Give the logits, or the "
+            "logarithm of the probabilities."
+        )
     if z.ndim == 2 and z.shape[1] and (masked := z == -np.inf).any():
         most = z.max(axis=1, keepdims=True)
         if (whole := np.flatnonzero(most == -np.inf)).size:
-            raise BadData(f"all logits of example {whole[0]} are -inf; at least one class must not be masked.")
+            raise BadData(f"all {name} of example {whole[0]} are -inf; at least one class must not be masked.")
         z = np.where(masked & np.isfinite(most), most - UNDERFLOW, z)
     if labels is None:
         raise BadInput("labels are needed: one class number for each prediction.")
-    z, y = checked(z, labels)
+    z, y = checked(z, labels, name)
     if len(y) < FEWEST:
         raise BadData(f"an interval of calibration needs at least {FEWEST} examples; got {len(y)}.")
     return confidence(probabilities(z)), correct(z, y)
+
+
+def _are_probabilities(z: Floats) -> bool:
+    """Whether every row sums to 1 between 0 and 1, and some say more than which class it is."""
+    if z.ndim != 2 or z.shape[1] < 2 or not len(z) or z.min() < 0 or z.max() > 1:
+        return False
+    return bool(np.allclose(z.sum(axis=1), 1.0, rtol=0, atol=1e-3) and ((z > 0) & (z < 1)).any())
 
 
 def _check(norm: str, binning: str, bins: int) -> None:

@@ -15,37 +15,40 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
-def checked(logits: ArrayLike, labels: ArrayLike | None = None) -> tuple[Floats, Integers]:
-    """Logits as float64 [n, classes] and labels as int64 [n] (all zero where none are given).
+def checked(logits: ArrayLike, labels: ArrayLike | None = None, name: str = "logits") -> tuple[Floats, Integers]:
+    """Logits as float64 [n, classes] and labels as int64 [n] (all zero where none are given); errors say `name`.
 
     Labels are class numbers of any type: 1, 1.0 and True are the second class.
     Raises BadData for no examples, a value that is not finite, or a label that is not a class;
     BadInput where the shapes do not fit.
     """
-    z = numbers(logits, "logits")
+    z = numbers(logits, name)
     if z.ndim != 2 or z.shape[1] < 1:
-        raise BadInput(f"logits must be [examples, classes]; got the shape {z.shape}.")
+        raise BadInput(f"{name} must be [examples, classes]; got the shape {z.shape}.")
     if not len(z):
         raise BadData("there are no predictions to score; at least one example is needed.")
     if not np.isfinite(z).all():
         row = int(np.flatnonzero(~np.isfinite(z).all(axis=1))[0])
         is_masked = not (np.isnan(z[row]) | (z[row] == np.inf)).any()
         why = "-inf masks a class; use a low finite logit instead" if is_masked else "the model's numbers overflowed"
-        raise BadData(f"the logits of example {row} are not finite; {why}.")
+        raise BadData(f"{'the ' * (name == 'logits')}{name} of example {row} are not finite; {why}.")
     return z, np.zeros(len(z), dtype=np.int64) if labels is None else _checked_labels(labels, *z.shape)
 
 
 def numbers(values: ArrayLike, name: str) -> Floats:
-    """The values as float64. Raises BadInput for rows of different lengths, and for what is no real number or hidden by
-    a mask."""
+    """The values as float64. Raises BadInput for rows of different lengths, for what is no real number or hidden by a
+    mask, and for tensors that NumPy cannot read."""
     _refuse_masked(values, name)
     try:
         array = np.asarray(values)
         if array.dtype.kind == "c":
             raise BadInput(f"{name} must be real numbers; got {array.dtype}.")
         return array.astype(np.float64, copy=False)
-    except (TypeError, ValueError, RuntimeError) as error:  # torch's, of a tensor with a gradient
+    except (TypeError, ValueError, RuntimeError) as error:
         reason = str(error).rstrip(".")
+        if hasattr(values, "detach"):  # torch's: with a gradient, on a GPU, or of a type that NumPy lacks
+            how = "x.detach().float().cpu().numpy()"
+            raise BadInput(f"{name} is a tensor that NumPy cannot read ({reason}); give {how}.") from error
         raise BadInput(f"{name} must be an array of numbers whose rows have one length: {reason}.") from error
 
 

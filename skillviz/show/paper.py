@@ -42,12 +42,21 @@ def claim(here: Verdict, paper: Verdict, theme: str) -> Exhibit:
         name="paper_claim",
         title=here.claim.rstrip("."),
         figure=drawn_comparisons(rows, unit, limits, theme=theme),
-        reads="one row per comparison with its 95% interval; the dotted line is the claim's limit.",
+        reads="one row per comparison with its 95% interval; the dotted line is the claim's limit." + _not_paired(here),
         intervals=OVER_SEEDS,
         alt=f"{here.claim} By comparison, {axis}: {'; '.join(phrases)}.",
         table=rows,
         words=("verdict", "paired"),
     )
+
+
+def _not_paired(here: Verdict) -> str:
+    """How many rows are not paired, and what their intervals are; empty where all are."""
+    several = sum(not one.is_paired and not formats.missing(one.low) for one in here.comparisons)
+    if not several:
+        return ""
+    which = "No row is" if several == len(here.comparisons) else f"{several} of the rows are not"
+    return f" {which} paired: such an interval joins those of two scores, and is wider than a paired one."
 
 
 def _debiased(marks: pd.DataFrame, metric: str) -> str:

@@ -16,7 +16,7 @@ from skillviz.analysis.histogram import histogram
 from skillviz.analysis.observations import Observation, once
 from skillviz.analysis.recovered import recovered, without_gain
 from skillviz.analysis.scores import score_rows, scores
-from skillviz.analysis.seeds import Scored, Side, cut, difference_over_seeds, mean_over_seeds
+from skillviz.analysis.seeds import Scored, Side, cut, difference_of_differences, difference_over_seeds, mean_over_seeds
 from skillviz.analysis.tables import TABLES, check, empty, notes
 from skillviz.core.intervals import Interval, metric_difference, tango, wilson
 from skillviz.core.seeds_interval import mean_of_intervals, seeds_and_examples
@@ -237,6 +237,23 @@ def test_seeds_that_do_not_belong_together_count_on_both_sides() -> None:
     assert one.high - one.low == pytest.approx(np.ptp(seeds_and_examples(a, 0.0)[1:3]))
     same = difference_over_seeds(side_of(*a, draws=draws), side_of(*a, draws=draws), "accuracy")
     assert same[:3] == (0, 0, 0)
+
+
+def test_what_an_example_adds_to_both_differences_cancels() -> None:
+    """Grafts and models that are harder to score on the same examples: each difference is unsure, their change not."""
+    luck = 0.05 * np.random.default_rng(0).normal(size=1000)
+    graft = side_of(0.80, 0.82, 0.81, draws=0.81 + luck)
+    later = side_of(0.85, 0.87, 0.86, draws=0.86 + luck)
+    tuned, tuned_later = side_of(0.83, draws=np.full(1000, 0.83)), side_of(0.93, draws=np.full(1000, 0.93))
+    found = difference_of_differences((later, tuned_later), (graft, tuned), "accuracy")
+    assert found.value == pytest.approx(-0.05) and found.low > -0.051 and found.high < -0.049
+    alone = difference_over_seeds(later, tuned_later, "accuracy")
+    assert alone.high - alone.low > 0.15
+    others = side_of(0.80, 0.82, 0.81, first_seed=7, draws=0.81 + luck)
+    apart = difference_of_differences((later, tuned_later), (others, tuned), "accuracy")
+    assert apart.value == pytest.approx(-0.05) and apart.high - apart.low > 0.2, "other seeds are not paired"
+    bare = difference_of_differences((side_of(0.85, 0.87, 0.86), tuned_later), (graft, tuned), "accuracy")
+    assert np.isfinite(bare.value) and not bare.low > -0.1, "no draws, no pairs"
 
 
 def test_a_difference_of_calibration_errors_is_that_of_each_seed() -> None:

@@ -53,14 +53,20 @@ def test_the_plug_in_is_the_ece_to_the_last_bit(drawn: tuple) -> None:
 @pytest.mark.parametrize("n", [30, 300, 1200])
 @pytest.mark.parametrize("heat", [0.5, 1.0, 2.5])
 def test_the_interval_equals_its_slow_twin(classes: int, n: int, heat: float) -> None:
-    """The twin bisects to the end; fourteen steps and a linear one come within a thousandth of the interval's width."""
+    """The twin bisects to the end; fourteen steps and a linear one come within a thousandth of the interval's width.
+
+    It knows no noise of the edges, which has a test of its own."""
     logits, labels = model(n, classes, heat, seed=n)
     sure, right = confidence(probabilities(logits)), correct(logits, labels)
     for bins, binning in ((15, "width"), (7, "mass"), (1, "width")):
         edges = equal_mass_edges(sure, bins) if binning == "mass" else equal_width_edges(bins)
         wanted = slow_interval.l1_interval(sure, right, edges)
+        found = error_interval(binned(sure, right, edges))
+        assert found[1:] == pytest.approx(wanted, abs=2e-3 * (wanted[2] - wanted[1]))
+        if binning == "width":
+            found = calibration_error(logits, labels, bins)
+            assert (found.debiased, found.low, found.high) == pytest.approx(wanted, abs=2e-3 * (wanted[2] - wanted[1]))
         found = calibration_error(logits, labels, bins, binning=binning)
-        assert (found.debiased, found.low, found.high) == pytest.approx(wanted, abs=2e-3 * (wanted[2] - wanted[1]))
         assert found.value == pytest.approx(slow_interval_value(sure, right, edges), rel=1e-9, abs=1e-12)
     if n >= 300:  # Kumar's estimate takes the observed variance of a bin, this one the candidate's
         wanted = slow_interval.kumar(sure, right, equal_width_edges(15))
@@ -249,11 +255,14 @@ def test_labels_may_be_truth_values_and_whole_floats(kind: type) -> None:
 
 def test_what_cannot_be_used_is_refused() -> None:
     logits, labels = model(50)
-    bad = logits.copy()
+    bad, chances = logits.copy(), probabilities(logits)
     bad[3, 1] = np.nan
+    assert calibration_error(np.log(chances), labels).high == pytest.approx(calibration_error(logits, labels).high)
+    assert calibration_error(np.eye(2)[labels], labels).value > 0, "rows of 0 and 1 may be logits"
     for act, words in (
         (lambda: calibration_error(logits[:9], labels[:9]), "at least 10 examples; got 9"),
         (lambda: calibration_error(bad, labels), "example 3 are not finite"),
+        (lambda: calibration_difference(logits, bad, labels), "logits_b of example 3 are not finite"),
         (lambda: calibration_error(logits, labels + 1), "must be 0..1"),
     ):
         with pytest.raises(BadData, match=words):
@@ -274,7 +283,10 @@ def test_what_cannot_be_used_is_refused() -> None:
         (lambda: calibration_error(logits, labels, norm=None), "None is not a norm"),
         (lambda: calibration_error(np.ma.masked_equal(logits, logits[0, 0]), labels), "logits is an array with masked"),
         (lambda: calibration_error(logits, np.ma.masked_equal(labels, 1)), "labels is an array with masked"),
-        (lambda: calibration_error(torch.tensor(logits, requires_grad=True), labels), "requires grad"),
+        (lambda: calibration_error(torch.tensor(logits, requires_grad=True), labels), r"x\.detach\(\)\.float"),
+        (lambda: calibration_error(torch.tensor(logits).bfloat16(), labels), "BFloat16.*; give x"),
+        (lambda: calibration_error(chances, labels), "logits are probabilities: every row"),
+        (lambda: calibration_difference(logits, chances, labels), "logits_b are probabilities"),
         (lambda: calibration_difference(np.eye(3)[labels], logits, labels), "one shape, those of the same classes"),
     ):
         with pytest.raises(BadInput, match=words):

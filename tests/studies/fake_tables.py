@@ -303,7 +303,7 @@ def sensitivity(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFra
 
 def checkpoints(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Five checkpoints of one fine-tuning: the model goes on to gain, its graft less, top movement least."""
-    rows = []
+    rows, first = [], 0.0
     for place, step in enumerate((50, 100, 200, 400, 800)):
         place_of = {"id_task": tasks[0], "step": step, "n": 600, "localizer": "", "chance": np.nan, "seeds": 1}
         region = {**place_of, "size": 0.03 * D, "share": 0.03, "seeds": 3}
@@ -319,9 +319,12 @@ def checkpoints(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFra
                 shared = {"what": "shared", "metric": "overlap", "value": 0.2 * (1 + place), **CHANCE}
                 held = {"what": "held", "metric": "overlap", "value": 0.6 - 0.05 * place}
                 rows += [needed, {**of, **shared}, {**of, **held}]
-        lead = values["stagewise"] - values["movement"]
+        lead, behind = (values["stagewise"] - values[name] for name in ("movement", "finetuned"))
+        first = behind if place == 0 else first
         alike = {"what": "alike", "metric": "overlap", "value": 0.8 - 0.1 * place, **CHANCE}
-        rows.append({**region, "what": "lead", "localizer": "stagewise", "metric": "accuracy", "value": lead})
+        paired = {**region, "localizer": "stagewise", "metric": "accuracy"}
+        rows += [{**paired, "what": "lead", "value": lead}, {**paired, "what": "behind", "value": behind}]
+        rows += [{**paired, "what": "fallen", "value": behind - first}] if place else []
         rows.append({**region, "localizer": "stagewise", **alike})
     frame = pd.DataFrame(rows)
     frame["debiased"] = frame["debiased"].astype(float)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz.analysis.differences import turned_round
+from skillviz.analysis.differences import UNPAIRED, turned_round
 from skillviz.analysis.observations import PAIR_RECIPE
 from skillviz.analysis.tables import label, without_variants
 from skillviz.core.metrics import METRICS
@@ -79,7 +79,7 @@ def less(a: str, b: str, metric: str = TASK_METRIC, sign: int = 1, keep: Keep = 
         return [
             Comparison(
                 where(r), r["value"], r["low"], r["high"], beyond(r["low"], r["high"], limit, sign),
-                limits=(limit,), debiased=_debiased(r), **_drawn(r),
+                limits=(limit,), debiased=_debiased(r), **drawn_from(r),
             )
             for r in rows_of(study, a, b, metric, keep).to_dict("records")
         ]  # fmt: skip
@@ -94,7 +94,7 @@ def alike(a: str, b: str, metric: str = TASK_METRIC, keep: Keep = own_task, marg
         return [
             Comparison(
                 where(r), r["value"], r["low"], r["high"], within(r["low"], r["high"], margin),
-                limits=(-margin, margin), debiased=_debiased(r), **_drawn(r),
+                limits=(-margin, margin), debiased=_debiased(r), **drawn_from(r),
             )
             for r in rows_of(study, a, b, metric, keep).to_dict("records")
         ]  # fmt: skip
@@ -187,12 +187,12 @@ def _alias(recipe: str) -> tuple[str, ...]:
 
 
 def gap(name: str, a: pd.Series, b: pd.Series, sign: int) -> Comparison:
-    """a - b of two rows with intervals of their own: the widest interval that they allow."""
+    """a - b of two rows that are not paired: the widest interval that their own allow."""
     low, high = a["low"] - b["high"], a["high"] - b["low"]
     debiased, seeds = _debiased(a) - _debiased(b), [n for n in (seeds_of(a), seeds_of(b)) if n > 1]
     return Comparison(
         name, a["value"] - b["value"], low, high, beyond(low, high, 0.0, sign), debiased=debiased,
-        seeds=min(seeds, default=1),
+        seeds=min(seeds, default=1), is_paired=False,
     )  # fmt: skip
 
 
@@ -206,7 +206,8 @@ def seeds_of(row: Mapping[Any, Any] | pd.Series) -> int:
     return int(row.get("seeds", 1))
 
 
-def _drawn(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """The fields `seeds` and `examples` of the comparison that a row of `differences` is."""
+def drawn_from(row: Mapping[Any, Any] | pd.Series) -> dict[str, Any]:
+    """What a comparison says of how its row of differences was drawn: seeds, examples, and whether it is paired."""
     is_share = METRICS[row["metric"]].interval == "wilson"
-    return {"seeds": seeds_of(row), "examples": float(row.get("n", np.nan)) if is_share else np.nan}
+    examples = float(row.get("n", np.nan)) if is_share else np.nan
+    return {"seeds": seeds_of(row), "examples": examples, "is_paired": row.get("over") != UNPAIRED}

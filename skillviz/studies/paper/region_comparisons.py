@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.checkpoint_series import BEHIND, FALLEN
+from skillviz.analysis.differences import turned_round
 from skillviz.analysis.overlaps import RELATED_LESS_UNRELATED
 from skillviz.analysis.tables import without_variants
 from skillviz.analysis.task_gains import is_inside, of_its_own_task
 from skillviz.core.intervals import seeds_interval, wilson
 from skillviz.studies.paper.claims import Comparison, StudyTables, beyond, within
-from skillviz.studies.paper.comparisons import ALIKE, GRAFTS, Compare, gap, seeds_of
+from skillviz.studies.paper.comparisons import ALIKE, GRAFTS, Compare, drawn_from, gap, seeds_of
 from skillviz.tasks.family import family
 
 SURE = 0.95  # top probabilities near 1
@@ -167,39 +168,31 @@ def _density(rows: pd.DataFrame, chosen: pd.Series) -> float:
 
 
 def follows_early(study: StudyTables) -> list[Comparison]:
-    """At the first checkpoint the graft's score is within ALIKE of the model's; the ends are the widest of both."""
+    """At the first checkpoint the graft's score is within ALIKE of the model's."""
     comparisons = []
-    for task, steps in _checkpoints(study):
-        graft, model = (steps[what].iloc[0] for what in ("grafted", "finetuned"))
-        one = gap(f"{task}, step {graft['step']:,}", graft, model, 1)
-        comparisons.append(replace(one, supports=within(one.low, one.high, ALIKE), limits=(-ALIKE, ALIKE)))
+    for task, rows in _along_training(study, BEHIND):
+        one = rows.iloc[0]
+        value, low, high = (float(one[end]) for end in ("value", "low", "high"))
+        supports = within(low, high, ALIKE)
+        name = f"{task}, step {one['step']:,}"
+        comparisons.append(Comparison(name, value, low, high, supports, limits=(-ALIKE, ALIKE), **drawn_from(one)))
     return comparisons
 
 
 def levels_off(study: StudyTables) -> list[Comparison]:
     """From the first checkpoint to the last the model's score rises by more than the graft's."""
     comparisons = []
-    for task, steps in _checkpoints(study):
-        first, last = (
-            gap(str(task), steps["finetuned"].iloc[place], steps["grafted"].iloc[place], 1) for place in (0, -1)
-        )
-        at_first, at_last = [
-            pd.Series({end: getattr(one, end) for end in ("value", "low", "high", "seeds")}) for one in (first, last)
-        ]
-        if steps["finetuned"]["step"].nunique() > 1:
-            comparisons.append(gap(str(task), at_last, at_first, 1))
+    for task, rows in _along_training(study, FALLEN):
+        one = turned_round(rows).iloc[-1]
+        value, low, high = (float(one[end]) for end in ("value", "low", "high"))
+        comparisons.append(Comparison(task, value, low, high, beyond(low, high), seeds=seeds_of(one)))
     return comparisons
 
 
-def _checkpoints(study: StudyTables) -> list[tuple[str, dict[str, pd.DataFrame]]]:
-    """Of each task the scores of model and graft by step, of the search that stands for the paper's."""
+def _along_training(study: StudyTables, what: str) -> list[tuple[str, pd.DataFrame]]:
+    """Of each task the rows of `checkpoints` that are `what` by step, of the search that stands for the paper's."""
     rows = study.table("checkpoints")
     if rows.empty:
         return []
-    rows = rows[(rows["metric"] != "ece") & rows["localizer"].isin(("", GRAFTS[0]))].sort_values("step")
-    of_tasks = []
-    for task, of_task in rows.groupby("id_task", sort=False):
-        steps = {what: of_task[of_task["what"] == what] for what in ("finetuned", "grafted")}
-        if all(map(len, steps.values())):
-            of_tasks.append((str(task), steps))
-    return of_tasks
+    rows = rows[(rows["what"] == what) & (rows["localizer"] == GRAFTS[0])].sort_values("step")
+    return [(str(task), of_task) for task, of_task in rows.groupby("id_task", sort=False)]

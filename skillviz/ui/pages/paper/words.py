@@ -43,10 +43,6 @@ WITHOUT = {
     "figure12": ("Figure 12: as Figure 8, from a base of 0.01%", "Only Figure 8, from the empty base, is asked here."),
     "figure13": ("Figure 13: as Figure 8, with AdamW", "Only Figure 8, with SGD, is asked here."),
     "figure14": ("Figure 14: as Figure 8, with AdamW + l1", "Only Figure 8, with SGD, is asked here."),
-    "figure15": (
-        "Figure 15: core skills first",
-        "It needs checkpoints along the fine-tuning, which are not stored here.",
-    ),
 }
 ORDER = (*TABLES, *(f"figure{number}" for number in range(1, 16)))
 """Of the paper; what is ours comes after it."""
@@ -99,18 +95,31 @@ def verdict_line(verdict: Verdict) -> str:
     if len(verdict.comparisons) == 1:
         (only,) = verdict.comparisons
         return f"{chip_text(outcome)} {text.tasks(only.where)}: {value_words(only)}"
-    parts = [f"{verdict.supporting} of {len(verdict.comparisons)} comparisons support it"]
-    parts += [f"{verdict.against} contradict it"] if verdict.against else []
-    parts += [f"{verdict.open} leave it open"] if verdict.open else []
-    return f"{chip_text(outcome)} {', '.join(parts)}"
+    return f"{chip_text(outcome)} {support(verdict)}"
+
+
+def support(verdict: Verdict) -> str:
+    """`2 of 9 comparisons support it, 1 contradicts it, 6 leave it open (3 without an interval)`."""
+    several = formats.counted(len(verdict.comparisons), "comparison")
+    parts = [f"{verdict.supporting} of {several} {_verb(verdict.supporting, 'support')} it"]
+    parts += [f"{verdict.against} {_verb(verdict.against, 'contradict')} it"] if verdict.against else []
+    bare = sum(formats.missing(one.low) for one in verdict.comparisons)
+    without = f" ({bare} without an interval)" if bare else ""
+    parts += [f"{verdict.open} {_verb(verdict.open, 'leave')} it open{without}"] if verdict.open else []
+    return ", ".join(parts)
+
+
+def _verb(count: int, plural: str) -> str:
+    return f"{plural}s" if count == 1 else plural
 
 
 def value_words(comparison: Comparison) -> str:
     """The value with its interval in its unit: `−5.2 points, 95%: −7.2 to −3.2`; of calibration `−5.2 points
-    (debiased −4.8), ...`."""
+    (debiased −4.8), ...`; `not paired` where the interval joins those of two rows."""
     debiased = formats.points(comparison.debiased).removesuffix(" points")
     center = f" (debiased {debiased})" if np.isfinite(comparison.debiased) else ""
-    return f"{number(comparison)}{center}, 95%: {ends(comparison)}"
+    paired = "" if comparison.is_paired or formats.missing(comparison.low) else ", not paired"
+    return f"{number(comparison)}{center}, 95%{paired}: {ends(comparison)}"
 
 
 def number(comparison: Comparison) -> str:
