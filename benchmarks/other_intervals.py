@@ -19,7 +19,7 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 
-from benchmarks.populations import ROOT, stored_logits
+from benchmarks.populations import stored_logits, stored_runs
 from benchmarks.progress import Progress
 from benchmarks.seed_pools import Pool, Shape, of_runs, of_spread
 from skillviz.analysis.necessity import HALF, MOST, gain_size
@@ -449,8 +449,8 @@ def union_gain(spread: float, seeds: int, n: int, random: np.random.Generator) -
 
 @lru_cache
 def _note(run: str) -> TaskNote:
-    folder = next(iter(sorted((ROOT / "cached_runs").glob(f"{run}*/run.json"))))
-    return TaskNote.model_validate(json.loads(folder.read_text(encoding="utf-8"))["task"])
+    record = stored_runs(run)[0] / "run.json"
+    return TaskNote.model_validate(json.loads(record.read_text(encoding="utf-8"))["task"])
 
 
 def shared_by(regions: list[Region], count: int, random: np.random.Generator) -> dict[str, Answer]:
@@ -488,8 +488,8 @@ def drawn_regions(count: int = 200, size: int = 300, d: int = 20_000) -> list[Re
 @lru_cache
 def stored_regions() -> list[Region]:
     """Regions of one size that stored runs of one pair found with different seeds and settings."""
-    folders = sorted((ROOT / "cached_runs").glob("film-sentiment-base-stagewise-23792-s*/region.safetensors"))
-    regions = {region.flat().tobytes(): region for region in map(Region.load, folders)}
+    folders = stored_runs("film-sentiment-base-stagewise-23792-s")
+    regions = {region.flat().tobytes(): region for region in (Region.load(f / "region.safetensors") for f in folders)}
     most = max({region.size for region in regions.values()}, key=[r.size for r in regions.values()].count)
     return [region for region in regions.values() if region.size == most]
 

@@ -7,6 +7,7 @@ that each is right. Confidences are Beta between 1 / classes and 1, or those of 
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,6 +26,8 @@ from skillviz.core.scores import confidence, correct, probabilities
 ROOT = Path(__file__).resolve().parents[1]
 ATOMS = 4000
 CELLS = 400_000  # examples drawn at a time
+UNTIL = "2026-11-23"
+"""Runs stored from this day on are in no population: the measured coverage stays what the command makes again."""
 
 
 class Side(NamedTuple):
@@ -215,10 +218,16 @@ def pair(
     return warped(name, sures, [warps[kind] for kind in kinds], classes, errors, binning, shared)
 
 
+def stored_runs(name: str) -> list[Path]:
+    """The folders of the stored runs whose names begin so, made before UNTIL, by name."""
+    folders = sorted(path.parent for path in (ROOT / "cached_runs").glob(f"{name}*/run.json"))
+    made = [json.loads((folder / "run.json").read_text(encoding="utf-8"))["created"] for folder in folders]
+    return [folder for folder, at in zip(folders, made, strict=True) if at < UNTIL]
+
+
 @lru_cache
 def _stored(run: str) -> pd.DataFrame:
-    folders = sorted((ROOT / "cached_runs").glob(f"{run}*/predictions.parquet"))
-    table = pd.read_parquet(folders[0])
+    table = pd.read_parquet(stored_runs(run)[0] / "predictions.parquet")
     return table[table["dataset"] == table["dataset"].iloc[0]]
 
 

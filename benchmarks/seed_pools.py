@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from benchmarks.populations import ROOT, stored_logits
+from benchmarks.populations import stored_logits, stored_runs
 from skillviz.core.scores import Integers
 
 SEEDS, ATOMS = 120, 4000
@@ -42,8 +42,8 @@ def of_runs(patterns: Sequence[str], name: str) -> Pool:
     """Stored grafts as seeds, one pattern of folder names a method; runs with the same predictions count once."""
     methods = []
     for pattern in patterns:
-        folders = sorted(path.parent.name for path in (ROOT / "cached_runs").glob(f"{pattern}*/predictions.parquet"))
-        answers = [stored_logits(folder, "grafted") for folder in folders]
+        folders = [folder for folder in stored_runs(pattern) if (folder / "predictions.parquet").is_file()]
+        answers = [stored_logits(folder.name, "grafted") for folder in folders]
         distinct = {logits.tobytes(): logits for logits, _ in answers}
         methods.append(list(distinct.values()))
         labels = answers[0][1]

@@ -39,8 +39,8 @@ OVER = (
     "Scores are means over seeds, with 95% intervals over test examples and seeds in brackets. ECE has 15 bins and is "
     "the plug-in value that papers report; its interval is for the debiased error beside it "
     "([statistics](statistics.md)). Verdicts on calibration use that interval. Where no predictions are stored, ECE "
-    "has no interval. A comparison that is *not paired* joins the intervals of its two rows to the widest that they "
-    "allow. *Pre-trained* means the base's blocks under the fine-tuned pooler and head. There is one "
+    "has no interval. A comparison that is *not paired* joins the intervals of its two scores, which makes it "
+    "wider. *Pre-trained* means the base's blocks under the fine-tuned pooler and head. There is one "
     "fine-tuned model per task and recipe: seeds are those of the search, so the intervals do not cover another "
     "fine-tuning seed. A study reuses the runs of earlier ones, so its time can be short."
 )

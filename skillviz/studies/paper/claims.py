@@ -30,8 +30,7 @@ class Comparison:
     `unit` is points (a difference of shares), percent (a share) or times. A verdict needs an interval that leaves out
     each of the `limits`: zero, another bound, or both margins of "equally good". Of calibration errors the interval is
     about `debiased`, NaN for other metrics. It is over so many `seeds`; `examples` is their number for a difference of
-    shares on the same ones, else NaN. One that is not `is_paired` joins the intervals of two rows to the widest that
-    they allow.
+    shares on the same ones, else NaN. One that is not `is_paired` joins the intervals of two scores.
     """
 
     where: str

@@ -100,8 +100,11 @@ def verdict_line(verdict: Verdict) -> str:
 
 def support(verdict: Verdict) -> str:
     """`2 of 9 comparisons support it, 1 contradicts it, 6 leave it open (3 without an interval)`."""
-    several = formats.counted(len(verdict.comparisons), "comparison")
-    parts = [f"{verdict.supporting} of {several} {_verb(verdict.supporting, 'support')} it"]
+    n = len(verdict.comparisons)
+    parts = [
+        f"{verdict.supporting} of {formats.counted(n, 'comparison')} "
+        f"{_verb(1 if n == 1 else verdict.supporting, 'support')} it"
+    ]
     parts += [f"{verdict.against} {_verb(verdict.against, 'contradict')} it"] if verdict.against else []
     bare = sum(formats.missing(one.low) for one in verdict.comparisons)
     without = f" ({bare} without an interval)" if bare else ""
