@@ -120,8 +120,9 @@ def _grid(titles: list[str], y: str, start: float, theme: str, height: int | Non
     """Empty panels with these titles, in rows of equal length, all with the same axes."""
     rows, columns = _shape(len(titles))
     tall = height or PANEL_HEIGHT * rows
+    apart, small = (0.06, {"title_font_size": 11}) if columns == PANEL_COLUMNS else (0.04, {})  # words of a phone fit
     figure = make_subplots(
-        rows=rows, cols=columns, shared_yaxes="all", subplot_titles=titles, horizontal_spacing=0.08 / columns,
+        rows=rows, cols=columns, shared_yaxes="all", subplot_titles=titles, horizontal_spacing=apart,
         vertical_spacing=min(124 / tall, 0.8 / rows),
     )  # fmt: skip
     figure.update_annotations(font={"size": 12}, yshift=2)
@@ -129,7 +130,7 @@ def _grid(titles: list[str], y: str, start: float, theme: str, height: int | Non
     figure.update_layout(
         template=template(theme), height=tall, margin_t=head, showlegend=False, barmode="overlay", bargap=0
     )
-    figure.update_xaxes(range=[start - 1, 101], title_text=CONFIDENCE, nticks=5)
+    figure.update_xaxes(range=[start - 1, 101], title_text=CONFIDENCE, nticks=5, **small)
     figure.update_yaxes(title_text=y, col=1)
     return figure
 

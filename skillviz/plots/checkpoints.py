@@ -49,7 +49,7 @@ PANELS = {
     "score": Panel("Score along fine-tuning", ("pretrained", "finetuned", "grafted")),
     "calibration": Panel("Calibration along fine-tuning", ("finetuned", "grafted"), CALIBRATION),
     "needed": Panel(
-        "Size that recovers the gain", ("needed",), axis="region size, % of graftable parameters", is_log=True
+        "Size that recovers the gain", ("needed",), axis="region size, % of parameters (log scale)", is_log=True
     ),
     "shared": Panel("Overlap with the last region", ("shared",), "overlap", axis="share of the last region, %"),
     "alike": Panel("Overlap with top movement", ("alike",), "overlap", axis="share of top movement's region, %"),
@@ -123,6 +123,7 @@ def _line(style: Style, rows: pd.DataFrame, words: Metric, shift: float) -> go.S
         line=style.line(),
         marker=style.marker(8),
         error_y=error_bars(value, low, high, 1.5, 3),
+        cliponaxis=False,
         hovertext=[_hover(row, words) for row in rows.to_dict("records")],
         hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
     )

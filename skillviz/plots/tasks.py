@@ -194,7 +194,7 @@ def _cells(
     many = len(columns) > FEW
     strong = bold or [[False] * len(columns) for _ in rows]
     texts = [
-        [_cell(value[i, j], low[i, j], high[i, j], strong[i][j], many) for j in range(len(columns))]
+        [_cell(value[i, j], low[i, j], high[i, j], strong[i][j], len(columns)) for j in range(len(columns))]
         for i in range(len(rows))
     ]
     figure.add_trace(
@@ -204,7 +204,9 @@ def _cells(
             hovertemplate="%{hovertext}<extra></extra>",
         )
     )  # fmt: skip
-    figure.add_trace(numbers(100 * value, texts, CIVIDIS, ends, theme, size=SMALL if many else SIZE))
+    figure.add_trace(
+        numbers(100 * value, texts, CIVIDIS, ends, theme, size=SMALL if many else SIZE - (len(columns) == FEW))
+    )
     words = [broken(column) if 3 < len(columns) <= MOST_BROKEN else column for column in columns]
     figure.update_xaxes(tickvals=list(range(len(columns))), ticktext=words, showgrid=False, showline=False)
     figure.update_yaxes(
@@ -242,14 +244,16 @@ def _dots(frame: pd.DataFrame, styles: Mapping[str, Style], title: str, theme: s
     return figure
 
 
-def _cell(value: float, low: float, high: float, bold: bool, many: bool) -> str:
+def _cell(value: float, low: float, high: float, bold: bool, columns: int) -> str:
+    """The number, and below it its interval: whole percent in a map of FEW columns, whose hover has the digits."""
     if np.isnan(value):
         return "n/a"
+    many = columns > FEW
     number = formats.number(100 * value, 0 if many else 1)
     number = f"<b>{number}</b>" if bold else number
     if many or np.isnan(low) or np.isnan(high):
         return number
-    ends = "<br>to ".join(formats.number(100 * end, 1) for end in (low, high))  # a cell of 40 pixels holds no more
+    ends = "<br>to ".join(formats.number(100 * end, int(columns < FEW)) for end in (low, high))  # fits 34 pixels
     return f'{number}<br><span style="font-size:{SMALL}px">{ends}</span>'
 
 
