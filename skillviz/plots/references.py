@@ -13,12 +13,13 @@ import plotly.graph_objects as go
 from skillviz.core.metrics import Metric
 from skillviz.plots.cells import broken
 from skillviz.plots.figure import spread
-from skillviz.plots.theme import SOFT_INK, STATES, Style
+from skillviz.plots.theme import GROUND, SOFT_INK, STATES, Style
 
 LABEL_PIXELS = 27  # height of a label: two lines at size 11
 SHORT = {"temperature": "temp.-scaled"}
 NAME_PIXELS = 15  # height of a line of a name at size 11
 NAME_LETTERS = 14  # of a line of a name
+NAME_WIDTH = 0.45  # of the plot's width on a phone, of such a line
 MARGIN = 18 + round(5.8 * 13)  # pixels right of the plot, where the labels stand
 AXIS_PIXELS = 100  # at most, of a figure without a legend, for the axis and the margins
 LEAST_PLOT = 190  # the plot area's height where the legend wraps on a narrow page; more room only helps
@@ -85,15 +86,60 @@ def add_references(figure: go.Figure, levels: Mapping[str, float], words: Metric
 def name_ends(figure: go.Figure, levels: Mapping[str, float], words: Metric, theme: str) -> None:
     """As `add_references`, and names each line at its right end in the same column instead of in a legend.
 
-    The x-axis is logarithmic; both ranges must be set.
+    A single mark far from that end is named beside it, where no other line or interval is: a leader to the margin would
+    look like data. The x-axis is logarithmic; both ranges must be set.
     """
     right = figure.layout.xaxis.range[1]
-    curves = []
+    curves: list[_Label] = []
+    beside: list[_Label] = []
     for trace in figure.data:
         end = int(np.argmax(trace.x))
         place = {"x": float(np.log10(trace.x[end])), "axref": "x", "ax": right, "borderpad": 5}
-        curves.append(_curve(trace, end, place))
-    _write_names(figure, curves + _levels(figure, levels, words, theme))
+        curve = _curve(trace, end, place)
+        (beside if _has_room(figure, trace, curve) else curves).append(curve)
+    levelled = _levels(figure, levels, words, theme)
+    for one in beside:
+        figure.add_annotation(
+            name="curve", text=one.text, x=one.place["x"], y=one.y, xanchor="left", xshift=8, showarrow=False,
+            font={"size": 11}, align="left", bgcolor=GROUND[theme],
+        )  # fmt: skip
+    _write_names(figure, curves + levelled)
+
+
+def _has_room(figure: go.Figure, trace: go.Scatter, name: _Label) -> bool:
+    """Whether the name of a single mark fits to its right, between the ends of the plot and beside all other lines."""
+    (left, right), (bottom, top) = figure.layout.xaxis.range, figure.layout.yaxis.range
+    at = name.place["x"]
+    if len(trace.x) > 1 or right - at < NAME_WIDTH * (right - left):
+        return False
+    low, high = _heights(figure, name.y, name.lines)
+    others = [spans(other, at, right) for other in figure.data if other is not trace]
+    return bottom <= low and high <= top and all(ends is None or ends[1] < low or ends[0] > high for ends in others)
+
+
+def _heights(figure: go.Figure, y: float, lines: int) -> tuple[float, float]:
+    """The lower and the upper end of a name about this height."""
+    bottom, top = figure.layout.yaxis.range
+    half = lines * NAME_PIXELS / 2 / (figure.layout.height - AXIS_PIXELS) * (top - bottom)
+    return y - half, y + half
+
+
+def named_heights(figure: go.Figure) -> list[tuple[float, float]]:
+    """From where to where each name reaches that stands beside its mark."""
+    names = [a for a in figure.layout.annotations if a.name == "curve" and not a.showarrow]
+    return [_heights(figure, a.y, a.text.count("<br>") + 1) for a in names]
+
+
+def spans(trace: go.Scatter, left: float, right: float) -> tuple[float, float] | None:
+    """From where to where a line with its intervals reaches between two places of a log x-axis; None if nowhere."""
+    at, y = np.log10(np.asarray(trace.x, float)), np.asarray(trace.y, float)
+    if at.min() > right or at.max() < left:
+        return None
+    within = (at >= left) & (at <= right)
+    up, down = (np.nan_to_num(np.asarray(trace.error_y[name], float)) for name in ("array", "arrayminus"))
+    cut = np.interp(np.clip([left, right], at.min(), at.max()), at, y)
+    heights = np.concatenate([cut, y[within], (y + up)[within], (y - down)[within]])
+    return float(np.nanmin(heights)), float(np.nanmax(heights))
 
 
 def name_category_ends(figure: go.Figure) -> None:

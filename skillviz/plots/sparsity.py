@@ -13,7 +13,7 @@ from skillviz.core import formats
 from skillviz.core.localizers.table import OUTCOME_SIZED
 from skillviz.core.metrics import Metric, metric_row
 from skillviz.plots.figure import blank, canvas, center_axis, centers, error_bars, ordered, require
-from skillviz.plots.references import add_references, name_ends, near_levels
+from skillviz.plots.references import add_references, name_ends, named_heights, near_levels, spans
 from skillviz.plots.theme import GROUND, LOCALIZERS, SOFT_INK, Style, localizer_style
 
 COLUMNS = ("localizer", "settings", "size", "share", "value", "low", "high", "seeds", "over")
@@ -85,14 +85,8 @@ def _mark(figure: go.Figure, share: float, words: str, theme: str) -> None:
 def _free_height(figure: go.Figure, left: float, right: float) -> float:
     """The middle of the widest gap between lines, intervals and levels, from left to right on the log axis."""
     bottom, top = figure.layout.yaxis.range
-    taken = [(shape.y0, shape.y0) for shape in figure.layout.shapes if shape.y0 == shape.y1]
-    for trace in figure.data:
-        at, y = np.log10(np.asarray(trace.x, float)), np.asarray(trace.y, float)
-        within = (at >= left) & (at <= right)
-        ends = [np.nan_to_num(np.asarray(trace.error_y[name], float)) for name in ("array", "arrayminus")]
-        on_line = np.interp([left, right], at, y)
-        heights = np.concatenate([on_line, y[within], (y + ends[0])[within], (y - ends[1])[within]])
-        taken.append((float(heights.min()), float(heights.max())))
+    taken = [(shape.y0, shape.y0) for shape in figure.layout.shapes if shape.y0 == shape.y1] + named_heights(figure)
+    taken += [ends for trace in figure.data if (ends := spans(trace, left, right)) is not None]
     best, reached = (0.0, bottom), bottom
     for low, high in [*sorted(taken), (top, top)]:
         best = max(best, (min(low, top) - reached, reached))

@@ -174,6 +174,21 @@ def test_names_and_levels_share_one_column(height: int) -> None:
     assert places[-1][0] + places[-1][1] / 2 <= plot + 1e-6  # none leaves the figure at its top
 
 
+@pytest.mark.parametrize(("value", "is_beside"), [(0.7, True), (0.5, True), (0.88, False)])
+def test_a_single_mark_is_named_beside_it_where_there_is_room(value: float, is_beside: bool) -> None:
+    """Not across the line above it."""
+    line = pd.concat([rows([0.85], size=1_000), rows([0.87], size=10_000), rows([0.89], size=100_000)])
+    points = pd.concat([line, rows([value], "random", size=8_000)])
+    points = points.assign(low=points["value"] - 0.001, high=points["value"] + 0.001)
+    figure = drawn(points, direct=True, crossing=(0.2, "here"))
+    (name,) = (a for a in figure.layout.annotations if a.name == "curve" and a.text == "random")
+    assert (name.showarrow is False) == is_beside
+    assert name.x == pytest.approx(np.log10(figure.data[-1].x[0])) and name.y == 100 * value
+    (mark,) = (a for a in figure.layout.annotations if a.name == "crossing")
+    bottom, top = figure.layout.yaxis.range
+    assert not is_beside or abs(mark.y - name.y) > 0.08 * (top - bottom)
+
+
 @pytest.mark.parametrize("share", [0.011, 0.05, 0.3, 0.95])
 def test_the_words_of_the_crossing_cover_no_line(share: float) -> None:
     points = pd.concat([rows([0.55], size=1_000), rows([0.8], size=10_000), rows([0.89], size=100_000)])
