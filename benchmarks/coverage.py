@@ -312,7 +312,9 @@ def named(stored: dict[str, pd.DataFrame]) -> pd.DataFrame:
     others = []
     if (rows := stored.get("_other")) is not None:
         over_seeds = rows["detail"].str.match(r"\d seeds")
-        quantity = rows["quantity"].str.replace(" independent", "").str.replace(other_intervals.CHANGE, ", difference")
+        quantity = rows["quantity"].str.replace(" independent", "")
+        for kind in (other_intervals.CHANGE, other_intervals.APART):
+            quantity = quantity.str.replace(kind, other_intervals.DIFFERENCE)
         name = quantity.where(~over_seeds, quantity + ", mean over seeds")
         mixed = rows["population"].str.startswith("stored") & over_seeds
         others = [rows.assign(interval=name.mask(mixed, "mean over runs with different settings"))]

@@ -25,6 +25,7 @@ from benchmarks.seed_pools import Pool, Shape, of_runs, of_spread
 from skillviz.analysis.necessity import HALF, MOST, gain_size
 from skillviz.analysis.overlaps import overlap
 from skillviz.analysis.part_effects import excess
+from skillviz.analysis.seeds import SeedsEstimate, apart
 from skillviz.analysis.slices import LEAST
 from skillviz.core import intervals
 from skillviz.core.agreement import agreement, agreement_interval
@@ -70,7 +71,8 @@ SLICES = (20, 60, 150)
 """Examples of a slice; `analysis.slices.LEAST` says from which on a metric has an interval."""
 TOKEN_SPREADS = (0.3, 1.0)
 """Standard deviation over references of the log of their nats per token: 1 has a few very unlikely references."""
-CHANGE = ", change of a difference"
+DIFFERENCE, APART, CHANGE = ", difference", ", difference, not paired", ", change of a difference"
+"""What is asked of two methods, behind the name of a metric."""
 CONTROLS = 3
 """Random controls of a part of a region."""
 
@@ -372,8 +374,9 @@ def _temperature(run: str) -> float:
 
 
 def over_seeds(pool: Pool, seeds: int, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """Means over seeds with examples: accuracy and NLL of one method, the differences of two, and the change of one's
-    lead over a single model to the other's over another, as along fine-tuning.
+    """Means over seeds with examples: accuracy and NLL of one method, the differences of two, paired and joined from
+    the intervals of both, and the change of one's lead over a single model to the other's over another, as along
+    fine-tuning.
 
     The standard deviation of a mean over resampled examples is known without resampling.
     """
@@ -383,10 +386,16 @@ def over_seeds(pool: Pool, seeds: int, n: int, random: np.random.Generator) -> d
     for metric, each in known.each.items():
         values = each[:, chosen[:, None], drawn]
         less = values[0] - values[1]
-        parts = {"": values[0], ", difference": less, CHANGE: less - (each[0, 0] - each[1, 0])[drawn]}
-        for name, one in parts.items():
-            found = seeds_and_examples(one.mean(1), float(one.mean(0).std()) / np.sqrt(n))
-            answers[f"{metric}{name}"] = found.low, found.high, known.truth[f"{metric}{name}"]
+        found = {
+            name: seeds_and_examples(one.mean(1), float(one.mean(0).std()) / np.sqrt(n))
+            for name, one in (
+                ("", values[0]), ("the other", values[1]), (DIFFERENCE, less),
+                (CHANGE, less - (each[0, 0] - each[1, 0])[drawn]),
+            )
+        }  # fmt: skip
+        both = [SeedsEstimate(*found.pop(name)) for name in ("", "the other")]
+        for name, of in {"": both[0], **found, APART: apart(*both)}.items():
+            answers[f"{metric}{name}"] = of.low, of.high, known.truth[f"{metric}{name}"]
     return answers
 
 
@@ -425,10 +434,11 @@ def _known(pool: Pool) -> Known:
         means = {metric: values.mean((1, 2)) for metric, values in each.items()}
         means["ECE"] = np.array([np.mean([ece(z, pool.labels) for z in method]) for method in pool.logits])
         truth = {metric: float(one) for metric, (one, _) in means.items()}
-        truth |= {f"{metric}, difference": float(one - other) for metric, (one, other) in means.items()}
+        for kind in (DIFFERENCE, APART):
+            truth |= {f"{metric}{kind}": float(one - other) for metric, (one, other) in means.items()}
         for metric, of in each.items():
             single = float((of[0, 0] - of[1, 0]).mean())
-            truth[f"{metric}{CHANGE}"] = truth[f"{metric}, difference"] - single
+            truth[f"{metric}{CHANGE}"] = truth[f"{metric}{DIFFERENCE}"] - single
         _KNOWN[id(pool)] = pool, Known(each, truth)
     return _KNOWN[id(pool)][1]
 

@@ -22,12 +22,13 @@ from skillviz.core.bins import BINS, bin_numbers, equal_mass_edges, equal_width_
 from skillviz.core.calibration_error import Binned
 from skillviz.core.edge_noise import edge_noise
 from skillviz.core.scores import confidence, correct, probabilities
+from skillviz.errors import BadInput
 
 ROOT = Path(__file__).resolve().parents[1]
 ATOMS = 4000
 CELLS = 400_000  # examples drawn at a time
 UNTIL = "2026-11-23"
-"""Runs stored from this day on are in no population: the measured coverage stays what the command makes again."""
+"""Runs stored from this day on are in no population, so that new ones do not change what was measured."""
 
 
 class Side(NamedTuple):
@@ -227,7 +228,10 @@ def stored_runs(name: str) -> list[Path]:
 
 @lru_cache
 def _stored(run: str) -> pd.DataFrame:
-    table = pd.read_parquet(stored_runs(run)[0] / "predictions.parquet")
+    folders = stored_runs(run)
+    if not folders:
+        raise BadInput(f"no stored run from before {UNTIL} has a name that begins with '{run}'.")
+    table = pd.read_parquet(folders[0] / "predictions.parquet")
     return table[table["dataset"] == table["dataset"].iloc[0]]
 
 

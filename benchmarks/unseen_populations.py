@@ -107,7 +107,7 @@ def unseen() -> Iterator[Case]:
                 break
         turn += 1
     for run, binning in itertools.product(STORED, ("width", "mass")):
-        if not sorted((populations.ROOT / "cached_runs").glob(f"{run}*/predictions.parquet")):
+        if not populations.stored_runs(run):
             continue
         for states in (("finetuned",), ("pretrained",), ("grafted", "finetuned")):
             quantity = "difference" if len(states) == 2 else "error"

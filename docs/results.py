@@ -39,8 +39,8 @@ OVER = (
     "Scores are means over seeds, with 95% intervals over test examples and seeds in brackets. ECE has 15 bins and is "
     "the plug-in value that papers report; its interval is for the debiased error beside it "
     "([statistics](statistics.md)). Verdicts on calibration use that interval. Where no predictions are stored, ECE "
-    "has no interval. A comparison that is *not paired* joins the intervals of its two scores, which makes it "
-    "wider. *Pre-trained* means the base's blocks under the fine-tuned pooler and head. There is one "
+    "has no interval. *Not paired*: the interval is joined from those of the two numbers, so it is wider than "
+    "a paired one. *Pre-trained* means the base's blocks under the fine-tuned pooler and head. There is one "
     "fine-tuned model per task and recipe: seeds are those of the search, so the intervals do not cover another "
     "fine-tuning seed. A study reuses the runs of earlier ones, so its time can be short."
 )
@@ -134,12 +134,10 @@ def opening(studies: Sequence[StudyFolder]) -> list[str]:
 def summary(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator[str]:
     """For a reader with two minutes: the headline claims and all claims by scale, and what is missing."""
     yield from ("## In two minutes", "")
-    best = [next((study for at in reversed(STORED_SCALES) for study in of(studies, row, at)), None) for row in SHIPPED]
-    once = [verdict for study in best if study is not None for verdict in _verdicts(study)]
-    if once:
-        counts = paper_words.verdict_counts(once)
-        yield f"Each claim once, from real data where such a study is stored, as on the page *Paper*: {counts}."
-        yield ""
+    once = [verdict for row in EXPERIMENTS.values() for verdict in _of_best_study(row, studies)]
+    counts = paper_words.verdict_counts(once)
+    yield f"Each claim once, from real data where such a study is stored, as on the page *Paper*: {counts}."
+    yield ""
     for name, scale in STORED_SCALES.items():
         of_scale = [study for study in studies if study.record.scale == name]
         yield f"**{scale.title}**"
@@ -157,6 +155,13 @@ def summary(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterato
         if sentence := _get(words, "summary", name):
             yield from ("", sentence)
         yield ""
+
+
+def _of_best_study(row: Experiment, studies: Sequence[StudyFolder]) -> list[Verdict]:
+    """What the study that the page *Paper* opens says of each claim; not tested where there is none."""
+    of_scales = [sorted(of(studies, row, scale), key=lambda study: study.name) for scale in reversed(STORED_SCALES)]
+    best = next((found[0] for found in of_scales if found), None)
+    return _verdicts(best) if best else row.verdicts({}, None)
 
 
 def _outcomes(verdicts: Sequence[tuple[StudyFolder, Verdict]]) -> str:

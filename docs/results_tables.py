@@ -415,7 +415,7 @@ def checkpoints(tables: Tables, main: float | None, row: Experiment | None) -> l
     search = next(iter(every.loc[every["what"] == "lead", "localizer"]), "stagewise")
     for (task, step), rows in every[every["localizer"].isin(("", search))].groupby(["id_task", "step"]):
         of = {(one["what"], one["metric"] == "ece"): one for one in rows.to_dict("records")}
-        points = [of.get(key) for key in (("finetuned", False), ("grafted", False), ("lead", False))]
+        points = [of.get((what, False)) for what in ("finetuned", "grafted", "gap", "lead")]
         cells = [percent_estimate(one["value"], one["low"], one["high"]) if one else "" for one in points]
         errors = [of.get((what, True)) for what in ("finetuned", "grafted")]
         cells += [percent_estimate(one["debiased"], one["low"], one["high"]) if one else "" for one in errors]
@@ -423,8 +423,8 @@ def checkpoints(tables: Tables, main: float | None, row: Experiment | None) -> l
         size = "none of these" if needed and pd.isna(needed["value"]) else share(needed["value"]) if needed else ""
         lines.append([str(task), count(int(step)), *cells, size, percent(shared["value"], 0) if shared else ""])
     head = (
-        "task", "step", "fine-tuned", "graft", "graft − top movement, points", "ECE (debiased)",
-        "graft's ECE (debiased)", "size for 95% of the gain", "shared with the last region",
+        "task", "step", "fine-tuned", "graft", "graft − fine-tuned, points", "graft − top movement, points",
+        "ECE (debiased)", "graft's ECE (debiased)", "size for 95% of the gain", "shared with the last region",
     )  # fmt: skip
     return markdown_table(head, lines)
 

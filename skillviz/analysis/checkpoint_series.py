@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz.analysis.differences import Side, difference
+from skillviz.analysis.differences import PAIRED, Side, difference
 from skillviz.analysis.observations import TEST, Observation, of_run, once, sides
 from skillviz.analysis.recovered import VALIDATION, recovered
 from skillviz.analysis.seeds import Resampled, difference_of_differences, mean_of, mean_over_seeds, over_seeds
@@ -84,7 +84,7 @@ def size_needed(run: Run) -> dict[str, float]:
 
 
 NEEDED, LEAD, SHARED, ALIKE, HELD = "needed", "lead", "shared", "alike", "held"
-BEHIND, FALLEN = "behind", "fallen"
+GAP, GAP_CHANGE = "gap", "gap_change"
 STATES = {"pretrained": "pretrained", "ft": "finetuned", "graft": "grafted", "graft_movement": "grafted"}
 """The scores that a series tells: method to what it is called in the table."""
 MOVEMENT = "movement"
@@ -97,7 +97,8 @@ def checkpoint_points(runs: Mapping[int, Sequence[Run]]) -> pd.DataFrame:
 
     Scores are at each run's main size and of the test set, or of validation where there is none. `needed` is the share
     of the parameters whose graft recovers GAIN_SHARE of what the checkpoint gained, missing where no size does;
-    `behind` a search's graft minus its model, and `fallen` that less the same of the first checkpoint, both paired;
+    `gap` a search's graft minus its model, and `gap_change` that less the gap of the first checkpoint, both paired or
+    without an interval;
     `shared` the share of the last checkpoint's region of the same localizer and seed that this one holds too. What
     tells why a search and top movement are level early or late: `alike`, the share of a search's region that top
     movement of the same checkpoint has too, and `held`, the share of the squared movement within a region.
@@ -118,7 +119,7 @@ def checkpoint_points(runs: Mapping[int, Sequence[Run]]) -> pd.DataFrame:
         ]
         first = first or shown
         parts = (
-            _scores(shown, drawn), _leads(shown, drawn), _behind(shown, first, drawn), _needed(of, drawn),
+            _scores(shown, drawn), _leads(shown, drawn), _gaps(shown, first, drawn), _needed(of, drawn),
             _shared(runs[step], last), _alike(runs[step]), _held(runs[step]),
         )  # fmt: skip
         rows += [{"step": step, **row} for part in parts for row in part]
@@ -176,16 +177,18 @@ def _leads(shown: Sequence[Side], drawn: Resampled) -> Iterator[dict[str, Any]]:
             yield {**_place(side), "what": LEAD, "metric": metric, **_estimate(over)}
 
 
-def _behind(shown: Sequence[Side], first: Sequence[Side], drawn: Resampled) -> Iterator[dict[str, Any]]:
+def _gaps(shown: Sequence[Side], first: Sequence[Side], drawn: Resampled) -> Iterator[dict[str, Any]]:
     """The task's metric of each search's graft minus that of its model, and that less the same of the first."""
     before = dict(_beside_model(first))
     for localizer, (graft, model) in _beside_model(shown):
         metric = graft[0].note.metric
         row = {**_place(graft), "metric": metric}
-        yield {**row, "what": BEHIND, **_estimate(difference(graft, model, metric, drawn))}
+        less = difference(graft, model, metric, drawn)
+        ends = {} if less["over"] == PAIRED else {"low": np.nan, "high": np.nan}
+        yield {**row, "what": GAP, **_estimate(less), **ends}
         if localizer in before and before[localizer][0] is not graft:
             now, then = ((drawn.side(a, metric), drawn.side(b, metric)) for a, b in ((graft, model), before[localizer]))
-            yield {**row, "what": FALLEN, **_estimate(difference_of_differences(now, then, metric)._asdict())}
+            yield {**row, "what": GAP_CHANGE, **_estimate(difference_of_differences(now, then, metric)._asdict())}
 
 
 def _beside_model(shown: Sequence[Side]) -> Iterator[tuple[str, tuple[Side, Side]]]:

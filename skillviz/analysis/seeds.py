@@ -120,24 +120,26 @@ def difference_over_seeds(a: Side, b: Side, metric: str) -> SeedsEstimate:
 
 
 def difference_of_differences(one: tuple[Side, Side], other: tuple[Side, Side], metric: str) -> SeedsEstimate:
-    """a - b of the one pair of sides less a - b of the other, on the same examples; not for calibration errors.
+    """a - b of the one pair of sides less a - b of the other, paired by seed and example; not for calibration errors.
 
-    Seeds are paired where the sides with several have the same ones and all predictions are stored; else the two
-    differences count as not paired.
+    It has no interval where that cannot be: predictions are missing or of other examples, or sides of several seeds do
+    not have the same ones.
     """
     signed = list(zip((1, -1, -1, 1), (*one, *other), strict=True))
+    total = sum(sign * float(np.mean([*map(_mean_value, side.values())])) for sign, side in signed)
     seeds = {frozenset(side) for _, side in signed if len(side) > 1}
+    models = [model for _, side in signed for of_seed in side.values() for model in of_seed]
+    examples = {model.answers.examples for model in models if model.answers is not None}
     drawn = [_mean_draws(side) for _, side in signed]
     resampled = [sign * draws for (sign, _), draws in zip(signed, drawn, strict=True) if draws is not None]
-    if len(seeds) > 1 or len(resampled) < len(signed):
-        return apart(difference_over_seeds(*one, metric), difference_over_seeds(*other, metric))
+    longest = max((side for _, side in signed), key=len)
+    if len(seeds) > 1 or len(examples) > 1 or len(resampled) < len(signed) or not np.isfinite(total):
+        return SeedsEstimate(total, NAN, NAN, NAN, len(longest))
     values = [
         sum(sign * _mean_value(side[seed] if len(side) > 1 else next(iter(side.values()))) for sign, side in signed)
-        for seed in max((side for _, side in signed), key=len)
+        for seed in longest
     ]
     spread = _spread(np.sum(resampled, axis=0), math.sqrt(2) * _one_more_example(one[0], metric))
-    if not np.isfinite([*values, spread]).all():
-        return SeedsEstimate(float(np.mean(values)), NAN, NAN, NAN, len(values))
     over = seeds_and_examples(values, spread)
     return SeedsEstimate(over.value, over.low, over.high, over.sd, over.n)
 

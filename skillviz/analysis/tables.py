@@ -180,9 +180,9 @@ TABLES = {
         Table("checkpoints", (
             ID_TASK, Column("step", "int64", "steps", "fine-tuning steps so far; of these the best check is kept"),
             Column("what", "str", "", "pretrained, finetuned or grafted: its score; needed: share of the parameters "
-                   "that recovers the gain; lead: graft minus that of top movement; behind: graft minus the "
-                   "fine-tuned model; fallen: that less the same of the first checkpoint; shared: of the last region; "
-                   "alike: of top movement's region; held: of the squared movement"),
+                   "that recovers the gain; lead: graft minus that of top movement; gap: graft minus the "
+                   "fine-tuned model; gap_change: that less the gap of the first checkpoint; shared: of the last "
+                   "region; alike: of top movement's region; held: of the squared movement"),
             LOCALIZER, SIZE, SHARE, METRIC, *SCORED, *CHANCE,
             Column("seeds", "int64", "", "mask seeds"), N,
         )),

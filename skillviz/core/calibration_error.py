@@ -482,7 +482,7 @@ def _are_probabilities(z: Floats) -> bool:
     """Whether every row sums to 1 between 0 and 1, and some say more than which class it is."""
     if z.ndim != 2 or z.shape[1] < 2 or not len(z) or z.min() < 0 or z.max() > 1:
         return False
-    return bool(np.allclose(z.sum(axis=1), 1.0, rtol=0, atol=1e-3) and ((z > 0) & (z < 1)).any())
+    return bool(np.allclose(z.sum(axis=1), 1.0, rtol=0, atol=0.01) and ((z > 0) & (z < 1)).any())
 
 
 def _check(norm: str, binning: str, bins: int) -> None:

@@ -6,6 +6,8 @@ computed in float64, whatever the logits' own type.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -31,24 +33,31 @@ def checked(logits: ArrayLike, labels: ArrayLike | None = None, name: str = "log
         row = int(np.flatnonzero(~np.isfinite(z).all(axis=1))[0])
         is_masked = not (np.isnan(z[row]) | (z[row] == np.inf)).any()
         why = "-inf masks a class; use a low finite logit instead" if is_masked else "the model's numbers overflowed"
-        raise BadData(f"{'the ' * (name == 'logits')}{name} of example {row} are not finite; {why}.")
+        raise BadData(f"{name} of example {row} are not finite; {why}.")
     return z, np.zeros(len(z), dtype=np.int64) if labels is None else _checked_labels(labels, *z.shape)
 
 
 def numbers(values: ArrayLike, name: str) -> Floats:
     """The values as float64. Raises BadInput for rows of different lengths, for what is no real number or hidden by a
     mask, and for tensors that NumPy cannot read."""
+    array = _array(values, name)
+    if array.dtype.kind == "c":
+        raise BadInput(f"{name} must be real numbers; got {array.dtype}.")
+    try:
+        return array.astype(np.float64, copy=False)
+    except (TypeError, ValueError, RuntimeError) as error:  # of lists that hold tensors, or words
+        raise BadInput(f"{name} must be an array of numbers: {str(error).rstrip('.')}.") from error
+
+
+def _array(values: ArrayLike, name: str) -> NDArray[Any]:
     _refuse_masked(values, name)
     try:
-        array = np.asarray(values)
-        if array.dtype.kind == "c":
-            raise BadInput(f"{name} must be real numbers; got {array.dtype}.")
-        return array.astype(np.float64, copy=False)
+        return np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:
         reason = str(error).rstrip(".")
-        if hasattr(values, "detach"):  # torch's: with a gradient, on a GPU, or of a type that NumPy lacks
+        if "rows have" not in reason and "inhomogeneous" not in reason:  # torch's: with a gradient, or of its own type
             how = "x.detach().float().cpu().numpy()"
-            raise BadInput(f"{name} is a tensor that NumPy cannot read ({reason}); give {how}.") from error
+            raise BadInput(f"{name} cannot be read by NumPy ({reason}); of a tensor x give {how}.") from error
         raise BadInput(f"{name} must be an array of numbers whose rows have one length: {reason}.") from error
 
 
@@ -58,8 +67,7 @@ def _refuse_masked(values: ArrayLike, name: str) -> None:
 
 
 def _checked_labels(labels: ArrayLike, n: int, classes: int) -> Integers:
-    _refuse_masked(labels, "labels")
-    y = np.asarray(labels)
+    y = _array(labels, "labels")
     if y.shape != (n,):
         raise BadInput(f"there must be one label for each of the {n:,} predictions; got the shape {y.shape}.")
     if y.dtype.kind not in "iubf":

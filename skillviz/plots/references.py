@@ -96,7 +96,7 @@ def name_ends(figure: go.Figure, levels: Mapping[str, float], words: Metric, the
         end = int(np.argmax(trace.x))
         place = {"x": float(np.log10(trace.x[end])), "axref": "x", "ax": right, "borderpad": 5}
         curve = _curve(trace, end, place)
-        (beside if _has_room(figure, trace, curve) else curves).append(curve)
+        (beside if _has_room(figure, trace, curve, beside) else curves).append(curve)
     levelled = _levels(figure, levels, words, theme)
     for one in beside:
         figure.add_annotation(
@@ -106,15 +106,16 @@ def name_ends(figure: go.Figure, levels: Mapping[str, float], words: Metric, the
     _write_names(figure, curves + levelled)
 
 
-def _has_room(figure: go.Figure, trace: go.Scatter, name: _Label) -> bool:
-    """Whether the name of a single mark fits to its right, between the ends of the plot and beside all other lines."""
+def _has_room(figure: go.Figure, trace: go.Scatter, name: _Label, names: list[_Label]) -> bool:
+    """Whether the name of a single mark fits to its right, within the plot and off all other lines and `names`."""
     (left, right), (bottom, top) = figure.layout.xaxis.range, figure.layout.yaxis.range
     at = name.place["x"]
     if len(trace.x) > 1 or right - at < NAME_WIDTH * (right - left):
         return False
     low, high = _heights(figure, name.y, name.lines)
     others = [spans(other, at, right) for other in figure.data if other is not trace]
-    return bottom <= low and high <= top and all(ends is None or ends[1] < low or ends[0] > high for ends in others)
+    taken = [ends for ends in others if ends] + [_heights(figure, one.y, one.lines) for one in names]
+    return bottom <= low and high <= top and all(above < low or below > high for below, above in taken)
 
 
 def _heights(figure: go.Figure, y: float, lines: int) -> tuple[float, float]:

@@ -245,15 +245,16 @@ def _dots(frame: pd.DataFrame, styles: Mapping[str, Style], title: str, theme: s
 
 
 def _cell(value: float, low: float, high: float, bold: bool, columns: int) -> str:
-    """The number, and below it its interval: whole percent in a map of FEW columns, whose hover has the digits."""
+    """The number, and below it its interval: in whole percent from FEW columns on, whose hover has the digits."""
     if np.isnan(value):
         return "n/a"
     many = columns > FEW
-    number = formats.number(100 * value, 0 if many else 1)
+    digits = int(columns < FEW)
+    number = formats.number(100 * value, digits)
     number = f"<b>{number}</b>" if bold else number
     if many or np.isnan(low) or np.isnan(high):
         return number
-    ends = "<br>to ".join(formats.number(100 * end, int(columns < FEW)) for end in (low, high))  # fits 34 pixels
+    ends = "<br>to ".join(formats.number(100 * end, digits) for end in (low, high))  # fits 34 pixels
     return f'{number}<br><span style="font-size:{SMALL}px">{ends}</span>'
 
 

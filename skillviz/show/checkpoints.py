@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from skillviz.analysis.checkpoint_series import LEAD, NEEDED
+from skillviz.analysis.checkpoint_series import GAP, LEAD, NEEDED
 from skillviz.analysis.recovered import GAIN_SHARE
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
@@ -52,14 +52,12 @@ def finding(points: pd.DataFrame, task: str) -> str:
     parts = []
     leads = of_task[of_task["what"] == LEAD].sort_values("step", kind="stable")
     if len(leads):
-        first, last = leads.iloc[0], leads.iloc[-1]
+        first = leads.iloc[0]
         name = localizer_style(first["localizer"]).title
-        metric = metric_row(first["metric"])
-        ends = [
-            f"at step {row['step']:,} {metric.change(row['value'])} ({metric.ends(row['low'], row['high'])})"
-            for row in ([first, last] if len(leads) > 1 else [first])
-        ]
-        parts.append(f"{metric.heading} of **{name}** − top movement: {', '.join(ends)}.")
+        parts.append(f"{metric_row(first['metric']).heading} of **{name}** − top movement: {_ends(leads)}.")
+    gaps = of_task[of_task["what"] == GAP].sort_values("step", kind="stable")
+    if gaps["step"].nunique() > 1:
+        parts.append(f"{metric_row(gaps.iloc[0]['metric']).heading} of the graft − its model: {_ends(gaps)}.")
     shared = rows_of(of_task, "shared").sort_values("step", kind="stable")
     if shared["step"].nunique() > 1:
         first = shared.iloc[0]
@@ -76,6 +74,15 @@ def finding(points: pd.DataFrame, task: str) -> str:
             f"{first['step']:,}, **{formats.percent(last['value'])}** at step {last['step']:,}."
         )
     return " ".join([*parts, *without_size(of_task)])
+
+
+def _ends(rows: pd.DataFrame) -> str:
+    """The first and the last of some differences by step, with their intervals."""
+    metric = metric_row(rows.iloc[0]["metric"])
+    return ", ".join(
+        f"at step {row['step']:,} {metric.change(row['value'])} ({metric.ends(row['low'], row['high'])})"
+        for row in rows.iloc[sorted({0, len(rows) - 1})].to_dict("records")
+    )
 
 
 def without_size(points: pd.DataFrame) -> list[str]:

@@ -27,7 +27,8 @@ def evidence(here: Verdict, paper: Verdict) -> pd.DataFrame:
 
 def _row(one: Comparison, says: str) -> tuple[str, float, float, float, float, str]:
     where = {"mean in the paper": "the paper, ", "mean here": "here, "}.get(says, "") + one.where
-    return readable(where), one.value, one.debiased, one.low, one.high, says
+    where = readable(where) + ("" if one.is_paired else " (not paired)")
+    return where, one.value, one.debiased, one.low, one.high, says
 
 
 @drawn_once
@@ -51,12 +52,10 @@ def claim(here: Verdict, paper: Verdict, theme: str) -> Exhibit:
 
 
 def _not_paired(here: Verdict) -> str:
-    """How many rows are not paired, and what their intervals are; empty where all are."""
-    several = sum(not one.is_paired and not formats.missing(one.low) for one in here.comparisons)
-    if not several:
+    """What a row says that is not paired; empty where all are."""
+    if all(one.is_paired for one in here.comparisons):
         return ""
-    which = "No row is" if several == len(here.comparisons) else f"{several} of the rows are not"
-    return f" {which} paired: such an interval joins those of two scores, and is wider than a paired one."
+    return " Not paired: the interval is joined from those of the two numbers, so it is wider than a paired one."
 
 
 def _debiased(marks: pd.DataFrame, metric: str) -> str:

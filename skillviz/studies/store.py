@@ -25,7 +25,7 @@ from skillviz.studies.spec import StudySpec, read_study
 FOLDER = "studies"
 FILE, RECORD = "study.yaml", "study.json"
 STUDY_VERSION = 1
-TABLES_VERSION = 3
+TABLES_VERSION = 4
 """To be raised with every change of what the tables say of the same results: studies then make theirs anew."""
 
 

@@ -86,12 +86,12 @@ def test_the_lead_over_top_movement_is_paired_and_the_overlap_is_by_seed() -> No
     assert lead["step"] == 5 and lead["value"] == pytest.approx(values[0] - values[1])
     assert lead["low"] < lead["value"] < lead["high"]
     states = runs[0].record.metrics["test"].states
-    behind = points[points["what"] == "behind"].set_index("step")
-    assert list(behind.index) == [5, 7] and set(behind["localizer"]) == {"stagewise"}
-    assert behind["value"].tolist() == pytest.approx([values[0] - states["finetuned"]["accuracy"].value] * 2)
-    (fallen,) = points[points["what"] == "fallen"].to_dict("records")
-    assert (fallen["step"], fallen["value"]) == (7, 0.0), "the same model again has not fallen behind"
-    assert -0.01 < fallen["low"] < 0 < fallen["high"] < 0.01, "paired: the same predictions on the same examples"
+    gap = points[points["what"] == "gap"].set_index("step")
+    assert list(gap.index) == [5, 7] and set(gap["localizer"]) == {"stagewise"}
+    assert gap["value"].tolist() == pytest.approx([values[0] - states["finetuned"]["accuracy"].value] * 2)
+    (change,) = points[points["what"] == "gap_change"].to_dict("records")
+    assert (change["step"], change["value"]) == (7, 0.0), "the same model again has the same gap"
+    assert -0.01 < change["low"] < 0 < change["high"] < 0.01, "paired: the same predictions on the same examples"
     of = points.set_index(["what", "localizer", "step"])["value"]
     assert dict(of["shared"]) == {("stagewise", 5): 1.0, ("stagewise", 7): 1.0}  # top movement has no last region
     search, movement = (run.region() for run in runs)

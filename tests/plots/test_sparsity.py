@@ -189,6 +189,14 @@ def test_a_single_mark_is_named_beside_it_where_there_is_room(value: float, is_b
     assert not is_beside or abs(mark.y - name.y) > 0.08 * (top - bottom)
 
 
+def test_of_two_marks_whose_names_would_meet_one_is_named_in_the_margin() -> None:
+    line = pd.concat([rows([0.85], size=1_000), rows([0.89], size=100_000)])
+    points = pd.concat([line, rows([0.6], "random", size=8_000), rows([0.601], "movement", size=8_000)])
+    figure = drawn(points.assign(low=points["value"] - 0.001, high=points["value"] + 0.001), direct=True)
+    names = {a.text.replace("<br>", " "): a.showarrow for a in figure.layout.annotations if a.name == "curve"}
+    assert sorted(arrow is False for arrow in (names["random"], names["top movement"])) == [False, True]
+
+
 @pytest.mark.parametrize("share", [0.011, 0.05, 0.3, 0.95])
 def test_the_words_of_the_crossing_cover_no_line(share: float) -> None:
     points = pd.concat([rows([0.55], size=1_000), rows([0.8], size=10_000), rows([0.89], size=100_000)])

@@ -319,12 +319,12 @@ def checkpoints(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFra
                 shared = {"what": "shared", "metric": "overlap", "value": 0.2 * (1 + place), **CHANCE}
                 held = {"what": "held", "metric": "overlap", "value": 0.6 - 0.05 * place}
                 rows += [needed, {**of, **shared}, {**of, **held}]
-        lead, behind = (values["stagewise"] - values[name] for name in ("movement", "finetuned"))
-        first = behind if place == 0 else first
+        lead, gap = (values["stagewise"] - values[name] for name in ("movement", "finetuned"))
+        first = gap if place == 0 else first
         alike = {"what": "alike", "metric": "overlap", "value": 0.8 - 0.1 * place, **CHANCE}
         paired = {**region, "localizer": "stagewise", "metric": "accuracy"}
-        rows += [{**paired, "what": "lead", "value": lead}, {**paired, "what": "behind", "value": behind}]
-        rows += [{**paired, "what": "fallen", "value": behind - first}] if place else []
+        rows += [{**paired, "what": "lead", "value": lead}, {**paired, "what": "gap", "value": gap}]
+        rows += [{**paired, "what": "gap_change", "value": gap - first}] if place else []
         rows.append({**region, "localizer": "stagewise", **alike})
     frame = pd.DataFrame(rows)
     frame["debiased"] = frame["debiased"].astype(float)

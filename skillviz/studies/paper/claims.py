@@ -30,7 +30,7 @@ class Comparison:
     `unit` is points (a difference of shares), percent (a share) or times. A verdict needs an interval that leaves out
     each of the `limits`: zero, another bound, or both margins of "equally good". Of calibration errors the interval is
     about `debiased`, NaN for other metrics. It is over so many `seeds`; `examples` is their number for a difference of
-    shares on the same ones, else NaN. One that is not `is_paired` joins the intervals of two scores.
+    shares on the same ones, else NaN. The interval of one that is not `is_paired` is joined from those of two numbers.
     """
 
     where: str
@@ -117,6 +117,7 @@ class Verdict:
             name: float(np.mean([getattr(one, name) for one in known])) for name in ("value", "low", "high", "debiased")
         }
         where = known[0].where if len(known) == 1 else f"mean of {len(known)}"
+        values["is_paired"] = all(one.is_paired for one in known)
         return Comparison(where, supports=None, unit=known[0].unit, limits=known[0].limits, **values)
 
 

@@ -1,7 +1,6 @@
 """How a claim of the paper is compared with a study's tables; each function returns one comparison a task or pair.
 
-What is taken is a row with its interval; where two rows of different models are compared, the interval is the widest
-that their own allow.
+What is taken is a row with its interval; where two rows are compared that are not paired, theirs are joined.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import pandas as pd
 
 from skillviz.analysis.differences import UNPAIRED, turned_round
 from skillviz.analysis.observations import PAIR_RECIPE
+from skillviz.analysis.seeds import SeedsEstimate, apart
 from skillviz.analysis.tables import label, without_variants
 from skillviz.core.metrics import METRICS
 from skillviz.models.finetune.recipes import SGD
@@ -187,13 +187,18 @@ def _alias(recipe: str) -> tuple[str, ...]:
 
 
 def gap(name: str, a: pd.Series, b: pd.Series, sign: int) -> Comparison:
-    """a - b of two rows that are not paired: the widest interval that their own allow."""
-    low, high = a["low"] - b["high"], a["high"] - b["low"]
-    debiased, seeds = _debiased(a) - _debiased(b), [n for n in (seeds_of(a), seeds_of(b)) if n > 1]
+    """a - b of two rows that are not paired, its interval joined from theirs."""
+    less = apart(_estimate(a), _estimate(b))
+    seeds = min((n for n in (seeds_of(a), seeds_of(b)) if n > 1), default=1)
     return Comparison(
-        name, a["value"] - b["value"], low, high, beyond(low, high, 0.0, sign), debiased=debiased,
-        seeds=min(seeds, default=1), is_paired=False,
+        name, less.value, less.low, less.high, beyond(less.low, less.high, 0.0, sign), debiased=less.debiased,
+        seeds=seeds, is_paired=False,
     )  # fmt: skip
+
+
+def _estimate(row: Mapping[Any, Any] | pd.Series) -> SeedsEstimate:
+    value, low, high = (float(row[end]) for end in ("value", "low", "high"))
+    return SeedsEstimate(value, low, high, np.nan, seeds_of(row), _debiased(row))
 
 
 def _debiased(row: Mapping[Any, Any] | pd.Series) -> float:

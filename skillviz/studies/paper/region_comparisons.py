@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz.analysis.checkpoint_series import BEHIND, FALLEN
+from skillviz.analysis.checkpoint_series import GAP, GAP_CHANGE
 from skillviz.analysis.differences import turned_round
 from skillviz.analysis.overlaps import RELATED_LESS_UNRELATED
 from skillviz.analysis.tables import without_variants
@@ -170,7 +170,7 @@ def _density(rows: pd.DataFrame, chosen: pd.Series) -> float:
 def follows_early(study: StudyTables) -> list[Comparison]:
     """At the first checkpoint the graft's score is within ALIKE of the model's."""
     comparisons = []
-    for task, rows in _along_training(study, BEHIND):
+    for task, rows in _along_training(study, GAP):
         one = rows.iloc[0]
         value, low, high = (float(one[end]) for end in ("value", "low", "high"))
         supports = within(low, high, ALIKE)
@@ -182,7 +182,7 @@ def follows_early(study: StudyTables) -> list[Comparison]:
 def levels_off(study: StudyTables) -> list[Comparison]:
     """From the first checkpoint to the last the model's score rises by more than the graft's."""
     comparisons = []
-    for task, rows in _along_training(study, FALLEN):
+    for task, rows in _along_training(study, GAP_CHANGE):
         one = turned_round(rows).iloc[-1]
         value, low, high = (float(one[end]) for end in ("value", "low", "high"))
         comparisons.append(Comparison(task, value, low, high, beyond(low, high), seeds=seeds_of(one)))

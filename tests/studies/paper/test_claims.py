@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE
+from skillviz.show.paper import evidence
 from skillviz.studies.paper.claims import (
     UNTESTED,
     Comparison,
@@ -20,6 +23,7 @@ from skillviz.studies.paper.claims import (
 )
 from skillviz.studies.paper.comparisons import large_shift, small_shift
 from skillviz.studies.paper.experiments import EXPERIMENTS, verdicts
+from skillviz.ui.pages.paper import words
 from tests.studies.fake_tables import FAKE_TABLES, TASKS
 
 NAN = float("nan")
@@ -257,3 +261,56 @@ def test_the_mean_interval_covers_however_the_comparisons_depend() -> None:
             if (mean := Verdict("c", tuple(Comparison("", e, e - 1.96, e + 1.96, None) for e in draw)).mean)
         ]
         assert len(covered) == 1000 and np.mean(covered) > 0.93
+
+
+def along(what: str, **by_step: float) -> list[dict[str, object]]:
+    """Rows of `checkpoints` of a search: the value at `step_50` and so on, each with an interval of a point around."""
+    common = {"id_task": "cr", "what": what, "localizer": "stagewise", "metric": "accuracy", "n": 600, "seeds": 3}
+    values = {int(name.removeprefix("step_")): value for name, value in by_step.items()}
+    return [{**common, "step": s, "value": v, "low": v - 0.01, "high": v + 0.01} for s, v in values.items()]
+
+
+@pytest.mark.parametrize(
+    ("gap", "change", "said"),
+    [
+        (-0.01, -0.03, (True, True)),
+        (-0.01, 0.03, (True, False)),
+        (-0.03, 0.005, (None, None)),
+        (0.08, 0.0, (False, None)),
+    ],
+)
+def test_along_fine_tuning_the_first_gap_and_its_last_change_are_judged(
+    gap: float, change: float, said: tuple[bool | None, bool | None]
+) -> None:
+    """The gap is graft minus model: where it falls, the model has improved more."""
+    rows = [*along("gap", step_50=gap, step_800=-0.2), *along("gap_change", step_200=0.5, step_800=change)]
+    found = verdicts("figure15", {"checkpoints": pd.DataFrame(rows).sample(frac=1, random_state=0)}, None)
+    ((first,), (last,)) = (verdict.comparisons for verdict in found)
+    assert (first.where, first.value, last.value) == ("cr, step 50", gap, -change)
+    assert (first.supports, last.supports) == said and first.is_paired and last.is_paired
+
+
+def test_a_table_without_gaps_leaves_the_claims_untested() -> None:
+    found = verdicts("figure15", {"checkpoints": pd.DataFrame(along("finetuned", step_50=0.8))}, None)
+    assert [verdict.outcome for verdict in found] == [UNTESTED, UNTESTED]
+
+
+def test_what_is_not_paired_says_so_and_what_has_no_interval_is_counted() -> None:
+    unpaired = {"a": "graft", "b": "graft_movement", "over": "examples and seeds, unpaired"}
+    rows = [row("cr", **unpaired), row("mr", **{**unpaired, "over": "examples and seeds"})]
+    found = outcome("figure2", 0, *rows, row("sst2", **{**unpaired, "low": NAN, "high": NAN, "over": ""}))
+    said = [words.value_words(one) for one in found.comparisons]
+    assert said == [
+        "+5.0 points, 95%, not paired: 3.0–7.0", "+5.0 points, 95%: 3.0–7.0", "+5.0 points, 95%: no interval",
+    ]  # fmt: skip
+    assert words.support(found) == "2 of 3 comparisons support it, 1 leaves it open (1 without an interval)"
+    first, last = (
+        row(share=share, value=value, a="graft", b="graft_movement", over="")
+        for share, value in ((0.001, 0.09), (0.1, 0.03))
+    )
+    (shrinks,) = outcome("figure2", 2, first, last).comparisons
+    reach = math.hypot(0.02, 0.02)  # joined as squares (Zou and Donner 2008), not added
+    assert (shrinks.value, shrinks.low, shrinks.high) == pytest.approx((0.06, 0.06 - reach, 0.06 + reach))
+    assert not shrinks.is_paired and "not paired" in words.value_words(shrinks)
+    assert not Verdict("claim", (shrinks, shrinks)).mean.is_paired
+    assert "(not paired)" in evidence(Verdict("claim", (shrinks,)), Verdict("claim", ()))["where"].iloc[0]
