@@ -183,6 +183,8 @@ def changed(studies: Sequence[StudyFolder], runs: Sequence[Run], revision: str) 
     for study in studies:
         now = {name: study.table(name) for name in study.tables()}
         then = {name: old for name in now if (old := _at(revision, study, name)) is not None}
+        if not then:  # a study that was not there has no verdict to change
+            continue
         for name, old in then.items():
             for (key, metric, *a), (_, _, *b) in zip(verdicts(old, name), verdicts(now[name], name), strict=True):
                 compare(study.name, name, key, metric, (a[0], a[1], a[2]), (b[0], b[1], b[2]))

@@ -40,9 +40,10 @@ OVER = (
     "the plug-in value that papers report; its interval is for the debiased error beside it "
     "([statistics](statistics.md)). Verdicts on calibration use that interval. Where no predictions are stored, ECE "
     "has no interval. *Not paired*: the interval is joined from those of the two numbers, so it is wider than "
-    "a paired one. *Pre-trained* means the base's blocks under the fine-tuned pooler and head. There is one "
-    "fine-tuned model per task and recipe: seeds are those of the search, so the intervals do not cover another "
-    "fine-tuning seed. A study reuses the runs of earlier ones, so its time can be short."
+    "a paired one. *Pre-trained* means the base's blocks under the fine-tuned pooler and head. Unless "
+    "its command has `--seeds`, a study has one fine-tuned model per task and recipe: seeds are those of the search, "
+    "so the intervals do not cover another fine-tuning seed. Studies reuse earlier runs, so their time can be short. "
+    "Of two studies of one experiment and scale, the first below is counted."
 )
 SAID_ONCE = (
     "One fine-tuned model a task and recipe: intervals over seeds are over mask seeds alone.",
@@ -95,7 +96,8 @@ def _leaves(values: Any, place: str = "") -> Iterator[tuple[str, str]]:
 def page(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> str:
     """The whole page."""
     studies = with_tables(studies)
-    parts = [*opening(studies), *summary(studies, words), *headlines(studies, words), *overview(studies)]
+    first = first_of_each(studies)
+    parts = [*opening(studies), *summary(first, words), *headlines(first, words), *overview(studies)]
     for row in SHIPPED:
         parts += experiment(row, studies, words)
     parts += others(studies, words)
@@ -105,6 +107,18 @@ def page(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> str:
 def with_tables(studies: Sequence[StudyFolder]) -> list[StudyFolder]:
     """The studies with tables, those that ask for most first: of runs that several have, theirs are told."""
     return sorted((s for s in studies if s.tables()), key=lambda s: (-len(s.record.steps), s.name))
+
+
+def first_of_each(studies: Sequence[StudyFolder]) -> list[StudyFolder]:
+    """Of several studies of one experiment and scale the first, by which claims are counted; all of no experiment."""
+    kinds: set[tuple[str | None, str | None]] = set()
+    first = []
+    for study in studies:
+        kind = (study.record.experiment, study.record.scale)
+        if kind not in kinds or study.record.experiment is None:
+            first.append(study)
+        kinds.add(kind)
+    return first
 
 
 def of(studies: Sequence[StudyFolder], row: Experiment, scale: str) -> list[StudyFolder]:
@@ -159,8 +173,7 @@ def summary(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterato
 
 def _of_best_study(row: Experiment, studies: Sequence[StudyFolder]) -> list[Verdict]:
     """What the study that the page *Paper* opens says of each claim; not tested where there is none."""
-    of_scales = [sorted(of(studies, row, scale), key=lambda study: study.name) for scale in reversed(STORED_SCALES)]
-    best = next((found[0] for found in of_scales if found), None)
+    best = next((study for scale in reversed(STORED_SCALES) for study in of(studies, row, scale)), None)
     return _verdicts(best) if best else row.verdicts({}, None)
 
 

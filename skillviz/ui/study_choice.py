@@ -138,10 +138,10 @@ def _beside_graft(differences: pd.DataFrame) -> frozenset[str]:
     return frozenset(differences.loc[is_graft["a"], "b"]) | frozenset(differences.loc[is_graft["b"], "a"])
 
 
-def _rank(study: StudyFolder, experiments: Sequence[str]) -> tuple[int, int, str]:
+def _rank(study: StudyFolder, experiments: Sequence[str]) -> tuple[int, int, int, str]:
     record = study.record
     place = experiments.index(record.experiment) if record.experiment in experiments else len(experiments)
-    return scale_place(study), place, study.name
+    return scale_place(study), place, -len(record.steps), study.name
 
 
 def setting_table(rows: Sequence[SettingRow]) -> None:
