@@ -29,6 +29,7 @@ FEW = 4  # tasks up to which a cell has room for its interval, also at 320 pixel
 MOST_BROKEN = 9  # columns that have room for a name in two lines, also turned
 SIZE, SMALL = 12, 10  # pixels of a number, and of an interval or where there are many
 MOST_NAMED = 4  # tasks of a union that an axis names; the hover names all
+NARROW = 4  # letters of a number that such a cell holds
 OFF = 5  # pixels between a row's name and its marks
 KINDS = {
     "overlap": ("share of the column, %", "also in region of", "entries of region of"),
@@ -193,8 +194,9 @@ def _cells(
     """A heatmap of shares in percent with their numbers, and below them their intervals where there is room."""
     many = len(columns) > FEW
     strong = bold or [[False] * len(columns) for _ in rows]
+    digits = 0 if many or (len(columns) == FEW and _is_wide(low, high)) else 1  # the hover has them all
     texts = [
-        [_cell(value[i, j], low[i, j], high[i, j], strong[i][j], len(columns)) for j in range(len(columns))]
+        [_cell(value[i, j], low[i, j], high[i, j], strong[i][j], digits, many) for j in range(len(columns))]
         for i in range(len(rows))
     ]
     figure.add_trace(
@@ -244,17 +246,20 @@ def _dots(frame: pd.DataFrame, styles: Mapping[str, Style], title: str, theme: s
     return figure
 
 
-def _cell(value: float, low: float, high: float, bold: bool, columns: int) -> str:
-    """The number, and below it its interval: in whole percent from FEW columns on, whose hover has the digits."""
+def _is_wide(low: np.ndarray, high: np.ndarray) -> bool:
+    """Whether some interval's end in percent has more letters than a cell of FEW columns holds at 320 pixels."""
+    ends = np.append(low, high)
+    return any(len(formats.number(100 * end, 1)) > NARROW for end in ends[np.isfinite(ends)])
+
+
+def _cell(value: float, low: float, high: float, bold: bool, digits: int, many: bool) -> str:
     if np.isnan(value):
         return "n/a"
-    many = columns > FEW
-    digits = int(columns < FEW)
     number = formats.number(100 * value, digits)
     number = f"<b>{number}</b>" if bold else number
     if many or np.isnan(low) or np.isnan(high):
         return number
-    ends = "<br>to ".join(formats.number(100 * end, digits) for end in (low, high))  # fits 34 pixels
+    ends = "<br>to ".join(formats.number(100 * end, digits) for end in (low, high))
     return f'{number}<br><span style="font-size:{SMALL}px">{ends}</span>'
 
 

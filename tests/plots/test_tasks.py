@@ -95,7 +95,9 @@ def test_every_number_can_be_read_on_its_colour(theme: str) -> None:
 
 def test_minus_nought_is_nought() -> None:
     frame = frames.gain().assign(value=-0.0004, low=-0.12, high=0.2)
-    assert tasks.gain_of_regions(frame).data[1].text[0] == f"<b>0.0</b><br>{tasks_interval('−12.0<br>to 20.0')}"
+    assert tasks.gain_of_regions(frame).data[1].text[0] == f"<b>0</b><br>{tasks_interval('−12<br>to 20')}"
+    frame = frame.assign(low=-0.09)
+    assert tasks.gain_of_regions(frame).data[1].text[0] == f"<b>0.0</b><br>{tasks_interval('−9.0<br>to 20.0')}"
 
 
 def test_a_gain_that_is_not_defined_says_so() -> None:
