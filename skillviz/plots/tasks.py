@@ -29,7 +29,6 @@ FEW = 4  # tasks up to which a cell has room for its interval, also at 320 pixel
 MOST_BROKEN = 9  # columns that have room for a name in two lines, also turned
 SIZE, SMALL = 12, 10  # pixels of a number, and of an interval or where there are many
 MOST_NAMED = 4  # tasks of a union that an axis names; the hover names all
-NARROW = 4  # letters of a number that such a cell holds
 OFF = 5  # pixels between a row's name and its marks
 KINDS = {
     "overlap": ("share of the column, %", "also in region of", "entries of region of"),
@@ -247,9 +246,8 @@ def _dots(frame: pd.DataFrame, styles: Mapping[str, Style], title: str, theme: s
 
 
 def _is_wide(low: np.ndarray, high: np.ndarray) -> bool:
-    """Whether some interval's end in percent has more letters than a cell of FEW columns holds at 320 pixels."""
-    ends = np.append(low, high)
-    return any(len(formats.number(100 * end, 1)) > NARROW for end in ends[np.isfinite(ends)])
+    """Whether intervals leave 0 to 100% so far that FEW columns at 320 pixels do not hold their numbers."""
+    return bool(np.nanmin(low, initial=0.0) < -0.095 or np.nanmax(high, initial=0.0) > 1)
 
 
 def _cell(value: float, low: float, high: float, bold: bool, digits: int, many: bool) -> str:
