@@ -132,13 +132,13 @@ def test_a_typed_sentence_is_scored_and_explained(address: str, run_id: str, vis
     field = page.get_by_role("textbox", name="Sentence")
     field.fill(TYPED)
     field.press("Enter")
-    page.get_by_text(re.compile(r"\d+\.\d.% confident")).nth(2).wait_for(timeout=LONG)
+    page.get_by_text(re.compile(r"\d+\.\d% confident")).nth(2).wait_for(timeout=LONG)
     page.get_by_role("heading", name="Does it add up?").wait_for(timeout=LONG)
     settle(page)
     assert page.locator(".js-plotly-plot").count() >= 3
     copy = visit(page.url)
     assert copy.get_by_role("textbox", name="Sentence").input_value() == TYPED
-    said = re.compile(r"\d+\.\d.% confident")
+    said = re.compile(r"\d+\.\d% confident")
     copy.get_by_text(said).nth(2).wait_for(timeout=LONG)
     assert copy.get_by_text(said).all_inner_texts() == page.get_by_text(said).all_inner_texts()
 

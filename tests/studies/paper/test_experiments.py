@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -81,7 +82,8 @@ def test_what_ships_is_what_the_command_asks_for(stored: StudyFolder, tmp_path: 
     """A scale that changes leaves no stored study behind that its command no longer makes."""
     record = stored.record
     every = ("all",) if record.name.endswith("-all") else ()
-    asked = ExperimentRequest(str(record.experiment), str(record.scale), tasks=every)
+    seeds = int(found[1]) if (found := re.search(r"-(\d+)-seeds$", record.name)) else None
+    asked = ExperimentRequest(str(record.experiment), str(record.scale), tasks=every, seeds=seeds)
     _, _, study = study_of(asked, Store(tmp_path))
     assert plan(study).key == record.key == plan(stored.study).key
     assert record.command == asked.command()

@@ -37,7 +37,7 @@ NO_TASK = (
     "There is no trade-off to draw: this run was scored on its own task alone. Choose another task in *Settings* to "
     "compute it live, or run this command:"
 )
-HEADINGS = {"wise-ft": "#### :orange[● WiSE-FT]", "wise-graft": "#### :green[◆ WiSE-Graft]"}
+HEADINGS = {"wise-ft": "### :orange[● WiSE-FT]", "wise-graft": "### :green[◆ WiSE-Graft]"}
 
 Point = tuple[pd.DataFrame, pd.DataFrame]
 
