@@ -184,8 +184,9 @@ def _one_more_example(side: Side, metric: str) -> float:
     """What one more example for either side of a difference of shares adds (Bonett and Price 2012), as resamples of
     models that hardly differ do not; 0 for other metrics."""
     answers = next(iter(side.values()))[0].answers
-    of_shares = metric_row(metric).interval == "wilson" and answers is not None
-    return math.sqrt(2) / (len(answers.labels) + 2) if of_shares and answers is not None else 0.0
+    if answers is None or metric_row(metric).interval != "wilson":
+        return 0.0
+    return math.sqrt(2) / (len(answers.labels) + 2)
 
 
 def _mean_value(models: Sequence[Scored]) -> float:

@@ -47,7 +47,8 @@ def panel(points: pd.DataFrame, task: str, name: str, theme: str) -> Exhibit:
 
 
 def finding(points: pd.DataFrame, task: str) -> str:
-    """How the search compares with top movement at the first and the last checkpoint, and what the last one keeps."""
+    """How the search compares with top movement and with its model at the first and the last checkpoint; where neither
+    is known, the `details`."""
     of_task = points[points["id_task"] == task]
     parts = []
     leads = of_task[of_task["what"] == LEAD].sort_values("step", kind="stable")
@@ -58,6 +59,13 @@ def finding(points: pd.DataFrame, task: str) -> str:
     gaps = of_task[of_task["what"] == GAP].sort_values("step", kind="stable")
     if gaps["step"].nunique() > 1:
         parts.append(f"{metric_row(gaps.iloc[0]['metric']).heading} of the graft − its model: {_ends(gaps)}.")
+    return " ".join(parts) or details(points, task)
+
+
+def details(points: pd.DataFrame, task: str) -> str:
+    """What the last checkpoint's region keeps of the first, and what its figures lack."""
+    of_task = points[points["id_task"] == task]
+    parts = []
     shared = rows_of(of_task, "shared").sort_values("step", kind="stable")
     if shared["step"].nunique() > 1:
         first = shared.iloc[0]
