@@ -19,6 +19,7 @@ from skillviz.analysis.method_points import under_the_tuned_head
 from skillviz.analysis.tables import task_metric
 from skillviz.core import formats
 from skillviz.core.localizers.table import LOCALIZERS
+from skillviz.core.many_comparisons import decided
 from skillviz.core.methods import METHODS
 from skillviz.core.metrics import metric_row
 from skillviz.show.comparisons import MARK, counted_rows, holding, legend
@@ -139,8 +140,7 @@ def verdicts(scores: pd.DataFrame, less: pd.DataFrame) -> Iterator[str]:
 
 def _marked(row: Mapping[Any, Any]) -> str:
     """The method; with a mark where its verdict does not hold among all of the study."""
-    is_decided = row["low"] > 0 or row["high"] < 0
-    return _title(row["method"]) + (f" {MARK}" if is_decided and not row["holds"] else "")
+    return _title(row["method"]) + (f" {MARK}" if decided(row["low"], row["high"]) and not row["holds"] else "")
 
 
 def parts(study: StudyFolder) -> dict[str, list[str]]:

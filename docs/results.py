@@ -25,6 +25,7 @@ from skillviz.errors import BadInput
 from skillviz.runs.library import Library
 from skillviz.runs.store import Store
 from skillviz.show.comparisons import counted
+from skillviz.show.paper import NOT_PAIRED
 from skillviz.studies.paper.claims import Verdict, counted_comparisons
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.experiments import EXPERIMENTS
@@ -39,8 +40,8 @@ OVER = (
     "Scores are means over seeds, with 95% intervals over test examples and seeds in brackets. ECE has 15 bins and is "
     "the plug-in value that papers report; its interval is for the debiased error beside it "
     "([statistics](statistics.md)). Verdicts on calibration use that interval. Where no predictions are stored, ECE "
-    "has no interval. *Not paired*: the interval is joined from those of the two numbers, so it is wider than "
-    "a paired one. *Pre-trained* means the base's blocks under the fine-tuned pooler and head. Unless "
+    "has no interval. *Not paired*: "
+    f"{NOT_PAIRED} *Pre-trained* means the base's blocks under the fine-tuned pooler and head. Unless "
     "its command has `--seeds`, a study has one fine-tuned model per task and recipe: seeds are those of the search, "
     "so the intervals do not cover another fine-tuning seed. Studies reuse earlier runs, so their time can be short. "
     "Of two studies of one experiment and scale, the first below is counted."

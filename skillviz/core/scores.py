@@ -53,11 +53,11 @@ def _array(values: ArrayLike, name: str) -> NDArray[Any]:
     _refuse_masked(values, name)
     try:
         return np.asarray(values)
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, RuntimeError) as error:  # torch's: with a gradient, or of a type of its own
+        reason, how = str(error).rstrip("."), "x.detach().float().cpu().numpy()"
+        raise BadInput(f"{name} cannot be read by NumPy ({reason}); of a tensor x give {how}.") from error
+    except ValueError as error:
         reason = str(error).rstrip(".")
-        if "rows have" not in reason and "inhomogeneous" not in reason:  # torch's: with a gradient, or of its own type
-            how = "x.detach().float().cpu().numpy()"
-            raise BadInput(f"{name} cannot be read by NumPy ({reason}); of a tensor x give {how}.") from error
         raise BadInput(f"{name} must be an array of numbers whose rows have one length: {reason}.") from error
 
 

@@ -13,6 +13,7 @@ from skillviz.show.exhibit import OVER_SEEDS, Exhibit, drawn_once
 from skillviz.studies.paper.claims import Comparison, Verdict
 from skillviz.tasks.readable_names import readable
 
+NOT_PAIRED = "the interval is joined from those of the two numbers, so it is wider than a paired one."
 SAYS = {True: "supports", False: "contradicts", None: "leaves open"}
 
 
@@ -55,7 +56,7 @@ def _not_paired(here: Verdict) -> str:
     """What a row says that is not paired; empty where all are."""
     if all(one.is_paired for one in here.comparisons):
         return ""
-    return " Not paired: the interval is joined from those of the two numbers, so it is wider than a paired one."
+    return f" Not paired: {NOT_PAIRED}"
 
 
 def _debiased(marks: pd.DataFrame, metric: str) -> str:
