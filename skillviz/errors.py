@@ -7,6 +7,7 @@ SkillvizError                the interface shows its sentence; anything else is 
 │   ├── BadSize              a region size outside 1..d, or unreadable
 │   ├── UnsetVariable        a path that names a variable which the environment does not have
 │   ├── BadData              a missing column, a label outside `labels`, no rows
+│   │   └── DataNotFound     a data set of the hub that is not on this machine and cannot be downloaded
 │   └── BadLabelWord         a label word that the readout cannot score
 ├── BadModel                 a model that cannot be used
 │   ├── ModelNotFound
@@ -100,6 +101,10 @@ class BadData(BadInput):
 
     title = "Bad data"
     page_hint = "Correct the data, then resume; or choose another task in the form."
+
+
+class DataNotFound(BadData):
+    """A data set of the hub that is not on this machine and cannot be downloaded."""
 
 
 class BadLabelWord(BadInput):

@@ -41,6 +41,7 @@ class Hub:
 
     address: str
     models: dict[str, Path]
+    datasets: dict[str, Path]
     uploads: Path | None = None
     user: str = "someone"
     role: str = "write"
@@ -56,8 +57,11 @@ class Hub:
 
 
 @contextmanager
-def hub_of(models: Mapping[str, Path], uploads: Path | None = None) -> Iterator[Hub]:
-    """A hub with these models, `org/name` to folder; what is uploaded goes to `uploads` and is then one of them."""
+def hub_of(
+    models: Mapping[str, Path], uploads: Path | None = None, datasets: Mapping[str, Path] | None = None
+) -> Iterator[Hub]:
+    """A hub with these models and data sets, `org/name` to folder; what is uploaded goes to `uploads` and is then one
+    of the models."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
@@ -72,6 +76,10 @@ def hub_of(models: Mapping[str, Path], uploads: Path | None = None) -> Iterator[
             hub.asked.append(path)
             if not self._is_known():
                 return self._json({"error": "Invalid username or password."}, 401)
+            for name, folder in hub.datasets.items():
+                if path.startswith(f"/api/datasets/{name}/paths-info/"):
+                    asked = json.loads(content)["paths"]
+                    return self._json([file for file in _tree(folder) if file["path"] in asked])
             if path == "/api/validate-yaml":
                 return self._json({"errors": [], "warnings": []})
             if path == "/api/repos/create":
@@ -118,17 +126,17 @@ def hub_of(models: Mapping[str, Path], uploads: Path | None = None) -> Iterator[
                     return self._json({"error": "Invalid username or password."}, 401)
                 token = {"accessToken": {"role": hub.role, "displayName": "test"}}
                 return self._json({"type": "user", "name": hub.user, "orgs": [{"name": "our-lab"}], "auth": token})
-            for name, folder in hub.models.items():
-                if path.startswith(f"/api/models/{name}/tree/"):
-                    return self._json([
-                        {"type": "file", "path": file.name, "size": file.stat().st_size, "oid": _sha1(file)}
-                        for file in sorted(folder.iterdir())
-                    ])  # fmt: skip
-                if path.startswith(f"/api/models/{name}"):
-                    files = [{"rfilename": file.name} for file in sorted(folder.iterdir())]
-                    return self._json({"id": name, "modelId": name, "sha": COMMIT, "siblings": files, **_card(folder)})
-                if path.startswith(f"/{name}/resolve/"):
-                    return self._file(folder / path.rpartition("/")[2], is_head)
+            of_kind = {"models": ("", hub.models), "datasets": ("/datasets", hub.datasets)}
+            for kind, (prefix, folders) in of_kind.items():
+                for name, folder in folders.items():
+                    if path.startswith(f"/api/{kind}/{name}/tree/"):
+                        return self._json(_tree(folder))
+                    if path.startswith(f"/api/{kind}/{name}"):
+                        files = [{"rfilename": file.name} for file in sorted(folder.iterdir())]
+                        about = {"id": name, "modelId": name, "sha": COMMIT, "siblings": files, **_card(folder)}
+                        return self._json(about)
+                    if path.startswith(f"{prefix}/{name}/resolve/"):
+                        return self._file(folder / path.rpartition("/")[2], is_head)
             return self.send_error(404)
 
         def _is_known(self) -> bool:
@@ -193,7 +201,7 @@ def hub_of(models: Mapping[str, Path], uploads: Path | None = None) -> Iterator[
                 self.wfile.write(file.read_bytes())
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        hub = Hub(f"http://127.0.0.1:{server.server_port}", dict(models), uploads)
+        hub = Hub(f"http://127.0.0.1:{server.server_port}", dict(models), dict(datasets or {}), uploads)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             yield hub
@@ -205,6 +213,14 @@ def _parts(path: str) -> tuple[str, str, str]:
     """`/api/models/<org>/<name>/<deed>/<branch>` as (org/name, deed, branch)."""
     parts = path.removeprefix("/api/models/").split("/", 3)
     return ("/".join(parts[:2]), parts[2], parts[3]) if len(parts) == 4 else ("", "", "")
+
+
+def _tree(folder: Path) -> list[dict[str, Any]]:
+    """What the hub tells of a repository's files."""
+    return [
+        {"type": "file", "path": file.name, "size": file.stat().st_size, "oid": _sha1(file)}
+        for file in sorted(folder.iterdir())
+    ]
 
 
 def _card(folder: Path) -> dict[str, Any]:

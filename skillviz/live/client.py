@@ -124,7 +124,8 @@ class Client:
         with self._log() as log:
             log_start = log.tell()
             process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment()
+                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                env={**environment(), "HF_HUB_OFFLINE": "1"},  # what it lacks is downloaded by a click on a page
             )  # fmt: skip
         _STARTED.append(process)
         while time.monotonic() < end:

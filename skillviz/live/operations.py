@@ -42,7 +42,7 @@ from skillviz.tasks.encode import encode
 from skillviz.tasks.leaks import unseen
 from skillviz.tasks.sample import sampled
 from skillviz.tasks.task import GENERATION
-from skillviz.tasks.user_file import task_stamp
+from skillviz.tasks.user_file import has_data, task_stamp
 
 METHODS = ("integrated-gradients", "layer-conductance")
 SHOWN = ("pretrained", "grafted", "finetuned")
@@ -392,11 +392,11 @@ def _other(request: PairRequest, task: str, mapping: LabelMap | None, sample: in
     Raises BadData where they are no longer those that the run scored, so that both can be shown as one.
     """
     target, readout, loaded = registry.task(task, "task"), request.pair.readout_name, request.loaded
-    files = str((task_stamp(request.task), task_stamp(target)))
+    files, is_here = str((task_stamp(request.task), task_stamp(target))), has_data(request.task)
     which = (files, str(sorted(mapping.items(), key=str)) if mapping else "")
 
     def read() -> Other:
-        training = loaded.remember(("training", files), lambda: training_texts(request.task))
+        training = loaded.remember(("training", files), lambda: training_texts(request.task)) if is_here else None
         return other_examples(request.task, target, readout, training, mapping, named=task)
 
     other = loaded.remember(("other", *which), read)

@@ -103,4 +103,4 @@ def _stamps(spec: RunSpec) -> Iterator[Any]:
         folder = Path(expanded(source, "model"))
         if folder.is_dir():
             yield tuple(tuple(file_stamp(path)) for path in sorted(folder.glob("*.safetensors")))
-    yield tuple(map(tuple, task_stamp(registry.task(spec.task, "task"))))
+    yield tuple(map(tuple, task_stamp(registry.defined(spec.task, "task"))))

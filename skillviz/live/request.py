@@ -83,8 +83,8 @@ class PairRequest:
 
     @cached_property
     def task(self) -> Task:
-        """The pair's task."""
-        return registry.task(self.spec.task, "task")
+        """The pair's task; a typed text needs none of its data."""
+        return registry.defined(self.spec.task, "task")
 
     def region(self, expression: Mapping[str, Any] | None) -> Region:
         """The region of an expression; of None, the run's main one."""

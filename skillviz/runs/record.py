@@ -189,16 +189,17 @@ class Scores(Frozen):
 class TransferNote(Frozen):
     """The states on another task's test set, asked in that task's own words; `scores` as for the run's own task.
 
-    `named` is how it was asked for. Of its `rows`, `dropped` occur in the training data of the run's task and
-    `unmapped` have a label that `mapping` takes to none; the others were scored, `scores.n` of them. `template`
-    and `words`, one a label of the run's task, are empty for the head readout. `definition` as in a TaskNote.
+    `named` is how it was asked for. Of its `rows`, `dropped` occur in the training data of the run's task (None where
+    those were not at hand) and `unmapped` have a label that `mapping` takes to none; the others were scored,
+    `scores.n` of them. `template` and `words`, one a label of the run's task, are empty for the head readout.
+    `definition` as in a TaskNote.
     """
 
     name: str
     named: str = ""
     mapping: dict[str, str | None]
     rows: int
-    dropped: int = 0
+    dropped: int | None = 0
     unmapped: int = 0
     notes: tuple[str, ...] = ()
     fingerprint: str = ""

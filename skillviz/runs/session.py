@@ -53,8 +53,8 @@ class Session:
     pace: float | None = None  # seconds that an example took through the model when the ends were scored
 
     def task(self, spec: RunSpec) -> Task:
-        """The spec's task."""
-        return self._remember("task", spec.task, lambda: registry.task(spec.task, "task"))
+        """The spec's task; whether its data are here shows in `splits`."""
+        return self._remember("task", spec.task, lambda: registry.defined(spec.task, "task"))
 
     def splits(self, spec: RunSpec) -> Splits:
         """The task's examples under the spec's sampling."""

@@ -13,6 +13,7 @@ import pandas as pd
 from skillviz.errors import BadData, BadInput
 from skillviz.runs.record import Scores, TaskNote, TransferNote
 from skillviz.tasks.definition import definition
+from skillviz.tasks.readable_names import name_beside
 from skillviz.tasks.source import opened
 from skillviz.tasks.splits import fingerprint, load_test
 from skillviz.tasks.task import GENERATION, LabelWords, Task, Template
@@ -28,15 +29,15 @@ class Other:
 
     `task` is the other task as the pair is asked about it: in its own words, for the source's labels. `mapping`
     takes each of its own labels to the source's, or to None: those examples (`unmapped`) are left out, and so are
-    those whose text is among the source's training examples (`dropped`), of `rows` in all. `fingerprint` is that
-    of the frame.
+    those whose text is among the source's training examples (`dropped`, None where that was not looked up), of `rows`
+    in all. `fingerprint` is that of the frame.
     """
 
     named: str
     task: Task
     mapping: LabelMap
     rows: int
-    dropped: int
+    dropped: int | None
     unmapped: int
     frame: pd.DataFrame
     fingerprint: str
@@ -105,25 +106,29 @@ def other_examples(
     source: Task,
     other: Task,
     readout: str,
-    training: frozenset[bytes],
+    training: frozenset[bytes] | None,
     mapping: LabelMap | None = None,
     named: str = "",
 ) -> Other:
-    """The other task's test examples for a model tuned on the source; `training` as of `training_texts`.
+    """The other task's test examples for a model tuned on the source; `training` as of `training_texts`, None where
+    it is not at hand: then none is left out for it, and `dropped` is None.
 
     Raises BadInput where the tasks do not fit, BadData where no example is left.
     """
     labels = label_mapping(source, other, mapping)
     frame, notes = load_test(other)
+    other = other.model_copy(update={"name": name_beside(other.name, source.name)})
     rows = len(frame)
     places = [None if labels[name] is None else source.labels.index(str(labels[name])) for name in other.labels]
     frame = frame[[places[label] is not None for label in frame["label"]]]
     unmapped = rows - len(frame)
-    fresh = np.array([digest not in training for digest in text_digests(frame)], dtype=bool)
-    dropped, frame = int((~fresh).sum()), frame[fresh]
+    dropped = None
+    if training is not None:
+        fresh = np.array([digest not in training for digest in text_digests(frame)], dtype=bool)
+        dropped, frame = int((~fresh).sum()), frame[fresh]
     if not len(frame):
         raise BadData(
-            f"no test example of '{other.name}' is left: of {rows:,}, {dropped:,} occur in the training data of "
+            f"no test example of '{other.name}' is left: of {rows:,}, {dropped or 0:,} occur in the training data of "
             f"'{source.name}' and {unmapped:,} have a label that is left out."
         )
     frame = frame.assign(label=[places[label] for label in frame["label"]]).reset_index(drop=True)

@@ -70,11 +70,14 @@ def _task_words(note: TransferNote, metric: str) -> str:
 
 def counted(note: TransferNote) -> str:
     """How many of the other task's test examples were scored, and why not the others."""
-    usable = note.rows - note.dropped - note.unmapped
+    usable = note.rows - (note.dropped or 0) - note.unmapped
     sample = f", a sample of {formats.count(usable)}" if note.scores.n < usable else ""
+    seen = "some may have been seen in training: this task's own data, which would tell, are not on this machine"
+    if note.dropped is not None:
+        seen = f"{formats.count(note.dropped)} skipped (seen in training)"
     return (
-        f"**{formats.counted(note.scores.n, 'example')}** scored{sample} · {formats.count(note.dropped)} skipped (seen "
-        f"in training) · {formats.count(note.unmapped)} skipped (label not mapped)"
+        f"**{formats.counted(note.scores.n, 'example')}** scored{sample} · {seen} · {formats.count(note.unmapped)} "
+        "skipped (label not mapped)"
     )
 
 

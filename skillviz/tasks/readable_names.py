@@ -9,6 +9,8 @@ from skillviz.tasks.paper import TASKS
 SHORT = {name: task.title.partition(" (")[0] for name, task in TASKS.items()}
 VERSIONS = {"sst2_sentences": "SST-2 sentences", "yelp_reviews": "Yelp reviews"}
 """Versions of built-in tasks that come with the shipped runs; their definitions are files."""
+OTHER_DATA = "_other_data"
+"""What the name of a task ends with that is asked for beside another of the same name."""
 ALONE = re.compile(r"(?<![\w./,:@`-])\w+(?![\w/@`-]|[.,:]\w)")
 """A word that is no part of a path, an option or somebody's longer name."""
 
@@ -18,7 +20,14 @@ def readable_name(task: str) -> str:
 
     Any other task is somebody's own and keeps the name that its file gives it.
     """
+    if task.endswith(OTHER_DATA):
+        return f"{readable_name(task.removesuffix(OTHER_DATA))} (other data)"
     return SHORT.get(task) or VERSIONS.get(task, task)
+
+
+def name_beside(task: str, own: str) -> str:
+    """What a task is called beside a run's own: by its name, unless that is the run's too."""
+    return f"{task}{OTHER_DATA}" if task == own else task
 
 
 def readable(words: str) -> str:

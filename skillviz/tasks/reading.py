@@ -15,7 +15,7 @@ import numpy as np
 
 from skillviz import json_text, read_only
 from skillviz.core.formats import counted
-from skillviz.errors import BadData, DiskFull, is_disk_full
+from skillviz.errors import BadData, DataNotFound, DiskFull, is_disk_full
 from skillviz.tasks.task import Hub, Task
 
 # How `datasets` and pyarrow word it that a CSV, JSON or Parquet file has no rows.
@@ -102,8 +102,26 @@ def _csv_options(path: Path) -> Mapping[str, Any]:
     return {"features": text, "sep": separator, "na_filter": False, "encoding": "utf-8-sig"}
 
 
+def from_cache(data: Hub, split: str) -> Any | None:
+    """A split of a data set that the hub's client has downloaded before; None where it has not. Asks no network."""
+    from datasets.packaged_modules.cache.cache import Cache  # heavy: not before it is needed
+
+    if data.revision is not None:  # the cache tells what it is a copy of by the commit alone
+        return None
+    try:
+        copy = Cache(
+            repo_id=data.id, dataset_name=data.id.rpartition("/")[2], config_name=data.config, version="auto",
+            hash="auto",
+        )  # fmt: skip
+        return copy.as_dataset(split=split)
+    except (ValueError, OSError):
+        return None
+
+
 def from_hub(data: Hub, split: str, task: Task) -> Any:
-    """A split of a data set of the hub or of its cache; raises BadData, with what to do, where it cannot be had."""
+    """A split of a data set of the hub's cache, else of the hub; raises DataNotFound where it cannot be had."""
+    if (copy := from_cache(data, split)) is not None:
+        return copy
     read_only.refuse()
     from datasets import load_dataset  # heavy: not before it is needed
 
@@ -112,7 +130,7 @@ def from_hub(data: Hub, split: str, task: Task) -> Any:
     except Exception as error:  # the hub's, the network's and the loader's errors have no common class
         offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
         why = "HF_HUB_OFFLINE is set and it is not in the local cache" if offline else _first_cause(error)
-        raise BadData(
+        raise DataNotFound(
             f"task '{task.name}': {data.title} could not be downloaded from the Hugging Face Hub: {why}; "
             "or put the data in files of your own and write a task file (docs/add-a-task.md)."
         ) from error

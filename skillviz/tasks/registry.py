@@ -10,7 +10,7 @@ from skillviz.tasks.project import expanded, located
 from skillviz.tasks.task import Files, Task
 from skillviz.tasks.user_file import data_files, read_task
 
-__all__ = ["TASKS", "task"]
+__all__ = ["TASKS", "defined", "task"]
 
 YAML = (".yaml", ".yml")
 DEMO_TASKS = "demo_world/tasks"
@@ -24,15 +24,20 @@ def task(name: str | Path | Task, field: str | None = None) -> Task:
     """
     if isinstance(name, Task):
         return name
+    known = defined(name, field)
+    if isinstance(known.data, Files):
+        data_files(known)
+    return known
+
+
+def defined(name: str | Path, field: str | None = None) -> Task:
+    """The same, whether its data are here or not: what a model is asked, and by which labels it answers."""
     written = expanded(str(name), field)
     if written.lower().endswith(YAML):
         path = located(written)
         if not path.is_file():
             raise UnknownTask(f"there is no task file {written}; how to write one: docs/add-a-task.md.")
-        user_task = read_task(path)
-        if isinstance(user_task.data, Files):
-            data_files(user_task)
-        return user_task
+        return read_task(path)
     key = str(name).strip().lower().replace("-", "_").replace(" ", "_")
     if key not in TASKS:
         of_the_demo_world = f"{DEMO_TASKS}/{key.replace('_', '-')}.yaml"

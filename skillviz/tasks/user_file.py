@@ -83,24 +83,35 @@ def read_task(path: Path) -> Task:
 
 def data_files(task: Task) -> dict[str, Path]:
     """Split -> existing file, for a task with files; raises BadInput or BadData where one is missing."""
-    assert isinstance(task.data, Files)
-    folder = task.path.parent if task.path else Path.cwd()
     files = {}
-    for split in SPLITS:
-        written = getattr(task.data, split)
-        if written is not None:
-            path = folder / expanded(written, f"data.{split} of task '{task.name}'")
-            has_variable = "$" in written  # what it holds is not for everybody who can name the file on a page
-            if path.suffix.lower() not in FORMATS:
-                name = written if has_variable else path.name
-                raise BadData(f"task '{task.name}': data.{split} is {name}; allowed: {', '.join(FORMATS)}.")
-            if not path.is_file():
-                shown = written if has_variable else path
-                raise BadData(
-                    f"task '{task.name}': there is no file {shown} (data.{split}); correct the path in the task file."
-                )
-            files[split] = path
+    for split, written in _written(task).items():
+        path = _folder(task) / expanded(written, f"data.{split} of task '{task.name}'")
+        has_variable = "$" in written  # what it holds is not for everybody who can name the file on a page
+        if path.suffix.lower() not in FORMATS:
+            name = written if has_variable else path.name
+            raise BadData(f"task '{task.name}': data.{split} is {name}; allowed: {', '.join(FORMATS)}.")
+        if not path.is_file():
+            shown = written if has_variable else path
+            raise BadData(
+                f"task '{task.name}': there is no file {shown} (data.{split}); correct the path in the task file."
+            )
+        files[split] = path
     return files
+
+
+def _written(task: Task) -> dict[str, str]:
+    """Split -> file as the task's own names it."""
+    assert isinstance(task.data, Files)
+    return {split: written for split in SPLITS if (written := getattr(task.data, split)) is not None}
+
+
+def _paths(task: Task) -> list[Path]:
+    """The files of its data, whether they are here or not."""
+    return [_folder(task) / expanded(written) for written in _written(task).values()]
+
+
+def _folder(task: Task) -> Path:
+    return task.path.parent if task.path else Path.cwd()
 
 
 def _mapping(path: Path) -> dict[Any, Any]:
@@ -166,12 +177,18 @@ def _words(value: Any, labels: tuple[str, ...], where: str) -> tuple[str, ...]:
     return tuple(value[label] for label in labels)
 
 
+def has_data(task: Task) -> bool:
+    """Whether the files of a task's data are here; of data on a hub nobody can say without asking it."""
+    return not isinstance(task.data, Files) or all(path.is_file() for path in _paths(task))
+
+
 def task_stamp(task: Task) -> list[list[Any]]:
-    """Name, size and time of every file that the task is read from; its name alone for data on a hub."""
+    """Name, size and time of every file that the task is read from; the name alone of one that is not here, and of
+    data on a hub."""
     if not isinstance(task.data, Files):
         return [[task.name]]
-    paths = [*([task.path] if task.path else []), *data_files(task).values()]
-    return [file_stamp(path) for path in paths]
+    paths = [*([task.path] if task.path else []), *_paths(task)]
+    return [file_stamp(path) if path.is_file() else [str(path)] for path in paths]
 
 
 def file_stamp(path: Path) -> list[Any]:

@@ -219,15 +219,16 @@ def _task_files(task: str | None) -> list[Path]:
 
 def task_named(name: str) -> Task:
     """The task of a name or file, its data files there, as of `registry.task`; raises what that raises."""
-    definition = _task_named(name)
+    definition = task_defined(name)
     if isinstance(definition.data, Files):
         data_files(definition)
     return definition
 
 
 @remembered(shared, lambda name: (expanded(name), _stamp(located(name))), max_entries=64)
-def _task_named(name: str) -> Task:
-    return registry.task(name)
+def task_defined(name: str) -> Task:
+    """The task of a name or file, whether its data are here or not, as of `registry.defined`."""
+    return registry.defined(name)
 
 
 def _yaml_files(folder: Path) -> list[Path]:

@@ -136,13 +136,8 @@ def switch(name: str, label: str, default: bool, *, help: str | None = None) -> 
     return _keep_choice(name, st.toggle(label, key=key, help=help), default, _yes)
 
 
-def is_pressed(name: str) -> bool:
-    """Whether the button of `press` was pressed, for whoever draws something else then."""
-    return current(name, (True, False), False, _yes)
-
-
 def press(name: str, label: str, *, icon: str | None = None, help: str | None = None) -> bool:
-    """Whether a button that runs models or reads from the hub was pressed; until then it draws the button.
+    """Whether a button that runs models was pressed; until then it draws the button.
 
     That it was pressed stays so, and goes into the address.
     """

@@ -1,4 +1,4 @@
-"""The button that downloads a model: the one way in which a page asks another machine for anything."""
+"""The buttons that download a model or a data set: the one way in which a page asks another machine for anything."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.models import fetch
 from skillviz.show import text
+from skillviz.tasks.reading import from_hub
+from skillviz.tasks.task import Hub, Task
 from skillviz.ui import sign_in
 from skillviz.ui.action import action
 
@@ -23,6 +25,21 @@ def button(source: str) -> None:
         return
     try:
         _download(source)
+    except SkillvizError as error:
+        st.error(text.plain(sign_in.sentence_of(error)))
+        return
+    st.rerun()
+
+
+def data_button(task: Task) -> None:
+    """Downloads a task's data set of the hub when it is clicked; the page is then drawn again."""
+    assert isinstance(task.data, Hub)
+    label = f"Download {task.data.title} from the Hugging Face Hub"
+    if not action(label, key=f"fetch.{task.name}", icon=":material/download:"):
+        return
+    try:
+        with st.spinner(f"Downloading {text.plain(task.data.title)}"):
+            from_hub(task.data, task.data.test, task)
     except SkillvizError as error:
         st.error(text.plain(sign_in.sentence_of(error)))
         return

@@ -7,12 +7,23 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
-from skillviz.errors import BadInput, BadModel, LiveError, ModelNotFound, SkillvizError, Superseded
+from skillviz.errors import (
+    BadData,
+    BadInput,
+    BadModel,
+    DataNotFound,
+    LiveError,
+    ModelNotFound,
+    SkillvizError,
+    Superseded,
+    UnsetVariable,
+)
 from skillviz.live.client import Client
 from skillviz.models.fetch import refuse_absent
 from skillviz.models.preflight import published_base
@@ -22,7 +33,11 @@ from skillviz.runs.store import ANSWERS
 from skillviz.runs.users import shared_root, user_of
 from skillviz.show import text
 from skillviz.show.entries import demo_choice
+from skillviz.tasks.reading import from_cache
+from skillviz.tasks.task import Hub, Task
+from skillviz.tasks.user_file import has_data
 from skillviz.ui import address, cache, fetching, sign_in
+from skillviz.ui.other_tasks import source_of
 
 CLIENTS = "live.clients"  # in the session: by store
 OWN_SECONDS = 120.0  # without a question, after which the worker of one user among many ends
@@ -46,22 +61,64 @@ def ask(run: Run, operation: str, *, topic: str, waiting: str = WAITING, **argum
     except Superseded:
         return None
     except SkillvizError as error:
-        explain(run, error, topic)
+        explain(run, error, topic, arguments.get("task"))
         return None
 
 
-def explain(run: Run, error: SkillvizError, topic: str) -> None:
-    """Says why there is no answer, and what to do: what brings the weights, or that one may try again."""
+def explain(run: Run, error: SkillvizError, topic: str, other: str | None = None) -> None:
+    """Says why there is no answer, and what to do: what brings the weights or the data, or that one may try again.
+
+    `other` is the other task that was asked about.
+    """
     if isinstance(error, ModelNotFound) and (absent := _absent(run)):
         _explain_absent(run, absent)
+        _offer_demo(run, topic)
+        return
+    if isinstance(error, DataNotFound) and (lacking := _hub_task([other, run.spec.task])):
+        assert isinstance(lacking.data, Hub)
+        name, title = text.tasks(lacking.name), text.plain(lacking.data.title)
+        st.warning(
+            f"**{name} is not on this machine.** It is the data set {title} of the Hugging Face Hub.",
+            icon=":material/database_off:",
+        )
+        fetching.data_button(lacking)
+        return
+    if isinstance(error, BadData | UnsetVariable) and lacks_data(run):
+        _explain_no_data(error)
         _offer_demo(run, topic)
         return
     icon = ":material/deployed_code_alert:" if isinstance(error, BadModel) else ":material/error:"
     st.warning(text.with_code(sign_in.sentence_of(error)), icon=icon)
     if isinstance(error, LiveError):
         st.button("Try again", key=f"live.again.{topic}", icon=":material/refresh:")
-    if isinstance(error, BadInput):  # such as data that are not here
+    if isinstance(error, BadInput):
         _offer_demo(run, topic)
+
+
+def _hub_task(names: Sequence[str | None]) -> Task | None:
+    """The first of these tasks whose data are on the hub and not in its local cache."""
+    for name in filter(None, names):
+        task = cache.task_defined(name)
+        if isinstance(task.data, Hub) and from_cache(task.data, task.data.test) is None:
+            return task
+    return None
+
+
+def lacks_data(run: Run) -> bool:
+    """Whether both models are here and the data of their task are not: they can be asked about any other text."""
+    task = source_of(run)
+    return task is not None and not has_data(task) and not _absent(run)
+
+
+def _explain_no_data(error: SkillvizError) -> None:
+    """Says that the run's own examples are missing, and what the models can be asked without them."""
+    st.warning(
+        "**This needs the run's own examples.** The data of its task are not on this machine, but the models are: type "
+        "a sentence, or score another task on the page Transfer.",
+        icon=":material/database_off:",
+    )
+    with st.expander("Where the data are looked for"):
+        st.markdown(text.with_code(sign_in.sentence_of(error)))
 
 
 def _offer_demo(run: Run, topic: str) -> None:

@@ -11,8 +11,9 @@ from skillviz.errors import SkillvizError
 from skillviz.runs.run import Run
 from skillviz.tasks import registry
 from skillviz.tasks.project import project_root
-from skillviz.tasks.readable_names import readable_name
+from skillviz.tasks.readable_names import name_beside, readable_name
 from skillviz.tasks.task import Task
+from skillviz.tasks.user_file import has_data
 from skillviz.ui import cache
 
 
@@ -36,12 +37,15 @@ class Offered:
 def source_of(run: Run) -> Task | None:
     """The run's own task, None where its file is not here."""
     with suppress(SkillvizError):
-        return cache.task_named(run.spec.task)
+        return cache.task_defined(run.spec.task)
     return None
 
 
 def offered(run: Run) -> tuple[Offered, ...]:
-    """The tasks with as many texts as the run's own, those with its labels first; each name once, its own not."""
+    """The tasks with as many texts as the run's own, those with its labels first; each name once.
+
+    Its own is not among them, but a built-in task of its name is where the run's own data are not here.
+    """
     source = source_of(run)
     if source is None:
         return ()
@@ -50,7 +54,8 @@ def offered(run: Run) -> tuple[Offered, ...]:
     files = [task for folder in folders for task in cache.tasks_in(folder)]
     by_name = {task.name: task for task in (*registry.TASKS.values(), *reversed(files))}
     fits = [task for task in by_name.values() if task.pair == source.pair and task.has_classes]
-    rows = [as_offered(task, run) for task in fits if task.name != source.name]
+    own = source.name if has_data(source) else None
+    rows = [as_offered(task, run) for task in fits if task.name != own]
     return tuple(sorted(rows, key=lambda row: (not row.fits, "/" not in row.named, row.name)))
 
 
@@ -58,7 +63,8 @@ def as_offered(task: Task, run: Run) -> Offered:
     """The task as one that can be chosen."""
     known = {label.lower() for label in run.labels}
     fits = {label.lower() for label in task.labels} <= known
-    return Offered(_reference(task), task.name, task.title, task.labels, fits)
+    name = name_beside(task.name, run.datasets[0])
+    return Offered(_reference(task), name, task.title if name == task.name else "", task.labels, fits)
 
 
 def offered_task(named: str, rows: Iterable[Offered]) -> Offered | None:

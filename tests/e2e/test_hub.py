@@ -1,9 +1,11 @@
-"""A pair whose base is at home on the hub: nothing is asked before the click, and every live page works after it."""
+"""What is at home on the hub, a base or data: nothing is asked before the click, and live pages work after it."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +13,13 @@ from typing import Any
 
 import psutil
 import pytest
+import yaml
 
 from skillviz.live.client import Client
 from skillviz.models.frozen_tensors import strip
 from skillviz.runs.produce import produce
 from skillviz.runs.store import Store
+from skillviz.tasks import registry
 from skillviz.tasks.project import PROJECT
 from tests.e2e.server import settle, started
 from tests.hub import hub_of
@@ -26,7 +30,16 @@ __all__ = ["lived"]
 
 pytestmark = pytest.mark.e2e
 
-LONG = 240_000
+LONG = 120_000
+
+
+def end(server: subprocess.Popen[bytes], store: Path) -> None:
+    """Ends the dashboard, and the worker of its store."""
+    client = Client(store)
+    if client.is_running():
+        psutil.Process(client.ask("ping")["pid"]).kill()
+    server.kill()
+    server.wait(20)
 
 
 @pytest.mark.nightly
@@ -56,10 +69,49 @@ def test_the_base_is_downloaded_by_one_click(
             assert any(path.endswith("/model.safetensors") for path in hub.asked)
             assert not page.get_by_text("This needs the weights").count()
         finally:
-            client = Client(store)
-            if client.is_running():
-                psutil.Process(client.ask("ping")["pid"]).kill()
-            server.kill()
-            server.wait(20)
+            end(server, store)
             shutil.rmtree(workers)
     assert os.environ.get("HF_HUB_OFFLINE") == "1"
+
+
+def test_without_its_data_a_pair_is_asked_about_a_public_set_after_a_click(
+    lived: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visit: Callable[..., Any]
+) -> None:
+    world, store, public = tmp_path / "world", tmp_path / "runs", tmp_path / "public"
+    shutil.copytree(lived, world, ignore=shutil.ignore_patterns("runs"))
+    built_in = registry.TASKS["cr"]
+    task = yaml.safe_load((world / "task.yaml").read_text())
+    words = task["label_words"]
+    (world / "task.yaml").write_text(
+        yaml.safe_dump({**task, "name": "cr", "labels": list(built_in.labels), "label_words": words})
+    )
+    run = produce(spec_of(world), Store(store))
+    public.mkdir()
+    for split in ("train", "test"):
+        rows = [json.loads(line) for line in (world / f"{split}.jsonl").read_text().splitlines()]
+        lines = [json.dumps({"text": row["text"], "label": str(row["label"])}) for row in rows]
+        (public / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
+        (world / f"{split}.jsonl").unlink()
+    workers = tempfile.mkdtemp(prefix="sv-")
+    monkeypatch.setenv("SKILLVIZ_LIVE", workers)
+    with hub_of({}, datasets={built_in.data.id: public}) as hub:
+        environment = {"SKILLVIZ_RUNS": str(store), **hub.environment(tmp_path / "home")}
+        server, address = started(PROJECT, tmp_path, environment)
+        try:
+            page = visit(f"{address}/surgery?run={run.id}")
+            page.get_by_text("This needs the run's own examples").wait_for(timeout=LONG)
+            page.get_by_label("Type one and press Enter").fill("the film was good")
+            page.keyboard.press("Enter")
+            page.get_by_text("; your region").first.wait_for(timeout=LONG)
+            page.goto(f"{address}/transfer?run={run.id}&also=cr")
+            button = page.get_by_role("button", name=f"Download {built_in.data.id} from the Hugging Face Hub")
+            button.wait_for(timeout=LONG)
+            settle(page)
+            assert hub.asked == [], "nothing is asked before the click"
+            button.click()
+            page.get_by_text("some may have been seen in training").wait_for(timeout=LONG)
+            assert any(path.endswith("/test.jsonl") for path in hub.asked)
+            assert page.get_by_text("CR (other data)").count()
+        finally:
+            end(server, store)
+            shutil.rmtree(workers)

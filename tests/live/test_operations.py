@@ -21,10 +21,12 @@ from skillviz.models.attribution import attribute
 from skillviz.models.conductance import conductance
 from skillviz.models.pair import STATES, ModelPair, load_pair
 from skillviz.models.predict import predict
+from skillviz.runs.record import TransferNote
 from skillviz.runs.run import Run
 from skillviz.runs.spec import read_spec
 from skillviz.runs.store import Store
 from skillviz.runs.wise import grid_logits
+from skillviz.show.transfer import counted
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
 from skillviz.tasks.splits import load
@@ -239,6 +241,27 @@ def test_an_answer_about_a_run_is_kept_beside_it(worker: Worker, place: Path, ru
     one = ask(worker, "evaluate_region", run, region={"layers": [1, 0], "kinds": ["value"]}, sample=2)
     assert ask(worker, "evaluate_region", run, region={"kinds": ["value"], "layers": [0, 1]}, sample=2)["stored"]
     assert not one["stored"] and len(Store(place).list()) == 1 and Store(place).verify(run.id) == []
+
+
+def test_without_its_data_a_pair_answers_what_needs_none_of_them(lived: Path, tmp_path: Path) -> None:
+    from skillviz.runs.produce import produce
+    from tests.runs.tiny_world import spec_of
+
+    world = tmp_path / "world"
+    shutil.copytree(lived, world, ignore=shutil.ignore_patterns("runs"))
+    worker, run = Worker(world / "runs"), produce(spec_of(world), Store(world / "runs"))
+    typed, other = {"texts": [TEXT], "states": ["finetuned"]}, str(world / "other" / "task.yaml")
+    before = ask(worker, "score_text", run, **typed), ask(worker, "transfer", run, task=other)
+    for split in ("train", "validation", "test"):
+        (world / f"{split}.jsonl").unlink()
+    bare = Worker(world / "runs")
+    after = ask(bare, "score_text", run, **typed), ask(bare, "transfer", run, task=other)
+    assert not after[0]["stored"] and np.array_equal(before[0]["logits"]["finetuned"], after[0]["logits"]["finetuned"])
+    assert before[1]["dropped"] is not None and after[1]["dropped"] is None, "nobody can tell what was trained on"
+    assert "may have been seen in training" in counted(TransferNote(**after[1]["note"]))
+    for operation, words in (("evaluate_region", {}), ("wise", {"path": "wise-ft", "alpha": 1})):
+        with pytest.raises(BadData, match="there is no file"):
+            ask(bare, operation, run, **words)
 
 
 def test_changed_models_and_data_are_noticed(lived: Path, tmp_path: Path) -> None:

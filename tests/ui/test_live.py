@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -96,6 +97,35 @@ def test_where_models_or_data_are_missing_the_demo_world_is_offered() -> None:
     assert not test.exception and test.query_params["run"] == demo.id
     test = AppTest.from_function(without_data, args=(demo.id, str(shipped_root())), default_timeout=60).run()
     assert not test.exception and not test.button, "on the demo world itself it would lead nowhere"
+
+
+def without_its_data(folder: str, run_id: str) -> None:
+    from pathlib import Path
+
+    from skillviz.errors import BadData
+    from skillviz.runs.store import Store
+    from skillviz.ui import live
+
+    live.explain(Store(Path(folder)).open(run_id), BadData("there is no file x/train.jsonl (data.train)."), "test")
+
+
+def test_where_the_models_are_here_and_the_data_are_not_it_says_what_needs_none(tmp_path: Path) -> None:
+    shipped = Store(shipped_root())
+    run = next(one for one in shipped.list() if one.record.spec.base.startswith("demo_world"))
+    task = tmp_path / "task.yaml"
+    task.write_text(
+        "name: away\ndata: {train: away/train.jsonl, test: away/test.jsonl}\ntext: text\n"
+        f"labels: [{', '.join(run.labels)}]\n"
+    )
+    folder = tmp_path / "runs" / run.id
+    shutil.copytree(run.path, folder)
+    record = json.loads((folder / "run.json").read_text())
+    record["spec"]["task"] = str(task)
+    (folder / "run.json").write_text(json.dumps(record))
+    test = AppTest.from_function(without_its_data, args=(str(tmp_path / "runs"), run.id), default_timeout=60).run()
+    (said,) = test.warning
+    assert not test.exception and "type a sentence, or score another task" in said.value
+    assert r"x/train.jsonl" in test.expander[0].markdown[0].value.replace("\\", "")
 
 
 def test_a_pair_that_does_not_fit_is_not_called_absent() -> None:

@@ -154,7 +154,7 @@ def _typed(run: Run) -> None:
 def _text_names(run: Run) -> tuple[str, ...]:
     """The names of the fields: the task's text columns where it has two."""
     with suppress(SkillvizError):  # the models' answer says where the task is not on this machine
-        task = cache.task_named(run.spec.task)
+        task = cache.task_defined(run.spec.task)
         if task.pair:
             return tuple(name.replace("_", " ").capitalize() for name in task.text)
     return ("Sentence",)

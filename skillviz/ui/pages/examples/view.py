@@ -27,8 +27,9 @@ from skillviz.show.entries import headline_split
 from skillviz.show.example_table import STATES, Filters
 from skillviz.show.exhibit import drawn_once
 from skillviz.show.glossary import about
+from skillviz.tasks.reading import from_cache
 from skillviz.tasks.task import Hub
-from skillviz.ui import address, cache, controls, exports, page, presenter, sign_in
+from skillviz.ui import address, cache, controls, exports, fetching, page, presenter, sign_in
 from skillviz.ui.chart import below, selectable, show, theme
 from skillviz.ui.chip import chip_text
 from skillviz.ui.empty import missing
@@ -116,14 +117,11 @@ def places() -> Places:
 def with_texts(run: Run, without: RunExamples) -> RunExamples:
     """The examples with their texts; as they were, under a card on what would bring the texts, where it cannot be."""
     try:
-        data = cache.task_named(run.spec.task).data
-        if isinstance(data, Hub) and not controls.is_pressed("texts"):
-            with missing(
-                NO_TEXTS,
-                f"{answer_words(run.record).stored} They are part of the dataset {text.plain(data.title)}.",
-                "notes",
-            ):
-                controls.press("texts", "Read the texts from the Hugging Face Hub", icon=":material/download:")
+        task = cache.task_named(run.spec.task)
+        if isinstance(task.data, Hub) and from_cache(task.data, task.data.test) is None:
+            in_the_set = f"They are part of the data set {text.plain(task.data.title)}."
+            with missing(NO_TEXTS, f"{answer_words(run.record).stored} {in_the_set}", "notes"):
+                fetching.data_button(task)
             return without
         with st.spinner("Reading the task's texts."):
             texts = cache.texts(run, without.split)
@@ -132,11 +130,7 @@ def with_texts(run: Run, without: RunExamples) -> RunExamples:
             NO_TEXTS, f"{answer_words(run.record).stored} They are shown once the task's data are here.", "notes"
         ):
             st.caption(_what_is_missing(error))
-            if address.current("texts") is not None:
-                st.button("Try later", on_click=controls.forget, args=("texts",), icon=":material/undo:")
         return without
-    if isinstance(data, Hub):
-        address.keep("texts", _yes(True))
     table = cache.computed(
         ("texts", cache.texts_mark(run, without.split)), [run], lambda: example_table.with_texts(without.table, texts)
     )
@@ -152,10 +146,6 @@ def _what_is_missing(error: SkillvizError) -> str:
         f"They belong in `{inside}` of the folder that the environment variable `{error.variable}` "
         "names. It is not set: set it, then restart the dashboard."
     )
-
-
-def _yes(value: bool) -> str:
-    return "yes" if value else "no"
 
 
 def filters(run: Run, shown: RunExamples) -> Filters:

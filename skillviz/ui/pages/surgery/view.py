@@ -109,6 +109,8 @@ def graft(run: Run, region: HandRegion, answer: DeltaGenerator) -> DeltaGenerato
     )  # fmt: skip
     if scored is None:
         st.caption(_chance(run, region, split))
+        if live.lacks_data(run):
+            sentence(run, region)
         return st.container()
     scores = exhibits.grafted_of(scored, page.table(run, "predictions"), split, task)
     if region.is_run_region:
@@ -224,7 +226,7 @@ def _curve(entries: Sequence[Entry], runs: Sequence[Run], split: str) -> pd.Data
 def _typed_texts(run: Run) -> list[str]:
     """What was typed: one text, or two for a task of pairs."""
     try:
-        is_pair = cache.task_named(run.spec.task).pair
+        is_pair = cache.task_defined(run.spec.task).pair
     except SkillvizError:  # the worker will say what is wrong with the task
         is_pair = False
     labels = {"sentence": "First text" if is_pair else "Type one and press Enter"} | (
