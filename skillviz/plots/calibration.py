@@ -27,6 +27,8 @@ NOTHING = "No predictions to bin yet."
 PANEL_COLUMNS = 3  # at most, so that axis titles fit on a phone
 PANEL_HEIGHT = 296
 TITLE_LETTERS = 14  # of a line, on a phone
+ABOVE, COUNT_TALL = 102, 28  # where counts begin on the axis of accuracies, and the room for one of five figures
+COUNT_PIXELS = 30  # that the counts add to a panel
 LEAST_COUNT = 8  # pixels of a count: where a bin is narrower, as on a phone, the counts are left out
 
 Panels = list[tuple[str, pd.DataFrame]]
@@ -84,7 +86,8 @@ def reliability_diagram(
         for style, gap, words in zip(looks, gaps, more, strict=True)
     ]
     start = _first_edge(panels)
-    figure = _grid(titles, "accuracy, %", start, theme, height)
+    rows_of_panels, _ = _shape(len(panels))
+    figure = _grid(titles, "accuracy, %", start, theme, height or (PANEL_HEIGHT + COUNT_PIXELS) * rows_of_panels)
     for place, (style, (_, rows)) in enumerate(zip(looks, panels, strict=True)):
         filled = rows[rows["count"] > 0]
         figure.add_trace(_gaps(style, filled), **_cell(place, len(panels)))
@@ -95,7 +98,7 @@ def reliability_diagram(
             x=[start, 100], y=[start, 100], mode="lines", line=line, name="accuracy = confidence", hoverinfo="skip"
         )
         figure.add_trace(diagonal, **_cell(place, len(panels)))
-    figure.update_yaxes(range=[0, 101])
+    figure.update_yaxes(range=[0, ABOVE + COUNT_TALL], tickvals=list(range(0, 101, 20)))
     figure.update_layout(uniformtext={"minsize": LEAST_COUNT, "mode": "hide"})
     return figure
 
@@ -209,10 +212,10 @@ def _accuracies(style: Style, rows: pd.DataFrame) -> go.Bar:
 
 
 def _counts(style: Style, rows: pd.DataFrame, theme: str) -> go.Bar:
-    """Each bin's number of examples, written upward from the axis; the bar itself is unseen."""
+    """Each bin's number of examples, written upward above all bars and intervals; the bar itself is unseen."""
     middle, width = _edges(rows)
     return go.Bar(
-        x=middle, y=[100] * len(rows), width=width, name=f"{style.title}: examples", hoverinfo="skip",
+        x=middle, y=[COUNT_TALL] * len(rows), base=ABOVE, width=width, name=f"{style.title}: examples", hoverinfo="skip",
         marker={"color": "rgba(0,0,0,0)", "line": {"width": 0}}, text=[f"{int(n):,}" for n in rows["count"]],
         textposition="inside", insidetextanchor="start", textangle=-90, constraintext="inside",
         textfont={"size": 10, "color": INK[theme]},
