@@ -215,8 +215,8 @@ def _counts(style: Style, rows: pd.DataFrame, theme: str) -> go.Bar:
     """Each bin's number of examples, written upward above all bars and intervals; the bar itself is unseen."""
     middle, width = _edges(rows)
     return go.Bar(
-        x=middle, y=[COUNT_TALL] * len(rows), base=ABOVE, width=width, name=f"{style.title}: examples", hoverinfo="skip",
-        marker={"color": "rgba(0,0,0,0)", "line": {"width": 0}}, text=[f"{int(n):,}" for n in rows["count"]],
-        textposition="inside", insidetextanchor="start", textangle=-90, constraintext="inside",
-        textfont={"size": 10, "color": INK[theme]},
+        x=middle, y=[COUNT_TALL] * len(rows), base=ABOVE, width=width, name=f"{style.title}: examples",
+        hoverinfo="skip", marker={"color": "rgba(0,0,0,0)", "line": {"width": 0}},
+        text=[f"{int(n):,}" for n in rows["count"]], textposition="inside", insidetextanchor="start", textangle=-90,
+        constraintext="inside", textfont={"size": 10, "color": INK[theme]},
     )  # fmt: skip

@@ -26,7 +26,8 @@ def test_two_processes_find_the_region_of_one(world: Path, store: Store, mode: l
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "skillviz"]
     done = subprocess.run(
         [*command, *words, "--runs-dir", store.root / "two"],
-        capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=600,
+        capture_output=True, text=True, timeout=600,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"},  # says where a process was aborted
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     (entry,) = Store(store.root / "two").list()
