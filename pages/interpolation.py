@@ -1,4 +1,4 @@
-"""Between base and fine-tuned model. WiSE-FT and WiSE-Graft, in and out of distribution, at any point of the path."""
+"""Between the base and the fine-tuned model. WiSE-FT and WiSE-Graft, in and out of distribution, at any point."""
 
 import streamlit as st
 

@@ -126,7 +126,7 @@ def localize(
         with processes.joined(spec.device):
             if not processes.is_first():
                 follow(spec, store)
-                return
+                processes.leave()
             with progress_bar("localizing") as advance, gently(reporter(advance)) as progress:
                 run = produce(spec, store, progress)
     except KeyboardInterrupt as interrupt:

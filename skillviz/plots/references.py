@@ -15,7 +15,7 @@ from skillviz.plots.cells import broken
 from skillviz.plots.figure import spread
 from skillviz.plots.theme import GROUND, SOFT_INK, STATES, Style
 
-LABEL_PIXELS = 27  # height of a label: two lines at size 11
+LABEL_PIXELS = 30  # height of a label: two lines at size 11
 SHORT = {"temperature": "temp.-scaled"}
 NAME_PIXELS = 15  # height of a line of a name at size 11
 NAME_LETTERS = 14  # of a line of a name
@@ -62,7 +62,7 @@ def legend_level(name: str, value: float, words: Metric, theme: str, far: str = 
     """A trace that names a level with its value in the legend; of one that is not drawn the sample is a triangle that
     points to where it lies, `far` (one of ARROWS)."""
     style = reference_style(name, theme)
-    text = f"{style.title} {words.text(value)}"
+    text = f"{style.title} {words.text(value)}{', off the scale' if far else ''}"
     looks: dict[str, object] = {"mode": "lines", "line": {"color": style.color, "dash": style.dash, "width": 1.5}}
     if far:
         looks = {"mode": "markers", "marker": {"symbol": ARROWS[far], "color": style.color, "size": 9}}

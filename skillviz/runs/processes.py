@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import NoReturn
 
 from torch import cuda, distributed
 
@@ -23,6 +25,17 @@ def started() -> int:
 def is_first() -> bool:
     """Whether this process is the one that stores the run."""
     return int(os.environ.get("RANK", "0")) == 0
+
+
+def leave() -> NoReturn:
+    """Ends this process, whose part is done, without the interpreter's own end.
+
+    A thread of gloo may still hold the tensors of the last exchange. To let go of them it needs the interpreter, and
+    where that is ending it aborts the process instead (pytorch/pytorch#179291), so that torchrun ends all others.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 @contextmanager

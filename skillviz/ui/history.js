@@ -10,8 +10,7 @@ export default function () {
   const push = window.history.pushState.bind(window.history);
   const replace = window.history.replaceState.bind(window.history);
   window.history.pushState = (state, unused, url) => {
-    const isSamePage = new URL(url ?? "", document.baseURI).pathname === window.location.pathname;
-    (isSamePage && !acted ? replace : push)(state, unused, url);
+    (acted ? push : replace)(state, unused, url);
     acted = false;
   };
   for (const act of ACTS) window.addEventListener(act, () => (acted = true), { capture: true });

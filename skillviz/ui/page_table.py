@@ -75,7 +75,9 @@ PAGES = {
         PageEntry("region", "grid_on", "Region", "This run", "Where is the skill?"),
         PageEntry("sparsity", "show_chart", "Sparsity", "This run", "How small can the region be?"),
         PageEntry("calibration", "speed", "Calibration", "This run", "Is the model's confidence justified?"),
-        PageEntry("interpolation", "linear_scale", "Interpolation", "This run", "Between base and fine-tuned model"),
+        PageEntry(
+            "interpolation", "linear_scale", "Interpolation", "This run", "Between the base and the fine-tuned model"
+        ),
         PageEntry("transfer", "move_up", "Transfer", "This run", "Does the skill transfer?"),
         PageEntry("examples", "format_quote", "Examples", "This run", "Which examples change?"),
         PageEntry("surgery", "build", "Surgery", "This run", "Build your own region"),

@@ -1,4 +1,5 @@
-// Tells the app how high the window is, and how large its type, so that a figure fills the room that is left for it.
+// Tells the app how high the window is, and how large its type, so that a figure fills the room that is left for it;
+// and keeps Esc from leaving the mode where it closes a list.
 
 const CALM = 250; // milliseconds without a change of the window
 
@@ -13,10 +14,22 @@ export default function ({ data, setStateValue }) {
     clearTimeout(timer);
     timer = setTimeout(measure, CALM);
   };
+  // The list is gone when the key has come up to the page, where Streamlit listens for the shortcut.
+  let isListOpen = false;
+  const look = (event) => {
+    if (event.key === "Escape") isListOpen = document.querySelector('[role="listbox"], [role="menu"]') !== null;
+  };
+  const keep = (event) => {
+    if (event.key === "Escape" && isListOpen) event.stopPropagation();
+  };
   measure();
   window.addEventListener("resize", later);
+  window.addEventListener("keydown", look, true);
+  document.body.addEventListener("keydown", keep);
   return () => {
     clearTimeout(timer);
     window.removeEventListener("resize", later);
+    window.removeEventListener("keydown", look, true);
+    document.body.removeEventListener("keydown", keep);
   };
 }

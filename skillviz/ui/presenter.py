@@ -51,7 +51,7 @@ def _measured() -> None:
 
 def factors_of(drawn: go.Figure) -> tuple[float, float]:
     """How many times as large a figure is shown, and its type: in presenter mode FACTOR, or less where it would not fit
-    the window whole below a page's heading, but never smaller than elsewhere; its type as large as the page's at least.
+    the window whole below a page's heading, but never smaller than elsewhere; its type grows as the page's at least.
     """
     if not page_table.is_presented():
         return 1, 1

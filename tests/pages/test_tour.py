@@ -361,6 +361,7 @@ def test_without_a_choice_there_is_no_guess_to_keep(skilled: Run) -> None:
 def test_the_last_step_starts_a_job_and_checks_the_guess_by_its_run(demo: Run, store: Store) -> None:
     test = answered(opened(step=7), "all")
     assert "Your guess is kept" in said(test) and told(test) == "Step 7 of 7"
+    assert "Continue with the run of this tour" in said(test)
     button(test, "Find its region").click().run()
     assert not test.exception and not test.warning
     name = asked(test, "tour.job")
@@ -370,8 +371,12 @@ def test_the_last_step_starts_a_job_and_checks_the_guess_by_its_run(demo: Run, s
     test.run()
     assert re.search(r"\*\*(Right|Not quite)", said(test)) and told(test).count("1 answer right") == 1
     assert not button(test, "Find its region").disabled
-    links = [link.proto.page for link in test.get("page_link")]
-    assert "overview" in links and len(links) >= 6
+    links = [link.proto for link in test.get("page_link")]
+    assert "overview" in [link.page for link in links] and len(links) >= 6
+    assert "Continue with your own run" in said(test) and all(name in link.query_string for link in links[-6:])
+    later, answer = opened(step=7, tour__job=name), r"It recovers|did not improve"
+    assert "Make your guess" in said(later) and not re.search(answer, said(later)), "the answer waits for its question"
+    assert re.search(answer, said(answered(later, "all")))
 
 
 @pytest.mark.slow

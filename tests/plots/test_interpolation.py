@@ -72,7 +72,7 @@ def test_a_level_far_off_does_not_press_the_points_into_a_corner() -> None:
 def test_a_level_far_off_is_named_and_not_drawn(draw) -> None:  # type: ignore[no-untyped-def]
     figure = draw(points(), INSIDE, OUTSIDE, references={"chance": 0.1})
     assert not [shape for shape in figure.layout.shapes if 10 in (shape.x0, shape.y0)]
-    (level,) = traces(figure, "chance 10.0%")
+    (level,) = traces(figure, "chance 10.0%, off the scale")
     assert level.mode == "markers" and level.marker.symbol.startswith("triangle")
 
 

@@ -47,7 +47,7 @@ def test_chance_stands_in_the_first_panel_and_in_the_legend() -> None:
 def test_chance_far_below_is_named_and_does_not_flatten_the_states() -> None:
     figure = state_comparison(frames.scores(), references={"chance": 0.25, "majority": 0.62})
     assert [s.x0 for s in figure.layout.shapes] == [62]
-    (chance,) = [t for t in figure.data if t.name == "chance 25.0%"]
+    (chance,) = [t for t in figure.data if t.name == "chance 25.0%, off the scale"]
     assert chance.mode == "markers" and chance.marker.symbol == "triangle-left"
     assert 55 < next(figure.select_xaxes()).range[0] < 62
 

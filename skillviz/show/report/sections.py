@@ -271,7 +271,7 @@ def interpolation(run: Run) -> list[Section]:
             Code("This command stores the points between the models", interpolation_exhibits.missing(run.record))
         )
     parts += [Heading("Deviations from the paper"), Points(tuple(interpolation_exhibits.deviations(run.record)))]
-    return [Section("interpolation", "Between base and fine-tuned model", tuple(parts))]
+    return [Section("interpolation", "Between the base and the fine-tuned model", tuple(parts))]
 
 
 def transfer(run: Run) -> list[Section]:

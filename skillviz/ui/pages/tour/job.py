@@ -24,6 +24,7 @@ from skillviz.ui.pages.tour.questions import Question
 PAIR, JOB = "tour.pair", "tour.job"
 SIZE = "1%"
 SEED = 3  # the shipped runs have others
+FOUND, GUESS = "Its region is one click away below.", "Make your guess, then reveal what it found."
 FURTHER = ("overview", "sparsity", "examples", "surgery", "compare", "launch")
 
 
@@ -42,6 +43,9 @@ def draw(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed
         if job is None:
             with st.container(border=True):
                 st.caption("No search has started yet. Its progress appears here.")
+        elif job.status == "finished":  # what it found is the answer
+            with st.container(border=True):
+                st.markdown(f"The search has finished. {FOUND if is_revealed else GUESS}")
         else:
             jobs_view.follow(job.run_id)
     return questions.share_recovered(job.run if job is not None and job.status == "finished" else None)
@@ -99,11 +103,13 @@ def _started() -> Job | None:
     return job
 
 
-def further(demo: DemoRun) -> None:
-    """Where to go from here: other pages, on the run of this tour."""
-    st.markdown("**Continue with this run:**")
+def further(demo: DemoRun, is_revealed: bool) -> None:
+    """Where to go from here: other pages, on the run that was made here once its answer is told, else the tour's."""
+    job = _started()
+    own = job.run_id if is_revealed and job is not None and job.status == "finished" else None
+    st.markdown(f"**Continue with {'your own run' if own else 'the run of this tour'}:**")
     with st.container(horizontal=True):
         for name in FURTHER:
             entry = pages.PAGES[name]
             options: dict[str, Any] = {"label": entry.question, "icon": ":material/arrow_outward:"}
-            st.page_link(entry.link(), **options, query_params={address.RUN: demo.run.id})
+            st.page_link(entry.link(), **options, query_params={address.RUN: own or demo.run.id})

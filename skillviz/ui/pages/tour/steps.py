@@ -19,6 +19,7 @@ from skillviz.core.bins import BINS
 from skillviz.core.intervals import recovered_gain, wilson
 from skillviz.core.metrics import metric_row
 from skillviz.core.scores import confidence, correct, probabilities
+from skillviz.plots.theme import localizer_style
 from skillviz.runs.metrics import estimate as as_estimate
 from skillviz.runs.metrics import positive
 from skillviz.runs.record import Estimate
@@ -223,7 +224,9 @@ def source(demo: DemoRun, live: Grafted | None = None) -> str:
     whole = f"{formats.count(demo.scores.n)} {demo.split} sentences"
     if live is None:
         return f"Stored; {whole}."
-    return f"Computed live; {whole}." if live.n == demo.scores.n else f"Computed live; {live.n:,} of the {whole}."
+    if live.n == demo.scores.n:
+        return f"Computed live; {whole}."
+    return f"Computed live. All models here are scored on the same {live.n:,} of the {whole}."
 
 
 def draw_region(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question:
@@ -330,7 +333,7 @@ def draw_place(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator, is_re
     others = rivals(demo)
     with left:
         by_name = parts(demo.layers)
-        chosen = controls.select(KEEP, "Copy only", [WHOLE, *by_name, *others], WHOLE, shown=part_title)
+        chosen = controls.select(KEEP, "Copy", [WHOLE, *by_name, *others], WHOLE, shown=part_title)
         whole = {"run": demo.run.id}
         if chosen in others:
             layers = page.table(others[chosen], "layers")
@@ -468,10 +471,11 @@ def text_path(demo: DemoRun) -> str:
 
 def text_region(demo: DemoRun) -> str:
     """Step 3."""
+    searched = localizer_style(demo.record.spec.localizer).title
     return (
         "Copy the fine-tuned values of only *some* parameters onto the pre-trained model. The result is a **graft**, "
-        "and the copied parameters are its **region**. Nothing is trained. A search chose which parameters to copy; "
-        "the slider sets how many. How few are enough?"
+        f"and the copied parameters are its **region**. Nothing is trained. A search ({searched}) chose which "
+        "parameters to copy; the slider sets how many. How few are enough?"
     )
 
 
