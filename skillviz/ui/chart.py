@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import pandas as pd
@@ -20,6 +21,12 @@ from skillviz.ui import exports, presenter, run_bar, script
 from skillviz.ui.drawn_once import By, Written, drawn_once
 from skillviz.ui.frame import theme as theme
 from skillviz.ui.page_table import is_presented
+
+_TOUCH = "skillviz_touch"
+
+_mount = st.components.v2.component(
+    _TOUCH, html="<span></span>", js=Path(__file__).with_name("touch.js").read_text(encoding="utf-8")
+)
 
 # how a table's columns are shown; what is not here is shown as it is
 COLUMNS: dict[str, Any] = {
@@ -118,6 +125,8 @@ def selectable(
 
     `below` draws what belongs under it.
     """
+    with st.container(key=f"touch-{name}"):
+        _mount(key=f"{_TOUCH}.{name}", height=1)
     selected = st.plotly_chart(
         as_shown(of, by),
         on_select=on_select,

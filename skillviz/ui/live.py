@@ -70,9 +70,8 @@ def explain(run: Run, error: SkillvizError, topic: str, other: str | None = None
 
     `other` is the other task that was asked about.
     """
-    if isinstance(error, ModelNotFound) and (absent := _absent(run)):
-        _explain_absent(run, absent)
-        _offer_demo(run, topic)
+    if isinstance(error, ModelNotFound) and _absent(run):
+        say_absent(run, topic)
         return
     if isinstance(error, DataNotFound) and (lacking := _hub_task([other, run.spec.task])):
         assert isinstance(lacking.data, Hub)
@@ -92,6 +91,13 @@ def explain(run: Run, error: SkillvizError, topic: str, other: str | None = None
     if isinstance(error, LiveError):
         st.button("Try again", key=f"live.again.{topic}", icon=":material/refresh:")
     if isinstance(error, BadInput):
+        _offer_demo(run, topic)
+
+
+def say_absent(run: Run, topic: str) -> None:
+    """Says before anything is asked that the models are not here, and offers the demo world; nothing where they are."""
+    if absent := _absent(run):
+        _explain_absent(run, absent)
         _offer_demo(run, topic)
 
 

@@ -37,7 +37,10 @@ def run_bar(entries: Sequence[Entry], chosen: Entry) -> None:
                     _box(among, chosen, level)
             where = "yours" if chosen.is_of_user else "ships with skillviz"
             st.caption(f"Made {formats.day(chosen.finished)} · {where}")
-        if toy := small_world.caution(chosen.base, chosen.d, chosen.share):
+            toy = small_world.caution(chosen.base, chosen.d, chosen.share)
+            if toy:
+                st.container(key="run-bar-toy").caption(f"Demo world. {toy}")
+        if toy:
             st.badge("demo world", color="gray", help=toy)
         if roles(entries)[chosen.id] == "variant":
             title = "variant" if chosen.is_of_user else "study variant"

@@ -134,7 +134,7 @@ def _typed(run: Run) -> None:
         with place:
             texts.append(controls.typed(key, name, most=MOST, placeholder="type, then press Enter"))
     if not all(texts):
-        missing = [name.lower() for name, words in zip(names, texts, strict=True) if not words]
+        missing = [f"a {name.lower()}" for name, words in zip(names, texts, strict=True) if not words]
         st.info(f"Type {formats.listed(missing)} and press Enter.", icon=":material/keyboard:")
         return
     if any(len(words) > controls.LINKED for words in texts):

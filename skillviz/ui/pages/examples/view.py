@@ -247,7 +247,7 @@ def _scatter(
         measure = controls.segments(
             MEASURE, "Show", offered, offered[0], shown=lambda name: answers.measures[name].brief, help=help_,
         ) if len(offered) > 1 else offered[0]  # fmt: skip
-        marks = controls.segments("marks", "Mouse selects", tuple(MARKS), "example", shown=MARKS.get)
+        marks = controls.segments("marks", "A click selects", tuple(MARKS), "example", shown=MARKS.get)
     words = cache.computed(
         ("hovers", str(example_table.has_texts(table))), [run], lambda: example_table.hovers(table, answers.right)
     )  # fmt: skip

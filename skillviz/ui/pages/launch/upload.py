@@ -258,14 +258,16 @@ def _preview(rows: pd.DataFrame, draft: Draft) -> None:
     if not texts:
         st.warning("Choose a text column: a task needs at least one.", icon=":material/error:")
         return
-    for template in draft.values["template"].values():
+    templates = draft.values["template"]
+    for kind, template in templates.items():
+        reader = f"a {kind} model" if len(templates) > 1 else "the model"
         try:
             parts = parse(template, texts)
             cells = [place.filled(str(rows[texts[place.field]].iloc[0])) for place in places(parts)]
         except SkillvizError as error:
             st.warning(text.plain(sign_in.sentence_of(error)))
             continue
-        st.caption(f"The first row as the model reads it: {text.plain(rendered(parts, cells, '<mask>')[:READ])}")
+        st.caption(f"The first row as {reader} reads it: {text.plain(rendered(parts, cells, '<mask>')[:READ])}")
     if "reference" in draft.values:
         st.caption(f"Its reference: {text.plain(_first(rows, draft.values['reference']))}")
     elif options := draft.values.get("options"):

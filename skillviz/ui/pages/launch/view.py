@@ -246,7 +246,8 @@ def summary(spec: RunSpec, task: str, sizes: Sequence[int], d: int | None, jobs:
     of = f" of {d:,} graftable parameters" if d else ""
     runs = "" if jobs == 1 else f", {jobs} times with different seeds"
     pair = f"{text.last_part(spec.base)} → {text.last_part(spec.finetuned)}"
-    return f"**{name}** will look for {what}{of} in *{text.plain(pair)}*, task *{text.tasks(task)}*{runs}."
+    named = f", task *{text.tasks(task)}*" if task.strip("-") else ""
+    return f"**{name}** will look for {what}{of} in *{text.plain(pair)}*{named}{runs}."
 
 
 def expected(duration: Estimate, jobs: int, free: int, queued: int) -> str:

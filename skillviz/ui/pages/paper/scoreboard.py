@@ -98,22 +98,29 @@ def draw(judged: Sequence[Score], rows: pd.DataFrame, *, height: int) -> None:
             alt="The claims of the paper, each with the paper's value, ours and the verdict",
         )  # fmt: skip
     with st.container(key="claims-narrow"):
-        st.markdown(listed(rows))
+        names = dict(zip(rows["where"], (score.experiment for score in judged), strict=True))
+        for where, words_of_claims in listed(rows).items():
+            st.button(
+                where, type="tertiary", icon=":material/chevron_right:", key=f"claims.{where}",
+                on_click=controls.assign, args=(ITEM, names[where]),
+            )  # fmt: skip
+            st.markdown(words_of_claims)
     plain = rows.assign(verdict=[outcome for (outcome,) in rows["verdict"]])
     exports.table_menu(plain, file="claims", key="claims", caption="The paper's claims and our verdicts")
 
 
-def listed(rows: pd.DataFrame) -> str:
-    """The rows of `table` as Markdown, claim by claim under the table or figure that they are of."""
-    lines = []
+def listed(rows: pd.DataFrame) -> dict[str, str]:
+    """The rows of `table` as Markdown, claim by claim, by the table or figure that they are of."""
+    by_item = {}
     for where, of_item in rows.groupby("where", sort=False):
-        lines.append(f"**{where}**")
+        lines = []
         for row in of_item.to_dict("records"):
             (outcome,) = row["verdict"]
             chip = outcome if outcome == UNTESTED else chip_text(outcome)
             values = [f"paper {row['paper']}", *([f"here {row['here']}"] if row["here"] else []), row["world"]]
             lines.append(f"{chip} {text.plain(row['claim'])}  \n:gray[{text.plain(' · '.join(values))}]")
-    return "\n\n".join(lines)
+        by_item[str(where)] = "\n\n".join(lines)
+    return by_item
 
 
 def _open(judged: Sequence[Score]) -> None:

@@ -80,7 +80,8 @@ def claims() -> PaperItem | None:
     elif claim is None:
         headline.markdown(sentence, help=about("verdict", "discovery"))
     row = st.container(horizontal=True)
-    left, right = row.container(key="claims", width=BESIDE if claim else "stretch"), row.container()
+    key = "claims-beside" if item else "claims"
+    left, right = row.container(key=key, width=BESIDE if claim else "stretch"), row.container()
     with left:
         scoreboard.draw(judged, rows, height=scoreboard.SHORT if item and not claim else scoreboard.TALL)
         if behind and item is None:

@@ -88,7 +88,7 @@ def draw_sentence(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator, is
 
 def _sentence_box(examples: Sequence[Sample]) -> str:
     """The control: an example of the task to begin with, which can be changed or typed over."""
-    label, first = "Sentence (edit it, then press Ctrl+Enter)", examples[0].text if examples else ""
+    label, first = "Sentence (edit it, then press Ctrl+Enter or tap outside)", examples[0].text if examples else ""
     words = controls.typed(SENTENCE, label, most=LONGEST, placeholder="Type one", is_long=True, default=first)
     if examples:
         texts = [one.text for one in examples]
@@ -103,7 +103,7 @@ def _sentence_logits(demo: DemoRun, words: str, sample: Sample | None) -> dict[s
     if sample is not None:
         return {state: sample.logits[state][None] for state in ENDS}
     if not words:
-        st.caption("Type a sentence and press Ctrl+Enter.")
+        st.caption("Type a sentence, then press Ctrl+Enter or tap outside.")
         return None
     answer = live.ask(demo.run, "score_text", topic=SENTENCE, texts=[words], states=list(ENDS))
     return None if answer is None else {state: answer["logits"][state] for state in ENDS}

@@ -91,6 +91,9 @@ def draw(number: int, demo: DemoRun) -> None:
     question = step.draw(demo, left, right, str(number) in questions.answers())
     if question is not None:
         questions.ask_question(str(number), question)
+        if number < len(STEPS):
+            with st.container(key="tour-next"):
+                st.button("Next step", on_click=_go, args=(number + 1,), type="primary", width="stretch")
     if number == 1:
         presenter.small_print(steps.toy_caption(demo))
     if number == len(STEPS):

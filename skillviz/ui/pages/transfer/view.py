@@ -66,6 +66,8 @@ def notes_of(run: Run) -> tuple[TransferNote, ...]:
             help="Tasks with as many texts as this run's own, those with the same labels first. Or type the name of a "
             "task, or the path of your own YAML file.",
         )
+        if not named and not stored:
+            live.say_absent(run, "transfer")
         task = _task(run, named, rows) if named else None
         note = None if task is None else _live_scores(run, task)
         if note is not None:
