@@ -317,6 +317,29 @@ def test_a_click_on_the_map_chooses_the_cell(made: Made, address: str, visit: Vi
     expect(page, cell="1 · query")
 
 
+def test_a_tap_chooses_the_cell_under_the_finger_and_not_the_one_before(made: Made, address: str, visit: Visit) -> None:
+    page = visit(f"{address}/region?run={made[1]['stagewise0']}&cell=0 · MLP in", has_touch=True, is_mobile=True)
+    figure = page.locator(".js-plotly-plot").first
+    columns = figure.locator(".xtick text").count()
+    for share, cell in ((0.75, "1 · query"), (0.25, "0 · query")):
+        figure.scroll_into_view_if_needed()
+        settle(page)
+        box = figure.locator(".nsewdrag").first.bounding_box()
+        page.touchscreen.tap(box["x"] + box["width"] * 0.5 / columns, box["y"] + box["height"] * share)
+        expect(page, cell=cell)
+
+
+def test_back_from_the_run_behind_the_door_is_home(address: str, visit: Visit) -> None:
+    page = visit(f"{address}/")
+    page.get_by_role("button", name="Explore this run").click()
+    page.locator("h1", has_text=PAGES["overview"].question).wait_for()
+    settle(page)
+    page.go_back()
+    page.get_by_role("button", name="Explore this run").wait_for()
+    settle(page)
+    expect(page, "/", run=None)
+
+
 @pytest.mark.nightly
 def test_the_first_choice_on_a_fresh_server_is_not_lost(made: Made, serve: Serve, visit: Visit) -> None:
     """A run that begins without dashboard.py must not leave widgets behind that the next one does not know."""
