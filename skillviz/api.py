@@ -68,7 +68,8 @@ def localize(
     """
     given = {"sizes": size if isinstance(size, str | int | float) else tuple(size), "localizer": method, **settings}
     members = {"base": str(base), "finetuned": str(finetuned), "task": _task_name(task)}
-    return Run.of(produce(read_spec({**members, **given}), Store(store_root(runs_dir)), progress))
+    spec = read_spec({**members, **given}).anchored(Path.cwd())
+    return Run.of(produce(spec, Store(store_root(runs_dir)), progress))
 
 
 def finetune(

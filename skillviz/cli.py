@@ -34,6 +34,7 @@ from skillviz.commands import (
     worker,
 )
 from skillviz.commands.exit_codes import Commands
+from skillviz.runs.process import short_waits
 
 QUIET = {
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
@@ -119,7 +120,7 @@ def skillviz(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    for name, value in QUIET.items():
+    for name, value in {**QUIET, **short_waits()}.items():
         os.environ.setdefault(name, value)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -22,7 +23,7 @@ from skillviz.runs.process import gently
 from skillviz.runs.progress import Progress
 from skillviz.runs.run import Run
 from skillviz.runs.spec import DEFAULT_SIZE, RunSpec, read_spec
-from skillviz.runs.store import Store, store_root
+from skillviz.runs.store import Store, option_of, store_root
 from skillviz.show.sentences import is_fitted, temperature
 
 
@@ -156,13 +157,14 @@ def spec_of(typed: Mapping[str, Any]) -> RunSpec:
             "options": read_options(typed["option"] or []),
             "others": tuple(typed["also"] or []),
         }
-    )
+    ).anchored(Path.cwd())
 
 
 def start_job(spec: RunSpec, store: Store, as_json: bool, backend: Backend) -> None:
     """Starts the run as a job and prints its id, alone on the last line."""
     job = jobs.start(spec, store, backend=backend)
-    note(f"Follow it with `python -m skillviz jobs watch {job.run_id}`; it keeps running without this terminal.")
+    watch = f"python -m skillviz jobs watch {job.run_id}{option_of(store.root)}"
+    note(f"Follow it with `{watch}`; it keeps running without this terminal.")
     if as_json:
         print_json({"run_id": job.run_id, "status": job.status, "path": str(job.path)})
     else:

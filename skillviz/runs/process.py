@@ -249,15 +249,19 @@ def _note(work: Path) -> dict[str, Any]:
 
 
 def environment() -> dict[str, str]:
-    """This process's, with the package found first from any folder, and short waits.
-
-    Threads that wait for each other spin for microseconds and then sleep, where nothing else was asked for (GNU's
-    OpenMP spins for milliseconds): alone a search is as fast so, and beside one busy process on two cores a search of
-    10 s took 14 s instead of 43 s.
-    """
+    """This process's, with the package found first from any folder, and short waits."""
     paths = [str(PROJECT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
-    return variables if "OMP_WAIT_POLICY" in variables else {SPIN: "1000", **variables}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)), **short_waits()}
+
+
+def short_waits() -> dict[str, str]:
+    """What has threads that wait for each other spin for microseconds and then sleep; nothing where the environment
+    says how they wait. It counts for whatever imports torch after it is set.
+
+    GNU's OpenMP spins for milliseconds. Alone a search is as fast with short waits; beside one busy process on two
+    cores a search of 10 s took 14 s instead of 43 s.
+    """
+    return {} if {SPIN, "OMP_WAIT_POLICY"} & os.environ.keys() else {SPIN: "1000"}
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from skillviz.errors import BUG, OUT_OF_MEMORY, SkillvizError, StoreError, advic
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.process import Suspended
 from skillviz.runs.record import Failure
+from skillviz.runs.store import option_of
 
 
 @contextmanager
@@ -24,7 +25,8 @@ def record_failure(folder: RunFolder) -> Iterator[None]:
             elif _is_open(folder):
                 folder.log("cancelled")
                 folder.cancel()
-                interrupt.add_note(f"Run cancelled. Resume it: python -m skillviz jobs resume {folder.id}")
+                resume = f"python -m skillviz jobs resume {folder.id}{option_of(folder.path.parent)}"
+                interrupt.add_note(f"Run cancelled. Resume it: {resume}")
         raise
     except Exception as error:
         if _is_open(folder):

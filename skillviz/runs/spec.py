@@ -6,6 +6,7 @@ import hashlib
 import json
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -14,6 +15,7 @@ from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
 from skillviz.models.heads import Readout
+from skillviz.tasks.project import anchored, anchored_task
 from skillviz.tasks.refusals import DEVICE, refused
 
 Dtype = Literal["float32", "bfloat16", "own"]
@@ -96,6 +98,12 @@ class RunSpec(BaseModel):
         """What was asked of a search besides size and seed, by field; of a region that a key names what it is of."""
         fields = {"steps": self.steps, "batch_size": self.batch_size, **self.options}
         return {name: words_of_region(fields[name]) for name in sorted(fields) if fields[name] is not None}
+
+    def anchored(self, folder: Path) -> RunSpec:
+        """The same with paths from a folder made absolute, so that pages and jobs find them from anywhere."""
+        members = {name: anchored(getattr(self, name), folder) for name in ("base", "finetuned")}
+        task, *others = (anchored_task(name, folder) for name in (self.task, *self.others))
+        return self.model_copy(update={**members, "task": task, "others": tuple(others)})
 
     def command(self) -> str:
         """The command line that makes this run again; it names only what differs from the defaults."""

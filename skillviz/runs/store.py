@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shlex
 import stat
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -225,6 +226,11 @@ def store_root(runs_dir: Path | str | None = None) -> Path:
     """Where a user's runs go: `runs_dir`, else $SKILLVIZ_RUNS, else cached_runs/local."""
     chosen = runs_dir or os.environ.get(RUNS_VARIABLE)
     return Path(expanded(str(chosen))) if chosen else usual_root()
+
+
+def option_of(root: Path) -> str:
+    """` --runs-dir FOLDER` for a command about runs in this folder; empty where a terminal finds it by itself."""
+    return "" if root.resolve() == store_root().resolve() else f" --runs-dir {shlex.quote(str(root.resolve()))}"
 
 
 def usual_root() -> Path:

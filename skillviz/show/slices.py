@@ -65,10 +65,11 @@ def finding(table: pd.DataFrame, metric: str, safe: Callable[[str], str] = str) 
         else f"The graft is worse in {words.title} on no slice"
     )
     of = formats.counted(len(table), "slice")
+    better = f"better on {len(gained)}" if losses or len(gained) else "better on none"
     counts = counted(compared_rows(table, metric))
     small = int(table["low"].isna().sum())
     without = f" Too small for an interval: {formats.counted(small, 'slice')}." if small else ""
-    return f"{first} and better on {len(gained)} of {of}. {counts}{without}"
+    return f"{first} and {better} of {of}. {counts}{without}"
 
 
 def _name(row: dict) -> str:

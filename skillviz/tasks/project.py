@@ -109,6 +109,11 @@ def located(text: str, field: str | None = None) -> Path:
     return path
 
 
+def anchored_task(name: str, folder: Path) -> str:
+    """The same of a task, which is a path only where it names a YAML file."""
+    return anchored(name, folder) if name.lower().endswith((".yaml", ".yml")) else name
+
+
 def anchored(text: str, folder: Path) -> str:
     """The text, where it is a path from `folder` made absolute, so that it means the same from any other folder.
 

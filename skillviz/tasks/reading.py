@@ -44,7 +44,7 @@ def from_file(path: Path, cache: str) -> Any:
     from datasets.utils.extract import Extractor
 
     if path.stat().st_size == 0:
-        raise BadData(f"{path} is empty.")
+        raise BadData(f"{path} is empty; give a file with rows, or correct its path in the task file.")
     if Extractor.infer_extractor_format(path):  # `datasets` would unpack it, whatever it grows to
         raise BadData(f"{path} is a compressed file; unpack it first.")
     suffix = path.suffix.lower()
@@ -65,7 +65,9 @@ def from_file(path: Path, cache: str) -> Any:
         if is_disk_full(error):
             raise DiskFull(f"no space is left in {cache} for a copy of {path}; free some and try again.") from error
         if any(words in _first_cause(error) for words in NO_ROWS):
-            raise BadData(f"{path} has no rows.") from error
+            raise BadData(
+                f"{path} has no rows; give a file with some, or correct the path in the task file."
+            ) from error
         why = (_bad_line(path) if suffix == ".jsonl" else None) or _first_cause(error)
         raise BadData(f"{path} cannot be read as {suffix[1:].upper()}: {why}.") from error
 

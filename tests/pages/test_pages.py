@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -368,8 +369,9 @@ def test_the_overview_gives_command_and_python(ids: dict[str, str]) -> None:
     command, python, export, graft = (code.value for code in test.code)
     assert command.startswith("python -m skillviz localize") and "--method movement" in command
     assert "skillviz.localize(" in python
-    assert export == f"python -m skillviz runs export {ids['movement']} -o run.zip"
-    assert graft == f"python -m skillviz export {ids['movement']} -o graft.safetensors"
+    there = f" --runs-dir {shlex.quote(os.environ['SKILLVIZ_RUNS'])}"  # a terminal does not know the dashboard's folder
+    assert export == f"python -m skillviz runs export {ids['movement']} -o run.zip{there}"
+    assert graft == f"python -m skillviz export {ids['movement']} -o graft.safetensors{there}"
     labels = [button.proto.label for button in test.get("download_button")]
     assert {"Everything of this run (zip)", "Report (HTML)"} <= set(labels)
 

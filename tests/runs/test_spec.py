@@ -97,3 +97,15 @@ def test_the_python_line_gives_the_same_spec_back() -> None:
     scope: dict[str, object] = {"RunSpec": RunSpec}
     exec(code, scope)
     assert scope["run"] == spec
+
+
+def test_paths_of_a_folder_mean_the_same_from_any_other(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "task.yaml").touch()
+    (tmp_path / "cr").mkdir()
+    spec = read_spec({"base": "a", "finetuned": "b", "task": "task.yaml", "others": ("cr",)}).anchored(tmp_path)
+    assert (spec.base, spec.finetuned) == (str(tmp_path / "a"), str(tmp_path / "b"))
+    assert spec.task == str(tmp_path / "task.yaml") and spec.others == ("cr",), "a name of a task is no path"
+    hub = read_spec({"base": "org/base", "finetuned": "demo_world/base", "task": "cr"})
+    assert hub.anchored(tmp_path) == hub

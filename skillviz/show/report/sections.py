@@ -110,7 +110,7 @@ def _close_up(run: Run, layers: pd.DataFrame, table: pd.DataFrame, cell: region_
         for by in region_exhibits.line_kinds(part)
     ]
     return [
-        Heading(f"From near: {region_exhibits.cell_title(cell, table)}"),
+        Heading(f"Closer: {region_exhibits.cell_title(cell, table)}"),
         Words(f"{text.plain(row['parameter'])}: {sentences.tensor(row, part.rows, part.cols)}"),
         Charts((partial(region_exhibits.tensor, part), *lines)),
     ]

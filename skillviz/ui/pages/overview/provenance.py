@@ -12,7 +12,7 @@ from skillviz.runs.record import RunRecord
 from skillviz.runs.run import RANKING, REGION, Run
 from skillviz.show import text
 from skillviz.show.overview import sources
-from skillviz.ui import exports
+from skillviz.ui import exports, jobs_view
 
 
 def details(run: Run, report: Callable[[], bytes]) -> None:
@@ -97,7 +97,8 @@ def export(run: Run, report: Callable[[], bytes]) -> None:
                     on_click="ignore",
                     icon=":material/download:",
                 )
-    st.code(f"python -m skillviz runs export {run.id} -o run.zip", language=None, wrap_lines=True)
+    option = jobs_view.runs_dir_option()
+    st.code(f"python -m skillviz runs export {run.id} -o run.zip{option}", language=None, wrap_lines=True)
     if makes_graft(run.spec.localizer):
         st.markdown("The graft file needs the models. Write it in a terminal:")
-        st.code(f"python -m skillviz export {run.id} -o graft.safetensors", language=None, wrap_lines=True)
+        st.code(f"python -m skillviz export {run.id} -o graft.safetensors{option}", language=None, wrap_lines=True)
