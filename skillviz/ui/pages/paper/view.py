@@ -80,8 +80,7 @@ def claims() -> PaperItem | None:
     elif claim is None:
         headline.markdown(sentence, help=about("verdict", "discovery"))
     row = st.container(horizontal=True)
-    key = "claims-beside" if item else "claims"
-    left, right = row.container(key=key, width=BESIDE if claim else "stretch"), row.container()
+    left, right = row.container(key="claims", width=BESIDE if claim else "stretch"), row.container()
     with left:
         scoreboard.draw(judged, rows, height=scoreboard.SHORT if item and not claim else scoreboard.TALL)
         if behind and item is None:
@@ -130,7 +129,7 @@ def _choose_claim(item: PaperItem) -> tuple[Verdict, Verdict]:
 
 def experiment(item: PaperItem) -> None:
     """What was asked, and which study answers it."""
-    st.markdown(f"## {text.plain(words.items()[item.name])}")
+    st.container(key="item-open").markdown(f"## {text.plain(words.items()[item.name])}")
     if item.experiment is None:
         st.info(_why_there_is_none(item))
         return
