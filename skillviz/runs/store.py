@@ -228,9 +228,11 @@ def store_root(runs_dir: Path | str | None = None) -> Path:
     return Path(expanded(str(chosen))) if chosen else usual_root()
 
 
-def option_of(root: Path) -> str:
-    """` --runs-dir FOLDER` for a command about runs in this folder; empty where a terminal finds it by itself."""
-    return "" if root.resolve() == store_root().resolve() else f" --runs-dir {shlex.quote(str(root.resolve()))}"
+def option_of(root: Path, known: Path | None = None) -> str:
+    """` --runs-dir FOLDER` for a command about runs in this folder; empty for the folder that a terminal finds by
+    itself: `known`, or that of this environment."""
+    is_found = root.resolve() == (known or store_root()).resolve()
+    return "" if is_found else f" --runs-dir {shlex.quote(str(root.resolve()))}"
 
 
 def usual_root() -> Path:

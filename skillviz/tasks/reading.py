@@ -120,6 +120,11 @@ def from_cache(data: Hub, split: str) -> Any | None:
         return None
 
 
+def is_on_hub_alone(task: Task) -> bool:
+    """Whether the task's data are on the hub and not in its local cache. Asks no network."""
+    return isinstance(task.data, Hub) and from_cache(task.data, task.data.test) is None
+
+
 def from_hub(data: Hub, split: str, task: Task) -> Any:
     """A split of a data set of the hub's cache, else of the hub; raises DataNotFound where it cannot be had."""
     if (copy := from_cache(data, split)) is not None:

@@ -10,7 +10,7 @@ from skillviz.tasks.project import expanded, located
 from skillviz.tasks.task import Files, Task
 from skillviz.tasks.user_file import data_files, read_task
 
-__all__ = ["TASKS", "defined", "task"]
+__all__ = ["TASKS", "defined", "task", "with_data"]
 
 YAML = (".yaml", ".yml")
 DEMO_TASKS = "demo_world/tasks"
@@ -22,9 +22,11 @@ def task(name: str | Path | Task, field: str | None = None) -> Task:
 
     Variables in a file's name are filled in; with the `field` that names it, one that is not set raises BadInput.
     """
-    if isinstance(name, Task):
-        return name
-    known = defined(name, field)
+    return name if isinstance(name, Task) else with_data(defined(name, field))
+
+
+def with_data(known: Task) -> Task:
+    """The task; raises BadInput or BadData where it has files and one of them is not here."""
     if isinstance(known.data, Files):
         data_files(known)
     return known

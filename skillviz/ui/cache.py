@@ -219,10 +219,7 @@ def _task_files(task: str | None) -> list[Path]:
 
 def task_named(name: str) -> Task:
     """The task of a name or file, its data files there, as of `registry.task`; raises what that raises."""
-    definition = task_defined(name)
-    if isinstance(definition.data, Files):
-        data_files(definition)
-    return definition
+    return registry.with_data(task_defined(name))
 
 
 @remembered(shared, lambda name: (expanded(name), _stamp(located(name))), max_entries=64)

@@ -6,7 +6,6 @@ Only the panel is drawn again while a job is open; the page itself follows once,
 from __future__ import annotations
 
 import json
-import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +21,7 @@ from skillviz.jobs.job import Job, JobProgress, Kind
 from skillviz.plots.history import search_history
 from skillviz.runs.folder import OPEN
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import usual_root
+from skillviz.runs.store import option_of, usual_root
 from skillviz.show import alt, sentences, text
 from skillviz.show.entries import headline_scores, run_labels
 from skillviz.show.glossary import about
@@ -311,5 +310,4 @@ def _hide_button(job: Job) -> None:
 def runs_dir_option() -> str:
     """` --runs-dir FOLDER` with the page's store, for a command line; empty where a terminal finds it by itself, and
     where people sign in, whose terminals are elsewhere."""
-    root = cache.user_store().root
-    return "" if sign_in.providers() or root == usual_root().resolve() else f" --runs-dir {shlex.quote(str(root))}"
+    return "" if sign_in.providers() else option_of(cache.user_store().root, usual_root())

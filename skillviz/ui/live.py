@@ -33,7 +33,7 @@ from skillviz.runs.store import ANSWERS
 from skillviz.runs.users import shared_root, user_of
 from skillviz.show import text
 from skillviz.show.entries import demo_choice
-from skillviz.tasks.reading import from_cache
+from skillviz.tasks.reading import is_on_hub_alone
 from skillviz.tasks.task import Hub, Task
 from skillviz.tasks.user_file import has_data
 from skillviz.ui import address, cache, fetching, sign_in
@@ -70,8 +70,7 @@ def explain(run: Run, error: SkillvizError, topic: str, other: str | None = None
 
     `other` is the other task that was asked about.
     """
-    if isinstance(error, ModelNotFound) and _absent(run):
-        say_absent(run, topic)
+    if isinstance(error, ModelNotFound) and say_absent(run, topic):
         return
     if isinstance(error, DataNotFound) and (lacking := _hub_task([other, run.spec.task])):
         assert isinstance(lacking.data, Hub)
@@ -94,18 +93,20 @@ def explain(run: Run, error: SkillvizError, topic: str, other: str | None = None
         _offer_demo(run, topic)
 
 
-def say_absent(run: Run, topic: str) -> None:
-    """Says before anything is asked that the models are not here, and offers the demo world; nothing where they are."""
-    if absent := _absent(run):
+def say_absent(run: Run, topic: str) -> bool:
+    """Whether a model is not here, which is then said, and the demo world offered."""
+    absent = _absent(run)
+    if absent:
         _explain_absent(run, absent)
         _offer_demo(run, topic)
+    return bool(absent)
 
 
 def _hub_task(names: Sequence[str | None]) -> Task | None:
     """The first of these tasks whose data are on the hub and not in its local cache."""
     for name in filter(None, names):
         task = cache.task_defined(name)
-        if isinstance(task.data, Hub) and from_cache(task.data, task.data.test) is None:
+        if is_on_hub_alone(task):
             return task
     return None
 

@@ -27,7 +27,7 @@ from skillviz.show.entries import headline_split
 from skillviz.show.example_table import STATES, Filters
 from skillviz.show.exhibit import drawn_once
 from skillviz.show.glossary import about
-from skillviz.tasks.reading import from_cache
+from skillviz.tasks.reading import is_on_hub_alone
 from skillviz.tasks.task import Hub
 from skillviz.ui import address, cache, controls, exports, fetching, page, presenter, sign_in
 from skillviz.ui.chart import below, selectable, show, theme
@@ -118,7 +118,7 @@ def with_texts(run: Run, without: RunExamples) -> RunExamples:
     """The examples with their texts; as they were, under a card on what would bring the texts, where it cannot be."""
     try:
         task = cache.task_named(run.spec.task)
-        if isinstance(task.data, Hub) and from_cache(task.data, task.data.test) is None:
+        if isinstance(task.data, Hub) and is_on_hub_alone(task):
             in_the_set = f"They are part of the data set {text.plain(task.data.title)}."
             with missing(NO_TEXTS, f"{answer_words(run.record).stored} {in_the_set}", "notes"):
                 fetching.data_button(task)
