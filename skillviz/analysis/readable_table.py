@@ -139,6 +139,12 @@ def heading(column: str, table: str = "", *, of_metric: str = "%", is_difference
     return words if not unit or words.endswith(unit) else f"{words}, {unit}"
 
 
+def stored_heading(column: str) -> str:
+    """A column's title with the unit of its stored numbers, whose shares are no percentages."""
+    words, unit = title(column), kind(column)
+    return f"{words}, {unit}" if unit in ("share", "entries", "seconds") and unit not in words else words
+
+
 def scales(column: str, frame: pd.DataFrame) -> pd.Series:
     """The factor of each row from the stored number to the one that is shown."""
     if kind(column) == "metric" and "metric" in frame:

@@ -9,7 +9,10 @@ import typer
 
 from skillviz.commands import options
 from skillviz.commands.output import print_json, print_scores, progress_bar, say
+from skillviz.models.preflight import preflight as check_pair
 from skillviz.show.sentences import is_fitted, temperature
+from skillviz.tasks import registry
+from skillviz.tasks.project import expanded
 
 
 def evaluate(
@@ -53,11 +56,14 @@ def evaluate(
 
       python -m skillviz evaluate --base roberta-base --graft sst2.safetensors --task sst2
     """
-    from skillviz.runs import evaluation  # torch is loaded here alone, so that help stays quick
+    asked, named = registry.task(task), readout.value if readout else None
+    if finetuned is not None:
+        check_pair(expanded(base, "base"), expanded(finetuned, "finetuned"), asked, named).raise_first()
+    from skillviz.runs import evaluation  # imports torch: help and what is refused above do without
 
     with progress_bar("evaluating") as advance:
         scored = evaluation.evaluate(
-            base, finetuned, task, region=region, graft=graft, readout=readout.value if readout else None,
+            base, finetuned, asked, region=region, graft=graft, readout=named,
             k_shot=k_shot, data_seed=data_seed, max_validation=max_validation, max_test=max_test, device=device,
             dtype=(dtype or options.DtypeName.float32).value, force=force,
             progress=lambda p: advance(p.done, p.total, p.text),

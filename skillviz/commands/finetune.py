@@ -19,6 +19,8 @@ from skillviz.core.formats import share
 from skillviz.core.metrics import metric_row
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
+from skillviz.models.checkpoint import read_info
+from skillviz.models.fetch import resolve
 from skillviz.models.finetune.recipes import GRIDS, MODES, OPTIMIZERS, RANKS, RECIPES, SGD, default_rates
 from skillviz.models.finetune.training_config import BATCH_SIZE, DataSettings, TrainingConfig
 from skillviz.models.frozen_tensors import strip
@@ -31,6 +33,7 @@ from skillviz.runs.store import Store, store_root
 from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned
 from skillviz.studies.finetuned_store import FineTunedArtifact, make
 from skillviz.tasks import registry
+from skillviz.tasks.project import expanded
 
 if TYPE_CHECKING:
     from skillviz.models.finetune.training import OnStep, TrainStep
@@ -314,9 +317,9 @@ def _run_of(region: RegionSource, runs_dir: Path | None) -> RunSpec:
 def _train_into_folder(
     choice: Choice, out: Path, overwrite: bool, without_frozen: bool, force: bool, as_json: bool
 ) -> None:
-    # these import torch
+    read_info(resolve(expanded(choice.base, "base")))  # a base that is none needs neither torch nor data to be refused
     from skillviz.models.finetune.region_lock import TrainedRegion  # imports torch
-    from skillviz.models.finetune.run import finetune as train
+    from skillviz.models.finetune.run import finetune as train  # imports torch
 
     tasks = [registry.task(name) for name in choice.tasks]
     with _interruptible() as advance:
@@ -359,6 +362,7 @@ def _train_into_cache(choice: Choice, as_json: bool) -> None:
     if changes:
         say(f"The model was there before, and is trained again: {changes}.")
     if not is_cached:
+        read_info(resolve(expanded(choice.base, "base")))
         with _interruptible() as advance:
             on_step = _shown(advance, choice.checked)
             model = make(spec, store, device=choice.device, progress=on_step, command=command_line())

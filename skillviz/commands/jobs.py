@@ -11,8 +11,9 @@ from skillviz import jobs
 from skillviz.commands import options
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.output import note, print_json, print_rows, progress_bar, say
+from skillviz.core.formats import rough_seconds
 from skillviz.jobs.job import Job, JobProgress
-from skillviz.jobs.words import standing
+from skillviz.jobs.words import run_step, standing
 from skillviz.runs.store import Store, store_root
 
 app = typer.Typer(
@@ -53,7 +54,7 @@ def watch(run: JobName, runs_dir: options.RunsDir = None, as_json: options.AsJso
     with progress_bar("waiting") as advance:
         while (job := jobs.status(store, run)).is_open:
             progress = jobs.progress(store, job.name)
-            advance(progress.step or 0, progress.total, _phase(job, progress))
+            advance(progress.step or 0, progress.total, _how_far(job, progress), progress.seconds_left)
             time.sleep(POLL)
     say(f"{job.name} is {job.status}.")
     if job.error:
@@ -98,31 +99,20 @@ def log(
 
 def _row(job: Job, progress: JobProgress) -> list[str]:
     place = job.slot if job.kind == "run" else "a study"
-    if job.position and job.status == "queued":
-        place += f", {job.position} before it"
     why = f"{job.error.kind}: {job.error.message} {job.error.hint}" if job.error else ""
-    left = "" if progress.seconds_left is None else f"{progress.seconds_left:.0f} s"
+    left = "" if progress.seconds_left is None else rough_seconds(progress.seconds_left)
     return [job.name, job.status, place, _how_far(job, progress) if job.is_open else "", left, why]
 
 
 def _how_far(job: Job, progress: JobProgress) -> str:
-    """`search, step 31 of 50`; of a study `step 4 of 31: localize film-sentiment`."""
-    if job.kind == "study":
-        return _phase(job, progress)
-    of = "" if progress.total is None else f" of {progress.total:,}"
-    return progress.phase if progress.step is None else f"{progress.phase}, step {progress.step:,}{of}"
-
-
-def _phase(job: Job, progress: JobProgress) -> str:
-    """What a job does now, for the words beside its bar."""
+    """`searching: step 31 of 50, loss 0.412`; of a study `step 4 of 31: localize film-sentiment`."""
     if job.kind == "study":
         if progress.step is None:
             return "starting"
         return f"step {progress.step + 1} of {progress.total}: {progress.title}"
     if job.status == "queued":
         return f"waiting, {job.position or 0} before it"
-    loss = "" if progress.loss is None else f", loss {progress.loss:.3f}"
-    return f"{progress.phase}{loss}"
+    return run_step(progress)
 
 
 def _json(job: Job, progress: JobProgress) -> dict[str, object]:

@@ -13,11 +13,13 @@ from typer.core import TyperCommand
 from skillviz import jobs, json_text
 from skillviz.commands import options
 from skillviz.commands import parts as part_scores
-from skillviz.commands.output import note, print_json, print_scores, progress_bar, say
+from skillviz.commands.output import note, print_json, print_scores, print_sizes, progress_bar, say
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.core.region_parts import CELLS
 from skillviz.errors import BadInput
 from skillviz.jobs.backend import Backend
+from skillviz.jobs.control import checked
+from skillviz.jobs.slots import slot_of
 from skillviz.jobs.slurm import backend_named
 from skillviz.runs.process import gently
 from skillviz.runs.progress import Progress
@@ -110,19 +112,21 @@ def localize(
       python -m skillviz localize --base a/ --finetuned b/ --task task.yaml --size 0.1% 0.01% 1% --method linearized
     """
     spec = spec_of(ctx.params)
-    is_job = detach or cluster is not None
+    is_job, is_shared = detach or cluster is not None, "WORLD_SIZE" in os.environ
     which = "--detach" if detach else "--cluster"
     if is_job and parts:
         raise BadInput(f"--parts needs the finished run; leave out {which}, or run the command parts afterwards.")
-    if is_job and "WORLD_SIZE" in os.environ:
+    if is_job and is_shared:
         raise BadInput(f"{which} starts one process; leave it out where torchrun starts several.")
     if is_job:
         start_job(spec, Store(store_root(runs_dir)), as_json, backend_named(cluster))
         return
+    store = Store(store_root(runs_dir))
+    if not is_shared:
+        checked(spec, store, slot_of(spec.device).partition("-")[0])  # headers only: what they refuse needs no torch
     from skillviz.runs import processes  # imports torch
     from skillviz.runs.produce import follow, produce  # imports torch
 
-    store = Store(store_root(runs_dir))
     try:
         with processes.joined(spec.device):
             if not processes.is_first():
@@ -190,15 +194,16 @@ def reporter(advance: Any) -> Any:
 
     def show(progress: Progress) -> None:
         loss = "" if progress.loss is None else f", loss {progress.loss:.3f}"
-        advance(progress.done, progress.total, f"{progress.text}{loss}")
+        advance(progress.done, progress.total, f"{progress.text}{loss}", progress.left)
 
     return show
 
 
 def report(run: Run) -> None:
-    """Print the table of a finished run and where it lies."""
+    """Print the tables of a finished run and where it lies."""
     record = run.record
     print_scores(record.metrics, record.metric)
+    print_sizes(run.curve(), record.metric)
     if record.size is not None and record.d is not None and record.share is not None:
         say(f"Region: {record.size:,} of {record.d:,} graftable parameters ({100 * record.share:.4g}%).")
     for remark in record.notes:

@@ -20,10 +20,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from skillviz.analysis.readable_table import ReadableTable, html, latex, markdown, readable, tab_separated
 from skillviz.analysis.tables import csv_text
 from skillviz.atomic import write_text
+from skillviz.core import formats
 from skillviz.core.formats import MISSING, rough_seconds
 from skillviz.core.metrics import Metric, metric_row, panels
 from skillviz.errors import BadInput
@@ -110,6 +112,21 @@ def print_scores(scores: Mapping[str, Scores], metric: str) -> None:
             say(f"Grafted and fine-tuned agree on {agreement}% of the examples.")
 
 
+def print_sizes(curve: pd.DataFrame, metric: str) -> None:
+    """The graft by region size on the test set, or on validation where there is none: the task's metric and the share
+    of the gain that it brings back. `curve` has the columns of curve.parquet."""
+    split = "test" if (curve["split"] == "test").any() else "validation"
+    shown = [metric_row(name) for name in (metric, "recovered")]
+    rows = []
+    for size, of_size in curve[curve["split"] == split].groupby("size"):
+        estimates = of_size.set_index("metric")[["value", "low", "high"]].reindex([row.name for row in shown])
+        cells = (row.cell(*estimate) for row, estimate in zip(shown, estimates.to_numpy(float), strict=True))
+        rows.append([formats.share(of_size["share"].iloc[0]), f"{size:,}", *cells])
+    if rows:
+        columns = ["of the parameters", "region size", *(row.axis for row in shown)]
+        print_rows(f"graft by region size, {split} (95% intervals)", columns, rows)
+
+
 def estimate_text(estimate: Estimate | None, metric: Metric) -> str:
     """A value with its 95% interval, such as `86.4 (84.8–87.9)`; its unit stands in the heading."""
     return metric.cell(estimate.value, estimate.low, estimate.high, estimate.debiased) if estimate else MISSING
@@ -171,33 +188,48 @@ def _draw(console: Console, part: ReadableTable) -> None:
 
 @contextmanager
 def progress_bar(title: str, total: int | None = None) -> Iterator[Any]:
-    """A function `advance(done, total, text)` that moves a bar on stderr; where that is no terminal, a plain line
-    every ten seconds says the same."""
+    """A function `advance(done, total, text, left)` that moves a bar on stderr; where that is no terminal, a plain line
+    every ten seconds says the same.
+
+    `left` is how many seconds the whole work still takes; None: as long as the rest of the count at its pace.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
         with _progress_lines(title, total) as advance:
             yield advance
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _TimeLeft())
     with Progress(*columns, console=console, transient=True) as bar:
-        number = bar.add_task(title, total=total)
+        number = bar.add_task(title, total=total, ends=None)
 
-        def advance(done: int, total: int | None = None, text: str | None = None) -> None:
-            bar.update(number, completed=done, total=total, description=text or title)
+        def advance(done: int, total: int | None = None, text: str | None = None, left: float | None = None) -> None:
+            ends = None if left is None else time.monotonic() + left
+            bar.update(number, completed=done, total=total, description=text or title, ends=ends)
 
         yield advance
+
+
+class _TimeLeft(TimeRemainingColumn):
+    """The time left of the whole work where that was told, else of the count."""
+
+    def render(self, task: Any) -> Text:
+        ends = task.fields["ends"]
+        if ends is None:
+            return super().render(task)
+        return Text(f"about {rough_seconds(ends - time.monotonic())} left", "progress.remaining")
 
 
 @contextmanager
 def _progress_lines(title: str, total: int | None) -> Iterator[Any]:
     """As `progress_bar`, for a log: a thread writes the lines, so that they also come while nothing is told."""
     begun = time.monotonic()
-    now: dict[str, Any] = {"text": title, "done": 0, "total": total, "since": begun, "from": 0}
+    now: dict[str, Any] = {"text": title, "done": 0, "total": total, "since": begun, "from": 0, "ends": None}
 
-    def advance(done: int, total: int | None = None, text: str | None = None) -> None:
+    def advance(done: int, total: int | None = None, text: str | None = None, left: float | None = None) -> None:
         if total != now["total"] or done < now["done"]:  # another count: its pace is not that of the one before
             now.update({"since": time.monotonic(), "from": done})
-        now.update({"text": text or title, "done": done, "total": total})
+        ends = None if left is None else time.monotonic() + left
+        now.update({"text": text or title, "done": done, "total": total, "ends": ends})
 
     def line() -> str:
         seen, at = dict(now), time.monotonic()
@@ -205,7 +237,9 @@ def _progress_lines(title: str, total: int | None) -> Iterator[Any]:
         if seen["total"]:
             words.append(f"{seen['done']:,} of {seen['total']:,}")
         words.append(f"{rough_seconds(at - begun)} so far")
-        if seen["total"] and seen["done"] > seen["from"]:
+        if seen["ends"] is not None:
+            words.append(f"about {rough_seconds(seen['ends'] - at)} left")
+        elif seen["total"] and seen["done"] > seen["from"]:
             each = (at - seen["since"]) / (seen["done"] - seen["from"])
             words.append(f"about {rough_seconds(each * max(0, seen['total'] - seen['done']))} left")
         return ", ".join(words)

@@ -94,12 +94,17 @@ def preflight(
     asked = registry.task(task) if task else None
     result = check_pair(expanded(base, "base"), expanded(finetuned, "finetuned"), asked, spec.readout)
     budget = byte_count(memory) if memory else free_bytes(spec.device)
-    errors = list(result.errors) or _refusal(spec, result, runs_dir, is_whole=task is not None)
+    errors, remarks = list(result.errors), result.notes
+    if not errors:
+        try:
+            remarks = _rehearsed(spec, result, runs_dir, is_whole=task is not None)
+        except SkillvizError as refused:
+            errors = [refused]
     errors += _cluster_refusal(cluster)
     for error in errors:
         typer.echo(str(error.args[0]), err=True)
     if not errors:  # remarks on a pair that cannot be grafted would bury why
-        for remark in result.notes:
+        for remark in remarks:
             say(remark)
         say(f"The pair fits: {result.readout} readout, {result.d:,} graftable parameters.")
     expected = None
@@ -118,28 +123,24 @@ def preflight(
             value |= dict(
                 zip(("least_seconds", "most_seconds"), (round(one, 1) for one in expected.range), strict=True)
             )
-        print_json({**value, "notes": list(result.notes), "readout": result.readout, "d": result.d})
+        print_json({**value, "notes": list(remarks), "readout": result.readout, "d": result.d})
     if errors:
         raise typer.Exit(BAD_USE)
 
 
-def _refusal(spec: RunSpec, result: Preflight, runs_dir: Path | None, is_whole: bool) -> list[SkillvizError]:
-    """The first thing for which localize would refuse a pair whose headers fit, made without weights; empty for none.
+def _rehearsed(spec: RunSpec, result: Preflight, runs_dir: Path | None, is_whole: bool) -> tuple[str, ...]:
+    """Remarks on a pair whose headers fit, its data and its options; made without weights.
 
-    Without a task (`is_whole` False) only the models are made.
+    Without a task (`is_whole` False) only the models are made. Raises SkillvizError: what localize would refuse it for.
     """
     from skillviz.models.pair import rehearse  # imports torch
     from skillviz.runs.produce import prepare  # imports torch
     from skillviz.runs.session import Session  # imports torch
 
-    try:
-        if is_whole:
-            prepare(spec, Session(), library(runs_dir))
-        else:
-            rehearse(result)
-    except SkillvizError as error:
-        return [error]
-    return []
+    if is_whole:
+        return (*result.notes, *prepare(spec, Session(), library(runs_dir)).notes)
+    rehearse(result)
+    return result.notes
 
 
 def _cluster_refusal(cluster: options.ClusterName | None) -> list[SkillvizError]:

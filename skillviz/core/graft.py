@@ -92,18 +92,21 @@ class Graft:
                 header = json_text.loads((file.metadata() or {}).get("skillviz", "null"))
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except FileNotFoundError as error:
-            raise BadInput(f"there is no graft file at {path}.") from error
+            raise BadInput(f"there is no graft file at {path}; `export RUN` writes one.") from error
         except (SafetensorError, OSError, ValueError) as error:
-            raise CorruptFile(f"{path} cannot be read as safetensors ({error}).") from error
+            raise CorruptFile(f"{path} cannot be read as safetensors ({error}); export it again.") from error
         return cls._from_tensors(Path(path), header, tensors)
 
     @classmethod
     def _from_tensors(cls, path: Path, header: Any, tensors: dict[str, Tensor]) -> Graft:
         if not isinstance(header, dict) or header.get("format") != "skillviz.graft":
-            raise CorruptFile(f"{path} is not a graft file: it has no skillviz.graft header.")
+            raise CorruptFile(
+                f"{path} is not a graft file: it has no skillviz.graft header; name one that `export` wrote."
+            )
         if header.get("version") not in (PLAIN, WITH_ROWS):
             raise CorruptFile(
-                f"{path} is of graft format {header.get('version')}; this skillviz reads {PLAIN} and {WITH_ROWS}."
+                f"{path} is of graft format {header.get('version')}; this skillviz reads {PLAIN} and {WITH_ROWS}. "
+                "Update skillviz, or export the graft again."
             )
         head, rows = (
             {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)} for prefix in (HEAD, ROWS)

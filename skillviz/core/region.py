@@ -230,18 +230,28 @@ class Region:
             with safe_open(regular(path), framework="numpy") as file:
                 meta = json_text.loads((file.metadata() or {}).get("skillviz", "null"))
         except FileNotFoundError as error:
-            raise BadInput(f"there is no region file at {path}.") from error
+            raise BadInput(
+                f"there is no region file at {path}; every finished run has one, RUN/region.safetensors."
+            ) from error
         except (SafetensorError, OSError, ValueError) as error:
-            raise CorruptFile(f"{path} cannot be read as safetensors ({error}).") from error
+            raise CorruptFile(f"{path} cannot be read as safetensors ({error}); take it from its run again.") from error
         if not isinstance(meta, dict) or meta.get("format") != "skillviz.region":
-            raise CorruptFile(f"{path} is not a region file: it has no skillviz.region header.")
+            raise CorruptFile(
+                f"{path} is not a region file: it has no skillviz.region header; name RUN/region.safetensors."
+            )
         if meta.get("version", 1) not in VERSIONS:
-            raise CorruptFile(f"{path} is a region file of version {meta['version']}; this skillviz reads {VERSIONS}.")
+            raise CorruptFile(
+                f"{path} is a region file of version {meta['version']}; this skillviz reads {VERSIONS}. "
+                "Update skillviz."
+            )
         return meta
 
     def _combined(self, other: Region, operation: Any) -> Region:
         if dict(self.shapes) != dict(other.shapes):
-            raise BadInput("regions of two different architectures cannot be combined: their parameters differ.")
+            raise BadInput(
+                "regions of two different architectures cannot be combined: their parameters differ. Take regions of "
+                "one base."
+            )
         none = np.empty(0, dtype=np.int64)
         names = [n for n in self.shapes if n in self.indices or n in other.indices]
         pairs = {n: (self.indices.get(n, none), other.indices.get(n, none)) for n in names}

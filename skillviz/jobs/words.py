@@ -17,14 +17,18 @@ PHASES = {
 
 def run_progress(progress: JobProgress) -> str:
     """`searching: step 31 of 50, loss 0.412, about 12 s left`."""
-    words = [PHASES.get(progress.phase, progress.phase)]
-    if progress.phase == "search" and progress.step is not None:
-        of = f" of {progress.total:,}" if progress.total else ""
-        words = [f"searching: step {progress.step:,}{of}"]
-        words += [f"loss {formats.number(progress.loss)}"] if progress.loss is not None else []
-    if progress.seconds_left is not None:
-        words.append(f"about {formats.rough_seconds(progress.seconds_left)} left")
-    return ", ".join(words)
+    left = "" if progress.seconds_left is None else f", about {formats.rough_seconds(progress.seconds_left)} left"
+    return f"{run_step(progress)}{left}"
+
+
+def run_step(progress: JobProgress) -> str:
+    """`searching: step 31 of 50, loss 0.412`."""
+    phase = PHASES.get(progress.phase, progress.phase)
+    if progress.phase != "search" or progress.step is None:
+        return phase
+    of = f" of {progress.total:,}" if progress.total else ""
+    loss = "" if progress.loss is None else f", loss {formats.number(progress.loss)}"
+    return f"{phase}: step {progress.step:,}{of}{loss}"
 
 
 def study_progress(progress: JobProgress) -> str:

@@ -80,7 +80,7 @@ class Client:
             if answer.get("id") != message["id"] or not isinstance(value, dict):
                 raise LiveError("the worker's answer belongs to another request; try again.")
             return value
-        raise LiveError(f"the worker keeps stopping before it takes a request; its log is {self.address.log}.")
+        raise LiveError(f"the worker keeps stopping before it takes a request; its log, {self.address.log}, says why.")
 
     def is_running(self) -> bool:
         """Whether a worker listens."""

@@ -227,7 +227,10 @@ def _read_adapter(folder: Path, adapter: dict[str, Any]) -> ModelInfo:
     config = _read_config(folder / "config.json") if (folder / "config.json").is_file() else {}
     weights = folder / "adapter_model.safetensors"
     if not weights.is_file():
-        raise ModelNotFound(f"'{folder}' has an adapter_config.json but no adapter_model.safetensors.")
+        raise ModelNotFound(
+            f"'{folder}' has an adapter_config.json but no adapter_model.safetensors; save the adapter again with "
+            "`save_pretrained`."
+        )
     return ModelInfo(folder, config, read_header(weights), adapter)
 
 
@@ -236,7 +239,7 @@ def _weight_files(folder: Path) -> list[Path]:
     if single.is_file():
         return [single]
     if not index.is_file():
-        raise ModelNotFound(f"'{folder}' has no model.safetensors.")
+        raise ModelNotFound(f"'{folder}' has no {SINGLE}; name the folder that `save_pretrained` wrote the model into.")
     try:
         names = sorted({Path(name).name for name in _read_json(index)["weight_map"].values()})
         # a shard is beside its index, whatever the index claims

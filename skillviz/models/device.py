@@ -27,7 +27,10 @@ def pick(name: str = "auto") -> torch.device:
     if kind == "cuda" and not torch.cuda.is_available():
         raise NoDevice("this machine has no CUDA device that torch can use; choose --device cpu (or auto).")
     if number and int(number) >= torch.cuda.device_count():
-        raise NoDevice(f"'{name}' does not exist: torch sees {torch.cuda.device_count()} CUDA device(s), from cuda:0.")
+        raise NoDevice(
+            f"'{name}' does not exist: torch sees {torch.cuda.device_count()} CUDA device(s); name one "
+            "of them, counted from cuda:0."
+        )
     if kind == "cuda" and os.environ.get(DETERMINISTIC):
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it when it starts
         torch.use_deterministic_algorithms(True)

@@ -184,13 +184,16 @@ def _hub_sentence(source: str, error: Exception, noun: str = "model") -> str:
     here = "folder" if noun == "model" else "file"
     start = f"'{source}' is neither a {here} here nor a {noun} that could be downloaded from the Hugging Face Hub"
     if kind in ("LocalEntryNotFoundError", "IncompleteSnapshotError", "OfflineModeIsEnabled"):
-        return f"{start}: it is not in the local cache and the hub cannot be reached (offline)."
+        return (
+            f"{start}: it is not in the local cache, and the hub cannot be reached (offline). Name a {here}, or try "
+            "again with a network."
+        )
     if kind == "GatedRepoError":
         return f"{start}: it is gated; accept its terms on its page, then `hf auth login`."
     if kind == "RevisionNotFoundError":
-        return f"{start}: the {noun} exists, but not that revision."
+        return f"{start}: the {noun} exists, but not that revision. Its page lists those there are."
     if kind == "RepositoryNotFoundError":
-        return f"{start}: the hub has no such {noun}, or you have no access to it."
+        return f"{start}: the hub has no such {noun}, or you have no access to it. Check the name, or `hf auth login`."
     return f"{start} ({kind}: {str(error).splitlines()[0] if str(error) else 'no message'})."
 
 

@@ -98,7 +98,9 @@ def filled(info: ModelInfo, base: ModelInfo) -> ModelInfo:
         raise error
     missing = {name: other for name, other in left_out(info).items() if name not in info.tensors}
     if lost := sorted(other for other in missing.values() if other not in base.tensors):
-        raise CorruptFile(f"'{info.id}' is to be filled with '{lost[0]}' of its base, which has no such tensor.")
+        raise CorruptFile(
+            f"'{info.id}' is to be filled with '{lost[0]}' of its base, which has no such tensor; fetch both again."
+        )
     return replace(info, tensors={**info.tensors, **{name: base.tensors[other] for name, other in missing.items()}})
 
 

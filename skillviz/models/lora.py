@@ -89,7 +89,10 @@ def load_merged(base: ModelInfo, adapter: ModelInfo, readout: str, dtype: torch.
             joined = PeftModel.from_pretrained(model, str(adapter.folder), torch_device="cpu")
             merged = joined.merge_and_unload()
     except (ValueError, RuntimeError, KeyError, UserWarning) as error:
-        raise PairMismatch(f"'{adapter.id}' cannot be merged into '{base.id}': {first_line(error)}") from error
+        raise PairMismatch(
+            f"'{adapter.id}' cannot be merged into '{base.id}': {first_line(error)}; name the base that it "
+            "was trained on."
+        ) from error
     return merged.to(dtype).eval()
 
 
@@ -105,7 +108,10 @@ def load_for_adapter(base: ModelInfo, adapter: ModelInfo, readout: str, hollow: 
     loaded = load_model(base.folder, readout, torch.float32, changes, linear, hollow=hollow)
     brought = {_plain(name) for name in adapter.shapes}
     if lost := sorted(loaded.made_up - brought):
-        raise RandomHead(f"neither the adapter '{adapter.id}' nor its base has '{lost[0]}'; it would be random.")
+        raise RandomHead(
+            f"neither the adapter '{adapter.id}' nor its base has '{lost[0]}', so it would be random; save the "
+            "adapter again with it in `modules_to_save`."
+        )
     return loaded.model
 
 

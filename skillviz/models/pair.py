@@ -420,7 +420,10 @@ def load_base(check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = F
         values |= _extended(values, named, check.base.vocab_size or 0)
     for name in named.keys() - set(head_names(check.readout, check.base.model_type, named)):
         if name not in values or values[name].shape != named[name].shape:
-            raise PairMismatch(f"the base has no '{name}' of shape {tuple(named[name].shape)}; the pair does not fit.")
+            raise PairMismatch(
+                f"the base has no '{name}' of shape {tuple(named[name].shape)}; name the base that "
+                "this model was fine-tuned from."
+            )
     return values
 
 

@@ -90,7 +90,10 @@ def load_tokenizer(folder: Path) -> Any:
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (ValueError, OSError, KeyError, ImportError) as error:
-        raise BadModel(f"the tokenizer of '{folder}' cannot be loaded ({str(error).splitlines()[0]}).") from error
+        raise BadModel(
+            f"the tokenizer of '{folder}' cannot be loaded ({str(error).splitlines()[0]}); save it again with "
+            "`tokenizer.save_pretrained`."
+        ) from error
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
     if (positions := _positions(folder)) is not None:

@@ -58,6 +58,7 @@ def card(
     `rounded` where the graft was made for the base in float16, so that other copies of it are to be rounded.
     """
     base = about.base or str((graft.header.get("base") or {}).get("id") or "the base")
+    place = about.base or f"path/to/{base}"  # a folder's own path would tell of its owner's machine
     split, scores = _scored(run)
     header = _header(run, name, about, split, scores, adapter is not None)
     task = run.record.task_name
@@ -71,7 +72,7 @@ def card(
     ]  # fmt: skip
     if scores is not None:
         lines += ["## Scores", "", *_score_lines(run, split, scores), ""]
-    lines += ["## How to use it", "", *(_apply(base, name) if adapter is None else _open(base, name, graft, rounded))]
+    lines += ["## How to use it", "", *(_apply(place, name) if adapter is None else _open(place, name, graft, rounded))]
     if adapter is not None:
         lines += ["", *_exactness(adapter)]
     lines += ["", "## Provenance", "", *markdown_table(("what", "value"), _facts(run, graft)), ""]

@@ -54,7 +54,7 @@ class Library:
         exact = [store for name, store in matches if name == run_id]
         if len(matches) > 1 and not exact:
             names = ", ".join(name for name, _ in matches)
-            raise RunNotFound(f"'{run_id}' is the beginning of {len(matches)} runs: {names}.")
+            raise RunNotFound(f"'{run_id}' is the beginning of {len(matches)} runs: {names}. Give more of it.")
         if not matches:
             places = " or ".join(str(store.root) for store in self.stores)
             raise RunNotFound(

@@ -231,15 +231,16 @@ class _Production:
         """Tells the watchers of one step."""
         step, target = searching.step, searching.target
         self.stepped += 1
+        left = self.seconds_left(step, searching.searches - searching.number)
         with self.checkpoints.saving(self.searched, step.state):
             self.folder.event(
                 phase="search", target=target, step=step.step, loss=step.finite_loss, size=step.size, added=step.added,
                 removed=step.removed, total=step.total, search=searching.number, searches=searching.searches,
-                left=self.seconds_left(step, searching.searches - searching.number),
+                left=left,
             )  # fmt: skip
             self.beat()
             text = f"{self.plan.row.title}, {target:,} entries"
-            self.report(Progress("search", step.step, step.total, text, loss=step.finite_loss, size=step.size))
+            self.report(Progress("search", step.step, step.total, text, step.finite_loss, step.size, left))
 
     def seconds_left(self, step: Step, searches: int) -> float | None:
         """Seconds until the run is finished, with so many searches after this one; None where nobody can tell."""
@@ -261,10 +262,10 @@ class _Production:
     def on_scored(self, examples: int, text: str) -> None:
         """Tells the watchers of examples that went through the model once more, or of none and what is done now."""
         self.passed.add(examples)
-        far = {"step": self.passed.done, "total": self.passed.total}
-        self.folder.event(phase="evaluate", **far, left=self.passed.left)
+        done, total, left = self.passed.done, self.passed.total, self.passed.left
+        self.folder.event(phase="evaluate", step=done, total=total, left=left)
         self.beat()
-        self.report(Progress("evaluate", self.passed.done, self.passed.total, f"scored {text}" if examples else text))
+        self.report(Progress("evaluate", done, total, f"scored {text}" if examples else text, left=left))
 
     def region_header(self) -> dict[str, Any]:
         """What region.safetensors says of where it comes from."""

@@ -12,7 +12,8 @@ PHASES = ("check", "load", "predict", "search", "evaluate", "store")
 class Progress:
     """`done` of `total` (None: not known) in a phase, and a text for a person.
 
-    In the phase search, `loss` (nats) and `size` (entries) are those of the step just done.
+    In the phase search, `loss` (nats) and `size` (entries) are those of the step just done. `left` is how many seconds
+    the whole run still takes; None: nobody can tell.
     """
 
     phase: str
@@ -21,6 +22,7 @@ class Progress:
     text: str = ""
     loss: float | None = None
     size: int | None = None
+    left: float | None = None
 
 
 Report = Callable[[Progress], None]

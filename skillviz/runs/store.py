@@ -126,7 +126,9 @@ class Store:
         if len(matches) == 1:
             return matches[0]
         if matches:
-            raise RunNotFound(f"'{run_id}' is the beginning of {len(matches)} runs: {', '.join(matches[:5])}.")
+            raise RunNotFound(
+                f"'{run_id}' is the beginning of {len(matches)} runs: {', '.join(matches[:5])}. Give more of it."
+            )
         raise RunNotFound(
             f"there is no run '{run_id}' in {self.root}; `python -m skillviz runs list` shows what there is."
         )

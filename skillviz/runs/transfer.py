@@ -129,7 +129,8 @@ def other_examples(
     if not len(frame):
         raise BadData(
             f"no test example of '{other.name}' is left: of {rows:,}, {dropped or 0:,} occur in the training data of "
-            f"'{source.name}' and {unmapped:,} have a label that is left out."
+            f"'{source.name}' and {unmapped:,} have a label that is left out. Choose "
+            "another task."
         )
     frame = frame.assign(label=[places[label] for label in frame["label"]]).reset_index(drop=True)
     task, remarks = in_its_words(source, other, labels, readout)

@@ -26,5 +26,7 @@ def read_text(path: Path, most: int = MOST_BYTES) -> str:
             raise BadInput(f"{path} is not a regular file. Only regular files are read: name one.")
         content = file.read(most + 1)
     if len(content) > most:
-        raise BadInput(f"{path} is larger than {byte_size(most)}, the most that is read of such a file.")
+        raise BadInput(
+            f"{path} is larger than {byte_size(most)}, the most that is read of such a file; name a smaller one."
+        )
     return content.decode("utf-8")

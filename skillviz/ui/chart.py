@@ -103,8 +103,8 @@ def _figure(of: Drawing) -> go.Figure:
     return of.figure if isinstance(of, Exhibit) else of
 
 
-def show(exhibit: Exhibit, run_id: str = "") -> None:
-    """Draws an exhibit as a card."""
+def show(exhibit: Exhibit, run_id: str = "", of: str = "") -> None:
+    """Draws an exhibit as a card; `of` says in its downloads what it shows, where no run alone does."""
     chart(
         exhibit,
         name=exhibit.name,
@@ -114,7 +114,7 @@ def show(exhibit: Exhibit, run_id: str = "") -> None:
         table=exhibit.table,
         run_id=run_id,
         help=about(*exhibit.words) if exhibit.words else None,
-        under=(exhibit.of, exhibit.intervals),
+        under=(of or exhibit.of, exhibit.intervals),
     )
 
 
@@ -175,6 +175,7 @@ def downloads(
         return
     with menu:
         caption = f"{title} ({run_id})" if run_id else title
+        caption = ". ".join(filter(None, (caption, *under)))
         exports.table_buttons(table, file=stem, key=name, caption=caption)
         heading = exports.Heading(title, tuple(filter(None, (run_bar.name_of(run_id), *under))))
         st.download_button(

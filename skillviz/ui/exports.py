@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -20,7 +20,7 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 
-from skillviz.analysis.readable_table import ReadableTable, as_stored, latex, markdown
+from skillviz.analysis.readable_table import ReadableTable, as_stored, latex, markdown, stored_heading
 from skillviz.analysis.tables import csv_text
 from skillviz.plots.theme import FONT, GROUND, INK, SOFT_INK
 from skillviz.runs.run import Run
@@ -63,7 +63,8 @@ def csv(table: pd.DataFrame) -> bytes:
 
 def in_words(table: pd.DataFrame) -> ReadableTable:
     """A stored table as a text has it."""
-    return as_stored(worded(table))
+    stored = as_stored(worded(table))
+    return replace(stored, headings=tuple(map(stored_heading, stored.names)))
 
 
 def table_buttons(

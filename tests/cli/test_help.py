@@ -74,6 +74,22 @@ def test_it_starts_and_verifies_a_run_without_torch():
     assert done.stderr.strip().splitlines()[-4:] == [f"{words} []" for words in commands]
 
 
+@pytest.mark.slow
+def test_models_that_are_none_are_refused_without_torch(task_file, tmp_path):
+    base, task = f"--base {tmp_path}/none", f"--task {task_file}"
+    pair = f"{base} --finetuned {tmp_path}/neither {task}"
+    commands = [f"localize {pair}", f"evaluate {pair}", f"finetune {base} {task} --out {tmp_path}/out"]
+    code = (
+        "import sys\nfrom skillviz.cli import app\n"
+        "for words in sys.argv[1:]:\n"
+        "    try:\n        app(words.split())\n    except SystemExit as end:\n"
+        "        print(end.code, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *commands], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines() == ["2 False"] * 3, done.stderr
+    assert done.stderr.count("none'; give a model's folder") == 3
+
+
 def test_the_module_runs_as_a_program():
     process = started("--version")
     out, _ = process.communicate(timeout=60)

@@ -77,6 +77,17 @@ def test_the_table_speaks_of_every_state(localized):
     assert "self-check failed" not in (out + localized[1].err).lower()
 
 
+def test_it_prints_what_the_graft_brings_back_at_every_size(localized):
+    runs, said = localized
+    _, _, after = said.out.partition("graft by region size, test (95% intervals)")
+    heading, _, *rows = [line for line in after.splitlines() if line.strip()]
+    assert "accuracy, %" in heading and "gain recovered, %" in heading
+    curve = Store(runs).open(said.json["run_id"]).curve()
+    recovered = curve[(curve["split"] == "test") & (curve["metric"] == "recovered")].set_index("size")["value"]
+    for size, row in zip((222, 444, 600), rows[:3], strict=True):
+        assert f" {size} " in row and f" {100 * recovered[size]:.1f} (".replace("-", "−") in row
+
+
 def test_without_json_stdout_ends_with_where_the_run_lies(pair, task_file, user_runs):
     members = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file)
     said = call("localize", *members, "--size", "9", "--method", "movement", "--device", "cpu")

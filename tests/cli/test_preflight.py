@@ -125,6 +125,12 @@ def test_no_weights_are_read(pair, task_file, monkeypatch: pytest.MonkeyPatch) -
     assert call("preflight", *members(*pair, task_file)).code == 0
 
 
+def test_it_says_what_is_done_to_the_data(pair, task_file) -> None:
+    said = call("preflight", *members(*pair, task_file), "--max-test", "10", "--json")
+    told = [line for line in said.out.splitlines() if line.startswith("test: 10 of ")]
+    assert len(told) == 1 and told[0].endswith("rows, drawn with seed 0.") and told[0] in said.json["notes"]
+
+
 @pytest.mark.parametrize(
     ("memory", "says"),
     [("64GB", "The ordinary mode fits"), ("100MB", "Neither fits"), ("0GB", "not a size of memory")],

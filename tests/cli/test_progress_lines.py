@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from rich.progress import Progress
 
 from skillviz.commands import output, reproduce, study
 from skillviz.commands.output import progress_bar
@@ -57,6 +58,26 @@ def test_pace_is_that_of_the_count(capsys: pytest.CaptureFixture[str]) -> None:
         time.sleep(0.08)
     left = re.findall(r"1 of 100, 1 s so far, about (\d+) s left", capsys.readouterr().err)
     assert left and all(15 <= int(seconds) <= 60 for seconds in left)
+
+
+def test_the_time_left_is_that_of_the_whole_work_where_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    """A run of several searches: the count is of one of them."""
+    with progress_bar("searching") as advance:
+        advance(0, 50, "x", 700.0)
+        time.sleep(0.08)
+        advance(49, 50, "x", 600.0)
+        time.sleep(0.08)
+    err = capsys.readouterr().err
+    assert "x, 0 of 50, 1 s so far, about 12 min left" in err
+    assert err.splitlines()[-1] == "x, 49 of 50, 1 s so far, about 10 min left"
+
+
+def test_the_bar_on_a_terminal_says_it_too() -> None:
+    column, bar = output._TimeLeft(), Progress()
+    number = bar.add_task("x", total=50, ends=time.monotonic() + 600.4)
+    assert column.render(bar.tasks[0]).plain == "about 10 min left"
+    bar.update(number, ends=None)
+    assert column.render(bar.tasks[0]).plain == "-:--:--"
 
 
 def lines_of(said: Said) -> list[str]:

@@ -98,7 +98,10 @@ def test_every_download_of_a_chart_is_what_it_says(theme: str, made: Made, addre
         heading, texts = words_of_svg(saved(page, "Picture (SVG)")[1])
         pdf = texts_of_pdf(saved(page, "Picture (PDF)")[1])
         assert heading[0] in texts and heading[0] in pdf and heading[0] in page_of_chart, name
-        if name != "compare":
+        if name == "compare":
+            assert any("; baseline " in line for line in heading) and "; baseline " in pdf, "all of the runs"
+            assert "; baseline " in latex
+        else:
             assert "seed 0" in heading[1] and "seed 0" in pdf, "the run's short name"
         if name == "sparsity":
             assert heading[-1].startswith("95% intervals over") and "95% intervals over" in pdf, name

@@ -235,7 +235,10 @@ def _graftable(table: ParameterTable, settings: TrainingSettings, region: Region
         return list(table.names)
     biases = [parameter.name for parameter in table.parameters if parameter.is_bias]
     if not biases:
-        raise BadModel(f"a {table.model_type} model has no biases in its blocks, so there is nothing to train.")
+        raise BadModel(
+            f"a {table.model_type} model has no biases in its blocks, so there is nothing to train; choose another "
+            "recipe."
+        )
     return biases
 
 

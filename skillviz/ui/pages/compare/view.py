@@ -19,6 +19,7 @@ from skillviz.show import compare as exhibits
 from skillviz.show import measures, sentences, small_world, text
 from skillviz.show.comparisons import counted_rows, holding, legend
 from skillviz.show.entries import headline_split
+from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import about
 from skillviz.ui import cache, controls, exports, page, presenter
 from skillviz.ui.chart import show, theme
@@ -105,7 +106,7 @@ def differences(compared: Comparison) -> None:
     marks, name = comparison.styles(compared.sides), compared.baseline.name
     for place, metric in zip(presenter.columns(len(compared.metrics)), compared.metrics, strict=True):
         with place:
-            show(exhibits.differences(compared.differences, marks, name, metric, theme()), compared.baseline.run.id)
+            _show(exhibits.differences(compared.differences, marks, name, metric, theme()), compared)
     told = cache.computed(
         ("verdicts", compared.state, name, *(side.name for side in compared.sides)),
         [side.run for side in compared.sides], lambda: _verdicts(compared),
@@ -115,6 +116,12 @@ def differences(compared: Comparison) -> None:
     if lines:
         with st.expander("McNemar's test"):
             st.markdown("\n".join(f"- {line}" for line in lines), help=about("mcnemar"))
+
+
+def _show(exhibit: Exhibit, compared: Comparison) -> None:
+    """As a card, whose downloads name all the runs."""
+    names = ", ".join(side.name for side in compared.sides)
+    show(exhibit, compared.baseline.run.id, f"{names}; baseline {compared.baseline.name}")
 
 
 def _verdicts(compared: Comparison) -> str:
@@ -132,7 +139,7 @@ def scores(compared: Comparison) -> None:
     st.markdown("## Scores")
     for place, metric in zip(presenter.columns(len(compared.metrics)), compared.metrics, strict=True):
         with place:
-            show(exhibits.values(table, marks, metric, compared.state, theme()), compared.baseline.run.id)
+            _show(exhibits.values(table, marks, metric, compared.state, theme()), compared)
 
 
 def curves(compared: Comparison) -> None:
@@ -150,7 +157,7 @@ def curves(compared: Comparison) -> None:
         levels = measures.levels(record, split, metric, measures.is_debiased(curve[curve["metric"] == metric]))
     left, right = st.columns(2)
     with left:
-        show(exhibits.sizes(curve, marks, metric, levels, theme()), compared.baseline.run.id)
+        _show(exhibits.sizes(curve, marks, metric, levels, theme()), compared)
     with right:
         of_classes = {side.name for side in compared.sides if not side.record.has_reference}
         if not of_classes:
@@ -161,7 +168,7 @@ def curves(compared: Comparison) -> None:
             ("bins of several", compared.state, *answers), [side.run for side in compared.sides],
             lambda: comparison.bins(answers),
         )  # fmt: skip
-        show(exhibits.reliability(bins, marks, compared.state, theme()), compared.baseline.run.id)
+        _show(exhibits.reliability(bins, marks, compared.state, theme()), compared)
 
 
 def shared(compared: Comparison) -> None:
@@ -173,7 +180,7 @@ def shared(compared: Comparison) -> None:
         ("shares", kind, *compared.regions), [side.run for side in compared.sides],
         lambda: comparison.shares(compared.regions, kind),
     )  # fmt: skip
-    show(exhibits.shared(rows, kind, theme()), compared.baseline.run.id)
+    _show(exhibits.shared(rows, kind, theme()), compared)
 
 
 def _highlighted(value: object) -> str:
