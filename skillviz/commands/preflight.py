@@ -14,7 +14,7 @@ from skillviz.commands import options
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.localize import spec_of
 from skillviz.commands.output import print_json, say
-from skillviz.core.formats import byte_size
+from skillviz.core.formats import byte_size, rough_span
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, localizer
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.jobs.devices import chosen, devices
@@ -185,9 +185,11 @@ def modes(spec: RunSpec, check: Preflight, budget: int, facts: Facts, finished: 
 
 
 def mode_words(found: Sequence[Mode], spec: RunSpec, budget: int) -> str:
-    """What each mode needs of the memory there is, and which to use."""
+    """What each mode needs of the memory there is, how long it takes, and which to use."""
     needs = ", ".join(
-        f"{mode.name} mode {'cannot be used' if mode.refused else 'needs ' + byte_size(mode.expected.bytes)}"
+        f"{mode.name} mode cannot be used"
+        if mode.refused
+        else f"{mode.name} mode needs {byte_size(mode.expected.bytes)} and takes {rough_span(*mode.expected.range)}"
         for mode in found
     )
     text = f"Memory: {needs}; {byte_size(budget)} can be used."

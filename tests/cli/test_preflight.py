@@ -165,6 +165,7 @@ def test_the_mode_to_use_is_the_first_that_fits(
     found = [mode("ordinary", ordinary, 24e9), mode("lean", lean, 24e9, refused)]
     text = preflight.mode_words(found, RunSpec(base="a", finetuned="b", task="c", lean=asked_lean), int(24e9))
     assert says in text and ("cannot be used" in text) == bool(refused)
+    assert text.count(" and takes ") == (1 if refused else 2)
 
 
 def test_a_localizer_that_lean_mode_has_not_is_refused_before_it_runs(tmp_path: Path) -> None:
