@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "atomic": ("errors", "read_only"),
     "read_only": ("errors",),
     "json_text": ("regular_file",),
-    "regular_file": (),
+    "regular_file": ("errors",),
     "demo_world": ("jobs", *STUDIES),
     "commands": ("show", "live", "jobs", "demo_world", *STUDIES),
     "api": ("show", *STUDIES),

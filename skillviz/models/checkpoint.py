@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, ValidationError
 from skillviz import json_text
 from skillviz.errors import BadModel, CorruptFile, ModelNotFound
 from skillviz.models.fetch import hub_name
-from skillviz.tasks.plain_files import LONGEST_JSON, read_text
+from skillviz.regular_file import LONGEST_JSON, read_text
 from skillviz.tasks.refusals import refused
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"

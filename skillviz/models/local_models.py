@@ -10,7 +10,7 @@ from pathlib import Path
 from skillviz import json_text
 from skillviz.errors import BadInput
 from skillviz.models.fetch import has_weights, hub_name
-from skillviz.tasks.plain_files import LONGEST_JSON, read_text
+from skillviz.regular_file import LONGEST_JSON, read_text
 from skillviz.tasks.project import expanded, project_root
 
 ENVIRONMENT = "SKILLVIZ_MODELS"

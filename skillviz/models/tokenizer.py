@@ -10,7 +10,7 @@ from typing import Any
 from skillviz import json_text
 from skillviz.atomic import working_folder
 from skillviz.errors import BadInput, BadModel, CorruptFile, ModelNotFound, PairMismatch
-from skillviz.tasks.plain_files import LONGEST_JSON, read_text
+from skillviz.regular_file import LONGEST_JSON, read_text
 from skillviz.tasks.task import Task
 from skillviz.tasks.template import parse
 from skillviz.tasks.verbalizer import word_ids

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import yaml
 
 from skillviz.errors import BadInput
-from skillviz.tasks.plain_files import read_text
+from skillviz.regular_file import read_text
 
 MOST_PAIRS = 100_000
 """Of all mappings together, those that merges (`<<`) bring counted wherever they come in."""

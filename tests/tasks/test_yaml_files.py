@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillviz.errors import BadInput
-from skillviz.tasks.plain_files import MOST_BYTES, read_text
+from skillviz.regular_file import MOST_BYTES, read_text
 from skillviz.tasks.yaml_files import MOST_PAIRS, parsed, read_yaml
 
 KEYS = st.text("abc", min_size=1, max_size=2)
