@@ -218,11 +218,11 @@ class Metric:
         return f"{number} {self.unit}" if self.unit == "nats" and number != formats.MISSING else number
 
     def ends(self, low: formats.Number, high: formats.Number, debiased: formats.Number = None) -> str:
-        """The interval beside a value: `77.4–82.6`; of a calibration error `6.1–9.6, debiased 7.9`."""
+        """The interval beside a value: `77.4–82.6`; of a calibration error `debiased 7.9, 6.1–9.6`."""
         interval = formats.interval(low, high, self.digits, self.scale)
         if interval == formats.NO_INTERVAL or debiased is None or formats.missing(debiased):
             return interval
-        return f"{interval}, debiased {formats.number(self.scale * debiased, self.digits)}"
+        return f"debiased {formats.number(self.scale * debiased, self.digits)}, {interval}"
 
     def interval_text(self, low: float, high: float, over: str = "", debiased: float = math.nan) -> str:
         """A 95% interval on its own, and what it is over; `no interval` where there is none."""
@@ -249,13 +249,20 @@ class Metric:
         return f"{number} {self.difference_unit}" if self.unit == "%" else number
 
     def difference(
-        self, value: formats.Number, low: formats.Number, high: formats.Number, debiased: formats.Number = None
+        self,
+        value: formats.Number,
+        low: formats.Number,
+        high: formats.Number,
+        debiased: formats.Number = None,
+        level: str = "95%: ",
     ) -> str:
         """A difference of two values in a sentence: `−2.9 points (95%: −5.1 to −0.8)`; of calibration errors
-        `−2.9 points (debiased −2.5, 95%: −5.1 to −0.8)`."""
-        number = self.change(debiased).removesuffix(" points")
+        `−2.9 points (debiased −2.5, 95%: −5.1 to −0.8)`. `level` stands before the interval, where there is one."""
+        number, ends = self.change(debiased).removesuffix(" points"), self.ends(low, high)
+        if ends == formats.NO_INTERVAL:
+            return f"{self.change(value)} ({ends})"
         center = "" if debiased is None or formats.missing(debiased) else f"debiased {number}, "
-        return f"{self.change(value)} ({center}95%: {self.ends(low, high)})"
+        return f"{self.change(value)} ({center}{level}{ends})"
 
     def verdict(self, low: formats.Number, high: formats.Number) -> DifferenceVerdict:
         """What the interval of a difference a - b says of a: decided only where it leaves out zero.

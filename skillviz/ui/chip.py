@@ -62,15 +62,15 @@ def lead_words(lead: Mapping[Any, Any]) -> str:
 
     `lead`: name, metric, value, low, high, debiased and, of one among several, holds: where False, MARK is behind it.
     """
-    ends = metric_row(lead["metric"]).ends(lead["low"], lead["high"], lead["debiased"])
-    return _claim(lead, ends if ends == formats.NO_INTERVAL else f"95%: {ends}")
+    return _claim(lead, "95%: ")
 
 
-def _claim(row: Mapping[Any, Any], interval: str) -> str:
+def _claim(row: Mapping[Any, Any], level: str = "") -> str:
     words = precise(metric_row(row["metric"]), row["low"], row["high"])
+    numbers = [row[name] for name in ("value", "low", "high", "debiased")]
     says = words.verdict(row["low"], row["high"])
     chip_ = chip_text(says) + ("" if row.get("holds", True) or says == NO_DIFFERENCE else MARK)
-    return f"**{text.tasks(row['name'])}** {chip_} {words.change(row['value'])} ({interval})"
+    return f"**{text.tasks(row['name'])}** {chip_} {words.difference(*numbers, level)}"
 
 
 def verdict_line(differences: pd.DataFrame, metric: str) -> str:
@@ -87,7 +87,7 @@ def verdict_line(differences: pd.DataFrame, metric: str) -> str:
     rows = rows.assign(says=says, holds=rows.get("holds", True) | is_open)
     claims = rows[(rows["says"] != NO_DIFFERENCE) | (len(rows) == 1)]
     numbered = claims if len(claims) <= MOST_NUMBERED else claims.iloc[:0]
-    parts = [_claim(row, words.ends(row["low"], row["high"], row["debiased"])) for row in numbered.to_dict("records")]
+    parts = [_claim(row) for row in numbered.to_dict("records")]
     rest = rows.drop(numbered.index)
     for verdict, mark in itertools.product(ORDER, ("", MARK)):
         those = rest[(rest["says"] == verdict) & (rest["holds"] == (not mark))]

@@ -100,5 +100,5 @@ def test_the_interval_of_a_calibration_error_names_the_debiased_error() -> None:
     assert row.cell(0.083, 0.061, 0.096) == "8.3 (6.1–9.6)" == row.cell(0.083, 0.061, 0.096, float("nan"))
     assert row.difference(-0.029, -0.051, -0.008, -0.026).endswith("−5.1 to −0.8)")
     assert "debiased −2.6" in row.difference(-0.029, -0.051, -0.008, -0.026)
-    assert row.ends(0.061, 0.079, 0.07) == "6.1–7.9, debiased 7.0"
+    assert row.ends(0.061, 0.079, 0.07) == "debiased 7.0, 6.1–7.9"
     assert "7.0" in row.interval_text(0.061, 0.079, debiased=0.07)

@@ -91,7 +91,7 @@ def test_comparisons_are_counted_and_an_ece_is_told_with_its_debiased_change() -
     told = pd.DataFrame(rows, columns=["a", "b", "metric", "task", "value", "low", "high", "debiased"])
     assert "debiased 9.0" in since(frame, "ece")
     said = beside(frame, told, "ece")
-    assert "5.0–15.0, debiased 8.0" in said
+    assert "debiased +8.0, 5.0–15.0" in said
     assert said.endswith(
         "Of 4 comparisons, 3 exclude zero; chance alone would give about 0.2. 3 hold at a false discovery rate of 5%."
     )

@@ -174,7 +174,7 @@ def _change(row: Mapping[Any, Any], metric: str) -> str:
         return f"{name} ends at {metric_value(metric, row['at_end'])}"
     ends = words.ends(low, high, row.get("debiased"))
     if low <= 0 <= high:
-        return f"{name} {words.change(change)} ({ends}), {NO_DIFFERENCE}"
+        return f"{name} {words.difference(change, low, high, row.get('debiased'), level='')}, {NO_DIFFERENCE}"
     if words.better == "lower":
         return f"{name} {'**rose**' if change > 0 else '**fell**'} by {words.amount(change)} ({ends})"
     ends = words.ends(*sorted((abs(low), abs(high))))
