@@ -67,10 +67,10 @@ def lead_words(lead: Mapping[Any, Any]) -> str:
 
 def _claim(row: Mapping[Any, Any], level: str = "") -> str:
     words = precise(metric_row(row["metric"]), row["low"], row["high"])
-    numbers = [row[name] for name in ("value", "low", "high", "debiased")]
     says = words.verdict(row["low"], row["high"])
+    said = words.difference(row["value"], row["low"], row["high"], row["debiased"], level)
     chip_ = chip_text(says) + ("" if row.get("holds", True) or says == NO_DIFFERENCE else MARK)
-    return f"**{text.tasks(row['name'])}** {chip_} {words.difference(*numbers, level)}"
+    return f"**{text.tasks(row['name'])}** {chip_} {said}"
 
 
 def verdict_line(differences: pd.DataFrame, metric: str) -> str:
