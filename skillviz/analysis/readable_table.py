@@ -139,9 +139,9 @@ def heading(column: str, table: str = "", *, of_metric: str = "%", is_difference
     return words if not unit or words.endswith(unit) else f"{words}, {unit}"
 
 
-def stored_heading(column: str) -> str:
+def stored_heading(column: str, table: str = "") -> str:
     """A column's title with the unit of its stored numbers, whose shares are no percentages."""
-    words, unit = title(column), kind(column)
+    words, unit = title(column, table), kind(column)
     return f"{words}, {unit}" if unit in ("share", "entries", "seconds") and unit not in words else words
 
 

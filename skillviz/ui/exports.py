@@ -64,7 +64,8 @@ def csv(table: pd.DataFrame) -> bytes:
 def in_words(table: pd.DataFrame) -> ReadableTable:
     """A stored table as a text has it."""
     stored = as_stored(worded(table))
-    return replace(stored, headings=tuple(map(stored_heading, stored.names)))
+    name = "composition" if "density_ratio" in stored.names else ""  # there a share is one of the region
+    return replace(stored, headings=tuple(stored_heading(column, name) for column in stored.names))
 
 
 def table_buttons(

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from skillviz.analysis.readable_table import as_stored, html, latex, markdown, readable, tab_separated
+from skillviz.analysis.readable_table import as_stored, html, latex, markdown, readable, stored_heading, tab_separated
 from skillviz.analysis.tables import TABLES, check
 from skillviz.commands.output import print_table
 from tests.studies.fake_tables import FAKE_TABLES, TASKS
@@ -183,3 +183,18 @@ def test_numbers_of_a_frame_stay_as_they_are() -> None:
     table = as_stored(pd.DataFrame({"loss_1": [0.12346, np.nan], "size": [10646, 3], "is": [True, False]}))
     assert table.headings == ("loss_1", "size", "is")
     assert table.rows == (("0.1235", "10,646", "yes"), ("n/a", "3", "no"))
+
+
+def test_a_heading_of_stored_numbers_has_their_unit() -> None:
+    columns = ("layer", "share", "size", "seconds", "value", "ece", "ece_less_ft")
+    said = [
+        "layer",
+        "region size, share",
+        "region size, entries",
+        "seconds",
+        "value",
+        "ECE, share",
+        "ECE less fine-tuned",
+    ]
+    assert [stored_heading(name) for name in columns] == said
+    assert stored_heading("share", "composition") == "share of region"
