@@ -148,7 +148,7 @@ def remove_folder(path: Path) -> None:
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turns "no space left", wrapped by a library or not, into DiskFull."""
+    """Turns "no space left", wrapped by a library or not, into DiskFull; other errors name the target of a draft."""
     try:
         yield
     except DiskFull:
@@ -159,6 +159,8 @@ def disk_errors(path: Path) -> Iterator[None]:
                 f"there is no space left to write {path.name} in {path.parent}; it is not stored. "
                 "Free some space or choose another folder (--runs-dir, --out)."
             ) from error
+        if isinstance(error, OSError) and isinstance(error.filename, str):  # nobody knows a draft by its name
+            error.filename = str(_target(Path(error.filename)))
         raise
 
 

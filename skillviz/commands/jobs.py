@@ -13,8 +13,8 @@ from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.output import note, print_json, print_rows, progress_bar, say
 from skillviz.core.formats import rough_seconds
 from skillviz.jobs.job import Job, JobProgress
-from skillviz.jobs.words import run_step, standing
-from skillviz.runs.store import Store, store_root
+from skillviz.jobs.words import PHASES, run_step, standing, status_words
+from skillviz.runs.store import Store, option_of, store_root
 
 app = typer.Typer(
     help="List, watch, cancel and resume localizations and studies that run in the background.", no_args_is_help=True
@@ -54,9 +54,11 @@ def watch(run: JobName, runs_dir: options.RunsDir = None, as_json: options.AsJso
     with progress_bar("waiting") as advance:
         while (job := jobs.status(store, run)).is_open:
             progress = jobs.progress(store, job.name)
-            advance(progress.step or 0, progress.total, _how_far(job, progress), progress.seconds_left)
+            is_counted = job.kind == "study" or progress.phase == "search"
+            count = (progress.step or 0, progress.total) if is_counted else (0, None)
+            advance(*count, _doing(job, progress), progress.seconds_left)
             time.sleep(POLL)
-    say(f"{job.name} is {job.status}.")
+    say(f"{job.name} {status_words(job.status)}.")
     if job.error:
         note(f"{job.error.kind}: {job.error.message} {job.error.hint}")
     for title, reason in job.failed_steps.items():
@@ -93,7 +95,7 @@ def log(
     if tail := jobs.log_tail(store, run, lines):
         say(tail)
     job = jobs.status(store, run)
-    for sentence in standing(job, jobs.progress(store, job.name)):
+    for sentence in standing(job, jobs.progress(store, job.name), option_of(store.root)):
         note(sentence)
 
 
@@ -111,8 +113,15 @@ def _how_far(job: Job, progress: JobProgress) -> str:
             return "starting"
         return f"step {progress.step + 1} of {progress.total}: {progress.title}"
     if job.status == "queued":
-        return f"waiting, {job.position or 0} before it"
+        return f"waiting, {job.position} before it" if job.position else "waiting"
     return run_step(progress)
+
+
+def _doing(job: Job, progress: JobProgress) -> str:
+    """The same without the count of steps, which a bar has beside it."""
+    if job.kind == "study" or job.status == "queued":
+        return _how_far(job, progress)
+    return PHASES.get(progress.phase, progress.phase) + ("" if progress.loss is None else f", loss {progress.loss:.3f}")
 
 
 def _json(job: Job, progress: JobProgress) -> dict[str, object]:

@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 from skillviz import jobs, json_text
 from skillviz.commands import options
 from skillviz.commands import parts as part_scores
-from skillviz.commands.output import note, print_json, print_scores, print_sizes, progress_bar, say
+from skillviz.commands.output import note, print_json, print_run, progress_bar, run_json, say
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.core.region_parts import CELLS
 from skillviz.errors import BadInput
@@ -26,7 +26,6 @@ from skillviz.runs.progress import Progress
 from skillviz.runs.run import Run
 from skillviz.runs.spec import DEFAULT_SIZE, RunSpec, read_spec
 from skillviz.runs.store import Store, option_of, store_root
-from skillviz.show.sentences import is_fitted, temperature
 
 
 class ManySizes(TyperCommand):
@@ -123,6 +122,7 @@ def localize(
         return
     store = Store(store_root(runs_dir))
     if not is_shared:
+        store.refuse_unwritable()
         checked(spec, store, slot_of(spec.device).partition("-")[0])  # headers only: what they refuse needs no torch
     from skillviz.runs import processes  # imports torch
     from skillviz.runs.produce import follow, produce  # imports torch
@@ -201,32 +201,9 @@ def reporter(advance: Any) -> Any:
 
 def report(run: Run) -> None:
     """Print the tables of a finished run and where it lies."""
+    print_run(run)
     record = run.record
-    print_scores(record.metrics, record.metric)
-    print_sizes(run.curve(), record.metric)
-    if record.size is not None and record.d is not None and record.share is not None:
-        say(f"Region: {record.size:,} of {record.d:,} graftable parameters ({100 * record.share:.4g}%).")
-    for remark in record.notes:
-        say(f"- {remark}")
-    if not is_fitted(record.temperature):
-        say(f"- {temperature(record.temperature)}")
     for check in record.checks:
         if not check.passed:
             note(f"Self-check failed: {check.name} {check.detail}")
     say(f"Run {run.id}, {sum(record.seconds.values()):.0f} s, stored in {run.path}")
-
-
-def run_json(run: Run) -> dict[str, Any]:
-    """The object of --json: plain numbers; 95% intervals and debiased calibration errors under keys of
-    their own."""
-    scores = run.record.metrics.get("test") or run.record.metrics.get("validation")
-    if scores is None:
-        return run.headline()
-    return {
-        **run.headline(),
-        "split": "test" if "test" in run.record.metrics else "validation",
-        "n": scores.n,
-        "sizes": list(run.record.sizes),
-        "differences": {m: e.model_dump() for m, e in scores.differences.items()},
-        "recovered": scores.recovered.model_dump() if scores.recovered else None,
-    }

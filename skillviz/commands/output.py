@@ -30,6 +30,8 @@ from skillviz.core.formats import MISSING, rough_seconds
 from skillviz.core.metrics import Metric, metric_row, panels
 from skillviz.errors import BadInput
 from skillviz.runs.record import Estimate, Scores
+from skillviz.runs.run import Run
+from skillviz.show.sentences import is_fitted, no_gain, temperature
 
 STATE_WORDS = {
     "pretrained": "pre-trained",
@@ -95,6 +97,36 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def print_run(run: Run) -> None:
+    """A run's tables, its region, and what there is to say about it."""
+    record = run.record
+    print_scores(record.metrics, record.metric)
+    print_sizes(run.curve(), record.metric)
+    if record.size is not None and record.d is not None and record.share is not None:
+        say(f"Region: {record.size:,} of {record.d:,} graftable parameters ({100 * record.share:.4g}%).")
+    scores = record.metrics.get("test") or record.metrics.get("validation")
+    lost = [] if scores is None else [no_gain(scores, record.metric)]
+    fit = [] if is_fitted(record.temperature) else [temperature(record.temperature)]
+    for remark in filter(None, (*record.notes, *lost, *fit)):
+        say(f"- {remark}")
+
+
+def run_json(run: Run) -> dict[str, Any]:
+    """A run as an object of --json: plain numbers; 95% intervals and debiased calibration errors under keys of their
+    own."""
+    scores = run.record.metrics.get("test") or run.record.metrics.get("validation")
+    if scores is None:
+        return run.headline()
+    return {
+        **run.headline(),
+        "split": "test" if "test" in run.record.metrics else "validation",
+        "n": scores.n,
+        "sizes": list(run.record.sizes),
+        "differences": {m: e.model_dump() for m, e in scores.differences.items()},
+        "recovered": scores.recovered.model_dump() if scores.recovered else None,
+    }
 
 
 def print_scores(scores: Mapping[str, Scores], metric: str) -> None:

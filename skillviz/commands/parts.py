@@ -15,7 +15,7 @@ from skillviz.commands import options
 from skillviz.commands.output import print_json, print_rows, progress_bar, say, writable, write_table
 from skillviz.commands.runs import RunName
 from skillviz.core.formats import rough_seconds
-from skillviz.core.metrics import likelihood_metric, metric_names, metric_row
+from skillviz.core.metrics import Metric, likelihood_metric, metric_names, metric_row
 from skillviz.core.region_parts import ALONE, CELLS, EXPERTS, HEADS, WITHOUT
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.live.part_scores import PartScoring
@@ -96,9 +96,9 @@ def report(run: Run, scores: PartScores) -> None:
         for condition, title in shown.CONDITIONS.items():
             rows = [
                 [
-                    row["name"], f"{row['size']:,}", words.cell(row["value"], row["low"], row["high"]),
+                    row["name"], f"{row['size']:,}", _exact(words, row["value"], row["low"], row["high"]),
                     words.cell(row["control"], None, None),
-                    words.cell(row["excess"], row["excess_low"], row["excess_high"]), "yes" if row["holds"] else "",
+                    _exact(words, row["excess"], row["excess_low"], row["excess_high"]), "yes" if row["holds"] else "",
                 ]
                 for row in shown.strongest(effects, condition, metric).to_dict("records")
             ]  # fmt: skip
@@ -110,6 +110,10 @@ def report(run: Run, scores: PartScores) -> None:
         f"Control: as many random entries as the part has, mean of {record.draws} draws. Alone: "
         f"{shown.CONTROLS[ALONE]}. Left out: {shown.CONTROLS[WITHOUT]}. Stored in {scores.path}"
     )
+
+
+def _exact(words: Metric, value: float, low: float, high: float) -> str:
+    return words.precise(low, high).cell(value, low, high)
 
 
 def _answers(scores: PartScores, asked: dict[str, int], run: Run) -> bool:
@@ -151,7 +155,8 @@ def scored(
         def heard(done: int) -> None:
             if done == len(ENDS):
                 each = (time.monotonic() - begun[0]) / done
-                say(f"About {rough_seconds(each * (plan.passes - done))}.")
-            advance(done)
+                say(f"At most about {rough_seconds(each * (plan.passes - done))}: parts of upper layers take less.")
+            left = (time.monotonic() - begun[0]) / done * (plan.passes - done)
+            advance(done, plan.passes, left=left if done > len(ENDS) else None)
 
         return plan.stored(ask, store, heard)

@@ -26,6 +26,7 @@ from skillviz.runs.estimate import Estimate, Facts, estimate, facts_of
 from skillviz.runs.library import library
 from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import Store, store_root
 from skillviz.runs.suited import refused_lean
 from skillviz.tasks import registry
 from skillviz.tasks.project import expanded
@@ -138,6 +139,7 @@ def _rehearsed(spec: RunSpec, result: Preflight, runs_dir: Path | None, is_whole
     from skillviz.runs.session import Session  # imports torch
 
     if is_whole:
+        Store(store_root(runs_dir)).refuse_unwritable()
         return (*result.notes, *prepare(spec, Session(), library(runs_dir)).notes)
     rehearse(result)
     return result.notes
@@ -198,8 +200,8 @@ def mode_words(found: Sequence[Mode], spec: RunSpec, budget: int) -> str:
     if best is None:
         return f"{text} Neither fits: take a smaller model, more memory, or several GPUs with --lean.{refused}"
     if best.spec.lean == spec.lean:
-        return f"{text} The {best.name} mode fits."
-    return f"{text} Use {best.flags}." if best.flags else f"{text} Leave out --lean: the ordinary mode fits."
+        return f"{text} The {best.name} mode fits.{refused}"
+    return f"{text} Use {best.flags}.{refused}" if best.flags else f"{text} Leave out --lean: the ordinary mode fits."
 
 
 def byte_count(typed: str) -> int:

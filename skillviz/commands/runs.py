@@ -11,7 +11,7 @@ import typer
 
 from skillviz.atomic import working_folder, write_file
 from skillviz.commands import options
-from skillviz.commands.output import estimate_text, note, print_json, print_rows, print_scores, say, writable
+from skillviz.commands.output import estimate_text, note, print_json, print_rows, print_run, run_json, say, writable
 from skillviz.core import formats
 from skillviz.core.localizers.table import makes_graft
 from skillviz.core.metrics import metric_row
@@ -23,7 +23,7 @@ from skillviz.runs.intervals import FILE, write
 from skillviz.runs.library import Library, library, open_run
 from skillviz.runs.part_scores import stored_parts
 from skillviz.runs.run import Run
-from skillviz.runs.store import Store, store_root, written
+from skillviz.runs.store import Store, option_of, store_root, written
 from skillviz.show.bundle import bundle
 from skillviz.show.report import page
 from skillviz.tasks.project import expanded
@@ -64,16 +64,12 @@ def show(run: RunName, runs_dir: options.RunsDir = None, as_json: options.AsJson
     stored = open_run(run, runs_dir)
     record = stored.record
     say(f"{stored.id}\n{stored.path}")
-    if record.size is not None and record.d:
-        say(f"Region: {record.size:,} of {record.d:,} graftable parameters ({100 * (record.share or 0):.4g}%).")
-    print_scores(record.metrics, record.metric)
-    for remark in record.notes:
-        say(f"- {remark}")
+    print_run(stored)
     for check in record.checks:
-        say(f"{'passed' if check.passed else 'FAILED'}: {check.name} {check.detail}".rstrip())
-    say(f"Reproduce: {record.spec.command()}")
+        say(f"Self-check {'passed' if check.passed else 'FAILED'}: {check.name}. {check.detail}".rstrip())
+    say(f"Reproduce: {record.spec.command()}{option_of(store_root(runs_dir))}")
     if as_json:
-        print_json(stored.headline())
+        print_json(run_json(stored))
 
 
 @app.command()

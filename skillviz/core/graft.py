@@ -94,7 +94,9 @@ class Graft:
         except FileNotFoundError as error:
             raise BadInput(f"there is no graft file at {path}; `export RUN` writes one.") from error
         except (SafetensorError, OSError, ValueError) as error:
-            raise CorruptFile(f"{path} cannot be read as safetensors ({error}); export it again.") from error
+            raise CorruptFile(
+                f"{path} cannot be read as safetensors ({error}); name a graft file, or export it again."
+            ) from error
         return cls._from_tensors(Path(path), header, tensors)
 
     @classmethod

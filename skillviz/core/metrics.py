@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -230,6 +230,12 @@ class Metric:
             return formats.NO_INTERVAL
         center = "" if formats.missing(debiased) else f"; debiased {self.text(debiased)}"
         return f"95%{' over ' if over else ''}{over}: {self.ends(low, high)}{center}"
+
+    def precise(self, low: formats.Number, high: formats.Number) -> Metric:
+        """With as many digits as this interval of a difference needs, so that one without zero shows none."""
+        if low is None or high is None or formats.missing(low) or formats.missing(high):
+            return self
+        return replace(self, digits=formats.digits_apart(self.scale * low, self.scale * high, self.digits))
 
     def cell(
         self, value: formats.Number, low: formats.Number, high: formats.Number, debiased: formats.Number = None

@@ -41,6 +41,12 @@ def study_progress(progress: JobProgress) -> str:
     return f"step {progress.step + 1} of {progress.total}: {progress.title}{rest}"
 
 
+def status_words(status: str) -> str:
+    """`is running`, `has failed`, `was cancelled`."""
+    verbs = {"finished": "has", "failed": "has", "stopped": "has", "cancelled": "was"}
+    return f"{verbs.get(status, 'is')} {status}"
+
+
 def ended_early(steps: int) -> str:
     """What is there of a study that ended early."""
     if not steps:
@@ -48,9 +54,12 @@ def ended_early(steps: int) -> str:
     return f"{formats.counted(steps, 'step')} finished before it stopped. It resumes from there."
 
 
-def standing(job: Job, progress: JobProgress) -> list[str]:
-    """Where a job stands, a sentence a line: how far it has come, or how and why it ended."""
-    first = f"{job.name} is {job.status}"
+def standing(job: Job, progress: JobProgress, option: str = "") -> list[str]:
+    """Where a job stands, a sentence a line: how far it has come, or how and why it ended.
+
+    `option` names the folder of runs in the commands, where a terminal does not find it by itself.
+    """
+    first = f"{job.name} {status_words(job.status)}"
     if job.status == "queued":
         return [f"{first}: {formats.counted(job.position or 0, 'job')} ahead of it on {job.slot}."]
     if job.status == "running":
@@ -62,5 +71,5 @@ def standing(job: Job, progress: JobProgress) -> list[str]:
     if job.status in ("stopped", "cancelled") and job.kind == "study":
         lines.append(ended_early(job.finished_steps))
     if job.is_resumable:
-        lines.append(f"`python -m skillviz jobs resume {job.name}` resumes it.")
+        lines.append(f"`python -m skillviz jobs resume {job.name}{option}` resumes it.")
     return lines

@@ -405,7 +405,7 @@ def choose_readout(info: ModelInfo, readout: str | None = None) -> str:
         what = info.architectures[0] if info.architectures else "model without a named class"
         raise RandomHead(
             f"'{info.id}' is a bare {what}: it has no head to read class scores from, and a new one would be "
-            "random; fine-tune it first (the finetune command), or give the fine-tuned model."
+            "random; fine-tune it first (the finetune command), or give the fine-tuned model (are the two swapped?)."
         )
     return (named or available)[0]
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from math import ceil, floor, inf
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from skillviz.core import formats
 from skillviz.core.metrics import Metric
 from skillviz.plots.theme import SOFT_INK, check_theme, template
 
@@ -93,13 +91,6 @@ def colour_bar(figure: go.Figure, title: str) -> dict:
         "outlinewidth": 0,
         "tickfont": {"size": 11},
     }
-
-
-def precise(words: Metric, low: formats.Number, high: formats.Number) -> Metric:
-    """The metric with as many digits as this interval of a difference needs, so that one without zero shows none."""
-    if low is None or high is None or formats.missing(low) or formats.missing(high):
-        return words
-    return replace(words, digits=formats.digits_apart(words.scale * low, words.scale * high, words.digits))
 
 
 def wrapped(text: str, width: int = 34) -> str:

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.plots.cells import diverging, printed
-from skillviz.plots.figure import BAR_ROOM, blank, canvas, colour_bar, ordered, precise, require
+from skillviz.plots.figure import BAR_ROOM, blank, canvas, colour_bar, ordered, require
 from skillviz.plots.region import LAYER, SHORT, layer_name, layer_names, outlines
 from skillviz.plots.theme import MODULE_KINDS, kind_style
 
@@ -42,7 +42,7 @@ def effect_map(effects: pd.DataFrame, metric: str, *, theme: str = "light", heig
         name = str(int(row["head"])) if is_numbered else str(row["kind"])
         place = layers.index(layer_name(row["layer"])), columns.index(name)
         value = words.scale * row["value"]
-        exact = precise(words, row["low"], row["high"])
+        exact = words.precise(row["low"], row["high"])
         text = _number(value, words.digits, exact.digits)
         z[place], texts[place] = words.sign * value, f"<b>{text}</b>" if row["holds"] else text
         hover[place] = (

@@ -16,7 +16,7 @@ from skillviz.errors import NewerSchema, StoreError
 from skillviz.runs.folder import LOG, WORK, RunFolder, artifacts
 from skillviz.runs.process import is_alive
 from skillviz.runs.run import read_record
-from skillviz.runs.store import NOTES, PARTS, Store, Unfinished, Unreadable, written
+from skillviz.runs.store import NOTES, PARTS, Store, Unfinished, Unreadable, option_of, written
 
 QUARANTINE = ".quarantine"
 NAME = re.compile(r"[a-zA-Z0-9][\w.-]{0,199}", re.ASCII)  # a run's id that can be a folder's name
@@ -64,7 +64,7 @@ def _of_run(store: Store, path: Path) -> Iterator[Finding]:
     entry = store.look(path.name)
     if isinstance(entry, Unfinished):
         if entry.record.status == "failed":
-            resume = f"Resume it: python -m skillviz jobs resume {entry.id}"
+            resume = f"Resume it: python -m skillviz jobs resume {entry.id}{option_of(store.root)}"
             yield Finding(
                 path, f"{entry.record.error.message if entry.record.error else 'It failed.'} {resume}", "left"
             )

@@ -122,7 +122,7 @@ def _scored(
     logits: dict[str, dict[str, np.ndarray]] = {split: {} for split in data}
     passes = [(split, state) for split in data for state in states]
     for number, (split, state) in enumerate(passes):
-        progress(Progress("predict", number, len(passes), f"scoring {state} on {split}"))
+        progress(Progress("predict", number, len(passes), f"scoring on {split}"))
         logits[split][state] = predict(pair, data[split], state, region)
     note, temperature = task_note(task, splits), None
     if "finetuned" in states and "validation" in data:

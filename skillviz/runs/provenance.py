@@ -9,9 +9,11 @@ from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 
+from skillviz.core.formats import counted
 from skillviz.core.parameters import ParameterTable
 from skillviz.models.checkpoint import ModelInfo
 from skillviz.runs.record import Architecture, ModelNote, TaskNote
+from skillviz.runs.transfer import text_digests
 from skillviz.tasks.definition import definition
 from skillviz.tasks.project import PROJECT
 from skillviz.tasks.source import OPTIONS
@@ -99,6 +101,18 @@ def _version(name: str) -> str:
     if not declared.is_file():
         return "unknown"
     return str(tomllib.loads(declared.read_text(encoding="utf-8"))["project"]["version"])
+
+
+def overlap_note(splits: Splits) -> tuple[str, ...]:
+    """A sentence where test examples have the texts of training examples, which flatters every score."""
+    known = set(text_digests(splits.train))
+    again = sum(digest in known for digest in text_digests(splits.test))
+    if not again:
+        return ()
+    return (
+        f"{again:,} of {counted(len(splits.test), 'test example')} {'has' if again == 1 else 'have'} the text of a "
+        "training example (letter case and spaces aside). A model may know them by heart: leave them out of the test set.",
+    )
 
 
 def seen_note(finetuned: ModelInfo, splits: Splits) -> tuple[str, ...]:

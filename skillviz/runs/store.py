@@ -7,6 +7,7 @@ import re
 import secrets
 import shlex
 import stat
+import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -82,6 +83,12 @@ class Store:
                 (draft / RECORD).write_text(record_text(record), encoding="utf-8")
         return RunFolder(self.root / run_id)
 
+    def refuse_unwritable(self) -> None:
+        """Raises StoreError where no run could be stored; nothing is left behind."""
+        place = next(folder for folder in (self.root, *self.root.absolute().parents) if folder.exists())
+        with written(self.root), tempfile.TemporaryDirectory(dir=place, prefix=".skillviz-"):
+            pass
+
     def list(self) -> Sequence[Run]:
         """The finished runs whose files are all there, newest first."""
         return [entry for entry in self._scan() if isinstance(entry, Run)]
@@ -108,7 +115,10 @@ class Store:
         if isinstance(entry, Run):
             return entry
         if isinstance(entry, Unfinished):
-            raise RunNotFound(f"run {path.name} is {entry.record.status}, not finished; make it again.")
+            raise RunNotFound(
+                f"run {path.name} is {entry.record.status}, not finished; `python -m skillviz jobs log {path.name}"
+                f"{option_of(self.root)}` says where it stands, and `jobs resume` resumes one that stopped."
+            )
         try:
             read_record(path)  # where this fails its error is raised: NewerSchema stays NewerSchema
         except NewerSchema as error:

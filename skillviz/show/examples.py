@@ -15,7 +15,6 @@ from skillviz.core.metrics import has_predictions, metric_row, right_metric
 from skillviz.core.verdicts import DifferenceVerdict
 from skillviz.plots.classes import class_results, confusion_matrix
 from skillviz.plots.examples import CASES, class_probabilities, confidence_scatter
-from skillviz.plots.figure import precise
 from skillviz.plots.theme import state_style
 from skillviz.show import text
 from skillviz.show.answer_words import AnswerWords
@@ -167,7 +166,7 @@ def finding(
     """
     row = metric_row(right_metric(metric))
     less = metric_difference(grafted, finetuned, labels, row.name)
-    exact = precise(row, less.low, less.high)
+    exact = row.precise(less.low, less.high)
     judged = f"{exact.difference(less.value, less.low, less.high)}."
     verdict = row.verdict(less.low, less.high)
     if not has_predictions(metric):

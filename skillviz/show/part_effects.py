@@ -8,7 +8,6 @@ from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.core.region_parts import ALONE, CELLS, EXPERTS, HEADS, WITHOUT
 from skillviz.core.verdicts import NO_DIFFERENCE
-from skillviz.plots.figure import precise
 from skillviz.plots.forest import forest
 from skillviz.plots.part_effects import effect_map
 from skillviz.plots.region import layer_name
@@ -50,7 +49,7 @@ def finding(effects: pd.DataFrame, condition: str, metric: str, grouping: str) -
     rows, words = strongest(effects, condition, metric), metric_row(metric)
     best, noun = rows.iloc[0], NOUNS[grouping]
     verdicts = [words.verdict(low, high) for low, high in zip(rows["low"], rows["high"], strict=True)]
-    exact = precise(words, best["low"], best["high"])
+    exact = words.precise(best["low"], best["high"])
     ends = exact.ends(best["low"], best["high"])
     better, worse = verdicts.count("better"), verdicts.count("worse")
     first = (

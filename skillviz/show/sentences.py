@@ -20,6 +20,8 @@ from skillviz.tasks.project import with_a_checkout
 
 RIVALS = {"finetuned": "the fine-tuned model", "temperature": "temperature scaling"}
 
+NO_GAIN = "Fine-tuning did not improve on the base model, so there is no gain to recover."
+
 
 def metric_value(metric: str, value: float | None) -> str:
     """`80.1%` or `0.430`, as the metric is read."""
@@ -162,7 +164,7 @@ def _recovery(record: RunRecord, scores: Scores, ending: str = "") -> str:
     before, graft, after = (metric_value(metric, e.value if e else None) for e in ends)
     path = f"{metric_row(metric).title} {before} → {graft}, fine-tuned {after}"
     if scores.recovered is None or scores.recovered.value is None:
-        return f"give{ending} {path}. Fine-tuning did not improve on the base model, so there is no gain to recover."
+        return f"give{ending} {path}. {NO_GAIN}"
     interval = f"95%: {formats.percent_interval(scores.recovered.low, scores.recovered.high, 0)}"
     share = f"**{formats.percent(scores.recovered.value, 0)}** of the gain ({interval})"
     return f"recover{ending} {share}: {path}."
@@ -285,10 +287,29 @@ def temperature(value: float | None) -> str:
     sentence = f"{state_style('temperature').title}: temperature {formats.number(value, 2)}, fitted on validation data."
     if is_fitted(value):
         return sentence
-    return (
-        f"{sentence} That is an end of the range that is searched, {COLDEST:g} to {HOTTEST:g}: the validation examples "
-        "leave nothing to fit (no error among them, or too few), so this comparison says little."
+    assert value is not None
+    why = (
+        "the model is sure where it is wrong, so look at its accuracy first"
+        if value > 1
+        else "the validation examples leave nothing to fit (no error among them, or too few)"
     )
+    return (
+        f"{sentence} That is an end of the range that is searched, {COLDEST:g} to {HOTTEST:g}: {why}. This comparison "
+        "says little."
+    )
+
+
+def no_gain(scores: Scores, metric: str) -> str:
+    """That there is no gain to recover, and what to look at where fine-tuning cost something; empty where there is."""
+    if scores.recovered is not None and scores.recovered.value is not None:
+        return ""
+    found = [scores.states.get(state, {}).get(metric) for state in ("pretrained", "finetuned")]
+    ends = [metric_row(metric).sign * end.value for end in found if end is not None and end.value is not None]
+    if len(ends) < 2:
+        return ""
+    if ends[1] >= ends[0]:
+        return NO_GAIN
+    return f"{NO_GAIN} It does worse than the base: check that its labels (id2label) are in the task's order."
 
 
 def is_fitted(temperature: float | None) -> bool:

@@ -59,17 +59,16 @@ def finding(table: pd.DataFrame, metric: str, safe: Callable[[str], str] = str) 
         f"n = {row['n']:,})"
         for row in lost.to_dict("records")
     ]
-    first = (
-        f"The graft is worse in {words.title} on {formats.listed(losses, 3)}"
-        if losses
-        else f"The graft is worse in {words.title} on no slice"
-    )
     of = formats.counted(len(table), "slice")
-    better = f"better on {len(gained)}" if losses or len(gained) else "better on none"
+    if losses or len(gained):
+        on = formats.listed(losses, 3) if losses else "no slice"
+        first = f"The graft is worse in {words.title} on {on} and better on {len(gained)} of {of}."
+    else:
+        first = f"No clear difference in {words.title} on any of {of}."
     counts = counted(compared_rows(table, metric))
     small = int(table["low"].isna().sum())
     without = f" Too small for an interval: {formats.counted(small, 'slice')}." if small else ""
-    return f"{first} and {better} of {of}. {counts}{without}"
+    return f"{first} {counts}{without}"
 
 
 def _name(row: dict) -> str:

@@ -85,7 +85,7 @@ def finding(curve: pd.DataFrame, main_line: Line) -> str:
     """How small a region of one line can be to bring back MOST of the gain, with what the intervals allow."""
     gain = f"{formats.percent(MOST, 0)} of the gain"
     if not has_gain(curve):
-        return "Fine-tuning did not improve on the base model, so there is no gain to recover."
+        return sentences.NO_GAIN
     size, title = smallest(curve, main_line), localizer_style(*main_line).title
     if size is None:
         return f"Fewer than two sizes of {title} have a share of the gain. Start a run with several sizes to see it."

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from skillviz.analysis.overlaps import RELATED_LESS_UNRELATED
+from skillviz.analysis.readable_table import ReadableTable, as_stored, stored_heading
 from skillviz.analysis.tables import without_tuples
 from skillviz.core.methods import METHODS
 from skillviz.core.metrics import metric_row
@@ -64,6 +66,13 @@ def worded(table: pd.DataFrame) -> pd.DataFrame:
             known = {value: words(value) for value in cells.unique() if isinstance(value, str)}
             worded_table[column] = cells.astype(object).map(lambda value, known=known: known.get(value, value))
     return worded_table
+
+
+def in_words(table: pd.DataFrame) -> ReadableTable:
+    """A stored table as a text has it."""
+    stored = as_stored(worded(table))
+    name = "composition" if "density_ratio" in stored.names else ""  # there a share is one of the region
+    return replace(stored, headings=tuple(stored_heading(column, name) for column in stored.names))
 
 
 def with_task_names(table: pd.DataFrame) -> pd.DataFrame:

@@ -12,7 +12,6 @@ import streamlit as st
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.core.verdicts import NO_DIFFERENCE, ClaimVerdict, DifferenceVerdict
-from skillviz.plots.figure import precise
 from skillviz.show import text
 from skillviz.show.comparisons import MARK
 from skillviz.show.control import Judged
@@ -66,7 +65,7 @@ def lead_words(lead: Mapping[Any, Any]) -> str:
 
 
 def _claim(row: Mapping[Any, Any], level: str = "") -> str:
-    words = precise(metric_row(row["metric"]), row["low"], row["high"])
+    words = metric_row(row["metric"]).precise(row["low"], row["high"])
     says = words.verdict(row["low"], row["high"])
     said = words.difference(row["value"], row["low"], row["high"], row["debiased"], level)
     chip_ = chip_text(says) + ("" if row.get("holds", True) or says == NO_DIFFERENCE else MARK)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -20,12 +20,12 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 
-from skillviz.analysis.readable_table import ReadableTable, as_stored, latex, markdown, stored_heading
+from skillviz.analysis.readable_table import ReadableTable, as_stored, latex, markdown
 from skillviz.analysis.tables import csv_text
 from skillviz.plots.theme import FONT, GROUND, INK, SOFT_INK
 from skillviz.runs.run import Run
 from skillviz.show.bundle import bundle, stored_bytes
-from skillviz.show.table_words import worded
+from skillviz.show.table_words import in_words
 from skillviz.ui import cache
 
 NAME = "skillviz_pictures"
@@ -59,13 +59,6 @@ class Heading:
 def csv(table: pd.DataFrame) -> bytes:
     """The table as CSV in UTF-8, at full precision."""
     return csv_text(table).encode("utf-8")
-
-
-def in_words(table: pd.DataFrame) -> ReadableTable:
-    """A stored table as a text has it."""
-    stored = as_stored(worded(table))
-    name = "composition" if "density_ratio" in stored.names else ""  # there a share is one of the region
-    return replace(stored, headings=tuple(stored_heading(column, name) for column in stored.names))
 
 
 def table_buttons(

@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 from plotly.offline import get_plotlyjs
 
 from skillviz import __version__
-from skillviz.analysis.readable_table import as_stored, html
+from skillviz.analysis.readable_table import html
 from skillviz.core import formats
 from skillviz.plots.dark_marks import with_dark_marks
 from skillviz.plots.theme import THEMES, localizer_style
@@ -28,6 +28,7 @@ from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import GLOSSARY, NAMES
 from skillviz.show.report.parts import Charts, Code, Heading, Make, Part, Points, Rows, Section, Words
 from skillviz.show.report.sections import sections
+from skillviz.show.table_words import in_words
 from skillviz.tasks.readable_names import readable_name
 
 FOLDER = Path(__file__).parent
@@ -174,7 +175,7 @@ def word_links(names: tuple[str, ...]) -> str:
 
 def table_html(frame: pd.DataFrame, caption: str) -> str:
     """The frame as an HTML table with this caption; the first column names the rows."""
-    inside = html(as_stored(frame.head(MOST_ROWS)), caption)
+    inside = html(in_words(frame.head(MOST_ROWS)), caption)
     left_out = len(frame) - MOST_ROWS
     more = f"<p>The first {MOST_ROWS} of {len(frame):,} rows; the dashboard's CSV has all.</p>" if left_out > 0 else ""
     # what scrolls sideways must be reachable by keyboard

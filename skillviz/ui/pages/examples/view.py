@@ -27,6 +27,7 @@ from skillviz.show.entries import headline_split
 from skillviz.show.example_table import STATES, Filters
 from skillviz.show.exhibit import drawn_once
 from skillviz.show.glossary import about
+from skillviz.show.table_words import in_words
 from skillviz.tasks.reading import is_on_hub_alone
 from skillviz.tasks.task import Hub
 from skillviz.ui import address, cache, controls, exports, fetching, page, presenter, sign_in
@@ -300,7 +301,7 @@ def _table(run: Run, listed: pd.DataFrame, chosen: str | None) -> None:
             st.caption(f"{answers.says} {select}{_cut(len(listed), MOST_ON_PHONE)}")
         exports.table_menu(
             every, file=exports.file_name(run.id, "examples"), key="examples", caption=f"Examples ({run.id})",
-            label=f"All {formats.counted(len(every), 'row')}", words=exports.in_words,
+            label=f"All {formats.counted(len(every), 'row')}", words=in_words,
         )  # fmt: skip
 
 

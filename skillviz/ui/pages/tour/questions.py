@@ -166,9 +166,7 @@ def share_recovered(record: RunRecord | None) -> Question:
     scores = next((record.metrics[split] for split in ("test", "validation") if split in record.metrics), None)
     estimate = scores.recovered if scores else None
     if estimate is None or estimate.value is None:
-        return Question(
-            asks, choices, UNTOLD, "Fine-tuning did not improve on the base model, so there is no gain to recover."
-        )
+        return Question(asks, choices, UNTOLD, sentences.NO_GAIN)
     answer = next(name for name, (low, high) in bounds.items() if low <= estimate.value < high)
     interval = f"95%: {formats.percent_interval(estimate.low, estimate.high, 0)}"
     return Question(asks, choices, answer, f"It recovers {formats.percent(estimate.value, 0)} ({interval}).")
