@@ -208,3 +208,11 @@ def test_a_working_folder_goes_and_takes_those_of_killed_processes_along(
         (one / "text").write_text("")
         assert {one, two} == set(tmp_path.iterdir()) and one.stat().st_mode & 0o777 == 0o700
     assert not list(tmp_path.iterdir())
+
+
+def test_an_error_names_what_was_to_be_written_and_not_its_draft(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for target in (tmp_path / "file" / "out", Path("/proc/skillviz-out")):
+        with pytest.raises(OSError) as caught, atomic.whole_folder(target):
+            pass
+        assert caught.value.filename == str(target)

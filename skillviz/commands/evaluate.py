@@ -9,6 +9,7 @@ import typer
 
 from skillviz.commands import options
 from skillviz.commands.output import print_json, print_scores, progress_bar, say
+from skillviz.core.region import Region
 from skillviz.models.preflight import preflight as check_pair
 from skillviz.show.sentences import is_fitted, temperature
 from skillviz.tasks import registry
@@ -57,13 +58,14 @@ def evaluate(
       python -m skillviz evaluate --base roberta-base --graft sst2.safetensors --task sst2
     """
     asked, named = registry.task(task), readout.value if readout else None
+    chosen = Region.load(region) if region is not None else None
     if finetuned is not None:
         check_pair(expanded(base, "base"), expanded(finetuned, "finetuned"), asked, named).raise_first()
     from skillviz.runs import evaluation  # imports torch: help and what is refused above do without
 
     with progress_bar("evaluating") as advance:
         scored = evaluation.evaluate(
-            base, finetuned, asked, region=region, graft=graft, readout=named,
+            base, finetuned, asked, region=chosen, graft=graft, readout=named,
             k_shot=k_shot, data_seed=data_seed, max_validation=max_validation, max_test=max_test, device=device,
             dtype=(dtype or options.DtypeName.float32).value, force=force,
             progress=lambda p: advance(p.done, p.total, p.text),

@@ -317,6 +317,7 @@ def _run_of(region: RegionSource, runs_dir: Path | None) -> RunSpec:
 def _train_into_folder(
     choice: Choice, out: Path, overwrite: bool, without_frozen: bool, force: bool, as_json: bool
 ) -> None:
+    choice.config.settings()
     read_info(resolve(expanded(choice.base, "base")))  # a base that is none needs neither torch nor data to be refused
     from skillviz.models.finetune.region_lock import TrainedRegion  # imports torch
     from skillviz.models.finetune.run import finetune as train  # imports torch

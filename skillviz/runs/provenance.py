@@ -111,7 +111,7 @@ def overlap_note(splits: Splits) -> tuple[str, ...]:
         return ()
     return (
         f"{again:,} of {counted(len(splits.test), 'test example')} {'has' if again == 1 else 'have'} the text of a "
-        "training example (letter case and spaces aside). A model may know them by heart: leave them out of the test set.",
+        "training example (letter case and spaces aside). Leave them out of the test set: they flatter every score.",
     )
 
 

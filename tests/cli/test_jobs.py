@@ -84,14 +84,14 @@ def test_watching_a_study_ends_with_it(empty: Path) -> None:
     assert whole.code == 0 and whole.json["status"] == "finished"
     fake_running(empty, NOBODY)
     cut = call("jobs", "watch", "table2-demo")
-    assert cut.code == 2 and "table2-demo is stopped." in cut.out
+    assert cut.code == 2 and "table2-demo has stopped." in cut.out
 
 
 def test_the_log_of_a_study_is_printed(empty: Path) -> None:
     fake_running(empty, NOBODY)
     said = call("jobs", "log", "table2-demo")
     assert said.out == "3 of 31 finished: fine-tune film-sentiment\n"
-    assert "table2-demo is stopped." in said.err and "`python -m skillviz jobs resume table2-demo`" in said.err
+    assert "table2-demo has stopped." in said.err and "`python -m skillviz jobs resume table2-demo`" in said.err
 
 
 def test_the_log_says_what_the_page_says(empty: Path, sleeper: subprocess.Popen[bytes]) -> None:
@@ -103,7 +103,7 @@ def test_the_log_says_what_the_page_says(empty: Path, sleeper: subprocess.Popen[
     failure = {"kind": "BadData", "message": "no rows", "hint": "Add some."}
     record.write_text(json.dumps({**content, "status": "failed", "error": failure}))
     said = call("jobs", "log", run.id).err
-    assert f"{run.id} is failed." in said and "BadData: no rows Add some." in said and "resume" in said
+    assert f"{run.id} has failed." in said and "BadData: no rows Add some." in said and "resume" in said
     record.write_text(json.dumps({**content, "status": "running"}))
     (run.path / "work").mkdir(exist_ok=True)
     name_process(run.path / "work", sleeper.pid)

@@ -174,3 +174,24 @@ def test_a_localizer_that_lean_mode_has_not_is_refused_before_it_runs(tmp_path: 
         said = call(command, *pair, "--method", "learned", "--lean")
         words = " ".join((said.out + said.err).split())
         assert said.code == 2 and "stagewise" in words and "leave out --lean" in words
+
+
+def test_a_folder_of_runs_that_cannot_be_written_is_refused_by_both(pair, task_file, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for command in ("preflight", "localize"):
+        said = call(command, *members(*pair, task_file), "--runs-dir", tmp_path / "file")
+        assert said.code == 2 and "cannot be written" in said.err and "--runs-dir" in said.err, said.err
+    assert call("preflight", *members(*pair, task_file), "--runs-dir", tmp_path / "new" / "runs").code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["file"], "preflight leaves nothing behind"
+
+
+def test_test_examples_that_are_training_examples_are_counted(pair, tmp_path: Path) -> None:
+    task = tiny_task(tmp_path, rows=48)
+    train, test = ((tmp_path / f"{split}.jsonl").read_text().splitlines() for split in ("train", "test"))
+    text = json.loads(test[0])["text"].upper()
+    (tmp_path / "train.jsonl").write_text(
+        "\n".join([*train, json.dumps({**json.loads(train[0]), "text": text})]) + "\n"
+    )
+    first = len({json.loads(row)["text"] for row in test} & {json.loads(row)["text"] for row in train})
+    said = call("preflight", *members(*pair, task), "--json")
+    assert f"{first + 1} of {len(test)} test examples" in said.out and "flatter every score" in said.out

@@ -153,4 +153,17 @@ def test_an_interval_without_width_decides_nothing() -> None:
 
 @pytest.mark.parametrize(("value", "ends"), [(0.02, True), (50.0, True), (1.37, False), (0.021, False)])
 def test_a_temperature_at_an_end_of_its_range_says_that_nothing_was_fitted(value: float, ends: bool) -> None:
-    assert ("leave nothing to fit" in sentences.temperature(value)) is ends
+    said = sentences.temperature(value)
+    assert ("an end of the range" in said) is ends
+    assert ("leave nothing to fit" in said) is (value == 0.02) and ("sure where it is wrong" in said) is (value == 50.0)
+
+
+def test_without_a_gain_it_is_said_and_worse_than_the_base_asks_for_the_labels() -> None:
+    def scores(before: float, after: float) -> Scores:
+        states = {"pretrained": {"accuracy": Estimate(value=before)}, "finetuned": {"accuracy": Estimate(value=after)}}
+        return Scores(n=9, states=states)
+
+    assert sentences.no_gain(scores(0.5, 0.5), "accuracy") == sentences.NO_GAIN
+    assert "id2label" in sentences.no_gain(scores(0.5, 0.2), "accuracy")
+    found = scores(0.5, 0.9).model_copy(update={"recovered": Estimate(value=0.8)})
+    assert sentences.no_gain(found, "accuracy") == ""
