@@ -64,7 +64,7 @@ def finding(table: pd.DataFrame, metric: str, safe: Callable[[str], str] = str) 
         on = formats.listed(losses, 3) if losses else "no slice"
         first = f"The graft is worse in {words.title} on {on} and better on {len(gained)} of {of}."
     else:
-        first = f"No clear difference in {words.title} on any of {of}."
+        first = f"The graft is neither worse nor better in {words.title} on any of {of}."
     counts = counted(compared_rows(table, metric))
     small = int(table["low"].isna().sum())
     without = f" Too small for an interval: {formats.counted(small, 'slice')}." if small else ""

@@ -28,7 +28,7 @@ def test_parts_are_scored_and_stored_beside_the_run(store: tuple[Path, str], by:
     root, run = store
     said = call("parts", run, "--by", by, "--sample", "8", "--draws", "1", "--json")
     assert said.code == 0, said.err
-    assert "forward passes over at most 8 examples" in said.out and "About " in said.out
+    assert "forward passes over at most 8 examples" in said.out and "At most about " in said.out
     assert said.json["n"] == 8 and said.json["parts"] > 1 and said.json["grouping"] == by
     assert len(said.json["effects"]) == 2 * said.json["parts"]
     assert (root / PARTS / run / by / "parts.parquet").is_file()

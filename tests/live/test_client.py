@@ -174,7 +174,7 @@ def test_it_ends_when_told_to(echo: MakeClient) -> None:
     client = echo()
     pid = client.ask("echo")["pid"]
     until_attended(pid, 0)
-    running, first = in_background(lambda: client.ask("echo", x=1, sleep=3))
+    running, first = in_background(lambda: client.ask("echo", x=1, sleep=8))
     until_attended(pid, 1)
     waiting, second = in_background(lambda: client.ask("echo", x=2))
     until_attended(pid, 2)

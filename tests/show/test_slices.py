@@ -43,7 +43,7 @@ def test_without_other_columns_there_is_the_class() -> None:
     graft, tuned = answers()
     assert list(columns_of(graft, LABELS, None).columns) == ["class"]
     table = differences(graft, graft, columns_of(graft, LABELS, None), "nll")
-    assert "No clear difference in NLL on any of 2 slices. None of 2 comparisons excludes zero." in finding(
+    assert "neither worse nor better in NLL on any of 2 slices. None of 2 comparisons excludes zero." in finding(
         table, "nll"
     )
     rare = pd.DataFrame({"source": np.where(np.arange(N) < 100, "rare", "usual")}, index=graft.ids)
