@@ -296,6 +296,10 @@ class Choice:
         metrics = {registry.task(name).metric for name in self.tasks}
         return metric_row(metrics.pop()).title if len(metrics) == 1 else "validation metric"
 
+    def refuse_base(self) -> None:
+        """Raises SkillvizError for a base that is no model: neither torch nor data are needed to see that."""
+        read_info(resolve(expanded(self.base, "base")))
+
     def spec(self) -> FineTunedSpec:
         """The model as a study names it: what is the default is left out, so that both find the same model."""
         config, data = asdict(self.config), asdict(self.data)
@@ -318,7 +322,7 @@ def _train_into_folder(
     choice: Choice, out: Path, overwrite: bool, without_frozen: bool, force: bool, as_json: bool
 ) -> None:
     choice.config.settings()
-    read_info(resolve(expanded(choice.base, "base")))  # a base that is none needs neither torch nor data to be refused
+    choice.refuse_base()
     from skillviz.models.finetune.region_lock import TrainedRegion  # imports torch
     from skillviz.models.finetune.run import finetune as train  # imports torch
 
@@ -363,7 +367,7 @@ def _train_into_cache(choice: Choice, as_json: bool) -> None:
     if changes:
         say(f"The model was there before, and is trained again: {changes}.")
     if not is_cached:
-        read_info(resolve(expanded(choice.base, "base")))
+        choice.refuse_base()
         with _interruptible() as advance:
             on_step = _shown(advance, choice.checked)
             model = make(spec, store, device=choice.device, progress=on_step, command=command_line())

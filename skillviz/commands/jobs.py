@@ -13,7 +13,7 @@ from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.output import note, print_json, print_rows, progress_bar, say
 from skillviz.core.formats import rough_seconds
 from skillviz.jobs.job import Job, JobProgress
-from skillviz.jobs.words import PHASES, run_step, standing, status_words
+from skillviz.jobs.words import run_step, standing, status_words
 from skillviz.runs.store import Store, option_of, store_root
 
 app = typer.Typer(
@@ -56,7 +56,7 @@ def watch(run: JobName, runs_dir: options.RunsDir = None, as_json: options.AsJso
             progress = jobs.progress(store, job.name)
             is_counted = job.kind == "study" or progress.phase == "search"
             count = (progress.step or 0, progress.total) if is_counted else (0, None)
-            advance(*count, _doing(job, progress), progress.seconds_left)
+            advance(*count, _how_far(job, progress, has_count=False), progress.seconds_left)
             time.sleep(POLL)
     say(f"{job.name} {status_words(job.status)}.")
     if job.error:
@@ -106,7 +106,7 @@ def _row(job: Job, progress: JobProgress) -> list[str]:
     return [job.name, job.status, place, _how_far(job, progress) if job.is_open else "", left, why]
 
 
-def _how_far(job: Job, progress: JobProgress) -> str:
+def _how_far(job: Job, progress: JobProgress, has_count: bool = True) -> str:
     """`searching: step 31 of 50, loss 0.412`; of a study `step 4 of 31: localize film-sentiment`."""
     if job.kind == "study":
         if progress.step is None:
@@ -114,14 +114,7 @@ def _how_far(job: Job, progress: JobProgress) -> str:
         return f"step {progress.step + 1} of {progress.total}: {progress.title}"
     if job.status == "queued":
         return f"waiting, {job.position} before it" if job.position else "waiting"
-    return run_step(progress)
-
-
-def _doing(job: Job, progress: JobProgress) -> str:
-    """The same without the count of steps, which a bar has beside it."""
-    if job.kind == "study" or job.status == "queued":
-        return _how_far(job, progress)
-    return PHASES.get(progress.phase, progress.phase) + ("" if progress.loss is None else f", loss {progress.loss:.3f}")
+    return run_step(progress, has_count)
 
 
 def _json(job: Job, progress: JobProgress) -> dict[str, object]:

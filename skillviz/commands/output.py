@@ -31,6 +31,7 @@ from skillviz.core.metrics import Metric, metric_row, panels
 from skillviz.errors import BadInput
 from skillviz.runs.record import Estimate, Scores
 from skillviz.runs.run import Run
+from skillviz.show.entries import headline_scores, headline_split
 from skillviz.show.sentences import is_fitted, no_gain, temperature
 
 STATE_WORDS = {
@@ -106,7 +107,7 @@ def print_run(run: Run) -> None:
     print_sizes(run.curve(), record.metric)
     if record.size is not None and record.d is not None and record.share is not None:
         say(f"Region: {record.size:,} of {record.d:,} graftable parameters ({100 * record.share:.4g}%).")
-    scores = record.metrics.get("test") or record.metrics.get("validation")
+    scores = headline_scores(record)
     lost = [] if scores is None else [no_gain(scores, record.metric)]
     fit = [] if is_fitted(record.temperature) else [temperature(record.temperature)]
     for remark in filter(None, (*record.notes, *lost, *fit)):
@@ -116,12 +117,12 @@ def print_run(run: Run) -> None:
 def run_json(run: Run) -> dict[str, Any]:
     """A run as an object of --json: plain numbers; 95% intervals and debiased calibration errors under keys of their
     own."""
-    scores = run.record.metrics.get("test") or run.record.metrics.get("validation")
+    scores = headline_scores(run.record)
     if scores is None:
         return run.headline()
     return {
         **run.headline(),
-        "split": "test" if "test" in run.record.metrics else "validation",
+        "split": headline_split(run.record),
         "n": scores.n,
         "sizes": list(run.record.sizes),
         "differences": {m: e.model_dump() for m, e in scores.differences.items()},

@@ -25,6 +25,7 @@ from skillviz.runs.part_scores import stored_parts
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store, option_of, store_root, written
 from skillviz.show.bundle import bundle
+from skillviz.show.entries import headline_scores
 from skillviz.show.report import page
 from skillviz.tasks.project import expanded
 
@@ -206,7 +207,7 @@ def delete(
 
 def _row(run: Run) -> list[str]:
     record = run.record
-    scores = record.metrics.get("test") or record.metrics.get("validation")
+    scores = headline_scores(record)
     states = scores.states if scores else {}
     values = [
         estimate_text(states.get(state, {}).get(record.metric), metric_row(record.metric))

@@ -21,14 +21,15 @@ def run_progress(progress: JobProgress) -> str:
     return f"{run_step(progress)}{left}"
 
 
-def run_step(progress: JobProgress) -> str:
-    """`searching: step 31 of 50, loss 0.412`."""
+def run_step(progress: JobProgress, has_count: bool = True) -> str:
+    """`searching: step 31 of 50, loss 0.412`; without the count where a bar has it beside it."""
     phase = PHASES.get(progress.phase, progress.phase)
     if progress.phase != "search" or progress.step is None:
         return phase
     of = f" of {progress.total:,}" if progress.total else ""
+    count = f": step {progress.step:,}{of}" if has_count else ""
     loss = "" if progress.loss is None else f", loss {formats.number(progress.loss)}"
-    return f"{phase}: step {progress.step:,}{of}{loss}"
+    return f"{phase}{count}{loss}"
 
 
 def study_progress(progress: JobProgress) -> str:

@@ -29,7 +29,7 @@ from skillviz.runs.folder import CHECKPOINT, RunFolder
 from skillviz.runs.library import Library, library
 from skillviz.runs.options import named_region, options_of, other_models_of
 from skillviz.runs.progress import Progress, Report, silent
-from skillviz.runs.provenance import architecture_note, commit, model_note, overlap_note, seen_note, task_note, versions
+from skillviz.runs.provenance import architecture_note, commit, model_note, seen_note, task_note, versions
 from skillviz.runs.record import TaskNote
 from skillviz.runs.record_failure import record_failure
 from skillviz.runs.region_expression import ResolvedExpression, made_with, resolved_expression
@@ -126,7 +126,7 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
     splits = session.splits(spec)
     session.others(spec)
     session.rehearse(spec)
-    notes = (*splits.notes, *overlap_note(splits), *seen_note(check.finetuned, splits), *notes)
+    notes = (*splits.notes, *session.overlap(spec), *seen_note(check.finetuned, splits), *notes)
     return Plan(spec, row, options, sizes, base_region, task_note(task, splits), notes, resolved, sources)
 
 

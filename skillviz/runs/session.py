@@ -20,6 +20,7 @@ from skillviz.models.preflight import Preflight, preflight
 from skillviz.models.tokenizer import load_tokenizer
 from skillviz.runs.layers import movement_summary
 from skillviz.runs.metrics import Metrics, metrics, temperature_of, with_scaled
+from skillviz.runs.provenance import overlap_note
 from skillviz.runs.record import TaskNote
 from skillviz.runs.selfcheck import fingerprint_of
 from skillviz.runs.spec import RunSpec
@@ -33,7 +34,7 @@ from skillviz.tasks.task import Task
 
 ENDS = ("pretrained", "finetuned")
 EVALUATED = ("validation", "test")
-OF_DATA = ("task", "splits", "preflight", "others")  # what does not go with the pair
+OF_DATA = ("task", "splits", "overlap", "preflight", "others")  # what does not go with the pair
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,10 @@ class Session:
         return self._remember(
             "splits", _data_key(spec), lambda: load(task, k_shot=spec.k_shot, seed=spec.data_seed, **caps)
         )
+
+    def overlap(self, spec: RunSpec) -> tuple[str, ...]:
+        """A note where test examples are training examples; the texts are read once for all runs on them."""
+        return self._remember("overlap", _data_key(spec), lambda: overlap_note(self.splits(spec)))
 
     def refuse_unfit(self, spec: RunSpec) -> None:
         """Raises BadInput where one of the spec's other tasks cannot be scored; no data are read."""
