@@ -238,7 +238,16 @@ async def lesson(server: Server, queries: Sequence[str], minutes: float) -> dict
     rows = [row_of(name, count, of.seconds, of.errors) for (name, of), count in kinds]
     growth = {name: slope(of) for name, of in memory.items()}
     most = {name: round(max((bytes_ for _, bytes_ in of), default=0) / 2**20) for name, of in memory.items()}
-    return {"minutes": minutes, "rows": rows, "growth": growth, "most": most}
+    by_minute = {name: minute_by_minute(of) for name, of in memory.items()}
+    return {"minutes": minutes, "rows": rows, "growth": growth, "most": most, "by_minute": by_minute}
+
+
+def minute_by_minute(rows: Sequence[tuple[float, float]]) -> list[int]:
+    """The middle reading of each minute, in MiB."""
+    minutes: dict[int, list[float]] = {}
+    for moment, size in rows:
+        minutes.setdefault(int((moment - rows[0][0]) // 60), []).append(size)
+    return [round(float(np.median(sizes)) / 2**20) for sizes in minutes.values()]
 
 
 def slope(rows: Sequence[tuple[float, float]]) -> float | None:
