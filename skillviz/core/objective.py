@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,31 @@ from torch import Tensor
 from skillviz.core.batches import Batch, Batches
 from skillviz.core.decoding import scores_of_generated, scores_of_references
 from skillviz.core.encoded import Encoded
-from skillviz.core.flat import FlatModel, Take
+from skillviz.core.flat import FlatModel
 from skillviz.core.generation import token_probability
 from skillviz.core.readout import CausalReadout, Readout, task_loss
 from skillviz.core.recordings import Recordings
 from skillviz.core.shards import Shards
+from skillviz.core.single_gradients import TakeOf, Tap, tapped, taps_of
 from skillviz.errors import BadData
+
+ROUNDING = 1e-4
+"""How far a gradient may lie from autograd's, over the largest entry of all: sums of float32 in another order."""
+
+
+class Singles:
+    """Examples `rows` of one pass: their class scores `logits` [n, label], and gradients of each."""
+
+    def __init__(self, rows: np.ndarray, logits: Tensor, backward: Callable[..., None]) -> None:
+        self.rows, self.logits = rows, logits.detach()
+        self._logits, self._backward = logits, backward
+
+    def backward(self, weights: Tensor, take: TakeOf, *, last: bool = True) -> None:
+        """Hands the gradient of each example's class scores, added up with its `weights` [n, label], to `take`.
+
+        There may be several passes; the `last` one frees what they need.
+        """
+        self._backward((self._logits * weights).sum(), take, last=last)
 
 
 class Objective:
@@ -29,7 +48,7 @@ class Objective:
 
     `autocast` (bfloat16, float16 or None) is the dtype of activations only; gradients, scores and
     losses stay float32. `shards` are the parts of a batch whose gradients are summed on their own. With `recordings`
-    passes are CUDA graphs, but for those of `differences`.
+    passes are CUDA graphs, but for those of `singly`.
     """
 
     def __init__(
@@ -80,18 +99,57 @@ class Objective:
             return (work(self.batches.batch(part)) for part in plan)
         return self.recordings.each(work, plan, *name)
 
-    def differences(self, row: int) -> tuple[Tensor, Iterator[Callable[[Take], None]]]:
-        """The logits [label] of one example, and for c = 1, 2, ... the backward pass of logit c minus logit 0.
+    def singly(self, rows: np.ndarray) -> Iterator[Singles]:
+        """These rows in micro-batches, shortest first, whose examples have a gradient each.
 
-        A pass hands its gradient to the function that it is given, parameter by parameter. They are made in order.
+        One pass gives all gradients of a micro-batch where the model's layers allow it (core/single_gradients.py),
+        which is tried on two examples beside autograd; elsewhere each micro-batch is one example.
         """
         _ = self.flat.grad  # parameters ask for gradients from here on
-        logits = self._logits(self.batches.batch(np.array([row])))[0]
-        return logits.detach(), (partial(self._hand_over, logits, c) for c in range(1, self.n_labels))
+        for part in self.batches.plan(rows):
+            together = self._together(part) if self.taps else None
+            if together is None:
+                yield from (self._alone(part[i : i + 1]) for i in range(len(part)))
+            else:
+                yield together
 
-    def _hand_over(self, logits: Tensor, c: int, take: Take) -> None:
-        with self.flat.handing_to(take):
-            (logits[c] - logits[0]).backward(retain_graph=c + 1 < self.n_labels)
+    @cached_property
+    def taps(self) -> list[Tap] | None:
+        """The layers whose passes give the gradients of single examples; None if some do not, or not autograd's."""
+        taps = taps_of(self.flat) if self.autocast is None else None
+        rows = np.arange(min(2, self.n))
+        together = None if taps is None else self._together(rows, taps)
+        if together is None:
+            return None
+        weights = torch.linspace(-1, 1, self.n_labels, device=self.flat.device).expand(len(rows), -1)
+        first = self.flat.views(self.flat.grad)
+        largest, apart = [0.0], [0.0]
+
+        def keep(example: int, number: int, gradient: Tensor) -> None:
+            if example == 0:
+                first[number].view(-1).copy_(gradient)
+
+        def compare(_: int, number: int, gradient: Tensor) -> None:
+            largest.append(float(gradient.abs().max()))
+            apart.append(float((gradient - first[number].view(-1)).abs().max()))
+
+        together.backward(weights, keep)
+        self._alone(rows[:1]).backward(weights[:1], compare)
+        return taps if max(apart) <= ROUNDING * max(largest) else None
+
+    def _together(self, rows: np.ndarray, taps: Sequence[Tap] | None = None) -> Singles | None:
+        """These rows from one pass; None if it does not give the gradient of each."""
+        batch = self.batches.batch(rows)
+        with tapped(self.flat, taps or self.taps or (), len(rows), batch.inputs["input_ids"]) as found:
+            logits = self._logits(batch)
+        return Singles(rows, logits, found.backward) if found.whole else None
+
+    def _alone(self, row: np.ndarray) -> Singles:
+        def backward(total: Tensor, take: TakeOf, *, last: bool) -> None:
+            with self.flat.handing_to(partial(take, 0)):
+                total.backward(retain_graph=not last)
+
+        return Singles(row, self._logits(self.batches.batch(row)), backward)
 
     @property
     def generates(self) -> bool:

@@ -108,12 +108,29 @@ def learnable_problem(steps: int = 60, n: int = 64, seed: int = 0) -> Problem:
     return Problem(problem.flat, problem.base, tuned, problem.train, problem.selection)
 
 
-def difference_gradients(objective: Objective, row: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The logits [label] of one example, and the gradients [label - 1, d] of logit c minus logit 0."""
-    logits, passes = objective.differences(row)
-    sizes = [parameter.size for parameter in objective.flat.table.parameters]
-    rows = torch.full((objective.n_labels - 1, sum(sizes)), float("nan"))
-    for gradient, backward in zip(rows, passes, strict=True):
-        parts = gradient.split(sizes)
-        backward(lambda number, handed, parts=parts: parts[number].copy_(handed))
-    return logits, rows
+def difference_gradients(objective: Objective, rows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+    """The logits [n, label] of examples, and the gradients [n, label - 1, d] of logit c minus logit 0 of each."""
+    sizes, labels = [parameter.size for parameter in objective.flat.table.parameters], objective.n_labels
+    logits = torch.full((len(rows), labels), float("nan"))
+    found = torch.full((len(rows), labels - 1, sum(sizes)), float("nan"))
+    places = {int(row): place for place, row in enumerate(rows)}
+    for singles in objective.singly(rows):
+        where = [places[int(row)] for row in singles.rows]
+        logits[where] = singles.logits.float()
+        for c in range(1, labels):
+            weights = torch.zeros_like(singles.logits)
+            weights[:, c], weights[:, 0] = 1, -1
+
+            def keep(example: int, number: int, gradient: torch.Tensor, c: int = c, where: list[int] = where) -> None:
+                found[where[example], c - 1].split(sizes)[number].copy_(gradient)
+
+            singles.backward(weights, keep, last=c + 1 == labels)
+    return logits, found
+
+
+def one_by_one(problem: Problem) -> Objective:
+    """The problem's training examples, whose gradients are taken from a pass of each."""
+    train = problem.train
+    alone = Objective(train.flat, train.readout, train.batches.encoded)
+    alone.taps = None
+    return alone

@@ -20,6 +20,7 @@ from tests.core.problems import (
     examples,
     learnable_problem,
     model_of,
+    one_by_one,
     problem_of,
     table_of,
     tiny_problem,
@@ -138,13 +139,14 @@ def test_each_examples_gradients_are_autograds(family: str, readout: str, labels
     encoded, model = examples(readout, n=4, labels=labels), model_of(family, readout, labels)
     twin = PlainModel(model, table_of(model).names, encoded, readout)
     problem = problem_of(model, encoded, readout)
-    for row in (0, 3):
-        logits, gradients = difference_gradients(problem.train, row)
-        rows = gradients.numpy()
-        wanted = twin.difference_gradients(problem.base.double().numpy(), row)
-        assert rows.shape == (labels - 1, problem.d)
-        np.testing.assert_allclose(rows, wanted, rtol=1e-4, atol=3e-6 * np.abs(wanted).max())  # float32
-        np.testing.assert_allclose(logits, problem.train.logits(np.array([row]))[0], rtol=1e-5, atol=1e-6)
+    rows = np.array([0, 3, 1])
+    for objective in (problem.train, one_by_one(problem)):
+        logits, gradients = difference_gradients(objective, rows)
+        assert gradients.shape == (3, labels - 1, problem.d)
+        np.testing.assert_allclose(logits, objective.logits(rows), rtol=1e-5, atol=1e-5)
+        for row, found in zip(rows, gradients.numpy(), strict=True):
+            wanted = twin.difference_gradients(problem.base.double().numpy(), int(row))
+            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=3e-6 * np.abs(wanted).max())  # float32
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])

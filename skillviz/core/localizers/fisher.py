@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from time import perf_counter
 
@@ -13,7 +12,7 @@ from torch import Tensor
 from skillviz.core.localizers.record import Search, Selection, State, Step, done, number
 from skillviz.core.localizers.simple import unmoved_note
 from skillviz.core.localizers.table import FisherOptions
-from skillviz.core.objective import Objective
+from skillviz.core.objective import Objective, Singles
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
 
@@ -37,8 +36,8 @@ def fisher(problem: Problem, size: int, *, seed: int, options: FisherOptions, re
     with problem.at_base_afterwards():
         problem.reset()
         for step in range(behind + 1, total + 1):
-            for row in rows[(step - 1) * REPORT_EVERY : step * REPORT_EVERY]:
-                loss += add_information(objective, int(row), summed)
+            for singles in objective.singly(rows[(step - 1) * REPORT_EVERY : step * REPORT_EVERY]):
+                loss += add_information(objective, singles, summed)
             seen, last = min(step * REPORT_EVERY, len(rows)), step == total
             state, added = partial(_state, step, loss, summed), size if last else 0
             yield Step(step, loss / seen, added, added, 0, perf_counter() - begun, total, state)
@@ -48,36 +47,29 @@ def fisher(problem: Problem, size: int, *, seed: int, options: FisherOptions, re
     return Selection(order.cpu().numpy(), (note, *unmoved_note(moved, size)))
 
 
-def add_information(objective: Objective, row: int, summed: Tensor) -> float:
-    """The loss of one example in nats; its expected squared gradients [d] are added to `summed`.
+def add_information(objective: Objective, singles: Singles, summed: Tensor) -> float:
+    """The loss of some examples in nats; their expected squared gradients [d] are added to `summed`.
 
-    d log p(c) is h_c - sum_k p_k h_k, with h_c the gradient of logit c minus logit 0: the expectation is the
-    variance of h_c under p. It is summed up class by class (West 1979), each term a square: nothing cancels.
+    d log p(c) is h_c - sum_k p_k h_k, with h_c the gradient of logit c: the expectation is the variance of h_c under
+    p. It grows class by class (West 1979) by the square of w_c (h_c - the mean of those before): nothing cancels.
     """
-    logits, passes = objective.differences(row)
-    log_p = logits.double().log_softmax(0)
-    p = log_p.exp().tolist()
-    sizes = [parameter.size for parameter in objective.flat.table.parameters]
-    sums = summed.split(sizes)
-    # the last class needs no mean after it, and two classes none at all
-    means = torch.zeros_like(summed).split(sizes) if len(p) > 2 else ()
-    weight = p[0]
-    for c, backward in enumerate(passes, start=1):
-        before, weight = weight, weight + p[c]
-        if weight > 0:
-            backward(partial(_add, sums, means, p[c] * before / weight, p[c] / weight, c + 1 == len(p)))
-    return -float(log_p[int(objective.labels[row])])
+    log_p = singles.logits.double().log_softmax(1)
+    p = log_p.exp()
+    before = p.cumsum(1) - p
+    sums = summed.split([parameter.size for parameter in objective.flat.table.parameters])
 
+    def add(_: int, number: int, gradient: Tensor) -> None:
+        sums[number].addcmul_(gradient, gradient)
 
-def _add(
-    sums: Sequence[Tensor], means: Sequence[Tensor], squares: float, share: float, last: bool,
-    number: int, gradient: Tensor,
-) -> None:  # fmt: skip
-    """Adds one class's gradient of one parameter to its sum of squares, and to its mean so far."""
-    change = gradient - means[number] if means else gradient
-    sums[number].addcmul_(change, change, value=squares)
-    if not last:
-        means[number].add_(change, alpha=share)
+    for c in range(1, objective.n_labels):
+        weights = -p / before[:, c : c + 1]
+        weights[:, c], weights[:, c + 1 :] = 1, 0
+        weights *= (p[:, c] * before[:, c] / (p[:, c] + before[:, c])).sqrt().unsqueeze(1)
+        # a class of no probability, or none before it, adds nothing
+        weights = weights.nan_to_num(0, 0, 0).to(singles.logits.dtype)
+        singles.backward(weights, add, last=c + 1 == objective.n_labels)
+    labels = torch.as_tensor(objective.labels[singles.rows]).to(log_p.device)
+    return -float(log_p.gather(1, labels.unsqueeze(1)).sum())
 
 
 def _state(step: int, loss: float, summed: Tensor) -> State:

@@ -5,7 +5,7 @@ The same Jacobian answers bootstrap samples of its examples too (`linearization`
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
@@ -108,23 +108,33 @@ def linearize(
     jacobian = torch.empty(len(rows), objective.n_labels - 1, len(candidates), device=device)
     logits = torch.empty(len(rows), objective.n_labels, device=device)
     labels = torch.as_tensor(objective.labels[rows]).to(device)
-    parts = {number: (local, a, b) for number, local, a, b in split(candidates.index, problem.table)}
-    for i, row in enumerate(rows):
-        logits[i], passes = objective.differences(int(row))
-        for difference, backward in enumerate(passes):
-            slopes = jacobian[i, difference]
-            backward(partial(_put, parts, slopes))
-            slopes.mul_(candidates.tau)
-        if (i + 1) % REPORT_EVERY == 0:
-            yield from reports.after(i + 1, float(cross_entropy(logits[: i + 1], labels[: i + 1])))
+    parts = {
+        number: (local, candidates.tau[a:b], slice(a, b))
+        for number, local, a, b in split(candidates.index, problem.table)
+    }
+    for start in range(0, len(rows), REPORT_EVERY):
+        places = {int(row): i for i, row in enumerate(rows[start : start + REPORT_EVERY], start)}
+        for singles in objective.singly(rows[start : start + REPORT_EVERY]):
+            where = [places[int(row)] for row in singles.rows]
+            logits[where] = singles.logits
+            for c in range(1, objective.n_labels):
+                weights = torch.zeros_like(singles.logits)
+                weights[:, 0], weights[:, c] = -1, 1
+                last = c + 1 == objective.n_labels
+                singles.backward(weights, partial(_put, parts, jacobian[:, c - 1], where), last=last)
+        if (end := start + REPORT_EVERY) <= len(rows):
+            yield from reports.after(end, float(cross_entropy(logits[:end], labels[:end])))
     return Linear(logits, jacobian, labels, gamma)
 
 
-def _put(parts: Mapping[int, tuple[Tensor, int, int]], row: Tensor, number: int, gradient: Tensor) -> None:
-    """Puts one parameter's gradient at its candidates where it belongs in a row [c]."""
+def _put(
+    parts: Mapping[int, tuple[Tensor, Tensor, slice]], jacobian: Tensor, where: Sequence[int],
+    example: int, number: int, gradient: Tensor,
+) -> None:  # fmt: skip
+    """Puts one parameter's gradient at its candidates, times their movement, where it belongs in [n, c]."""
     if number in parts:
-        local, a, b = parts[number]
-        torch.index_select(gradient, 0, local, out=row[a:b])
+        local, tau, columns = parts[number]
+        torch.index_select(gradient, 0, local, out=jacobian[where[example], columns]).mul_(tau)
 
 
 def rounded(gamma: Tensor, linear: Linear, size: int) -> Tensor:

@@ -428,7 +428,7 @@ class LotteryOptions:
 
 LEAN_CANDIDATES = 0.01
 """The `candidate_share` of lean mode, unless another is given: some 60 bytes are kept of each candidate."""
-GROUP_SHARE = 0.15
+GROUP_SHARE = 0.13
 """Bytes of the gradients that lean mode keeps at a time where all are wanted, over those of the model."""
 
 
@@ -504,13 +504,13 @@ def _linearized_cost(o: LinearizedOptions, work: Workload) -> Cost:
     differences = max(1, work.labels - 1)
     rows = min(o.examples, work.train, o.jacobian_gib * 2**30 / (4 * candidates * differences))
     jacobian = 4 * rows * differences * candidates
-    each = 1.2 * rows * differences * o.rounds  # one at a time is slower than in batches
+    each = 1.4 * rows * differences * o.rounds  # gradients of single examples are slower than of batches
     return Cost(backward=each, steps=0, seconds=o.rounds * o.iterations * 3 * jacobian / 1e10, bytes=jacobian)
 
 
 def _fisher_cost(o: FisherOptions, work: Workload) -> Cost:
     rows = min(o.examples, work.train)
-    return Cost(backward=1.2 * rows * max(1, work.labels - 1), steps=round(rows * work.labels), vectors=4)
+    return Cost(backward=1.4 * rows * max(1, work.labels - 1), steps=round(rows * work.labels), vectors=4)
 
 
 # The rows.
