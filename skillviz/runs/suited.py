@@ -46,7 +46,7 @@ def refused_graphs(row: Localizer, device: str, is_lean: bool, check: Preflight 
         return BadInput("lean mode cannot record CUDA graphs; leave one of the two out.")
     if row.compares_answers:
         return BadInput(
-            f"the localizer '{row.name}' takes the gradient of one example at a time, which CUDA graphs do not record; "
+            f"the localizer '{row.name}' takes gradients of single examples, which CUDA graphs do not record; "
             f"{LEAVE_OUT}, or use another localizer."
         )
     if check is not None and check.readout == "causal":
