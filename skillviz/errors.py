@@ -34,6 +34,7 @@ SkillvizError                the interface shows its sentence; anything else is 
 
 import errno
 import os
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -50,6 +51,10 @@ NO_MEMORY = (  # in errors that have no class of their own
 
 MOST_LETTERS = 2_000
 """Of a refusal's sentence; the longest of our own, which list all names that are allowed, have some 900."""
+
+
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""All control characters but the tab and the end of a line."""
 
 
 class SkillvizError(Exception):
@@ -285,9 +290,16 @@ def advice(kind: str) -> End | type[SkillvizError]:
     return ENDS.get(kind) or error_class(kind) or SkillvizError
 
 
+def visible(text: str) -> str:
+    """The text with control characters, and those that turn the direction of writing, as `\\x1b`: names that strangers
+    gave would move a terminal's cursor or hide what stands beside them."""
+    return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
 def _shortened(sentence: str) -> str:
     """On one line, as libraries whose words it quotes may use several; its two ends where it is very long."""
     sentence = " ".join(line.strip() for line in sentence.splitlines()) if "\n" in sentence else sentence
+    sentence = visible(sentence)
     if len(sentence) <= MOST_LETTERS:
         return sentence
     end = MOST_LETTERS // 4

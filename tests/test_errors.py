@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillviz.errors import MOST_LETTERS, BadInput, CorruptRun
+from skillviz.errors import MOST_LETTERS, BadInput, CorruptRun, visible
 
 
 @pytest.mark.parametrize("kind", [BadInput, CorruptRun])
@@ -19,3 +19,8 @@ def test_a_library_s_words_of_several_lines_become_one() -> None:
     assert BadInput("a file cannot be read (no thrift:\n  bad data\n).").args[0] == (
         "a file cannot be read (no thrift: bad data )."
     )
+
+
+def test_control_characters_are_written_out() -> None:
+    assert BadInput("'\x1b[8mhidden\x07\u202e' is no size.").args[0] == "'\\x1b[8mhidden\\x07\\u202e' is no size."
+    assert visible("a\tb\nc é 日本") == "a\tb\nc é 日本"

@@ -28,7 +28,7 @@ from skillviz.atomic import write_text
 from skillviz.core import formats
 from skillviz.core.formats import MISSING, rough_seconds
 from skillviz.core.metrics import Metric, metric_row, panels
-from skillviz.errors import BadInput
+from skillviz.errors import BadInput, visible
 from skillviz.runs.record import Estimate, Scores
 from skillviz.runs.run import Run
 from skillviz.show.entries import headline_scores, headline_split
@@ -49,12 +49,12 @@ LEAST = 9
 
 def say(text: str = "") -> None:
     """Print a sentence for the person at the terminal, on stdout."""
-    Console(soft_wrap=True).print(text, markup=False, highlight=False)
+    Console(soft_wrap=True).print(visible(text), markup=False, highlight=False)
 
 
 def note(text: str) -> None:
     """Print a remark on stderr."""
-    typer.echo(text, err=True)
+    typer.echo(visible(text), err=True)
 
 
 def command_line() -> str:
@@ -178,7 +178,7 @@ def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     """A table of texts."""
     table = _table(title, columns)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(_cell, row))
     Console(width=None if sys.stdout.isatty() else 200).print(table)
 
 
@@ -189,16 +189,17 @@ def print_table(title: str, frame: pd.DataFrame, *, keep: Sequence[str] = (), is
     that is too narrow, rows of one task and split come together under it.
     """
     if not sys.stdout.isatty():
-        typer.echo("\n".join([*([] if is_alone else [title]), *tab_separated(frame), *([] if is_alone else [""])]))
+        lines = [*([] if is_alone else [title]), *tab_separated(frame), *([] if is_alone else [""])]
+        typer.echo("\n".join(map(visible, lines)))
         return
     console = Console()
     table = readable(frame, keep)
-    console.print(title, style="bold", markup=False, highlight=False)
+    console.print(visible(title), style="bold", markup=False, highlight=False)
     if table.shared:
         say(table.shared)
     for name, part in table.parts(console.width):
         if name:
-            console.print(f"\n{name}", style="bold", markup=False, highlight=False)
+            console.print(f"\n{visible(name)}", style="bold", markup=False, highlight=False)
         _draw(console, part)
 
 
@@ -208,14 +209,14 @@ def _draw(console: Console, part: ReadableTable) -> None:
         for row in part.rows:
             grid = Table.grid(padding=(0, 2))
             for heading, cell in zip(part.headings, row, strict=True):
-                grid.add_row(escape(heading), escape(cell))
+                grid.add_row(_cell(heading), _cell(cell))
             console.print(grid, "")
         return
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
     for heading, is_number, width in zip(part.headings, part.is_number, part.widths, strict=True):
-        drawn.add_column(escape(heading), overflow="fold", justify="right" if is_number else "left", max_width=width)
+        drawn.add_column(_cell(heading), overflow="fold", justify="right" if is_number else "left", max_width=width)
     for row in part.rows:
-        drawn.add_row(*map(escape, row))
+        drawn.add_row(*map(_cell, row))
     console.print(drawn)
 
 
@@ -233,11 +234,11 @@ def progress_bar(title: str, total: int | None = None) -> Iterator[Any]:
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _TimeLeft())
     with Progress(*columns, console=console, transient=True) as bar:
-        number = bar.add_task(title, total=total, ends=None)
+        number = bar.add_task(_cell(title), total=total, ends=None)
 
         def advance(done: int, total: int | None = None, text: str | None = None, left: float | None = None) -> None:
             ends = None if left is None else time.monotonic() + left
-            bar.update(number, completed=done, total=total, description=text or title, ends=ends)
+            bar.update(number, completed=done, total=total, description=_cell(text or title), ends=ends)
 
         yield advance
 
@@ -293,7 +294,12 @@ def _progress_lines(title: str, total: int | None) -> Iterator[Any]:
 
 
 def _table(title: str, columns: Sequence[str]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table = Table(title=_cell(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(_cell(column), overflow="fold")
     return table
+
+
+def _cell(text: str) -> str:
+    """A text as it stands in a table: neither its brackets nor its control characters do anything."""
+    return escape(visible(text))

@@ -13,7 +13,7 @@ import typer
 from skillviz.commands import options
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.localize import spec_of
-from skillviz.commands.output import print_json, say
+from skillviz.commands.output import note, print_json, say
 from skillviz.core.formats import byte_size, rough_span
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, localizer
 from skillviz.errors import BadInput, SkillvizError
@@ -103,7 +103,7 @@ def preflight(
             errors = [refused]
     errors += _cluster_refusal(cluster)
     for error in errors:
-        typer.echo(str(error.args[0]), err=True)
+        note(str(error.args[0]))
     if not errors:  # remarks on a pair that cannot be grafted would bury why
         for remark in remarks:
             say(remark)

@@ -13,6 +13,7 @@ from skillviz.errors import BadInput, BadModel, CorruptFile, ModelNotFound, Pair
 from skillviz.regular_file import LONGEST_JSON, read_text
 from skillviz.tasks.task import Task
 from skillviz.tasks.template import parse
+from skillviz.tasks.tokenizer_errors import refused
 from skillviz.tasks.verbalizer import word_ids
 
 TOKENIZER_FILE = "tokenizer.json"
@@ -31,6 +32,10 @@ PARTS = ("model", "normalizer", "pre_tokenizer", "post_processor", "added_tokens
 SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len")
 # RoBERTa's positions are counted from the padding id on, so that its table has more rows than a text may have tokens.
+MOST_GROWTH = 1_000
+"""How many times as long a normalizer may make a text; those of known models replace a letter by one."""
+TRIAL = "A trial: é ☃ 😀 123."
+"""What a loaded tokenizer is tried on: letters that vocabularies have and have not."""
 OFFSET = ("roberta", "xlm-roberta", "camembert")
 
 
@@ -85,20 +90,36 @@ def load_tokenizer(folder: Path) -> Any:
     """
     if not has_tokenizer(folder):
         raise ModelNotFound(f"'{folder}' has no tokenizer (tokenizer.json or vocab.txt); copy its model's files there.")
+    _refuse_growth(folder)
     from transformers import AutoTokenizer  # seconds to import; reading the files needs none of it
 
-    try:
+    with refused(folder):
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except (ValueError, OSError, KeyError, ImportError) as error:
-        raise BadModel(
-            f"the tokenizer of '{folder}' cannot be loaded ({str(error).splitlines()[0]}); save it again with "
-            "`tokenizer.save_pretrained`."
-        ) from error
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
-    if (positions := _positions(folder)) is not None:
-        tokenizer.model_max_length = min(tokenizer.model_max_length, positions)
+        if tokenizer.pad_token is None:
+            tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
+        if (positions := _positions(folder)) is not None:
+            tokenizer.model_max_length = min(tokenizer.model_max_length, positions)
+        tokenizer(TRIAL)
     return tokenizer
+
+
+def _refuse_growth(folder: Path) -> None:
+    """Raises BadModel where the steps before the tokenizer's own would make a text many times as long."""
+    if not (folder / TOKENIZER_FILE).is_file():
+        return
+    steps, longer = [_read(folder / TOKENIZER_FILE).get("normalizer")], 1
+    while steps:
+        step = steps.pop()
+        if isinstance(step, dict):
+            nested = step.get("normalizers")
+            steps += nested if isinstance(nested, list) else []
+            texts = [step[key] for key in ("content", "prepend") if isinstance(step.get(key), str)]
+            longer *= max([1, *map(len, texts)])
+    if longer > MOST_GROWTH:
+        raise BadModel(
+            f"the normalizer in the tokenizer.json of '{folder}' can make a text {longer:,} times as long; at most "
+            f"{MOST_GROWTH:,} times is allowed: use the tokenizer of the model's base."
+        )
 
 
 def added_tokens(base: Path, finetuned: Path) -> dict[str, Any] | None:
@@ -155,8 +176,8 @@ def words_problem(task: Task, readout: str, folder: Path) -> str:
             return ""
         template, words = task.wording(readout)
         if readout == "prompt" and (folder / TOKENIZER_FILE).is_file():
-            word_ids(task, parse(template, task.text), words, _LightTokenizer(folder / TOKENIZER_FILE))
-    except BadInput as error:
+            word_ids(task, parse(template, task.text), words, _light_of(folder))
+    except (BadInput, BadModel) as error:
         return str(error.args[0])
     return ""
 
@@ -165,8 +186,13 @@ def most_tokens(answers: Sequence[str], folder: Path) -> int | None:
     """Tokens of the longest of these answers after a prompt, with the one that ends it; None without tokenizer.json."""
     if not (folder / TOKENIZER_FILE).is_file():
         return None
-    tokenizer = _light(folder / TOKENIZER_FILE, (folder / TOKENIZER_FILE).stat().st_mtime_ns)
+    tokenizer = _light_of(folder)
     return max(len(tokenizer(f" {answer}")["input_ids"]) for answer in answers) + 1
+
+
+def _light_of(folder: Path) -> _LightTokenizer:
+    _refuse_growth(folder)
+    return _light(folder / TOKENIZER_FILE, (folder / TOKENIZER_FILE).stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=2)
@@ -181,12 +207,15 @@ class _LightTokenizer:
     def __init__(self, path: Path) -> None:
         from tokenizers import Tokenizer  # heavy; only the page that starts a run asks this
 
-        self.tokenizer = Tokenizer.from_file(str(path))
-        unknown = getattr(self.tokenizer.model, "unk_token", None)
-        self.unk_token_id = self.tokenizer.token_to_id(unknown) if unknown else None
+        self.folder = path.parent
+        with refused(self.folder):
+            self.tokenizer = Tokenizer.from_file(str(path))
+            unknown = getattr(self.tokenizer.model, "unk_token", None)
+            self.unk_token_id = self.tokenizer.token_to_id(unknown) if unknown else None
 
     def __call__(self, text: str, **ignored: Any) -> dict[str, list[int]]:
-        return {"input_ids": self.tokenizer.encode(text, add_special_tokens=False).ids}
+        with refused(self.folder):
+            return {"input_ids": self.tokenizer.encode(text, add_special_tokens=False).ids}
 
     def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
         return [str(self.tokenizer.id_to_token(number)) for number in ids]

@@ -267,7 +267,10 @@ def narrow_listing(table: pd.DataFrame, right: str) -> pd.DataFrame:
                 for s in ("grafted", "finetuned")}  # fmt: skip
         return pd.DataFrame(columns | {state_style(s).title: said for s, said in says.items()})
     answers = {
-        state_style(s).title: table[f"{s}_says"] + " " + table[f"{s}_says_confidence"].map(formats.percent)
+        state_style(s).title: [
+            f"{said} {formats.percent(confidence)}"
+            for said, confidence in zip(table[f"{s}_says"], table[f"{s}_says_confidence"], strict=True)
+        ]
         for s in ("grafted", "finetuned")
     }
     return pd.DataFrame({**columns, right: table["true"], **answers})

@@ -18,6 +18,7 @@ from skillviz.tasks.shorten import fitted
 from skillviz.tasks.source import OPTIONS, REFERENCE
 from skillviz.tasks.task import CHOICE, GENERATION, Task
 from skillviz.tasks.template import Part, parse, places, rendered
+from skillviz.tasks.tokenizer_errors import refused
 from skillviz.tasks.verbalizer import answer_ids, option_ids, reference_ids, word_ids
 
 
@@ -212,7 +213,8 @@ def _filled(task: Task, parts: Sequence[Part], texts: list[tuple[str, ...]]) -> 
 
 def _tokenized(tokenizer: Any, *columns: list[str]) -> Mapping[str, Any]:
     """Ids, and segment ids where the tokenizer gives them, of rows that are neither padded nor cut."""
-    return dict(tokenizer(*columns, return_attention_mask=False, verbose=False))
+    with refused(tokenizer.name_or_path):
+        return dict(tokenizer(*columns, return_attention_mask=False, verbose=False))
 
 
 def _without_end(inputs: Mapping[str, Any], tokenizer: Any) -> Mapping[str, Any]:

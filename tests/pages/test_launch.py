@@ -713,3 +713,13 @@ def test_what_the_form_cannot_take_over_is_said_until_something_else_is_chosen(
     other = next(option for option in box(test, title).options if not option.startswith(taken))
     box(test, title).select(other).run()
     assert not test.warning and not test.exception
+
+
+@pytest.mark.parametrize("names", [("size",), ("size", "seeds", "steps", "batch_size", "dtype", "method", "readout")])
+def test_a_picture_in_an_address_stays_text(small: Path, names: tuple[str, ...]) -> None:
+    picture = "![x](https://elsewhere.invalid/x.png)"
+    test = opened(**chosen(small, **dict.fromkeys(names, picture)))
+    assert not test.exception
+    read = (*test.markdown, *test.caption, *test.info, *test.warning, *test.error)
+    assert not [part.value for part in read if picture in re.sub("`[^`]*`", "", str(part.value))]
+    assert any("elsewhere" in str(part.value) for part in (*read, *test.text_input, *test.code))

@@ -129,6 +129,10 @@ def test_orders(table: pd.DataFrame, sort: str, column: str, sign: int) -> None:
     assert ordered(full, "moved")["moved"].abs().is_monotonic_decreasing
 
 
+def test_no_example_is_listed_as_none(table: pd.DataFrame) -> None:
+    assert len(examples.narrow_listing(table.head(0), TRUE)) == 0 == len(examples.listing(table.head(0), TRUE))
+
+
 def test_the_listing_has_percent_and_points(table: pd.DataFrame) -> None:
     shown = examples.listing(examples.with_texts(table, texts(table)), TRUE)
     row, source = shown.iloc[3], table.iloc[3]

@@ -43,6 +43,11 @@ def test_the_plan_has_the_sizes_in_entries() -> None:
     assert "1,000 (0.1%) and 10,000" in plan and "1,000,000" in plan
 
 
+def test_a_size_of_an_address_is_text() -> None:
+    plan = view.summary(spec(sizes=("![](http://elsewhere.example/x.png)",)), "sst2", (), 1_000_000, 1)
+    assert r"\!\[\]\(" in plan and "](" not in plan
+
+
 def test_time_and_memory_are_those_of_all_jobs() -> None:
     estimate = Estimate({"search": 60.0, "load": 6.0}, 2 * 2**30)
     one = view.expected(estimate, 1, 3 * 2**30, 0)

@@ -241,7 +241,8 @@ def summary(spec: RunSpec, task: str, sizes: Sequence[int], d: int | None, jobs:
     """What pressing the button does, in one sentence."""
     row = LOCALIZERS[spec.localizer]
     name = localizer_style(spec.localizer).title
-    shares = [f"{size:,} ({formats.share(size / d)})" for size in sizes] if d and sizes else list(spec.sizes)
+    told = [f"{size:,} ({formats.share(size / d)})" for size in sizes] if d and sizes else []
+    shares = told or [text.plain(size) for size in spec.sizes]
     what = f"a region of **{formats.listed(shares, 4)}**" if row.budgeted else "a region whose size is an outcome"
     of = f" of {d:,} graftable parameters" if d else ""
     runs = "" if jobs == 1 else f", {jobs} times with different seeds"
