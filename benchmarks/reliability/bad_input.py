@@ -45,6 +45,7 @@ from skillviz.tasks.uploaded import Upload, rows_of
 from skillviz.tasks.user_file import read_task
 from skillviz.ui.page_table import PAGES
 from tests.fake_run import fake_run
+from tests.models.test_lora import adapter
 from tests.tiny import tiny_pair, tiny_task
 
 MEMORY = 2 * 2**30
@@ -139,7 +140,9 @@ def _readers(work: Path) -> list[Reader]:
     run = fake_run(store, n={"validation": 20, "test": 30}, layers=1, width=8, steps=4, sizes=("5%",))
     tiny_pair(work / "pair", steps=1)
     _sharded(work / "pair" / "finetuned")
+    shutil.copytree(work / "pair" / "base", work / "pair" / MUTE, ignore=shutil.ignore_patterns("*token*", "vocab*"))
     tiny_task(work / "task")
+    adapter(work / "pair" / "adapter", work / "pair" / "base", "bert", labels=2)
     region, graft = work / "region.safetensors", work / "graft.safetensors"
     run.region().save(region)
     Graft.of(run.region(), {n: torch.ones(s) for n, s in run.region().shapes.items()}).save(graft)
@@ -157,7 +160,9 @@ def _readers(work: Path) -> list[Reader]:
         Reader("task file", 2, _of_file(work / "task" / "task.yaml", of_yaml, read_task)),
         Reader("study file", 2, _of_file(work / "study.yaml", of_yaml, lambda path: plan(read_study(path)))),
         Reader("configuration of a model", 1, _of_model(work, "finetuned", "config.json", of_json)),
-        Reader("tokenizer of a model", 0.5, _of_model(work, "finetuned", "tokenizer.json", of_json)),
+        Reader("tokenizer of a model", 0.5, _of_model(work, "finetuned", "tokenizer.json", of_json, MUTE)),
+        Reader("settings of a tokenizer", 0.5, _of_model(work, "finetuned", "tokenizer_config.json", of_json, MUTE)),
+        Reader("settings of an adapter", 1, _of_model(work, "adapter", "adapter_config.json", of_json)),
         Reader("index of a model", 0.5, _of_model(work, "sharded", INDEX, of_json)),
         Reader("weights of a model", 1, _of_model(work, "finetuned", SINGLE, of_safetensors)),
         Reader("job notes", 1, _of_job(store, run)),
@@ -167,6 +172,8 @@ def _readers(work: Path) -> list[Reader]:
     ]  # fmt: skip
 
 
+MUTE = "base-without-tokenizer"
+"""The base where the fine-tuned model's tokenizer is the one that is read."""
 STUDY = """\
 name: mutated
 title: A study
@@ -229,12 +236,11 @@ def _tables(store: Store, draw: Draw) -> None:
         run.logits("grafted")
 
 
-def _of_model(work: Path, kind: str, name: str, mutation: Any) -> Any:
+def _of_model(work: Path, kind: str, name: str, mutation: Any, base_kind: str = "base") -> Any:
     """A fine-tuned model with one mutated file: checked, and opened as a run opens it."""
-    task = read_task(work / "task" / "task.yaml")
+    task, base = read_task(work / "task" / "task.yaml"), str(work / "pair" / base_kind)
 
     def opened(copy: Path) -> None:
-        base = str(work / "pair" / "base")
         preflight(base, str(copy), task).raise_first()
         load_pair(base, str(copy), task=task, device="cpu")
 

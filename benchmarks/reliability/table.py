@@ -57,7 +57,7 @@ ATTEMPTS = {
         Attempt("fine-tuning-gpu", RESUME, "the same of fine-tuning, on a GPU by deterministic algorithms",
                 f"{RESUMES}:finetuning_on_gpu", 0, 20, needs_gpu=True),
         Attempt("mutated-input", BAD_INPUT,
-                "mutated inputs of 17 readers: no crash, hang, other error, or more than 2 GiB of memory",
+                "mutated inputs of 19 readers: no crash, hang, other error, or more than 2 GiB of memory",
                 f"{HERE}.bad_input:mutated", 85, 10_200),
         Attempt("bad-runs", ONE_BAD, "20 kinds of damage to one of four runs; list, jobs and doctor",
                 f"{HERE}.bad_run:damaged", 40, 1000),

@@ -79,7 +79,7 @@ def _ids(path: Path, changed: int, size: int) -> dict[str, int]:
         ids = {one[0]: k for k, one in enumerate(pieces)} if isinstance(pieces, list) else dict(pieces)
         added = {token["content"]: token["id"] for token in content.get("added_tokens") or []}
         return {str(token): int(number) for token, number in (ids | added).items()}
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise CorruptFile(f"{path} has a vocabulary that is none of tokens and ids; fetch or save it again.") from error
 
 
