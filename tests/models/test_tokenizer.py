@@ -57,7 +57,8 @@ def test_it_needs_no_torch(tmp_path: Path) -> None:
     "content",
     [
         {"model": 3}, {"model": {"vocab": 3}},
-        {"model": {"vocab": {"a": "b"}}}, {"model": {"vocab": {"a": 1, "b": "c"}}}, {"model": {"vocab": {"a": float("inf")}}},
+        {"model": {"vocab": {"a": "b"}}}, {"model": {"vocab": {"a": 1, "b": "c"}}},
+        {"model": {"vocab": {"a": float("inf")}}},
         {"added_tokens": 3}, {"added_tokens": [3]}, {"added_tokens": [{}]}, {"added_tokens": [{"id": "x"}]},
     ],
 )  # fmt: skip
