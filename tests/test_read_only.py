@@ -16,7 +16,7 @@ from skillviz.atomic import folder_lock, remove_folder, whole_folder, write_text
 from skillviz.cli import app
 from skillviz.errors import ReadOnly
 from skillviz.live.client import Client
-from skillviz.models.fetch import resolve
+from skillviz.models.fetch import graft_file, resolve
 from skillviz.runs.disk_cache import DiskCache
 from skillviz.runs.doctor import mended
 from skillviz.runs.spec import RunSpec
@@ -46,8 +46,16 @@ DOORS: dict[str, Callable[[Store, Path], object]] = {
     "a study": lambda store, tmp: jobs.start_study(tmp / "study.yaml", store),
     "a live answer": lambda store, tmp: Client(store.root).ask("score_text"),
     "a model of the hub": lambda store, tmp: resolve("org/name"),
+    "a graft of the hub": lambda store, tmp: graft_file("org/name"),
     "a data set of the hub": lambda store, tmp: from_hub(task("sst2").data, "test", task("sst2")),
 }
+
+WORK = (
+    "skillviz.commands.parts.PartScoring", "skillviz.runs.export.export", "skillviz.core.graft.Graft.load",
+    "skillviz.models.difference.write_difference", "skillviz.commands.report.report_of",
+    "skillviz.commands.runs.bundle", "skillviz.commands.runs.typer.confirm",
+)  # fmt: skip
+"""What commands must not come to."""
 
 
 @pytest.fixture
@@ -88,6 +96,35 @@ def test_a_door_left_open_is_seen(store: Store, tmp_path: Path, monkeypatch: pyt
 
 def test_a_cached_answer_is_computed_and_not_kept(store: Store, tmp_path: Path) -> None:
     assert not DiskCache(tmp_path / "cache").put("key", {"a": 1}) and not (tmp_path / "cache" / "key.parquet").exists()
+
+
+COMMANDS = {
+    "parts": ["parts", "RUN"],
+    "parts to a file": ["parts", "RUN", "--out", "OUT"],
+    "slices to a file": ["slices", "RUN", "--out", "OUT"],
+    "export": ["export", "RUN", "--out", "OUT"],
+    "export without sending": ["export", "RUN", "--push-to-hub", "org/name", "--dry-run"],
+    "apply": ["apply", "--base", "base", "--graft", "org/name", "--out", "OUT"],
+    "difference": ["difference", "--base", "base", "--finetuned", "finetuned", "--out", "OUT"],
+    "report": ["report", "RUN", "--out", "OUT"],
+    "runs export": ["runs", "export", "RUN", "--out", "OUT"],
+    "runs delete": ["runs", "delete", "RUN"],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_that_writes_refuses_before_it_works_or_asks(
+    name: str, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worked: list[str] = []
+    for work in WORK:
+        monkeypatch.setattr(work, lambda *arguments, work=work, **more: worked.append(work))
+    values = {"RUN": store.list()[0].id, "OUT": str(tmp_path / "out")}
+    more = ["--runs-dir", str(store.root)] if "RUN" in COMMANDS[name] else []
+    with pytest.raises(SystemExit) as ended:
+        app([*(values.get(word, word) for word in COMMANDS[name]), *more])
+    assert ended.value.code and not worked
+    assert read_only.REASON in capsys.readouterr().err.replace("\n", " ")
 
 
 @pytest.mark.parametrize("value", ["", "0", " 0 "])

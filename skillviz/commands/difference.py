@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from skillviz import read_only
 from skillviz.commands import options
 from skillviz.commands.output import print_json, say
 from skillviz.core.formats import byte_size, counted
@@ -48,6 +49,7 @@ def difference(
 
       python -m skillviz difference --base roberta-base --finetuned models/sst2 --out shared/sst2 --hub roberta-base
     """
+    read_only.refuse()
     from skillviz.models.applied import refuse_full_folder  # these import torch
     from skillviz.models.difference import write_difference
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from skillviz import read_only
 from skillviz.commands import options
 from skillviz.commands.output import note, print_json, say, writable
 from skillviz.commands.runs import RunName
@@ -116,6 +117,7 @@ def export(
 
       python -m skillviz export sst2-roberta --push-to-hub my-name/sst2-graft --dry-run
     """
+    read_only.refuse()
     stored = open_run(run, runs_dir)
     _check_hub_options(push_to_hub, form, private, revision, message, dry_run)
     if push_to_hub and not dry_run:
@@ -201,6 +203,7 @@ def apply(
 
       python -m skillviz apply --base roberta-base --graft my-name/sst2-graft --out models/sst2-grafted
     """
+    read_only.refuse()
     from skillviz.core.graft import Graft  # this and what follows import torch
     from skillviz.models import applied as engine
     from skillviz.models.fetch import graft_file

@@ -22,6 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from skillviz import read_only
 from skillviz.analysis.readable_table import ReadableTable, html, latex, markdown, readable, tab_separated
 from skillviz.analysis.tables import csv_text
 from skillviz.atomic import write_text
@@ -63,9 +64,10 @@ def command_line() -> str:
 
 
 def writable(out: Path | None, overwrite: bool = True) -> None:
-    """Nothing, where the file may be written or none is named; else raises BadInput, before the work is done."""
+    """Nothing, where the file may be written or none is named; else raises BadInput or ReadOnly, before the work."""
     if out is None:
         return
+    read_only.refuse()
     if not out.absolute().parent.is_dir() or (out.exists() and not out.is_file()):
         raise BadInput(f"{out} cannot be written: name a file in a folder that exists.")
     if out.exists() and not overwrite:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 
+from skillviz import read_only
 from skillviz.analysis.part_effects import part_effects
 from skillviz.commands import options
 from skillviz.commands.output import print_json, print_rows, progress_bar, say, writable, write_table
@@ -134,6 +135,7 @@ def scored(
     run: Run, grouping: str, runs_dir: Path | None, sample: int = SAMPLE, draws: int = DRAWS, seed: int = 0
 ) -> PartScores:
     """Scores the parts of a run's region in this process, after saying what it costs, and stores them."""
+    read_only.refuse()
     plan = PartScoring(run, run.region(), grouping, headline_split(run.record), sample, draws, seed)
     store = _store_of(run, runs_dir)
     say(

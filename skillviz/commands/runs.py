@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from skillviz import read_only
 from skillviz.atomic import working_folder, write_file
 from skillviz.commands import options
 from skillviz.commands.output import estimate_text, note, print_json, print_rows, print_run, run_json, say, writable
@@ -194,6 +195,7 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete one of your runs, finished or not. Runs that ship are left alone unless --runs-dir names their folder."""
+    read_only.refuse()
     folder, store = Path(expanded(run)).resolve(), Store(store_root(runs_dir))
     if (folder / "run.json").is_file() and folder.parent == store.root.resolve():
         run = folder.name

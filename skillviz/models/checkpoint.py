@@ -42,6 +42,15 @@ CHUNK = 1 << 22
 _known: dict[tuple[tuple[str, int, int, bool], ...], str] = {}
 
 
+class _Frozen(BaseModel):
+    """What a model that is stored without its frozen tensors says of them: see `models.frozen_tensors`."""
+
+    fingerprint: str | None = None
+    tensors: dict[str, str] | None = None
+    dtype: str | None = None
+    hub: str | None = None
+
+
 class _Config(BaseModel):
     """The kinds of the fields of a config.json that are read here, each of which may be absent or null."""
 
@@ -50,7 +59,7 @@ class _Config(BaseModel):
     problem_type: str | None = None
     vocab_size: Annotated[int, Field(ge=1)] | None = None
     id2label: dict[int, Any] | None = None
-    skillviz_frozen: dict[str, Any] | None = None
+    skillviz_frozen: _Frozen | None = None
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,7 @@ def graft_file(source: str | Path) -> Path:
     name, _, revision = text.partition("@")
     if Path(text).exists() or "/" not in name or text.endswith(".safetensors") or not may_be_hub_id(name):
         return Path(text)
+    read_only.refuse()
     from huggingface_hub import hf_hub_download  # heavy; a file needs no hub
 
     try:

@@ -78,7 +78,7 @@ def base_as_read(info: ModelInfo, base: ModelInfo) -> ModelInfo:
 
 def wrong_base(info: ModelInfo, base: ModelInfo) -> BadModel | None:
     """Why the fine-tuned model cannot be filled from this base; None where it can. Reads the base once."""
-    if KEY not in info.config:
+    if info.config.get(KEY) is None:
         return None
     fingerprint = info.config[KEY].get("fingerprint")
     if fingerprint != base.fingerprint:
@@ -120,10 +120,12 @@ def state_dict(info: ModelInfo) -> dict[str, torch.Tensor]:
     tensors = _read_tensors(info.folder / SINGLE)
     of_base: dict[Path, dict[str, torch.Tensor]] = {}
     for name, other in left_out(info).items():
+        if name in tensors:
+            continue
         file = info.tensors[name].file
         of_base.setdefault(file, _read_tensors(file))
         value = of_base[file][other]
-        tensors.setdefault(name, value.half() if info.tensors[name].rounded else value)
+        tensors[name] = value.half() if info.tensors[name].rounded else value
     return tensors
 
 

@@ -3,21 +3,148 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from math import prod
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from skillviz.errors import BadModel, PairMismatch, RandomHead, SkillvizError
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import hub_name, is_local, may_be_hub_id, resolve
 from skillviz.models.heads import HEADS, LINEAR_HEAD, choose_readout, is_head, missing_head, own_shapes
+from skillviz.tasks.refusals import NAME, refused
 
 if TYPE_CHECKING:
     import torch
 
 PREFIX = "base_model.model."
 READOUT_OF = {"SEQ_CLS": "head", "TOKEN_CLS": "head", "CAUSAL_LM": "causal"}
+WAY_OUT = "Merge it into its base with peft (merge_and_unload), and give the folder of the merged model."
+FOREIGN = (
+    "alora_invocation_tokens", "arrow_config", "corda_config", "eva_config", "kasa_config", "layer_replication",
+    "loftq_config", "lora_ga_config", "megatron_config", "monteclora_config", "runtime_config", "target_parameters",
+    "use_bdlora", "use_qalora", "velora_config",
+)  # fmt: skip
+"""Settings of peft's other kinds of LoRA. Some import a module or read a file that they name."""
+STARTS = re.compile(r"gaussian|olora|orthogonal|mica|pissa(_niter_\d{1,2})?")
+"""The `init_lora_weights` with which peft can open an adapter without data."""
+PIECE = re.compile(
+    r"(?P<open>\((?:\?:)?)|(?P<close>\))|(?P<bar>\|)"
+    r"|(?P<wildcard>(?:\.|\\[dw]|\[\^?[\w.-]+\])[*+]\??)|[\w.^$-]|\\[.dwb]|\[\^?[\w.-]+\]"
+)
+"""What a pattern may be made of; no group is repeated."""
+WILDCARD = 32  # ways in which one wildcard meets a module's name, about half its letters
+MOST_WAYS = 100_000
+MOST_DEPTH = 20
+MOST_LETTERS = 2_000
+MOST_UNSAVED = 1_024
+"""The largest rank that is accepted where no saved matrix has it: peft keeps an `r` that `rank_pattern` overrules."""
+
+Name = Annotated[str, Field(pattern=NAME, max_length=500)]
+Rank = Annotated[int, Field(ge=1, le=100_000)]
+Alpha = Annotated[float, Field(allow_inf_nan=False)]
+Index = Annotated[int, Field(ge=0)]
+
+
+class _Settings(BaseModel):
+    """What peft reads of the adapter_config.json of a LoRA checkpoint; any of it may be absent."""
+
+    model_config = ConfigDict(strict=True)
+
+    r: Rank = 8
+    lora_alpha: Alpha = 8
+    lora_dropout: Annotated[float, Field(ge=0, le=1)] = 0
+    bias: Literal["none", "all", "lora_only"] = "none"
+    target_modules: Annotated[list[Name], Field(max_length=2_000)] | str | None = None
+    exclude_modules: Annotated[list[Name], Field(max_length=2_000)] | str | None = None
+    layers_pattern: Annotated[list[str], Field(max_length=10)] | str | None = None
+    layers_to_transform: Annotated[list[Index], Field(max_length=2_000)] | Index | None = None
+    modules_to_save: Annotated[list[Name], Field(max_length=2_000)] | None = None
+    rank_pattern: Annotated[dict[str, Rank], Field(max_length=1_000)] = {}
+    alpha_pattern: Annotated[dict[str, Alpha], Field(max_length=1_000)] = {}
+    trainable_token_indices: list[Index] | dict[Name, list[Index]] | None = None
+    init_lora_weights: bool | str | None = True
+    fan_in_fan_out: bool = False
+    use_rslora: bool = False
+    use_dora: bool = False
+    lora_bias: bool = False
+    ensure_weight_tying: bool = False
+    inference_mode: bool = False
+    task_type: str | None = None
+    base_model_name_or_path: str | None = None
+    revision: str | None = None
+    peft_version: str | None = None
+    auto_mapping: dict[str, Any] | None = None
+
+    @field_validator("target_modules", "exclude_modules", "layers_pattern", "rank_pattern", "alpha_pattern")
+    @classmethod
+    def _plain_patterns(cls, value: Any) -> Any:
+        _refuse_slow([value] if isinstance(value, str) else value or ())
+        return value
+
+    @field_validator("init_lora_weights")
+    @classmethod
+    def _known_start(cls, value: bool | str | None) -> bool | str | None:
+        if isinstance(value, str) and not STARTS.fullmatch(value):
+            raise ValueError(
+                f"it is '{value[:60]}', and must be true, false, gaussian, olora, orthogonal, mica or pissa"
+            )
+        return value
+
+    def ranks(self) -> tuple[int, ...]:
+        """Every rank that peft may make a matrix of."""
+        return (self.r, *self.rank_pattern.values())
+
+    def tokens(self) -> Iterator[int]:
+        """The vocabulary rows that were trained apart from the matrices."""
+        indices = self.trainable_token_indices or []
+        for rows in indices.values() if isinstance(indices, dict) else [indices]:
+            yield from rows
+
+
+def _refuse_slow(patterns: Iterable[str]) -> None:
+    """Raises ValueError where peft could take too long to match a name: its search goes back over every choice."""
+    ways = 0
+    for pattern in patterns:
+        ways += _ways(pattern)
+        if ways > MOST_WAYS or not _compiles(pattern):
+            raise ValueError(
+                f"'{pattern[:60]}' could take too long to match; allowed are names, \\., \\d+, up to three .*, and "
+                "groups such as (q_proj|v_proj) that are not repeated"
+            )
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        return bool(re.compile(pattern))
+    except re.error:  # a range such as [z-a]
+        return False
+
+
+def _ways(pattern: str) -> int:
+    """At most how many ways to match there are; above MOST_WAYS for a pattern of other pieces."""
+    at, choices, alternatives = 0, [], [1]
+    while at < min(len(pattern), MOST_LETTERS):
+        piece = PIECE.match(pattern, at)
+        if piece is None or len(alternatives) > MOST_DEPTH:
+            break
+        at, kind = piece.end(), piece.lastgroup
+        if kind == "open":
+            alternatives.append(1)
+        elif kind == "bar":
+            alternatives[-1] += 1
+        elif kind == "wildcard":
+            choices.append(WILDCARD)
+        elif kind == "close" and len(alternatives) > 1:
+            choices.append(alternatives.pop())
+        elif kind == "close":
+            break
+    is_whole = at == len(pattern) and len(alternatives) == 1
+    return prod([*choices, *alternatives]) if is_whole else MOST_WAYS + 1
 
 
 def adapter_readout(adapter: ModelInfo, base: ModelInfo, readout: str | None) -> str:
@@ -57,6 +184,9 @@ def check_adapter(adapter: ModelInfo, base: ModelInfo, readout: str) -> Iterator
             "here. If peft can merge it (merge_and_unload), give the folder of the merged model."
         )
         return
+    if (error := _refused_settings(adapter, base)) is not None:
+        yield error
+        return
     if is_its_base(adapter, base) is False:
         yield PairMismatch(
             f"the adapter '{adapter.id}' was trained on '{_last_part(_named_base(adapter))}', not on '{base.id}'; give "
@@ -72,6 +202,34 @@ def check_adapter(adapter: ModelInfo, base: ModelInfo, readout: str) -> Iterator
             f"neither the adapter '{adapter.id}' nor its base has '{lost[0]}', so the classification head would be "
             "random; save the adapter with its head (peft: modules_to_save)."
         )
+
+
+def _refused_settings(adapter: ModelInfo, base: ModelInfo) -> BadModel | None:
+    """Why peft cannot be given the adapter's settings; None where it can."""
+    given = adapter.adapter or {}
+    if foreign := next((name for name in FOREIGN if given.get(name) not in (None, {}, [], False)), None):
+        return BadModel(f"the adapter '{adapter.id}' sets '{foreign}', which is not supported. {WAY_OUT}")
+    try:
+        settings = _Settings.model_validate(given)
+    except ValidationError as error:
+        field, reason = refused(error)
+        return BadModel(
+            f"'{field.partition('.')[0]}' of the adapter '{adapter.id}' cannot be used: {reason}. {WAY_OUT}"
+        )
+    # a matrix is made at its configured rank before the saved one is compared with it
+    saved_ranks = {shape[0] for name, shape in adapter.shapes.items() if name.endswith(".lora_A.weight") and shape}
+    if saved_ranks and max(settings.ranks()) > max(MOST_UNSAVED, *saved_ranks):
+        return BadModel(
+            f"the adapter '{adapter.id}' sets the rank {max(settings.ranks()):,}, and its matrices have at most "
+            f"{max(saved_ranks):,}; save it again with `save_pretrained`."
+        )
+    row = max(settings.tokens(), default=-1)
+    if base.vocab_size is not None and row >= base.vocab_size:
+        return BadModel(
+            f"'trainable_token_indices' of the adapter '{adapter.id}' names the token {row}, and '{base.id}' has "
+            f"{base.vocab_size:,}; give the base that it was trained on."
+        )
+    return None
 
 
 def load_merged(base: ModelInfo, adapter: ModelInfo, readout: str, dtype: torch.dtype) -> Any:
@@ -93,6 +251,14 @@ def load_merged(base: ModelInfo, adapter: ModelInfo, readout: str, dtype: torch.
             f"'{adapter.id}' cannot be merged into '{base.id}': {first_line(error)}; name the base that it "
             "was trained on."
         ) from error
+    except (
+        TypeError,
+        AttributeError,
+        ImportError,
+        IndexError,
+        re.error,
+    ) as error:  # of settings that peft takes as they are
+        raise BadModel(f"'{adapter.id}' cannot be merged into '{base.id}': {first_line(error)}. {WAY_OUT}") from error
     return merged.to(dtype).eval()
 
 

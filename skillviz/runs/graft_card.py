@@ -12,16 +12,19 @@ import yaml
 from skillviz.core.formats import byte_size, count, counted, listed, markdown_table, share
 from skillviz.core.graft import Graft
 from skillviz.core.metrics import metric_row, panels
+from skillviz.errors import BadInput
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import is_local, resolve
 from skillviz.models.frozen_tensors import published_base
 from skillviz.models.heads import is_linear
 from skillviz.models.load import auto_class
 from skillviz.models.peft_adapter import Adapter
+from skillviz.regular_file import read_text
 from skillviz.runs.record import Scores
 from skillviz.runs.run import Run
 from skillviz.tasks.project import expanded
 from skillviz.tasks.task import CLASSIFICATION, PIPELINES
+from skillviz.tasks.yaml_files import parsed
 
 CARD = "README.md"
 STATES = {"pretrained": "pre-trained", "grafted": "graft", "finetuned": "fine-tuned"}
@@ -85,15 +88,13 @@ def with_license(about: Origin, licence: str | None) -> Origin:
 
 
 def _license(folder: Path | None) -> str | None:
-    """What the header of a folder's card names as license."""
+    """What the header of a folder's card names as license; None where it cannot be read, whatever the reason."""
     if folder is None or not (folder / CARD).is_file():
         return None
-    parts = (folder / CARD).read_text(encoding="utf-8", errors="replace").split("---\n", 2)
-    if len(parts) < 3 or parts[0].strip():
-        return None
     try:
-        header = yaml.safe_load(parts[1])
-    except yaml.YAMLError:
+        parts = read_text(folder / CARD).split("---\n", 2)
+        header = parsed(parts[1]) if len(parts) == 3 and not parts[0].strip() else None
+    except (BadInput, OSError, ValueError, RecursionError, TypeError, yaml.YAMLError):
         return None
     value = header.get("license") if isinstance(header, Mapping) else None
     return value if isinstance(value, str) else None

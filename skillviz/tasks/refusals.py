@@ -7,7 +7,11 @@ import re
 from pydantic import ValidationError
 
 DEVICE = r"^(auto|cpu|cuda(:\d+)?)$"
-FORMS = {DEVICE: "auto, cpu, cuda or, with a number, cuda:0"}
+NAME = r"^[\w.-]+$"
+FORMS = {
+    DEVICE: "auto, cpu, cuda or, with a number, cuda:0",
+    NAME: "a name of letters, digits, dots, underscores and hyphens",
+}
 LONGEST = 60  # letters of a value that is quoted
 
 WORDS = {

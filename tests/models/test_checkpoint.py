@@ -189,6 +189,10 @@ def test_identity_names_no_path(folder: Path) -> None:
         ("id2label", {"a": "b"}, "must be a whole number"),
         ("model_type", 7, "must be a text"),
         ("skillviz_frozen", [], "must be a mapping"),
+        ("skillviz_frozen", {"tensors": ["a"]}, "must be a mapping"),
+        ("skillviz_frozen", {"tensors": {"a": 1}}, "must be a text"),
+        ("skillviz_frozen", {"fingerprint": 1}, "must be a text"),
+        ("skillviz_frozen", {"hub": ["org/name"]}, "must be a text"),
     ],
 )
 def test_a_configuration_of_another_kind_is_refused(folder: Path, field: str, value: object, why: str) -> None:

@@ -190,3 +190,17 @@ def test_where_the_base_is_not_here_the_published_one_is_taken(tmp_path: Path, m
     monkeypatch.setattr(preflight_module, "resolve", lambda source: found.get(source) or resolve(source))
     pair = load_pair(tmp_path / "gone", tuned)
     assert torch.equal(pair.base, whole.base) and pair.base_info.fingerprint == whole.base_info.fingerprint
+
+
+def test_a_record_that_names_a_stored_tensor_or_nothing_is_read(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path)
+    whole = read_info(tuned).fingerprint
+    strip(tuned, base)
+    path = tuned / "config.json"
+    config = json.loads(path.read_text())
+    config[KEY]["tensors"][next(iter(read_info(tuned).tensors))] = next(iter(read_info(base).tensors))
+    path.write_text(json.dumps(config))
+    fill(tuned, base)
+    assert read_info(tuned).fingerprint == whole
+    path.write_text(json.dumps({**config, KEY: None}))
+    assert preflight(base, tuned).fits

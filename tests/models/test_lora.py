@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from skillviz.errors import BadModel, PairMismatch, RandomHead
 from skillviz.models.load import load_model
+from skillviz.models.lora import FOREIGN
 from skillviz.models.pair import load_pair
 from skillviz.models.preflight import preflight
 from tests.tiny import tiny_pair, tiny_task
@@ -270,6 +272,100 @@ def test_a_token_classifier_is_merged_with_its_linear_head(tmp_path: Path, famil
     with pair.at("finetuned"), torch.inference_mode():
         ids = torch.tensor([[2, 5, 7, 3]])
         assert torch.allclose(pair.model(ids).logits, joined(ids).logits, atol=1e-6)
+
+
+SLOW = {
+    "target_modules": "^(.+)+!$",
+    "exclude_modules": "(.|.)" * 40 + "!",
+    "layers_pattern": ["(a|a)*"],
+    "rank_pattern": {"(.+)+!": 2},
+    "alpha_pattern": {".*" * 9 + "!": 2},
+}
+WRONG: dict[str, list[Any]] = {
+    "r": ["2", 0, True, 1.5, None, 10**9],
+    "lora_alpha": ["x", None, float("inf"), 10**400],
+    "lora_dropout": ["x", 2],
+    "bias": ["x"],
+    "target_modules": ["(", "[z-a]", "(" * 5_000, [1], ["(.+)+"], 5],
+    "rank_pattern": [[1], {"query": "2"}, {"(": 2}, None],
+    "alpha_pattern": [{"(": 2}, {"query": None}],
+    "layers_to_transform": ["x", [1.5], [-1]],
+    "layers_pattern": [[1]],
+    "modules_to_save": ["classifier", ["(.+)+"]],
+    "trainable_token_indices": ["x", [-1], {"(": [1]}, {"word_embeddings": 1}],
+    "init_lora_weights": ["loftq", "eva", "corda", "lora_ga", "pissa_niter_1000000", [1]],
+    "use_dora": ["no"],
+    "task_type": [[1]],
+}
+FIELDS = [(name, value) for name, values in [*((n, [v]) for n, v in SLOW.items()), *WRONG.items()] for value in values]
+
+
+@pytest.mark.parametrize(("name", "value"), FIELDS, ids=lambda value: str(value)[:20])
+def test_settings_that_peft_cannot_take_are_refused_alike_before_and_at_load(
+    tmp_path: Path, name: str, value: Any
+) -> None:
+    base, _ = tiny_pair(tmp_path, "roberta")
+    folder = adapter(tmp_path / "lora", base, "roberta")
+    change_adapter(folder, **{name: value})
+    problem = preflight(base, folder).problems[0]
+    assert f"'{name}' of the adapter 'lora' cannot be used: " in problem and "merge_and_unload" in problem
+    assert len(problem) < 500 and "_pattern_mismatch" not in problem
+    with pytest.raises(BadModel) as refusal:
+        load_pair(base, folder)
+    assert refusal.value.args[0] == problem
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_other_kinds_of_lora_are_refused_where_they_are_set(tmp_path: Path, name: str) -> None:
+    base, _ = tiny_pair(tmp_path, "roberta")
+    folder = adapter(tmp_path / "lora", base, "roberta")
+    change_adapter(folder, **{name: None})
+    assert preflight(base, folder).fits
+    change_adapter(folder, **{name: {"odd": [1]}})
+    assert f"sets '{name}', which is not supported" in preflight(base, folder).problems[0]
+
+
+def test_ranks_and_tokens_beyond_the_files_are_refused(tmp_path: Path) -> None:
+    base, _ = tiny_pair(tmp_path, "roberta")
+    folder = adapter(tmp_path / "lora", base, "roberta")
+    change_adapter(folder, rank_pattern={"query": 100_000})
+    assert "sets the rank 100,000, and its matrices have at most 2" in preflight(base, folder).problems[0]
+    change_adapter(folder, rank_pattern={}, trainable_token_indices=[1_000_000_000])
+    assert "names the token 1000000000" in preflight(base, folder).problems[0]
+    change_adapter(folder, trainable_token_indices={"word_embeddings": [1, 1_000_000_000]})
+    assert "names the token 1000000000" in preflight(base, folder).problems[0]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r".*\.(query|value)$",
+        r".*\.layer\.\d+\.attention\.self\.(?:query|value)",
+        r"^.*layer\.(0|1|2|3)\..*\.(query|value)$",
+        r".*\.[0-9]+\.(attention\.(self|x)|mlp)\.(query|value)",
+    ],
+)
+def test_patterns_that_are_quick_to_match_are_merged(tmp_path: Path, pattern: str) -> None:
+    base, _ = tiny_pair(tmp_path, "roberta")
+    options: dict[str, Any] = {"target_modules": pattern, "rank_pattern": {r"layer\.0\..*query": 3}, "use_dora": True}
+    folder = adapter(tmp_path / "lora", base, "roberta", alpha_pattern={"value": 1.5}, **options)
+    pair = load_pair(base, folder)
+    wanted = merged(base, folder, "head", num_labels=3)
+    with pair.at("finetuned"):
+        assert all(torch.equal(pair.model.state_dict()[name], tensor) for name, tensor in wanted.items())
+
+
+@pytest.mark.parametrize("kind", [TypeError, AttributeError, IndexError, re.error])
+def test_what_peft_raises_is_one_sentence(tmp_path: Path, kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    base, _ = tiny_pair(tmp_path, "roberta")
+    folder = adapter(tmp_path / "lora", base, "roberta")
+
+    def fails(*arguments: Any, **more: Any) -> None:
+        raise kind("odd")
+
+    monkeypatch.setattr(PeftModel, "from_pretrained", fails)
+    with pytest.raises(BadModel, match="'lora' cannot be merged into 'base': odd. Merge it"):
+        load_pair(base, folder)
 
 
 def _model(base: Path, kind: str | None, labels: int) -> Any:
