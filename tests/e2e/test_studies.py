@@ -45,7 +45,7 @@ def test_a_click_on_the_scoreboard_opens_the_experiment_with_its_figure(
     expect(page, item="table2", claim=None)
 
 
-def test_arrow_keys_move_in_the_scoreboard_and_its_head_opens_nothing(serve: Serve, visit: Visit, tmp_path: Path) -> None:
+def test_arrow_keys_move_in_the_scoreboard_and_its_head_is_no_row(serve: Serve, visit: Visit, tmp_path: Path) -> None:
     fake_study(tmp_path / "runs", "table2")
     page = visit(f"{serve(tmp_path / 'runs')}/paper")
     click(page, -1)

@@ -292,7 +292,8 @@ def _table(run: Run, listed: pd.DataFrame, chosen: str | None) -> None:
             row_height=presenter.pixels(TALL_ON_PHONE),
             alt=f"The examples with the {what}, and what graft and fine-tuned model say",
         )  # fmt: skip
-    select = "Select a row for details (keyboard: Shift+Space)." + (" The chosen example is on top." if is_moved else "")
+    moved = " The chosen example is on top." if is_moved else ""
+    select = f"Select a row for details (keyboard: Shift+Space).{moved}"
     with st.container(horizontal=True, vertical_alignment="center"):
         measure = formats.capital(next(iter(answers.measures.values())).title)
         with st.container(key="examples-wide-words"):

@@ -65,7 +65,7 @@ def summary(studies: Sequence[StudyFolder], shown: str, study: StudyFolder | Non
     unfinished = f", {left} without tables yet" if left else ""
     return (
         f"**{formats.counted(len(studies), 'study')}**{unfinished}: {len(experiments)} of the paper's "
-        f"{len(of_the_paper)} experiments. Select a row to open one."
+        f"{len(of_the_paper)} experiments. Select a row to open one (keyboard: Shift+Space)."
     )
 
 
