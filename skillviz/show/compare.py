@@ -64,13 +64,13 @@ def differences(
     )
 
 
-def _each(table: pd.DataFrame, words: Callable[[Mapping[str, Any]], str]) -> str:
+def _each(table: pd.DataFrame, words: Callable[[Mapping[Any, Any]], str]) -> str:
     """Each run's metric in these words, one after the other."""
     rows = table.to_dict("records")
     return "; ".join(f"{row['run']} {metric_row(row['metric']).title} {words(row)}" for row in rows) + "."
 
 
-def _difference(metric: str, row: Mapping[str, Any]) -> str:
+def _difference(metric: str, row: Mapping[Any, Any]) -> str:
     return metric_row(metric).difference(row["value"], row["low"], row["high"], row.get("debiased"))
 
 
