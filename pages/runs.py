@@ -12,7 +12,7 @@ entries = page.begin_library("runs")
 with st.container(horizontal=True, vertical_alignment="center"):
     summary = st.container(width="content")
     variants_switch(entries)
-view.problem()
+view.outcome()
 jobs_view.panel("run")
 shown = view.filters(entries)
 summary.markdown(sentences.library(*view.counts(shown)), help=about("localizer", "region", "graft"))

@@ -23,7 +23,7 @@ def shares_by_layer(layers: pd.DataFrame, *, theme: str = "light", height: int =
     if selected.sum() == 0:
         return blank(NOTHING, theme, height, LAYER, y)
     figure, names = canvas(theme, height, LAYER, y), layer_names(table)
-    everything = Style("all kinds", INK[theme], "circle", "solid")
+    everything = Style("all kinds", INK[theme], "hourglass", "solid")  # a marker that no kind of the table has
     largest = selected[selected > 0].nlargest(KINDS).index
     kinds = [kind for kind in kinds_of(table) if kind in largest]
     groups = [(everything, table), *((kind_style(k), table[table["kind"] == k]) for k in kinds)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pandas as pd
 
@@ -33,7 +34,7 @@ def values(table: pd.DataFrame, marks: Mapping[str, Style], metric: str, state: 
         reads=f"one mark per run: the {STATES[state]}, with 95% intervals over examples{beside}. "
         f"{better_sides((metric,))} Where intervals overlap, look at the differences.",
         intervals=OVER_EXAMPLES,
-        alt=_alt_words("Scores", table),
+        alt=f"Scores. {_each(table, lambda row: metric_value(metric, row['value']))}",
         table=table,
         words=(metric,),
     )
@@ -57,18 +58,20 @@ def differences(
         f"{better_sides((metric,))} Intervals are 95%, paired over the shared examples, and not adjusted for their "
         "number: of 20 comparisons of equal models, about one misses the line by chance.",
         intervals=PAIRED,
-        alt=_alt_words(f"Difference from {baseline}", table),
+        alt=f"Difference from {baseline}. {_each(table, lambda row: _difference(metric, row))}",
         table=table,
         words=("paired",),
     )
 
 
-def _alt_words(title: str, table: pd.DataFrame) -> str:
-    words = [
-        f"{run} {metric_row(str(metric)).title} {metric_value(str(metric), value)}"
-        for run, metric, value in zip(table["run"], table["metric"], table["value"], strict=True)
-    ]
-    return f"{title}. " + "; ".join(words) + "."
+def _each(table: pd.DataFrame, words: Callable[[Mapping[Any, Any]], str]) -> str:
+    """Each run's metric in these words, one after the other."""
+    rows = table.to_dict("records")
+    return "; ".join(f"{row['run']} {metric_row(row['metric']).title} {words(row)}" for row in rows) + "."
+
+
+def _difference(metric: str, row: Mapping[Any, Any]) -> str:
+    return metric_row(metric).difference(row["value"], row["low"], row["high"], row.get("debiased"))
 
 
 @drawn_once

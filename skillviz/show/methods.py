@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 
 from skillviz.core import formats
@@ -13,6 +14,8 @@ from skillviz.show.exhibit import OVER_SEEDS, Exhibit, drawn_once
 from skillviz.show.sentences import metric_value
 from skillviz.show.table_words import RECIPE_WORDS
 from skillviz.tasks.readable_names import readable
+
+NAMED = 5  # points that are read out
 
 
 @drawn_once
@@ -85,9 +88,12 @@ def debiased_alone(points: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, str
 
 
 def touched_words(rows: pd.DataFrame, metric: str) -> str:
-    """Every method with the share that it touches and its value."""
-    return "; ".join(
+    """The best points, NAMED at most: method, the share that it touches, and its value."""
+    order = np.argsort(-metric_row(metric).merit(rows["value"]), kind="stable")
+    words = [
         f"{method_style(row['method'], row['recipe'], row['label'], RECIPE_WORDS).title}, "
         f"{formats.share(row['touched'])} touched, {metric_value(metric, row['value'])}"
-        for row in rows.to_dict("records")
-    )
+        for row in rows.iloc[order[:NAMED]].to_dict("records")
+    ]
+    rest = [f"{len(rows) - NAMED} more in the table"] if len(rows) > NAMED else []
+    return ("best is " if words else "") + "; ".join([*words, *rest])

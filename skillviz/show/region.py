@@ -279,16 +279,25 @@ def tensor(part: Part, theme: str) -> Exhibit:
 def lines(part: Part, by: str, theme: str) -> Exhibit:
     """The rows or columns of a tensor with most selected entries."""
     figure = top_lines(part.entries, part.rows, part.cols, axis=by, theme=theme, height=HEIGHT)
+    counts = line_counts(part, by)
     return Exhibit(
         name="lines",
         title=LINES[by],
         figure=figure,
         reads="the number of chosen entries; the dashed line is the mean. A row of a weight is an output of the "
         "module, a column an input (the other way round in GPT-2).",
-        alt=f"{LINES[by]} of the tensor by number of selected entries.",
-        table=line_counts(part, by),
+        alt=_fullest(counts, by),
+        table=counts,
         of=part.parameter,
     )
+
+
+def _fullest(counts: pd.DataFrame, by: str) -> str:
+    """The first of `line_counts` in words."""
+    if counts.empty:
+        return f"{LINES[by]} of the tensor: no selected entries."
+    number, selected = counts.iloc[0]
+    return f"{LINES[by]} of the tensor; the fullest is {by} {number} with {formats.counted(int(selected), 'entry')}."
 
 
 def close_up(region: Region, record: RunRecord, part: Part, layer: int | None, by: str, theme: str) -> Exhibit:

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from skillviz.ui import page_table
+from skillviz.ui import focus, page_table
 
 STYLE = Path(__file__).with_suffix(".css")
 FACTOR = 1.5
@@ -21,6 +21,7 @@ OVER_ON = {page_table.HOME: 18.2}  # pages with more above it
 REM = 16  # pixels of a page's type elsewhere
 PROJECTOR = {"height": 720, "rem": 17.92}  # a small one, of 1280x720, until the window has told its size
 _WINDOW, _OVER = "presenter.window", "presenter.over"
+ENTER, LEAVE = "presenter-enter", "presenter-leave"  # keys of the ways in and out
 _MEASURE = "skillviz_window"
 
 _mount = st.components.v2.component(
@@ -33,8 +34,9 @@ def begin(page: str) -> None:
     if page_table.is_presented():
         st.session_state[_OVER] = OVER_ON.get(page, OVER)
         st.html(STYLE)
-        with st.container(key="presenter-leave"):
+        with st.container(key=LEAVE):
             st.button("Leave presenter mode", on_click=_leave, icon=":material/close_fullscreen:", shortcut="Esc")
+        focus.follow(LEAVE)
         with st.container(key="presenter-window"):
             _mount(key=_MEASURE, height=1, data=_window(), default={"window": None}, on_window_change=_measured)
 
@@ -86,13 +88,17 @@ def enter() -> None:
     """The button that enters the mode; nothing within it."""
     if not page_table.is_presented():
         st.button(
-            "Present", on_click=_enter, type="tertiary", icon=":material/present_to_all:", help="Large type, no menu."
-        )
+            "Present", on_click=_enter, key=ENTER, type="tertiary", icon=":material/present_to_all:",
+            help="Large type, no menu.",
+        )  # fmt: skip
+        focus.follow(ENTER)
 
 
 def _enter() -> None:
     st.query_params[page_table.PRESENT] = page_table.YES
+    focus.move_to(LEAVE)
 
 
 def _leave() -> None:
     st.query_params.pop(page_table.PRESENT, None)
+    focus.move_to(ENTER)

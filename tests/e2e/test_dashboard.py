@@ -202,14 +202,18 @@ def test_presenter_mode_is_entered_and_left_on_a_page_of_a_run(made: Made, addre
     page = visit(f"{address}/calibration?run={made[1]['stagewise0']}")
     size = "parseFloat(getComputedStyle(document.querySelector('[data-testid=stMain] p')).fontSize)"
     menu, small = page.locator(MENU).first, page.evaluate(size)
+    has_keyboard = "name => document.activeElement.innerText.includes(name)"
     page.get_by_role("button", name="Present", exact=True).click()
     menu.wait_for(state="hidden")
     settle(page)
+    page.wait_for_function(has_keyboard, arg="Leave presenter mode")
     expect(page, "/calibration", present="yes")
     assert page.evaluate(size) > 1.1 * small
     page.keyboard.press("Escape")
     menu.wait_for()
     expect(page, "/calibration", present=None, run=made[1]["stagewise0"])
+    page.wait_for_function("document.activeElement.tagName === 'BUTTON'")
+    assert page.evaluate(has_keyboard, "Present")
 
 
 @pytest.mark.nightly

@@ -39,7 +39,23 @@ def test_a_click_on_the_scoreboard_opens_the_experiment_with_its_figure(
     page.locator(".js-plotly-plot").first.wait_for()
     page.keyboard.press("ArrowUp")
     settle(page)
+    expect(page, item="table2", claim=EXPERIMENTS["table2"].claims[1].text)
+    page.keyboard.press("Shift+Space")
+    settle(page)
     expect(page, item="table2", claim=None)
+
+
+def test_arrow_keys_move_in_the_scoreboard_and_its_head_is_no_row(serve: Serve, visit: Visit, tmp_path: Path) -> None:
+    fake_study(tmp_path / "runs", "table2")
+    page = visit(f"{serve(tmp_path / 'runs')}/paper")
+    click(page, -1)
+    expect(page, item=None)
+    page.get_by_test_id("stDataFrame").first.locator("canvas").first.evaluate("canvas => canvas.focus()")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.wait_for_timeout(1000)
+    settle(page)
+    expect(page, item=None)
 
 
 @pytest.mark.nightly

@@ -110,6 +110,8 @@ def test_several_runs_are_deleted_after_one_question(own_copy: Path) -> None:
     assert all(run_id in asked for run_id in gone) and asked.count(" · seed ") == 2, "the runs have names there"
     button(test, "Delete for good").click().run()
     assert not any((own_copy / run_id).exists() for run_id in gone)
+    assert [message.value for message in test.success] == ["2 runs deleted."]
+    assert not test.run().success, "it is said once"
     assert chosen_box(library()).value == []
 
 
@@ -162,7 +164,7 @@ def test_a_run_that_cannot_be_deleted_is_explained(own_copy: Path) -> None:
     button(test, "Delete").click().run()
     shutil.rmtree(own_copy / chosen)
     button(test, "Delete for good").click().run()
-    assert not test.exception and "nothing was deleted" in test.error[0].value
+    assert not test.exception and "nothing was deleted" in test.error[0].value and not test.success
 
 
 def test_keep_it_keeps_it(own_copy: Path) -> None:

@@ -37,6 +37,11 @@ def test_shares_by_layer_by_hand() -> None:
     assert lines["biases"] == pytest.approx([100, 0]) and lines["all kinds"] == pytest.approx([60, 40])
 
 
+def test_the_line_of_all_kinds_has_a_marker_that_no_kind_has() -> None:
+    everything = shares_by_layer(small()).data[0]
+    assert everything.marker.symbol not in {style.symbol for style in MODULE_KINDS.values()}
+
+
 def test_a_kind_without_entries_has_no_line() -> None:
     none = small().assign(selected=[4, 2, 0, 2, 0, 0])
     assert "MLP in" not in [t.name for t in shares_by_layer(none).data]

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.show.methods import by_touched
+from skillviz.show.methods import NAMED, by_touched, touched_words
+from skillviz.show.sentences import metric_value
 from skillviz.show.studies import scores
 from tests.plots import study_frames as frames
 
@@ -37,3 +38,13 @@ def test_a_calibration_error_is_debiased_everywhere_or_nowhere(known: int) -> No
     assert level == pytest.approx(100 * (before["debiased"] if known else before["value"]))
     other = by_touched(points, "accuracy", "sst2", {}, "light")
     assert len(other.table) == (points["metric"] == "accuracy").sum() and "left out" not in other.reads
+
+
+def test_the_best_methods_are_read_out_first_and_the_rest_is_counted() -> None:
+    rows = frames.points()
+    rows = rows[rows["metric"] == "ece"]
+    best, *others = touched_words(rows, "ece").split("; ")
+    lowest = rows.loc[rows["value"].idxmin()]
+    assert best.startswith("best is ") and best.endswith(f" touched, {metric_value('ece', lowest['value'])}")
+    assert len(rows) > NAMED and len(others) == NAMED and others[-1] == f"{len(rows) - NAMED} more in the table"
+    assert touched_words(rows.iloc[:1], "ece").count(";") == 0 and touched_words(rows.iloc[:0], "ece") == ""

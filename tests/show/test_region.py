@@ -137,3 +137,13 @@ def test_the_table_of_tensors_adds_up_and_each_row_is_a_region(ids: dict[str, st
         expression = checked(tensors.tensor_expression(run.id, row))
         cut = region_of(expression, parameters, lambda run_id, size: region)
         assert cut.size == row["selected"] and set(cut.indices) <= {row["parameter"]}
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [([2, 0, 2], "; the fullest is row 2 with 2 entries."), ([], ": no selected entries.")],
+)
+def test_the_fullest_row_is_read_out_with_its_count(rows: list[int], words: str) -> None:
+    entries = pd.DataFrame({"row": rows, "col": range(len(rows))}, dtype="int64")
+    shown = tensors.lines(tensors.Part("a.weight", "value", entries, 3, 4), "row", "light")
+    assert shown.alt == f"Fullest rows of the tensor{words}"

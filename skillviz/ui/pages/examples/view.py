@@ -292,7 +292,8 @@ def _table(run: Run, listed: pd.DataFrame, chosen: str | None) -> None:
             row_height=presenter.pixels(TALL_ON_PHONE),
             alt=f"The examples with the {what}, and what graft and fine-tuned model say",
         )  # fmt: skip
-    select = "Select a row for details." + (" The chosen example is on top." if is_moved else "")
+    moved = " The chosen example is on top." if is_moved else ""
+    select = f"Select a row for details (keyboard: Shift+Space).{moved}"
     with st.container(horizontal=True, vertical_alignment="center"):
         measure = formats.capital(next(iter(answers.measures.values())).title)
         with st.container(key="examples-wide-words"):
@@ -314,7 +315,11 @@ def _rows(shown: pd.DataFrame, listed: pd.DataFrame, chosen: str | None, key: st
     """The first rows, and how one is marked, as `st.dataframe` takes them; `shown` has the order of `listed`."""
     ids = listed["example_id"].head(most).tolist()
     rows = [ids.index(chosen)] if chosen in ids else []
-    st.session_state[key] = {"selection": {"rows": rows, "columns": [], "cells": []}}
+    marked = st.session_state[key]["selection"]["rows"] if key in st.session_state else []
+    # who has marked no row has the first example; Streamlit's table takes no arrow key where a row was marked for it
+    is_elsewhere = EXAMPLE in st.query_params and chosen != st.session_state.get(BY_ROW)
+    if marked != rows and (marked or is_elsewhere):
+        st.session_state[key] = {"selection": {"rows": rows, "columns": [], "cells": []}}
     shown = shown.head(most)
     if "text" in shown:  # what is longer than a row's lines would be cut above and below
         letters = IN_A_ROW if key == TABLE else IN_A_ROW_ON_PHONE

@@ -42,7 +42,7 @@ def ended() -> None:
         st.caption(f"The newest {MOST} of {len(listed):,} jobs.")
     places = [place for place in chosen["selection"]["rows"] if place < len(rows)]
     if not places:
-        st.caption("Select a row to see the log, open the result or resume the job.")
+        st.caption("Select a row (keyboard: Shift+Space) to see the log, open the result or resume the job.")
         return
     jobs_view.card(listed[places[0]].name, listed[places[0]].kind)
 

@@ -19,6 +19,7 @@ from skillviz.studies.store import StudyFolder
 from skillviz.ui import cache, controls, exports, study_choice, study_words
 from skillviz.ui.chip import chip_text
 from skillviz.ui.pages.paper import words
+from skillviz.ui.row_click import rows_that_open, selected
 
 KEY = "paper.scoreboard"
 ITEM, CLAIM, NONE = "item", "claim", "none"
@@ -92,9 +93,8 @@ def table(judged: Sequence[Score]) -> pd.DataFrame:
 def draw(judged: Sequence[Score], rows: pd.DataFrame, *, height: int) -> None:
     """The `table`; a click opens the claim's experiment. On a phone a list, whose claims break into lines."""
     with st.container(key="claims-wide"):
-        st.dataframe(
-            rows, key=KEY, hide_index=True, column_config=COLUMNS, height=height,
-            on_select=lambda: _open(judged), selection_mode=("single-row", "single-cell"),
+        rows_that_open(
+            rows, key=KEY, column_config=COLUMNS, height=height, on_select=lambda: _open(judged),
             alt="The claims of the paper, each with the paper's value, ours and the verdict",
         )  # fmt: skip
     with st.container(key="claims-narrow"):
@@ -125,10 +125,9 @@ def listed(rows: pd.DataFrame) -> dict[str, str]:
 
 def _open(judged: Sequence[Score]) -> None:
     """Opens the experiment of the row that was chosen; called when the choice changes."""
-    selection = st.session_state[KEY]["selection"]
-    chosen = [*selection["rows"], *(row for row, _ in selection["cells"])]
-    if chosen:
-        score = judged[chosen[-1]]
+    row = selected(KEY)
+    if row is not None:
+        score = judged[row]
         controls.assign(ITEM, score.experiment)
         controls.assign(CLAIM, score.claim.text)
     else:

@@ -34,6 +34,6 @@ def tensor_table(run: Run, layers: pd.DataFrame) -> None:
         )  # fmt: skip
         st.page_link(
             PAGES["surgery"].link(), label="Open this tensor in Surgery", icon=":material/content_cut:",
-            help=f"{text.plain(row['parameter'])}. Select a row to choose another tensor.",
+            help=f"{text.plain(row['parameter'])}. Select a row (keyboard: Shift+Space) to choose another.",
             query_params={address.RUN: run.id, IN_ADDRESS: canonical(exhibits.tensor_expression(run.id, row))},
         )  # fmt: skip

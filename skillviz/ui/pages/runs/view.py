@@ -35,7 +35,7 @@ from skillviz.ui.pages.compare.comparison import FEWEST, MOST
 from skillviz.ui.run_bar import offered
 
 CHOSEN = "chosen"  # in the address
-KEY, TABLE, PROBLEM = "library.chosen", "library.table", "library.problem"
+KEY, TABLE, PROBLEM, DELETED = "library.chosen", "library.table", "library.problem", "library.deleted"
 LINKED = 6  # chosen runs that still go into the address
 FIRST = ("localizer", "share", "graft", *(row.title for row in run_list.UNLIKE_SHARES), "recovered", "ece")
 """The columns that come first: a phone shows no more than about four."""
@@ -113,7 +113,7 @@ def actions(entries: Sequence[Entry], shown: Sequence[Entry]) -> None:
     with st.container(border=True):
         chosen_ids = st.multiselect(
             "Chosen runs", ids, key=KEY, format_func=lambda run_id: labels.get(run_id, run_id),
-            placeholder="Mark rows below, or type a name here", wrap=False,
+            placeholder="Mark rows below (keyboard: Shift+Space), or type a name here", wrap=False,
         )  # fmt: skip
         _keep(chosen_ids)
         by_id = {entry.id: entry for entry in entries}
@@ -303,12 +303,14 @@ def _delete(run_ids: Sequence[str]) -> None:
             return
         if address.last_used(address.RUN) == run_id:
             address.forget(address.RUN)
+    st.session_state[DELETED] = f"{formats.counted(len(run_ids), 'run')} deleted."
 
 
-def problem() -> None:
-    """Says once why the last action failed."""
-    sentence = st.session_state.pop(PROBLEM, "")
-    if sentence:
+def outcome() -> None:
+    """Says once that runs were deleted, or why the last action failed."""
+    if done := st.session_state.pop(DELETED, ""):
+        st.success(done, icon=":material/delete:")
+    if sentence := st.session_state.pop(PROBLEM, ""):
         st.error(text.plain(sentence))
 
 

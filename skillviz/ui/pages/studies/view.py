@@ -28,6 +28,7 @@ from skillviz.ui.pages.paper import words as paper_words
 from skillviz.ui.pages.sparsity.view import figures as checkpoint_figures
 from skillviz.ui.pages.studies import running, start
 from skillviz.ui.pages.studies import table as study_table
+from skillviz.ui.row_click import rows_that_open, selected
 from skillviz.ui.run_bar import width_of
 
 VIEW, LIST, ONE, NEW = "view", "list", "study", "new"
@@ -64,7 +65,7 @@ def summary(studies: Sequence[StudyFolder], shown: str, study: StudyFolder | Non
     unfinished = f", {left} without tables yet" if left else ""
     return (
         f"**{formats.counted(len(studies), 'study')}**{unfinished}: {len(experiments)} of the paper's "
-        f"{len(of_the_paper)} experiments. Select a row to open one."
+        f"{len(of_the_paper)} experiments. Select a row to open one (keyboard: Shift+Space)."
     )
 
 
@@ -101,19 +102,18 @@ def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> None:
     table = list_table(studies, states)
     is_alike = table.duplicated(["experiment", "data"], keep=False)
     named = table["data"].where(~is_alike, table["data"] + " · " + table["study"])  # a folder's name is for files
-    st.dataframe(
-        table.assign(data=named).drop(columns="study"), key=LISTING, hide_index=True, column_config=COLUMNS,
-        placeholder="", height="content", on_select=lambda: _open(studies),
-        selection_mode=("single-row", "single-cell"), alt="The stored studies; select a row to open it",
+    rows_that_open(
+        table.assign(data=named).drop(columns="study"), key=LISTING, column_config=COLUMNS, placeholder="",
+        height="content", on_select=lambda: _open(studies), alt="The stored studies; select a row to open it",
     )  # fmt: skip
     exports.table_menu(table, file="studies", key="studies", caption="Stored studies")
 
 
 def _open(studies: Sequence[StudyFolder]) -> None:
     """Opens the study of the row that was chosen; called when the choice changes."""
-    selection = st.session_state[LISTING]["selection"]
-    if chosen := [*selection["rows"], *(row for row, _ in selection["cells"])]:
-        controls.assign(study_choice.STUDY, studies[chosen[-1]].name)
+    row = selected(LISTING)
+    if row is not None:
+        controls.assign(study_choice.STUDY, studies[row].name)
         controls.assign(VIEW, ONE)
 
 

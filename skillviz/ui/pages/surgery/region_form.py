@@ -43,7 +43,7 @@ ROWS_HELP = (
 JSON_HELP = 'Conditions, `{"run": id, "size": n}`, and lists in `union`, `intersection` and `difference`.'
 IN_ADDRESS = "recipe"  # the expression, in the address
 LINKED = 7000  # characters of an expression, as an address writes them, that still go into it; servers take 8 KB
-CURRENT, PAST, OF_RUN = "surgery.now", "surgery.past", "surgery.of"
+CURRENT, PAST, OF_RUN, UNDONE = "surgery.now", "surgery.past", "surgery.of", "surgery.undone"
 MOST = 50
 FLAT = ("LayerNorm", "other")  # kinds whose weights are not all matrices
 NAMED = 4  # so many names are listed; of more, the rest are counted
@@ -305,7 +305,10 @@ def _choice_list(
 def _buttons(run: Run, choices: RegionChoices, written: str | None) -> None:
     earlier = before(written)
     with st.container(horizontal=True):
-        st.button("Undo", icon=":material/undo:", disabled=not earlier, on_click=undo, args=(earlier,))
+        is_pressed = st.session_state.pop(UNDONE, False)  # disabled at once, it would lose the keyboard
+        st.button(
+            "Undo", icon=":material/undo:", disabled=not earlier and not is_pressed, on_click=undo, args=(earlier,)
+        )
         st.button(
             "Reset to this run's region", icon=":material/restart_alt:", disabled=choices == choices_of_run(run),
             on_click=fill, args=(choices_of_run(run),),
@@ -360,9 +363,11 @@ def before(written: str | None) -> list[str]:
 
 
 def undo(earlier: Sequence[str]) -> None:
-    """Goes back to the last of these expressions; for a callback."""
-    fill(choices_of(parsed(earlier[-1])))
-    st.session_state[PAST] = list(earlier)
+    """Goes back to the last of these expressions, if there is one; for a callback."""
+    st.session_state[UNDONE] = True
+    if earlier:
+        fill(choices_of(parsed(earlier[-1])))
+        st.session_state[PAST] = list(earlier)
 
 
 def fill(choices: RegionChoices) -> None:

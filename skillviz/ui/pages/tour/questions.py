@@ -206,7 +206,7 @@ def ask_question(name: str, question: Question) -> None:
             BESIDE_ANSWER if is_revealed else BESIDE_BUTTON, vertical_alignment="center"
         )
         question_place.radio(
-            f"**{question.asks}**", names, index=None, key=key,
+            question.asks, names, index=None, key=key,
             format_func=lambda c: question.choices[c], horizontal=True, help=CLAIMED,
         )  # fmt: skip
         with revealed:

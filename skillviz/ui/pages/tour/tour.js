@@ -1,11 +1,25 @@
 // What Streamlit leaves undone when the tour's content changes: it stays scrolled where it was, and the keyboard's place
 // is lost with the button that was pressed.
 
+const [EVERY, TRIES] = [100, 30]; // milliseconds between looks, and how many
+
+// The button goes, and the keyboard with it, some time after the step has come.
+const toHeading = (left) => {
+  const heading = document.querySelector("[data-testid='stMain'] h2");
+  if (heading && document.activeElement === document.body) {
+    heading.tabIndex = -1;
+    heading.focus({ preventScroll: true });
+  } else if (left > 0) setTimeout(toHeading, EVERY, left - 1);
+};
+
 export default function ({ data }) {
   const before = window.skillvizTour;
   window.skillvizTour = data;
   if (before === undefined) return;
-  if (before.step !== data.step) document.querySelector("[data-testid='stMain']")?.scrollTo({ top: 0 });
+  if (before.step !== data.step) {
+    document.querySelector("[data-testid='stMain']")?.scrollTo({ top: 0 });
+    toHeading(TRIES);
+  }
   const verdict = document.querySelector(".st-key-tour-verdict");
   if (before.step === data.step && data.revealed > before.revealed && verdict) {
     verdict.tabIndex = -1;

@@ -1,0 +1,16 @@
+// Moves the keyboard to a button once, as soon as it is there.
+
+const [EVERY, TRIES] = [100, 50]; // milliseconds between looks, and how many
+
+export default function ({ data }) {
+  if (data.number <= (window.skillvizFocus ?? 0)) return;
+  window.skillvizFocus = data.number;
+  let left = TRIES;
+  const look = () => {
+    const button = document.querySelector(`.st-key-${data.key} button`);
+    const isLost = document.activeElement === document.body;
+    if (button && isLost) button.focus({ preventScroll: true });
+    else if (left-- > 0) setTimeout(look, EVERY);
+  };
+  look();
+}

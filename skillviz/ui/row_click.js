@@ -1,0 +1,19 @@
+// A table of rows takes a click on a row's box alone. A click or tap elsewhere on the row is handed on as Shift+Space.
+// If cells could be selected, each arrow key would open a row.
+
+const [BOX, HEAD] = [32, 2.1875]; // pixels of a row's box, and rem of a table's head, where a click sorts
+const KEY = { key: " ", code: "Space", keyCode: 32, shiftKey: true, bubbles: true };
+
+export default function ({ data }) {
+  const select = (event) => {
+    const table = event.target.closest?.(`.st-key-${data}`);
+    const cells = event.target.closest?.(".dvn-scroller"); // all of the table but its toolbar
+    if (!table || !cells || event.detail > 1) return;
+    const { left, top } = cells.getBoundingClientRect();
+    const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
+    if (event.clientX - left < BOX || event.clientY - top < HEAD * rem) return;
+    setTimeout(() => table.querySelector("canvas")?.dispatchEvent(new KeyboardEvent("keydown", KEY)), 50);
+  };
+  window.addEventListener("click", select);
+  return () => window.removeEventListener("click", select);
+}
