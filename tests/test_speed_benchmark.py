@@ -64,8 +64,8 @@ def test_bare_passes_do_the_same_work() -> None:
     assert all(p.grad is None for n, p in named.items() if n not in problem.table.names)
     singles = of.problem(of.train.take(np.arange(speed.SINGLE)))
     assert len(list(speed.bare_singles(singles.train, plain, np.arange(speed.SINGLE)))) == 1
-    _, gradients = difference_gradients(singles.train, speed.SINGLE - 1)
-    torch.testing.assert_close(gradients[0], gradient(), rtol=1e-5, atol=1e-7)
+    _, gradients = difference_gradients(singles.train, np.array([speed.SINGLE - 1]))
+    torch.testing.assert_close(gradients[0, 0], gradient(), rtol=1e-5, atol=1e-7)
 
 
 def test_every_search_with_gradients_is_measured() -> None:

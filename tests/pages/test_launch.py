@@ -365,7 +365,7 @@ def test_cuda_graphs_are_offered_where_there_is_a_gpu(
     there = [Device("cpu", "a CPU", 2**34, 2**34), Device("cuda:0", "a GPU", 2**34, 2**34)]
     monkeypatch.setattr(search.cache, "devices", lambda: there)
     refused = opened(**chosen(small, method="fisher", cuda_graphs="yes", device="cuda:0"))
-    assert "takes the gradient of one example at a time" in said(refused) and button(refused, "Start").disabled
+    assert "takes gradients of single examples" in said(refused) and button(refused, "Start").disabled
     test = opened(**chosen(small, cuda_graphs="yes", device="cuda:0"))
     assert "--cuda-graphs" in test.code[0].value and not button(test, "Start").disabled
     on_cpu = opened(**chosen(small, cuda_graphs="yes", device="cpu"))

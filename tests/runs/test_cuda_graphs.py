@@ -58,7 +58,7 @@ def test_what_cannot_be_recorded_is_refused_by_name() -> None:
     assert "causal readout" in str(suited.refused_graphs(row, "cuda", False, causal))  # type: ignore[arg-type]
     assert "lean mode" in str(suited.refused_graphs(row, "cuda", True, None))
     for name in ("fisher", "linearized"):
-        assert f"'{name}' takes the gradient of one example" in str(
+        assert f"'{name}' takes gradients of single examples" in str(
             suited.refused_graphs(LOCALIZERS[name], "cuda", False, None)
         )
 
