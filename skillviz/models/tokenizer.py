@@ -191,13 +191,13 @@ def most_tokens(answers: Sequence[str], folder: Path) -> int | None:
 
 
 def _light_of(folder: Path) -> _LightTokenizer:
-    _refuse_growth(folder)
     return _light(folder / TOKENIZER_FILE, (folder / TOKENIZER_FILE).stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=2)
 def _light(path: Path, changed: int) -> _LightTokenizer:
     """The tokenizer of a file that was last changed then."""
+    _refuse_growth(path.parent)
     return _LightTokenizer(path)
 
 
