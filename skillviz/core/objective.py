@@ -107,7 +107,7 @@ class Objective:
         """
         _ = self.flat.grad  # parameters ask for gradients from here on
         for part in self.batches.plan(rows):
-            together = self._together(part) if self.taps else None
+            together = self._together(part, self.taps) if self.taps else None
             if together is None:
                 yield from (self._alone(part[i : i + 1]) for i in range(len(part)))
             else:
@@ -137,10 +137,10 @@ class Objective:
         self._alone(rows[:1]).backward(weights[:1], compare)
         return taps if max(apart) <= ROUNDING * max(largest) else None
 
-    def _together(self, rows: np.ndarray, taps: Sequence[Tap] | None = None) -> Singles | None:
+    def _together(self, rows: np.ndarray, taps: Sequence[Tap]) -> Singles | None:
         """These rows from one pass; None if it does not give the gradient of each."""
         batch = self.batches.batch(rows)
-        with tapped(self.flat, taps or self.taps or (), len(rows), batch.inputs["input_ids"]) as found:
+        with tapped(self.flat, taps, len(rows), batch.inputs["input_ids"]) as found:
             logits = self._logits(batch)
         return Singles(rows, logits, found.backward) if found.whole else None
 
