@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from benchmarks.reliability.mutations import NASTY, of_bytes, of_json
 from skillviz import jobs
 from skillviz.runs.doctor import mended
 from skillviz.runs.library import Library
+from skillviz.runs.record import RunRecord
+from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from tests.fake_run import fake_run
 
@@ -22,7 +25,10 @@ Damage = Callable[[Path, np.random.Generator], object]
 
 
 def damaged(number: int, work: Path) -> Iterator[str]:
-    """Good runs beside a damaged one; what is lost where a good one is not listed, or the bad one has no reason."""
+    """Good runs beside a damaged one.
+
+    Something is lost where a good one is not listed, the bad one has no reason, or a changed one is taken for whole.
+    """
     template = Store(work / "template")
     small = {"n": {"validation": 20, "test": 30}, "layers": 1, "width": 8, "steps": 4, "sizes": ("5%",)}
     runs = [fake_run(template, seed=seed, **small) for seed in range(GOOD + 1)]
@@ -32,7 +38,7 @@ def damaged(number: int, work: Path) -> Iterator[str]:
         shutil.copytree(template.root, store.root)
         name = list(DAMAGES)[index % len(DAMAGES)]
         DAMAGES[name](store.root / runs[0].id, draw)
-        lost = _hidden(store, runs[0].id, [run.id for run in runs[1:]])
+        lost = _hidden(store, runs[0].id, [run.id for run in runs[1:]]) or _taken_for_whole(store, runs[0])
         if not lost:
             lost = _after_doctor(store, runs[0].id, [run.id for run in runs[1:]])
         yield f"{name}: {lost}" if lost else ""
@@ -65,7 +71,26 @@ def _hidden(store: Store, bad: str, good: list[str]) -> str:
     return "the bad run is passed over" if is_run and bad not in {*reasons, *unfinished, *listed} else ""
 
 
-def _json(change: Callable[[dict[str, object], np.random.Generator], object]) -> Damage:
+def _taken_for_whole(store: Store, run: Run) -> str:
+    """Where a run is listed as finished, says something else than was stored, and `runs verify` finds nothing."""
+    for listed in store.list():
+        if listed.id == run.id and _said(listed) != _said(run) and not store.verify(run.id):
+            return "runs verify does not notice that run.json was changed"
+    return ""
+
+
+def _said(run: Run) -> RunRecord:
+    """A record without its notes, where fields are named that a damaged one has too many."""
+    return run.record.model_copy(update={"notes": ()})
+
+
+def _other_number(record: dict[str, Any], draw: np.random.Generator) -> None:
+    scores = record["metrics"]["test"]["states"]
+    state = sorted(scores)[int(draw.integers(len(scores)))]
+    scores[state]["accuracy"]["value"] = float(draw.random())
+
+
+def _json(change: Callable[[dict[str, Any], np.random.Generator], object]) -> Damage:
     def damage(path: Path, draw: np.random.Generator) -> None:
         record = json.loads((path / "run.json").read_text())
         change(record, draw)
@@ -99,6 +124,7 @@ DAMAGES: dict[str, Damage] = {
     "mutated bytes": _mutated(of_bytes),
     "empty run.json": lambda path, draw: (path / "run.json").write_bytes(b""),
     "a later version": _json(lambda record, draw: record.update(schema_version=99)),
+    "another number": _json(_other_number),
     "no version": _json(lambda record, draw: record.pop("schema_version")),
     "another id": _json(lambda record, draw: record.update(run_id=str(NASTY[int(draw.integers(len(NASTY)))]))),
     "strange files": _json(lambda record, draw: record.update(files={name: NO_FILE for name in ("../x", "\0")})),

@@ -22,7 +22,7 @@ from skillviz.errors import DiskFull, NewerSchema, StoreError
 from skillviz.runs import tables
 from skillviz.runs.process import PROCESS, is_alive, jobs_of, let_go, name_jobs, name_process, unname_process
 from skillviz.runs.record import Failure, FileNote, RunRecord, Status
-from skillviz.runs.run import NAME, RANKING, RECORD, REGION, Run, read_record, unknown_fields
+from skillviz.runs.run import NAME, RANKING, RECORD, REGION, Run, read_record, unknown_fields, with_checksum
 
 WORK = "work"
 EVENTS = "events.jsonl"
@@ -220,9 +220,10 @@ def artifacts(folder: Path) -> list[Path]:
 
 
 def record_text(record: RunRecord, indent: int | None = 1) -> str:
-    """run.json as text; without an indent on one line, a quarter shorter."""
+    """run.json as text, with its own hash; without an indent on one line, a quarter shorter."""
     separators = (",", ":") if indent is None else None
-    return json.dumps(record.model_dump(mode="json"), indent=indent, separators=separators, allow_nan=False) + "\n"
+    content = with_checksum(record.model_dump(mode="json"))
+    return json.dumps(content, indent=indent, separators=separators, allow_nan=False) + "\n"
 
 
 def now() -> str:

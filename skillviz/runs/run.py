@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -27,6 +29,7 @@ from skillviz.runs.record import UNKNOWN, Estimate, RunRecord, place_of, without
 from skillviz.runs.spec import RunSpec
 
 RECORD = "run.json"
+CHECKSUM = "sha256"  # the field of run.json with the hash of all its others
 REGION = "region.safetensors"
 RANKING = "ranking.safetensors"
 COVERS = 9  # the schema version from which on stored intervals of calibration are those of core/calibration_error.py
@@ -86,10 +89,27 @@ def _content(folder: Path) -> dict[str, Any]:
     return content
 
 
+def with_checksum(content: dict[str, Any]) -> dict[str, Any]:
+    """The content of a run.json with the hash of its values, however they are laid out in the file."""
+    values = _values(content)
+    return values | {CHECKSUM: hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()}
+
+
+def _values(content: dict[str, Any]) -> dict[str, Any]:
+    """All but the checksum."""
+    return {name: value for name, value in content.items() if name != CHECKSUM}
+
+
+def is_as_written(folder: Path) -> bool:
+    """Whether run.json says what was written; True of runs older than the hash. Raises CorruptRun."""
+    content = _content(folder)
+    return CHECKSUM not in content or with_checksum(content) == content
+
+
 def _parsed(folder: Path, content: dict[str, Any]) -> tuple[RunRecord, tuple[str, ...]]:
     """The record of run.json's content, and the places of fields that it does not know."""
     try:
-        return without_unknown(RunRecord, migrated(content))
+        return without_unknown(RunRecord, migrated(_values(content)))
     except ValidationError as error:
         first = min(error.errors(), key=lambda each: each["type"] == UNKNOWN)  # what was added later is no error
         raise CorruptRun(f"{RECORD} in {folder}: '{place_of(first)}': {first['msg']}.") from error

@@ -21,7 +21,7 @@ from skillviz.errors import CorruptRun, NewerSchema, RunNotFound, StoreError, ad
 from skillviz.runs.folder import OPEN, WORK, RunFolder, artifacts, now, record_text
 from skillviz.runs.process import PROCESS, end_on_cluster, is_alive
 from skillviz.runs.record import Failure, RunRecord
-from skillviz.runs.run import RECORD, Run, read_record
+from skillviz.runs.run import RECORD, Run, is_as_written, read_record
 from skillviz.runs.slurm_queue import CANCELLED, FAILURES
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks.project import RUNS_VARIABLE, app_root, expanded, project_root
@@ -333,6 +333,8 @@ def is_awaited(path: Path) -> bool:
 
 
 def _problems(run: Run) -> Iterator[str]:
+    if not is_as_written(run.path):
+        yield f"{RECORD} was changed: its sha256 is not that of its other values."
     for name, note in run.record.files.items():
         path = run.path / name
         if not path.is_file():

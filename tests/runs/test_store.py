@@ -14,7 +14,7 @@ import pytest
 from skillviz.errors import CorruptRun, NewerSchema, RunNotFound, StoreError
 from skillviz.runs.library import Library, library
 from skillviz.runs.record import Failure
-from skillviz.runs.run import RECORD, Run
+from skillviz.runs.run import CHECKSUM, RECORD, Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, name_of, shipped_root, store_root
 
@@ -127,6 +127,18 @@ def test_verify_finds_one_flipped_bit_in_any_file(store: Store, run: Run) -> Non
         assert name in problems[0] and "sha256" in problems[0]
         content[len(content) // 2] ^= 1
         (run.path / name).write_bytes(content)
+    assert store.verify(run.id) == []
+
+
+def test_verify_finds_a_changed_number_in_run_json_however_it_is_laid_out(store: Store, run: Run) -> None:
+    content = json.loads((run.path / RECORD).read_text())
+    (run.path / RECORD).write_text(json.dumps(dict(reversed(content.items()))))
+    assert store.verify(run.id) == []
+    content["metrics"]["test"]["states"]["grafted"]["accuracy"]["value"] += 0.01
+    (run.path / RECORD).write_text(json.dumps(content))
+    assert [RECORD in problem and "sha256" in problem for problem in store.verify(run.id)] == [True]
+    del content[CHECKSUM]  # as in runs made before there was one
+    (run.path / RECORD).write_text(json.dumps(content))
     assert store.verify(run.id) == []
 
 
