@@ -8,6 +8,11 @@ import streamlit as st
 
 STYLE = Path(__file__).with_suffix(".css")
 BRAND = Path(__file__).with_name("brand")
+_ASSISTIVE = "skillviz_assistive"
+
+_mount = st.components.v2.component(
+    _ASSISTIVE, html="<span></span>", js=Path(__file__).with_name("assistive.js").read_text(encoding="utf-8")
+)
 
 
 def theme() -> str:
@@ -16,10 +21,12 @@ def theme() -> str:
 
 
 def draw() -> None:
-    """Draws the mark, and the style that the theme alone cannot give."""
+    """Draws the mark, the style that the theme alone cannot give, and what keyboards and screen readers need."""
     st.logo(BRAND / f"logo-{theme()}.svg", icon_image=BRAND / f"mark-{theme()}.svg", size="large")
     st.html(STYLE)
     st.html(f"<style>{_colors()}</style>")
+    with st.container(key="touch-assistive"):
+        _mount(key=_ASSISTIVE, height=1)
 
 
 def _colors() -> str:

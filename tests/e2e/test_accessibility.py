@@ -122,3 +122,44 @@ def test_the_keyboards_place_is_seen_at_every_stop(
         page.evaluate("was.focus({preventScroll: true})")
         stops += 1
     assert stops > 30 and not unseen, (stops, unseen)
+
+
+STATUS = ".skillviz-status"
+ON_POPOVER = "document.activeElement.closest('[data-testid=stPopoverBody]') !== null"
+
+
+def test_a_screen_reader_is_told_what_a_choice_and_a_page_changed(address: str, run_id: str, visit: Visit) -> None:
+    """The status says the finding that stands there, without the names of icons, and nothing on arrival."""
+    page = visit(f"{address}/calibration?run={run_id}")
+    page.wait_for_timeout(1500)
+    status = page.locator(STATUS)
+    assert status.get_attribute("role") == "status" and status.text_content() == ""
+    page.get_by_role("button", name="Settings").click()
+    page.get_by_role("radio", name="validation").click()
+    page.wait_for_function(f"document.querySelector('{STATUS}').textContent !== ''")
+    shown = " ".join(page.locator("[data-testid=stMain]").inner_text().split())
+    assert status.text_content().removeprefix("better ")[:60] in shown and "circle" not in status.text_content()
+    page.keyboard.press("Escape")
+    page.locator("[data-testid=stSidebarNavLink]", has_text="Runs").click()
+    page.wait_for_function(f"document.querySelector('{STATUS}').textContent.startsWith('Runs. ')")
+
+
+def test_a_popover_is_entered_by_keyboard_and_left_to_its_button(address: str, run_id: str, visit: Visit) -> None:
+    page = visit(f"{address}/calibration?run={run_id}")
+    download = page.get_by_role("button", name="Download: Confidence", exact=True)
+    download.focus()
+    for key, steps in (("Tab", 8), ("Shift+Tab", 1)):
+        page.keyboard.press("Enter")
+        page.wait_for_function(ON_POPOVER)
+        page.get_by_role("button", name="Table (CSV)").wait_for()
+        for _ in range(steps):
+            page.keyboard.press(key)
+            if not page.evaluate(ON_POPOVER):
+                break
+        assert download.evaluate("button => button === document.activeElement")
+        page.keyboard.press("Escape")
+        page.locator("[data-testid=stPopoverBody]").wait_for(state="hidden")
+    page.keyboard.press("Enter")
+    page.wait_for_function(ON_POPOVER)
+    page.keyboard.press("Escape")
+    page.wait_for_function("document.activeElement.getAttribute('aria-label') === 'Download: Confidence'")

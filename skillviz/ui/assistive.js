@@ -1,0 +1,99 @@
+// What Streamlit leaves undone for a keyboard and a screen reader, done whenever the page has changed:
+// - what a choice changed is said: the page's finding, which is its first paragraph; of another page its title too;
+// - icons in a text are not read by their names;
+// - the buttons under a figure are named after it;
+// - the keyboard goes into the popover that it opened, which stands last on the page, and comes back to its button.
+
+const [SOON, QUIET] = [50, 700]; // milliseconds without a change until the page is mended, and until it is told
+const ICONS = "[data-testid=stMarkdownContainer] [role=img][aria-label$=' icon']";
+const FOLDED = "[data-testid=stExpander] summary, [data-testid=stPopoverButton]";
+const BLOCK = "[data-testid=stVerticalBlock]";
+const STOPS = "button, a[href], input, select, textarea, summary, [tabindex='0']";
+const OPEN = "[data-testid=stPopoverBody]";
+
+const words = (element) => {
+  const copy = element.cloneNode(true);
+  copy.querySelectorAll("[aria-hidden=true]").forEach((icon) => icon.remove());
+  return copy.textContent.trim().replace(/\s+/g, " ");
+};
+
+function mend() {
+  document.querySelectorAll(ICONS).forEach((icon) => icon.setAttribute("aria-hidden", "true"));
+  for (const figure of document.querySelectorAll("[data-testid=stPlotlyChart]")) {
+    let card = figure.closest(BLOCK);
+    while (card && !card.querySelector("h2, h3")) card = card.parentElement.closest(BLOCK);
+    if (!card || card.querySelector("h1")) continue;
+    const title = card.querySelector("h2, h3");
+    for (const button of card.querySelectorAll(FOLDED)) {
+      button.setAttribute("aria-label", `${words(button)}: ${words(title)}`);
+    }
+  }
+}
+
+function shown() {
+  const main = document.querySelector("[data-testid=stMain]");
+  const title = main?.querySelector("h1");
+  if (!title) return null;
+  const follows = (text) => title.compareDocumentPosition(text) & Node.DOCUMENT_POSITION_FOLLOWING;
+  const texts = [...main.querySelectorAll("[data-testid=stMarkdownContainer] p")];
+  const finding = texts.find((text) => follows(text) && !text.closest("button, summary, label, a"));
+  return { title: words(title), finding: finding ? words(finding) : "" };
+}
+
+function tellChanges(status) {
+  let told = null;
+  return () => {
+    const now = shown();
+    if (!now) return;
+    if (told && now.title !== told.title) status.textContent = `${now.title}. ${now.finding}`;
+    else if (told && now.finding !== told.finding) status.textContent = now.finding;
+    told = now;
+  };
+}
+
+// Returns what takes the keyboard into an open popover, and back to the button of one that was closed.
+function guidePopovers() {
+  let [opener, isInside] = [null, false];
+  window.addEventListener("keydown", (event) => {
+    const at = document.activeElement;
+    if (["Enter", " "].includes(event.key) && at.matches("[data-testid=stPopoverButton]")) {
+      [opener, isInside] = [at, false];
+    }
+    const opened = at.closest(OPEN);
+    if (event.key !== "Tab" || !opened || !opener?.isConnected) return;
+    const inside = [...opened.querySelectorAll(STOPS)].filter((stop) => !stop.disabled && stop.tabIndex >= 0);
+    const ends = event.shiftKey ? [opened, inside[0]] : [inside.at(-1) ?? opened];
+    if (!ends.includes(at)) return;
+    event.preventDefault();
+    opener.focus();
+  }, { capture: true });
+  return () => {
+    const opened = document.querySelector(OPEN);
+    if (opened && opener === document.activeElement && !isInside) {
+      isInside = true;
+      opened.tabIndex = -1;
+      (opened.querySelector(STOPS) ?? opened).focus({ preventScroll: true });
+    } else if (!opened && isInside) {
+      isInside = false;
+      if (document.activeElement === document.body && opener.isConnected) opener.focus();
+    }
+  };
+}
+
+export default function () {
+  if (document.querySelector(".skillviz-status")) return;
+  const status = document.createElement("p");
+  status.className = "skillviz-status";
+  status.setAttribute("role", "status");
+  document.body.append(status);
+  const [tell, guide] = [tellChanges(status), guidePopovers()];
+  let [soon, quiet] = [0, 0];
+  const changed = () => {
+    clearTimeout(soon);
+    clearTimeout(quiet);
+    soon = setTimeout(() => (mend(), guide()), SOON);
+    quiet = setTimeout(tell, QUIET);
+  };
+  new MutationObserver(changed).observe(document.body, { childList: true, subtree: true, characterData: true });
+  changed();
+}
