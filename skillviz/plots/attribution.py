@@ -18,7 +18,8 @@ LAYER = "layer (first = 0)"
 SCALE = "for (+) or against (−) the class, nats"
 NOTHING = "No example has been explained yet."
 ROW, HEADING = 22, 18  # pixels of a token, and of a column's name
-MOST_PRINTED = 7  # columns whose numbers still fit a narrow page
+MOST_PRINTED = 7  # columns whose numbers still fit a narrow page; with more, a minus is printed alone
+SEEN = 0.1  # of the scale's end: from there on a cell's colour is seen
 
 
 def token_values(tokens: pd.DataFrame, *, theme: str = "light", height: int | None = None) -> go.Figure:
@@ -79,7 +80,7 @@ def _token_cells(
     z[[rows[int(p)] for p in table["position"]], table["column"].to_numpy(int)] = table["value"].to_numpy(float)
     figure = canvas(theme, height or BAR_ROOM + HEADING + 60 + ROW * len(rows), x, "token")
     fits = len(columns) <= MOST_PRINTED
-    words = [[signed(value, limit) if fits else "" for value in row] for row in z]
+    words = [[signed(value, limit) if fits else "−" if value < -SEEN * limit else "" for value in row] for row in z]
     tokens = places["token"].tolist()
     hover = [
         [

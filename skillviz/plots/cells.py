@@ -13,7 +13,9 @@ from plotly.colors import get_colorscale
 
 from skillviz.plots.theme import BAR, DENSITY, INK
 
-AGAINST, FOR = "#1D5FD1", "#A16207"  # blue and ochre: told apart whatever colours an eye sees
+AGAINST = {"light": "#5B8DE8", "dark": "#4A7BDC"}
+FOR = {"light": "#8A4B00", "dark": "#F0B04A"}
+"""Blue and ochre: told apart whatever colours an eye sees, and in grey, as ochre is further from the neutral colour."""
 NEUTRAL = {"light": "#EBEDF1", "dark": "#3B424E"}
 """Where a scale begins or turns: not the ground, so that a cell there is still a cell."""
 INKS = ("#000000", "#FFFFFF")
@@ -28,7 +30,7 @@ def shades(theme: str) -> Scale:
 
 def diverging(theme: str) -> Scale:
     """From against (0) over the neutral colour (0.5) to for (1)."""
-    return [(0.0, AGAINST), (0.5, NEUTRAL[theme]), (1.0, FOR)]
+    return [(0.0, AGAINST[theme]), (0.5, NEUTRAL[theme]), (1.0, FOR[theme])]
 
 
 def matrix(table: pd.DataFrame, keys: tuple[str, str], rows: list[str], columns: list[str], values: str) -> np.ndarray:

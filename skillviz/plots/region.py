@@ -240,9 +240,8 @@ def _divided(figure: go.Figure, table: pd.DataFrame, names: tuple[str, str], the
     """In each cell a bar of the entries that either region has: of the first alone, of both, of the second alone."""
     either = (table["only_a"] + table["both"] + table["only_b"]).to_numpy(float)
     start = table["x"].to_numpy(float) - 0.42
-    parts = {"only_a": (f"only {names[0]}", AGAINST), "both": ("both", INK[theme]), "only_b": (f"only {names[1]}", FOR)}
-    for column, (name, colour) in parts.items():
-        # hatched, as the two colors are equally dark
+    parts = {"only_a": f"only {names[0]}", "both": "both", "only_b": f"only {names[1]}"}
+    for (column, name), colour in zip(parts.items(), (AGAINST[theme], INK[theme], FOR[theme]), strict=True):
         shape = {"shape": "/", "fgcolor": colour, "bgcolor": "rgba(0,0,0,0)", "size": 4, "solidity": 0.5}
         pattern = shape if column == "only_b" else {}
         length = np.divide(0.84 * table[column].to_numpy(float), either, out=np.zeros(len(table)), where=either > 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import plotly.graph_objects as go
 import pytest
@@ -30,8 +32,14 @@ def test_every_number_can_be_read(make, theme: str) -> None:  # type: ignore[no-
 
 
 def test_one_ink_alone_would_not_do() -> None:
-    assert ink_on(AGAINST) == "#FFFFFF" and contrast("#000000", AGAINST) < 4.5
+    assert ink_on(FOR["light"]) == "#FFFFFF" and contrast("#000000", FOR["light"]) < 4.5
     assert ink_on(GROUND["light"]) == "#000000"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_both_ends_and_the_middle_are_told_apart_without_colours(theme: str) -> None:
+    greys = [blended(diverging(theme), share) for share in (0, 0.5, 1)]
+    assert min(contrast(a, b) for a, b in itertools.combinations(greys, 2)) > 1.9
 
 
 def test_contrast_is_that_of_the_standard() -> None:
@@ -44,7 +52,7 @@ def test_a_scale_is_blended_between_its_stops() -> None:
     assert [blended(scale, x) for x in (-1, 0, 0.25, 0.5, 0.75, 1, 2)] == [
         "#000000", "#000000", "#800000", "#FF0000", "#FF8080", "#FFFFFF", "#FFFFFF"
     ]  # fmt: skip
-    assert blended(diverging("light"), 0) == AGAINST and blended(diverging("dark"), 1) == FOR
+    assert blended(diverging("light"), 0) == AGAINST["light"] and blended(diverging("dark"), 1) == FOR["dark"]
     assert blended(diverging("dark"), 0.5) == NEUTRAL["dark"]
 
 
