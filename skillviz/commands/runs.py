@@ -172,6 +172,7 @@ def _grafts(runs: Sequence[Run], folder: Path) -> dict[str, Path]:
 @app.command()
 def intervals(runs_dir: options.RunsDir = None) -> None:
     """Recompute calibration intervals of older runs from their stored predictions. No model is run."""
+    read_only.refuse()
     root = store_root(runs_dir)
     frame = interval_table(root)
     if frame.empty:

@@ -5,7 +5,6 @@ A method is one mark, a method of several sizes a line; a graft of a model tuned
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -31,6 +30,7 @@ from skillviz.plots.figure import (
     value_range,
     wrapped,
 )
+from skillviz.plots.method_sizes import by_size, method_hover
 from skillviz.plots.references import add_references, name_ends, near_levels
 from skillviz.plots.theme import LOCALIZERS, SOFT_INK, STATES, Style, spare_style
 
@@ -94,6 +94,7 @@ def against_touched(
 ) -> go.Figure:
     """One mark with its interval a method and size, by the share of parameters touched, on a log axis.
 
+    Where `is_printed`, the numbers themselves instead: so many lines would hide one another.
     `points`: method, recipe and label (both empty for a plain method), touched (0..1 of the graftable parameters,
     above 0), metric, value, low, high. Up to FEW methods are named at the right side.
     `recipes` are the titles of recipes by name.
@@ -105,8 +106,11 @@ def against_touched(
     tall = height or PLOT + (60 if is_direct else LEGEND * len(_series(shown)))
     if shown.empty:
         return blank(NOTHING, theme, tall, TOUCHED, words.axis)
-    figure = canvas(theme, tall, TOUCHED, center_axis(words.axis, shown))
     placed = _placed(shown)
+    if is_printed(points, metric):
+        styles = [method_style(*series, recipes) for series in _series(placed)]
+        return by_size(placed, styles, words, dict(references or {}), theme, height)
+    figure = canvas(theme, tall, TOUCHED, center_axis(words.axis, shown))
     for number, series in enumerate(_series(placed)):
         rows = placed[placed["rank"] == number].sort_values("touched")
         figure.add_trace(_marks(method_style(*series, recipes), rows, words))
@@ -118,6 +122,13 @@ def against_touched(
     figure.update_yaxes(range=value_range(words.scale * ends, words))
     (name_ends if is_direct else add_references)(figure, levels, words, theme)
     return figure
+
+
+def is_printed(points: pd.DataFrame, metric: str) -> bool:
+    """Whether more than FEW methods have several sizes each, no two of which count as one."""
+    shown = points[(points["metric"] == metric) & (points["touched"] > 0) & points["value"].notna()]
+    sizes = shown.assign(place=_place(shown)).groupby(list(SERIES))["place"].agg(["size", "nunique"])
+    return int((sizes["size"] > 1).sum()) > FEW and bool((sizes["size"] == sizes["nunique"]).all())
 
 
 def _up_to_all(ticks: dict) -> dict:
@@ -174,7 +185,7 @@ def _placed(rows: pd.DataFrame) -> pd.DataFrame:
     """With `at`: where each mark stands. Marks of one place are put side by side, in the order of the styles."""
     order = {series: number for number, series in enumerate(_series(rows))}
     ranks = [order[series] for series in rows[list(SERIES)].itertuples(index=False, name=None)]
-    placed = rows.assign(rank=ranks, place=np.round(np.log10(rows["touched"]) / 0.08))
+    placed = rows.assign(rank=ranks, place=_place(rows))
     placed = placed.sort_values(["place", "rank"])
     number = placed.groupby("place").cumcount()
     several = placed.groupby("place")["rank"].transform("size")
@@ -182,14 +193,14 @@ def _placed(rows: pd.DataFrame) -> pd.DataFrame:
     return placed.assign(at=placed["touched"] * 10 ** (apart * (number - (several - 1) / 2)))
 
 
+def _place(rows: pd.DataFrame) -> pd.Series:
+    """The same number for shares touched that are a fifth apart or less."""
+    return np.round(np.log10(rows["touched"]) / 0.08)
+
+
 def _marks(style: Style, rows: pd.DataFrame, words: Metric) -> go.Scatter:
     value, low, high = centers(rows, words.scale), *(rows[c].to_numpy(float) * words.scale for c in ("low", "high"))
-    hover = [
-        f"{words.text(row['value'])} {words.title}<br>"
-        f"{words.interval_text(row['low'], row['high'], debiased=row.get('debiased', math.nan))}<br>"
-        f"{formats.share(row['touched'])} of the graftable parameters touched"
-        for row in rows.astype({"low": float, "high": float}).to_dict("records")
-    ]
+    hover = [method_hover(row, words) for row in rows.astype({"low": float, "high": float}).to_dict("records")]
     return go.Scatter(
         x=100 * rows["at"].to_numpy(float),
         y=value,

@@ -9,7 +9,7 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
-from skillviz.plots.methods import against_touched, method_style, rivals
+from skillviz.plots.methods import against_touched, is_printed, method_style, rivals
 from skillviz.show.exhibit import OVER_SEEDS, Exhibit, drawn_once
 from skillviz.show.sentences import metric_value
 from skillviz.show.table_words import RECIPE_WORDS
@@ -30,14 +30,11 @@ def by_touched(
 ) -> Exhibit:
     """The metric of every method by the parameters that it touches."""
     (shown, left_out), on = debiased_alone(points, metric), readable(task)
-    better = metric_row(metric).better
     return Exhibit(
         name=f"methods_{name}_{metric}",
         title=f"{metric_row(metric).heading} on {on}",
         figure=against_touched(shown, metric, references=levels, recipes=RECIPE_WORDS, theme=theme, height=height),
-        reads=f"left is fewer parameters touched, {better} is better. A line is one method at several sizes. Vertical "
-        f"lines are 95% intervals over test examples and seeds{left_out}. Methods that touch the same "
-        "number are drawn side by side.",
+        reads=touched_reads(shown, metric) + f" 95% intervals are over test examples and seeds{left_out}.",
         intervals=OVER_SEEDS,
         alt=f"{metric_row(metric).title} on {on} by parameters touched: {touched_words(shown, metric)}.",
         table=shown.reset_index(drop=True),
@@ -85,6 +82,21 @@ def debiased_alone(points: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, str
         return shown, ""
     words = metric_row(metric).title
     return shown[known], f"; sizes without stored predictions, whose {words} cannot be debiased, are left out"
+
+
+def touched_reads(shown: pd.DataFrame, metric: str) -> str:
+    """How to read the figure of these points, but for what its intervals are over."""
+    better = metric_row(metric).better
+    if is_printed(shown, metric):
+        return (
+            "a row is a method, a column a share of parameters that it touches. Each cell has the value and under it "
+            f"its interval; {better} is better and stronger in colour, the best of a column is bold. What is "
+            "alone at its share, as the fine-tuned model at 100%, has no cell."
+        )
+    return (
+        f"left is fewer parameters touched, {better} is better. A mark is one method, a line one at several sizes, a "
+        "vertical line an interval. Methods that touch the same number are drawn side by side."
+    )
 
 
 def touched_words(rows: pd.DataFrame, metric: str) -> str:

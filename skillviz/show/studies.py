@@ -19,7 +19,7 @@ from skillviz.plots.overlap import overlap_map
 from skillviz.plots.sensitivity import SETTINGS, SIZE, by_setting
 from skillviz.plots.theme import localizer_style
 from skillviz.show.exhibit import OVER_SEEDS, Exhibit, drawn_once
-from skillviz.show.methods import debiased_alone, touched_words
+from skillviz.show.methods import debiased_alone, touched_reads, touched_words
 from skillviz.show.overlap import TITLES, alt, reads
 from skillviz.show.sentences import metric_value
 from skillviz.show.table_words import RECIPE_WORDS, with_task_names
@@ -37,8 +37,7 @@ def scores(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: st
         name=f"study_scores_{metric}",
         title=f"{metric_row(metric).heading} on {name}",
         figure=against_touched(shown, metric, references=levels, recipes=RECIPE_WORDS, theme=theme),
-        reads="one mark a method and size, a line where a method has several; further left touches fewer of the "
-        f"graftable parameters. Vertical lines are 95% intervals over examples and seeds{left_out}.",
+        reads=touched_reads(shown, metric) + f" 95% intervals are over examples and seeds{left_out}.",
         intervals=OVER_SEEDS,
         alt=f"{metric_row(metric).title} on {name} by parameters touched: {touched_words(shown, metric)}.",
         table=shown.reset_index(drop=True),

@@ -153,6 +153,7 @@ FIGURES |= {
 FIGURES |= {
     "against_touched": (methods.against_touched, study_frames.points, {"references": {"pretrained": 0.6}}),
     "against_touched_sizes": (methods.against_touched, lambda: study_frames.points(3), {"metric": "ece"}),
+    "against_touched_many": (methods.against_touched, study_frames.board, {"references": {"pretrained": 0.6}}),
     "rivals": (methods.rivals, study_frames.differences, {}),
     "rivals_ece": (methods.rivals, study_frames.differences, {"metric": "ece"}),
     "size_by_setting": (sensitivity.by_setting, study_frames.settings, {}),

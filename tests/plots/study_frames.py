@@ -7,6 +7,8 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
+from skillviz.core.localizers import table
+
 SHARES = (0.001, 0.01, 0.1)
 METHODS = {"graft": None, "graft_retrain": None, "bitfit": 0.004, "lora": 0.006, "ft": 1.0, "adamw": 1.0}
 
@@ -21,6 +23,18 @@ def points(several: int = 1) -> pd.DataFrame:
         for metric, value in {"accuracy": 0.6 + 0.02 * number, "ece": 0.09 - 0.004 * number, "nll": 0.5}.items():
             told = {"method": method, "recipe": "", "label": "", "touched": touched, "metric": metric, "value": value}
             made.append({**told, "low": value - 0.02, "high": value + 0.02})
+    return pd.DataFrame(made)
+
+
+def board() -> pd.DataFrame:
+    """Eight searches' grafts at three sizes each, and the fine-tuned model."""
+    many = [name for name, row in table.LOCALIZERS.items() if row.method != "graft"][:8]
+    rows = [(table.LOCALIZERS[name].method, share) for name in many for share in SHARES] + [("ft", 1.0)]
+    made = []
+    for number, (method, touched) in enumerate(rows):
+        value = 0.6 + 0.011 * number
+        told = {"method": method, "recipe": "", "label": "", "touched": touched, "metric": "accuracy", "value": value}
+        made.append({**told, "low": value - 0.02, "high": value + 0.02})
     return pd.DataFrame(made)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.plots.methods import STYLES, against_touched, method_style, rivals
+from skillviz.plots.methods import FEW, STYLES, against_touched, method_style, rivals
 from skillviz.plots.theme import GROUND
 from tests.plots import study_frames as frames
 from tests.plots.test_theme import contrast
@@ -55,6 +56,21 @@ def test_no_line_of_a_name_beside_its_end_is_longer_than_the_margin() -> None:
     assert max(len(line) for name in names for line in name.split("<br>")) <= 14
 
 
+def test_many_methods_of_several_sizes_stand_in_print_and_the_best_of_a_size_is_bold() -> None:
+    points = frames.board()
+    figure = against_touched(points, references={"pretrained": 0.6})
+    cells, numbers = figure.data
+    assert cells.z.shape == (10, 3) and np.isfinite(cells.z).sum() == 24
+    assert list(figure.layout.xaxis.ticktext) == ["0.1%", "1%", "10.0%"]
+    row = list(figure.layout.yaxis.ticktext).index("fine-tuned")
+    words = dict(zip(zip(numbers.x, numbers.y, strict=True), numbers.text, strict=True))
+    bold = [text for text in words.values() if "<b>" in text]
+    assert len(words) == 24 and len(bold) == 3 and "<b>83.1%</b><br>81.1–85.1" in words.values()
+    assert {note.y: note.text for note in figure.layout.annotations} == {0: "60.0%", row: "86.4% (84.4–88.4)"}
+    twice = pd.concat([points, points.assign(touched=points["touched"] * 1.01)])
+    assert len(against_touched(twice).data) == 9, "none is hidden by another of its method and size"
+
+
 def test_ticks_are_written_without_exponents() -> None:
     ticks = against_touched(frames.points(3)).layout.xaxis
     assert {"0.1", "1", "10", "100"} <= set(ticks.ticktext) and max(ticks.tickvals) == 100
@@ -88,8 +104,8 @@ def test_an_interval_that_is_missing_is_said() -> None:
 
 
 def test_many_methods_of_one_size_stay_nearer_to_it_than_to_the_next() -> None:
-    """Sizes three times apart, as on a board of ten methods: each mark is nearest to its own size."""
-    methods = list(STYLES)[:10]
+    """Sizes three times apart, as on a board: each mark is nearest to its own size."""
+    methods = list(STYLES)[:FEW]
     row = frames.points().query("metric == 'accuracy'").iloc[0]
     points = pd.DataFrame([{**row, "method": m, "touched": size} for m in methods for size in (0.001, 0.003)])
     for trace in against_touched(points).data:
