@@ -27,12 +27,14 @@ from streamlit import net_util
 
 from skillviz.errors import SkillvizError
 from skillviz.tasks.project import ANCESTORS_VARIABLE
+from skillviz.ui import uploads
 
 SITE = re.compile(r"https?://[\w.*-]+(:(\d+|\*))?")
 """One of them, such as `https://class.example`; anything else is passed over, as it could say more than that."""
 LOOPBACK = ("localhost", "127.0.0.1")  # those that Streamlit knows without a look-up
 POLICY = 1008  # the code of a websocket that is closed for whom it comes from
 REFUSED = "This dashboard answers its own pages alone. Behind a proxy, set browser.serverAddress to its public name."
+METRICS = "/_stcore/metrics"  # names and sizes of all caches, for anybody
 UP = 0.3  # seconds after which the server answers
 MALLOC = {-8: 2, -3: 1 << 20, -1: 1 << 20}
 """Settings of glibc's `mallopt`: M_ARENA_MAX; M_MMAP_THRESHOLD and M_TRIM_THRESHOLD in bytes."""
@@ -94,7 +96,7 @@ class Guard:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on, with headers on its answer; refuses one of another site."""
+        """Passes a request on, with headers on its answer; refuses one of another site, and uploads without limit."""
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
         elif not is_of_this_site(dict(scope["headers"]).get(b"origin", b"").decode("latin-1")):
@@ -102,16 +104,24 @@ class Guard:
                 await WebSocketClose(code=POLICY)(scope, receive, send)
             else:
                 await PlainTextResponse(REFUSED, 403)(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self.app(scope, receive, send)
         else:
+            await self._answer(scope, receive, send)
 
-            async def with_headers(message: Message) -> None:
-                if message["type"] == "http.response.start":
-                    headers = list(message.get("headers", ()))
-                    is_page = dict(headers).get(b"content-type", b"").startswith(b"text/html")
-                    message = {**message, "headers": headers + frame_headers() + (preloads() if is_page else [])}
-                await send(message)
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = list(message.get("headers", ()))
+                is_page = dict(headers).get(b"content-type", b"").startswith(b"text/html")
+                message = {**message, "headers": headers + frame_headers() + (preloads() if is_page else [])}
+            await send(message)
 
-            await self.app(scope, receive, with_headers)
+        if scope["path"].rstrip("/").endswith(METRICS):
+            await PlainTextResponse("Not found", 404)(scope, receive, with_headers)
+            return
+        with uploads.counted(scope) as (status, why):
+            await (PlainTextResponse(why, status) if status else self.app)(scope, receive, with_headers)
 
 
 def is_of_this_site(origin: str) -> bool:

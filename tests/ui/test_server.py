@@ -37,7 +37,8 @@ def answered(kind: str, origin: str | None = None, header: tuple[bytes, bytes] =
         sent.append(message)
 
     headers = [] if origin is None else [(b"origin", origin.encode())]
-    asyncio.run(server.Guard(app)({"type": kind, "headers": headers}, None, send))
+    scope = {"type": kind, "method": "GET", "path": "/", "headers": headers}
+    asyncio.run(server.Guard(app)(scope, None, send))
     return sent
 
 

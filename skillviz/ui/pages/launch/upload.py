@@ -20,7 +20,7 @@ from skillviz.tasks.task import CHOICE, CLASSIFICATION, GENERATION, Task
 from skillviz.tasks.template import parse, places, rendered
 from skillviz.tasks.uploaded import ASIDE, Columns, Draft, Upload
 from skillviz.tasks.user_file import FORMATS
-from skillviz.ui import address, cache, controls, form, sign_in
+from skillviz.ui import address, cache, controls, form, sign_in, uploads
 
 SAVED, PROBLEM = "upload.saved", "upload.problem"
 SPLITS = {
@@ -51,7 +51,7 @@ def new_task(root: Path, tokenizer: Path | None = None) -> None:
     kinds = [kind.removeprefix(".") for kind in FORMATS]
     files = {}
     for split, (title, help) in SPLITS.items():
-        if file := st.file_uploader(title, kinds, key=f"upload.{split}", help=help, max_upload_size=limit):
+        if file := uploads.uploader(title, kinds, megabytes=limit, key=f"upload.{split}", help=help):
             files[split] = file
     if "train" not in files:
         return

@@ -33,6 +33,7 @@ from skillviz.ui import (
     sign_in,
     study_choice,
     study_words,
+    uploads,
     visitor,
 )
 from skillviz.ui.action import action
@@ -159,7 +160,7 @@ def _file() -> tuple[StudySpec, str] | None:
     if (linked := address.linked("new.file")) is not None:
         visitor.note_linked("new.file", (linked,))
     path = controls.typed("new.file", "Path of the file, on the machine of the dashboard", most=LONGEST)
-    upload = st.file_uploader("or upload it", ["yaml", "yml"], key="study.upload", max_upload_size=1)
+    upload = uploads.uploader("or upload it", ["yaml", "yml"], megabytes=1, key="study.upload")
     st.caption("A YAML file with a name, defaults (fields of every entry) and runs (the entries): docs/studies.md.")
     if upload is None and not (path and visitor.is_chosen("new.file", (path,), ())):
         return None
