@@ -38,10 +38,12 @@ def findings(store: Store) -> Iterator[Finding]:
 
     Leftovers of killed processes are removed and work/ of finished runs is cleared. A folder with another name than
     its run gets the run's name back. A file that is not the run's, and a run whose own files differ from what its
-    run.json vouches for, move to .quarantine in the store: nothing that somebody may want is deleted.
+    run.json vouches for, move to .quarantine in the store: nothing that somebody may want is deleted. What lies
+    behind a link is somebody else's, and is left alone.
     """
-    folders = store.folders()
-    for folder in (store.root, store.root / NOTES, store.root / PARTS, *folders, *(path / WORK for path in folders)):
+    folders = [path for path in store.folders() if not path.is_symlink()]
+    own = [store.root / NOTES, store.root / PARTS, *folders, *(path / WORK for path in folders)]
+    for folder in (store.root, *(path for path in own if not path.is_symlink())):
         if not is_alive(folder / WORK) and not is_alive(folder):
             for path in abandoned(folder):
                 clear = partial(clear_abandoned, folder)
@@ -100,8 +102,15 @@ def _of_unreadable(store: Store, entry: Unreadable) -> Finding:
 
 
 def _set_aside(store: Store, path: Path, below: str = "") -> None:
-    """Moves a folder or file of the store to its quarantine, beside whatever is there of the same name."""
+    """Moves a folder or file of the store to its quarantine, beside whatever is there of the same name.
+
+    Raises StoreError where the quarantine is a link.
+    """
     place = store.root / QUARANTINE / below
+    if (store.root / QUARANTINE).is_symlink() or place.is_symlink():
+        raise StoreError(
+            f"{store.root / QUARANTINE} is or holds a link; remove it, so that nothing leaves the folder of runs."
+        )
     place.mkdir(parents=True, exist_ok=True)
     target = place / path.name
     os.rename(path, target.with_name(f"{path.name}.{secrets.token_hex(3)}") if target.exists() else target)

@@ -81,11 +81,15 @@ class RunFolder:
         if self.record.status == "finished" or is_alive(self.work):
             state = "finished" if self.record.status == "finished" else "still being made"
             raise StoreError(f"run {self.id} is {state}; there is nothing to resume.")
+        if self.work.is_symlink():
+            raise StoreError(
+                f"the folder {WORK} of run {self.id} is a link; put a folder in its place to resume the run."
+            )
         self.work.mkdir(exist_ok=True)
         for path in (self.work / PROCESS, self.work / CANCEL, *artifacts(self.path)):
             path.unlink(missing_ok=True)
         for half in (half for folder in (self.path, self.work) for half in folder.glob(".*")):
-            shutil.rmtree(half) if half.is_dir() else half.unlink()
+            _remove(half)
         self._has_closed = False
         self._write_record({"status": "queued", "error": None, "started": None, "finished": None})
 
@@ -194,10 +198,13 @@ class RunFolder:
         self.record = record
 
     def clear_work(self) -> None:
-        """Removes from work/ what is of no use once the run is finished: all but the log."""
+        """Removes from work/ what is of no use once the run is finished: all but the log. Follows no link."""
+        if self.work.is_symlink():
+            self.work.unlink()
+            return
         for path in self.work.iterdir():
             if path.name != LOG:
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+                _remove(path)
         if not any(self.work.iterdir()):
             self.work.rmdir()
 
@@ -212,6 +219,14 @@ class RunFolder:
         status = read_record(self.path).status  # what is on disk counts: another process may have closed it
         if status not in OPEN:
             raise StoreError(f"run {self.id} is {status} and cannot be changed any more.")
+
+
+def _remove(path: Path) -> None:
+    """Removes a file, a link, or a folder with all that is in it."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def artifacts(folder: Path) -> list[Path]:

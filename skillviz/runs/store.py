@@ -161,8 +161,11 @@ class Store:
         with written(self.root):
             remove_folder(path)
             self._note_path(run_id).unlink(missing_ok=True)
-            if (self.root / PARTS / run_id).is_dir():
-                remove_folder(self.root / PARTS / run_id)
+            parts = self.root / PARTS / run_id
+            if parts.is_symlink():
+                parts.unlink()
+            elif parts.is_dir():
+                remove_folder(parts)
 
     def note(self, run_id: str) -> str:
         """The user's note on a run; empty where there is none."""

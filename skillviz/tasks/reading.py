@@ -73,11 +73,18 @@ def from_file(path: Path, cache: str) -> Any:
 
 
 def cells(dataset: Any, column: str, shown: str) -> list[Any]:
-    """The values of a column; raises BadData where they are not UTF-8, which shows only on reading them."""
+    """The values of a column; raises BadData where they cannot be read, which shows only on reading them."""
     try:
-        return list(dataset[column][:])
+        values = list(dataset[column][:])
     except UnicodeDecodeError as error:
         raise BadData(f"{shown} is not UTF-8 text (column '{column}'); save it as UTF-8.") from error
+    except (ValueError, OverflowError, NotImplementedError) as error:  # pyarrow's are among them
+        raise BadData(
+            f"column '{column}' of {shown} cannot be read: {_first_cause(error)}; save it as text."
+        ) from error
+    if any(isinstance(value, bytes) for value in values):
+        raise BadData(f"column '{column}' of {shown} holds bytes; save it as text, or leave it out.")
+    return values
 
 
 def _csv_options(path: Path) -> Mapping[str, Any]:

@@ -24,7 +24,9 @@ from skillviz.tasks.reading import from_file, quiet, separator_of
 
 MOST_ROWS = 1_000_000
 MOST_COLUMNS = 256
-MOST_BYTES = 512 * 2**20  # of all cells, decompressed
+MOST_CELLS = 5_000_000  # each is an object of Python's own in the server, however few bits it takes in the file
+MOST_WITHIN = 1_000_000  # values within cells: elements of lists, and fields
+MOST_BYTES = 256 * 2**20  # of all cells, decompressed
 MEMORY = 2 * 2**30  # bytes that the process may hold
 SECONDS = 30
 BATCH = 64  # rows that are decompressed at a time
@@ -71,12 +73,19 @@ def excess_once_read(path: Path, folder: Path) -> str:
         if is_out_of_memory(error.__cause__ or error):
             raise MemoryError from error
         return ""
-    return _excess_of_shape(len(dataset), len(dataset.column_names))
+    if why := _excess_of_shape(len(dataset), len(dataset.column_names)):
+        return why
+    within = 0
+    for batch in dataset.data.to_batches(max_chunksize=BATCH):
+        within += sum(_within(column) for column in batch.columns)
+        if within > MOST_WITHIN:
+            return f"has more than {MOST_WITHIN:,} values within its cells (elements of lists, fields)"
+    return ""
 
 
 def _too_large(name: str, why: str) -> BadData:
     return BadData(
-        f"{name} {why}; an uploaded file may hold {MOST_ROWS:,} rows, {MOST_COLUMNS} columns and "
+        f"{name} {why}; an uploaded file may hold {MOST_ROWS:,} rows, {MOST_COLUMNS} columns, {MOST_CELLS:,} cells and "
         f"{MOST_BYTES // 2**20} MiB once it is decompressed. Keep only the columns of the task, or fewer rows."
     )
 
@@ -102,6 +111,23 @@ def _size(column: Any) -> int:
     from pyarrow import types  # heavy: only the process that measures needs it
 
     return (column.dictionary_decode() if types.is_dictionary(column.type) else column).nbytes
+
+
+def _within(column: Any) -> int:
+    """Values within the cells of a column, at any depth."""
+    from pyarrow import types  # heavy: only the process that measures needs it
+
+    kind = column.type
+    if hasattr(column, "storage"):
+        return _within(column.storage)
+    if types.is_dictionary(kind):
+        return _within(column.dictionary_decode())
+    if types.is_struct(kind) or types.is_union(kind):
+        return sum(len(column) + _within(column.field(number)) for number in range(kind.num_fields))
+    if types.is_nested(kind):  # lists of any kind, and maps
+        elements = column.flatten()
+        return len(elements) + _within(elements)
+    return 0
 
 
 def _excess_of_json(path: Path) -> str:
@@ -141,7 +167,9 @@ def _excess_of_text(path: Path) -> str:
 def _excess_of_shape(rows: int, columns: int) -> str:
     if rows > MOST_ROWS:
         return f"has more than {MOST_ROWS:,} rows"
-    return f"has more than {MOST_COLUMNS} columns" if columns > MOST_COLUMNS else ""
+    if columns > MOST_COLUMNS:
+        return f"has more than {MOST_COLUMNS} columns"
+    return f"has more than {MOST_CELLS:,} cells" if rows * columns > MOST_CELLS else ""
 
 
 def _main(path: Path, folder: Path) -> None:

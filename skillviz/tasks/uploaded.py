@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -93,7 +94,8 @@ def separated_by(upload: Upload) -> str:
     suffix = Path(upload.name).suffix.lower()
     if suffix not in (".csv", ".tsv"):
         return ""
-    return SEPARATORS[separator_of(upload.content.partition(b"\n")[0].decode("utf-8-sig", "replace"), suffix)]
+    lines = io.TextIOWrapper(io.BytesIO(upload.content), encoding="utf-8-sig", errors="replace", newline="")
+    return SEPARATORS[separator_of(lines.readline(), suffix)]
 
 
 def guessed_kind(rows: pd.DataFrame) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,10 +14,11 @@ from skillviz import atomic
 from skillviz.errors import StoreError
 from skillviz.runs import doctor
 from skillviz.runs.doctor import QUARANTINE, findings, mended
+from skillviz.runs.folder import WORK, RunFolder
 from skillviz.runs.record import Failure
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store
+from skillviz.runs.store import PARTS, Store
 from tests.cli.calls import call
 
 
@@ -133,3 +135,41 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(store: Store, run: Run, m
     monkeypatch.setattr(doctor.os, "rename", refused)
     with pytest.raises(StoreError, match="cannot be written"):
         mended(store)
+
+
+def test_nothing_behind_a_link_is_touched(store: Store, run: Run, spec: RunSpec, tmp_path: Path) -> None:
+    """A linked work folder, run, quarantine or folder of part scores, as a copied store may hold."""
+    outside = tmp_path / "outside"
+    (outside / ".ssh").mkdir(parents=True)
+    (outside / ".ssh" / "id").write_text("key")
+    (outside / "thesis.txt").write_text("precious")
+    before = files(outside)
+    shutil.rmtree(run.path / WORK, ignore_errors=True)
+    (run.path / WORK).symlink_to(outside)
+    assert cures(store) == ["cleaned"] and not (run.path / WORK).is_symlink() and files(outside) == before
+
+    stopped = store.create(spec)
+    stopped.fail(Failure(kind="killed", message="m.", hint="h"))
+    shutil.rmtree(stopped.work)
+    stopped.work.symlink_to(outside)
+    with pytest.raises(StoreError, match="is a link"):
+        RunFolder(stopped.path).reopen()
+    stopped.work.unlink()
+    (stopped.path / ".hidden").symlink_to(outside)
+    RunFolder(stopped.path).reopen()
+    assert files(outside) == before and not (stopped.path / ".hidden").is_symlink()
+
+    other = Store(tmp_path / "other")
+    other.root.mkdir()
+    (run.path / "mine.txt").write_text("my own")
+    (other.root / run.id).symlink_to(run.path)
+    assert cures(other) == [] and (run.path / "mine.txt").exists()
+
+    (store.root / QUARANTINE).symlink_to(outside)
+    with pytest.raises(StoreError, match="is or holds a link"):
+        mended(store)
+    assert files(outside) == before and (run.path / "mine.txt").exists()
+    (store.root / PARTS).mkdir()
+    (store.root / PARTS / run.id).symlink_to(outside)
+    store.delete(run.id)
+    assert files(outside) == before and not list((store.root / PARTS).iterdir())

@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -39,13 +40,38 @@ def _in_a_list(path: Path) -> None:
     parquet.write_table(pa.table({"text": pa.ListArray.from_arrays(pa.array([0, 2]), values)}), path)
 
 
+def _lists(path: Path, elements: pa.Array) -> None:
+    """Ten rows that share these elements, each of which is an object in Python and a bit or nothing in the file."""
+    parts = pa.array(np.linspace(0, len(elements), 11).astype(np.int32))
+    parquet.write_table(pa.table({"text": ["x"] * 10, "y": pa.ListArray.from_arrays(parts, elements)}), path)
+
+
+def _fields(count: int) -> pa.Array:
+    return pa.StructArray.from_arrays([pa.array(np.zeros(count, bool))], ["a"])
+
+
+def _empty_lists(count: int) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), pa.array([], pa.bool_()))
+
+
+def _many_bits(path: Path) -> None:
+    parquet.write_table(pa.table({f"c{i}": pa.array(np.zeros(30_000, bool)) for i in range(200)}), path)
+
+
 WIDE = ",".join(f"c{i}" for i in range(300))
 WIDE_OBJECT = json.dumps(dict.fromkeys(WIDE.split(","), 1))
 BOMBS = {
-    "repeated.parquet": (lambda path: _repeated(path, 2**21, 1000), "more than 512 MiB"),
-    "one long.parquet": (lambda path: _repeated(path, 2**26, 100), "512 MiB|2 GiB of memory"),
+    "repeated.parquet": (lambda path: _repeated(path, 2**21, 1000), "more than 256 MiB"),
+    "one long.parquet": (lambda path: _repeated(path, 2**26, 100), "256 MiB|2 GiB of memory"),
     "wide.parquet": (_wide_parquet, "more than 256 columns"),
     "rows.parquet": (_many_rows, "more than 1,000,000 rows"),
+    "bits.parquet": (_many_bits, "5,000,000 cells"),
+    "cells.csv": (
+        lambda path: path.write_text(WIDE.partition(",c200")[0] + "\n" + ("1," * 199 + "1\n") * 26_000),
+        "5,000,000 cells",
+    ),
+    "fields.parquet": (lambda path: _lists(path, _fields(600_000)), "1,000,000 values within"),
+    "lists.parquet": (lambda path: _lists(path, _empty_lists(1_200_000)), "1,000,000 values within"),
     "list.parquet": (_in_a_list, "size cannot be determined"),
     "wide.csv": (lambda path: path.write_text(",".join(f"c{i}" for i in range(2000)) + "\n"), "256 columns"),
     "wide.tsv": (lambda path: path.write_text("\t".join(f"c{i}" for i in range(300)) + "\n"), "256 columns"),

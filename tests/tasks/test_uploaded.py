@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from skillviz.errors import BadData, BadInput
@@ -81,8 +83,19 @@ def test_cells_may_be_separated_by_commas_semicolons_or_tabs(sign: str, by: str,
     assert separated_by(upload) == by and separated_by(Upload("a.jsonl", b"{}")) == ""
 
 
+def test_lines_may_end_as_on_an_old_mac() -> None:
+    upload = Upload("a.csv", b"text;label\rhello;1\rhi;0\r")
+    assert separated_by(upload) == "semicolons" and list(rows_of(upload)["label"]) == ["1", "0"]
+
+
 def test_one_column_is_separated_by_what_the_ending_stands_for() -> None:
     assert [separated_by(Upload(name, b"text\na\n")) for name in ("a.csv", "a.tsv")] == ["commas", "tabs"]
+
+
+def as_parquet(column: pa.Array) -> bytes:
+    """A file with a text, and this column under the name x."""
+    pq.write_table(pa.table({"text": ["hello"] * len(column), "x": column}), file := io.BytesIO())
+    return file.getvalue()
 
 
 @pytest.mark.slow
@@ -97,6 +110,12 @@ def test_one_column_is_separated_by_what_the_ending_stands_for() -> None:
         (Upload("a.jsonl", b'{"a": 1}\n{oops\n'), "a.jsonl cannot be read as JSONL: line 2"),
         (Upload("a.parquet", b"PAR1"), "a.parquet cannot be read as PARQUET"),
         (Upload("a.csv", "text\n\xe9\n".encode("latin-1")), "a.csv"),
+        (Upload("a.parquet", as_parquet(pa.array([b"\xff"]))), "column 'x' of a.parquet holds bytes; save it as text"),
+        (
+            Upload("a.parquet", as_parquet(pa.array([2**62], pa.duration("s")))),
+            "column 'x' of a.parquet cannot be read",
+        ),
+        (Upload("a.parquet", as_parquet(pa.array([0], pa.timestamp("s", "Mars/Base")))), "column 'x' of a.parquet"),
     ],
 )
 def test_what_cannot_be_read_is_said_under_its_own_name(upload: Upload, said: str) -> None:
