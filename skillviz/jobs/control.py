@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from filelock import FileLock
-
 from skillviz import read_only
 from skillviz.core.localizers.table import EXPRESSION, localizer
 from skillviz.core.size import parse_size
@@ -13,7 +11,7 @@ from skillviz.errors import BadInput, NoCluster, StoreError
 from skillviz.jobs.backend import LOCAL, Backend
 from skillviz.jobs.job import Job
 from skillviz.jobs.kinds import RunJob, StudyJob, backend_of
-from skillviz.jobs.slots import SLOTS, slot_of
+from skillviz.jobs.slots import slot_of
 from skillviz.jobs.watch import status
 from skillviz.models.preflight import preflight
 from skillviz.runs import quota
@@ -21,7 +19,7 @@ from skillviz.runs.library import library
 from skillviz.runs.options import key_of_region, named_region
 from skillviz.runs.region_expression import resolved_expression
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store, written
+from skillviz.runs.store import Store
 from skillviz.runs.suited import refuse_unsuited
 from skillviz.runs.transfer import refuse_unfit
 from skillviz.runs.users import user_of
@@ -45,7 +43,9 @@ def start(spec: RunSpec, store: Store, device: str | None = None, backend: Backe
         spec = spec.model_copy(update={"device": device})
     backend.refuse()
     size, task = checked(spec, store, slot_of(spec.device).partition("-")[0] if backend is LOCAL else "")
-    folder = store.create(spec, size=size, task=task)
+    with quota.in_turn(store.root):  # of two calls at once, the later one sees a queued job
+        quota.refuse_job(store)
+        folder = store.create(spec, size=size, task=task)
     try:
         RunJob.launch(store.root, folder, Path.cwd(), backend)
     except NoCluster:  # it refused the job: there is nothing to resume
@@ -136,18 +136,12 @@ def resume(store: Store, name: str, backend: Backend | None = None) -> Job:
     Raises StoreError where the job is finished, waits or runs, or the store cannot be written; OverQuota where its user
     may start nothing.
     """
-    quota.refuse_job(store)
-    lock = FileLock(store.root / SLOTS / "resume.lock")  # of two calls at once, the later one sees a queued job
-    with written(store.root):
-        (store.root / SLOTS).mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    try:
+    with quota.in_turn(store.root):
+        quota.refuse_job(store)
         job = status(store, name)
         if not job.is_resumable:
             raise StoreError(f"{job.title} is {job.status}: only a failed, cancelled or stopped job can be resumed.")
         chosen = backend or backend_of(job)
         chosen.refuse()
         job.resume(store.root, chosen)
-    finally:
-        lock.release()
     return status(store, job.name)

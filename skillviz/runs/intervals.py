@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz import read_only
 from skillviz.atomic import write_file
 from skillviz.core.intervals import metric_difference, metric_interval
 from skillviz.core.metrics import METRICS
@@ -180,8 +181,8 @@ def _rows(
     if rows is None:
         frame = computed(folder, name, dataset, splits, transfers, task, temperature)
         rows = _by_run(frame).get(name, {})
-        with suppress(OSError, DiskFull):
-            if len(frame):
+        if len(frame) and not read_only.is_on():
+            with suppress(OSError, DiskFull):
                 rest = table(root)
                 write(root, pd.concat([rest[rest["run"] != name], frame]) if len(rest) else frame)
     return rows

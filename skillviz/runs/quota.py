@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import FileLock
 
 from skillviz.core import formats
 from skillviz.errors import BadInput, OverQuota
 from skillviz.runs.folder import OPEN
-from skillviz.runs.store import ANSWERS, Store
+from skillviz.runs.store import ANSWERS, Store, written
 from skillviz.tasks.project import OPEN_JOBS_VARIABLE, QUOTA_VARIABLE
 
+LOCK = ".quota.lock"
 UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 SIZE = re.compile(rf"(\d{{1,9}}(?:\.\d{{1,9}})?) ?({'|'.join(UNITS)})")
 
@@ -62,13 +67,30 @@ def bytes_held(root: Path) -> int:
     return total
 
 
-def refuse(root: Path) -> None:
-    """Raises OverQuota where a store holds as much as it may."""
+@contextmanager
+def in_turn(root: Path) -> Iterator[None]:
+    """One at a time: from a look at the quota of a store until what was allowed is there and counts.
+
+    Raises StoreError where the store cannot be written.
+    """
+    with written(root):
+        root.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(root / LOCK)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def refuse(root: Path, more: int = 0) -> None:
+    """Raises OverQuota where a store holds as much as it may, or would with so many bytes more."""
     most = most_bytes()
-    if most is not None and (held := bytes_held(root)) >= most:
+    if most is not None and (held := bytes_held(root)) + more >= most:
+        new = f" and this would be {formats.byte_size(more)} more," if more else ""
         raise OverQuota(
-            f"your runs and data hold {formats.byte_size(held)}, and {formats.byte_size(most)} are allowed; delete "
-            "runs that you no longer need to start something new."
+            f"your runs and data hold {formats.byte_size(held)},{new} and {formats.byte_size(most)} are allowed; "
+            "delete runs that you no longer need to start something new."
         )
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from skillviz import jobs
 from skillviz.errors import BadInput, OverQuota, SkillvizError
+from skillviz.jobs import control
 from skillviz.runs import quota
+from skillviz.runs.folder import RunFolder
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import ANSWERS, Store
 from skillviz.runs.users import store_of_user, user_named
@@ -100,6 +104,41 @@ def test_open_jobs_are_counted_and_ended_ones_are_not(tmp_path: Path, monkeypatc
     with pytest.raises(OverQuota):
         store.create(SPEC)
         jobs.resume(store, first.id)
+
+
+@pytest.mark.parametrize("act", ["start", "resume"])
+def test_tabs_at_once_do_not_pass_the_limit(act: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All have looked before the first one's job is there, unless they take turns."""
+    store = Store(tmp_path)
+    stopped = [store.create(SPEC) for _ in range(4)]
+    for folder in stopped:
+        folder.cancel()
+    look = quota.refuse_job
+
+    def slow(store: Store) -> None:
+        look(store)
+        time.sleep(0.05)
+
+    monkeypatch.setenv(OPEN_JOBS_VARIABLE, "1")
+    monkeypatch.setattr(quota, "refuse_job", slow)
+    monkeypatch.setattr(control, "checked", lambda *_: (10, "t"))
+    monkeypatch.setattr(control.RunJob, "launch", lambda *_: None)
+    monkeypatch.setattr(control.RunJob, "resume", lambda self, root, backend: RunFolder(self.path).reopen())
+    with ThreadPoolExecutor(4) as tabs:
+        acts = [
+            tabs.submit(jobs.start, SPEC, store) if act == "start" else tabs.submit(jobs.resume, store, folder.id)
+            for folder in stopped
+        ]
+    refused = [isinstance(done.exception(), OverQuota) for done in acts]
+    assert sorted(refused) == [False, True, True, True]
+    assert sum(entry.record.status == "queued" for entry in store.unfinished()) == 1
+
+
+def test_what_comes_counts_before_it_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(QUOTA_VARIABLE, "1 KiB")
+    quota.refuse(tmp_path, more=1000)
+    with pytest.raises(OverQuota, match="hold 0 KiB, and this would be 2 KiB more, and 1 KiB are allowed"):
+        quota.refuse(tmp_path, more=2048)
 
 
 def test_users_start_no_study(tmp_path: Path) -> None:

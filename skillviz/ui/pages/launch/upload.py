@@ -285,8 +285,10 @@ def _first(rows: pd.DataFrame, column: str) -> str:
 def _save(draft: Draft, root: Path) -> None:
     """Writes the task, and chooses it; nothing that was typed is lost where that cannot be done."""
     try:
-        quota.refuse(cache.user_store().root)
-        path, splits = uploaded.save(draft, root)
+        store, size = cache.user_store().root, sum(len(file.content) for file in draft.files.values())
+        with quota.in_turn(store):
+            quota.refuse(store, more=size)
+            path, splits = uploaded.save(draft, root)
     except SkillvizError as error:
         st.session_state[PROBLEM] = sign_in.sentence_of(error)
         return
