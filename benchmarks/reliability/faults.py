@@ -180,6 +180,11 @@ def _unreadable_raises() -> None:
     store._entry = lambda path: Run(path, read_record(path))  # type: ignore[assignment]
 
 
+def _links_followed() -> None:
+    """No entry of a folder is taken for a link."""
+    Path.is_symlink = lambda self: False  # type: ignore[method-assign]
+
+
 def _record_unchecked() -> None:
     """run.json is taken as it is."""
     from skillviz.runs import store
@@ -286,6 +291,7 @@ FAULTS = {
         Fault("batches-again", "a resumed fine-tuning takes its first batches again", "fine-tuning", _batches_again),
         Fault("no-guard", "deep JSON is read without its guard", "mutated-input", _no_deep_json, "long"),
         Fault("list-stops", "a run that cannot be read ends the list", "bad-runs", _unreadable_raises),
+        Fault("links-followed", "links in a folder of runs are followed", "linked-stores", _links_followed),
         Fault("record-unchecked", "run.json is not compared with its own hash", "bad-runs", _record_unchecked),
         Fault("links-stay", "links and steps up in a visitor's path are not followed", "visitor-paths", _links_stay),
         Fault("variables-pass", "a visitor's path may name any variable", "visitor-paths", _variables_pass),

@@ -40,6 +40,8 @@ ATTEMPTS = {
                 f"{KILLS}:at_once", 4, 100),
         Attempt("clock-steps", LOST, "the clock is set by 10 s to 3 years while a run is made",
                 f"{KILLS}:clock_steps", 4, 100),
+        Attempt("linked-stores", LOST, "a link out of the folder of runs, in six places; doctor, resume and delete",
+                f"{HERE}.linked_store:linked", 12, 300),
         Attempt("real-kills", LOST, "kill -9 of the real engine on a tiny pair at a random moment",
                 f"{RESUMES}:real_kills", 2, 100),
         Attempt("job-kills", LOST, "kill -9 of a job's real process at a random moment from its start on",
