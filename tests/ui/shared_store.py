@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from skillviz.runs.run import RECORD
+from skillviz.runs.run import RECORD, with_checksum
 from skillviz.runs.store import Store
 from tests.fake_run import fake_run
 
@@ -35,4 +35,4 @@ def make_store(root: Path) -> dict[str, str]:
 
 def _created(record: Path, time: str) -> None:
     """Runs made within one second would have no newest one."""
-    record.write_text(json.dumps({**json.loads(record.read_text()), "created": time}))
+    record.write_text(json.dumps(with_checksum({**json.loads(record.read_text()), "created": time})))
