@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,7 +15,7 @@ import numpy as np
 import pandas as pd
 from safetensors.numpy import save_file
 
-from skillviz.atomic import disk_errors, sha256, write_file, write_text
+from skillviz.atomic import disk_errors, remove, sha256, write_file, write_text
 from skillviz.core.region import Region, index_dtype
 from skillviz.errors import DiskFull, NewerSchema, StoreError
 from skillviz.runs import tables
@@ -85,7 +84,7 @@ class RunFolder:
         for path in (self.work / PROCESS, self.work / CANCEL, *artifacts(self.path)):
             path.unlink(missing_ok=True)
         for half in (half for folder in (self.path, self.work) for half in folder.glob(".*")):
-            shutil.rmtree(half) if half.is_dir() else half.unlink()
+            remove(half)
         self._has_closed = False
         self._write_record({"status": "queued", "error": None, "started": None, "finished": None})
 
@@ -197,7 +196,7 @@ class RunFolder:
         """Removes from work/ what is of no use once the run is finished: all but the log."""
         for path in self.work.iterdir():
             if path.name != LOG:
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+                remove(path)
         if not any(self.work.iterdir()):
             self.work.rmdir()
 
