@@ -83,7 +83,8 @@ def whole_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
                 except BaseException:
                     os.replace(old, target)  # what was there stays there
                     raise
-                shutil.rmtree(old, ignore_errors=True)
+                with suppress(OSError):
+                    remove(old)
             else:
                 os.replace(draft, target)
             _sync(target.parent)
@@ -120,10 +121,8 @@ def clear_abandoned(folder: Path, name: str | None = None) -> None:
         with suppress(OSError):  # another process clears the same
             if path.name.endswith(REPLACED) and not target.exists():
                 os.replace(path, target)
-            elif path.is_dir():
-                shutil.rmtree(path)
             else:
-                path.unlink()
+                remove(path)
 
 
 @contextmanager
@@ -134,7 +133,8 @@ def folder_lock(target: Path) -> Iterator[None]:
     locks.mkdir(parents=True, exist_ok=True)
     with FileLock(locks / f"{target.name}.lock"):
         for left in _drafts(target):
-            shutil.rmtree(left, ignore_errors=True)
+            with suppress(OSError):
+                remove(left)
         yield
 
 
@@ -143,7 +143,15 @@ def remove_folder(path: Path) -> None:
     read_only.refuse()
     grave = _hidden(path)
     os.rename(path, grave)
-    shutil.rmtree(grave)
+    remove(grave)
+
+
+def remove(path: Path) -> None:
+    """Removes a folder or a file; of a link the link itself: what it names is somebody else's."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 @contextmanager

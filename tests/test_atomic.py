@@ -130,6 +130,26 @@ def test_a_folder_is_removed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not target.exists() and texts(seen[0]) == NEW and seen[0].name.startswith(".")
 
 
+def test_of_a_link_only_the_link_goes(tmp_path: Path) -> None:
+    """What it names stays, and nothing hidden is left beside it."""
+    folder, target = tmp_path / "folder", tmp_path / "link"
+    folder.mkdir()
+    fill(folder, "kept")
+    target.symlink_to(folder)
+    with atomic.whole_folder(target, replace=True) as draft:
+        fill(draft)
+    assert texts(target) == NEW and not target.is_symlink()
+    another = tmp_path / "another"
+    another.symlink_to(folder)
+    atomic.remove_folder(another)
+    writer = subprocess.Popen([sys.executable, "-c", ""])
+    writer.wait()
+    (tmp_path / f".link.{atomic._host()}-{writer.pid}-ab.old").symlink_to(folder)
+    atomic.clear_abandoned(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "link"]
+    assert texts(folder) == {"deep/a.txt": "kept", "b.txt": "kept"}
+
+
 def test_the_draft_of_a_killed_process_goes_with_the_next_start(tmp_path: Path) -> None:
     target, other = tmp_path / "model", tmp_path / "model.2"
     code = (

@@ -27,6 +27,8 @@ PLAIN, WITH_ROWS = 1, 2
 """Format versions. WITH_ROWS has vocabulary rows of added tokens, without which a reader of 1 would make another
 model; a graft without them is written as PLAIN."""
 HEAD, ROWS = "head.", "rows."
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+"""Of values, heads and rows of added tokens."""
 NONE = np.empty(0, dtype=np.int64)
 
 
@@ -105,7 +107,7 @@ class Graft:
             raise CorruptFile(
                 f"{path} is not a graft file: it has no skillviz.graft header; name one that `export` wrote."
             )
-        if header.get("version") not in (PLAIN, WITH_ROWS):
+        if type(header.get("version")) is not int or header["version"] not in (PLAIN, WITH_ROWS):
             raise CorruptFile(
                 f"{path} is of graft format {header.get('version')}; this skillviz reads {PLAIN} and {WITH_ROWS}. "
                 "Update skillviz, or export the graft again."
@@ -119,14 +121,23 @@ class Graft:
         try:
             if (header["version"] == WITH_ROWS) != bool(rows):
                 raise ValueError(f"version {header['version']} does not go with {len(rows)} tensors of added rows")
-            if rows and int(header["vocabulary"]["rows"]) < 1:
+            if rows and _whole(header["vocabulary"]["rows"], "rows of its vocabulary") < 1:
                 raise ValueError("it has no rows of the base's vocabulary")
             if rows and (0 in (lengths := {len(t) if t.dim() else 0 for t in rows.values()}) or len(lengths) > 1):
                 raise ValueError("its tensors of added rows do not have one number of rows")
-            shapes = {n: tuple(s) for n, s in header["shapes"].items()}
+            shapes = {n: tuple(_whole(k, f"shape of '{n}'") for k in s) for n, s in header["shapes"].items()}
             region = Region({n: tensors[f"{n}.indices"].numpy() for n in names}, shapes)
             values = {n: tensors[f"{n}.values"] for n in names}
-            claimed = int(header["size"])
+            claimed = _whole(header["size"], "size")
+            if _whole(header.get("d", region.d), "d") != region.d:
+                raise ValueError(f"its d is {header['d']:,}, and its shapes have {region.d:,} entries")
+            for name, tensor in (*values.items(), *head.items(), *rows.items()):
+                if tensor.dtype not in DTYPES:
+                    raise ValueError(
+                        f"the values of '{name}' are {tensor.dtype}; allowed: {', '.join(map(str, DTYPES))}"
+                    )
+                if not tensor.isfinite().all():
+                    raise ValueError(f"the values of '{name}' are not all finite")
         except (BadInput, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise CorruptFile(f"{path} is not a valid graft file ({error}); export it again.") from error
         # values lie in the order of the indices, so indices that Region had to sort would misplace them
@@ -225,6 +236,13 @@ def grafted(model: nn.Module, graft: Graft) -> Iterator[nn.Module]:
                 if len(_parameter(model, name)) != len(rows):
                     model.resize_token_embeddings(len(rows))  # type: ignore[operator]
                 _parameter(model, name).copy_(rows)
+
+
+def _whole(value: Any, what: str) -> int:
+    """A whole number of a graft's header; raises ValueError for any other value, also for one that rounds to it."""
+    if type(value) is not int or value < 0:
+        raise ValueError(f"the {what} in its header is no whole number of at least 0")
+    return value
 
 
 def complement(region: Region, base: Mapping[str, Tensor]) -> Graft:

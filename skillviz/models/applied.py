@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from skillviz.atomic import whole_folder
 from skillviz.core.graft import Graft
@@ -23,13 +23,15 @@ from skillviz.models.load import DTYPES, load_model, quiet
 from skillviz.models.tokenizer import has_tokenizer, load_tokenizer, with_added_tokens
 from skillviz.tasks.refusals import refused
 
+TokenId = Annotated[int, Field(strict=True, ge=0, lt=2**31)]
+
 
 class _Config(BaseModel):
     """Of the fine-tuned model's configuration, what a graft's header says and the grafted model needs."""
 
     architecture: list[str] | None = None
     id2label: dict[int, str] | None = None
-    pad_token_id: int | None = None
+    pad_token_id: TokenId | None = None
 
 
 class _Base(BaseModel):
@@ -42,7 +44,7 @@ class _Base(BaseModel):
 class _Token(BaseModel):
     """A token that fine-tuning added, with the flags of the tokenizers library."""
 
-    id: int
+    id: TokenId
     content: str
     single_word: bool = False
     lstrip: bool = False
@@ -54,7 +56,7 @@ class _Token(BaseModel):
 class _Vocabulary(BaseModel):
     """The base's number of rows, and what makes its tokenizer the fine-tuned model's."""
 
-    rows: int
+    rows: TokenId
     tokens: list[_Token] = []
     roles: dict[str, str] = {}
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from pathlib import Path
 
-from skillviz import json_text
+from skillviz import json_text, read_only
 from skillviz.atomic import sha256, whole_folder
 from skillviz.core.formats import byte_size
 from skillviz.errors import UnsafeWeights
@@ -36,6 +36,8 @@ SECONDS, A_BYTE = 300, 2e-8
 """Processor seconds that the child may use, and those of each byte beside them."""
 OVER_A_LIMIT = ("MemoryError", "allocate memory", "File too large")
 """Words of the errors that a limit on memory or file size raises in the child."""
+LONGEST_NAME = 60
+"""Letters of a part's name in a sentence."""
 wanted: ContextVar[Callable[[str], None] | None] = ContextVar("wanted", default=None)
 """In a command that was called with `--convert`: what tells its user about a conversion."""
 
@@ -64,6 +66,7 @@ def converted(folder: Path) -> Path | None:
     tell = wanted.get()
     if tell is None:
         return None
+    read_only.refuse()
     size = sum(path.stat().st_size for path in sources)
     tell(f"Converting {folder.name}: {byte_size(size)} of pickled weights to safetensors.")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -102,13 +105,24 @@ def _sources(folder: Path) -> list[Path]:
     if not index.is_file() or whole.is_file():
         return [whole if whole.is_file() else adapter]
     try:
-        names = set(json_text.read(index)["weight_map"].values())
-        parts = sorted(folder / name for name in names if Path(name).name == name and name.endswith(".bin"))
+        names = sorted(set(json_text.read(index)["weight_map"].values()))
+        strange = next((name for name in names if not _is_part(folder, name)), None)
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise UnsafeWeights(f"'{index}' is not an index of pickled weights; download the model again.") from error
-    if len(parts) < len(names) or not all(path.is_file() for path in parts):
-        raise UnsafeWeights(f"'{index}' names parts that are not in the folder; download the model again.")
-    return parts
+    if not names:
+        raise UnsafeWeights(f"'{index}' names no parts, so there are no weights; download the model again.")
+    if strange is not None:
+        name = strange if len(strange) <= LONGEST_NAME else f"{strange[:LONGEST_NAME]}…"
+        raise UnsafeWeights(f"'{index}' names the part '{name}', which is not in the folder; download the model again.")
+    return [folder / name for name in names]
+
+
+def _is_part(folder: Path, name: str) -> bool:
+    """Whether an index may name this file: it lies in the folder itself."""
+    try:
+        return Path(name).name == name and name.endswith(".bin") and (folder / name).is_file()
+    except OSError:  # what can name no file
+        return False
 
 
 def _place(sources: Sequence[Path]) -> Path:
@@ -135,4 +149,7 @@ def _run_child(sources: Sequence[Path], draft: Path, size: int) -> None:
         if child.returncode < 0 or any(words in last for words in OVER_A_LIMIT):
             last = "it was stopped by the limits on memory, time or file size"
         why = child.stdout.strip() or last.rstrip(".")
-        raise UnsafeWeights(f"'{sources[0].parent.name}' cannot be converted: {why}. Take a revision with safetensors.")
+        raise UnsafeWeights(
+            f"'{sources[0].parent.name}' cannot be converted: {why}. Take a revision with safetensors, or save the "
+            "model again with save_pretrained."
+        )

@@ -9,13 +9,17 @@ import json
 import pickle
 import resource
 import sys
+import tarfile
+import zipfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
 
+MOST_LETTERS = 120  # of torch's own words
 WRAPPED = "state_dict"  # what trainers put the tensors under
 
 
@@ -27,33 +31,58 @@ def tensors_of(path: Path) -> dict[str, torch.Tensor]:
     """The tensors of a pickled file by name, each in memory of its own. Raises NotTensors."""
     try:
         loaded: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:  # its text names weights_only=False, which would run what is in the file
-        raise NotTensors(f"{path.name} holds more than tensors, or is no pickle") from error
-    except Exception as error:  # what else torch raises for files that it cannot read
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise NotTensors(f"{path.name} cannot be read ({first.rstrip('.')})") from error
+    except Exception as error:  # its text may name weights_only=False, which would run what is in the file
+        raise NotTensors(f"{path.name} {_reason(path, error)}") from error
     if isinstance(loaded, dict) and isinstance(loaded.get(WRAPPED), dict):
         loaded = loaded[WRAPPED]
     if not isinstance(loaded, dict) or not loaded:
         raise NotTensors(f"{path.name} holds no tensors by name")
     for name, value in loaded.items():
         if not isinstance(name, str) or not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
-            raise NotTensors(f"{path.name} holds {type(value).__name__} under {str(name)[:60]!r}, which is no tensor")
+            raise NotTensors(
+                f"{path.name} holds {type(value).__name__} under {str(name)[:60]!r}, which is no dense tensor"
+            )
+    if any(value.is_meta for value in loaded.values()):
+        raise NotTensors(f"{path.name} holds tensors without values (on the device meta)")
+    if any(value.is_quantized for value in loaded.values()):
+        raise NotTensors(f"{path.name} holds quantized tensors, which safetensors does not store")
     return {name: value.detach().clone().contiguous() for name, value in loaded.items()}
+
+
+def _reason(path: Path, error: Exception) -> str:
+    """Why torch could not read a file, in a few words."""
+    with suppress(Exception):  # a broken archive is like any other file
+        if tarfile.is_tarfile(path):
+            return "is a tar file, as PyTorch wrote long ago"
+        with zipfile.ZipFile(path) as file:
+            if any(name.endswith("/constants.pkl") for name in file.namelist()):
+                return "is a TorchScript archive, which holds a program beside its tensors"
+    if isinstance(error, pickle.UnpicklingError):
+        return "holds more than tensors, or is no pickle"
+    first = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
+    return f"cannot be read ({first[:MOST_LETTERS].rstrip('.')})"
+
+
+def _store(tensors: dict[str, torch.Tensor], path: Path, source: Path) -> None:
+    """Writes the safetensors file of a pickled one. Raises NotTensors for what it cannot hold."""
+    try:
+        save_file(tensors, path, {"format": "pt"})
+    except KeyError as error:  # a dtype that it has no name for
+        raise NotTensors(f"{source.name} holds tensors of {error.args[0]}, which safetensors does not store") from error
 
 
 def write(folder: Path, sources: Sequence[Path]) -> None:
     """Writes one safetensors file for each pickled one, and the index of several. Raises NotTensors."""
     if len(sources) == 1:
         kind = "adapter_model" if sources[0].name.startswith("adapter") else "model"
-        save_file(tensors_of(sources[0]), folder / f"{kind}.safetensors", {"format": "pt"})
+        _store(tensors_of(sources[0]), folder / f"{kind}.safetensors", sources[0])
         return
     weight_map: dict[str, str] = {}
     total = 0
     for number, source in enumerate(sources, start=1):
         name = f"model-{number:05}-of-{len(sources):05}.safetensors"
         tensors = tensors_of(source)
-        save_file(tensors, folder / name, {"format": "pt"})
+        _store(tensors, folder / name, source)
         weight_map |= dict.fromkeys(tensors, name)
         total += sum(tensor.nbytes for tensor in tensors.values())
     index = {"metadata": {"total_size": total}, "weight_map": dict(sorted(weight_map.items()))}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,7 +15,7 @@ import numpy as np
 import pandas as pd
 from safetensors.numpy import save_file
 
-from skillviz.atomic import disk_errors, sha256, write_file, write_text
+from skillviz.atomic import disk_errors, remove, sha256, write_file, write_text
 from skillviz.core.region import Region, index_dtype
 from skillviz.errors import DiskFull, NewerSchema, StoreError
 from skillviz.runs import tables
@@ -89,7 +88,7 @@ class RunFolder:
         for path in (self.work / PROCESS, self.work / CANCEL, *artifacts(self.path)):
             path.unlink(missing_ok=True)
         for half in (half for folder in (self.path, self.work) for half in folder.glob(".*")):
-            _remove(half)
+            remove(half)
         self._has_closed = False
         self._write_record({"status": "queued", "error": None, "started": None, "finished": None})
 
@@ -204,7 +203,7 @@ class RunFolder:
             return
         for path in self.work.iterdir():
             if path.name != LOG:
-                _remove(path)
+                remove(path)
         if not any(self.work.iterdir()):
             self.work.rmdir()
 
@@ -219,14 +218,6 @@ class RunFolder:
         status = read_record(self.path).status  # what is on disk counts: another process may have closed it
         if status not in OPEN:
             raise StoreError(f"run {self.id} is {status} and cannot be changed any more.")
-
-
-def _remove(path: Path) -> None:
-    """Removes a file, a link, or a folder with all that is in it."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
 
 
 def artifacts(folder: Path) -> list[Path]:

@@ -162,9 +162,7 @@ class Store:
             remove_folder(path)
             self._note_path(run_id).unlink(missing_ok=True)
             parts = self.root / PARTS / run_id
-            if parts.is_symlink():
-                parts.unlink()
-            elif parts.is_dir():
+            if parts.is_dir():
                 remove_folder(parts)
 
     def note(self, run_id: str) -> str:

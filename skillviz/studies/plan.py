@@ -6,7 +6,9 @@ Nothing is made and no result is needed: a plan is told from the file alone.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import heapq
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +22,7 @@ from skillviz.runs.region_expression import read_expression
 from skillviz.runs.score import ScoreSpec, read_score_spec
 from skillviz.runs.spec import KEY, RunSpec, read_spec, region_of
 from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned
-from skillviz.studies.spec import MOST_COMBINATIONS, OF_ENTRIES, StudySpec, expanded, merged
+from skillviz.studies.spec import MOST_COMBINATIONS, OF_ENTRIES, StudySpec, combinations, expanded, merged
 from skillviz.studies.step import ARTIFACTS, TABLE, Step, name_of
 
 NONE = "none"  # the localizer of entries that only fine-tune and score
@@ -30,6 +32,12 @@ SHARED = ("base", "readout", "k_shot", "data_seed", "max_train", "max_validation
 INHERITED = (*SHARED, "task", "sizes", "seed", "device", "dtype", "autocast", "cuda_graphs", "max_test")
 """Fields of an entry and its region."""
 OF_SCORES = ("k_shot", "data_seed", "max_train", "max_validation", "max_test")
+MOST_TASKS = 50
+"""Of one model."""
+MOST_STEPS = 10_000
+"""Of one study."""
+MOST_NEEDED = 50_000
+"""How often the entries of a study may name a step, shared ones counted each time: a plan of so many takes seconds."""
 
 Labels = dict[str, Any]
 
@@ -94,17 +102,30 @@ def fits(entry: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
 
 def _ordered(steps: list[Step]) -> list[Step]:
     """Each step after what it needs, the steps of one pair together as far as that allows."""
-    waiting, done, ordered = list(steps), set[str](), list[Step]()
-    known = {step.key for step in steps}
-    last: Any = None
-    while waiting:
-        ready = [s for s in waiting if all(need in done or need not in known for need in s.needs)]
-        step = next((s for s in ready if s.pair is not None and s.pair == last), ready[0])
-        waiting.remove(step)
-        done.add(step.key)
-        ordered.append(step)
-        last = step.pair
-    return ordered
+    place = {step.key: number for number, step in enumerate(steps)}
+    needs = [{place[need] for need in step.needs if need in place} for step in steps]
+    needed_by: dict[int, list[int]] = {}
+    for number, needed in enumerate(needs):
+        for need in needed:
+            needed_by.setdefault(need, []).append(number)
+    pairs = [step.pair for step in steps]
+    ready = [number for number, needed in enumerate(needs) if not needed]  # sorted, which is a heap
+    of_pair: dict[Any, list[int]] = {}  # those that are ready, also heaps
+    for number in ready:
+        of_pair.setdefault(pairs[number], []).append(number)
+    done, last = dict[int, None](), None
+    while len(done) < len(steps):
+        number = heapq.heappop(of_pair[last] if last is not None and of_pair.get(last) else ready)
+        if number in done:  # taken from the other heap
+            continue
+        done[number] = None
+        last = pairs[number]
+        for later in needed_by.get(number, ()):
+            needs[later].remove(number)
+            if not needs[later]:
+                heapq.heappush(ready, later)
+                heapq.heappush(of_pair.setdefault(pairs[later], []), later)
+    return [steps[number] for number in done]
 
 
 @dataclass
@@ -113,35 +134,56 @@ class _Steps:
 
     steps: list[Step] = field(default_factory=list)
     labels: dict[str, list[Labels]] = field(default_factory=dict)
+    labelled: set[tuple[str, str]] = field(default_factory=set)  # key and labels: a list of many is slow to search
+    needed: int = 0
 
     def add(self, kind: str, spec: FineTunedSpec | RunSpec | ScoreSpec, needs: tuple[str, ...], labels: Labels) -> str:
-        """The key of the step, which is added where it is new."""
+        """The key of the step, which is added where it is new. Raises BadInput where there are too many."""
         key = spec.key()
-        if key not in self.labels:
+        is_new = key not in self.labels
+        self.needed += 1
+        if self.needed > MOST_NEEDED or (is_new and len(self.steps) == MOST_STEPS):
+            raise BadInput(
+                f"with this entry the study has more than {MOST_STEPS:,} steps, or names them more than "
+                f"{MOST_NEEDED:,} times; write several studies."
+            )
+        if is_new:
             title = ARTIFACTS[kind](spec).title(labels)
             self.steps.append(Step(key, kind, title, spec, tuple(dict.fromkeys(needs)), labels))
-        if labels not in self.labels.setdefault(key, []):
-            self.labels[key].append(labels)
+        if (labelled := (key, repr(labels))) not in self.labelled:
+            self.labelled.add(labelled)
+            self.labels.setdefault(key, []).append(labels)
         return key
 
 
 def _steps_of(study: StudySpec) -> _Steps:
     """The steps of all entries; raises BadInput with the number of the entry that is wrong."""
-    steps = _Steps()
-    for number, entry in enumerate(study.runs, start=1):
-        try:
-            values = merged(study.defaults, entry)
+    steps, total = _Steps(), 0
+    entries = [merged(study.defaults, entry) for entry in study.runs]
+    for number, values in enumerate(entries, start=1):
+        with _of_entry(study, number):
+            total += combinations(values)
+            if total > MOST_COMBINATIONS:
+                raise BadInput(
+                    f"with this entry the lists of the study stand for {total:,} combinations; {MOST_COMBINATIONS:,} "
+                    "are the most: write fewer values, or several studies."
+                )
+    for number, values in enumerate(entries, start=1):
+        with _of_entry(study, number):
             finetune = study.defaults.get("finetune") or {}
             for chosen in expanded(values):
                 _Entry(_of_recipe(chosen, values), number, finetune, steps).add()
-                if len(steps.steps) > MOST_COMBINATIONS:
-                    raise BadInput(
-                        f"with this entry the study has more than {MOST_COMBINATIONS:,} steps; write several studies."
-                    )
-        except BadInput as error:
-            raise BadInput(f"study '{study.name}', entry {number} of runs: {error.args[0]}") from error
     _need_regions(steps)
     return steps
+
+
+@contextmanager
+def _of_entry(study: StudySpec, number: int) -> Iterator[None]:
+    """A BadInput says in which entry of the study it is."""
+    try:
+        yield
+    except BadInput as error:
+        raise BadInput(f"study '{study.name}', entry {number} of runs: {error.args[0]}") from error
 
 
 @dataclass
@@ -322,6 +364,8 @@ class _Entry:
         value = self.values.get("tasks")
         if not isinstance(value, list | tuple):
             raise BadInput("this recipe takes several tasks, as tasks: [sst2, cr].")
+        if len(value) > MOST_TASKS:
+            raise BadInput(f"'tasks' names {len(value):,} tasks; {MOST_TASKS} are the most that one model can have.")
         return tuple(_text(task, "tasks") for task in value)
 
     def _also(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from pydantic.dataclasses import dataclass
 
 from skillviz.errors import BadInput
 from skillviz.studies.finetuned_model import slug
-from skillviz.tasks.project import anchored
+from skillviz.tasks.project import anchored, located
 from skillviz.tasks.refusals import refused
 from skillviz.tasks.yaml_files import read_yaml
 
@@ -30,8 +30,11 @@ PATHS = (*MODELS, "task", "tasks", "also", "others")
 
 MOST_VALUES = 100_000
 """In one study file, those of aliases counted wherever they stand."""
+MOST_ENTRIES = 1_000
+"""In one study file; the experiments of the paper have 390 at most."""
 MOST_COMBINATIONS = 10_000
-"""That the lists of one entry may stand for: more is a slip of the pen, and would be planned for minutes."""
+"""That the lists of all entries may stand for together: more is a slip of the pen, and would be planned for minutes.
+The largest experiment of the paper, with all its tasks, five samples and five seeds, has 9,425."""
 LONGEST_NAME = 100
 """Letters of a study's name, which names a folder."""
 
@@ -159,6 +162,11 @@ def read_study(path: Path | str) -> StudySpec:
         )
     if isinstance(content, list) and any(isinstance(entry, dict) and "base" in entry for entry in content):
         content = {"name": Path(path).stem, "runs": content}
+    if isinstance(content, dict) and isinstance(runs := content.get("runs"), list) and len(runs) > MOST_ENTRIES:
+        raise BadInput(
+            f"the study file {path} has {len(runs):,} entries; {MOST_ENTRIES:,} are the most: write lists in fewer "
+            "entries, or several studies."
+        )
     if not isinstance(content, dict) or "runs" not in content:  # no study at all: none of its keys are said
         raise BadInput(
             f"the study file {path} must have a name and a list of runs, and may have defaults; or be a list of runs, "
@@ -197,7 +205,7 @@ def _paths_from_folder(value: Any, folder: Path, is_model: bool) -> Any:
         return value
     path = anchored(value, folder)
     # a task of the registry and a model of the hub may be called like something that happens to lie there
-    return path if (Path(path).is_dir() if is_model else value.endswith((".yaml", ".yml"))) else value
+    return path if (located(path).is_dir() if is_model else value.endswith((".yaml", ".yml"))) else value
 
 
 def _request_of_command(experiment: Any, scale: Any, command: Any) -> dict[str, Any]:
@@ -241,11 +249,11 @@ def merged(defaults: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def expanded(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every combination of the lists in EXPANDED; `size` becomes `sizes` of one."""
+def combinations(values: dict[str, Any]) -> int:
+    """How many combinations the lists in EXPANDED stand for; raises BadInput where that is none or too many."""
     if "size" in values and "sizes" in values:
         raise BadInput("give `size` (one run each) or `sizes` (one run of several), not both.")
-    lists = {n: value if isinstance(value, list) else [value] for n in EXPANDED if (value := _get(values, n)) != ()}
+    lists = _choices(values)
     if empty := next((name for name, choices in lists.items() if not choices), None):
         raise BadInput(f"the list of '{empty}' is empty; give one value or more.")
     if (count := prod(map(len, lists.values()))) > MOST_COMBINATIONS:
@@ -254,6 +262,12 @@ def expanded(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
             f"the lists of {several} stand for {count:,} combinations; {MOST_COMBINATIONS:,} are the most: write fewer "
             "values, or several studies."
         )
+    return count
+
+
+def expanded(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every combination of the lists in EXPANDED; `size` becomes `sizes` of one."""
+    lists = _choices(values)
     for combination in itertools.product(*lists.values()):
         chosen = dict(values)
         for name, value in zip(lists, combination, strict=True):
@@ -262,6 +276,11 @@ def expanded(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
         if "size" in chosen:
             chosen["sizes"] = [chosen.pop("size")]
         yield chosen
+
+
+def _choices(values: dict[str, Any]) -> dict[str, list[Any]]:
+    """The values that each field of EXPANDED takes in turn, of those that are given."""
+    return {n: value if isinstance(value, list) else [value] for n in EXPANDED if (value := _get(values, n)) != ()}
 
 
 def _get(values: dict[str, Any], name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,6 +14,8 @@ from skillviz.regular_file import read_text
 
 MOST_PAIRS = 100_000
 """Of all mappings together, those that merges (`<<`) bring counted wherever they come in."""
+MOST_NODES = 100_000
+"""Keys, values, lists and mappings as they are written: reading so many takes some seconds."""
 MERGE = "tag:yaml.org,2002:merge"
 
 
@@ -66,6 +69,14 @@ def read_yaml(path: Path, name: str, loader: type[yaml.SafeLoader] = yaml.SafeLo
 def parsed(text: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
     """What a YAML text holds; raises yaml.YAMLError, ValueError or RecursionError."""
     reader = loader(text)
+    compose, count = reader.compose_node, itertools.count(1)
+
+    def counted(parent: Any, index: Any) -> Any:
+        if next(count) > MOST_NODES:
+            raise _TooMuch(f"it holds more than {MOST_NODES:,} values; write less, or several files")
+        return compose(parent, index)
+
+    reader.compose_node = counted  # type: ignore[method-assign]
     try:
         node = reader.get_single_node()
         if node is None:

@@ -19,7 +19,7 @@ from streamlit.errors import StreamlitSecretNotFoundError
 
 from skillviz import read_only
 from skillviz.core import formats
-from skillviz.errors import BadInput, NotSignedIn, SkillvizError
+from skillviz.errors import BadInput, NotSignedIn, SkillvizError, visible
 from skillviz.runs import quota
 from skillviz.runs.store import store_root
 from skillviz.runs.users import make_store, store_of_user, user_named
@@ -176,13 +176,15 @@ def account() -> None:
 
 
 def _account(visitor: User) -> None:
-    name = visitor.name if len(visitor.name) <= LONGEST else f"{visitor.name[:LONGEST]}…"
-    box = st.popover(text.plain(name), icon=":material/account_circle:", key="account", on_change="rerun")
+    name = visible(visitor.name)  # it is the provider's, or the visitor's own choice
+    name = name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
+    box = st.popover(text.plain_line(name), icon=":material/account_circle:", key="account", on_change="rerun")
     with box:
         st.button("Sign out", key="account.out", icon=":material/logout:", on_click=st.logout)
         if box.open:  # what the runs hold is counted file by file
-            st.markdown(_held())
-            st.caption(f"Your store: `{visitor.id}`")
+            with suppress(NotSignedIn):  # the visitor has just signed out here, and the page comes in a moment
+                st.markdown(_held())
+                st.caption(f"Your store: `{visitor.id}`")
 
 
 def _held() -> str:

@@ -236,6 +236,68 @@ def test_a_file_cut_short_is_told(tmp_path: Path) -> None:
         Graft.load(tmp_path / "absent.safetensors")
 
 
+HEADER = {"format": "skillviz.graft", "version": 1, "size": 3, "d": 9, "shapes": {"w": [3, 3]}}
+NOT_WHOLE = [1, -9, "x", True, 9.0, float("inf"), None]
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        *({"d": value} for value in NOT_WHOLE),
+        *({"size": value} for value in (True, 3.0, "3")),
+        *({"version": value} for value in (True, 1.0, "1")),
+        *({"shapes": {"w": value}} for value in ([3.5, 3], [9.0], [-3, -3], "ab", [True, 9], ["9"])),
+        *({"version": 2, "vocabulary": {"rows": value}} for value in (True, 9.5, "9", -1)),
+    ],
+    ids=str,
+)
+def test_numbers_of_a_header_are_whole(tmp_path: Path, strange: dict[str, object]) -> None:
+    path = tmp_path / "graft.safetensors"
+    tensors = {"w.indices": torch.tensor([1, 4, 8]), "w.values": torch.tensor([1.0, 2.0, 3.0])}
+    rows = {"rows.e": torch.ones(2, 3)} if "vocabulary" in strange else {}
+    older = {name: value for name, value in HEADER.items() if name != "d"}
+    for header in (HEADER, older):
+        save_file(tensors, path, {"skillviz": json.dumps(header)})
+        assert Graft.load(path).region.size == 3
+    save_file(tensors | rows, path, {"skillviz": json.dumps({**HEADER, **strange})})
+    with pytest.raises(CorruptFile, match="export it again|export the graft again"):
+        Graft.load(path)
+
+
+@pytest.mark.parametrize("where", ["w.values", "head.h", "rows.e"])
+@pytest.mark.parametrize(
+    "strange",
+    [
+        torch.int64,
+        torch.bool,
+        torch.uint8,
+        torch.complex64,
+        torch.float8_e4m3fn,
+        float("nan"),
+        float("inf"),
+        -float("inf"),
+    ],
+    ids=str,
+)
+def test_values_are_finite_numbers_of_four_kinds(tmp_path: Path, where: str, strange: torch.dtype | float) -> None:
+    path = tmp_path / "graft.safetensors"
+    header = {**HEADER, "version": 2, "vocabulary": {"rows": 9}}
+    tensors = {
+        "w.indices": torch.tensor([1, 4, 8]), "w.values": torch.ones(3),
+        "head.h": torch.ones(2), "rows.e": torch.ones(2, 3),
+    }  # fmt: skip
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        save_file({**tensors, where: tensors[where].to(dtype)}, path, {"skillviz": json.dumps(header)})
+        Graft.load(path)
+    if isinstance(strange, float):
+        tensors[where].view(-1)[-1] = strange
+    else:
+        tensors[where] = tensors[where].to(strange)
+    save_file(tensors, path, {"skillviz": json.dumps(header)})
+    with pytest.raises(CorruptFile, match=f"the values of '{where.removesuffix('.values')[-1]}' are"):
+        Graft.load(path)
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -90,9 +90,11 @@ def test_a_graft_that_does_not_say_its_readout_is_refused(tmp_path):
 @pytest.mark.parametrize(
     "strange",
     [
+        {"config": {"pad_token_id": -7}}, {"vocabulary": {"rows": 9, "tokens": [{"id": 2**40, "content": "a"}]}},
         {"base": "x"}, {"base": []}, {"base": {"id": 3}}, {"base": {"fingerprint": 2**70}}, {"readout": "tail"},
         {"readout": {}}, {"config": [1]}, {"config": {"architecture": 1}}, {"config": {"architecture": [1]}},
         {"config": {"id2label": 3}}, {"config": {"id2label": {"a": "b"}}}, {"config": {"pad_token_id": "x"}},
+        {"vocabulary": {"rows": 9.0}}, *({"config": {"pad_token_id": number}} for number in (10**12, True, 3.0)),
     ],
 )  # fmt: skip
 def test_a_header_of_another_kind_is_refused(tmp_path, strange):

@@ -6,6 +6,8 @@ import json
 import os
 import pickle
 import sys
+import tarfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,8 +16,8 @@ import torch
 from safetensors.torch import load_file
 
 from skillviz.atomic import sha256
-from skillviz.errors import UnsafeWeights
-from skillviz.models import convert
+from skillviz.errors import ReadOnly, UnsafeWeights
+from skillviz.models import convert, unpickle
 from skillviz.models.fetch import hub_name, resolve
 from skillviz.tasks.project import CACHE_VARIABLE
 from tests.programs import program
@@ -143,6 +145,58 @@ def test_what_is_more_than_tensors_is_refused_in_a_sentence(
         resolve(folder)
     assert "\n" not in str(caught.value) and "weights_only" not in str(caught.value) and not ran.exists()
     assert not list(cache.rglob("*"))
+
+
+def test_reasons_of_torch_are_said_in_a_few_words(tmp_path: Path) -> None:
+    path = tmp_path / "pytorch_model.bin"
+
+    def reason(content: object = None) -> str:
+        if content is not None:
+            torch.save(content, path)
+        with pytest.raises(unpickle.NotTensors) as caught:
+            unpickle.write(tmp_path, [path])
+        return str(caught.value)
+
+    torch.jit.ScriptModule().save(str(path))
+    assert "is a TorchScript archive" in reason()
+    with tarfile.open(path, "w") as file:
+        for name in ("storages", "tensors", "pickle"):
+            file.addfile(tarfile.TarInfo(name))
+    assert "is a tar file, as PyTorch wrote long ago" in reason()
+    assert "without values" in reason({"a": torch.zeros(2, device="meta")})
+    assert "torch.complex128, which safetensors does not store" in reason({"a": torch.zeros(2, dtype=torch.complex128)})
+    with warnings.catch_warnings(action="ignore"):
+        quantized = torch.quantize_per_tensor(torch.zeros(4), 0.1, 0, torch.qint8)
+        assert "holds quantized tensors" in reason({"a": quantized})
+    long = unpickle._reason(tmp_path, RuntimeError("x" * 500))
+    assert len(long) < 150
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ([], "names no parts"),
+        (["a" * 5000 + ".bin"], "names the part 'a{60}…', which is not in the folder"),
+        (["../model/pytorch_model-1.bin"], "names the part '../model/pytorch_model-1.bin', which is not"),
+        (["absent.bin"], "names the part 'absent.bin', which is not"),
+        ([1, "a.bin"], "is not an index"),
+    ],
+)
+def test_an_index_of_no_parts_or_strange_ones_is_refused(names: list[object], words: str, tmp_path: Path) -> None:
+    folder = pickled(tmp_path / "model", **{"pytorch_model-1.bin": TENSORS})
+    weight_map = {str(number): name for number, name in enumerate(names)}
+    (folder / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    with pytest.raises(UnsafeWeights, match=f"pytorch_model.bin.index.json' {words}"):
+        resolve(folder)
+
+
+def test_a_read_only_skillviz_leaves_nothing_in_the_cache(
+    tmp_path: Path, told: list[str], cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SKILLVIZ_READONLY", "1")
+    with pytest.raises(ReadOnly):
+        resolve(pickled(tmp_path / "model"))
+    assert not cache.exists() and not told
 
 
 @pytest.mark.slow

@@ -187,8 +187,14 @@ def test_what_a_killed_process_left_half_written_goes_with_the_resume(store: Sto
     halves = [folder.path / ".curve.parquet.12ab.part", folder.work / ".checkpoint.safetensors.34cd.part"]
     for half in halves:
         half.write_bytes(b"half")
+    elsewhere = store.root.parent / "elsewhere"
+    elsewhere.mkdir()
+    halves += [folder.path / ".link", folder.work / "link"]
+    halves[2].symlink_to(elsewhere)
     folder.reopen()
-    assert not any(half.exists() for half in halves)
+    halves[3].symlink_to(elsewhere)
+    folder.clear_work()
+    assert not any(half.exists() for half in halves) and elsewhere.is_dir()
 
 
 def full_disk(*_: object, **__: object) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from skillviz.errors import BadInput
 from skillviz.regular_file import MOST_BYTES, read_text
-from skillviz.tasks.yaml_files import MOST_PAIRS, parsed, read_yaml
+from skillviz.tasks.yaml_files import MOST_NODES, MOST_PAIRS, parsed, read_yaml
 
 KEYS = st.text("abc", min_size=1, max_size=2)
 PLAIN = st.recursive(
@@ -57,6 +57,12 @@ def test_merges_that_unfold_without_bound_are_refused_at_once(tmp_path: Path, do
             parsed(text)
     else:
         assert parsed(text)["a40"] == {"k": 1}  # a chain is no harm
+
+
+def test_a_file_of_too_many_values_is_refused_before_it_is_read_whole(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text("[" + "{a: b}," * (MOST_NODES // 3) + "{a: b}, *unknown]")
+    with pytest.raises(BadInput, match=f"the file cannot be read as YAML: it holds more than {MOST_NODES:,} values"):
+        read_yaml(tmp_path / "x.yaml", "the file")
 
 
 def test_only_regular_files_of_a_bounded_size_are_read(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from streamlit.runtime.secrets import secrets_singleton
@@ -262,6 +263,54 @@ def test_a_page_asks_for_sign_in_and_makes_the_store(
     signed_in(iss="https://id.example", sub="a", name="Ada")
     assert sign_in.is_open()
     assert (store_of_user(root, user_named("https://id.example", "a")) / OWNER).is_file()
+
+
+class Menu:
+    """In place of Streamlit: an account menu that is open, and what was drawn in it."""
+
+    def __init__(self, claims: dict[str, Any]) -> None:
+        self.drawn: list[str] = []
+        self.user = SimpleNamespace(to_dict=lambda: claims)
+        self.logout = None
+
+    def popover(self, label: str, **_: Any) -> Any:
+        self.drawn.append(label)
+        return MagicMock(open=True)
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda label, **_: self.drawn.append(label)
+
+
+def test_the_menu_of_who_has_just_signed_out_holds_no_store(signed_in: SignIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    signed_in(iss="https://id.example", sub="a", name="Ada")
+    visitor = sign_in.user()
+    assert visitor is not None
+    for claims, lines in ((dict(visitor.owner), 0), ({"is_logged_in": True, "iss": "a", "sub": "b"}, 2)):
+        menu = Menu(claims)
+        monkeypatch.setattr(sign_in, "st", menu)
+        sign_in._account(visitor)
+        assert menu.drawn[:2] == ["Ada", "Sign out"] and len(menu.drawn) == 2 + lines
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("\u202eadA\u2066", r"\\u202eadA\\u2066"),
+        ("a\x1b[8m\u200f", r"a\\x1b\[8m\\u200f"),
+        ("- a\nb", r"\- a b"),
+        ("é 日本", "é 日本"),
+    ],
+)
+def test_a_name_in_the_menu_hides_and_turns_nothing(
+    name: str, shown: str, signed_in: SignIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signed_in(iss="https://id.example", sub="a", name=name)
+    visitor = sign_in.user()
+    assert visitor is not None
+    menu = Menu({})
+    monkeypatch.setattr(sign_in, "st", menu)
+    sign_in._account(visitor)
+    assert menu.drawn[0] == shown
 
 
 def test_a_queue_is_shared_and_says_nothing_of_others(signed_in: SignIn, empty: Path) -> None:
