@@ -110,7 +110,9 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     """A process that may be cancelled."""
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)  # a job of skillviz"], start_new_session=True)
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(60)  # a job of skillviz"], start_new_session=True
+    )
     yield child
     child.kill()
     child.wait()
