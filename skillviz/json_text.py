@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from skillviz.regular_file import regular
+from skillviz.errors import BadInput
+from skillviz.regular_file import LONGEST_JSON, read_text, regular
 
 
 def loads(text: str | bytes, **options: Any) -> Any:
@@ -22,5 +23,8 @@ def loads(text: str | bytes, **options: Any) -> Any:
 
 
 def read(path: Path) -> Any:
-    """The JSON of a regular file; raises OSError or ValueError where there is none."""
-    return loads(regular(path).read_text(encoding="utf-8"))
+    """The JSON of a regular file of LONGEST_JSON bytes at most; raises OSError or ValueError where there is none."""
+    try:
+        return loads(read_text(regular(path), LONGEST_JSON))
+    except BadInput as error:  # it is longer, or has become something else just now
+        raise OSError(error.args[0]) from error

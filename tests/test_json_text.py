@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -78,3 +79,12 @@ def test_what_is_passed_over_stays_passed_over(tmp_path: Path, strange: str) -> 
     assert launch_of(tmp_path) == {"cwd": Path.cwd()} and model_config(tmp_path / "config.json") == {}
     assert "line 1" in str(_bad_line(tmp_path / "lines.jsonl"))
     assert read_options([f"examples={strange}"]) == {"examples": strange}
+
+
+def test_a_file_that_becomes_a_pipe_between_look_and_read_keeps_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "config.json")
+    monkeypatch.setattr(json_text, "regular", Path)
+    with pytest.raises(OSError, match="not a regular file"):
+        json_text.read(tmp_path / "config.json")

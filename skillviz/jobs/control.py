@@ -78,7 +78,8 @@ def submit_study(study: StudySpec, store: Store, backend: Backend) -> Job:
 def _launched(study: StudySpec, store: Store, file: Path, workers: int, backend: Backend) -> Job:
     check(Snapshot(plan(study), store))
     path = study_path(store.root, study)
-    StudyJob.launch(store.root, path, study, file, Path.cwd(), workers, backend)
+    with quota.in_turn(store.root):  # of two calls at once, the later one sees a study that runs
+        StudyJob.launch(store.root, path, study, file, Path.cwd(), workers, backend)
     return StudyJob.of(path)
 
 

@@ -235,7 +235,8 @@ def _status(path: Path, record: StudyRecord | None) -> JobStatus:
         return "running"
     if record is None:  # it could not begin, unless it was never run or somebody ended it first
         log = path / WORK / LOG
-        return "failed" if log.is_file() and not end_of(log).rstrip().endswith(INTERRUPTED) else "stopped"
+        last = end_of(log).rstrip() if log.is_file() else ""  # empty: it was ended before it could say anything
+        return "failed" if last and not last.endswith(INTERRUPTED) else "stopped"
     ended: dict[str, JobStatus] = {"finished": "finished", "failed": "failed", "cancelled": "cancelled"}
     return ended.get(record.status, "stopped")
 

@@ -17,6 +17,15 @@ const words = (element) => {
   return copy.textContent.trim().replace(/\s+/g, " ");
 };
 
+// Of a group of choices only the chosen one is a stop.
+function isStop(element) {
+  const group = element.closest("[role=radiogroup]");
+  const isChosen = (choice) => choice.checked || choice.ariaChecked === "true";
+  const choices = group ? [...group.querySelectorAll("[role=radio], input[type=radio]")] : [];
+  const isPassedOver = choices.includes(element) && choices.some(isChosen) && !isChosen(element);
+  return !element.disabled && element.tabIndex >= 0 && !isPassedOver;
+}
+
 function mend() {
   document.querySelectorAll(ICONS).forEach((icon) => icon.setAttribute("aria-hidden", "true"));
   for (const figure of document.querySelectorAll("[data-testid=stPlotlyChart]")) {
@@ -61,7 +70,7 @@ function guidePopovers() {
     }
     const opened = at.closest(OPEN);
     if (event.key !== "Tab" || !opened || !opener?.isConnected) return;
-    const inside = [...opened.querySelectorAll(STOPS)].filter((stop) => !stop.disabled && stop.tabIndex >= 0);
+    const inside = [...opened.querySelectorAll(STOPS)].filter(isStop);
     const ends = event.shiftKey ? [opened, inside[0]] : [inside.at(-1) ?? opened];
     if (!ends.includes(at)) return;
     event.preventDefault();

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import streamlit as st
 from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
@@ -33,6 +34,8 @@ SITE = re.compile(r"https?://[\w.*-]+(:(\d+|\*))?")
 """One of them, such as `https://class.example`; anything else is passed over, as it could say more than that."""
 LOOPBACK = ("localhost", "127.0.0.1")  # those that Streamlit knows without a look-up
 POLICY = 1008  # the code of a websocket that is closed for whom it comes from
+TOO_LONG = 1009  # the code of one that is closed for a message that is too long
+LONGEST = 1 << 20  # bytes of a message: the state of a page's controls has some kilobytes
 REFUSED = "This dashboard answers its own pages alone. Behind a proxy, set browser.serverAddress to its public name."
 METRICS = "/_stcore/metrics"  # names and sizes of all caches, for anybody
 UP = 0.3  # seconds after which the server answers
@@ -105,7 +108,7 @@ class Guard:
             else:
                 await PlainTextResponse(REFUSED, 403)(scope, receive, send)
         elif scope["type"] == "websocket":
-            await self.app(scope, receive, send)
+            await self.app(scope, _short(receive, send), send)
         else:
             await self._answer(scope, receive, send)
 
@@ -120,8 +123,33 @@ class Guard:
         if scope["path"].rstrip("/").endswith(METRICS):
             await PlainTextResponse("Not found", 404)(scope, receive, with_headers)
             return
-        with uploads.counted(scope) as (status, why):
-            await (PlainTextResponse(why, status) if status else self.app)(scope, receive, with_headers)
+        with uploads.admitted(scope, receive) as (refusal, receive):
+            if refusal is None:
+                try:
+                    await self.app(scope, receive, with_headers)
+                    return
+                except uploads.TooMuch:
+                    refusal = uploads.TOO_MUCH_OF_ALL
+                except ClientDisconnect:  # the page was left or reloaded during an upload: no fault of the server's
+                    return
+            status, why = refusal
+            await PlainTextResponse(why, status)(scope, receive, with_headers)
+
+
+def _short(receive: Receive, send: Send) -> Receive:
+    """The messages of a websocket up to one that is longer than any page sends: it ends there.
+
+    Streamlit would keep up to 25 MB of whatever a visitor's browser says of itself.
+    """
+
+    async def received() -> Message:
+        message = await receive()
+        if max(len(message.get("bytes") or b""), len(message.get("text") or "")) <= LONGEST:
+            return message
+        await send({"type": "websocket.close", "code": TOO_LONG})
+        return {"type": "websocket.disconnect", "code": TOO_LONG}
+
+    return received
 
 
 def is_of_this_site(origin: str) -> bool:

@@ -99,10 +99,15 @@ def user() -> User | None:
     return User(user_named(issuer, subject), name, owner)
 
 
+def owner() -> str:
+    """The id of who is signed in, empty where nobody has to; raises NotSignedIn."""
+    visitor = user()
+    return visitor.id if visitor else ""
+
+
 def user_root() -> Path:
     """The folder of the visitor's own runs; raises NotSignedIn."""
-    visitor = user()
-    return store_of_user(store_root().resolve(), visitor.id if visitor else "")
+    return store_of_user(store_root().resolve(), owner())
 
 
 def sentence_of(error: SkillvizError) -> str:

@@ -10,69 +10,131 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import streamlit as st
-from starlette.types import Scope
+from starlette.types import Message, Receive, Scope
 from streamlit.runtime import Runtime, exists
+from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from skillviz import read_only
 
 PATH = re.compile(r"/_stcore/upload_file/([^/]+)/[^/]+/?$")
 MOST_OF_ONE, MOST_OF_ALL = 256 << 20, 1 << 30  # bytes in memory, of one visitor and of all
 MOST_FILES = 12  # of one visitor
-REMEMBERED = 10_000  # visitors who were shown an uploader
+REMEMBERED = 10_000  # tabs that were shown an uploader
+NO_PAGE = 403, "No page that takes a file is open for this visitor."
+NO_LENGTH = 411, "An upload says how long it is."
+TOO_MUCH_OF_ONE = 413, "You have uploaded as much as one visitor may. Remove files, or wait until others are through."
+TOO_MUCH_OF_ALL = 413, "The uploads of all visitors take as much memory as they may. Try again later."
+Refusal = tuple[int, str]
 
-_shown: dict[str, None] = {}
-_coming: Counter[str] = Counter()  # bytes that are being sent, by session
+
+class TooMuch(Exception):
+    """What has arrived of an upload is more than all visitors may have."""
 
 
-def uploader(label: str, kinds: Sequence[str], *, megabytes: int, **settings: Any) -> Any:
-    """Draws Streamlit's uploader for one file of at most so many megabytes, and lets this visitor use it."""
-    if (context := get_script_run_ctx()) is not None:
-        _shown[context.session_id] = None
-        while len(_shown) > REMEMBERED:
-            del _shown[next(iter(_shown))]
-    return st.file_uploader(label, kinds, max_upload_size=megabytes, **settings)
+@dataclass
+class _Tab:
+    """One session that was shown an uploader: whose it is, and the file that each of its uploaders last had."""
+
+    owner: str
+    files: dict[str, str] = field(default_factory=dict)
+
+
+_tabs: dict[str, _Tab] = {}
+_announced, _under_way, _arrived = Counter[str](), Counter[str](), Counter[str]()
+"""By owner, of uploads that are being sent: their bytes, their number, and the bytes that are there."""
+
+
+def uploader(label: str, kinds: Sequence[str], *, key: str, megabytes: int, owner: str = "", **settings: Any) -> Any:
+    """Draws Streamlit's uploader for one file of at most so many megabytes, and lets this visitor use it.
+
+    `owner` is who is signed in; without one each tab counts alone. The file that the uploader had before goes.
+    Nothing is drawn where nothing may be stored.
+    """
+    if read_only.is_on():
+        return None
+    context = get_script_run_ctx()
+    session = context.session_id if context is not None else ""
+    tab = _tabs.setdefault(session, _Tab(owner or session))
+    while len(_tabs) > REMEMBERED:
+        del _tabs[next(iter(_tabs))]
+    file = st.file_uploader(label, kinds, key=key, max_upload_size=megabytes, **settings)
+    now, before = str(getattr(file, "file_id", "")), tab.files.get(key, "")
+    if before and before != now and exists():  # Streamlit keeps what an uploader had that went with its page
+        _store().remove_file(session, before)
+    tab.files[key] = now
+    return file
 
 
 @contextmanager
-def counted(scope: Scope) -> Iterator[tuple[int, str]]:
-    """Counts the bytes of an upload while they come; yields a status and a sentence where it is refused, else 0."""
-    session = found[1] if (found := PATH.search(scope["path"])) else ""
-    if not session or scope["method"] != "PUT":
-        yield 0, ""
+def admitted(scope: Scope, receive: Receive) -> Iterator[tuple[Refusal | None, Receive]]:
+    """Why an upload is refused, else None, and `receive` as the app must use it, which raises TooMuch.
+
+    Any other request is admitted as it is.
+    """
+    found = PATH.search(scope["path"]) if scope["method"] == "PUT" else None
+    if found is None:
+        yield None, receive
         return
-    length = dict(scope["headers"]).get(b"content-length", b"")
-    size = int(length) if re.fullmatch(rb"\d{1,15}", length) else -1
-    if refused := _refused(session, size):
-        yield refused
-        return
-    _coming[session] += size
+    headers, tab = dict(scope["headers"]), _tabs.get(found[1])
+    length = headers.get(b"content-length", b"")
+    if tab is None:
+        yield NO_PAGE, receive
+    # in chunks a body may be longer than it says
+    elif b"transfer-encoding" in headers or not re.fullmatch(rb"\d{1,15}", length):
+        yield NO_LENGTH, receive
+    elif not _has_room(tab.owner, int(length)):
+        yield TOO_MUCH_OF_ONE, receive
+    else:
+        with _counted(tab.owner, int(length), receive) as counting:
+            yield None, counting
+
+
+@contextmanager
+def _counted(owner: str, size: int, receive: Receive) -> Iterator[Receive]:
+    """What is announced counts for its owner, what arrives for all: who sends nothing keeps nobody else out."""
+    here = 0
+
+    async def counting() -> Message:
+        nonlocal here
+        message = await receive()
+        come = len(message.get("body", b""))
+        if sum(map(sum, _held().values())) + _arrived.total() + come > MOST_OF_ALL:
+            raise TooMuch
+        here += come
+        _arrived[owner] += come
+        return message
+
+    _announced[owner] += size
+    _under_way[owner] += 1
     try:
-        yield 0, ""
+        yield counting
     finally:
-        _coming[session] -= size
-        if not _coming[session]:
-            del _coming[session]
+        for counter, count in ((_announced, size), (_under_way, 1), (_arrived, here)):
+            counter[owner] -= count
+            if not counter[owner]:
+                del counter[owner]
 
 
-def _refused(session: str, size: int) -> tuple[int, str] | None:
-    if session not in _shown:
-        return 403, "No page that takes a file is open for this visitor."
-    if size < 0:
-        return 411, "An upload says how long it is."
-    held = _held()
-    own = held.get(session, [])
-    if len(own) >= MOST_FILES or sum(own) + _coming[session] + size > MOST_OF_ONE:
-        return 413, "You have uploaded as much as one visitor may. Reload the page, or remove files."
-    if sum(map(sum, held.values())) + _coming.total() + size > MOST_OF_ALL:
-        return 413, "The uploads of all visitors take as much memory as they may. Try again later."
-    return None
+def _has_room(owner: str, size: int) -> bool:
+    sessions = {session for session, tab in _tabs.items() if tab.owner == owner}
+    own = [length for session, files in _held().items() if session in sessions for length in files]
+    is_few = len(own) + _under_way[owner] < MOST_FILES
+    return is_few and sum(own) + _announced[owner] + size <= MOST_OF_ONE
 
 
 def _held() -> dict[str, list[int]]:
     """The sizes of the files that are in memory, by session."""
     if not exists():
         return {}
-    stored = Runtime.instance().uploaded_file_mgr.file_storage  # type: ignore[attr-defined]
-    return {session: [len(file.data) for file in list(files.values())] for session, files in list(stored.items())}
+    stored = list(_store().file_storage.items())
+    return {session: [len(file.data) for file in list(files.values())] for session, files in stored}
+
+
+def _store() -> MemoryUploadedFileManager:
+    """Where Streamlit keeps uploaded files."""
+    return cast(MemoryUploadedFileManager, Runtime.instance().uploaded_file_mgr)

@@ -163,3 +163,19 @@ def test_a_popover_is_entered_by_keyboard_and_left_to_its_button(address: str, r
     page.wait_for_function(ON_POPOVER)
     page.keyboard.press("Escape")
     page.wait_for_function("document.activeElement.getAttribute('aria-label') === 'Download: Confidence'")
+
+
+def test_a_group_of_choices_is_one_stop_of_a_popover(address: str, visit: Visit) -> None:
+    """Its last choice is not the one that is chosen: from the chosen one the keyboard goes on to the button."""
+    page = visit(f"{address}/tasks")
+    settings = page.get_by_role("button", name="Settings", exact=True)
+    settings.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function(ON_POPOVER)
+    radios = page.locator("[data-testid=stPopoverBody] [role=radio]")
+    assert radios.last.get_attribute("aria-checked") == "false"
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        if not page.evaluate(ON_POPOVER):
+            break
+    assert settings.evaluate("button => button === document.activeElement")

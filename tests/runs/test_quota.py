@@ -10,13 +10,16 @@ from pathlib import Path
 import pytest
 
 from skillviz import jobs
-from skillviz.errors import BadInput, OverQuota, SkillvizError
+from skillviz.errors import BadInput, OverQuota, SkillvizError, StoreError
 from skillviz.jobs import control
 from skillviz.runs import quota
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import ANSWERS, Store
 from skillviz.runs.users import store_of_user, user_named
+from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.scales import scale
+from skillviz.studies.spec import StudySpec
 from skillviz.tasks.project import OPEN_JOBS_VARIABLE, QUOTA_VARIABLE
 from tests.fake_run import fake_run
 
@@ -134,6 +137,27 @@ def test_tabs_at_once_do_not_pass_the_limit(act: str, tmp_path: Path, monkeypatc
     assert sum(entry.record.status == "queued" for entry in store.unfinished()) == 1
 
 
+def test_two_starts_of_a_study_at_once_start_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    running: list[str] = []
+
+    def launch(root: Path, path: Path, study: StudySpec, *_: object) -> None:
+        if running:
+            raise StoreError("it is running")
+        time.sleep(0.05)
+        running.append(study.name)
+
+    monkeypatch.setattr(control.StudyJob, "launch", launch)
+    monkeypatch.setattr(control, "check", lambda *_: None)
+    monkeypatch.setattr(control.StudyJob, "of", lambda path: path)
+    study = StudySpec(**EXPERIMENTS["table1"].build(scale("demo")))
+    (tmp_path / "study.yaml").write_text(study.yaml_text())
+    with ThreadPoolExecutor(3) as tabs:
+        acts = [tabs.submit(jobs.start_study, tmp_path / "study.yaml", Store(tmp_path / "runs")) for _ in range(3)]
+    assert (
+        sorted(isinstance(done.exception(), StoreError) for done in acts) == [False, True, True] and len(running) == 1
+    )
+
+
 def test_what_comes_counts_before_it_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(QUOTA_VARIABLE, "1 KiB")
     quota.refuse(tmp_path, more=1000)
@@ -143,10 +167,6 @@ def test_what_comes_counts_before_it_is_stored(tmp_path: Path, monkeypatch: pyte
 
 def test_users_start_no_study(tmp_path: Path) -> None:
     """One would keep the device from the whole class for hours."""
-    from skillviz.studies.paper.experiments import EXPERIMENTS
-    from skillviz.studies.paper.scales import scale
-    from skillviz.studies.spec import StudySpec
-
     file = tmp_path / "study.yaml"
     file.write_text(StudySpec(**EXPERIMENTS["table1"].build(scale("demo"))).yaml_text())
     store = Store(store_of_user(tmp_path / "runs", user_named("i", "s")))

@@ -290,7 +290,8 @@ def test_a_study_runs_as_a_job_and_is_told(tiny: Path, tmp_path: Path, store: St
 
 
 @pytest.mark.parametrize(
-    ("log", "status"), [("Interrupted.\n", "stopped"), ("Traceback: no\n", "failed"), (None, "stopped")]
+    ("log", "status"),
+    [("Interrupted.\n", "stopped"), ("Traceback: no\n", "failed"), ("", "stopped"), (None, "stopped")],
 )
 def test_a_study_that_ended_before_it_began(log: str | None, status: str, tiny: Path, store: Store) -> None:
     """Cancelled while models were looked at, or written and never run, it has not failed."""
@@ -298,7 +299,7 @@ def test_a_study_that_ended_before_it_began(log: str | None, status: str, tiny: 
     (folder / "work").mkdir(parents=True)
     (folder / "study.yaml").write_text(few(tiny).yaml_text())
     if log is not None:
-        (folder / "work" / "log.txt").write_text(f"about 3 s\n{log}")
+        (folder / "work" / "log.txt").write_text(log and f"about 3 s\n{log}")
     (job,) = jobs.list(store, finished=True, kind="study")
     assert job.status == status
     source = Path(str(exit_codes.__file__)).read_text()

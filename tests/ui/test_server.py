@@ -26,7 +26,9 @@ from tests.programs import program
 from tests.test_arrows import PROJECT
 
 
-def answered(kind: str, origin: str | None = None, header: tuple[bytes, bytes] = (b"a", b"b")) -> list[dict]:
+def answered(
+    kind: str, origin: str | None = None, header: tuple[bytes, bytes] = (b"a", b"b"), path: str = "/"
+) -> list[dict]:
     """What an app that sends this header, behind the guard, answers to a request of this origin."""
     sent: list[dict] = []
 
@@ -37,7 +39,7 @@ def answered(kind: str, origin: str | None = None, header: tuple[bytes, bytes] =
         sent.append(message)
 
     headers = [] if origin is None else [(b"origin", origin.encode())]
-    scope = {"type": kind, "method": "GET", "path": "/", "headers": headers}
+    scope = {"type": kind, "method": "GET", "path": path, "headers": headers}
     asyncio.run(server.Guard(app)(scope, None, send))
     return sent
 
@@ -63,6 +65,35 @@ def test_a_page_names_plotlys_code_so_that_the_browser_loads_it_at_once() -> Non
 def test_a_page_of_another_site_is_refused(origin: str) -> None:
     assert answered("http", origin)[0]["status"] == 403
     assert answered("websocket", origin) == [{"type": "websocket.close", "code": server.POLICY, "reason": ""}]
+
+
+def test_the_sizes_of_caches_are_nobodys_business() -> None:
+    assert (
+        answered("http", path="/_stcore/metrics")[0]["status"]
+        == answered("http", path="/a/_stcore/metrics/")[0]["status"]
+        == 404
+    )
+
+
+@pytest.mark.parametrize("kind", ["bytes", "text"])
+def test_a_websocket_ends_at_a_message_that_no_page_sends(kind: str) -> None:
+    made, heard, sent = {"bytes": b"x", "text": "x"}[kind], [], []
+    messages = [
+        {"type": "websocket.receive", kind: made * length} for length in (10, server.LONGEST, server.LONGEST + 1)
+    ]
+
+    async def app(scope: dict, receive, send) -> None:
+        while (message := await receive())["type"] != "websocket.disconnect":
+            heard.append(len(message[kind]))
+
+    async def receive() -> dict:
+        return messages.pop(0)
+
+    async def send(message: dict) -> None:
+        sent.append(message)
+
+    asyncio.run(server.Guard(app)({"type": "websocket", "headers": []}, receive, send))
+    assert heard == [10, server.LONGEST] and sent == [{"type": "websocket.close", "code": server.TOO_LONG}]
 
 
 @pytest.mark.parametrize("origin", [None, "http://localhost:8501", "http://127.0.0.1:9", "https://skills.example"])

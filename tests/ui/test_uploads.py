@@ -3,89 +3,130 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 import pytest
+from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 
+from skillviz import read_only
 from skillviz.ui import server, uploads
+
+FOLDER = "/_stcore/upload_file"
 
 
 @pytest.fixture(autouse=True)
-def nobody(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(uploads, "_shown", {})
-    monkeypatch.setattr(uploads, "_held", dict)
-    yield
-    assert not uploads._coming, "what has come is counted no more"
+def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryUploadedFileManager]:
+    """Streamlit's store of files, which is empty; no tab was shown an uploader."""
+    store = MemoryUploadedFileManager(FOLDER)
+    monkeypatch.setattr(uploads, "_tabs", {})
+    monkeypatch.setattr(uploads, "exists", lambda: True)
+    monkeypatch.setattr(uploads, "Runtime", SimpleNamespace(instance=lambda: SimpleNamespace(uploaded_file_mgr=store)))
+    yield store
+    assert not uploads._announced and not uploads._under_way and not uploads._arrived, "what has come counts no more"
 
 
-def put(session: str, size: int | None, *, path: str = "/_stcore/upload_file", method: str = "PUT", app=None) -> int:
-    """The status of an upload of so many bytes behind the guard."""
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> Callable[..., object]:
+    """Draws an uploader in a tab, which then has this file."""
+
+    def show(session: str, file: str = "", owner: str = "", key: str = "train") -> object:
+        monkeypatch.setattr(uploads, "get_script_run_ctx", lambda: SimpleNamespace(session_id=session))
+        given = SimpleNamespace(file_id=file) if file else None
+        monkeypatch.setattr(uploads.st, "file_uploader", lambda *words, **settings: given)
+        return uploads.uploader("File", ["csv"], key=key, megabytes=3, owner=owner)
+
+    return show
+
+
+def put(
+    session: str,
+    size: int | None,
+    *,
+    path: str = FOLDER,
+    method: str = "PUT",
+    come: int = 0,
+    headers: tuple[tuple[bytes, bytes], ...] = (),
+    meanwhile: Callable[[], None] = lambda: None,
+) -> int:
+    """The status of an upload that announces `size` bytes and sends `come`, behind the guard."""
     sent: list[dict] = []
 
-    async def taken(scope: dict, receive: object, send) -> None:
-        if app:
-            app()
+    async def receive() -> dict:
+        return {"type": "http.request", "body": b"x" * come, "more_body": False}
+
+    async def taken(scope: dict, receive, send) -> None:
+        await receive()
+        meanwhile()
         await send({"type": "http.response.start", "status": 204, "headers": []})
 
     async def send(message) -> None:
         sent.append(message)
 
-    headers = [] if size is None else [(b"content-length", str(size).encode())]
-    scope = {"type": "http", "method": method, "path": f"{path}/{session}/f", "headers": headers}
-    asyncio.run(server.Guard(taken)(scope, None, send))
+    length = () if size is None else ((b"content-length", str(size).encode()),)
+    scope = {"type": "http", "method": method, "path": f"{path}/{session}/f", "headers": [*length, *headers]}
+    asyncio.run(server.Guard(taken)(scope, receive, send))
     return sent[0]["status"]
 
 
-def test_who_was_shown_no_uploader_sends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_was_shown_no_uploader_sends_nothing(shown: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
     assert put("s", 10) == put("s", 10, path="/below/_stcore/upload_file") == 403
-    monkeypatch.setattr(uploads, "get_script_run_ctx", lambda: SimpleNamespace(session_id="s"))
-    monkeypatch.setattr(uploads.st, "file_uploader", lambda *args, **settings: settings["max_upload_size"])
-    assert uploads.uploader("File", ["csv"], megabytes=3) == 3
+    shown("s")
     assert put("s", 10) == 204 and put("other", 10) == 403
     assert put("other", None, method="DELETE") == 204
+    monkeypatch.setenv(read_only.ENVIRONMENT, "1")
+    assert shown("read-only", file="f") is None and put("read-only", 10) == 403
 
 
-def test_one_visitor_and_all_together_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    uploads._shown |= dict.fromkeys(("s", "t"))
-    assert put("s", None) == 411 and put("s", uploads.MOST_OF_ONE + 1) == 413 and put("s", 1) == 204
-    held = {"s": [uploads.MOST_OF_ONE - 5]}
-    monkeypatch.setattr(uploads, "_held", lambda: held)
-    assert put("s", 6) == 413 and put("s", 5) == put("t", 6) == 204
-    held["s"] = [1] * uploads.MOST_FILES
-    assert put("s", 1) == 413 and put("t", 1) == 204
-    held["s"] = [uploads.MOST_OF_ALL - 5]
-    assert put("t", 6) == 413 and put("t", 5) == 204
+def test_an_upload_says_how_long_it_is_and_is_not_longer(shown: Callable[..., object]) -> None:
+    shown("s")
+    assert put("s", None) == put("s", 1, headers=((b"transfer-encoding", b"chunked"),)) == 411
+    assert put("s", uploads.MOST_OF_ONE + 1) == 413 and put("s", uploads.MOST_OF_ONE) == 204
 
 
-def test_what_is_still_coming_counts() -> None:
-    uploads._shown["s"] = None
-    while_it_comes = []
-    assert put("s", uploads.MOST_OF_ONE - 5, app=lambda: while_it_comes.append(uploads._refused("s", 6))) == 204
-    assert while_it_comes[0] is not None and while_it_comes[0][0] == 413 and uploads._refused("s", 6) is None
+def kept(files: MemoryUploadedFileManager, session: str, *sizes: int) -> None:
+    """These files are in memory, of sizes that no test should make."""
+    for number, size in enumerate(sizes):
+        data = type("Large", (bytes,), {"__len__": lambda self, size=size: size})()
+        files.add_file(session, UploadedFileRec(str(number), "a.csv", "text/csv", data))
 
 
-def test_the_sizes_of_caches_are_nobodys_business() -> None:
-    assert put("s", None, path="/_stcore/metrics/../..", method="GET") == 204
-    sent: list[dict] = []
-
-    async def send(message) -> None:
-        sent.append(message)
-
-    asyncio.run(
-        server.Guard(None)({"type": "http", "method": "GET", "path": "/_stcore/metrics", "headers": []}, None, send)
-    )
-    assert sent[0]["status"] == 404
+def test_one_visitor_has_a_limit_in_all_tabs_together(files, shown: Callable[..., object]) -> None:
+    for session, owner in (("s", "ada"), ("t", "ada"), ("u", "bo"), ("v", "")):
+        shown(session, owner=owner)
+    kept(files, "s", uploads.MOST_OF_ONE - 5)
+    assert put("s", 6) == put("t", 6) == 413 and put("t", 5) == put("u", 6) == put("v", 6) == 204
+    kept(files, "u", *[1] * uploads.MOST_FILES)
+    assert put("u", 1) == 413
 
 
-def test_files_are_counted_where_streamlit_keeps_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
-    from streamlit.runtime.uploaded_file_manager import UploadedFileRec
+def test_what_is_under_way_counts_for_who_sends_it(shown: Callable[..., object]) -> None:
+    shown("s")
+    shown("t")
+    rooms: list[bool] = []
 
-    monkeypatch.undo()
-    files = MemoryUploadedFileManager("/")
-    files.add_file("s", UploadedFileRec("1", "a.csv", "text/csv", b"12345"))
-    runtime = SimpleNamespace(instance=lambda: SimpleNamespace(uploaded_file_mgr=files))
-    monkeypatch.setattr(uploads, "Runtime", runtime)
-    monkeypatch.setattr(uploads, "exists", lambda: True)
-    assert uploads._held() == {"s": [5]}
+    def look() -> None:
+        rooms.extend((uploads._has_room("s", 6), uploads._has_room("s", 5), uploads._has_room("t", 6)))
+
+    assert put("s", uploads.MOST_OF_ONE - 5, meanwhile=look) == 204
+    assert rooms == [False, True, True] and uploads._has_room("s", 6)
+
+
+def test_what_arrives_counts_for_all_and_what_does_not_keeps_nobody_out(files, shown: Callable[..., object]) -> None:
+    shown("s")
+    kept(files, "others", uploads.MOST_OF_ALL - 5)
+    assert put("s", 100, come=6) == 413
+    assert put("s", 100, come=5) == 204
+
+
+def test_the_file_that_an_uploader_had_before_goes(files, shown: Callable[..., object]) -> None:
+    """As when its page was left and comes back empty."""
+    kept(files, "s", 1, 2, 3)  # 0, 1 and 2 by name
+    shown("s", file="0")
+    shown("s", file="1", key="test")
+    assert set(files.file_storage["s"]) == {"0", "1", "2"}
+    shown("s")
+    assert set(files.file_storage["s"]) == {"1", "2"}
+    shown("s", file="2", key="test")
+    assert set(files.file_storage["s"]) == {"2"}

@@ -51,7 +51,8 @@ def new_task(root: Path, tokenizer: Path | None = None) -> None:
     kinds = [kind.removeprefix(".") for kind in FORMATS]
     files = {}
     for split, (title, help) in SPLITS.items():
-        if file := uploads.uploader(title, kinds, megabytes=limit, key=f"upload.{split}", help=help):
+        file = uploads.uploader(title, kinds, key=f"upload.{split}", megabytes=limit, owner=sign_in.owner(), help=help)
+        if file:
             files[split] = file
     if "train" not in files:
         return

@@ -160,7 +160,7 @@ def _file() -> tuple[StudySpec, str] | None:
     if (linked := address.linked("new.file")) is not None:
         visitor.note_linked("new.file", (linked,))
     path = controls.typed("new.file", "Path of the file, on the machine of the dashboard", most=LONGEST)
-    upload = uploads.uploader("or upload it", ["yaml", "yml"], megabytes=1, key="study.upload")
+    upload = uploads.uploader("or upload it", ["yaml", "yml"], key="study.upload", megabytes=1, owner=sign_in.owner())
     st.caption("A YAML file with a name, defaults (fields of every entry) and runs (the entries): docs/studies.md.")
     if upload is None and not (path and visitor.is_chosen("new.file", (path,), ())):
         return None
