@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "errors": (),
     "atomic": ("errors", "read_only"),
     "read_only": ("errors",),
-    "json_text": ("regular_file",),
+    "json_text": ("errors", "regular_file"),
     "regular_file": ("errors",),
     "demo_world": ("jobs", *STUDIES),
     "commands": ("show", "live", "jobs", "demo_world", *STUDIES),

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from skillviz.atomic import LOCKS
 from skillviz.core import formats
 from skillviz.errors import BadInput, OverQuota
 from skillviz.runs.folder import OPEN
 from skillviz.runs.store import ANSWERS, Store, written
 from skillviz.tasks.project import OPEN_JOBS_VARIABLE, QUOTA_VARIABLE
 
-LOCK = ".quota.lock"
 UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 SIZE = re.compile(rf"(\d{{1,9}}(?:\.\d{{1,9}})?) ?({'|'.join(UNITS)})")
 
@@ -74,8 +74,8 @@ def in_turn(root: Path) -> Iterator[None]:
     Raises StoreError where the store cannot be written.
     """
     with written(root):
-        root.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(root / LOCK)
+        (root / LOCKS).mkdir(parents=True, exist_ok=True)
+        lock = FileLock(root / LOCKS / "quota.lock")
         lock.acquire()
     try:
         yield
