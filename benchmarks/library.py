@@ -14,6 +14,7 @@ Writes library.json into results/, and the table into README.md beside this file
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import statistics
@@ -35,6 +36,7 @@ from typer.testing import CliRunner
 from benchmarks.machine import machine, written
 from skillviz.cli import app
 from skillviz.runs.produce import produce
+from skillviz.runs.run import with_checksum
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
 from skillviz.tasks.project import RUNS_VARIABLE
@@ -68,7 +70,8 @@ def copies(of: Path, root: Path, count: int) -> Path:
     for number in range(count):
         name = f"{of.name[:-4]}{number:04d}"
         shutil.copytree(of, root / name)
-        (root / name / "run.json").write_text(text.replace(of.name, name))
+        content = with_checksum(json.loads(text.replace(of.name, name)))
+        (root / name / "run.json").write_text(json.dumps(content))
     return root
 
 

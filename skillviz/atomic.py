@@ -84,8 +84,7 @@ def whole_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
                 except BaseException:
                     os.replace(old, target)  # what was there stays there
                     raise
-                with suppress(OSError):
-                    remove(old)
+                remove(old, ignore_errors=True)
             else:
                 os.replace(draft, target)
             _sync(target.parent)
@@ -134,8 +133,7 @@ def folder_lock(target: Path) -> Iterator[None]:
     locks.mkdir(parents=True, exist_ok=True)
     with FileLock(locks / f"{target.name}.lock"):
         for left in _drafts(target):
-            with suppress(OSError):
-                remove(left)
+            remove(left, ignore_errors=True)
         yield
 
 
@@ -147,12 +145,16 @@ def remove_folder(path: Path) -> None:
     remove(grave)
 
 
-def remove(path: Path) -> None:
-    """Removes a folder or a file; of a link the link itself: what it names is somebody else's."""
+def remove(path: Path, *, ignore_errors: bool = False) -> None:
+    """Removes a folder or a file; of a link the link itself: what it names is somebody else's.
+
+    With `ignore_errors` as much of it as can be removed.
+    """
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
+        shutil.rmtree(path, ignore_errors=ignore_errors)
     else:
-        path.unlink()
+        with suppress(*([OSError] if ignore_errors else [])):
+            path.unlink()
 
 
 @contextmanager

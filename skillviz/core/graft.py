@@ -5,6 +5,7 @@ Values are copied into place, never added as differences, so that a graft is exa
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -67,7 +68,12 @@ class Graft:
         return cls(region, values, heads, dict(header or {}), added)
 
     def save(self, path: Path | str) -> None:
-        """Write the graft file: `<name>.indices`, `<name>.values`, `head.<name>`, `rows.<name>`, and a JSON header."""
+        """Write the graft file: `<name>.indices`, `<name>.values`, `head.<name>`, `rows.<name>`, and a JSON header.
+
+        Raises BadInput for values that `load` would refuse.
+        """
+        if wrong := _wrong_values(self.values, self.head, self.rows):
+            raise BadInput(f"this graft cannot be a file: {wrong}; fine-tune the model again.")
         tensors: dict[str, Tensor] = {}
         for name, indices in self.region.indices.items():
             tensors[f"{name}.indices"] = torch.from_numpy(indices.copy())
@@ -131,13 +137,8 @@ class Graft:
             claimed = _whole(header["size"], "size")
             if _whole(header.get("d", region.d), "d") != region.d:
                 raise ValueError(f"its d is {header['d']:,}, and its shapes have {region.d:,} entries")
-            for name, tensor in (*values.items(), *head.items(), *rows.items()):
-                if tensor.dtype not in DTYPES:
-                    raise ValueError(
-                        f"the values of '{name}' are {tensor.dtype}; allowed: {', '.join(map(str, DTYPES))}"
-                    )
-                if not tensor.isfinite().all():
-                    raise ValueError(f"the values of '{name}' are not all finite")
+            if wrong := _wrong_values(values, head, rows):
+                raise ValueError(wrong)
         except (BadInput, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise CorruptFile(f"{path} is not a valid graft file ({error}); export it again.") from error
         # values lie in the order of the indices, so indices that Region had to sort would misplace them
@@ -236,6 +237,16 @@ def grafted(model: nn.Module, graft: Graft) -> Iterator[nn.Module]:
                 if len(_parameter(model, name)) != len(rows):
                     model.resize_token_embeddings(len(rows))  # type: ignore[operator]
                 _parameter(model, name).copy_(rows)
+
+
+def _wrong_values(*parts: Mapping[str, Tensor]) -> str:
+    """What is wrong with the first of these tensors that cannot be in a graft file; empty where all can."""
+    for name, tensor in itertools.chain.from_iterable(part.items() for part in parts):
+        if tensor.dtype not in DTYPES:
+            return f"the values of '{name}' are {tensor.dtype}; allowed: {', '.join(map(str, DTYPES))}"
+        if not tensor.isfinite().all():
+            return f"the values of '{name}' are not all finite"
+    return ""
 
 
 def _whole(value: Any, what: str) -> int:

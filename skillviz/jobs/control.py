@@ -137,12 +137,19 @@ def resume(store: Store, name: str, backend: Backend | None = None) -> Job:
     Raises StoreError where the job is finished, waits or runs, or the store cannot be written; OverQuota where its user
     may start nothing.
     """
-    with quota.in_turn(store.root):
-        quota.refuse_job(store)
-        job = status(store, name)
-        if not job.is_resumable:
-            raise StoreError(f"{job.title} is {job.status}: only a failed, cancelled or stopped job can be resumed.")
-        chosen = backend or backend_of(job)
-        chosen.refuse()
+    job = _resumable(store, name)
+    chosen = backend or backend_of(job)
+    chosen.refuse()
+    job.check_resume(store.root)
+    with quota.in_turn(store.root):  # of two calls at once, the later one sees a queued job
+        job = _resumable(store, name)
         job.resume(store.root, chosen)
     return status(store, job.name)
+
+
+def _resumable(store: Store, name: str) -> Job:
+    quota.refuse_job(store)
+    job = status(store, name)
+    if not job.is_resumable:
+        raise StoreError(f"{job.title} is {job.status}: only a failed, cancelled or stopped job can be resumed.")
+    return job

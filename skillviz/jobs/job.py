@@ -88,6 +88,10 @@ class Job(ABC):
         """How far a running job has come, from its latest events."""
 
     @abstractmethod
+    def check_resume(self, root: Path) -> None:
+        """Raises what stands against resuming it and takes long to see; before anything is begun."""
+
+    @abstractmethod
     def resume(self, root: Path, backend: Backend) -> None:
         """Starts the job in its folder again, from where and as it was started."""
 

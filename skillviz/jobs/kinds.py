@@ -99,6 +99,9 @@ class RunJob(Job):
         latest: dict[str, Any] = {name: step.get(name) for name in ("loss", "size", "added", "removed")}
         return JobProgress(last["phase"], done, total, **latest, seconds_left=left, scored=scored)
 
+    def check_resume(self, root: Path) -> None:
+        """Nothing: its own process checks its models and task."""
+
     def resume(self, root: Path, backend: Backend) -> None:
         """From its last checkpoint."""
         folder = RunFolder(self.path)
@@ -195,13 +198,16 @@ class StudyJob(Job):
         left = None if left is None else max(0.0, left)  # 0: longer than estimated
         return JobProgress("steps", last["step"] - 1, last["of"], seconds_left=left, title=last["title"])
 
+    def check_resume(self, root: Path) -> None:
+        """Looks at models and tasks, where their names mean the same as they did."""
+        if launch_of(self.path / WORK)["cwd"] == Path.cwd():  # elsewhere its own process does
+            check(Snapshot(plan(read_study(self.path / FILE)), Store(root)))
+
     def resume(self, root: Path, backend: Backend) -> None:
         """With what is not finished, with as many processes as before."""
         file, launch = self.path / FILE, launch_of(self.path / WORK)
         study = read_study(file)
         workers = launch.get("workers") or (self.record.workers if self.record else workers_for(study, cores()))
-        if launch["cwd"] == Path.cwd():  # elsewhere its relative names mean other files; its own process checks them
-            check(Snapshot(plan(study), Store(root)))
         self.launch(root, self.path, study, file, launch["cwd"], workers, backend)
 
     def announce_cancel(self, root: Path) -> None:

@@ -53,7 +53,9 @@ def _reason(path: Path, error: Exception) -> str:
     """Why torch could not read a file, in a few words."""
     with suppress(Exception):  # a broken archive is like any other file
         if tarfile.is_tarfile(path):
-            return "is a tar file, as PyTorch wrote long ago"
+            with tarfile.open(path) as old:
+                if old.next() is not None:  # zeros alone count as a tar file too
+                    return "is a tar file, as PyTorch wrote long ago"
         with zipfile.ZipFile(path) as file:
             if any(name.endswith("/constants.pkl") for name in file.namelist()):
                 return "is a TorchScript archive, which holds a program beside its tensors"

@@ -17,7 +17,7 @@ from skillviz.core import formats
 from skillviz.core.metrics import Metric
 from skillviz.plots.cells import printed, shades
 from skillviz.plots.figure import canvas, center_axis, centers, wrapped
-from skillviz.plots.theme import Style, state_style
+from skillviz.plots.theme import state_style
 
 ROW, PANEL = 34, 112  # pixels of a method's row, and of the axis
 SIDE = 15  # letters of a method's name in one line
@@ -26,7 +26,7 @@ TOUCHED = "parameters touched"
 
 def by_size(
     points: pd.DataFrame,
-    styles: Sequence[Style],
+    names: Sequence[str],
     words: Metric,
     references: Mapping[str, float],
     theme: str,
@@ -34,7 +34,7 @@ def by_size(
 ) -> go.Figure:
     """The numbers of one metric with their intervals, darker where better, the best of each column in bold.
 
-    `points`: `rank` (the method's place in `styles`), `place` (equal for shares that count as one), touched (0..1),
+    `points`: `rank` (the method's place in `names`), `place` (equal for shares that count as one), touched (0..1),
     value, low, high. What is alone at its share (the fine-tuned model at 100%) has the row to itself, and so have
     `references`: levels of models that touch nothing, by state.
     """
@@ -42,7 +42,7 @@ def by_size(
     is_alone = ~points["place"].isin(points.loc[several, "place"])
     median = points[~is_alone].groupby("place")["touched"].median()
     places = list(median.index)
-    names = [style.title.removeprefix("graft, ") for style in styles]
+    points = points.astype({"low": float, "high": float})
     rows = [*(state_style(state).title for state in references), *names]
     z = np.full((len(rows), len(places)), np.nan)
     values, ends, hover = (np.full(z.shape, "", dtype=object) for _ in range(3))

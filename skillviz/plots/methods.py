@@ -44,6 +44,7 @@ NOTHING = "No method has been scored here."
 NO_RIVAL = "No method was scored on the same examples."
 TOUCHED = "parameters touched, % (log scale)"
 APART = 1.16  # factor between two marks that would stand on each other
+NEAR = 0.08  # decades: shares touched a fifth apart count as one
 SPREAD = 0.35  # decades that the marks of one place take at most, so that they stay apart from the next size's
 PLOT, LEGEND = 300, 19  # pixels of the plot, and of a method in the legend of a narrow page
 FEW = 7  # methods at most that are named beside their marks; more have a legend
@@ -108,8 +109,8 @@ def against_touched(
         return blank(NOTHING, theme, tall, TOUCHED, words.axis)
     placed = _placed(shown)
     if is_printed(points, metric):
-        styles = [method_style(*series, recipes) for series in _series(placed)]
-        return by_size(placed, styles, words, dict(references or {}), theme, height)
+        names = [method_style(*one, recipes).title if any(one[1:]) else _beside(one[0]) for one in _series(placed)]
+        return by_size(placed, names, words, dict(references or {}), theme, height)
     figure = canvas(theme, tall, TOUCHED, center_axis(words.axis, shown))
     for number, series in enumerate(_series(placed)):
         rows = placed[placed["rank"] == number].sort_values("touched")
@@ -193,9 +194,11 @@ def _placed(rows: pd.DataFrame) -> pd.DataFrame:
     return placed.assign(at=placed["touched"] * 10 ** (apart * (number - (several - 1) / 2)))
 
 
-def _place(rows: pd.DataFrame) -> pd.Series:
-    """The same number for shares touched that are a fifth apart or less."""
-    return np.round(np.log10(rows["touched"]) / 0.08)
+def _place(rows: pd.DataFrame) -> np.ndarray:
+    """The place of each share touched: the next one begins where two neighbours are more than NEAR apart."""
+    decades = np.log10(rows["touched"].to_numpy(float))
+    known = np.unique(decades)
+    return np.append(0, np.cumsum(np.diff(known) > NEAR))[np.searchsorted(known, decades)]
 
 
 def _marks(style: Style, rows: pd.DataFrame, words: Metric) -> go.Scatter:

@@ -68,14 +68,14 @@ def bytes_held(root: Path) -> int:
 
 
 @contextmanager
-def in_turn(root: Path) -> Iterator[None]:
-    """One at a time: from a look at the quota of a store until what was allowed is there and counts.
+def in_turn(root: Path, what: str = "start") -> Iterator[None]:
+    """One `what` at a time: from a look at the quota of a store until what was allowed is there and counts.
 
     Raises StoreError where the store cannot be written.
     """
     with written(root):
         (root / LOCKS).mkdir(parents=True, exist_ok=True)
-        lock = FileLock(root / LOCKS / "quota.lock")
+        lock = FileLock(root / LOCKS / f"{what}.lock")
         lock.acquire()
     try:
         yield
@@ -87,10 +87,15 @@ def refuse(root: Path, more: int = 0) -> None:
     """Raises OverQuota where a store holds as much as it may, or would with so many bytes more."""
     most = most_bytes()
     if most is not None and (held := bytes_held(root)) + more >= most:
-        new = f" and this would be {formats.byte_size(more)} more," if more else ""
+        if more:
+            raise OverQuota(
+                f"these files ({formats.byte_size(more)}) do not fit: your runs and data hold "
+                f"{formats.byte_size(held)} of {formats.byte_size(most)}. Delete runs that you no longer need, or "
+                "upload less."
+            )
         raise OverQuota(
-            f"your runs and data hold {formats.byte_size(held)},{new} and {formats.byte_size(most)} are allowed; "
-            "delete runs that you no longer need to start something new."
+            f"your runs and data hold {formats.byte_size(held)}, and {formats.byte_size(most)} are allowed; delete "
+            "runs that you no longer need to start something new."
         )
 
 

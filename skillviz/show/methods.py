@@ -90,8 +90,8 @@ def touched_reads(shown: pd.DataFrame, metric: str) -> str:
     if is_printed(shown, metric):
         return (
             "a row is a method, a column a share of parameters that it touches. Each cell has the value and under it "
-            f"its interval; {better} is better and stronger in colour, the best of a column is bold. What is "
-            "alone at its share, as the fine-tuned model at 100%, has no cell."
+            f"its interval; {better} is better and stronger in colour, the best of a column is bold. A method with "
+            "one size of its own, as the fine-tuned model with 100%, has one number in its row."
         )
     return (
         f"left is fewer parameters touched, {better} is better. A mark is one method, a line one at several sizes, a "

@@ -144,8 +144,8 @@ class _Steps:
         self.needed += 1
         if self.needed > MOST_NEEDED or (is_new and len(self.steps) == MOST_STEPS):
             raise BadInput(
-                f"with this entry the study has more than {MOST_STEPS:,} steps, or names them more than "
-                f"{MOST_NEEDED:,} times; write several studies."
+                f"with this entry the study has more than {MOST_STEPS:,} steps, or its entries refer to steps more "
+                f"than {MOST_NEEDED:,} times; write several studies."
             )
         if is_new:
             title = ARTIFACTS[kind](spec).title(labels)

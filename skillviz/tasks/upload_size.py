@@ -161,15 +161,16 @@ def _excess_of_text(path: Path) -> str:
     with path.open(encoding="utf-8-sig", newline="") as lines:
         first = lines.readline()
         columns = len(next(csv.reader([first], delimiter=separator_of(first, path.suffix)), []))
-        return _excess_of_shape(sum(1 for _ in lines), columns)
+        return _excess_of_shape(sum(1 for _ in lines), columns, cells=0)  # a row may have several lines
 
 
-def _excess_of_shape(rows: int, columns: int) -> str:
+def _excess_of_shape(rows: int, columns: int, cells: int | None = None) -> str:
     if rows > MOST_ROWS:
         return f"has more than {MOST_ROWS:,} rows"
     if columns > MOST_COLUMNS:
         return f"has more than {MOST_COLUMNS} columns"
-    return f"has more than {MOST_CELLS:,} cells" if rows * columns > MOST_CELLS else ""
+    cells = rows * columns if cells is None else cells
+    return f"has more than {MOST_CELLS:,} cells" if cells > MOST_CELLS else ""
 
 
 def _main(path: Path, folder: Path) -> None:

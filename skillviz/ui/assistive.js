@@ -83,8 +83,8 @@ function guidePopovers() {
       opened.tabIndex = -1;
       (opened.querySelector(STOPS) ?? opened).focus({ preventScroll: true });
     } else if (!opened && isInside) {
-      isInside = false;
       if (document.activeElement === document.body && opener.isConnected) opener.focus();
+      [opener, isInside] = [null, false];
     }
   };
 }

@@ -27,8 +27,8 @@ MOST_FILES = 12  # of one visitor
 REMEMBERED = 10_000  # tabs that were shown an uploader
 NO_PAGE = 403, "No page that takes a file is open for this visitor."
 NO_LENGTH = 411, "An upload says how long it is."
-TOO_MUCH_OF_ONE = 413, "You have uploaded as much as one visitor may. Remove files, or wait until others are through."
-TOO_MUCH_OF_ALL = 413, "The uploads of all visitors take as much memory as they may. Try again later."
+TOO_MUCH_OF_ONE = 413, "Your uploads reach the limit of 12 files or 256 MiB. Remove one first."
+TOO_MUCH_OF_ALL = 413, "All visitors' uploads together reach the limit of 1 GiB. Try again later."
 Refusal = tuple[int, str]
 
 
@@ -59,9 +59,10 @@ def uploader(label: str, kinds: Sequence[str], *, key: str, megabytes: int, owne
         return None
     context = get_script_run_ctx()
     session = context.session_id if context is not None else ""
-    tab = _tabs.setdefault(session, _Tab(owner or session))
-    while len(_tabs) > REMEMBERED:
-        del _tabs[next(iter(_tabs))]
+    tab = _tabs.pop(session, None) or _Tab(owner or session)
+    _tabs[session] = tab  # as the latest
+    for old in list(_tabs)[:-REMEMBERED]:
+        _tabs.pop(old, None)
     file = st.file_uploader(label, kinds, key=key, max_upload_size=megabytes, **settings)
     now, before = str(getattr(file, "file_id", "")), tab.files.get(key, "")
     if before and before != now and exists():  # Streamlit keeps what an uploader had that went with its page
@@ -121,7 +122,7 @@ def _counted(owner: str, size: int, receive: Receive) -> Iterator[Receive]:
 
 
 def _has_room(owner: str, size: int) -> bool:
-    sessions = {session for session, tab in _tabs.items() if tab.owner == owner}
+    sessions = {session for session, tab in list(_tabs.items()) if tab.owner == owner}  # pages add to them meanwhile
     own = [length for session, files in _held().items() if session in sessions for length in files]
     is_few = len(own) + _under_way[owner] < MOST_FILES
     return is_few and sum(own) + _announced[owner] + size <= MOST_OF_ONE

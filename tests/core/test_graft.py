@@ -339,3 +339,11 @@ def test_a_file_that_lies_is_told(tmp_path: Path, change: str) -> None:
     save_file(tensors, path, {"skillviz": json.dumps(header)})
     with pytest.raises(CorruptFile):
         Graft.load(path)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_cannot_be_opened_is_not_written(value: float, tmp_path: Path) -> None:
+    region = Region({"w": np.array([1])}, {"w": (4,)})
+    with pytest.raises(BadInput, match="the values of 'w' are not all finite; fine-tune the model again"):
+        Graft(region, {"w": torch.tensor([value])}).save(tmp_path / "graft.safetensors")
+    assert not list(tmp_path.iterdir())

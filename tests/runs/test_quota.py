@@ -161,7 +161,7 @@ def test_two_starts_of_a_study_at_once_start_it_once(tmp_path: Path, monkeypatch
 def test_what_comes_counts_before_it_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(QUOTA_VARIABLE, "1 KiB")
     quota.refuse(tmp_path, more=1000)
-    with pytest.raises(OverQuota, match="hold 0 KiB, and this would be 2 KiB more, and 1 KiB are allowed"):
+    with pytest.raises(OverQuota, match=r"files \(2 KiB\) do not fit: your runs and data hold 0 KiB of 1 KiB\. Delete"):
         quota.refuse(tmp_path, more=2048)
 
 

@@ -96,6 +96,13 @@ BOMBS = {
 }
 
 
+def test_lines_within_cells_are_no_rows() -> None:
+    """A review of several lines: 50,000 lines of 120 columns are 500 rows."""
+    row = '"' + "good\n" * 100 + '"' + ",1" * 119 + "\n"
+    header = ",".join(f"c{i}" for i in range(120)) + "\n"
+    assert len(rows_of(Upload("reviews.csv", (header + row * 500).encode()))) == 500
+
+
 @pytest.mark.cases(0, 5)
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_small_file_that_becomes_large_is_refused_by_its_name(tmp_path: Path, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +50,9 @@ def new_task(root: Path, tokenizer: Path | None = None) -> None:
         f"`{root}`, with a task file beside them."
     )
     kinds = [kind.removeprefix(".") for kind in FORMATS]
-    files = {}
+    files, owner = {}, sign_in.owner()
     for split, (title, help) in SPLITS.items():
-        file = uploads.uploader(title, kinds, key=f"upload.{split}", megabytes=limit, owner=sign_in.owner(), help=help)
-        if file:
+        if file := uploads.uploader(title, kinds, key=f"upload.{split}", megabytes=limit, owner=owner, help=help):
             files[split] = file
     if "train" not in files:
         return
@@ -287,7 +287,7 @@ def _save(draft: Draft, root: Path) -> None:
     """Writes the task, and chooses it; nothing that was typed is lost where that cannot be done."""
     try:
         store, size = cache.user_store().root, sum(len(file.content) for file in draft.files.values())
-        with quota.in_turn(store):
+        with quota.in_turn(store, "upload") if quota.most_bytes() is not None else nullcontext():
             quota.refuse(store, more=size)
             path, splits = uploaded.save(draft, root)
     except SkillvizError as error:
