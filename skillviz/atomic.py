@@ -151,7 +151,7 @@ def remove(path: Path, *, ignore_errors: bool = False) -> None:
     With `ignore_errors` as much of it as can be removed.
     """
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=ignore_errors)
+        shutil.rmtree(path, ignore_errors)
     else:
         with suppress(*([OSError] if ignore_errors else [])):
             path.unlink()

@@ -125,7 +125,7 @@ def test_a_folder_is_removed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     target.mkdir()
     fill(target)
     seen: list[Path] = []
-    monkeypatch.setattr(atomic.shutil, "rmtree", lambda path: seen.append(path))
+    monkeypatch.setattr(atomic.shutil, "rmtree", lambda path, *_: seen.append(path))
     atomic.remove_folder(target)
     assert not target.exists() and texts(seen[0]) == NEW and seen[0].name.startswith(".")
 

@@ -76,6 +76,7 @@ function guidePopovers() {
     event.preventDefault();
     opener.focus();
   }, { capture: true });
+  window.addEventListener("pointerdown", () => (opener = null), { capture: true });
   return () => {
     const opened = document.querySelector(OPEN);
     if (opened && opener === document.activeElement && !isInside) {
@@ -83,8 +84,8 @@ function guidePopovers() {
       opened.tabIndex = -1;
       (opened.querySelector(STOPS) ?? opened).focus({ preventScroll: true });
     } else if (!opened && isInside) {
-      if (document.activeElement === document.body && opener.isConnected) opener.focus();
-      [opener, isInside] = [null, false];
+      if (document.activeElement === document.body && opener?.isConnected) opener.focus();
+      isInside = false;
     }
   };
 }
