@@ -137,6 +137,7 @@ def resume(store: Store, name: str, backend: Backend | None = None) -> Job:
     Raises StoreError where the job is finished, waits or runs, or the store cannot be written; OverQuota where its user
     may start nothing.
     """
+    read_only.refuse()
     job = _resumable(store, name)
     chosen = backend or backend_of(job)
     chosen.refuse()
