@@ -68,6 +68,8 @@ class Attempt:
                     break
             if minutes is not None and time.monotonic() - begun > 60 * minutes:
                 break
+        if not tried:
+            losses.append("nothing was tried")
         seconds = time.monotonic() - begun
         report(f"{self.name}: {tried:,} tries, {len(losses):,} lost, {seconds:.0f} s")
         first = losses[0][:300] if losses else ""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -70,10 +71,13 @@ class Reader:
 
 def mutated(number: int, work: Path) -> Iterator[str]:
     """Mutated inputs over all readers, a share for each."""
-    readers = _readers(work)
-    for reader in readers:
-        count = max(2, round(number * reader.share / sum(one.share for one in readers)))
-        yield from _tried(reader, count)
+    environment = {"SKILLVIZ_RUNS": str(work / "runs"), "SKILLVIZ_ROOTS": str(work)}
+    few = mock.patch.object(library, "shipped_root", lambda: work / "nothing")  # hundreds of runs
+    with few, mock.patch.dict(os.environ, environment):
+        readers = _readers(work)
+        for reader in readers:
+            count = max(2, round(number * reader.share / sum(one.share for one in readers)))
+            yield from _tried(reader, count)
 
 
 def _tried(reader: Reader, number: int) -> Iterator[str]:
@@ -134,8 +138,6 @@ def _held() -> int:
 def _readers(work: Path) -> list[Reader]:
     """All readers, on a store, a pair and files made for them."""
     torch.set_num_threads(1)
-    library.shipped_root = lambda: work / "nothing"  # hundreds of runs
-    os.environ["SKILLVIZ_RUNS"], os.environ["SKILLVIZ_ROOTS"] = str(work / "runs"), str(work)
     store = Store(work / "runs")
     run = fake_run(store, n={"validation": 20, "test": 30}, layers=1, width=8, steps=4, sizes=("5%",))
     tiny_pair(work / "pair", steps=1)
