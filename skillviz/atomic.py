@@ -22,7 +22,6 @@ from skillviz.errors import BadInput, DiskFull, is_disk_full
 
 TEMPORARY = ".part"
 REPLACED = ".old"
-LOCKS = ".locks"  # the folder of locks, beside what they lock
 CLOCK = 2.0  # seconds by which two clocks of one machine may differ
 WRITER = re.compile(rf"\.(?P<name>.+)\.(?P<host>\w+)-(?P<pid>\d+)-\w+({re.escape(TEMPORARY)}|{re.escape(REPLACED)})")
 
@@ -129,7 +128,7 @@ def clear_abandoned(folder: Path, name: str | None = None) -> None:
 def folder_lock(target: Path) -> Iterator[None]:
     """While one process makes this folder others wait; drafts of it that killed processes left are removed."""
     read_only.refuse()
-    locks = target.parent / LOCKS
+    locks = target.parent / ".locks"
     locks.mkdir(parents=True, exist_ok=True)
     with FileLock(locks / f"{target.name}.lock"):
         for left in _drafts(target):

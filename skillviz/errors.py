@@ -53,8 +53,8 @@ MOST_LETTERS = 2_000
 """Of a refusal's sentence; the longest of our own, which list all names that are allowed, have some 900."""
 
 
-_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""All control characters but the tab and the end of a line."""
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""All control characters but the tab and the end of a line, and halves of characters, which nothing can print."""
 
 
 class SkillvizError(Exception):

@@ -113,7 +113,6 @@ def _sources(folder: Path) -> list[Path]:
         raise UnsafeWeights(f"'{index}' names no parts, so there are no weights; download the model again.")
     if strange is not None:
         name = strange if len(strange) <= LONGEST_NAME else f"{strange[:LONGEST_NAME]}…"
-        name = name.encode("utf-8", "backslashreplace").decode()  # JSON may hold half a character
         raise UnsafeWeights(f"'{index}' names the part '{name}', which is not in the folder; download the model again.")
     return [folder / name for name in names]
 

@@ -20,7 +20,7 @@ from skillviz.plots.figure import canvas, center_axis, centers, wrapped
 from skillviz.plots.theme import state_style
 
 ROW, PANEL = 34, 112  # pixels of a method's row, and of the axis
-SIDE = 15  # letters of a method's name in one line
+SIDE = 15  # letters of a method's name in one line at 320 pixels
 TOUCHED = "parameters touched"
 
 

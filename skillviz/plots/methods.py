@@ -30,7 +30,7 @@ from skillviz.plots.figure import (
     value_range,
     wrapped,
 )
-from skillviz.plots.method_sizes import by_size, method_hover
+from skillviz.plots.method_sizes import SIDE, by_size, method_hover
 from skillviz.plots.references import add_references, name_ends, near_levels
 from skillviz.plots.theme import LOCALIZERS, SOFT_INK, STATES, Style, spare_style
 
@@ -49,7 +49,7 @@ SPREAD = 0.35  # decades that the marks of one place take at most, so that they 
 PLOT, LEGEND = 300, 19  # pixels of the plot, and of a method in the legend of a narrow page
 FEW = 7  # methods at most that are named beside their marks; more have a legend
 ROW, PANEL = 36, 84  # pixels of a method's row, and of the axis
-NARROW, SIDE = 34, 15  # letters of an axis' title, and of a row's name, in one line at 320 pixels
+NARROW = 34  # letters of an axis' title in one line at 320 pixels
 
 _LOCALIZERS = {row.method: LOCALIZERS[name] for name, row in table.LOCALIZERS.items() if row.method != "graft"}
 

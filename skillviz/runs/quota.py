@@ -8,12 +8,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from filelock import FileLock
-
-from skillviz.atomic import LOCKS
+from skillviz.atomic import folder_lock
 from skillviz.core import formats
 from skillviz.errors import BadInput, OverQuota
 from skillviz.runs.folder import OPEN
@@ -73,14 +71,21 @@ def in_turn(root: Path, what: str = "start") -> Iterator[None]:
 
     Raises StoreError where the store cannot be written.
     """
-    with written(root):
-        (root / LOCKS).mkdir(parents=True, exist_ok=True)
-        lock = FileLock(root / LOCKS / f"{what}.lock")
-        lock.acquire()
-    try:
+    with ExitStack() as stack:
+        with written(root):
+            stack.enter_context(folder_lock(root / what))
         yield
-    finally:
-        lock.release()
+
+
+@contextmanager
+def room_for(root: Path, size: int) -> Iterator[None]:
+    """So many bytes are stored in the body, one lot at a time where there is a limit; raises OverQuota, StoreError."""
+    if most_bytes() is None:
+        yield
+        return
+    with in_turn(root, "upload"):
+        refuse(root, more=size)
+        yield
 
 
 def refuse(root: Path, more: int = 0) -> None:

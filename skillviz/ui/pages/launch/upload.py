@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -287,8 +286,7 @@ def _save(draft: Draft, root: Path) -> None:
     """Writes the task, and chooses it; nothing that was typed is lost where that cannot be done."""
     try:
         store, size = cache.user_store().root, sum(len(file.content) for file in draft.files.values())
-        with quota.in_turn(store, "upload") if quota.most_bytes() is not None else nullcontext():
-            quota.refuse(store, more=size)
+        with quota.room_for(store, size):
             path, splits = uploaded.save(draft, root)
     except SkillvizError as error:
         st.session_state[PROBLEM] = sign_in.sentence_of(error)
