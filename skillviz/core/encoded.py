@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,7 +23,8 @@ class Encoded:
     the prompt of example i, tokenised in context, empty where the example has fewer options than `n_labels`;
     `by_length` asks for its log-likelihood per token. Where there is a reference, with the token that ends it it is the
     only answer, `n_labels` is 1, and `labels` say that it is the right one; `generation` says how a text is generated
-    beside it, None where none is.
+    beside it, None where none is. `notes` are sentences on what encoding changed in the texts, such as how many were
+    shortened.
     """
 
     ids: list[str]
@@ -37,6 +38,7 @@ class Encoded:
     answers: list[list[np.ndarray]] | None = None
     by_length: bool = False
     generation: Generation | None = None
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -67,3 +69,8 @@ class Encoded:
             answers=None if self.answers is None else [self.answers[i] for i in rows],
             generation=None if self.generation is None else self.generation.take(rows),
         )
+
+
+def encoding_notes(by_split: Mapping[str, Encoded]) -> tuple[str, ...]:
+    """The notes of each split, with the split's name in front, as in "test: 3 of 40 texts ..."."""
+    return tuple(f"{split}: {note}" for split, encoded in by_split.items() for note in encoded.notes)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from skillviz.atomic import working_folder
+from skillviz.core.encoded import encoding_notes
 from skillviz.core.graft import Graft
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch
@@ -129,7 +130,8 @@ def _scored(
         temperature = temperature_of(logits["validation"], data["validation"].labels)
     by_split = {s: scores(logits[s], data[s].labels, note, temperature) for s in data}
     size = None if region is None else region.size
-    notes = (*pair.notes, *splits.notes, *(seen_note(pair.finetuned_info, splits) if "finetuned" in states else ()))
+    seen = seen_note(pair.finetuned_info, splits) if "finetuned" in states else ()
+    notes = (*pair.notes, *splits.notes, *encoding_notes(data), *seen)
     return Evaluation(by_split, task.metric, size, pair.d, pair.readout_name, notes, temperature)
 
 

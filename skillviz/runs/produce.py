@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from skillviz.core.encoded import Encoded
+from skillviz.core.encoded import Encoded, encoding_notes
 from skillviz.core.localizers.record import State, Step
 from skillviz.core.localizers.table import EXPRESSION, Localizer, localizer
 from skillviz.core.problem import Problem
@@ -297,7 +297,7 @@ class _Production:
             "size": searched.size,
             "share": searched.size / pair.d,
             "sizes": tuple(searched.orders),
-            "notes": tuple(dict.fromkeys((*pair.notes, *self.plan.notes, *searched.notes))),
+            "notes": tuple(dict.fromkeys((*pair.notes, *encoding_notes(self.data), *self.plan.notes, *searched.notes))),
         }
 
     @contextmanager

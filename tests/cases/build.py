@@ -1,0 +1,86 @@
+"""Models, data and calls for tests of files as people have them: built in code, in a second, each with its right value."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from transformers import BertConfig, BertForSequenceClassification, PreTrainedModel
+
+from skillviz.runs.evaluation import Evaluation, evaluate
+from tests.tiny import tiny_rows, tiny_tokenizer
+
+Rows = Sequence[dict[str, Any]]
+
+
+def bert(vocabulary: int | None = None, **changes: Any) -> BertForSequenceClassification:
+    """A random classifier of two layers and width 32, without dropout."""
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    quiet = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "max_position_embeddings": 64}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        config = BertConfig(vocab_size=vocabulary or len(tiny_tokenizer("bert")), **{**sizes, **quiet, **changes})
+        return BertForSequenceClassification(config).eval()
+
+
+def fit(model: PreTrainedModel, tokenizer: Any, rows: Rows, steps: int = 60, rate: float = 3e-3) -> None:
+    """Train the model on rows {text, label} by AdamW, as people do."""
+    draw = random.Random(0)
+    model.train()
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=rate)
+    for _ in range(steps):
+        batch = draw.sample(list(rows), min(16, len(rows)))
+        inputs = tokenizer([row["text"] for row in batch], truncation=True, padding=True, return_tensors="pt")
+        model(**inputs, labels=torch.tensor([row["label"] for row in batch])).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.eval()
+
+
+def own_accuracy(model: PreTrainedModel, tokenizer: Any, rows: Rows, max_length: int = 64) -> float:
+    """The right value: the model's own accuracy, one row at a time, by transformers alone."""
+    with torch.no_grad():
+        right = [
+            model(**tokenizer(row["text"], truncation=True, max_length=max_length, return_tensors="pt"))
+            .logits.argmax(-1)
+            .item()
+            == row["label"]
+            for row in rows
+        ]
+    return sum(right) / len(right)
+
+
+def saved(folder: Path, model: PreTrainedModel, tokenizer: Any = None) -> Path:
+    """The folder with the model and, if given, its tokenizer, written with `save_pretrained`."""
+    model.save_pretrained(folder)
+    if tokenizer is not None:
+        tokenizer.save_pretrained(folder)
+    return folder
+
+
+def task_file(folder: Path, train: Rows, test: Rows, **changes: Any) -> Path:
+    """The path of a YAML task of two classes with JSONL data."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, rows in (("train", train), ("test", test)):
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    values = {
+        "name": folder.name, "data": {"train": "train.jsonl", "test": "test.jsonl"}, "text": "text", "label": "label",
+        "labels": ["negative", "positive"],
+    }  # fmt: skip
+    path = folder / "task.yaml"
+    path.write_text(yaml.safe_dump({**values, **changes}, sort_keys=False), encoding="utf-8")
+    return path
+
+
+def evaluated(base: Path, finetuned: Path, task: Path, **options: Any) -> tuple[float, Evaluation]:
+    """The fine-tuned model's accuracy on the test split as skillviz measures it, and the whole evaluation."""
+    result = evaluate(base, finetuned, task, device="cpu", **options)
+    return float(result.headline()["metrics"]["finetuned"]["accuracy"]), result
+
+
+__all__ = ["Rows", "bert", "evaluated", "fit", "own_accuracy", "saved", "task_file", "tiny_rows"]
