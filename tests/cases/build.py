@@ -1,4 +1,4 @@
-"""Models, data and calls for tests of files as people have them: built in code, in a second, each with its right value."""
+"""Models, data and calls for tests of files as people have them: built in code, each with its right value."""
 
 from __future__ import annotations
 
