@@ -17,6 +17,7 @@ from skillviz.commands import options
 from skillviz.commands.localize import reporter
 from skillviz.commands.output import note, print_json, print_rows, progress_bar, say, writable, write_table
 from skillviz.core import formats
+from skillviz.core.comparison import Comparison
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.core.metrics import Metric, metric_row
 from skillviz.core.seeds import LARGEST_SEED
@@ -217,8 +218,10 @@ def _localized(specs: dict[int, RunSpec], store: Store, is_searched: bool) -> di
     known = newest_runs(fit.values(), store)
     for step, spec in fit.items():
         run = known.get(spec.key())
-        if run is not None and not RunArtifact(spec).changes(run, store, session):
-            note(f"step {step:,}: run {run.id} already exists.")
+        change = None if run is None else RunArtifact(spec).changes(run, store, session)
+        if run is not None and change is not None and change.comparison is not Comparison.DIFFERENT:
+            unknown = f" Whether its sources changed is unknown: {change.why}." if change.why else ""
+            note(f"step {step:,}: run {run.id} already exists.{unknown}")
         else:
             with progress_bar(f"step {step:,}") as advance, gently(reporter(advance)) as progress:
                 run = produce(spec, store, progress, session)

@@ -15,6 +15,7 @@ from skillviz.commands import options
 from skillviz.commands.cluster import run_there
 from skillviz.commands.output import command_line, note, print_finetuned, print_json, progress_bar, say
 from skillviz.commands.region_source import RegionSource, check_bases, region_source
+from skillviz.core.comparison import Comparison
 from skillviz.core.formats import share
 from skillviz.core.metrics import metric_row
 from skillviz.core.seeds import LARGEST_SEED
@@ -25,6 +26,7 @@ from skillviz.models.finetune.recipes import GRIDS, MODES, OPTIMIZERS, RANKS, RE
 from skillviz.models.finetune.training_config import BATCH_SIZE, DataSettings, TrainingConfig
 from skillviz.models.frozen_tensors import strip
 from skillviz.runs import slurm_queue
+from skillviz.runs.artifact import CURRENT
 from skillviz.runs.library import open_run
 from skillviz.runs.process import Suspended, gently
 from skillviz.runs.progress import Progress, silent
@@ -362,10 +364,12 @@ def _train_into_cache(choice: Choice, as_json: bool) -> None:
     check_bases(choice.base, choice.regions)
     artifact = FineTunedArtifact(spec)
     model = artifact.finished(store)
-    changes = "" if model is None else artifact.changes(model, store)
-    is_cached = model is not None and not changes
-    if changes:
-        say(f"The model was there before, and is trained again: {changes}.")
+    change = CURRENT if model is None else artifact.changes(model, store)
+    is_cached = model is not None and change.comparison is not Comparison.DIFFERENT
+    if change.comparison is Comparison.DIFFERENT:
+        say(f"The model was there before, and is trained again: {change.why}.")
+    elif change.comparison is Comparison.UNKNOWN:
+        note(f"The cached model is kept. Whether its sources changed is unknown: {change.why}.")
     if not is_cached:
         choice.refuse_base()
         with _interruptible() as advance:

@@ -49,14 +49,15 @@ def region_source(named: str, runs_dir: Path | None = None) -> RegionSource:
 def check_bases(base: str, regions: Sequence[RegionSource], force: bool = False) -> None:
     """Raises WrongBase where a region was found on another base, as its file tells; with `force` that is noted.
 
-    A region that does not say where it was found is taken as it is.
+    A region that does not say where it was found is used, with a note that its base is unknown.
     """
     origins = {one.named: one.header.get("base_fingerprint") for one in regions}
-    if not any(origins.values()):
-        return
-    info = read_info(resolve(base))
+    info = read_info(resolve(base)) if any(origins.values()) else None
     for named, fingerprint in origins.items():
-        if not fingerprint or fingerprint == info.fingerprint:
+        if not fingerprint or info is None:
+            note(f"The region of {named} does not name the base that it was found on, so the two cannot be compared.")
+            continue
+        if fingerprint == info.fingerprint:
             continue
         sentence = (
             f"the region of {named} was found on a base with the fingerprint {str(fingerprint)[:12]}; '{info.id}' has "

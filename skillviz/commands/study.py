@@ -135,6 +135,8 @@ def report(study: StudySpec, store: Store, outcome: Outcome, as_json: bool) -> N
     say(f"{study.name}: {done} made, {skipped} finished before, {len(failed)} failed{lost}, in {outcome.path}")
     for step, why in outcome.again:
         note(f"{step.title}: made again, as {why}.")
+    for step, why in outcome.unchecked:
+        note(f"{step.title}: kept as it was. Whether its sources changed is unknown: {why}.")
     for step, failure in failed:
         note(f"{step.title}: {failure.kind}: {failure.message}")
     if as_json:

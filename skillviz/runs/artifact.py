@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
+from skillviz.core.comparison import Comparison
 from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS, localizer
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput, BadModel, RunNotFound, StoreError, WrongCheckpoint
@@ -39,6 +40,17 @@ DEFINITION = "the definition of the task '{}' (template, label words, metric or 
 DATA = "the data of the task '{}' have changed"
 REGIONS = "the regions that it is made of have changed"
 UNKNOWN = 60.0  # seconds of what nothing is known about
+
+
+class Change(NamedTuple):
+    """How the sources of a finished artifact compare with the present ones, and in words why they differ or cannot be
+    compared."""
+
+    comparison: Comparison
+    why: str = ""
+
+
+CURRENT = Change(Comparison.SAME)
 
 
 class Finished(Protocol):
@@ -131,8 +143,8 @@ class Artifact(Protocol):
     def finished(self, store: Store, stored: Stored | None = None) -> Finished | None:
         """What is finished of it; whether it is still current, `changes` tells."""
 
-    def changes(self, finished: Any, store: Store, session: Session) -> str:
-        """What has changed since then, in words; empty where it is current, or what it was made of is gone."""
+    def changes(self, finished: Any, store: Store, session: Session) -> Change:
+        """How its sources compare with the present ones: UNKNOWN where one of them is gone or cannot be read."""
 
     def make(self, workshop: Workshop, device: str, stored: Stored | None = None) -> None:
         """Makes it, whole or not at all; what is finished is replaced, what was interrupted is resumed."""
@@ -195,11 +207,11 @@ class RunArtifact:
         except (RunNotFound, StoreError):
             return None
 
-    def changes(self, finished: Run, store: Store, session: Session) -> str:
+    def changes(self, finished: Run, store: Store, session: Session) -> Change:
         """Models, data, definitions of tasks, and the regions that it is made of."""
         record = finished.record
-        why = changes_of(record.spec, record.base, record.finetuned, record.task, record.transfers, session)
-        return why or ("" if _has_same_regions(finished, store) else REGIONS)
+        change = changes_of(record.spec, record.base, record.finetuned, record.task, record.transfers, session)
+        return change if change.comparison is not Comparison.SAME else _change_of_regions(finished, store)
 
     def make(self, workshop: Workshop, device: str, stored: Stored | None = None) -> None:
         """Resumes the interrupted run from its checkpoint; makes another where there is none that fits."""
@@ -234,30 +246,40 @@ def changes_of(
     task: TaskNote | None,
     others: Sequence[TransferNote],
     session: Session,
-) -> str:
-    """The first of these notes that is another now, in words; empty where all are the same, or cannot be compared.
+) -> Change:
+    """How these notes compare with the present models, data and tasks, by the first that differs.
 
     A spec names folders and files, whose content may have changed.
     """
     try:
         check, data, tasks_now = session.preflight(spec), session.splits(spec).fingerprint, session.others(spec)
-    except (BadModel, BadInput):
-        return ""
+    except (BadModel, BadInput) as error:
+        return uncompared(error)
     for word, model, now in (("base", base, check.base), ("fine-tuned", finetuned, check.finetuned)):
         if model is None or model.fingerprint != now.fingerprint:
-            return f"the {word} model has changed"
+            return differs(f"the {word} model has changed")
     if task is None or task.fingerprint != data:
-        return DATA.format(session.task(spec).name)
+        return differs(DATA.format(session.task(spec).name))
     if not same_definition(task.definition, definition(session.task(spec), check.readout)):
-        return DEFINITION.format(task.name)
+        return differs(DEFINITION.format(task.name))
     if len(others) != len(tasks_now):
-        return "the tasks that it is scored on have changed"
+        return differs("the tasks that it is scored on have changed")
     for note, other in zip(others, tasks_now, strict=True):
         if note.fingerprint != other.fingerprint:
-            return DATA.format(note.name)
+            return differs(DATA.format(note.name))
         if not same_definition(note.definition, definition(other.task, check.readout)):
-            return DEFINITION.format(note.name)
-    return ""
+            return differs(DEFINITION.format(note.name))
+    return CURRENT
+
+
+def differs(why: str) -> Change:
+    """A change, in words."""
+    return Change(Comparison.DIFFERENT, why)
+
+
+def uncompared(error: Exception) -> Change:
+    """The answer where a source cannot be read, with the reason."""
+    return Change(Comparison.UNKNOWN, str(error.args[0]).rstrip(".") if error.args else type(error).__name__)
 
 
 def pair_words(spec: Any, labels: Mapping[str, Any]) -> str:
@@ -293,15 +315,17 @@ def _region_keys(spec: RunSpec) -> Sequence[str]:
     return () if key is None else (key,)
 
 
-def _has_same_regions(run: Run, store: Store) -> bool:
-    """Whether the runs that a run names by key still have the regions that it was made of."""
+def _change_of_regions(run: Run, store: Store) -> Change:
+    """How the regions of the runs that a run names by key compare with those that it was made of."""
     keys = _region_keys(run.spec)
     if not keys:
-        return True
+        return CURRENT
     runs = library(store.root)
     try:
         before = {source.get("region_sha256") for source in run.region_header().get("made_of", ())}
         now = {runs.newest(key).record.files[REGION].sha256 for key in keys}
-    except (RunNotFound, StoreError, BadInput, BadModel, KeyError):
-        return True
-    return now <= before
+    except (RunNotFound, StoreError, BadInput, BadModel) as error:
+        return uncompared(error)
+    except KeyError:
+        return Change(Comparison.UNKNOWN, "a run that it names by key has no stored region")
+    return CURRENT if now <= before else differs(REGIONS)

@@ -19,7 +19,7 @@ from skillviz.errors import BadInput, CorruptRun
 from skillviz.models.heads import Readout
 from skillviz.regular_file import regular
 from skillviz.runs import tables
-from skillviz.runs.artifact import SCORE, UNKNOWN, Checker, Clock, Stored, Workshop, changes_of, pair_words
+from skillviz.runs.artifact import SCORE, UNKNOWN, Change, Checker, Clock, Stored, Workshop, changes_of, pair_words
 from skillviz.runs.estimate import FORWARD, INTERVALS, OTHERS, example_seconds
 from skillviz.runs.folder import now
 from skillviz.runs.intervals import replaced, replaced_transfers, score_rows
@@ -249,7 +249,7 @@ class ScoreArtifact:
         score = read_score(score_path(store.root, self.spec))
         return score if score is not None and score.spec == self.spec else None
 
-    def changes(self, finished: Score, store: Store, session: Session) -> str:
+    def changes(self, finished: Score, store: Store, session: Session) -> Change:
         """Models, data and definitions of tasks."""
         record = finished.record
         others = (record.transfer,) if record.transfer else ()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skillviz.errors import DiskFull
-from skillviz.runs.artifact import Stored, Workshop
+from skillviz.runs.artifact import CURRENT, Change, Stored, Workshop
 from skillviz.runs.progress import Report, silent
 from skillviz.runs.record import Failure
 from skillviz.runs.store import Store
@@ -46,7 +46,8 @@ OnStep = Callable[[int, int, Step, str], None]
 class Outcome:
     """What came of a study: its steps by what was done, those that failed with their reason, and its folder.
 
-    `again` says what had changed of those finished steps that were finished before too.
+    `again` says what had changed of those finished steps that were finished before too, `unchecked` why skipped ones
+    could not be compared with their sources.
     """
 
     path: Path
@@ -55,6 +56,7 @@ class Outcome:
     failed: list[tuple[Step, Failure]] = field(default_factory=list)
     not_reached: list[Step] = field(default_factory=list)
     again: list[tuple[Step, str]] = field(default_factory=list)
+    unchecked: list[tuple[Step, str]] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
@@ -145,14 +147,14 @@ class _Course:
             make = partial(ensure, step, self.stored.get(step.key), workshop)
             self.end(step, attempt(partial(self._tables, workshop) if step.kind == TABLE else make, workshop))
 
-    def _tables(self, workshop: Workshop) -> tuple[str, str]:
+    def _tables(self, workshop: Workshop) -> tuple[str, Change]:
         """Makes the tables, where they are not those of the results that are there."""
         now = Snapshot(self.plan, self.at.store)
         if now.has_tables:
-            return SKIPPED, ""
+            return SKIPPED, CURRENT
         made = make_tables(self.plan.study, Results(self.plan, self.at.store, workshop.session))
         self.journal.tables(write_tables(self.journal.path, made), now.digest())
-        return FINISHED, ""
+        return FINISHED, CURRENT
 
     def ready(self) -> list[Step]:
         """The steps besides the tables that could be done now."""
@@ -194,9 +196,12 @@ class _Course:
             self.done.add(step.key)
             (self.outcome.finished if reply.what == FINISHED else self.outcome.skipped).append(step)
             self.journal.note(step, "finished", reply.seconds if reply.what == FINISHED else None)
-        if reply.again and reply.what == FINISHED:
-            self.outcome.again.append((step, reply.again))
-            self.journal.log(f"{step.title} was made again: {reply.again}")
+        if reply.change.why and reply.what == FINISHED:
+            self.outcome.again.append((step, reply.change.why))
+            self.journal.log(f"{step.title} was made again: {reply.change.why}")
+        if reply.change.why and reply.what == SKIPPED:
+            self.outcome.unchecked.append((step, reply.change.why))
+            self.journal.log(f"{step.title} was kept, but not compared with its sources: {reply.change.why}")
         if reply.what != SKIPPED:
             self.worked += self.estimated.steps.get(step.key, 0.0)
         self.tell(step, reply.what, reply.failure)

@@ -14,22 +14,27 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from skillviz import json_text
 from skillviz.atomic import folder_lock, whole_folder, write_text
+from skillviz.core.comparison import Comparison
 from skillviz.errors import BadInput, BadModel, RunNotFound
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import resolve
 from skillviz.models.finetune.recipes import MULTI_TASK, grid_of, recipe_row
 from skillviz.models.finetune.training_config import BATCH_SIZE, CHECK_EVERY, CHECK_EXAMPLES, default_steps
 from skillviz.runs.artifact import (
+    CURRENT,
     DATA,
     DEFINITION,
     FINETUNE,
     REGIONS,
     UNKNOWN,
+    Change,
     Checker,
     Clock,
     Stored,
     Workshop,
+    differs,
     sample_words,
+    uncompared,
 )
 from skillviz.runs.estimate import A_STEP, BACKWARD, BEGIN, FORWARD, example_seconds
 from skillviz.runs.folder import now
@@ -138,28 +143,29 @@ class FineTunedArtifact:
         record = finetuned_record(folder)
         return FineTunedModel(folder, record) if record and record.get("key") == self.spec.key() else None
 
-    def changes(self, finished: FineTunedModel, store: Store, session: Session | None = None) -> str:
+    def changes(self, finished: FineTunedModel, store: Store, session: Session | None = None) -> Change:
         """Base, data, definitions of tasks and regions."""
         try:
             sources = sources_of(self.spec, library(store.root))
-        except (BadModel, BadInput, RunNotFound):
-            return ""
+        except (BadModel, BadInput, RunNotFound) as error:
+            return uncompared(error)
         record = finished.record
         if record.get("base") != sources.base:
-            return "the base model has changed"
+            return differs("the base model has changed")
         before = record.get("data", {})
         if other := next((task for task, data in sources.data.items() if before.get(task) != data), None):
-            return DATA.format(task_name(other))
+            return differs(DATA.format(task_name(other)))
         before = record.get("definitions", {})  # older records do not have them
         changed = (t for t, text in sources.definitions.items() if not same_definition(before.get(t), text))
         if other := next(changed, None):
-            return DEFINITION.format(task_name(other))
-        return REGIONS if record.get("regions", {}) != sources.regions else ""
+            return differs(DEFINITION.format(task_name(other)))
+        return differs(REGIONS) if record.get("regions", {}) != sources.regions else CURRENT
 
     def current(self, store: Store) -> FineTunedModel | None:
-        """The finished model where nothing has changed since."""
+        """The finished model, unless its sources have changed since."""
         model = self.finished(store)
-        return None if model is None or self.changes(model, store) else model
+        is_changed = model is not None and self.changes(model, store).comparison is Comparison.DIFFERENT
+        return None if is_changed else model
 
     def make(self, workshop: Workshop, device: str, stored: Stored | None = None) -> None:
         """Trains it."""

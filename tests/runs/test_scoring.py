@@ -17,7 +17,7 @@ from skillviz.core.prefix import lowest_layer
 from skillviz.core.region import Region
 from skillviz.errors import BadData, BadInput, UnknownTask
 from skillviz.models.predict import predict
-from skillviz.runs.artifact import RunArtifact
+from skillviz.runs.artifact import CURRENT, RunArtifact
 from skillviz.runs.metrics import metrics
 from skillviz.runs.produce import produce
 from skillviz.runs.run import Run
@@ -186,6 +186,6 @@ def test_tasks_that_do_not_fit_are_refused(world: Path, store: Store, tmp_path: 
 def test_a_finished_run_counts_while_the_other_data_are_the_same(world: Path, store: Store, tmp_path: Path) -> None:
     path = other_task(tmp_path, "near")
     run = produce(spec_of(world, others=(str(path),), max_test=10), store)
-    assert run.record.transfers[0].scores.n == 10 and not RunArtifact(run.spec).changes(run, store, Session())
+    assert run.record.transfers[0].scores.n == 10 and RunArtifact(run.spec).changes(run, store, Session()) == CURRENT
     other_task(tmp_path, "near", seed=99)
-    assert "the data of the task 'near'" in RunArtifact(run.spec).changes(run, store, Session())
+    assert "the data of the task 'near'" in RunArtifact(run.spec).changes(run, store, Session()).why

@@ -11,7 +11,7 @@ from unittest.mock import ANY
 import pytest
 import yaml
 
-from skillviz.runs.artifact import RunArtifact
+from skillviz.runs.artifact import CURRENT, RunArtifact
 from skillviz.runs.graft_of_run import prompt_of
 from skillviz.runs.run import RECORD
 from skillviz.runs.score import ScoreArtifact, read_score, score_path
@@ -70,11 +70,11 @@ def test_runs_scores_and_kept_logits_know_the_definition(tmp_path: Path) -> None
     assert score is not None
     assert run.record.task is not None and run.record.task.definition
     artifact, scoring = RunArtifact(run.spec), ScoreArtifact(spec)
-    assert not artifact.changes(run, store, Session()) and not scoring.changes(score, store, Session())
+    assert artifact.changes(run, store, Session()) == scoring.changes(score, store, Session()) == CURRENT
     key = pair_key(Session(), run.spec)
     change(Path(tasks(tmp_path / "world")[0]), metric="f1")
-    assert "definition" in artifact.changes(run, store, Session())
-    assert "definition" in scoring.changes(score, store, Session())
+    assert "definition" in artifact.changes(run, store, Session()).why
+    assert "definition" in scoring.changes(score, store, Session()).why
     assert pair_key(Session(), run.spec) != key
 
 

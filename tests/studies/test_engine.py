@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from skillviz.errors import BadInput, SkillvizError
-from skillviz.runs.artifact import REGIONS, RunArtifact
+from skillviz.runs.artifact import CURRENT, REGIONS, RunArtifact, differs
 from skillviz.runs.process import environment
 from skillviz.runs.progress import Progress
 from skillviz.runs.run import Run
@@ -125,10 +125,10 @@ def test_a_draw_may_match_the_region_of_another_run_of_the_study(whole: Whole, m
     header = drawn.region_header()
     (source,) = header["made_of"]
     assert source["run"] == named.id and any(named.id in note for note in drawn.record.notes)
-    assert not RunArtifact(drawn.spec).changes(drawn, whole[1], Session())
+    assert RunArtifact(drawn.spec).changes(drawn, whole[1], Session()) == CURRENT
     before = {**header, "made_of": [{**source, "region_sha256": "another"}]}
     monkeypatch.setattr(Run, "region_header", lambda run: before)
-    assert RunArtifact(drawn.spec).changes(drawn, whole[1], Session()) == REGIONS
+    assert RunArtifact(drawn.spec).changes(drawn, whole[1], Session()) == differs(REGIONS)
 
 
 def test_an_earlier_task_is_answered_alike_after_later_training(whole: Whole) -> None:

@@ -88,6 +88,8 @@ def unlike(side: Side, baseline: Side) -> str:
         return "its run does not say what it was scored on"
     if one.name != other.name or one.labels != other.labels:
         return f"it was scored on another task ({readable_name(one.name)}, not {readable_name(other.name)})"
+    if not (one.fingerprint and other.fingerprint):
+        return "its run does not say which data it was scored on"
     if one.fingerprint != other.fingerprint:
         return f"its {readable_name(one.name)} data are not the baseline's (their sha256 differ)"
     if headline_split(side.record) != headline_split(baseline.record):
