@@ -109,7 +109,7 @@ class LeanPair(ModelPair):
             for number, parameter in enumerate(self.table.parameters):
                 if (chosen := region.indices.get(parameter.name)) is not None:
                     local = torch.from_numpy(chosen.copy())
-                    base, tuned = (read(vector.stored[number])[local] for vector in (self.base, self.finetuned))
+                    base, tuned = (vector.at(number, local) for vector in (self.base, self.finetuned))
                     values = between(base.to(self.flat.dtype), tuned.to(self.flat.dtype), alpha)
                     own = self.flat.parameters[number].data
                     own.put_(local.to(own.device), values.to(own))
@@ -153,7 +153,7 @@ class LeanPair(ModelPair):
                     own.view(-1)[start:end].copy_(values.part(number, start, end))
             elif (chosen := region.indices.get(parameter.name)) is not None:
                 local = torch.from_numpy(chosen.copy())
-                own.put_(local.to(own.device), read(values.stored[number])[local].to(own))
+                own.put_(local.to(own.device), values.at(number, local).to(own))
 
 
 def load_lean(

@@ -59,10 +59,14 @@ class StoredVector:
         """Entries start to end of the table's tensor of that number, as `read` gives them."""
         return read(self.stored[number], start, end)
 
+    def at(self, number: int, local: Tensor) -> Tensor:
+        """The values at these entries of the table's tensor of that number, a copy; in any order."""
+        return read(self.stored[number])[local]
+
     def tensor(self, name: str) -> Tensor:
         """All of one tensor, a copy in its shape."""
-        number = self.table.names.index(name)
-        return read(self.stored[number]).clone().view(self.table.parameters[number].shape)
+        parameter = self.table.parameters[number := self.table.names.index(name)]
+        return self.part(number, 0, parameter.size).clone().view(parameter.shape)
 
     def __getitem__(self, at: Any) -> Tensor:
         """A copy of the values in a slice, or at global flat indices in any order; on the CPU."""
@@ -76,8 +80,7 @@ class StoredVector:
         for number, (a, b) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
             if a < b:
                 local = torch.from_numpy(ascending[a:b] - self.table.offsets[number])
-                first, last = int(local[0]), int(local[-1]) + 1
-                values[a:b] = self.part(number, first, last)[local - first].to(self.dtype)
+                values[a:b] = self.at(number, local).to(self.dtype)
         if order is None:
             return values
         back = torch.empty_like(values)

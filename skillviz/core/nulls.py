@@ -1,0 +1,114 @@
+"""Null movements: the same search on a movement that has lost the places or the signs of the fine-tuned one.
+
+Choosing entries by gradients on labels is a way to train (Zhou et al. 2019, Ramanujan et al. 2020; Mallya et al. 2018,
+Zhao et al. 2020), so a searched region is judged beside the region of the same search on a null movement. Each draw is
+a function of (seed, tensor, index) by a counter hash: any part of it can be computed alone, in any order, with no copy
+of the movement, so that it needs no memory in lean mode and a resumed search sees the same draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+SHUFFLED, REVERSED, SIGNS = "shuffled", "reversed", "signs"
+ROUNDS, FEWEST = 6, 4
+"""Rounds of the Feistel network, and the fewest bits of its halves: tests/core/test_nulls.py counts where entries go.
+With halves of a single bit, tensors of fewer than ten entries are not permuted evenly."""
+
+
+@dataclass(frozen=True)
+class Null:
+    """One kind of null movement, in words: what the transform keeps, what it breaks, and what a difference shows."""
+
+    name: str
+    keeps: str
+    breaks: str
+    tests: str
+    is_drawn: bool
+
+
+NULLS = {
+    row.name: row
+    for row in (
+        Null(
+            SHUFFLED,
+            keeps="each tensor's movements: their sizes and their signs",
+            breaks="their places within the tensor",
+            tests="whether it matters which entry moved how far",
+            is_drawn=True,
+        ),
+        Null(
+            REVERSED,
+            keeps="the size and the place of every movement",
+            breaks="the direction: every sign is turned",
+            tests="whether it matters that entries moved toward the fine-tuned values",
+            is_drawn=False,
+        ),
+        Null(
+            SIGNS,
+            keeps="the size and the place of every movement, and about half of the signs",
+            breaks="the signs, which are drawn at random",
+            tests="whether a search finds the true signs; their share in its region is reported",
+            is_drawn=True,
+        ),
+    )
+}
+
+
+def sources(index: np.ndarray, n: int, seed: int, tensor: int) -> np.ndarray:
+    """Where the movements of the entries `index` of a tensor of n entries come from: a permutation of 0..n-1, int64.
+
+    A balanced Feistel network of ROUNDS rounds on the smallest even number of bits that holds n, walked until the
+    result is below n (Black and Rogaway 2002): a bijection for every key.
+    """
+    half = max(FEWEST, ((n - 1).bit_length() + 1) // 2)
+    mask = np.uint64((1 << half) - 1)
+    keys = [_mixed(np.array([_key(seed, tensor, number)], dtype=np.uint64))[0] for number in range(ROUNDS)]
+    at = np.asarray(index, dtype=np.uint64).copy()
+    outside = np.ones(len(at), dtype=bool)
+    while outside.any():
+        left, right = at[outside] >> np.uint64(half), at[outside] & mask
+        for key in keys:
+            left, right = right, left ^ (_mixed(right ^ key) & mask)
+        at[outside] = (left << np.uint64(half)) | right
+        outside[outside] = at[outside] >= n
+    return at.astype(np.int64)
+
+
+def drawn_signs(index: np.ndarray, seed: int, tensor: int) -> np.ndarray:
+    """A fair sign, -1 or 1, for each of the entries `index` of a tensor, float32."""
+    key = _mixed(np.array([_key(seed, tensor, ROUNDS)], dtype=np.uint64))[0]
+    bit = _mixed(np.asarray(index, dtype=np.uint64) ^ key) >> np.uint64(63)
+    return (1 - 2 * bit.astype(np.int64)).astype(np.float32)
+
+
+def null_movement(
+    kind: str, index: np.ndarray, n: int, movement_at: Callable[[np.ndarray], Tensor], seed: int, tensor: int
+) -> Tensor:
+    """The null movement of the entries `index` of a tensor of n entries, float32.
+
+    `movement_at` gives the fine-tuned movement at entries of that tensor, in the order asked for.
+    """
+    if kind == SHUFFLED:
+        return movement_at(sources(index, n, seed, tensor)).float()
+    own = movement_at(index).float()
+    return -own if kind == REVERSED else own * torch.from_numpy(drawn_signs(index, seed, tensor)).to(own.device)
+
+
+def _key(seed: int, tensor: int, number: int) -> int:
+    """A key of 64 bits for one seed, tensor and round."""
+    parts = np.random.SeedSequence((seed, tensor, number)).generate_state(1, np.uint64)
+    return int(parts[0])
+
+
+def _mixed(values: np.ndarray) -> np.ndarray:
+    """The finalizer of SplitMix64 (Steele, Lea and Flood 2014) on each value: every bit depends on every bit."""
+    with np.errstate(over="ignore"):
+        values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
