@@ -129,7 +129,7 @@ class Session:
         return self._remember(
             "encoded",
             (_pair_key(spec), _data_key(spec)),
-            lambda: {s: encode(task, f, pair.tokenizer, pair.readout_name) for s, f in frames.items() if len(f)},
+            lambda: {s: pair.encode(task, f) for s, f in frames.items() if len(f)},
         )
 
     def ends(self, spec: RunSpec) -> dict[str, dict[str, np.ndarray]]:
@@ -165,7 +165,7 @@ class Session:
 
         def one(other: Other) -> OtherEnds:
             frame = sampled(other.frame, spec.max_test, spec.data_seed)
-            encoded = encode(other.task, frame, pair.tokenizer, pair.readout_name)
+            encoded = pair.encode(other.task, frame)
             logits = {state: predict(pair, encoded, state) for state in ENDS}
             states = with_scaled(logits, temperature)
             return OtherEnds(encoded, logits, {s: metrics(z, encoded.labels, task) for s, z in states.items()})
