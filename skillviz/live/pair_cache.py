@@ -16,7 +16,6 @@ from skillviz.core.stratified import stratified
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks import registry
-from skillviz.tasks.encode import encode
 from skillviz.tasks.project import expanded
 from skillviz.tasks.user_file import file_stamp, task_stamp
 
@@ -49,8 +48,7 @@ class LoadedPair:
             frame = getattr(self.session.splits(spec), split)
             if sample is not None:
                 frame = frame.iloc[stratified(frame["label"], sample, spec.data_seed)].reset_index(drop=True)
-            pair = self.session.pair(spec)
-            return encode(self.session.task(spec), frame, pair.tokenizer, pair.readout_name)
+            return self.session.pair(spec).encode(self.session.task(spec), frame)
 
         sampling = spec.data_seed, spec.k_shot, spec.max_train, spec.max_validation, spec.max_test
         return self.remember(("examples", *sampling, split, sample), encode_split)

@@ -20,7 +20,7 @@ from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import resolve
 from skillviz.models.heads import Readout, is_linear
 from skillviz.models.load import DTYPES, load_model, quiet
-from skillviz.models.tokenizer import has_tokenizer, load_tokenizer, with_added_tokens
+from skillviz.models.tokenizer import MAX_LENGTH, has_tokenizer, load_tokenizer, with_added_tokens
 from skillviz.tasks.refusals import refused
 
 TokenId = Annotated[int, Field(strict=True, ge=0, lt=2**31)]
@@ -68,6 +68,7 @@ class _Header(BaseModel):
     readout: Readout | None = None
     config: _Config | None = None
     vocabulary: _Vocabulary | None = None
+    max_length: Annotated[int, Field(ge=4)] | None = None
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,8 @@ def opened_base(base: str | Path, graft: Graft, *, force: bool = False) -> Appli
         raise RandomHead(f"neither '{info.id}' nor the graft has '{lost[0]}', so it would be random; use its own base.")
     if info.rounded:
         loaded.model.half().to(_wider(info, graft))
+    if header.max_length is not None:
+        setattr(loaded.model.config, MAX_LENGTH, header.max_length)
     if config.pad_token_id is not None:
         loaded.model.config.pad_token_id = config.pad_token_id
     if not has_tokenizer(info.folder):

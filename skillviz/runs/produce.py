@@ -235,7 +235,9 @@ class _Production:
 
     def record_fields(self, searched: Searched) -> dict[str, Any]:
         """The fields of run.json that say what was made of what."""
-        spec, pair = self.plan.spec, self.pair
+        spec, pair, session = self.plan.spec, self.pair, self.session
+        others = {name: ends.encoded for name, ends in session.other_ends(spec, self.plan.task).items()}
+        encoding = encoding_notes(others)  # of its own examples, the plan has them
         return {
             "seeds": {"localizer": spec.seed, "data": spec.data_seed},
             "versions": versions(),
@@ -244,12 +246,12 @@ class _Production:
             "readout": pair.readout_name,
             "base": model_note(spec.base, pair.base_info),
             "finetuned": model_note(spec.finetuned, pair.finetuned_info),
-            "task": self.plan.task,
+            "task": self.plan.task.model_copy(update={"max_length": pair.limit(session.task(spec))}),
             "architecture": architecture_note(pair.table),
             "size": searched.size,
             "share": searched.size / pair.d,
             "sizes": tuple(searched.orders),
-            "notes": tuple(dict.fromkeys((*self.plan.notes, *pair.notes, *searched.notes))),
+            "notes": tuple(dict.fromkeys((*self.plan.notes, *pair.notes, *encoding, *searched.notes))),
         }
 
     @contextmanager

@@ -17,7 +17,7 @@ import pandas as pd
 from skillviz.core.encoded import Encoded
 from skillviz.core.localizers.table import is_rescaled, rest_of
 from skillviz.models.preflight import Preflight, preflight
-from skillviz.models.tokenizer import load_tokenizer
+from skillviz.models.tokenizer import usual_length
 from skillviz.runs.metrics import Metrics, metrics, temperature_of, with_scaled
 from skillviz.runs.provenance import overlap_note
 from skillviz.runs.record import TaskNote
@@ -101,11 +101,7 @@ class Session:
 
     def rehearse(self, spec: RunSpec) -> None:
         """Raises what loading the pair would raise; no weights are read."""
-        if self.values.get("pair", (None,))[0] == _pair_key(spec):
-            return
-        from skillviz.models.pair import rehearse  # imports torch
-
-        rehearse(self.preflight(spec))
+        self.tokenizer(spec)
 
     def pair(self, spec: RunSpec) -> ModelPair:
         """The loaded pair; another one is let go first."""
@@ -128,16 +124,24 @@ class Session:
         pair = self.pair(spec)
         return self._remember("weights", _pair_key(spec), lambda: fingerprint_of(pair))
 
+    def tokenizer(self, spec: RunSpec) -> Any:
+        """The pair's tokenizer, which knows how many tokens the model takes; no weights are read for it."""
+        if self.values.get("pair", (None,))[0] == _pair_key(spec):
+            return self.pair(spec).tokenizer
+        from skillviz.models.pair import rehearse  # imports torch
+
+        return self._remember("tokenizer", _pair_key(spec), lambda: rehearse(self.preflight(spec)))
+
     def encoded(self, spec: RunSpec) -> dict[str, Encoded]:
         """The examples of each split that has any, as token ids."""
-        check, splits, task = self.preflight(spec), self.splits(spec), self.task(spec)
+        check, splits, task, tokenizer = self.preflight(spec), self.splits(spec), self.task(spec), self.tokenizer(spec)
         frames = {"train": splits.train, "validation": splits.validation, "test": splits.test}
-
-        def make() -> dict[str, Encoded]:
-            tokenizer = load_tokenizer(check.tokenizer_folder)
-            return {s: encode(task, f, tokenizer, check.readout) for s, f in frames.items() if len(f)}
-
-        return self._remember("encoded", (_pair_key(spec), _data_key(spec)), make)
+        most = task.limit(check.readout) or usual_length(check.finetuned)
+        return self._remember(
+            "encoded",
+            (_pair_key(spec), _data_key(spec), tokenizer.model_max_length),
+            lambda: {s: encode(task, f, tokenizer, check.readout, most) for s, f in frames.items() if len(f)},
+        )
 
     def ends(self, spec: RunSpec) -> dict[str, dict[str, np.ndarray]]:
         """Logits [n, label] by split, then state, of the pre-trained and the fine-tuned model."""
@@ -176,7 +180,7 @@ class Session:
 
         def one(other: Other) -> OtherEnds:
             frame = sampled(other.frame, spec.max_test, spec.data_seed)
-            encoded = encode(other.task, frame, pair.tokenizer, pair.readout_name)
+            encoded = pair.encode(other.task, frame)
             logits = {state: predict(pair, encoded, state) for state in ENDS}
             states = with_scaled(logits, temperature)
             return OtherEnds(encoded, logits, {s: metrics(z, encoded.labels, task) for s, z in states.items()})

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.core.encoded import Encoded
 from skillviz.errors import BadData, BadInput
 from skillviz.runs.record import Scores, TaskNote, TransferNote
 from skillviz.tasks.definition import definition
@@ -43,15 +44,16 @@ class Other:
     fingerprint: str
     notes: tuple[str, ...]
 
-    def note(self, readout: str, labels: np.ndarray, scores: Scores) -> TransferNote:
-        """What run.json holds of it; `labels` are those of the examples that were scored."""
+    def note(self, readout: str, encoded: Encoded, scores: Scores) -> TransferNote:
+        """What run.json holds of it; `encoded` are the examples that were scored."""
+        labels = encoded.labels
         kind = KINDS.get(readout)
         template, words = self.task.wording(readout) if kind else ("", ())
         return TransferNote(
             name=self.task.name, named=self.named, mapping=dict(self.mapping), rows=self.rows, dropped=self.dropped,
-            unmapped=self.unmapped, notes=self.notes, fingerprint=self.fingerprint, template=template, words=words,
-            majority=float(np.bincount(labels).max() / len(labels)), definition=definition(self.task, readout),
-            scores=scores,
+            unmapped=self.unmapped, notes=(*self.notes, *encoded.notes), fingerprint=self.fingerprint,
+            template=template, words=words, majority=float(np.bincount(labels).max() / len(labels)),
+            definition=definition(self.task, readout), scores=scores,
         )  # fmt: skip
 
     def task_note(self, source: TaskNote) -> TaskNote:
