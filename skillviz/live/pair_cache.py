@@ -102,5 +102,7 @@ def _stamps(spec: RunSpec) -> Iterator[Any]:
     for source in (spec.base, spec.finetuned):
         folder = Path(expanded(source, "model"))
         if folder.is_dir():
-            yield tuple(tuple(file_stamp(path)) for path in sorted([*folder.glob("*.safetensors"), *folder.glob("config.json")]))
+            yield tuple(
+                tuple(file_stamp(path)) for path in sorted([*folder.glob("*.safetensors"), *folder.glob("config.json")])
+            )
     yield tuple(map(tuple, task_stamp(registry.defined(spec.task, "task"))))

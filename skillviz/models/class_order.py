@@ -28,8 +28,8 @@ class ClassOrder:
 
 def names_of_pair(finetuned: ModelInfo, base: ModelInfo) -> ClassNames:
     """What the fine-tuned model calls its classes; an adapter whose folder does not say calls them as its base does."""
-    own = class_names(finetuned)
-    return class_names(base) if finetuned.adapter is not None and own.are_numbers else own
+    own = class_names(finetuned.config)
+    return class_names(base.config) if finetuned.adapter is not None and own.are_numbers else own
 
 
 def class_order(finetuned: ModelInfo, base: ModelInfo, task: Task, outputs: int | None) -> ClassOrder:
@@ -62,7 +62,7 @@ def _notes(
             "is used, as transformers does; correct one of them in its config.json."
         )
     if finetuned.adapter is not None and matching.order is not None:
-        of_base = match(class_names(base).names, names)
+        of_base = match(class_names(base.config).names, names)
         if of_base.is_reordered:
             yield "The adapter's config.json names the classes in another order than its base; the adapter's is used."
     if matching.comparison is Comparison.UNKNOWN and (named.are_numbers or not names):

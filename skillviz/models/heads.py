@@ -387,9 +387,9 @@ class ClassNames:
     contradiction: str = ""
 
 
-def class_names(info: ModelInfo) -> ClassNames:
-    """The names of the head's outputs: those of `id2label`, as transformers takes them, else those of `label2id`."""
-    by_output, by_name = (info.config.get(key) for key in ("id2label", "label2id"))
+def class_names(config: Mapping[str, Any]) -> ClassNames:
+    """The names that a configuration gives the head's outputs: those of `id2label`, as transformers takes them, else those of `label2id`."""
+    by_output, by_name = (config.get(key) for key in ("id2label", "label2id"))
     first = _outputs(by_output.items() if isinstance(by_output, dict) else ())
     second = _outputs((key, name) for name, key in (by_name.items() if isinstance(by_name, dict) else ()))
     if first.are_numbers or second.are_numbers:

@@ -148,9 +148,7 @@ def preflight(
     table = _table(body, errors)
     notes = (*_notes(first, second, readout_name, table), *classes.notes)
     d, layers = (table.d, table.layers) if table else (None, None)
-    return Preflight(
-        first, second, readout_name, d, layers, labels, tuple(errors), notes, table, classes.outputs
-    )
+    return Preflight(first, second, readout_name, d, layers, labels, tuple(errors), notes, table, classes.outputs)
 
 
 def _choose_readout(base: ModelInfo, finetuned: ModelInfo, readout: str | None, errors: list[SkillvizError]) -> str:
@@ -207,9 +205,7 @@ def _table(info: ModelInfo, errors: list[SkillvizError]) -> ParameterTable | Non
     return replace(table, parameters=tuple(replace(p, name=prefix + p.name) for p in table.parameters))
 
 
-def _notes(
-    base: ModelInfo, finetuned: ModelInfo, readout: str, table: ParameterTable | None
-) -> Iterator[str]:
+def _notes(base: ModelInfo, finetuned: ModelInfo, readout: str, table: ParameterTable | None) -> Iterator[str]:
     if finetuned.adapter is not None:
         yield f"The fine-tuned model is a LoRA adapter of rank {finetuned.adapter.get('r')}; it is merged on load."
         yield from lora.base_note(finetuned, base)
