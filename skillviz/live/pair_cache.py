@@ -96,9 +96,11 @@ class PairCache:
 
 
 def _stamps(spec: RunSpec) -> Iterator[Any]:
-    """Size and time of a local model's weights and of the task's files, which show that they were saved again."""
+    """Size and time of a local model's weights and configuration, and of the task's files: were they saved again?"""
     for source in (spec.base, spec.finetuned):
         folder = Path(expanded(source, "model"))
         if folder.is_dir():
-            yield tuple(tuple(file_stamp(path)) for path in sorted(folder.glob("*.safetensors")))
+            yield tuple(
+                tuple(file_stamp(path)) for path in sorted([*folder.glob("*.safetensors"), *folder.glob("config.json")])
+            )
     yield tuple(map(tuple, task_stamp(registry.defined(spec.task, "task"))))

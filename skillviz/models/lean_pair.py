@@ -29,7 +29,7 @@ from skillviz.models.pair import (
     load_finetuned,
     moved_notes,
 )
-from skillviz.models.preflight import Preflight, class_order
+from skillviz.models.preflight import Preflight
 from skillviz.models.stored_vector import StoredTensors, StoredVector, read
 from skillviz.models.tokenizer import fit_together, load_tokenizer, usual_length
 from skillviz.tasks.task import Task
@@ -169,7 +169,7 @@ def load_lean(
 
     Raises what `load_pair` raises, and BadInput where the files do not hold the values under the model's names.
     """
-    check, task, where, kept = checked(base, finetuned, readout, task, device, dtype)
+    check, where, kept = checked(base, finetuned, readout, task, device, dtype)
     if (error := lean_refusal(check)) is not None:
         raise error
     model = load_finetuned(check, kept, device_map=device_map(check, where, kept))
@@ -199,7 +199,7 @@ def load_lean(
         raise PairMismatch(IDENTICAL)
     pair.notes = (*check.notes, *moved_notes(table, count, outside))
     pair.usual_length = usual_length(check.finetuned)
-    pair.class_order = class_order(check.finetuned, task) if check.readout == "head" else None
+    pair.class_order = check.class_order
     return pair
 
 

@@ -26,10 +26,11 @@ from skillviz.errors import BadInput, BadModel, PairMismatch, RandomHead
 from skillviz.models import frozen_tensors as frozen
 from skillviz.models import lora
 from skillviz.models.checkpoint import ModelInfo, own_dtype
+from skillviz.models.class_order import names_of_pair
 from skillviz.models.device import pick
 from skillviz.models.heads import reads_end
 from skillviz.models.load import DTYPES, Loaded, load_model, quiet
-from skillviz.models.preflight import Preflight, added_rows, class_order, is_padded, preflight
+from skillviz.models.preflight import Preflight, added_rows, is_padded, preflight
 from skillviz.models.tokenizer import added_tokens, fit_together, load_tokenizer, usual_length
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
@@ -177,7 +178,7 @@ class ModelPair:
             "finetuned": self.finetuned_info.identity(),
             "readout": self.readout_name,
             "model_type": self.table.model_type,
-            "config": _head_config(self.flat.model.config),
+            "config": _head_config(self.flat.model.config, names_of_pair(self.finetuned_info, self.base_info).names),
             "max_length": self.usual_length,
         }
         rows = self._added()
@@ -281,7 +282,7 @@ def load_pair(
     graftable values among it, unless the second `is_graft`, a base with a graft on it, whose movement says nothing.
     `rest` zero puts zeros in place of the base's graftable values, once the pair is checked; `rescaled` is the pair's.
     """
-    check, task, where, kept = checked(base, finetuned, readout, task, device, dtype)
+    check, where, kept = checked(base, finetuned, readout, task, device, dtype)
     tuned = load_finetuned(check, kept)
     rows = _with_rows_of_base(check, tuned)
     tokenizer = load_tokenizer(check.tokenizer_folder)
@@ -297,8 +298,7 @@ def load_pair(
         raise PairMismatch(IDENTICAL)
     pair.added_rows = added_rows(check.base, check.finetuned)
     pair.usual_length = usual_length(check.finetuned)
-    if check.readout == "head":
-        pair.class_order = class_order(check.finetuned, task)
+    pair.class_order = check.class_order
     pair.rescaled = rescaled
     return _resting_at(rest, pair)
 
@@ -310,15 +310,15 @@ def checked(
     task: Task | str | Path | None,
     device: str,
     dtype: str,
-) -> tuple[Preflight, Task | None, torch.device, torch.dtype]:
-    """What is known before any weight is read: the pair that fits, its task, device and dtype; raises what does not."""
+) -> tuple[Preflight, torch.device, torch.dtype]:
+    """What is known before any weight is read: the pair that fits, its device and dtype; raises what does not."""
     if dtype not in PAIR_DTYPES:
         raise BadInput(f"'{dtype}' is not a dtype for a pair; allowed: {', '.join(PAIR_DTYPES)}.")
     where = pick(device)
     task = None if task is None else registry.task(task)
     check = preflight(base, finetuned, task, readout)
     check.raise_first()
-    return check, task, where, DTYPES[own_dtype(check.base, check.finetuned) if dtype == "own" else dtype]
+    return check, where, DTYPES[own_dtype(check.base, check.finetuned) if dtype == "own" else dtype]
 
 
 def rehearse(check: Preflight) -> Any:
@@ -494,8 +494,9 @@ def moved_notes(table: ParameterTable, moved: int, outside: Mapping[str, Any]) -
     return notes
 
 
-def _head_config(config: Any) -> dict[str, Any]:
-    names = {int(number): str(label) for number, label in config.id2label.items()}
+def _head_config(config: Any, classes: tuple[str, ...]) -> dict[str, Any]:
+    named = dict(enumerate(classes)) if len(classes) == len(config.id2label) else config.id2label
+    names = {int(number): str(label) for number, label in named.items()}
     return {"id2label": names, "pad_token_id": config.pad_token_id, "architecture": config.architectures}
 
 

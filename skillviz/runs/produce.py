@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from skillviz.core.encoded import Encoded
+from skillviz.core.encoded import Encoded, encoding_notes
 from skillviz.core.localizers.record import State, Step
 from skillviz.core.localizers.table import EXPRESSION
 from skillviz.core.problem import Problem

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.core.class_names import places
 from skillviz.core.encoded import Encoded
 from skillviz.errors import BadData, BadInput
 from skillviz.runs.record import Scores, TaskNote, TransferNote
@@ -73,9 +74,9 @@ def label_mapping(source: Task, other: Task, mapping: LabelMap | None = None) ->
         raise BadInput(f"'{own.name}' {why} no classes; choose another task.")
     if other.pair != source.pair:
         raise BadInput(f"'{other.name}' and '{source.name}' differ in the number of texts; choose another task.")
-    known = {name.lower(): name for name in source.labels}
     if mapping is None:
-        mapping = {name: known.get(name.lower()) for name in other.labels}
+        found = places(other.labels, source.labels)
+        mapping = {n: None if at is None else source.labels[at] for n, at in zip(other.labels, found, strict=True)}
         missing = [name for name, label in mapping.items() if label is None]
         if missing:
             raise BadInput(
