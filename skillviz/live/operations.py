@@ -38,7 +38,6 @@ from skillviz.runs.transfer import LabelMap, Other, other_examples, training_tex
 from skillviz.runs.wise import on_path, wise_tables
 from skillviz.studies.task_unions import TaskScores, mean_relative_gain
 from skillviz.tasks import registry
-from skillviz.tasks.encode import encode
 from skillviz.tasks.leaks import unseen
 from skillviz.tasks.sample import sampled
 from skillviz.tasks.task import GENERATION
@@ -369,7 +368,7 @@ def transfer(
     logits = {state: predict(request.pair, encoded, state, chosen) for state in states}
     temperature = request.run.record.temperature if request.run and "finetuned" in logits else None
     note = other.note(
-        request.pair.readout_name, encoded.labels, scores(logits, encoded.labels, _scoring(request), temperature)
+        request.pair.readout_name, encoded, scores(logits, encoded.labels, _scoring(request), temperature)
     )
     return {
         "task": other.task.name,
@@ -378,7 +377,7 @@ def transfer(
         "rows": other.rows,
         "dropped": other.dropped,
         "unmapped": other.unmapped,
-        "notes": list(other.notes),
+        "notes": list(note.notes),
         "example_ids": encoded.ids,
         "labels": encoded.labels,
         "logits": logits,
@@ -413,7 +412,7 @@ def _other(request: PairRequest, task: str, mapping: LabelMap | None, sample: in
     else:
         frame = other.frame.iloc[stratified(other.frame["label"], sample, seed)].reset_index(drop=True)
     key = ("encoded", *which, request.spec.json_text(), sample)
-    return other, loaded.remember(key, lambda: encode(other.task, frame, request.pair.tokenizer, readout))
+    return other, loaded.remember(key, lambda: request.pair.encode(other.task, frame))
 
 
 def union(request: PairRequest, region: Expression, among: Sequence[str] = (), sample: int | None = None) -> Answer:

@@ -16,7 +16,6 @@ from skillviz.core.stratified import stratified
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks import registry
-from skillviz.tasks.encode import encode
 from skillviz.tasks.project import expanded
 from skillviz.tasks.user_file import file_stamp, task_stamp
 
@@ -49,8 +48,7 @@ class LoadedPair:
             frame = getattr(self.session.splits(spec), split)
             if sample is not None:
                 frame = frame.iloc[stratified(frame["label"], sample, spec.data_seed)].reset_index(drop=True)
-            pair = self.session.pair(spec)
-            return encode(self.session.task(spec), frame, pair.tokenizer, pair.readout_name)
+            return self.session.pair(spec).encode(self.session.task(spec), frame)
 
         sampling = spec.data_seed, spec.k_shot, spec.max_train, spec.max_validation, spec.max_test
         return self.remember(("examples", *sampling, split, sample), encode_split)
@@ -98,9 +96,11 @@ class PairCache:
 
 
 def _stamps(spec: RunSpec) -> Iterator[Any]:
-    """Size and time of a local model's weights and of the task's files, which show that they were saved again."""
+    """Size and time of a local model's weights and configuration, and of the task's files: were they saved again?"""
     for source in (spec.base, spec.finetuned):
         folder = Path(expanded(source, "model"))
         if folder.is_dir():
-            yield tuple(tuple(file_stamp(path)) for path in sorted(folder.glob("*.safetensors")))
+            yield tuple(
+                tuple(file_stamp(path)) for path in sorted([*folder.glob("*.safetensors"), *folder.glob("config.json")])
+            )
     yield tuple(map(tuple, task_stamp(registry.defined(spec.task, "task"))))

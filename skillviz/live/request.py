@@ -25,7 +25,6 @@ from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.runs.store import ANSWERS
 from skillviz.tasks import registry
 from skillviz.tasks.definition import definition, same_definition
-from skillviz.tasks.encode import encode
 from skillviz.tasks.task import SPLITS, Task
 from skillviz.tasks.user_file import task_stamp
 
@@ -115,7 +114,7 @@ class PairRequest:
     def encode(self, frame: pd.DataFrame) -> Encoded:
         """Other examples in the words of the pair's task; raises BadData where it is no longer the run's."""
         self._refuse_another_definition()
-        return encode(self.task, frame, self.pair.tokenizer, self.pair.readout_name)
+        return self.pair.encode(self.task, frame)
 
     def _refuse_another_definition(self) -> None:
         """Raises BadData where the run's task now has other words, or is scored otherwise."""
@@ -126,6 +125,12 @@ class PairRequest:
             raise BadData(
                 f"the definition of the task '{note.name}' (template, label words, metric or lengths) is not the one "
                 f"that run {self.run.id} was made with; restore the old one, or localize again."
+            )
+        if note.max_length not in (None, now := self.pair.limit(self.task)):
+            raise BadData(
+                f"texts of the task '{note.name}' would be shortened to {now:,} tokens, and run {self.run.id} was made "
+                f"with {note.max_length:,}; write 'max_length: {note.max_length}' into the task file, or localize "
+                "again."
             )
 
     def key(self, operation: str, arguments: Mapping[str, Any]) -> str | None:

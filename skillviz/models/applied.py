@@ -18,9 +18,9 @@ from skillviz.core.graft import Graft
 from skillviz.errors import BadInput, CorruptFile, RandomHead, WrongBase
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import resolve
-from skillviz.models.heads import Readout, is_linear
+from skillviz.models.heads import Readout, class_names, is_linear
 from skillviz.models.load import DTYPES, load_model, quiet
-from skillviz.models.tokenizer import has_tokenizer, load_tokenizer, with_added_tokens
+from skillviz.models.tokenizer import MAX_LENGTH, has_tokenizer, load_tokenizer, with_added_tokens
 from skillviz.tasks.refusals import refused
 
 TokenId = Annotated[int, Field(strict=True, ge=0, lt=2**31)]
@@ -67,7 +67,9 @@ class _Header(BaseModel):
     base: _Base | None = None
     readout: Readout | None = None
     config: _Config | None = None
+    labels: list[str] = []
     vocabulary: _Vocabulary | None = None
+    max_length: Annotated[int, Field(ge=4)] | None = None
 
 
 @dataclass(frozen=True)
@@ -105,13 +107,15 @@ def opened_base(base: str | Path, graft: Graft, *, force: bool = False) -> Appli
     if readout is None:
         raise CorruptFile("the graft's header does not say its readout; export it again.")
     linear = is_linear(config.architecture or ())
-    changes = _config_changes(config, readout)
+    changes = _config_changes(config, readout, header.labels)
     loaded = load_model(info.folder, readout, _wider(info, graft), changes, linear and readout == "head")
     lost = sorted(loaded.made_up - set(graft.head))
     if lost:
         raise RandomHead(f"neither '{info.id}' nor the graft has '{lost[0]}', so it would be random; use its own base.")
     if info.rounded:
         loaded.model.half().to(_wider(info, graft))
+    if header.max_length is not None:
+        setattr(loaded.model.config, MAX_LENGTH, header.max_length)
     if config.pad_token_id is not None:
         loaded.model.config.pad_token_id = config.pad_token_id
     if not has_tokenizer(info.folder):
@@ -199,10 +203,13 @@ def _wider(info: ModelInfo, graft: Graft) -> torch.dtype:
     return reduce(torch.promote_types, dtypes)
 
 
-def _config_changes(config: _Config, readout: str) -> dict[str, Any]:
-    """What the classification head asks of the configuration: its labels."""
+def _config_changes(config: _Config, readout: str, task_labels: list[str]) -> dict[str, Any]:
+    """What the classification head asks of the configuration: its labels, those of the run's task where the fine-tuned
+    model only numbered them, as the run took them in the task's order."""
     labels = config.id2label
     if readout != "head" or not labels:
         return {}
+    if len(task_labels) == len(labels) and class_names({"id2label": labels}).are_numbers:
+        labels = dict(enumerate(task_labels))
     back = {name: number for number, name in labels.items()}
     return {"id2label": labels, "label2id": back, "problem_type": "single_label_classification"}

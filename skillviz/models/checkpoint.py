@@ -60,6 +60,7 @@ class _Config(BaseModel):
     vocab_size: Annotated[int, Field(ge=1)] | None = None
     id2label: dict[int, Any] | None = None
     skillviz_frozen: _Frozen | None = None
+    skillviz_max_length: Annotated[int, Field(ge=4)] | None = None
 
 
 @dataclass(frozen=True)

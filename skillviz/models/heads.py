@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
+from skillviz.core.class_names import match
+from skillviz.core.comparison import Comparison
 from skillviz.errors import BadInput, BadModel, RandomHead
 from skillviz.models.checkpoint import ModelInfo
 
@@ -370,6 +372,43 @@ def label_count(info: ModelInfo) -> int | None:
         return shapes[labels][0]
     names = info.config.get("id2label")
     return len(names) if names and heads is None else None
+
+
+@dataclass(frozen=True)
+class ClassNames:
+    """What a configuration calls its head's outputs, in their order; empty where one has no name, or several.
+
+    `are_numbers` where the outputs are only numbered, as by default (`LABEL_0`). `contradiction` is a name that
+    `id2label` and `label2id` give to two different outputs.
+    """
+
+    names: tuple[str, ...]
+    are_numbers: bool = True
+    contradiction: str = ""
+
+
+def class_names(config: Mapping[str, Any]) -> ClassNames:
+    """The names that a configuration gives the head's outputs: those of `id2label`, as transformers takes them, else those of `label2id`."""
+    by_output, by_name = (config.get(key) for key in ("id2label", "label2id"))
+    first = _outputs(by_output.items() if isinstance(by_output, dict) else ())
+    second = _outputs((key, name) for name, key in (by_name.items() if isinstance(by_name, dict) else ()))
+    if first.are_numbers or second.are_numbers:
+        return second if first.are_numbers and not second.are_numbers else first
+    matching = match(first.names, second.names)
+    if matching.is_reordered or matching.comparison is Comparison.DIFFERENT:
+        return replace(first, contradiction=matching.misplaced or first.names[0])
+    return first
+
+
+def _outputs(named: Iterable[tuple[Any, Any]]) -> ClassNames:
+    """The names by output."""
+    several: dict[str, list[str]] = {}
+    for output, name in named:
+        several.setdefault(str(output).strip(), []).append(str(name))
+    names = tuple(several.get(str(output), [""])[0] for output in range(len(several)))
+    if "" in names or any(len(of_one) > 1 for of_one in several.values()):
+        return ClassNames(())
+    return ClassNames(names, all(name in (f"LABEL_{output}", str(output)) for output, name in enumerate(names)))
 
 
 def other_kind(info: ModelInfo) -> str | None:

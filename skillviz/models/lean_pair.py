@@ -29,9 +29,9 @@ from skillviz.models.pair import (
     load_finetuned,
     moved_notes,
 )
-from skillviz.models.preflight import Preflight, class_order
+from skillviz.models.preflight import Preflight
 from skillviz.models.stored_vector import StoredTensors, StoredVector, read
-from skillviz.models.tokenizer import load_tokenizer, set_padding
+from skillviz.models.tokenizer import fit_together, load_tokenizer, usual_length
 from skillviz.tasks.task import Task
 
 FROM_BASE = ("pretrained", "grafted")
@@ -169,12 +169,12 @@ def load_lean(
 
     Raises what `load_pair` raises, and BadInput where the files do not hold the values under the model's names.
     """
-    check, task, where, kept = checked(base, finetuned, readout, task, device, dtype)
+    check, where, kept = checked(base, finetuned, readout, task, device, dtype)
     if (error := lean_refusal(check)) is not None:
         raise error
     model = load_finetuned(check, kept, device_map=device_map(check, where, kept))
     tokenizer = load_tokenizer(check.tokenizer_folder)
-    set_padding(model, tokenizer)
+    fit_together(model, tokenizer)
     load_base(check, model, kept, hollow=True)  # raises what does not fit
     if getattr(model, "hf_device_map", None) is None:
         model.to(where)
@@ -198,7 +198,8 @@ def load_lean(
     if not (count := pair.moved()):
         raise PairMismatch(IDENTICAL)
     pair.notes = (*check.notes, *moved_notes(table, count, outside))
-    pair.class_order = class_order(check.finetuned, task) if check.readout == "head" else None
+    pair.usual_length = usual_length(check.finetuned)
+    pair.class_order = check.class_order
     return pair
 
 

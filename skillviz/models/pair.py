@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -25,13 +26,15 @@ from skillviz.errors import BadInput, BadModel, PairMismatch, RandomHead
 from skillviz.models import frozen_tensors as frozen
 from skillviz.models import lora
 from skillviz.models.checkpoint import ModelInfo, own_dtype
+from skillviz.models.class_order import names_of_pair
 from skillviz.models.device import pick
 from skillviz.models.heads import reads_end
 from skillviz.models.load import DTYPES, Loaded, load_model, quiet
-from skillviz.models.preflight import Preflight, added_rows, class_order, is_padded, preflight
-from skillviz.models.tokenizer import added_tokens, load_tokenizer, set_padding
+from skillviz.models.preflight import Preflight, added_rows, is_padded, preflight
+from skillviz.models.tokenizer import added_tokens, fit_together, load_tokenizer, usual_length
 from skillviz.tasks import registry
-from skillviz.tasks.task import Task
+from skillviz.tasks.encode import encode
+from skillviz.tasks.task import USUAL_LENGTH, Task
 
 PAIR_DTYPES = ("float32", "bfloat16", "own")
 RESTS = ("base", "zero")
@@ -80,6 +83,7 @@ class ModelPair:
     `base` is all zeros, a control: what lies outside a region is zero, and so is all of the pre-trained state. With
     `rescaled`, another control, the state grafted has base + movement * d / size inside the region. `added_rows` are
     vocabulary rows of tokens that fine-tuning added: the base has the fine-tuned model's in every state.
+    `usual_length` is the longest input in tokens of a task that states none.
     """
 
     flat: FlatModel
@@ -97,6 +101,7 @@ class ModelPair:
     rest: str = "base"
     rescaled: bool = False
     added_rows: int = 0
+    usual_length: int = USUAL_LENGTH
 
     @property
     def micro_tokens(self) -> int | None:
@@ -107,6 +112,15 @@ class ModelPair:
     def d(self) -> int:
         """Number of graftable entries."""
         return len(self.base)
+
+    def limit(self, task: Task) -> int:
+        """The longest input of a task in tokens: its own, or `usual_length`; never more than the model takes."""
+        return min(task.limit(self.readout_name) or self.usual_length, int(self.tokenizer.model_max_length))
+
+    def encode(self, task: Task, frame: pd.DataFrame) -> Encoded:
+        """The frame's examples for the pair's tokenizer and readout, none longer than `limit`."""
+        most = task.limit(self.readout_name) or self.usual_length
+        return encode(task, frame, self.tokenizer, self.readout_name, most)
 
     @property
     def model(self) -> Any:
@@ -164,7 +178,8 @@ class ModelPair:
             "finetuned": self.finetuned_info.identity(),
             "readout": self.readout_name,
             "model_type": self.table.model_type,
-            "config": _head_config(self.flat.model.config),
+            "config": _head_config(self.flat.model.config, names_of_pair(self.finetuned_info, self.base_info).names),
+            "max_length": self.usual_length,
         }
         rows = self._added()
         if rows:
@@ -267,12 +282,12 @@ def load_pair(
     graftable values among it, unless the second `is_graft`, a base with a graft on it, whose movement says nothing.
     `rest` zero puts zeros in place of the base's graftable values, once the pair is checked; `rescaled` is the pair's.
     """
-    check, task, where, kept = checked(base, finetuned, readout, task, device, dtype)
+    check, where, kept = checked(base, finetuned, readout, task, device, dtype)
     tuned = load_finetuned(check, kept)
     rows = _with_rows_of_base(check, tuned)
     tokenizer = load_tokenizer(check.tokenizer_folder)
     _refuse_without_end(check, tuned, tokenizer)
-    set_padding(tuned, tokenizer)
+    fit_together(tuned, tokenizer)
     base_values = load_base(check, tuned, kept)
     for name in rows:  # those that only the base has are its own in every state
         tuned.get_parameter(name).data[check.finetuned.vocab_size :] = base_values[name][check.finetuned.vocab_size :]
@@ -282,8 +297,8 @@ def load_pair(
     elif torch.equal(pair.base, pair.finetuned):
         raise PairMismatch(IDENTICAL)
     pair.added_rows = added_rows(check.base, check.finetuned)
-    if check.readout == "head":
-        pair.class_order = class_order(check.finetuned, task)
+    pair.usual_length = usual_length(check.finetuned)
+    pair.class_order = check.class_order
     pair.rescaled = rescaled
     return _resting_at(rest, pair)
 
@@ -295,30 +310,34 @@ def checked(
     task: Task | str | Path | None,
     device: str,
     dtype: str,
-) -> tuple[Preflight, Task | None, torch.device, torch.dtype]:
-    """What is known before any weight is read: the pair that fits, its task, device and dtype; raises what does not."""
+) -> tuple[Preflight, torch.device, torch.dtype]:
+    """What is known before any weight is read: the pair that fits, its device and dtype; raises what does not."""
     if dtype not in PAIR_DTYPES:
         raise BadInput(f"'{dtype}' is not a dtype for a pair; allowed: {', '.join(PAIR_DTYPES)}.")
     where = pick(device)
     task = None if task is None else registry.task(task)
     check = preflight(base, finetuned, task, readout)
     check.raise_first()
-    return check, task, where, DTYPES[own_dtype(check.base, check.finetuned) if dtype == "own" else dtype]
+    return check, where, DTYPES[own_dtype(check.base, check.finetuned) if dtype == "own" else dtype]
 
 
-def rehearse(check: Preflight) -> None:
-    """Raises what `load_pair` would raise for a pair whose headers fit: both models are made, without their weights.
+def rehearse(check: Preflight) -> Any:
+    """The tokenizer of a pair whose headers fit, which knows how many tokens the model takes; raises what `load_pair`
+    would raise. Both models are made, without their weights.
 
-    Says nothing of a difference from a published base, whose headers tell everything.
+    The models of a difference from a published base are not made: its headers tell everything.
     """
     check.raise_first()
+    tokenizer = load_tokenizer(check.tokenizer_folder)
     if frozen.left_out(check.finetuned):
-        return
+        return tokenizer
     tuned = load_finetuned(check, torch.float32, hollow=True)
     _with_rows_of_base(check, tuned)
-    _refuse_without_end(check, tuned, load_tokenizer(check.tokenizer_folder))
+    _refuse_without_end(check, tuned, tokenizer)
+    fit_together(tuned, tokenizer)
     load_base(check, tuned, torch.float32, hollow=True)
     graftable(tuned.config.model_type, {n: tuple(p.shape) for n, p in tuned.named_parameters()}, tuned.config.to_dict())
+    return tokenizer
 
 
 def _refuse_without_end(check: Preflight, tuned: Any, tokenizer: Any) -> None:
@@ -475,8 +494,9 @@ def moved_notes(table: ParameterTable, moved: int, outside: Mapping[str, Any]) -
     return notes
 
 
-def _head_config(config: Any) -> dict[str, Any]:
-    names = {int(number): str(label) for number, label in config.id2label.items()}
+def _head_config(config: Any, classes: tuple[str, ...]) -> dict[str, Any]:
+    named = dict(enumerate(classes)) if len(classes) == len(config.id2label) else config.id2label
+    names = {int(number): str(label) for number, label in named.items()}
     return {"id2label": names, "pad_token_id": config.pad_token_id, "architecture": config.architectures}
 
 

@@ -15,6 +15,7 @@ from skillviz.errors import BadInput, BadModel, ModelNotFound, PairMismatch, Ran
 from skillviz.models import frozen_tensors as frozen
 from skillviz.models import lora
 from skillviz.models.checkpoint import FLOATS, ModelInfo, own_dtype, read_info
+from skillviz.models.class_order import ClassOrder, class_order
 from skillviz.models.fetch import is_local, refuse_absent, resolve
 from skillviz.models.heads import (
     HEADS,
@@ -61,7 +62,8 @@ class Preflight:
     """What the headers say of a pair. `errors` keep it from being used; `notes` a reader should know.
 
     `readout` is '' and `d` None where they cannot be told. `labels` are the fine-tuned head's classes. `table` has the
-    graftable parameters under the model's names, in the order of the file: not to be ranked by.
+    graftable parameters under the model's names, in the order of the file: not to be ranked by. `class_order` has the
+    head's output for each label of the task, None where that is the head's own order.
     """
 
     base: ModelInfo
@@ -73,6 +75,7 @@ class Preflight:
     errors: tuple[SkillvizError, ...]
     notes: tuple[str, ...]
     table: ParameterTable | None = None
+    class_order: tuple[int, ...] | None = None
 
     @property
     def problems(self) -> list[str]:
@@ -138,10 +141,14 @@ def preflight(
     body = first if second.adapter is not None else second
     labels = _labels(first, second)
     errors += _problems(first, second, readout_name, task, labels)
+    classes = ClassOrder()
+    if readout_name == "head" and task is not None and task.has_classes:
+        classes = class_order(second, first, task, labels)
+        errors += [classes.error] if classes.error else []
     table = _table(body, errors)
-    notes = tuple(_notes(first, second, readout_name, task, table))
+    notes = (*_notes(first, second, readout_name, table), *classes.notes)
     d, layers = (table.d, table.layers) if table else (None, None)
-    return Preflight(first, second, readout_name, d, layers, labels, tuple(errors), notes, table)
+    return Preflight(first, second, readout_name, d, layers, labels, tuple(errors), notes, table, classes.outputs)
 
 
 def _choose_readout(base: ModelInfo, finetuned: ModelInfo, readout: str | None, errors: list[SkillvizError]) -> str:
@@ -198,9 +205,7 @@ def _table(info: ModelInfo, errors: list[SkillvizError]) -> ParameterTable | Non
     return replace(table, parameters=tuple(replace(p, name=prefix + p.name) for p in table.parameters))
 
 
-def _notes(
-    base: ModelInfo, finetuned: ModelInfo, readout: str, task: Task | None, table: ParameterTable | None
-) -> Iterator[str]:
+def _notes(base: ModelInfo, finetuned: ModelInfo, readout: str, table: ParameterTable | None) -> Iterator[str]:
     if finetuned.adapter is not None:
         yield f"The fine-tuned model is a LoRA adapter of rank {finetuned.adapter.get('r')}; it is merged on load."
         yield from lora.base_note(finetuned, base)
@@ -222,7 +227,6 @@ def _notes(
             yield f"The base's own pooler ('{pooler[0]}', ...) is not used: the fine-tuned model's is, in every state."
         if _is_linear(finetuned):
             yield "The head is a bare linear layer on the first token (a token-classification model, read there)."
-        yield from _label_note(finetuned, task)
     for info, model in ((base, "base"), (finetuned, "fine-tuned model")):
         if info.adapter is None and info.dtype != "float32":
             lean = ", and as bfloat16 in lean mode" if own_dtype(base, finetuned) == "bfloat16" else ""
@@ -255,42 +259,6 @@ def _base_head(base: ModelInfo) -> str:
         return "Whatever classification head the base has,"
     has_none = missing_head(base, "head")
     return f"The base has {'no classification head' if has_none else 'a classification head of its own'}:"
-
-
-def class_order(finetuned: ModelInfo, task: Task | None) -> tuple[int, ...] | None:
-    """The head's output for each label of the task, where both have the same names in another order; else None."""
-    head_names = [name.lower() for name in _class_names(finetuned)]
-    task_names = [name.lower() for name in task.labels] if task is not None else []
-    if head_names == task_names or len(set(head_names)) != len(head_names) or set(head_names) != set(task_names):
-        return None
-    return tuple(head_names.index(name) for name in task_names)
-
-
-def _class_names(info: ModelInfo) -> list[str]:
-    """The names that the configuration gives the head's outputs, in their order."""
-    names = info.config.get("id2label") or {}
-    return [str(names[key]) for key in sorted(names, key=int)]
-
-
-def _label_note(finetuned: ModelInfo, task: Task | None) -> Iterator[str]:
-    names = _class_names(finetuned)
-    plain = all(name.startswith("LABEL_") for name in names)
-    if task is None or plain or len(names) != len(task.labels):  # another number of labels is a mismatch, said as one
-        return
-    if [n.lower() for n in names] != [n.lower() for n in task.labels]:
-        is_by_name = class_order(finetuned, task) is not None
-        how = "name" if is_by_name else "their order"
-        yield (
-            f"The fine-tuned model names its labels {', '.join(names)}, the task {', '.join(task.labels)}; "
-            f"they are matched by {how}."
-        )
-        ours = [name.lower() for name in task.labels]
-        apart = [name for at, name in enumerate(names) if name.lower() in ours and ours.index(name.lower()) != at]
-        if apart and not is_by_name:
-            yield (
-                f"'{apart[0]}' stands in another place among the task's labels: give both the same names, or the "
-                "scores are wrong."
-            )
 
 
 def _tokenizer_note(base: ModelInfo, finetuned: ModelInfo) -> Iterator[str]:

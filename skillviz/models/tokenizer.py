@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 from skillviz import json_text
 from skillviz.atomic import working_folder
 from skillviz.errors import BadInput, BadModel, CorruptFile, ModelNotFound, PairMismatch
+from skillviz.models.checkpoint import ModelInfo
 from skillviz.regular_file import LONGEST_JSON, read_text
-from skillviz.tasks.task import Task
+from skillviz.tasks.task import USUAL_LENGTH, Task
 from skillviz.tasks.template import parse
 from skillviz.tasks.tokenizer_errors import refused
 from skillviz.tasks.verbalizer import word_ids
@@ -31,12 +33,16 @@ PARTS = ("model", "normalizer", "pre_tokenizer", "post_processor", "added_tokens
 
 SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len")
-# RoBERTa's positions are counted from the padding id on, so that its table has more rows than a text may have tokens.
 MOST_GROWTH = 1_000
 """How many times as long a normalizer may make a text; those of known models replace a letter by one."""
 TRIAL = "A trial: é ☃ 😀 123."
 """What a loaded tokenizer is tried on: letters that vocabularies have and have not."""
-OFFSET = ("roberta", "xlm-roberta", "camembert")
+MAX_LENGTH = "skillviz_max_length"
+"""Where a config.json says what longest input a model was fine-tuned, or a graft made, with, in tokens."""
+POSITION_TABLE = re.compile(
+    r"(^|(?<!entity_embeddings)\.)(\w*position_embeddings|embed_positions|positions_embed|wpe)$"
+)
+"""Modules that hold a vector for each place in a text."""
 
 
 def has_tokenizer(folder: Path) -> bool:
@@ -161,9 +167,36 @@ def with_added_tokens(tokenizer: Any, tokens: Sequence[Mapping[str, Any]], roles
     return tokenizer
 
 
-def set_padding(model: Any, tokenizer: Any) -> None:
-    """Tell the model the tokenizer's padding id: Llama's and GPT-2's heads look for the last token before it."""
+def fit_together(model: Any, tokenizer: Any) -> None:
+    """Tell the model the tokenizer's padding id, and the tokenizer how many tokens the model's positions take.
+
+    Llama's and GPT-2's heads look for the last token before the padding.
+    """
     model.config.pad_token_id = tokenizer.pad_token_id
+    tokenizer.model_max_length = min([tokenizer.model_max_length, *_places(model)])
+
+
+def _places(model: Any) -> Iterator[int]:
+    """The tokens that fit into each of the model's learned position tables.
+
+    RoBERTa's relatives count positions from their padding id on, and tell their table of it; BART's count from an
+    offset. So the table has more rows than a text may have tokens.
+    """
+    for name, module in model.named_modules():
+        if POSITION_TABLE.search(name) and getattr(module, "weight", None) is not None:
+            padding = getattr(module, "padding_idx", None)
+            first = getattr(module, "offset", 0) if padding is None else padding + 1
+            yield len(module.weight) - first
+
+
+def usual_length(finetuned: ModelInfo) -> int:
+    """The longest input in tokens for a task that states none: the fine-tuning's, where the model's folder says it,
+    else the tokenizer's, and at most USUAL_LENGTH."""
+    if (known := finetuned.config.get(MAX_LENGTH)) is not None:
+        return int(known)
+    path = finetuned.folder / "tokenizer_config.json"
+    most = _read(path).get("model_max_length") if path.is_file() else None
+    return int(min(most, USUAL_LENGTH)) if isinstance(most, int | float) and most >= 4 else USUAL_LENGTH
 
 
 def words_problem(task: Task, readout: str, folder: Path) -> str:
@@ -222,12 +255,9 @@ class _LightTokenizer:
 
 
 def _positions(folder: Path) -> int | None:
-    """Tokens that fit into the folder's model, None where its configuration does not say."""
+    """Rows of the position table of the folder's model, None where its configuration does not say."""
     config = _read(folder / "config.json") if (folder / "config.json").is_file() else {}
-    positions = next((int(config[key]) for key in POSITIONS if isinstance(config.get(key), int)), None)
-    if positions is None or config.get("model_type") not in OFFSET:
-        return positions
-    return positions - int(config.get("pad_token_id") or 1) - 1
+    return next((int(config[key]) for key in POSITIONS if isinstance(config.get(key), int)), None)
 
 
 def _content(path: Path) -> Any:

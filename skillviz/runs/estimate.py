@@ -21,7 +21,7 @@ from skillviz.runs.spec import RunSpec
 from skillviz.tasks import registry
 from skillviz.tasks.published_rows import PUBLISHED_ROWS, published_counts
 from skillviz.tasks.splits import load, load_test
-from skillviz.tasks.task import CHOICE, CLASSIFICATION, GENERATION, Task
+from skillviz.tasks.task import CHOICE, CLASSIFICATION, GENERATION, USUAL_LENGTH, Task
 
 # MiniLM-L6 (d = 10.6 million) on two idle cores, SST-2: 134 examples a second forward, 47 forward and backward
 MEASURED_D, TOKENS = 10_646_784, 25.0
@@ -178,7 +178,10 @@ def _facts(
     config, d = check.base.config, check.d or 1
     width = int(config.get("hidden_size") or config.get("n_embd") or config.get("dim") or 512)
     whole = sum(prod(shape) for shape in check.base.shapes.values())
-    sizes, tokens = tuple(parse_size(size, d) for size in spec.sizes), float(_tokens(words, task.max_length))
+    sizes, tokens = (
+        tuple(parse_size(size, d) for size in spec.sizes),
+        float(_tokens(words, task.limit(check.readout) or USUAL_LENGTH)),
+    )
     own, layers = own_dtype(check.base, check.finetuned), check.layers or 1
     labels = 1 if task.kind == GENERATION else len(task.labels)
     new_tokens = task.max_new_tokens if task.generates else 0

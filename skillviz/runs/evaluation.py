@@ -23,7 +23,6 @@ from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import seen_note, task_note
 from skillviz.runs.record import Scores
 from skillviz.tasks import registry
-from skillviz.tasks.encode import encode
 from skillviz.tasks.project import expanded
 from skillviz.tasks.splits import load
 from skillviz.tasks.task import Task
@@ -119,7 +118,7 @@ def _scored(
 ) -> Evaluation:
     splits = load(task, seed=sampling.pop("data_seed"), **sampling)
     frames = {"validation": splits.validation, "test": splits.test}
-    data = {s: encode(task, frame, pair.tokenizer, pair.readout_name) for s, frame in frames.items() if len(frame)}
+    data = {s: pair.encode(task, frame) for s, frame in frames.items() if len(frame)}
     logits: dict[str, dict[str, np.ndarray]] = {split: {} for split in data}
     passes = [(split, state) for split in data for state in states]
     for number, (split, state) in enumerate(passes):

@@ -102,7 +102,8 @@ class TaskNote(Frozen):
     has a reference; what is generated, if anything is, is that or another text, as `labels` say. `counts` are rows by
     split, `chance` the expected accuracy of guessing by split (empty for classes: one of so many), `majority` the share
     of the most frequent label by split (empty for options), `definition` the hashes of what is asked and how it is
-    scored, one a readout (tasks.definition), `words` those of a training example; older records have neither.
+    scored, one a readout (tasks.definition), `words` those of a training example, `max_length` the longest input in
+    tokens; older records have none of the three.
     """
 
     name: str
@@ -116,6 +117,7 @@ class TaskNote(Frozen):
     chance: dict[str, float] = Field(default_factory=dict, exclude_if=lambda value: not value)
     definition: str = Field(default="", exclude_if=lambda value: not value)
     words: float = Field(default=0.0, exclude_if=lambda value: not value)
+    max_length: int | None = Field(default=None, exclude_if=lambda value: value is None)
 
     @property
     def has_classes(self) -> bool:

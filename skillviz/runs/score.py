@@ -301,6 +301,7 @@ def _computed(spec: ScoreSpec, run_spec: Any, session: Session, report: Report) 
 
     pair, encoded = session.pair(run_spec), session.encoded(run_spec)
     task: TaskNote = task_note(session.task(run_spec), session.splits(run_spec))
+    task = task.model_copy(update={"max_length": pair.limit(session.task(run_spec))})
     report(Progress("predict", text="scoring the pre-trained and the fine-tuned model"))
     ends = session.ends(run_spec)
     report(Progress("evaluate", text="intervals"))
@@ -316,7 +317,7 @@ def _computed(spec: ScoreSpec, run_spec: Any, session: Session, report: Report) 
         other_ends = session.other_ends(run_spec, task)[other.task.name]
         labels = other_ends.encoded.labels
         splits = {"test": scores(other_ends.logits, labels, task, temperature, other_ends.metrics)}
-        transfer = other.note(pair.readout_name, labels, splits["test"])
+        transfer = other.note(pair.readout_name, other_ends.encoded, splits["test"])
         frames = [
             prediction_rows(other_ends.logits, other_ends.encoded.ids, labels, other.task.name, "test", task.labels)
         ]

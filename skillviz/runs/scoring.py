@@ -171,7 +171,7 @@ def scored_others(
         heard(2 * len(models.encoded), f"the grafts, {other.task.name}")
         logits, labels = {**models.logits, **grafts}, models.encoded.labels
         scored = scores(logits, labels, task, temperature, models.metrics)
-        note = other.note(pair.readout_name, labels, scored)
+        note = other.note(pair.readout_name, models.encoded, scored)
         yield note, prediction_rows(logits, models.encoded.ids, labels, other.task.name, "test", task.labels)
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.core.class_names import places
+from skillviz.core.encoded import Encoded
 from skillviz.errors import BadData, BadInput
 from skillviz.runs.record import Scores, TaskNote, TransferNote
 from skillviz.tasks.definition import definition
@@ -43,15 +45,16 @@ class Other:
     fingerprint: str
     notes: tuple[str, ...]
 
-    def note(self, readout: str, labels: np.ndarray, scores: Scores) -> TransferNote:
-        """What run.json holds of it; `labels` are those of the examples that were scored."""
+    def note(self, readout: str, encoded: Encoded, scores: Scores) -> TransferNote:
+        """What run.json holds of it; `encoded` are the examples that were scored."""
+        labels = encoded.labels
         kind = KINDS.get(readout)
         template, words = self.task.wording(readout) if kind else ("", ())
         return TransferNote(
             name=self.task.name, named=self.named, mapping=dict(self.mapping), rows=self.rows, dropped=self.dropped,
-            unmapped=self.unmapped, notes=self.notes, fingerprint=self.fingerprint, template=template, words=words,
-            majority=float(np.bincount(labels).max() / len(labels)), definition=definition(self.task, readout),
-            scores=scores,
+            unmapped=self.unmapped, notes=(*self.notes, *encoded.notes), fingerprint=self.fingerprint,
+            template=template, words=words, majority=float(np.bincount(labels).max() / len(labels)),
+            definition=definition(self.task, readout), scores=scores,
         )  # fmt: skip
 
     def task_note(self, source: TaskNote) -> TaskNote:
@@ -71,9 +74,9 @@ def label_mapping(source: Task, other: Task, mapping: LabelMap | None = None) ->
         raise BadInput(f"'{own.name}' {why} no classes; choose another task.")
     if other.pair != source.pair:
         raise BadInput(f"'{other.name}' and '{source.name}' differ in the number of texts; choose another task.")
-    known = {name.lower(): name for name in source.labels}
     if mapping is None:
-        mapping = {name: known.get(name.lower()) for name in other.labels}
+        found = places(other.labels, source.labels)
+        mapping = {n: None if at is None else source.labels[at] for n, at in zip(other.labels, found, strict=True)}
         missing = [name for name, label in mapping.items() if label is None]
         if missing:
             raise BadInput(

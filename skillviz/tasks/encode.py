@@ -12,11 +12,12 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.encoded import Encoded
+from skillviz.core.formats import counted
 from skillviz.core.generation import Generation, normalised
 from skillviz.errors import BadInput
-from skillviz.tasks.shorten import fitted
+from skillviz.tasks.shorten import fitted, refuse_no_room
 from skillviz.tasks.source import OPTIONS, REFERENCE
-from skillviz.tasks.task import CHOICE, GENERATION, Task
+from skillviz.tasks.task import CHOICE, GENERATION, USUAL_LENGTH, Task
 from skillviz.tasks.template import Part, parse, places, rendered
 from skillviz.tasks.tokenizer_errors import refused
 from skillviz.tasks.verbalizer import answer_ids, option_ids, reference_ids, word_ids
@@ -25,12 +26,14 @@ from skillviz.tasks.verbalizer import answer_ids, option_ids, reference_ids, wor
 def encode(task: Task, frame: pd.DataFrame, tokenizer: Any, readout: str, max_length: int | None = None) -> Encoded:
     """The frame's examples for the `prompt`, `head` or `causal` readout.
 
-    No input, its longest answer included, has more tokens than the least of the task's, the tokenizer's
-    and the given `max_length`; only texts are shortened. Raises BadInput or BadLabelWord.
+    No input, its longest answer included, has more tokens than `max_length` (the task's own where none is given,
+    USUAL_LENGTH where the task states none) or than the tokenizer's model takes; only texts are shortened, and how many
+    were is a note. Raises BadInput or BadLabelWord.
     """
     if readout not in _ENCODERS:
         raise BadInput(f"'{readout}' is not a readout; known: {', '.join(_ENCODERS)}.")
-    limit = min(task.limit(readout), int(tokenizer.model_max_length), max_length or task.limit(readout))
+    most = max_length or task.limit(readout) or USUAL_LENGTH
+    limit = min(most, int(tokenizer.model_max_length))
     task.refuse_readout(readout)
     columns = ["text_a", "text_b"] if task.pair else ["text_a"]
     texts = list(zip(*(_harmless(frame[column].tolist(), tokenizer) for column in columns), strict=True))
@@ -40,24 +43,43 @@ def encode(task: Task, frame: pd.DataFrame, tokenizer: Any, readout: str, max_le
         fields = _generation(task, texts, _harmless(frame[REFERENCE].tolist(), tokenizer), tokenizer, limit)
     else:
         fields = _ENCODERS[readout](task, texts, tokenizer, limit)
+    note = _shortened_note(fields.pop("shortened"), len(texts), task, limit, limit < most)
     return Encoded(
         ids=frame["example_id"].tolist(),
         labels=frame["label"].to_numpy(dtype=np.int64),
         n_labels=1 if task.kind == GENERATION else len(task.labels),
         pad_id=_pad_id(tokenizer),
         by_length=task.length_normalised,
+        notes=note,
         **fields,
     )
 
 
+def _shortened_note(count: int, texts: int, task: Task, limit: int, by_model: bool) -> tuple[str, ...]:
+    """How many texts were shortened to the limit, and whose limit it is; nothing where none was."""
+    if not count:
+        return ()
+    what, were = counted(texts, "text pair" if task.pair else "text"), "was" if count == 1 else "were"
+    whose = "the most that the model takes" if by_model else "max_length"
+    return (f"{count:,} of {what} {were} shortened to {limit:,} tokens ({whose}).",)
+
+
 def _head(task: Task, texts: list[tuple[str, ...]], tokenizer: Any, limit: int) -> dict[str, Any]:
-    """The texts as one or two segments, as the tokenizer joins them."""
-
-    def tokenized(rows: list[list[str]]) -> Mapping[str, Any]:
-        return _tokenized(tokenizer, *(list(column) for column in zip(*rows, strict=True)))
-
-    rows = [list(row) for row in texts]
-    return _arrays(fitted(rows, [limit] * len(rows), tokenized, tokenizer)[1], tokenizer)
+    """The texts as one or two segments, joined and shortened by the tokenizer itself, the longest first."""
+    special = int(tokenizer.num_special_tokens_to_add(pair=task.pair))
+    refuse_no_room(special, limit)
+    columns = [[row[k] for row in texts] for k in range(2 if task.pair else 1)]
+    inputs = _tokenized(tokenizer, *columns) if texts else {"input_ids": []}
+    long = [i for i, ids in enumerate(inputs["input_ids"]) if len(ids) > limit]
+    if long:
+        texts_of_long = ([column[i] for i in long] for column in columns)
+        cut = _tokenized(tokenizer, *texts_of_long, truncation=True, max_length=limit)
+        for name, column in cut.items():
+            for i, row in zip(long, column, strict=True):
+                inputs[name][i] = row
+        if tokenizer.is_fast:  # it would be saved with the limit of its last call
+            tokenizer.backend_tokenizer.no_truncation()
+    return _arrays(inputs, tokenizer) | {"shortened": len(long)}
 
 
 def _prompt(task: Task, texts: list[tuple[str, ...]], tokenizer: Any, limit: int) -> dict[str, Any]:
@@ -72,12 +94,13 @@ def _prompt(task: Task, texts: list[tuple[str, ...]], tokenizer: Any, limit: int
         return _tokenized(tokenizer, [rendered(parts, row, tokenizer.mask_token) for row in rows])
 
     filled = _filled(task, parts, texts)
-    fields = _arrays(fitted(filled, [limit] * len(filled), tokenized, tokenizer)[1], tokenizer)
+    _, inputs, shortened = fitted(filled, [limit] * len(filled), tokenized, tokenizer)
+    fields = _arrays(inputs, tokenizer)
     positions = [np.flatnonzero(ids == tokenizer.mask_token_id) for ids in fields["input_ids"]]
     if any(len(place) != 1 for place in positions):
         raise BadInput(f"the template '{template}' does not give exactly one mask token with this tokenizer.")
     where = np.array([place[0] for place in positions], dtype=np.int64)
-    return fields | {"positions": where, "label_ids": label_ids}
+    return fields | {"positions": where, "label_ids": label_ids, "shortened": shortened}
 
 
 def _causal(task: Task, texts: list[tuple[str, ...]], tokenizer: Any, limit: int) -> dict[str, Any]:
@@ -195,8 +218,8 @@ def _answered(
         )
     if min(limits, default=1) < 1:
         raise BadInput(f"the longest answer has {max(longest)} tokens, and {limit} fit with its prompt; shorten it.")
-    shortened, inputs = fitted(filled, limits, tokenized, tokenizer)
-    return _arrays(inputs, tokenizer) | {"answers": answers(prompts(shortened), tail)}
+    kept, inputs, shortened = fitted(filled, limits, tokenized, tokenizer)
+    return _arrays(inputs, tokenizer) | {"answers": answers(prompts(kept), tail), "shortened": shortened}
 
 
 _ENCODERS: dict[str, Callable[[Task, list[tuple[str, ...]], Any, int], dict[str, Any]]] = {
@@ -211,10 +234,10 @@ def _filled(task: Task, parts: Sequence[Part], texts: list[tuple[str, ...]]) -> 
     return [[place.filled(row[place.field], task.lmbff_exact) for place in places(parts)] for row in texts]
 
 
-def _tokenized(tokenizer: Any, *columns: list[str]) -> Mapping[str, Any]:
-    """Ids, and segment ids where the tokenizer gives them, of rows that are neither padded nor cut."""
+def _tokenized(tokenizer: Any, *columns: list[str], **cut: Any) -> dict[str, Any]:
+    """Ids, and segment ids where the tokenizer gives them, of rows that are not padded, nor shortened unless `cut`."""
     with refused(tokenizer.name_or_path):
-        return dict(tokenizer(*columns, return_attention_mask=False, verbose=False))
+        return dict(tokenizer(*columns, return_attention_mask=False, verbose=False, **cut))
 
 
 def _without_end(inputs: Mapping[str, Any], tokenizer: Any) -> Mapping[str, Any]:

@@ -150,5 +150,9 @@ _ROWS = (
     ),
 )
 
-TASKS: dict[str, Task] = {row.name: row for row in _ROWS}
+MAX_LENGTH = 128
+"""The longest input of the rows that state none, in tokens."""
+TASKS: dict[str, Task] = {
+    row.name: row if row.max_length else row.model_copy(update={"max_length": MAX_LENGTH}) for row in _ROWS
+}
 OUT_OF_DISTRIBUTION = ("imdb", "yelp", "amazon", "mnli_01", "snli_01")

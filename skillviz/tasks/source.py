@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.atomic import working_folder
+from skillviz.core.class_names import match, places
 from skillviz.core.formats import counted
 from skillviz.core.generation import REFERENCE as IS_REFERENCE
 from skillviz.errors import BadData
@@ -33,7 +34,8 @@ class Source:
     """One split, not yet sampled: `rows` are row numbers in the source, `labels` [len(rows)] their labels.
 
     Rows whose label the task drops are not among them; `dropped` is their number. `options` are those of every row of
-    the source, None where the task has none. `references` are the texts to be generated, of every row too.
+    the source, None where the task has none. `references` are the texts to be generated, of every row too. `notes`
+    are about the names of its classes.
     """
 
     split: str
@@ -44,6 +46,7 @@ class Source:
     dropped: int
     options: Options | None = None
     references: list[str] | None = None
+    notes: tuple[str, ...] = ()
 
     def frame(self, task: Task, chosen: np.ndarray) -> pd.DataFrame:
         """example_id, text_a, (text_b, options, reference,) label of these positions; raises BadData at empty cells."""
@@ -75,10 +78,10 @@ def other_columns(task: Task, ids: Sequence[str]) -> pd.DataFrame:
 
     Columns of lists or objects are left out. Raises BadData where an id is none of the source's rows.
     """
-    places = pd.DataFrame([one.rpartition("-")[::2] for one in ids], index=pd.Index(ids), columns=["split", "row"])
+    rows_of = pd.DataFrame([one.rpartition("-")[::2] for one in ids], index=pd.Index(ids), columns=["split", "row"])
     parts = []
-    with opened(task, tuple(split for split in SPLITS if (places["split"] == split).any())) as sources:
-        for split, of_split in places.groupby("split", sort=False):
+    with opened(task, tuple(split for split in SPLITS if (rows_of["split"] == split).any())) as sources:
+        for split, of_split in rows_of.groupby("split", sort=False):
             source, rows = sources.get(str(split)), pd.to_numeric(of_split["row"], errors="coerce")
             if source is None or rows.isna().any() or rows.max() >= len(source.dataset):
                 raise BadData(
@@ -89,7 +92,7 @@ def other_columns(task: Task, ids: Sequence[str]) -> pd.DataFrame:
             values = {name: cells(part, name, source.shown) for name in names}
             plain = {k: v for k, v in values.items() if not any(isinstance(one, list | dict) for one in v)}
             parts.append(pd.DataFrame(plain, index=of_split.index))
-    return pd.concat(parts).reindex(places.index) if parts else pd.DataFrame(index=places.index)
+    return pd.concat(parts).reindex(rows_of.index) if parts else pd.DataFrame(index=rows_of.index)
 
 
 def _source(task: Task, split: str, cache: str) -> Source:
@@ -109,11 +112,11 @@ def _source(task: Task, split: str, cache: str) -> Source:
         references, every = reference_texts(dataset, task, shown), np.arange(len(dataset))
         return Source(split, shown, dataset, every, np.full(len(every), IS_REFERENCE), 0, references=references)
     options = option_texts(dataset, task, shown) if task.kind == CHOICE else None
-    labels = _right_options(dataset, task, options, shown) if options else _labels(dataset, task, shown)
+    labels, notes = _right_options(dataset, task, options, shown) if options else _labels(dataset, task, shown)
     rows = np.flatnonzero(labels >= 0)
     if len(rows) == 0:
         raise BadData(f"{shown} has no rows left: all have a label that task '{task.name}' drops.")
-    return Source(split, shown, dataset, rows, labels[rows], len(labels) - len(rows), options)
+    return Source(split, shown, dataset, rows, labels[rows], len(labels) - len(rows), options, notes=notes)
 
 
 def reference_texts(dataset: Any, task: Task, shown: str) -> list[str]:
@@ -160,17 +163,17 @@ def _options_of(row: Any, place: str, task: Task, shown: str) -> tuple[str, ...]
     return options
 
 
-def _right_options(dataset: Any, task: Task, options: Options, shown: str) -> np.ndarray:
+def _right_options(dataset: Any, task: Task, options: Options, shown: str) -> tuple[np.ndarray, tuple[str, ...]]:
     """Place of each row's right option, -1 where the task drops the row; raises BadData where it has no such option."""
     if task.answer is None:
-        labels = _labels(dataset, task, shown)
+        labels, notes = _labels(dataset, task, shown)
         for wrong in np.flatnonzero(labels >= [len(of_row) for of_row in options]):
             raise BadData(
                 f"{shown} says that option {task.labels[labels[wrong]]} is right in row {wrong + 1}, which has only "
                 f"{len(options[wrong])}; correct the column '{task.label}'."
             )
-        return labels
-    places = []
+        return labels, notes
+    chosen = []
     for row, answer in enumerate(cells(dataset, task.answer, shown)):
         text = "" if answer is None else str(answer).strip()
         if text not in options[row]:
@@ -178,28 +181,49 @@ def _right_options(dataset: Any, task: Task, options: Options, shown: str) -> np
                 f"{shown} has the answer '{text}' in row {row + 1} (column '{task.answer}'), which is none of its "
                 f"options: {', '.join(repr(option) for option in options[row])}."
             )
-        places.append(options[row].index(text))
-    return np.array(places, dtype=np.int64)
+        chosen.append(options[row].index(text))
+    return np.array(chosen, dtype=np.int64), ()
 
 
-def _labels(dataset: Any, task: Task, shown: str) -> np.ndarray:
-    return label_numbers(label_texts(dataset, task, shown), task, shown)
+def _labels(dataset: Any, task: Task, shown: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    values, notes = label_texts(dataset, task, shown)
+    return label_numbers(values, task, shown), notes
 
 
-def label_texts(dataset: Any, task: Task, shown: str) -> np.ndarray:
-    """The label column as texts: class names where the source declares names that the task knows."""
-    feature = dataset.features[task.label]
-    names: list[str] = getattr(feature, "names", None) or []
-    use_names = bool(names) and (bool(task.classes) or set(names) <= set(task.labels))
+def label_texts(dataset: Any, task: Task, shown: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The label column as texts, class names where the source declares them, and how those match the task's if not
+    letter by letter."""
+    declared: list[str] = getattr(dataset.features[task.label], "names", None) or []
+    names, notes = _class_names(declared, task) if declared else ([], ())
 
     def text(value: Any) -> str:
         if value is None or value != value:
             return ""
-        if use_names and value >= 0:
-            return str(names[value])
-        return str(value)
+        return names[value] if names and value >= 0 else str(value)
 
-    return np.array([text(value) for value in cells(dataset, task.label, shown)], dtype=object)
+    return np.array([text(value) for value in cells(dataset, task.label, shown)], dtype=object), notes
+
+
+def _class_names(declared: Sequence[str], task: Task) -> tuple[list[str], tuple[str, ...]]:
+    """What the source's classes are called in the task, with a note where they are not called so there; no names where
+    their numbers are the task's labels."""
+    known = [*task.drop, *(task.classes or task.labels)]
+    is_known = any(place is not None for place in places(declared, known))
+    if task.classes:
+        has_numbers = any(place is not None for place in places([str(i) for i in range(len(declared))], known))
+        return [] if has_numbers and not is_known else list(declared), ()
+    matching, said = match(declared, task.labels), f"The data name their classes {', '.join(declared)}"
+    if matching.order is not None:
+        labels = {at: task.labels[label] for label, at in enumerate(matching.order)}
+        taken = ", ".join(f"'{name}' as '{label}'" for name, label in matching.taken)
+        note = f"{said}, the task {', '.join(task.labels)}; they are matched by name, {taken}."
+        return [labels.get(at, name) for at, name in enumerate(declared)], (note,) if taken else ()
+    if is_known:  # a row of a class that the task does not know is refused by its name
+        return list(declared), ()
+    return [], (
+        f"{said}, the task {', '.join(task.labels)}; no name is in both, so they are matched by their order. If that "
+        "is wrong, say in the task's file what each one is: classes: {name in the data: label}.",
+    )
 
 
 def label_numbers(values: np.ndarray, task: Task, shown: str) -> np.ndarray:
@@ -211,11 +235,11 @@ def label_numbers(values: np.ndarray, task: Task, shown: str) -> np.ndarray:
     labels = np.empty(len(distinct), dtype=np.int64)
     for i in np.argsort(first):
         value = str(distinct[i])
-        number = -1 if value in task.drop else _number(value, task)
+        number = _number(value, task)
         if number is None:
             allowed = ", ".join(f"'{name}'" for name in task.classes or task.labels)
             indices = "" if task.classes or _numeric(task) else f", or the indices 0 to {len(task.labels) - 1}"
-            what = "no label" if value == "" else f"the label '{value}'"
+            what = "no label" if not value.strip() else f"the label '{value}'"
             raise BadData(
                 f"{shown} has {what} in row {first[i] + 1} (column '{task.label}'); "
                 f"task '{task.name}' allows {allowed}{indices}."
@@ -225,18 +249,19 @@ def label_numbers(values: np.ndarray, task: Task, shown: str) -> np.ndarray:
 
 
 def _number(value: str, task: Task) -> int | None:
-    """The label that a cell names, by name or index; None where it names none."""
+    """The label that a cell names, by name (case and outer spaces aside) or index, -1 where the task drops it; None
+    where it names none."""
+    value = value.strip()
     whole = re.sub(r"^(-?\d+)\.0+$", r"\1", value)  # 1.0, as pandas writes whole numbers beside a gap
-    for name in (value, whole):
-        if name in task.classes:
-            return task.labels.index(task.classes[name])
-        if not task.classes and name in task.labels:
-            return task.labels.index(name)
+    known = [*task.drop, *(task.classes or task.labels)]
+    place = next((place for place in places([value, whole], known) if place is not None), None)
+    if place is not None:
+        name = known[place]
+        return -1 if place < len(task.drop) else task.labels.index(task.classes.get(name, name))
     if task.classes or _numeric(task):  # where names are numbers ("1" to "5"), a number is never an index
         return None
     if value.lower() in ("true", "false"):
-        lowered = [label.lower() for label in task.labels]
-        return lowered.index(value.lower()) if value.lower() in lowered else int(value.lower() == "true")
+        return int(value.lower() == "true")
     return int(whole) if whole.isdecimal() and int(whole) < len(task.labels) else None
 
 

@@ -91,7 +91,7 @@ def load_test(task: Task, *, seed: int = 0, max_test: int | None = None) -> tupl
     with opened(task, ("test",)) as sources:
         source = sources["test"]
         drawn = capped(np.arange(len(source.rows)), max_test, seed)
-        notes = _dropped(task, sources)
+        notes = _source_notes(task, sources)
         if len(drawn) < len(source.rows):
             notes.append(f"test: {len(drawn):,} of {len(source.rows):,} rows, drawn with seed {seed}.")
         return source.frame(task, drawn), tuple(notes)
@@ -110,7 +110,7 @@ def _chosen(
     task: Task, sources: dict[str, Source], k: int | None, seed: int
 ) -> tuple[dict[str, tuple[Source, np.ndarray]], list[str]]:
     """Split -> (source, positions in its rows), and the notes."""
-    train, test, notes = sources["train"], sources["test"], _dropped(task, sources)
+    train, test, notes = sources["train"], sources["test"], _source_notes(task, sources)
     every = {split: np.arange(len(source.rows)) for split, source in sources.items()}
     if k is not None:
         # a place among options is no class: it says nothing of what an example is about
@@ -153,9 +153,12 @@ def _k_shot_note(task: Task, train: np.ndarray, validation: np.ndarray, k: int, 
     )
 
 
-def _dropped(task: Task, sources: dict[str, Source]) -> list[str]:
+def _source_notes(task: Task, sources: dict[str, Source]) -> list[str]:
+    """Notes on the sources themselves: how their classes were matched, and rows that the task leaves out."""
+    matched = dict.fromkeys(note for source in sources.values() for note in source.notes)
     names = ", ".join(f"'{name}'" for name in task.drop)
-    return [f"{s}: {o.dropped:,} rows with the label {names} left out." for s, o in sources.items() if o.dropped]
+    dropped = [f"{s}: {o.dropped:,} rows with the label {names} left out." for s, o in sources.items() if o.dropped]
+    return [*matched, *dropped]
 
 
 def _absent(task: Task, train: pd.DataFrame) -> list[str]:

@@ -22,6 +22,8 @@ PIPELINES = {CLASSIFICATION: "text-classification", CHOICE: "multiple-choice", G
 """What the hub calls a model for each kind of task."""
 OF_GENERATING = ("max_new_tokens", "ignore_case", "ignore_punctuation")
 """What says how a text is generated and compared with the reference."""
+USUAL_LENGTH = 512
+"""Longest input in tokens where neither the task nor the fine-tuned model states one; never more than fits."""
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Names of the options of a multiple-choice task that gives none."""
 
@@ -75,9 +77,9 @@ class Task(_Frozen):
 
     `classes` maps the source's own names or numbers to `labels` (empty: names or indices as they are);
     rows whose source label is in `drop` are left out. `positive` is the index of the class that F1 is
-    about. `max_length` counts tokens, special ones included; `max_length_causal` replaces it for the
-    causal readout, where `length_normalised` divides an answer's log-likelihood by its tokens. `source`
-    says where all this comes from and what has not been verified.
+    about. `max_length` counts tokens, special ones included; None leaves it to the pair (`ModelPair.limit`).
+    `max_length_causal` replaces it for the causal readout, where `length_normalised` divides an answer's
+    log-likelihood by its tokens. `source` says where all this comes from and what has not been verified.
 
     With `options` the answers are each example's own: one column for each, or one column of lists. `labels` then name
     their places, A, B, C and so on by default, and an example may have fewer options than there are labels. The right
@@ -111,7 +113,7 @@ class Task(_Frozen):
     label_words: LabelWords = LabelWords()
     metric: Literal["accuracy", "f1", "exact_match", "perplexity"] = "accuracy"
     positive: int = 1
-    max_length: int = Field(default=128, ge=4)
+    max_length: int | None = Field(default=None, ge=4)
     max_length_causal: int | None = Field(default=None, ge=4)
     lmbff_exact: bool = False
     length_normalised: bool = False
@@ -260,8 +262,8 @@ class Task(_Frozen):
         """Whether an example has two texts."""
         return len(self.text) == 2
 
-    def limit(self, readout: str) -> int:
-        """Longest input in tokens for a readout."""
+    def limit(self, readout: str) -> int | None:
+        """Longest input in tokens for a readout, None where the task does not state it."""
         return self.max_length_causal or self.max_length if readout == "causal" else self.max_length
 
     def refuse_readout(self, readout: str) -> None:

@@ -20,6 +20,9 @@ _LAST_USED = "address.last_used"
 _PAST = "address.past"
 _DRAWN = "address.drawn"
 _AT_LAST_RUN = "address.at_last_run"
+_DEFAULTS = "address.defaults"
+_SET = "address.set"
+_TOUCHED = "address.touched"
 _PAGE = "address.page"
 _READ = "address.read"
 _HISTORY = "skillviz_history"
@@ -78,6 +81,29 @@ def forget(name: str) -> None:
     _put_away(name)
     _memory(_LAST_USED).pop(name, None)
     _write(name, None)
+
+
+def follow(name: str, key: str, default: Any) -> None:
+    """Forgets the value of a control that nobody has touched, where it has another default now: it takes that one.
+
+    For a control whose default depends on another control; before its state is read, and `is_set` after that. A user
+    touches it in its widget, in a link, or by a button that sets it.
+    """
+    touched, defaults = _memory(_TOUCHED), _memory(_DEFAULTS)
+    if linked(name) is not None or st.session_state.get(key, _memory(_SET).get(key)) != _memory(_SET).get(key):
+        touched[name] = True
+    elif is_asked(name):  # the reader went back to the default
+        touched.pop(name, None)
+    if name not in touched and defaults.get(name, default) != default:
+        st.session_state.pop(key, None)
+        forget(name)
+    defaults[name] = default
+
+
+def is_set(key: str) -> None:
+    """Notes what the state of a control's widget is before it is drawn, to tell whether somebody has touched it since."""
+    value = st.session_state[key]
+    _memory(_SET)[key] = list(value) if isinstance(value, list) else value
 
 
 def drew(key: str, value: Any) -> None:

@@ -28,13 +28,15 @@ def select(
     width: int | Literal["stretch"] = "stretch",
     shows_label: bool = True,
     link_has_default: bool = False,
+    follows: bool = False,
 ) -> T:
     """The option chosen in a box; `written` is its form in the address. A label that is not shown is still read out.
 
     `link_has_default` is for a default that depends on what is stored: the address leaves it out as any other, but a
-    copied link names it.
+    copied link names it. `follows` is for one that depends on another control: until a user touches the box, it takes
+    each new default.
     """
-    key = _seeded(name, options, default, written)
+    key = _seeded(name, options, default, written, follows)
     visibility: Literal["visible", "collapsed"] = "visible" if shows_label else "collapsed"
     value = st.selectbox(
         label, options, key=key, format_func=shown, help=help, width=width, label_visibility=visibility
@@ -52,9 +54,10 @@ def segments(
     written: Callable[[T], str] = str,
     help: str | None = None,
     shows_label: bool = True,
+    follows: bool = False,
 ) -> T:
-    """The option chosen among a few that stand side by side. A label that is not shown is still read out."""
-    key = _seeded(name, options, default, written)
+    """The option chosen among a few that stand side by side; `shows_label` and `follows` as of `select`."""
+    key = _seeded(name, options, default, written, follows)
     value = st.segmented_control(
         label, options, key=key, format_func=shown, help=help, required=True,
         label_visibility="visible" if shows_label else "collapsed",
@@ -197,12 +200,18 @@ def _key(name: str) -> str:
     return f"control.{name}"
 
 
-def _seeded(name: str, options: Sequence[T], default: T, written: Callable[[T], str]) -> str:
+def _seeded(
+    name: str, options: Sequence[T], default: T, written: Callable[[T], str], follows: bool = False
+) -> str:
     """The widget's key, its state set from address or memory where the widget does not know better."""
     key = _key(name)
+    if follows:
+        address.follow(name, key, default)
     is_new = key not in st.session_state or st.session_state[key] not in options
     if is_new or address.is_asked(name):
         st.session_state[key] = address.choice(name, options, default, written)
+    if follows:
+        address.is_set(key)
     return key
 
 

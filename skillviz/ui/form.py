@@ -25,16 +25,21 @@ def box(
     help: str | None = None,
     placeholder: str = "choose, or type",
     names_files: bool = False,
+    follows: bool = False,
 ) -> str:
     """The option chosen, or what was typed instead of one; empty where there is neither.
 
-    One that `names_files` is empty too while an address alone names a file that is not offered.
+    One that `names_files` is empty too while an address alone names a file that is not offered. `follows` as of
+    `controls.select`.
     """
     key = _key(name)
+    if follows:
+        address.follow(name, key, default)
     if names_files and (linked := address.linked(name)) is not None:
         visitor.note_linked(name, (linked,))
     if key not in st.session_state or address.is_asked(name):
         st.session_state[key] = _linked_text(address.current(name), default) or None
+    address.is_set(key)
     value = st.session_state[key]
     offered = [*options, *([value] if value and value not in options else [])]
     chosen = st.selectbox(
@@ -56,12 +61,16 @@ def any_of(
     placeholder: str = "choose, or type",
     takes_typed: bool = True,
     names_files: bool = False,
+    follows: bool = False,
 ) -> tuple[str, ...]:
     """The options chosen, in the order of choice, and what was typed beside them; empty for none.
 
-    One that `names_files` is without those that an address alone names and that are not offered.
+    One that `names_files` is without those that an address alone names and that are not offered. `follows` as of
+    `controls.select`.
     """
     key = _key(name)
+    if follows:
+        address.follow(name, key, list(default))
     if names_files and (linked := address.linked(name)) is not None:
         visitor.note_linked(name, linked.split(","))
     if key not in st.session_state or address.is_asked(name):
@@ -69,10 +78,12 @@ def any_of(
         st.session_state[key] = list(default) if linked is None else [] if linked == NONE else linked.split(",")
     if not takes_typed:
         st.session_state[key] = [value for value in st.session_state[key] if value in options]
+    address.is_set(key)
     offered = [*options, *(value for value in st.session_state[key] if value not in options)]
     chosen = st.multiselect(
-        label, offered, key=key, format_func=shown, help=help, placeholder=placeholder, accept_new_options=takes_typed
-    )
+        label, offered, key=key, format_func=shown, help=help, placeholder=placeholder, accept_new_options=takes_typed,
+        select_all=False,
+    )  # fmt: skip
     address.drew(key, list(chosen))
     words = tuple(dict.fromkeys(part.strip() for word in chosen for part in word.split(",") if part.strip()))
     address.keep(name, ",".join(words) or NONE, is_default=words == tuple(default))
@@ -125,6 +136,7 @@ def one_of(
     shown: Callable[[str], str] = str,
     help: str | None = None,
     place: DeltaGenerator | None = None,
+    follows: bool = False,
 ) -> str:
     """The option chosen in a box. What the address asks for and is none of them is said, in `place`, until another one
     than the default is chosen: nothing else is started in its place unseen.
@@ -133,7 +145,7 @@ def one_of(
     if (linked := address.linked(name)) is not None:
         lost.pop(name, None)
         lost |= {} if linked in options else {name: linked}
-    value = controls.select(name, label, options, default, shown=shown, help=help)
+    value = controls.select(name, label, options, default, shown=shown, help=help, follows=follows)
     if value != default:
         lost.pop(name, None)
     if name in lost:

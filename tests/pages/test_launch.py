@@ -471,7 +471,7 @@ def test_an_upload_becomes_a_task_and_is_chosen(uploading: AppTest, user_runs: P
     button(test, "Check and save").click().run()
     path = user_runs / "tasks" / "my-reviews" / "task.yaml"
     assert path.is_file() and f"is saved in {path}: 9 train, 1 validation and 2 test examples" in said(test)
-    assert box(test, "Task file").value == str(path) and test.query_params["new.source"] == "file"
+    assert box(test, "Task file").value == str(path) and box(test, "Task from").value == "file"
     assert "Classes: bad and good." in said(test) and not button(test, "Start").disabled
     assert box(test, "Task file").options == ["my-reviews"]
 

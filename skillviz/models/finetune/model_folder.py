@@ -16,6 +16,7 @@ from skillviz.models.applied import write_files
 from skillviz.models.finetune.recipes import SGD, recipe_row
 from skillviz.models.finetune.trainable_model import TrainableModel
 from skillviz.models.finetune.training_config import TrainingSettings
+from skillviz.models.tokenizer import MAX_LENGTH
 from skillviz.tasks.task import CLASSIFICATION, GENERATION, PIPELINES
 
 PACKAGES = ("torch", "transformers", "tokenizers", "datasets")
@@ -58,6 +59,8 @@ class Report:
     """Entries that could move, the classification head aside."""
     trained_head: int
     d: int
+    max_length: int
+    """The longest input in tokens; longer texts were shortened."""
     kind: str = CLASSIFICATION
     """The task's kind; the card alone says it, finetune.json names the task."""
     grid: tuple[dict[str, Any], ...] = ()
@@ -80,6 +83,7 @@ def versions() -> dict[str, str]:
 
 def write_folder(folder: Path, model: TrainableModel, report: Report, history: Sequence[Any]) -> None:
     """Writes model, tokenizer, README.md and finetune.json."""
+    setattr(model.model.config, MAX_LENGTH, report.max_length)  # a task that states no length is read with this one
     record = {**report.record(), "versions": versions(), "history": [asdict(step) for step in history]}
     extra = {"README.md": card(report), "finetune.json": json.dumps(record, indent=1) + "\n"}
     write_files(folder, model.model, model.tokenizer, extra)
@@ -142,6 +146,7 @@ def _facts(report: Report) -> list[tuple[str, ...]]:
         ("recipe", f"{settings.name}: {recipe_row(settings.name).sentence}"),
         ("optimizer", f"{_optimizer(settings)}, gradient norm clipped at {settings.clip:g}"),
         ("weight decay", f"{settings.weight_decay:g}, not on biases and norm weights"),
+        ("longest input", f"{report.max_length:,} tokens"),
         ("steps x batch", f"{settings.steps:,} x {settings.batch_size}"),
         ("seed", str(settings.seed)),
         ("entries trained", f"{report.trained:,}, and {report.trained_head:,} of the classification head"),

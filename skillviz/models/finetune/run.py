@@ -99,10 +99,11 @@ class FineTuning:
             base=model.identity, task=data.task.name, labels=tuple(data.task.labels), metric=data.task.metric,
             settings=attempt.settings, k_shot=self.data.k_shot, data_seed=self.data.data_seed, examples=data.counts,
             data_fingerprint=data.splits.fingerprint, scores={split: scores(model, data, split) for split in splits},
-            best_step=attempt.best_step, notes=(*model.notes, *notes, *data.splits.notes), command=self.command,
+            best_step=attempt.best_step, notes=(*model.notes, *notes, *data.splits.notes, *data.encoding_notes),
+            command=self.command,
             touched=model.touched(), trained=model.trained_body if trained is None else trained,
             trained_head=model.trained_head, d=model.table.d, grid=tuple(grid), others=others or {},
-            kind=data.task.kind, seconds=time.perf_counter() - self.started,
+            kind=data.task.kind, max_length=data.limit(model.tokenizer), seconds=time.perf_counter() - self.started,
         )  # fmt: skip
         write_folder(folder, model, report, attempt.history)
         return report

@@ -21,7 +21,7 @@ from skillviz.models.finetune.region_lock import RegionLock, check_region
 from skillviz.models.finetune.training_config import TrainingSettings
 from skillviz.models.heads import LINEAR_FAMILIES, own_head_of_other_kind, supported
 from skillviz.models.load import load_model
-from skillviz.models.tokenizer import load_tokenizer, set_padding
+from skillviz.models.tokenizer import fit_together, load_tokenizer
 from skillviz.tasks.task import Task
 
 
@@ -105,7 +105,7 @@ def open_trainable(
     info = _fitting(base, settings, len(task.labels))
     model, fresh = _load(info, task, settings)
     tokenizer = load_tokenizer(info.folder)
-    set_padding(model, tokenizer)
+    fit_together(model, tokenizer)
     shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
     table = graftable(model.config.model_type, shapes, model.config.to_dict())
     if region is not None:

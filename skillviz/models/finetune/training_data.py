@@ -8,12 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from skillviz.core.encoded import Encoded
+from skillviz.core.encoded import Encoded, encoding_notes
 from skillviz.errors import BadData
 from skillviz.models.finetune.training_config import DataSettings
 from skillviz.tasks.encode import encode
 from skillviz.tasks.splits import Splits, fingerprint
-from skillviz.tasks.task import Task
+from skillviz.tasks.task import USUAL_LENGTH, Task
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,15 @@ class TrainingData:
         if split not in self._encoded:
             self._encoded[split] = encode(self.task, getattr(self.splits, split), tokenizer, self.readout)
         return self._encoded[split]
+
+    @property
+    def encoding_notes(self) -> tuple[str, ...]:
+        """What encoding changed in the texts that were used."""
+        return encoding_notes(self._encoded)
+
+    def limit(self, tokenizer: Any) -> int:
+        """The longest input in tokens that the examples were shortened to."""
+        return min(self.task.limit(self.readout) or USUAL_LENGTH, int(tokenizer.model_max_length))
 
     @property
     def counts(self) -> dict[str, int]:

@@ -22,7 +22,6 @@ from skillviz.tasks.task import Task
 from skillviz.ui import cache, controls, fetching, form, sign_in, visitor
 
 WHERE = {"demo": "demo world", "real": "a real pair", "public": "a public pair", "own": "this machine or the hub"}
-BEFORE = "new.before"  # in the session: where the models came from in the last run of the page, and the pair
 BASE_HELP = (
     "The model before fine-tuning: a folder found here, or type a folder, a hub id such as `org/name`, or "
     "`org/name@revision`. Only safetensors weights are read."
@@ -106,7 +105,6 @@ def _demo_pair(choices: Choices) -> None:
     )  # fmt: skip
     chosen = choices.demo = by_name[name]
     choices.values |= {"base": chosen.base, "finetuned": chosen.finetuned}
-    _take_task("demo", name, "new.demo-task", chosen.task)
     ends = [chosen.accuracy.get(chosen.task, {}).get(state) for state in ("pretrained", "finetuned")]
     if all(ends):
         sentences = [
@@ -124,7 +122,7 @@ def _real_pair(choices: Choices, by_name: Mapping[str, ShippedPair]) -> None:
         "new.real", "Pair", list(by_name), next(iter(by_name)),
         help="What fine-tuning changed ships as float16; the rest of the model is its published base.",
     )  # fmt: skip
-    _take_pair(choices, name, by_name[name])
+    _take_pair(choices, by_name[name])
 
 
 def _public_pair(choices: Choices) -> None:
@@ -134,27 +132,16 @@ def _public_pair(choices: Choices) -> None:
         help="The fine-tuned model and its task. Its base follows from it. `python -m skillviz pairs` prints the list.",
     )  # fmt: skip
     chosen = by_name[name]
-    _take_pair(choices, name, chosen)
+    _take_pair(choices, chosen)
     st.caption(
         f"Base: `{chosen.base}`. Fine-tuned: `{chosen.finetuned}`, {formats.millions(chosen.parameters)} parameters, "
         f"license {chosen.license}. These facts are from the models' pages; skillviz has not run this pair."
     )
 
 
-def _take_pair(choices: Choices, name: str, chosen: ShippedPair | PublicPair) -> None:
+def _take_pair(choices: Choices, chosen: ShippedPair | PublicPair) -> None:
     choices.values |= {"base": chosen.base, "finetuned": chosen.finetuned}
     choices.known = chosen.task
-    _take_task("known", name, "new.known", chosen.task)
-
-
-def _take_task(source: str, pair: str, control: str, task: str) -> None:
-    """Chooses the pair's own task where the pair was just changed, and the source of such tasks where that was."""
-    before, st.session_state[BEFORE] = st.session_state.get(BEFORE), (source, pair)
-    if before in (None, (source, pair)):
-        return
-    controls.assign(control, task)
-    if before[0] != source:
-        controls.assign("new.source", source)
 
 
 def _fit(choices: Choices) -> None:

@@ -16,16 +16,16 @@ from skillviz.jobs.devices import chosen as device_for
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.suited import refused_generation, refused_graphs, refused_lean
+from skillviz.runs.transfer import refuse_unfit
 from skillviz.show import text
 from skillviz.show.glossary import about
-from skillviz.ui import address, cache, cluster_choice, controls, form, sign_in, visitor
+from skillviz.ui import cache, cluster_choice, controls, form, sign_in, visitor
 from skillviz.ui.pages.launch.models import Choices
 
 SIZES = ("0.01%", "0.1%", "1%", "3%", "10%")
-SMALL = "3%"  # in the demo world's small models a region needs a larger share
+USUAL, SMALL = "0.1%", "3%"  # in the demo world's small models a region needs a larger share
 MOST_SEEDS = 20
 SCORES_PATHS = True  # the page Interpolation shows nothing without them
-SCORED_WITH = "new.scored-with"  # in the session: the task whose nearest other data were chosen
 DTYPES = {"float32": "float32", "bfloat16": "bfloat16", "own": "as in the files"}
 COMMON = ("steps", "batch_size")  # fields of a spec, which many localizers have
 
@@ -35,16 +35,17 @@ def search(choices: Choices) -> None:
     with st.container(border=True):
         st.markdown("## 3 · Search", help=about("localizer", "region", "size"))
         names = [name for name in LOCALIZERS if name != EXPRESSION]  # made on the page Surgery
-        first = str(RunSpec.model_fields["localizer"].default)
+        usual = str(RunSpec.model_fields["localizer"].default)
+        fits = [name for name in (usual, *names) if _refused(choices, LOCALIZERS[name]) is None]
         name = form.one_of(
-            "new.method", "Localizer", names, first, shown=lambda n: localizer_style(n).title,
+            "new.method", "Localizer", names, fits[0], shown=lambda n: localizer_style(n).title, follows=True,
             help="The method that chooses the region. `stagewise` is the most exact for its time, `linearized` the "
             "fastest, `learned` the paper's; the others are what these are compared with.",
         )  # fmt: skip
         row = LOCALIZERS[name]
         choices.values["localizer"] = name
         st.caption(row.sentence)
-        if choices.task is not None and (error := refused_generation(row, choices.task)) is not None:
+        if (error := _refused(choices, row)) is not None:
             choices.refuse(sign_in.sentence_of(error))
         _sizes(choices, row)
         _seeds(choices, row)
@@ -54,13 +55,18 @@ def search(choices: Choices) -> None:
                 _options(choices, row, place_)
 
 
+def _refused(choices: Choices, row: Localizer) -> BadInput | None:
+    """Why a localizer is not for the chosen task; None where it is."""
+    return refused_generation(row, choices.task) if choices.task is not None else None
+
+
 def _sizes(choices: Choices, row: Localizer) -> None:
     sizes = form.any_of(
-        "new.size", "Region sizes", SIZES, (SMALL if choices.demo else "0.1%",),
+        "new.size", "Region sizes", SIZES, (SMALL if choices.demo else USUAL,), follows=True,
         help="A percentage of the graftable parameters (0.1%), a count (10646) or a share (0.001). The first is the "
         "run's region; the others go to its curve.",
     )  # fmt: skip
-    choices.values["sizes"] = sizes or ("0.1%",)
+    choices.values["sizes"] = sizes or (USUAL,)
     if not sizes:
         choices.refuse("Give at least one size.")
     d = choices.preflight.d if choices.preflight else None
@@ -188,24 +194,18 @@ def _other_tasks(choices: Choices) -> None:
         tasks = [task for task in choices.world.tasks if task.labels == labels and task.file != chosen]
         nearest = [task.file for task in tasks if task.family == families.get(str(chosen))][:1]
         by_file = {task.file: task.title or task.name for task in tasks}
-    if address.linked("new.also") is not None:
-        st.session_state.pop(SCORED_WITH, None)
-    if choices.task is not None:
-        if st.session_state.get(SCORED_WITH, chosen) != chosen:  # other data are near another task
-            form.assign("new.also", nearest)
-        st.session_state[SCORED_WITH] = chosen
     choices.values["others"] = form.any_of(
         "new.also", "Score on other tasks too", list(by_file), nearest, shown=lambda file: by_file.get(file, file),
-        takes_typed=True,
-        names_files=True,
+        takes_typed=True, names_files=True, follows=True,
         help="Scores the models on these tasks' test sets, without training: how well the skill transfers. The "
         "tasks need the same labels.",
     )  # fmt: skip
-    for name in choices.values["others"]:
-        try:
-            visitor.checked(name)
-        except BadInput as error:
-            choices.refuse(sign_in.sentence_of(error))
+    try:
+        others = {name: visitor.task(name) for name in choices.values["others"]}
+        if choices.task is not None:
+            refuse_unfit(choices.task, others)
+    except SkillvizError as error:
+        choices.refuse(sign_in.sentence_of(error))
 
 
 def place(choices: Choices) -> None:
@@ -232,6 +232,7 @@ def place(choices: Choices) -> None:
             choices.refuse(sign_in.sentence_of(error))
         choices.values["dtype"] = controls.segments(
             "new.dtype", "Weights held as", tuple(DTYPES), "own" if is_lean else "float32", shown=DTYPES.get,
+            follows=True,
             help="float32 is exact; bfloat16 needs half the memory and rounds.",
         )  # fmt: skip
         autocast = controls.select(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import streamlit as st
@@ -29,11 +30,11 @@ def task(choices: Choices) -> None:
     with st.container(border=True):
         st.markdown("## 2 · Task", help="The examples that show the skill, and how the model reads them.")
         sources = [name for name in SOURCES if name != "demo" or choices.world is not None]
-        first = "demo" if choices.demo else "known"
+        first = "demo" if choices.demo else "known" if choices.known else "file"
         if sentence := st.session_state.pop(upload.SAVED, ""):
             st.success(text.plain(sentence), icon=":material/task_alt:")
         source = controls.segments(
-            "new.source", "Task from", sources, first, shown=SOURCES.__getitem__,
+            "new.source", "Task from", sources, first, shown=SOURCES.__getitem__, follows=True,
             help="The demo world's tasks and the paper's (known), a task file of your own, or CSV or JSONL files that "
             "you upload here.",
         )  # fmt: skip
@@ -54,31 +55,43 @@ def task(choices: Choices) -> None:
 def _demo_task(choices: Choices) -> str:
     assert choices.world is not None
     by_name = {entry.name: entry for entry in choices.world.tasks}
-    first = choices.demo.task if choices.demo else next(iter(by_name))
-    name = controls.select(
-        "new.demo-task", "Task", list(by_name), first, shown=lambda n: f"{by_name[n].title or n}",
+    titles = {name: entry.title or name for name, entry in by_name.items()}
+    name = _own_or_none(
+        "new.demo-task", titles, choices.demo.task if choices.demo else "",
         help="The pair's own task, or another one. A pair with a classification head needs a task with the same "
             "labels.",
     )  # fmt: skip
-    return by_name[name].file
+    return by_name[name].file if name else ""
 
 
 def _known_task(choices: Choices) -> str:
     titles = {name: task.title or name for name, task in registry.TASKS.items()}
-    name = controls.select(
-        "new.known", "Task", list(titles), choices.known or "sst2", shown=titles.__getitem__,
+    name = _own_or_none(
+        "new.known", titles, choices.known,
         help="The tasks of the paper. Their data come from the Hugging Face hub, or from its local cache.",
     )  # fmt: skip
+    if not name:
+        return ""
     data = registry.TASKS[name].data
     if isinstance(data, Hub):
         st.caption(f"Data: {text.plain(data.title)} on the hub; the job downloads what is not in the local cache.")
     return name
 
 
+def _own_or_none(name: str, titles: Mapping[str, str], own: str, help: str) -> str:
+    """The task chosen, first the pair's `own`; of a pair without one nothing is chosen until a user does."""
+    offered = list(titles) if own else [form.NONE, *titles]
+    first = own or form.NONE
+    chosen = controls.select(
+        name, "Task", offered, first, shown=lambda n: titles.get(n, "choose a task"), help=help, follows=True
+    )
+    return "" if chosen == form.NONE else chosen
+
+
 def _task_file(choices: Choices) -> str:
     files = [str(path) for path in uploaded.saved(cache.user_store().root / TASKS)]
     chosen = form.box(
-        "new.file", "Task file", files, files[0] if files else "",
+        "new.file", "Task file", files, "",
         shown=lambda path: path if path not in files else text.last_part(path.removesuffix(f"/{uploaded.FILE}")),
         help="A YAML file beside your data (docs/add-a-task.md): one of those you uploaded, or type its path.",
         names_files=True,

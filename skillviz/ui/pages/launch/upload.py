@@ -16,7 +16,7 @@ from skillviz.models.tokenizer import most_tokens
 from skillviz.runs import quota
 from skillviz.show import text
 from skillviz.tasks import uploaded
-from skillviz.tasks.task import CHOICE, CLASSIFICATION, GENERATION, Task
+from skillviz.tasks.task import CHOICE, CLASSIFICATION, GENERATION, USUAL_LENGTH, Task
 from skillviz.tasks.template import parse, places, rendered
 from skillviz.tasks.uploaded import ASIDE, Columns, Draft, Upload
 from skillviz.tasks.user_file import FORMATS
@@ -157,12 +157,10 @@ def _reference_fields(rows: pd.DataFrame, found: Columns, is_pair: bool, files: 
             key=_key("stop", files), help="What your model writes after an answer, as it was fine-tuned.",
         )  # fmt: skip
         compared = _compared(column, room, files) if generates else {}
-    # a longer answer must not take room from the prompt
-    plain = {name: int(Task.model_fields[name].default) for name in ("max_length", "max_new_tokens")}
-    room = compared.get("max_new_tokens", room)
+    more = compared.get("max_new_tokens", room) - int(Task.model_fields["max_new_tokens"].default)
     return {
         "reference": column, "template": template, "stop": stop, "metric": metric, **compared,
-        "max_length": plain["max_length"] + max(0, room - plain["max_new_tokens"]),
+        **({"max_length": USUAL_LENGTH + more} if more > 0 else {}),  # a longer answer takes no room from the prompt
     }  # fmt: skip
 
 
