@@ -188,6 +188,23 @@ class Scores(Frozen):
         }
 
 
+class NullNote(Frozen):
+    """The run's own search on null movements of one kind (core.nulls), `draws` times; `sizes` has each region's.
+
+    `states` maps a split to the mean score of the nulls' grafts by metric, `recovered` and `agreement` among them, with
+    an interval over draws and examples; a single draw has one over examples alone. `beyond` maps a split to the run's
+    graft minus its nulls, in accuracy and in nats (`nll`, turned so that more is better). `true_signs` is the share of
+    entries in the nulls' regions that kept the fine-tuned sign, where signs are drawn.
+    """
+
+    kind: str
+    draws: int
+    sizes: tuple[int, ...]
+    states: dict[str, dict[str, Estimate]]
+    beyond: dict[str, dict[str, Estimate]]
+    true_signs: float | None = None
+
+
 class TransferNote(Frozen):
     """The states on another task's test set, asked in that task's own words; `scores` as for the run's own task.
 
@@ -238,6 +255,7 @@ class RunRecord(Frozen):
     sizes: tuple[int, ...] = ()
     metrics: dict[str, Scores] = Field(default_factory=dict)
     transfers: tuple[TransferNote, ...] = ()
+    nulls: tuple[NullNote, ...] = Field(default=(), exclude_if=lambda value: not value)
     temperature: float | None = None
     checks: tuple[Check, ...] = ()
     notes: tuple[str, ...] = ()

@@ -25,7 +25,9 @@ KEY = "key:"
 WORDS = {"base", "finetuned", "task", "readout", "localizer", "sizes"}
 FLAGS = {"localizer": "--method", "sizes": "--size"}
 DEFAULT_SIZE = "0.1%"
-LEFT_OUT = {"others": [], "lean": False, "data_parallel": 1, "cuda_graphs": False}
+LEFT_OUT = {
+    "others": [], "lean": False, "data_parallel": 1, "cuda_graphs": False, "nulls": "none", "null_draws": 1,
+}  # fmt: skip
 """Fields that the canonical text leaves out while they have these values: keys of older runs stay."""
 
 
@@ -37,7 +39,8 @@ class RunSpec(BaseModel):
     YAML files) with the same labels, on whose test sets the states are scored too. `dtype` own is bfloat16 where both
     models' files are, else float32. `lean` keeps one model in memory, and fewer candidates. The gradient
     of a batch is that of `data_parallel` parts, added in order. `cuda_graphs` records the search's passes, over padded
-    batches. None means "the default".
+    batches. `nulls` are kinds of null movements that the same search is made on too, `null_draws` times where one is
+    drawn. None means "the default".
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -54,6 +57,8 @@ class RunSpec(BaseModel):
     k_shot: int | None = Field(default=None, ge=1)
     steps: int | None = Field(default=None, ge=1)
     batch_size: int | None = Field(default=None, ge=1)
+    nulls: Literal["none", "shuffled", "all"] = "none"
+    null_draws: int = Field(default=1, ge=1, le=100)
     device: str = Field(default="auto", pattern=DEVICE)
     dtype: Dtype = "float32"
     lean: bool = False

@@ -79,6 +79,19 @@ PREDICTIONS = Table(
     ),
     logits=True,
 )
+NULLS = Table(
+    "nulls",
+    (
+        Column("example_id", "str", "", "<split>-<row in the source file>"),
+        DATASET,
+        SPLIT,
+        Column("null", "str", "", "the kind of null movement that was searched: shuffled, reversed or signs"),
+        Column("draw", "int64", "", "its draw, counted from 0"),
+        Column("label", "int64", "class number", "the true class, counted from 0"),
+    ),
+    logits=True,
+)
+"""Predictions of the grafts of null searches at the main size."""
 CURVE = Table(
     "curve",
     (
@@ -164,7 +177,8 @@ PARTS = Table(
 )
 """What each part of a region does: stored beside the runs of a store, not in a run's folder (runs.part_scores)."""
 TABLES = {
-    t.name: t for t in (PREDICTIONS, CURVE, COMPLEMENT, HISTORY, LAYERS, INTERPOLATION, INTERPOLATION_BINS, PARTS)
+    t.name: t
+    for t in (PREDICTIONS, NULLS, CURVE, COMPLEMENT, HISTORY, LAYERS, INTERPOLATION, INTERPOLATION_BINS, PARTS)
 }
 
 

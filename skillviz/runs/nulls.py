@@ -1,0 +1,164 @@
+"""The nulls of a run: its own search on null movements (core/nulls.py), and how far its graft lies beyond them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skillviz.core.beyond import beyond_null
+from skillviz.core.encoded import Encoded
+from skillviz.core.localizers.table import EXPRESSION, Localizer
+from skillviz.core.nulls import NULLS, SHUFFLED, SIGNS
+from skillviz.core.problem import Problem
+from skillviz.core.random_entries import CONTROLS
+from skillviz.core.region import Region
+from skillviz.core.scores import correct, log_probabilities
+from skillviz.core.seeds_interval import mean_of_intervals
+from skillviz.models.null_pair import null_pair
+from skillviz.models.pair import ModelPair
+from skillviz.models.predict import predict
+from skillviz.runs.metrics import graft_row
+from skillviz.runs.record import Estimate, NullNote, TaskNote
+from skillviz.runs.search import Searched, SearchStep, search
+
+NONE, ALL = "none", "all"
+CHOICES = (NONE, SHUFFLED, ALL)
+
+ProblemOf = Callable[[ModelPair, Mapping[str, Encoded]], tuple[Problem, Any]]
+"""What a search works on for a pair and its examples, and its options."""
+
+
+@dataclass(frozen=True)
+class NullDraw:
+    """One search on a null movement: its region's size, the logits of its graft by split, and, of drawn signs, the
+    share of the region's entries that kept the true sign."""
+
+    kind: str
+    draw: int
+    size: int
+    logits: dict[str, np.ndarray]
+    true_signs: float | None = None
+
+
+def has_null(row: Localizer) -> bool:
+    """Whether a localizer has a null: it makes a graft of fine-tuned values and looks at where they are."""
+    return row.makes_graft and row.name not in (*CONTROLS, EXPRESSION)
+
+
+def kinds(choice: str) -> tuple[str, ...]:
+    """The kinds of nulls of a choice."""
+    return () if choice == NONE else (SHUFFLED,) if choice == SHUFFLED else tuple(NULLS)
+
+
+def planned_draws(choice: str, draws: int) -> list[tuple[str, int]]:
+    """Each null that is searched, as its kind and draw; one that nothing is drawn for is searched once."""
+    return [(kind, draw) for kind in kinds(choice) for draw in range(draws if NULLS[kind].is_drawn else 1)]
+
+
+def searched_null(
+    pair: ModelPair,
+    data: Mapping[str, Encoded],
+    problem_of: ProblemOf,
+    row: Localizer,
+    sizes: Sequence[int],
+    seed: int,
+    null: tuple[str, int],
+    on_step: Callable[[SearchStep], None],
+) -> NullDraw:
+    """One draw: the run's search at its main size, on the null movement, and its graft's logits on every scored split.
+
+    Localizers that answer all sizes by one search make that search; the model is at the base again afterwards.
+    """
+    kind, draw = null
+    moved = null_pair(pair, kind, draw)
+    problem, options = problem_of(moved, data)
+    searched = Searched()
+    try:
+        for step in search(row, problem, sizes if row.is_one_search else sizes[:1], seed, options, searched):
+            on_step(step)
+    finally:
+        problem.reset()
+    region = searched.region(searched.size, pair.table.shapes)
+    logits = {
+        split: predict(moved, data[split], "grafted", region) for split in ("validation", "test") if split in data
+    }
+    return NullDraw(kind, draw, region.size, logits, _true_signs(pair, moved, region) if kind == SIGNS else None)
+
+
+def _true_signs(pair: ModelPair, moved: ModelPair, region: Region) -> float:
+    """The share of a region's entries whose null movement has the sign of the fine-tuned one."""
+    index = region.flat()
+    base, tuned, null = (vector[index].float() for vector in (pair.base, pair.finetuned, moved.finetuned))
+    return float(((tuned - base).sign() == (null - base).sign()).float().mean())
+
+
+def null_notes(
+    draws: Sequence[NullDraw], states: Mapping[str, Mapping[str, np.ndarray]], labels: Mapping[str, np.ndarray],
+    task: TaskNote,
+) -> tuple[NullNote, ...]:  # fmt: skip
+    """What run.json holds of the draws, one note a kind; `states` are the logits of the run's own states by split."""
+    notes = []
+    for kind in dict.fromkeys(draw.kind for draw in draws):
+        own = [draw for draw in draws if draw.kind == kind]
+        signs = [draw.true_signs for draw in own if draw.true_signs is not None]
+        of = partial(_of_split, own, task=task)
+        notes.append(
+            NullNote(
+                kind=kind, draws=len(own), sizes=tuple(draw.size for draw in own),
+                states={split: of(states[split], labels[split], split)[0] for split in own[0].logits},
+                beyond={split: of(states[split], labels[split], split)[1] for split in own[0].logits},
+                true_signs=float(np.mean(signs)) if signs else None,
+            )
+        )  # fmt: skip
+    return tuple(notes)
+
+
+def _of_split(
+    draws: Sequence[NullDraw], states: Mapping[str, np.ndarray], labels: np.ndarray, split: str, task: TaskNote
+) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
+    """The mean scores of the nulls' grafts on a split, and by how much the run's graft is beyond them."""
+    rows = [graft_row({**states, "grafted": draw.logits[split]}, labels, task) for draw in draws]
+    means = {name: _mean([row[name] for row in rows]) for name in rows[0]}
+    beyond = {}
+    for name, score in SCORES.items():
+        found = beyond_null(score(states["grafted"], labels), [score(draw.logits[split], labels) for draw in draws])
+        beyond[name] = Estimate(value=found.value, low=found.low, high=found.high)
+    return means, beyond
+
+
+def _mean(estimates: Sequence[Estimate]) -> Estimate:
+    """The mean over draws, with an interval over draws and examples where every draw has one."""
+    values = [one.value for one in estimates if one.value is not None]
+    if len(values) < len(estimates):
+        return Estimate(value=None)
+    ends = [(one.low, one.high) for one in estimates if one.low is not None and one.high is not None]
+    if len(ends) < len(estimates):
+        return Estimate(value=float(np.mean(values)))
+    found = mean_of_intervals(values, *zip(*ends, strict=True))
+    return Estimate(value=found.value, low=found.low, high=found.high)
+
+
+def _right(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    return correct(logits, labels).astype(np.float64)
+
+
+def _log_likelihood(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    return log_probabilities(logits)[np.arange(len(labels)), labels]
+
+
+SCORES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {"accuracy": _right, "nll": _log_likelihood}
+"""Scores of single examples, higher is better: right or wrong, and minus the loss in nats."""
+
+
+def null_rows(
+    draws: Sequence[NullDraw], data: Mapping[str, Encoded], rows_of: Callable[[np.ndarray, Encoded], pd.DataFrame]
+) -> Iterator[pd.DataFrame]:
+    """nulls.parquet, a frame a draw and split: the rows of predictions.parquet with the kind and the draw."""
+    for draw in draws:
+        for split, logits in draw.logits.items():
+            yield rows_of(logits, data[split]).assign(split=split, null=draw.kind, draw=draw.draw)
