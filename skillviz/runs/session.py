@@ -102,8 +102,7 @@ class Session:
         """Raises what loading the pair, or asking it the task, would raise; no weights are read."""
         if self.values.get("pair", (None,))[0] == _pair_key(spec):
             return
-        check = self.preflight(spec)
-        rehearse(check)
+        check = rehearse(self.preflight(spec))
         encode(self.task(spec), self.splits(spec).train.head(1), load_tokenizer(check.tokenizer_folder), check.readout)
 
     def pair(self, spec: RunSpec) -> ModelPair:
