@@ -271,8 +271,8 @@ def load_pair(
     tuned = load_finetuned(check, kept)
     rows = _with_rows_of_base(check, tuned)
     tokenizer = load_tokenizer(check.tokenizer_folder)
-    _refuse_without_end(check, tuned, tokenizer)
     set_padding(tuned, tokenizer)
+    _refuse_without_end(check, tuned, tokenizer)
     base_values = load_base(check, tuned, kept)
     for name in rows:  # those that only the base has are its own in every state
         tuned.get_parameter(name).data[check.finetuned.vocab_size :] = base_values[name][check.finetuned.vocab_size :]
@@ -321,7 +321,9 @@ def rehearse(check: Preflight) -> Preflight:
         return check
     tuned = load_finetuned(check, torch.float32, hollow=True)
     _with_rows_of_base(check, tuned)
-    _refuse_without_end(check, tuned, load_tokenizer(check.tokenizer_folder))
+    tokenizer = load_tokenizer(check.tokenizer_folder)
+    set_padding(tuned, tokenizer)
+    _refuse_without_end(check, tuned, tokenizer)
     load_base(check, tuned, torch.float32, hollow=True)
     graftable(tuned.config.model_type, {n: tuple(p.shape) for n, p in tuned.named_parameters()}, tuned.config.to_dict())
     return check

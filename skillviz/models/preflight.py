@@ -357,24 +357,19 @@ def _difference_note(tokenizers: TokenizerComparison, is_extended: bool) -> Iter
         return
     what = f" ({listed(tokenizers.differences, 3)})"
     if is_extended:
-        start = f"The two tokenizers differ in more than added tokens{what}. The fine-tuned model's is used"
-        whose, other = "'pretrained'", "the base model's own"
+        start = f"The two tokenizers differ in more than added tokens{what}. The fine-tuned model's is used."
+        scores, own, advice = "pre-trained scores", "the base's own", ""
     else:
-        start = f"The two tokenizers differ{what}. The base's is used, so that base and graft together are complete"
-        whose, other = "the fine-tuned model", "that model's own"
+        start = f"The two tokenizers differ{what}. The base's is used, so that base and graft together are complete."
+        scores, own = "fine-tuned scores", "that model's own"
+        advice = " To get its own, put the fine-tuned model's tokenizer files into a copy of the base's folder."
     if tokenizers.result is Comparison.DIFFERENT:
-        said = f"The scores of {whose} here are not {other}: it was trained with another tokenizer."
+        said = f"The {scores} here are not {own}: it was trained with another tokenizer."
     elif tokenizers.is_loaded:
-        said = (
-            f"The trial texts get the same tokens; where another text does not, the scores of {whose} are not {other}."
-        )
+        said = f"All trial texts get the same tokens. If another text does not, the {scores} are not {own}."
     else:
-        said = (
-            "Whether texts get the same tokens is told when both are loaded; where they do not, the scores of "
-            f"{whose} are not {other}."
-        )
-    advice = "" if is_extended else " To get its own, put its tokenizer files into a copy of the base's folder."
-    yield f"{start}. {said}{advice}"
+        said = f"Loading them tells whether texts get the same tokens. If they do not, the {scores} are not {own}."
+    yield f"{start} {said}{advice}"
 
 
 def _check_architecture(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:

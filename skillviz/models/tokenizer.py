@@ -26,7 +26,7 @@ FILES = (
     ("spiece.model",),
     ("sentencepiece.bpe.model",),
 )
-CONFIG, SPECIAL_MAP, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
+BESIDE = CONFIG, SPECIAL_MAP, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
 """Files beside the vocabulary: settings, and where older versions of transformers name special and added tokens."""
 
 SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -183,7 +183,14 @@ def with_added_tokens(tokenizer: Any, tokens: Sequence[Mapping[str, Any]], roles
 
 
 def set_padding(model: Any, tokenizer: Any) -> None:
-    """Tell the model the tokenizer's padding id: Llama's and GPT-2's heads look for the last token before it."""
+    """Give both one padding id: the model's own where its configuration has one, else the tokenizer's.
+
+    Llama's and GPT-2's heads look for the last token that is not padding, so with another id a text that ends with the
+    tokenizer's would be read elsewhere.
+    """
+    own = model.config.pad_token_id
+    if isinstance(own, int) and 0 <= own < len(tokenizer) and (token := tokenizer.convert_ids_to_tokens(own)):
+        tokenizer.pad_token = token
     model.config.pad_token_id = tokenizer.pad_token_id
 
 

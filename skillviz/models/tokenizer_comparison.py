@@ -50,7 +50,8 @@ DECISIVE = frozenset((
     "tokenize_chinese_chars",
 ))  # fmt: skip
 """Settings that change ids wherever both folders state another value, in a class of transformers' own."""
-PLAIN = frozenset(("", "PreTrainedTokenizer", "TokenizersBackend"))
+PLAIN_NAME = "TokenizersBackend"
+PLAIN = frozenset(("", "PreTrainedTokenizer", PLAIN_NAME))
 """Classes that do what tokenizer.json says, and nothing else; their names without "Fast"."""
 PARTS = ("normalizer", "pre_tokenizer", "post_processor")
 FLAGS = ("lstrip", "normalized", "rstrip", "single_word", "special")
@@ -220,6 +221,8 @@ def _first_json(*paths: Path) -> dict[str, Any]:
 def _class(name: Any, model: Mapping[str, Any]) -> str:
     """A tokenizer's class without "Fast"; the one that transformers has for the model's type where none is named."""
     found = str(name or model.get("tokenizer_class") or "").removesuffix("Fast")
+    if found in PLAIN and found:
+        return PLAIN_NAME
     if found.removesuffix("Tokenizer").lower() == re.sub(r"\W|_", "", str(model.get("model_type") or "")):
         return "of the model's type"
     return found or ("of the model's type" if model.get("model_type") else "")
@@ -246,7 +249,7 @@ def _vocabulary_differences(
     """The tokens by which the other vocabulary extends the one, those of another id, and what differs in words."""
     if one is None or other is None:
         return {}, (), ["vocabulary"]
-    new = {token: number for token, number in other.items() if token not in one}
+    new = {t: number for t, number in sorted(other.items(), key=lambda item: item[1]) if t not in one}
     lost = [token for token in one if token not in other]
     moved = tuple(token for token, number in one.items() if other.get(token, number) != number)
     if not moved and all(PLACEHOLDER.search(token) for token in lost):
