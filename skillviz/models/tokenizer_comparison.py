@@ -45,10 +45,7 @@ NO_EFFECT = frozenset((
     "use_fast", "vocab_file",
 ))  # fmt: skip
 """Settings without effect on the ids of a text that fits, or that are compared as tokens and as classes."""
-DECISIVE = frozenset((
-    "add_bos_token", "add_eos_token", "add_prefix_space", "do_lower_case", "split_special_tokens", "strip_accents",
-    "tokenize_chinese_chars",
-))  # fmt: skip
+DECISIVE = frozenset(("add_prefix_space", "do_lower_case", "split_special_tokens", "tokenize_chinese_chars"))
 """Settings that change ids wherever both folders state another value, in a class of transformers' own."""
 PLAIN_NAME = "TokenizersBackend"
 PLAIN = frozenset(("", "PreTrainedTokenizer", PLAIN_NAME))

@@ -274,3 +274,22 @@ def test_a_token_beside_rows_that_are_missing_is_refused(tmp_path: Path) -> None
     tokenizer.save_pretrained(tuned)
     with pytest.raises(PairMismatch):
         preflight(base, tuned, readout="causal").raise_first()
+
+
+def test_an_adapter_that_trained_the_rows_of_its_tokens(tmp_path: Path) -> None:
+    from peft import LoraConfig, get_peft_model  # heavy
+
+    tokenizer = tiny_tokenizer("bert")
+    tokenizer.add_tokens(list(MARKS))
+    rows = [len(tokenizer) - 2, len(tokenizer) - 1]
+    model = bert(len(tokenizer) + SPARE)
+    base = saved(tmp_path / "base", model, tiny_tokenizer("bert"))
+    tuned = get_peft_model(
+        model, LoraConfig(task_type="SEQ_CLS", r=8, trainable_token_indices={"word_embeddings": rows})
+    )
+    fit(tuned, tokenizer, marked(), steps=40, rate=1e-2)
+    saved(tmp_path / "adapter", tuned, tokenizer)
+    assert own_accuracy(tuned, tokenizer, marked()) == 1.0
+    accuracy, result = evaluated(base, tmp_path / "adapter", task_file(tmp_path / "t", marked(), marked()))
+    assert accuracy == 1.0 and any("2 rows that the base has spare" in note for note in result.notes)
+    assert load_pair(base, tmp_path / "adapter").added_rows == tuple(rows)
