@@ -141,8 +141,7 @@ def _rehearsed(spec: RunSpec, result: Preflight, runs_dir: Path | None, is_whole
     if is_whole:
         Store(store_root(runs_dir)).refuse_unwritable()
         return prepare(spec, Session(), library(runs_dir)).notes
-    rehearse(result)
-    return result.notes
+    return rehearse(result)[0].notes
 
 
 def _cluster_refusal(cluster: options.ClusterName | None) -> list[SkillvizError]:

@@ -54,9 +54,10 @@ class _Token(BaseModel):
 
 
 class _Vocabulary(BaseModel):
-    """The base's number of rows, and what makes its tokenizer the fine-tuned model's."""
+    """The base's number of rows, the numbers of the added ones, and what makes its tokenizer the fine-tuned model's."""
 
     rows: TokenId
+    numbers: list[TokenId] = []
     tokens: list[_Token] = []
     roles: dict[str, str] = {}
 

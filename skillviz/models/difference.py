@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skillviz.atomic import whole_folder
+from skillviz.core.comparison import Comparison
 from skillviz.core.formats import byte_size, counted
 from skillviz.models.checkpoint import SINGLE, read_info
 from skillviz.models.fetch import resolve
 from skillviz.models.frozen_tensors import FLOAT16, strip
-from skillviz.models.preflight import preflight
+from skillviz.models.preflight import Preflight, preflight, with_loaded_tokenizers
+from skillviz.models.tokenizer import BESIDE, FILES, has_tokenizer
 
 CARD = "README.md"
 KEPT = ("config.json", SINGLE, CARD, "finetune.json")
@@ -41,9 +43,11 @@ def write_difference(
     """
     check = preflight(base, finetuned)
     check.raise_first()
+    check = with_loaded_tokenizers(check)
+    check.raise_first()
     source = resolve(finetuned)
     with whole_folder(out, replace=replace) as draft:
-        for name in KEPT:
+        for name in (*KEPT, *_tokenizer_files(check)):
             if (source / name).is_file():
                 shutil.copyfile(source / name, draft / name)
         stripped = strip(draft, base, FLOAT16, hub)
@@ -55,6 +59,15 @@ def write_difference(
         card = _card(out.name, hub or check.base.id, licence, fingerprint, done, own)
         (draft / CARD).write_text(card, encoding="utf-8")
     return done
+
+
+def _tokenizer_files(check: Preflight) -> set[str]:
+    """Names of the tokenizer's files, unless the base's tokenizer is the same."""
+    found = check.tokenizers
+    is_same = found is not None and found.result is Comparison.SAME and not found.added and not found.cuts
+    if is_same or not has_tokenizer(check.finetuned.folder):
+        return set()
+    return {name for names in (*FILES, BESIDE) for name in names}
 
 
 def _card(name: str, base: str, licence: str | None, fingerprint: str, done: Difference, own: str) -> str:

@@ -22,6 +22,8 @@ def lean_refusal(check: Preflight) -> BadInput | None:
         why = f"'{check.finetuned.id}' is stored as a difference from its base; give the whole model"
     elif is_padded(check.base, check.finetuned):
         why = "the two vocabularies have different numbers of rows; save both with the same number"
+    elif check.added_rows:
+        why = "fine-tuning added tokens in vocabulary rows that the base has spare"
     elif check.table is not None:
         try:
             for info in (check.base, check.finetuned):

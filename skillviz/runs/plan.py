@@ -78,7 +78,7 @@ def planned(spec: RunSpec, session: Session, runs: Library) -> Plan:
         notes += (f"The localizer {row.name} sets its own size; the size you gave is not used.",)
     splits = session.splits(spec)
     notes = (
-        *check.notes,
+        *session.rehearsed(spec)[0].notes,
         *splits.notes,
         *session.overlap(spec),
         *seen_note(check.finetuned, splits),

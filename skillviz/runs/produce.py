@@ -78,7 +78,6 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
     refuse_unsuited(spec, session.task(spec), session.preflight(spec), device.type)
     plan = planned(spec, session, runs)
     session.others(spec)
-    session.rehearse(spec)
     return plan
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 ENDS = ("pretrained", "finetuned")
 EVALUATED = ("validation", "test")
-OF_DATA = ("task", "splits", "overlap", "preflight", "others", "encoded")  # what does not go with the pair
+OF_DATA = ("task", "splits", "overlap", "preflight", "others", "rehearsed", "encoded")  # what does not go with the pair
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,11 @@ class Session:
         check.raise_first()
         return check
 
-    def rehearse(self, spec: RunSpec) -> None:
-        """Raises what loading the pair would raise; no weights are read."""
-        self.tokenizer(spec)
+    def rehearsed(self, spec: RunSpec) -> tuple[Preflight, Any]:
+        """The checked pair with its tokenizers compared as they are loaded, and the tokenizer; no weights are read."""
+        from skillviz.models.pair import rehearse  # imports torch
+
+        return self._remember("rehearsed", _pair_key(spec), lambda: rehearse(self.preflight(spec)))
 
     def pair(self, spec: RunSpec) -> ModelPair:
         """The loaded pair; another one is let go first."""
@@ -125,12 +127,9 @@ class Session:
         return self._remember("weights", _pair_key(spec), lambda: fingerprint_of(pair))
 
     def tokenizer(self, spec: RunSpec) -> Any:
-        """The pair's tokenizer, which knows how many tokens the model takes; no weights are read for it."""
-        if self.values.get("pair", (None,))[0] == _pair_key(spec):
-            return self.pair(spec).tokenizer
-        from skillviz.models.pair import rehearse  # imports torch
-
-        return self._remember("tokenizer", _pair_key(spec), lambda: rehearse(self.preflight(spec)))
+        """The pair's tokenizer, which knows how many tokens the model takes."""
+        is_loaded = self.values.get("pair", (None,))[0] == _pair_key(spec)
+        return self.pair(spec).tokenizer if is_loaded else self.rehearsed(spec)[1]
 
     def encoded(self, spec: RunSpec) -> dict[str, Encoded]:
         """The examples of each split that has any, as token ids."""

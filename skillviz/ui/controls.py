@@ -200,9 +200,7 @@ def _key(name: str) -> str:
     return f"control.{name}"
 
 
-def _seeded(
-    name: str, options: Sequence[T], default: T, written: Callable[[T], str], follows: bool = False
-) -> str:
+def _seeded(name: str, options: Sequence[T], default: T, written: Callable[[T], str], follows: bool = False) -> str:
     """The widget's key, its state set from address or memory where the widget does not know better."""
     key = _key(name)
     if follows:

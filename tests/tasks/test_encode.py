@@ -90,14 +90,15 @@ def test_no_rows_give_no_examples() -> None:
 
 
 @pytest.mark.parametrize("kind", MASKED)
-def test_special_tokens_in_the_data_are_only_text(kind: str) -> None:
+def test_data_cannot_place_a_mask_in_a_prompt_and_are_else_read_as_they_are(kind: str) -> None:
     tok = tokenizer(kind)
-    forged = frame(f"the {tok.mask_token} film {tok.sep_token} {tok.mask_token}")
-    encoded = encode(made(masked=POLARITY), forged, tok, "prompt")
+    text = f"the {tok.mask_token} film {tok.sep_token} {tok.mask_token}"
+    encoded = encode(made(masked=POLARITY), frame(text, "a film"), tok, "prompt")
     assert (encoded.input_ids[0] == tok.mask_token_id).sum() == 1
-    assert (encoded.input_ids[0] == tok.sep_token_id).sum() == 1
-    head = encode(made(), forged, tok, "head")
-    assert (head.input_ids[0] == tok.mask_token_id).sum() == 0
+    assert (encoded.input_ids[0] == tok.sep_token_id).sum() == 2
+    assert [note.split(" the mask")[0] for note in encoded.notes] == ["1 of 2 texts contains"]
+    head = encode(made(), frame(text), tok, "head")
+    assert head.input_ids[0].tolist() == tok(text)["input_ids"] and head.notes == ()
 
 
 def test_what_cannot_be_asked_is_said() -> None:
