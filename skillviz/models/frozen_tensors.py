@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from skillviz import json_text
 from skillviz.atomic import whole_folder
 from skillviz.errors import BadInput, BadModel, CorruptFile, WrongBase
-from skillviz.models.checkpoint import SINGLE, ModelInfo, Stored, read_info, unwrapped
+from skillviz.models.checkpoint import SINGLE, ModelInfo, Stored, read_info
 from skillviz.models.fetch import REAL_PAIRS, resolve
 from skillviz.models.heads import HEADS
 from skillviz.tasks.project import project_root
@@ -116,16 +116,16 @@ def note(info: ModelInfo, base: ModelInfo) -> str | None:
 
 
 def state_dict(info: ModelInfo) -> dict[str, torch.Tensor]:
-    """Every tensor of a filled model, by name, as its files have it."""
-    tensors = _read_tensors(info.folder / SINGLE)
-    of_base: dict[Path, dict[str, torch.Tensor]] = {}
-    for name, other in left_out(info).items():
-        if name in tensors:
-            continue
-        file = info.tensors[name].file
-        of_base.setdefault(file, _read_tensors(file))
-        value = of_base[file][other]
-        tensors[name] = value.half() if info.tensors[name].rounded else value
+    """Every tensor of a filled model, by its plain name, as its files have it or rounded where it is read so."""
+    from safetensors import safe_open  # heavy, as torch is
+
+    tensors: dict[str, torch.Tensor] = {}
+    for file in {stored.file for stored in info.tensors.values()}:
+        with safe_open(file, framework="pt") as opened:
+            for name, stored in info.tensors.items():
+                if stored.file == file:
+                    tensor = opened.get_tensor(stored.name)
+                    tensors[name] = tensor.half() if stored.rounded else tensor
     return tensors
 
 
@@ -141,12 +141,11 @@ def strip(folder: Path | str, base: str | Path, dtype: str | None = None, hub: s
         raise BadInput(f"'{dtype}' is not a dtype that a difference can be stored in; allowed: {FLOAT16}.")
     folder, first, info = Path(folder), read_info(resolve(base)), read_info(Path(folder))
     _check_single(info)
-    tensors = _read_tensors(folder / SINGLE)
     if dtype:
         first, info = first.read_as_float16(), info.read_as_float16()
-        tensors = {name: tensors[name].half() for name in info.tensors}
-        if lost := next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), None):
-            raise BadInput(f"'{lost}' of '{info.id}' has values beyond float16; store the whole model instead.")
+    tensors = state_dict(info)
+    if dtype and (lost := next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), None)):
+        raise BadInput(f"'{lost}' of '{info.id}' has values beyond float16; store the whole model instead.")
     same = _same(info, first)
     if not same:
         raise BadInput(f"no tensor of '{info.id}' equals one of '{first.id}', so there is nothing to leave out.")
@@ -167,13 +166,6 @@ def fill(folder: Path | str, base: str | Path) -> None:
     whole = state_dict(info)
     config = {name: value for name, value in info.config.items() if name != KEY}
     _rewritten(folder, config, lambda path: save_file(whole, path, metadata={"format": "pt"}))
-
-
-def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
-    """Every tensor of a file, by the name that `ModelInfo` has for it."""
-    from safetensors.torch import load_file  # torch
-
-    return {unwrapped(name): tensor for name, tensor in load_file(path).items()}
 
 
 def _check_single(info: ModelInfo) -> None:

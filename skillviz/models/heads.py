@@ -7,14 +7,17 @@ Sources: the modelling files of the transformers library.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from skillviz.core.architectures import FAMILIES, UNKNOWN
 from skillviz.core.class_names import match
 from skillviz.core.comparison import Comparison
 from skillviz.errors import BadInput, BadModel, RandomHead
-from skillviz.models.checkpoint import ModelInfo
+
+if TYPE_CHECKING:
+    from skillviz.models.checkpoint import ModelInfo
 
 Readout = Literal["prompt", "head", "causal"]
 READOUTS: tuple[str, ...] = get_args(Readout)
@@ -304,6 +307,35 @@ COPIES = r"^(encoder|decoder)\.embed_tokens\.weight$"
 OLD_NAMES = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
 
 
+def outer_prefix(model_type: str, names: Collection[str]) -> str:
+    """What all tensors of a file begin with that no model of the family begins with: the attribute of a program's own
+    class that holds the model, such as `net.`; '' where the names are the family's own, or the family is unknown."""
+    heads, outer = HEADS.get(model_type), ""
+    if heads is None:
+        return ""
+    while len({name.partition(".")[0] for name in names}) == 1:
+        first = f"{next(iter(names)).partition('.')[0]}."
+        inside = [name.removeprefix(first) for name in names]
+        if not any(re.search(FAMILIES.get(model_type, UNKNOWN).block, name) for name in inside):
+            break
+        # a body alone may have its prefix, unless a head or a second prefix comes after it
+        tops = {name.partition(".")[0] for name in inside} - {"pooler"}
+        if (
+            first == f"{heads.prefix}."
+            and heads.prefix not in tops
+            and not any(is_head(model_type, top) for top in tops)
+        ):
+            break
+        outer, names = outer + first, inside
+    return outer
+
+
+def prefix_of(name: str, names: Collection[str]) -> str:
+    """What must be left out at the beginning of a name to make it one of these; '' where nothing does."""
+    ends = [at + 1 for at, sign in enumerate(name) if sign == "."]
+    return next((name[:end] for end in ends if name[end:] in names), "")
+
+
 def own_shapes(info: ModelInfo) -> dict[str, tuple[int, ...]]:
     """The parameters of a file, named without the body's prefix, with today's names, without buffers."""
     heads = HEADS.get(info.model_type)
@@ -388,10 +420,12 @@ class ClassNames:
 
 
 def class_names(config: Mapping[str, Any]) -> ClassNames:
-    """The names that a configuration gives the head's outputs: those of `id2label`, as transformers takes them, else those of `label2id`."""
+    """The names that a configuration gives the head's outputs: by `id2label`, as transformers takes them, else by
+    `label2id`."""
     by_output, by_name = (config.get(key) for key in ("id2label", "label2id"))
     first = _outputs(by_output.items() if isinstance(by_output, dict) else ())
-    second = _outputs((key, name) for name, key in (by_name.items() if isinstance(by_name, dict) else ()))
+    named = by_name.items() if isinstance(by_name, dict) else ()
+    second = _outputs((output, name) for name, output in named)
     if first.are_numbers or second.are_numbers:
         return second if first.are_numbers and not second.are_numbers else first
     matching = match(first.names, second.names)

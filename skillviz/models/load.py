@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from skillviz.errors import BadModel, is_out_of_memory
-from skillviz.models.checkpoint import WRAPPERS, read_info
+from skillviz.models.checkpoint import read_info
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 
@@ -53,7 +53,7 @@ def load_model(
     """
     from transformers import AutoConfig  # seconds to import, so only when a model is loaded
 
-    is_wrapped = state is None and bool(read_info(folder).wrapper)
+    renames = dict.fromkeys(read_info(folder).renames, "") if state is None else {}
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **(changes or {}))
         with quiet(), torch.random.fork_rng(devices=[]):
@@ -70,16 +70,16 @@ def load_model(
                 trust_remote_code=False,
                 ignore_mismatched_sizes=True,
                 output_loading_info=True,
-                **({"key_mapping": WRAPPERS} if is_wrapped else {}),
+                **({"key_mapping": renames} if renames else {}),
                 **({"device_map": {"": "meta"}} if hollow else {"device_map": device_map} if device_map else {}),
             )
     except Exception as error:  # what transformers raises for a strange configuration has no end
         if is_out_of_memory(error):
             raise
         raise BadModel(f"'{folder.name}' cannot be opened for the {readout} readout: {first_line(error)}") from error
-    if is_wrapped:  # transformers would put it back into the names that it saves
+    if renames:  # transformers would put it back into the names that it saves
         model._weight_conversions = [
-            one for one in model._weight_conversions or () if not WRAPPERS.keys() & set(one.source_patterns)
+            one for one in model._weight_conversions or () if not renames.keys() & set(one.source_patterns)
         ]
     mismatched = frozenset(entry[0] for entry in report["mismatched_keys"])
     return Loaded(model.eval(), frozenset(report["missing_keys"]), mismatched)

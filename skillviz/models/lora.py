@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from skillviz.errors import BadModel, PairMismatch, RandomHead, SkillvizError
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import hub_name, is_local, may_be_hub_id, resolve
-from skillviz.models.heads import HEADS, LINEAR_HEAD, choose_readout, is_head, missing_head, own_shapes
+from skillviz.models.heads import HEADS, LINEAR_HEAD, choose_readout, is_head, missing_head, own_shapes, prefix_of
 from skillviz.tasks.refusals import NAME, refused
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 PREFIX = "base_model.model."
 READOUT_OF = {"SEQ_CLS": "head", "TOKEN_CLS": "head", "CAUSAL_LM": "causal"}
+UNSAVED = re.compile(r"(?<=\.lora_[AB]\.)(?!(?:weight|bias)$)[^.]+\.")
+"""The adapter's own name in that of a tensor, which peft has in memory and not in files."""
 WAY_OUT = "Merge it into its base with peft (merge_and_unload), and give the folder of the merged model."
 FOREIGN = (
     "alora_invocation_tokens", "arrow_config", "corda_config", "eva_config", "kasa_config", "layer_replication",
@@ -184,7 +186,7 @@ def check_adapter(adapter: ModelInfo, base: ModelInfo, readout: str) -> Iterator
             "here. If peft can merge it (merge_and_unload), give the folder of the merged model."
         )
         return
-    if (error := _refused_settings(adapter, base)) is not None:
+    if (error := _refused_settings(adapter, base) or _refused_names(adapter)) is not None:
         yield error
         return
     if is_its_base(adapter, base) is False:
@@ -232,6 +234,23 @@ def _refused_settings(adapter: ModelInfo, base: ModelInfo) -> BadModel | None:
     return None
 
 
+def _refused_names(adapter: ModelInfo) -> BadModel | None:
+    """Why peft would leave the adapter's tensors out, as it does without an error where their names are others."""
+    odd = next((name for name in adapter.shapes if not name.startswith(PREFIX) or UNSAVED.search(name)), None)
+    if odd is None:
+        return None
+    outer, begins, _ = odd.partition(PREFIX)
+    what = (
+        f"does not begin with '{PREFIX}'" if not begins
+        else f"has '{outer}' in front of '{PREFIX}'" if outer
+        else f"has the adapter's name inside ('{UNSAVED.search(odd)[0]}')"  # type: ignore[index]
+    )  # fmt: skip
+    return BadModel(
+        f"the adapter '{adapter.id}' was not saved by peft: the name '{odd}' {what}, so peft would leave it out. Load "
+        "it in the training program and call save_pretrained on the PeftModel."
+    )
+
+
 def load_merged(base: ModelInfo, adapter: ModelInfo, readout: str, dtype: torch.dtype) -> Any:
     """The base with the adapter merged into its weights (in float32) and the adapter's head, as `dtype`."""
     # torch, which reading headers does not need
@@ -244,6 +263,7 @@ def load_merged(base: ModelInfo, adapter: ModelInfo, readout: str, dtype: torch.
         with quiet(), warnings.catch_warnings():
             # peft 0.21 reads a property that transformers 5 has renamed
             warnings.simplefilter("ignore", FutureWarning)
+            warnings.filterwarnings("error", "Found missing adapter keys")  # what it lacks would be as in no adapter
             joined = PeftModel.from_pretrained(model, str(adapter.folder), torch_device="cpu")
             merged = joined.merge_and_unload()
     except (ValueError, RuntimeError, KeyError, UserWarning) as error:
@@ -353,7 +373,9 @@ def _unfitting(adapter: ModelInfo, base: ModelInfo) -> Iterator[str]:
         up = adapter.shapes.get(name.replace(".lora_A.", ".lora_B."))
         target = _plain(name).removeprefix(prefix).replace(".lora_A.", ".").replace(".base_layer.", ".")
         if up is None or target not in shapes:
-            yield f"the base has no '{target}'" if up else f"'{name}' has no lora_B beside it"
+            outer = prefix_of(target, shapes).removesuffix(prefix)
+            held = f", only without '{outer}', which a class that held the model put in front" if outer else ""
+            yield f"the base has no '{target}'{held}" if up else f"'{name}' has no lora_B beside it"
         elif set(shapes[target]) != {up[0], down[-1]}:
             yield f"'{target}' is {shapes[target]} in the base and {(up[0], down[-1])} in the adapter"
     for name, shape in saved(adapter, base).items():

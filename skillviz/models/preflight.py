@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +32,7 @@ from skillviz.models.heads import (
     missing_head,
     other_kind,
     own_shapes,
+    prefix_of,
     refused_generator,
     supported,
 )
@@ -263,8 +264,8 @@ def _notes(base: ModelInfo, finetuned: ModelInfo, readout: str, table: Parameter
     for info, model in ((base, "base"), (finetuned, "fine-tuned model")):
         if info.wrapper:
             yield (
-                f"The {model} was saved inside a wrapper (torch.compile or DataParallel): '{info.wrapper}' is left out "
-                "of its tensors' names."
+                f"The {model} was saved inside a wrapper (such as torch.compile, FSDP or a class of its own): "
+                f"'{info.wrapper}' is left out of its tensors' names."
             )
     if (note := frozen.note(finetuned, base)) is not None:
         yield note
@@ -431,7 +432,9 @@ def _check_shapes(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
     missing = sorted(one.keys() ^ other.keys())
     if missing:
         which = "base" if missing[0] not in one else "fine-tuned model"
-        yield PairMismatch(f"the {which} has no '{missing[0]}'{_more(missing)}, which the other one has.")
+        yield PairMismatch(
+            f"the {which} has no '{missing[0]}'{_more(missing)}, which the other one has.{_prefix_words(one, other)}"
+        )
     rows = (base.vocab_size, finetuned.vocab_size) if is_padded(base, finetuned) else ()
     unequal = [name for name in one if name in other and one[name] != other[name]]
     unequal = [n for n in unequal if (one[n][:1] + other[n][:1], one[n][1:]) != (rows, other[n][1:])]
@@ -440,6 +443,18 @@ def _check_shapes(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
             f"the shapes differ: '{name}' is {_shape(one[name])} in the base and {_shape(other[name])} in the "
             f"fine-tuned model{_more(unequal)}; give the base that this model was fine-tuned from."
         )
+
+
+def _prefix_words(base: Collection[str], finetuned: Collection[str]) -> str:
+    """A sentence where one model's names are the other's with something in front; '' where they are not."""
+    for which, names, others in (("base", base, finetuned), ("fine-tuned model", finetuned, base)):
+        name = min(set(names) - set(others), default="")
+        if outer := prefix_of(name, others):
+            return (
+                f" The {which}'s names begin with '{outer}': it was saved from a class that holds the model there. "
+                f"Load it in the training program, and call save_pretrained on its '{outer.rstrip('.')}'."
+            )
+    return ""
 
 
 def is_padded(base: ModelInfo, finetuned: ModelInfo) -> bool:
