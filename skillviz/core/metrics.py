@@ -38,7 +38,7 @@ from skillviz.core.scores import (
     probabilities,
     squared_errors,
 )
-from skillviz.core.verdicts import NO_DIFFERENCE, DifferenceVerdict
+from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED, DifferenceVerdict
 from skillviz.errors import BadInput
 
 Statistic = Callable[[Floats], Floats]
@@ -273,11 +273,12 @@ class Metric:
     def verdict(self, low: formats.Number, high: formats.Number) -> DifferenceVerdict:
         """What the interval of a difference a - b says of a: decided only where it leaves out zero.
 
-        An interval without width comes from too few examples to resample, and decides nothing.
+        Without an interval it is not measured. One without width, about another value than 0, comes from too few
+        examples to resample, and is none.
         """
-        if low is None or high is None or formats.missing(low) or formats.missing(high):
-            return NO_DIFFERENCE
-        if low <= 0 <= high or low == high:
+        if low is None or high is None or formats.missing(low) or formats.missing(high) or low == high != 0:
+            return NOT_MEASURED
+        if low <= 0 <= high:
             return NO_DIFFERENCE
         return "better" if (high < 0) == (self.better == "lower") else "worse"
 

@@ -26,10 +26,11 @@ from skillviz.models.task_vectors import summed_movements
 from skillviz.runs.checkpoint import DEFINITION, Checkpoints
 from skillviz.runs.estimate import OTHERS, Passed, passes
 from skillviz.runs.folder import CHECKPOINT, RunFolder
+from skillviz.runs.held_out import data_record, why_not
 from skillviz.runs.library import Library, library
 from skillviz.runs.options import named_region, options_of, other_models_of
 from skillviz.runs.progress import Progress, Report, silent
-from skillviz.runs.provenance import architecture_note, commit, model_note, seen_note, task_note, versions
+from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
 from skillviz.runs.record import TaskNote
 from skillviz.runs.record_failure import record_failure
 from skillviz.runs.region_expression import ResolvedExpression, made_with, resolved_expression
@@ -126,7 +127,7 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
     splits = session.splits(spec)
     session.others(spec)
     session.rehearse(spec)
-    notes = (*splits.notes, *session.overlap(spec), *seen_note(check.finetuned, splits), *notes)
+    notes = (*splits.notes, *session.overlap(spec), *filter(None, (why_not(session.against_fitting(spec)),)), *notes)
     return Plan(spec, row, options, sizes, base_region, task_note(task, splits), notes, resolved, sources)
 
 
@@ -271,9 +272,10 @@ class _Production:
         """What region.safetensors says of where it comes from."""
         spec = self.plan.spec
         models = {"base": self.pair.base_info, "finetuned": self.pair.finetuned_info}
-        resolved = self.plan.resolved
+        resolved, task = self.plan.resolved, self.plan.task
         return {
-            "run_id": self.folder.id, "localizer": spec.localizer, "seed": spec.seed, "task": self.plan.task.name,
+            "run_id": self.folder.id, "localizer": spec.localizer, "seed": spec.seed, "task": task.name,
+            "data": data_record(task.name, task.labels, task.fingerprint, task.counts, spec),
             "readout": self.pair.readout_name, **{f"{name}_fingerprint": i.fingerprint for name, i in models.items()},
             **({EXPRESSION: resolved.expression} if resolved else {}),
             **({"made_of": self.plan.sources} if self.plan.sources else {}),
@@ -284,6 +286,8 @@ class _Production:
     def record_fields(self, searched: Searched) -> dict[str, Any]:
         """The fields of run.json that say what was made of what."""
         spec, pair = self.plan.spec, self.pair
+        fit, _ = self.session.end_metrics(spec, self.plan.task)
+        notes = (*pair.notes, *encoding_notes(self.data), *self.plan.notes, why_not(fit.reason), *searched.notes)
         return {
             "seeds": {"localizer": spec.seed, "data": spec.data_seed},
             "versions": versions(),
@@ -297,7 +301,7 @@ class _Production:
             "size": searched.size,
             "share": searched.size / pair.d,
             "sizes": tuple(searched.orders),
-            "notes": tuple(dict.fromkeys((*pair.notes, *encoding_notes(self.data), *self.plan.notes, *searched.notes))),
+            "notes": tuple(dict.fromkeys(filter(None, notes))),
         }
 
     @contextmanager

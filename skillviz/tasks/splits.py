@@ -21,7 +21,8 @@ class Splits:
     reference (where it is to be generated) and label (index into task.labels).
 
     `example_id` is "<split of the source>-<row in it, from 0>", so that a validation row drawn from train
-    keeps the id of its train row. `fingerprint` is the sha256 over all ids, texts and labels.
+    keeps the id of its train row. `fingerprint` is the sha256 over all ids, texts and labels; `k_shot` and `seed` are
+    those of the draw.
     """
 
     train: pd.DataFrame
@@ -29,6 +30,8 @@ class Splits:
     test: pd.DataFrame
     notes: tuple[str, ...]
     fingerprint: str
+    k_shot: int | None = None
+    seed: int = 0
 
     @property
     def validates_on_train(self) -> bool:
@@ -82,7 +85,7 @@ def load(
                 notes.append(f"{split}: {len(drawn):,} of {len(rows):,} rows, drawn with seed {seed}.")
             frames[split] = source.frame(task, drawn)
     notes += _absent(task, frames["train"])
-    return Splits(**frames, notes=tuple(notes), fingerprint=fingerprint(frames))
+    return Splits(**frames, notes=tuple(notes), fingerprint=fingerprint(frames), k_shot=k_shot, seed=seed)
 
 
 def load_test(task: Task, *, seed: int = 0, max_test: int | None = None) -> tuple[pd.DataFrame, tuple[str, ...]]:
