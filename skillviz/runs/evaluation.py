@@ -21,7 +21,7 @@ from skillviz.models.predict import predict
 from skillviz.runs.held_out import Fit, against_fitting, fitted, why_not
 from skillviz.runs.metrics import scores
 from skillviz.runs.progress import Progress, Report, silent
-from skillviz.runs.provenance import task_note
+from skillviz.runs.provenance import overlap_note, task_note
 from skillviz.runs.record import Scores
 from skillviz.runs.transfer import text_digests
 from skillviz.tasks import registry
@@ -144,16 +144,16 @@ def _scored(
     for number, (split, state) in enumerate(passes):
         progress(Progress("predict", number, len(passes), f"scoring on {split}"))
         logits[split][state] = predict(pair, data[split], state, region)
-    note, fit = task_note(task, splits), Fit(None)
+    note, fit, training = task_note(task, splits), Fit(None), frozenset(text_digests(splits.train))
     if "finetuned" in states and "validation" in data:
         reason = against_fitting(
-            pair.finetuned_info.folder, task, splits, training=frozenset(text_digests(splits.train)), is_own=False,
-            drawn=drawn,
+            pair.finetuned_info.folder, task, splits, training=training, is_own=False, drawn=drawn,
         )  # fmt: skip
         fit = fitted(logits["validation"], data["validation"].labels, task.has_classes, reason)
     by_split = {s: scores(logits[s], data[s].labels, note, fit.value) for s in data}
     size = None if region is None else region.size
-    notes = (*pair.notes, *splits.notes, *encoding_notes(data), *filter(None, (why_not(fit.reason),)))
+    leaked = overlap_note(splits, training)
+    notes = (*pair.notes, *splits.notes, *encoding_notes(data), *leaked, *filter(None, (why_not(fit.reason),)))
     return Evaluation(by_split, task.metric, size, pair.d, pair.readout_name, notes, fit.value)
 
 

@@ -164,7 +164,7 @@ def _recovery(record: RunRecord, scores: Scores, ending: str = "") -> str:
     before, graft, after = (metric_value(metric, e.value if e else None) for e in ends)
     path = f"{metric_row(metric).title} {before} → {graft}, fine-tuned {after}"
     if scores.recovered is None or scores.recovered.value is None:
-        return f"give{ending} {path}. {NO_GAIN}"
+        return f"give{ending} {path}. {_unrecovered(scores, metric)}"
     interval = f"95%: {formats.percent_interval(scores.recovered.low, scores.recovered.high, 0)}"
     share = f"**{formats.percent(scores.recovered.value, 0)}** of the gain ({interval})"
     return f"recover{ending} {share}: {path}."
@@ -296,10 +296,22 @@ def no_gain(scores: Scores, metric: str) -> str:
     """That there is no gain to recover, and what to look at where fine-tuning cost something; empty where there is."""
     if scores.recovered is not None and scores.recovered.value is not None:
         return ""
+    why, gain = _unrecovered(scores, metric), _gain(scores, metric)
+    if gain is None or gain >= 0:
+        return "" if gain else why  # with a gain, a control or a run without a graft has none of it to recover
+    return f"{why} It does worse than the base: check that its labels (id2label) are in the task's order."
+
+
+def _unrecovered(scores: Scores, metric: str) -> str:
+    """Why there is no recovered gain: none was made, or it is not measured."""
+    gain = _gain(scores, metric)
+    if gain is None:
+        return f"The gain in {metric_row(metric).title} is {NOT_MEASURED}: these examples cannot support it."
+    return NO_GAIN if gain <= 0 else f"The share that it recovers is {NOT_MEASURED}."
+
+
+def _gain(scores: Scores, metric: str) -> float | None:
+    """What fine-tuning gained, above 0 for the better; None where an end is not measured."""
     found = [scores.states.get(state, {}).get(metric) for state in ("pretrained", "finetuned")]
-    ends = [metric_row(metric).sign * end.value for end in found if end is not None and end.value is not None]
-    if len(ends) < 2:
-        return ""
-    if ends[1] >= ends[0]:
-        return NO_GAIN
-    return f"{NO_GAIN} It does worse than the base: check that its labels (id2label) are in the task's order."
+    before, after = (end.value if end is not None else None for end in found)
+    return None if before is None or after is None else metric_row(metric).sign * (after - before)

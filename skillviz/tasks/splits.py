@@ -84,7 +84,7 @@ def load(
             if len(drawn) < len(rows):
                 notes.append(f"{split}: {len(drawn):,} of {len(rows):,} rows, drawn with seed {seed}.")
             frames[split] = source.frame(task, drawn)
-    notes += _absent(task, frames["train"])
+    notes += [note for split, frame in frames.items() for note in class_notes(task, split, frame["label"])]
     return Splits(**frames, notes=tuple(notes), fingerprint=fingerprint(frames), k_shot=k_shot, seed=seed)
 
 
@@ -161,12 +161,22 @@ def _dropped(task: Task, sources: dict[str, Source]) -> list[str]:
     return [f"{s}: {o.dropped:,} rows with the label {names} left out." for s, o in sources.items() if o.dropped]
 
 
-def _absent(task: Task, train: pd.DataFrame) -> list[str]:
-    present = set(train["label"])
-    if not task.has_classes:
-        return []
+def class_notes(task: Task, split: str, labels: pd.Series) -> list[str]:
+    """A sentence where a split has one class alone, or lacks some: what its scores then cannot say."""
+    present = set(labels)
     absent = [f"'{name}'" for number, name in enumerate(task.labels) if number not in present]
-    return [f"train has no row with the label {', '.join(absent)}."] if absent else []
+    if not task.has_classes or not absent or not present or (split == "validation" and len(present) > 1):
+        return []
+    if len(present) > 1:
+        return [f"{split} has no row with the label {', '.join(absent)}."]
+    (only,) = present
+    name, rows = task.labels[only], f"{len(labels):,} row{'s' if len(labels) > 1 else ''}"
+    if split == "train":
+        return [f"train: all {rows} have the label '{name}', so training and search see no other class."]
+    return [
+        f"{split}: all {rows} have the label '{name}'. Accuracy then says only how often a model predicts it, "
+        "calibration says nothing of other classes, and F1 is not measured. Add rows of the other classes."
+    ]
 
 
 def _words_of(text: object) -> int:

@@ -16,6 +16,7 @@ from skillviz.errors import (
     BadInput,
 )
 from skillviz.models.predict import predict
+from skillviz.runs.held_out import AT_END, why_not
 from skillviz.runs.produce import produce
 from skillviz.runs.progress import PHASES, Progress
 from skillviz.runs.run import Run

@@ -166,7 +166,8 @@ def share_recovered(record: RunRecord | None) -> Question:
     scores = next((record.metrics[split] for split in ("test", "validation") if split in record.metrics), None)
     estimate = scores.recovered if scores else None
     if estimate is None or estimate.value is None:
-        return Question(asks, choices, UNTOLD, sentences.NO_GAIN)
+        why = sentences.no_gain(scores, record.metric) if scores else ""
+        return Question(asks, choices, UNTOLD if why.startswith(sentences.NO_GAIN) else None, why)
     answer = next(name for name, (low, high) in bounds.items() if low <= estimate.value < high)
     interval = f"95%: {formats.percent_interval(estimate.low, estimate.high, 0)}"
     return Question(asks, choices, answer, f"It recovers {formats.percent(estimate.value, 0)} ({interval}).")
