@@ -170,11 +170,12 @@ def class_notes(task: Task, split: str, labels: pd.Series) -> list[str]:
     if len(present) > 1:
         return [f"{split} has no row with the label {', '.join(absent)}."]
     (only,) = present
-    name, rows = task.labels[only], f"{len(labels):,} row{'s' if len(labels) > 1 else ''}"
+    have = f"{len(labels):,} rows have" if len(labels) > 1 else "1 row has"
+    first = f"{split}: all {have} the label '{task.labels[only]}'"
     if split == "train":
-        return [f"train: all {rows} have the label '{name}', so training and search see no other class."]
+        return [f"{first}, so training and search see no other class."]
     return [
-        f"{split}: all {rows} have the label '{name}'. Accuracy then says only how often a model predicts it, "
+        f"{first}. Accuracy then says only how often a model predicts it, "
         "calibration says nothing of other classes, and F1 is not measured. Add rows of the other classes."
     ]
 

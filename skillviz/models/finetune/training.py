@@ -143,10 +143,10 @@ def descend(
         if step % settings.check_every == 0 or step == settings.steps:
             value = check()
             # a metric that the validation examples cannot support chooses nothing: the last step is kept
-            is_measured = bool(np.isfinite(value))
-            is_best = best is None if not is_measured else best is None or bool(merit(value) >= merit(best))
+            value = value if np.isfinite(value) else None
+            is_best = best is None or (value is not None and bool(merit(value) >= merit(best)))
             if is_best:
-                best, best_values = (float(value) if is_measured else None), model.copy()
+                best, best_values = value, model.copy()
         record = TrainStep(step, settings.steps, loss, time.perf_counter() - started, value, is_best)
         history.append(record)
         with entry.saving(state) if entry is not None else nullcontext():

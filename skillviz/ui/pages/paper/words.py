@@ -102,7 +102,7 @@ def support(verdict: Verdict) -> str:
     """`2 of 6 comparisons support it, 1 contradicts it, 3 leave it open; 3 more are not measured`."""
     n, bare = verdict.measured, len(verdict.comparisons) - verdict.measured
     if not n:
-        return f"none of {formats.counted(bare, 'comparison')} has an interval"
+        return f"None of {formats.counted(bare, 'comparison')} has an interval"
     parts = [
         f"{verdict.supporting} of {formats.counted(n, 'comparison')} "
         f"{_verb(1 if n == 1 else verdict.supporting, 'support')} it"
