@@ -33,7 +33,7 @@ from skillviz.errors import BadInput, visible
 from skillviz.runs.record import Estimate, Scores
 from skillviz.runs.run import Run
 from skillviz.show.entries import headline_scores, headline_split
-from skillviz.show.sentences import is_fitted, no_gain, temperature
+from skillviz.show.sentences import no_gain
 
 STATE_WORDS = {
     "pretrained": "pre-trained",
@@ -111,8 +111,7 @@ def print_run(run: Run) -> None:
         say(f"Region: {record.size:,} of {record.d:,} graftable parameters ({100 * record.share:.4g}%).")
     scores = headline_scores(record)
     lost = [] if scores is None else [no_gain(scores, record.metric)]
-    fit = [] if is_fitted(record.temperature) else [temperature(record.temperature)]
-    for remark in filter(None, (*record.notes, *lost, *fit)):
+    for remark in filter(None, (*record.notes, *lost)):
         say(f"- {remark}")
 
 

@@ -22,6 +22,7 @@ from skillviz.models.task_vectors import summed_movements
 from skillviz.runs.checkpoint import DEFINITION, Checkpoints
 from skillviz.runs.estimate import OTHERS, Passed, passes
 from skillviz.runs.folder import CHECKPOINT, RunFolder
+from skillviz.runs.held_out import data_record, why_not
 from skillviz.runs.library import Library, library
 from skillviz.runs.options import other_models_of
 from skillviz.runs.plan import Plan, planned
@@ -222,9 +223,10 @@ class _Production:
         """What region.safetensors says of where it comes from."""
         spec = self.plan.spec
         models = {"base": self.pair.base_info, "finetuned": self.pair.finetuned_info}
-        resolved = self.plan.resolved
+        resolved, task = self.plan.resolved, self.plan.task
         return {
-            "run_id": self.folder.id, "localizer": spec.localizer, "seed": spec.seed, "task": self.plan.task.name,
+            "run_id": self.folder.id, "localizer": spec.localizer, "seed": spec.seed, "task": task.name,
+            "data": data_record(task.name, task.labels, task.fingerprint, task.counts, spec),
             "readout": self.pair.readout_name, **{f"{name}_fingerprint": i.fingerprint for name, i in models.items()},
             **({EXPRESSION: resolved.expression} if resolved else {}),
             **({"made_of": self.plan.sources} if self.plan.sources else {}),
@@ -235,8 +237,10 @@ class _Production:
     def record_fields(self, searched: Searched) -> dict[str, Any]:
         """The fields of run.json that say what was made of what."""
         spec, pair, session = self.plan.spec, self.pair, self.session
+        fit, _ = session.end_metrics(spec, self.plan.task)
         others = {name: ends.encoded for name, ends in session.other_ends(spec, self.plan.task).items()}
         encoding = encoding_notes(others)  # of its own examples, the plan has them
+        notes = (*self.plan.notes, *pair.notes, *encoding, why_not(fit.reason), *searched.notes)
         return {
             "seeds": {"localizer": spec.seed, "data": spec.data_seed},
             "versions": versions(),
@@ -250,7 +254,7 @@ class _Production:
             "size": searched.size,
             "share": searched.size / pair.d,
             "sizes": tuple(searched.orders),
-            "notes": tuple(dict.fromkeys((*self.plan.notes, *pair.notes, *encoding, *searched.notes))),
+            "notes": tuple(dict.fromkeys(filter(None, notes))),
         }
 
     @contextmanager

@@ -53,7 +53,7 @@ SCORE_VERSION = 5
 
 class ScoreSpec(BaseModel):
     """A fine-tuned model scored on validation and test of its `task`, or (`on`) on the test set of another task with
-    the same labels; the temperature is fitted on its own task's validation examples in both cases.
+    the same labels; the temperature is fitted on its own task's validation examples in both cases, where it can be.
 
     `k_shot`, `data_seed` and the caps say which examples those are, as in a RunSpec.
     """
@@ -109,6 +109,7 @@ class ScoreRecord(Frozen):
     readout: str
     device: str | None = None
     temperature: float | None = None
+    unfitted: str = ""
     splits: dict[str, Scores]
     transfer: TransferNote | None = None
     versions: dict[str, str] = Field(default_factory=dict)
@@ -305,7 +306,7 @@ def _computed(spec: ScoreSpec, run_spec: Any, session: Session, report: Report) 
     report(Progress("predict", text="scoring the pre-trained and the fine-tuned model"))
     ends = session.ends(run_spec)
     report(Progress("evaluate", text="intervals"))
-    temperature, known = session.end_metrics(run_spec, task)
+    (temperature, unfitted), known = session.end_metrics(run_spec, task)
     transfer = None
     if spec.on is None:
         splits = {s: scores(z, encoded[s].labels, task, temperature, known[s]) for s, z in ends.items()}
@@ -324,7 +325,7 @@ def _computed(spec: ScoreSpec, run_spec: Any, session: Session, report: Report) 
     fields = {
         "base": model_note(spec.base, pair.base_info), "finetuned": model_note(spec.finetuned, pair.finetuned_info),
         "task": task, "architecture": architecture_note(pair.table), "readout": pair.readout_name,
-        "device": describe(pair.device), "temperature": temperature, "splits": splits, "transfer": transfer,
-        "versions": versions(), "commit": commit(),
+        "device": describe(pair.device), "temperature": temperature, "unfitted": unfitted, "splits": splits,
+        "transfer": transfer, "versions": versions(), "commit": commit(),
     }  # fmt: skip
     return fields, pd.concat(frames, ignore_index=True)

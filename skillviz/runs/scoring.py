@@ -34,6 +34,7 @@ class Scored(NamedTuple):
     metrics: dict[str, Scores]
     transfers: tuple[TransferNote, ...]
     temperature: float | None
+    unfitted: str
 
 
 @dataclass
@@ -55,7 +56,7 @@ class Scoring:
         """Writes every table, and the main region with `header`; the model is as it was before."""
         pair, table = self.pair, self.pair.table
         region, ranking = searched.region(searched.size, table.shapes), searched.ranking()
-        temperature, known = self.session.end_metrics(self.spec, self.task)
+        (temperature, unfitted), known = self.session.end_metrics(self.spec, self.task)
         logits = {split: self.states(split, region) for split in self.ends}
         metrics = {
             split: scores(z, self.data[split].labels, self.task, temperature, known[split])
@@ -74,7 +75,7 @@ class Scoring:
         self.folder.write_table("layers", layers_table(region, table, movement, pair.base, pair.finetuned))
         self.write_grid(ranking, tuple(searched.orders))
         notes = tuple(note.model_copy(update={"scores": self.without_recovered(note.scores)}) for note, _ in others)
-        return Scored(metrics, notes, temperature)
+        return Scored(metrics, notes, temperature, unfitted)
 
     def without_recovered(self, of_split: Scores) -> Scores:
         """The scores without a recovered gain where the rest is zero: that would be measured from the zeroed model."""

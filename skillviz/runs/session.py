@@ -18,11 +18,12 @@ from skillviz.core.encoded import Encoded
 from skillviz.core.localizers.table import is_rescaled, rest_of
 from skillviz.models.preflight import Preflight, preflight
 from skillviz.models.tokenizer import usual_length
-from skillviz.runs.metrics import Metrics, metrics, temperature_of, with_scaled
+from skillviz.runs.held_out import Fit, against_fitting, fitted
+from skillviz.runs.metrics import Metrics, metrics, with_scaled
 from skillviz.runs.provenance import overlap_note
 from skillviz.runs.record import TaskNote
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.transfer import Other, other_examples, refuse_unfit, training_texts
+from skillviz.runs.transfer import Other, other_examples, refuse_unfit, text_digests, training_texts
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
 from skillviz.tasks.project import expanded
@@ -68,7 +69,13 @@ class Session:
 
     def overlap(self, spec: RunSpec) -> tuple[str, ...]:
         """A note where test examples are training examples; the texts are read once for all runs on them."""
-        return self._remember("overlap", _data_key(spec), lambda: overlap_note(self.splits(spec)))
+        return self._remember("overlap", _data_key(spec), lambda: overlap_note(self.splits(spec), self._training(spec)))
+
+    def _training(self, spec: RunSpec) -> frozenset[bytes]:
+        """Digests of the training texts: of the whole split where the search takes a part, as fine-tuning took all."""
+        if spec.max_train is not None and spec.k_shot is None:
+            return training_texts(self.task(spec))
+        return frozenset(text_digests(self.splits(spec).train))
 
     def refuse_unfit(self, spec: RunSpec) -> None:
         """Raises BadInput where one of the spec's other tasks cannot be scored; no data are read."""
@@ -157,14 +164,27 @@ class Session:
 
         return self._remember("ends", (_pair_key(spec), _data_key(spec)), make)
 
-    def end_metrics(self, spec: RunSpec, task: TaskNote) -> tuple[float | None, dict[str, dict[str, Metrics]]]:
+    def against_fitting(self, spec: RunSpec) -> str:
+        """The reason of `held_out.WHY` against a temperature on these validation examples; empty where none is known
+        before the model is loaded."""
+        folder, task, splits = self.preflight(spec).finetuned.folder, self.task(spec), self.splits(spec)
+        return self._remember(
+            "against_fitting",
+            (spec.finetuned, _data_key(spec)),
+            lambda: against_fitting(folder, task, splits, training=self._training(spec), is_own=True),
+        )
+
+    def end_metrics(self, spec: RunSpec, task: TaskNote) -> tuple[Fit, dict[str, dict[str, Metrics]]]:
         """The fine-tuned model's temperature, and the ends' metrics by split and state."""
         ends, encoded = self.ends(spec), self.encoded(spec)
 
-        def make() -> tuple[float | None, dict[str, dict[str, Metrics]]]:
-            fitted = temperature_of(ends["validation"], encoded["validation"].labels) if "validation" in ends else None
-            return fitted, {
-                split: {s: metrics(z, encoded[split].labels, task) for s, z in with_scaled(logits, fitted).items()}
+        def make() -> tuple[Fit, dict[str, dict[str, Metrics]]]:
+            fit = Fit(None)
+            if "validation" in ends:
+                labels = encoded["validation"].labels
+                fit = fitted(ends["validation"], labels, task.has_classes, self.against_fitting(spec))
+            return fit, {
+                split: {s: metrics(z, encoded[split].labels, task) for s, z in with_scaled(logits, fit.value).items()}
                 for split, logits in ends.items()
             }
 
@@ -175,7 +195,7 @@ class Session:
         from skillviz.models.predict import predict  # imports torch
 
         pair, others = self.pair(spec), self.others(spec)
-        temperature, _ = self.end_metrics(spec, task)
+        temperature = self.end_metrics(spec, task)[0].value
 
         def one(other: Other) -> OtherEnds:
             frame = sampled(other.frame, spec.max_test, spec.data_seed)

@@ -44,16 +44,18 @@ def places(predictions: pd.DataFrame, split: str) -> dict[str, int]:
 def state_logits(
     predictions: pd.DataFrame, record: RunRecord, split: str, states: Iterable[str]
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Logits of each state, and the labels; `temperature` is the fine-tuned model at the fitted temperature."""
+    """Logits of each state, and the labels; `temperature` is the fine-tuned model at the fitted temperature, left out
+    where none was fitted."""
     names = record.task.labels if record.task else ()
     by_state: dict[str, np.ndarray] = {}
     labels = np.empty(0, dtype=np.int64)
     for state in states:
         source = "finetuned" if state == TEMPERATURE else state
         values, labels = logits(predictions, source, split, names)
-        if state == TEMPERATURE and len(values):
-            values = scaled(values, record.temperature or 1.0)
-        by_state[state] = values
+        if state != TEMPERATURE:
+            by_state[state] = values
+        elif record.temperature is not None:
+            by_state[state] = scaled(values, record.temperature) if len(values) else values
     return by_state, labels
 
 

@@ -15,7 +15,7 @@ from skillviz.core.localizers.table import EXPRESSION
 from skillviz.core.metrics import metric_heading
 from skillviz.core.random_entries import CONTROLS
 from skillviz.core.region_expression import canonical, parsed
-from skillviz.core.verdicts import NO_DIFFERENCE
+from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED
 from skillviz.errors import SkillvizError, StoreError
 from skillviz.jobs.job import Job
 from skillviz.plots.region import cells
@@ -37,6 +37,8 @@ from skillviz.ui.run_list import pair_entries
 SAMPLES = (50, 100, 200, 500, 1000)
 USUAL = 200
 TYPED = ("pretrained", "grafted", "finetuned", "complement")
+JOINTS = {NO_DIFFERENCE: "from", NOT_MEASURED: "against"}
+"""Behind a verdict that is no comparative."""
 LONGEST = 600
 QUICK, PATIENCE = 1000, 30.0  # examples, and seconds, up to which the whole split is one click away
 JOB = "job"
@@ -146,7 +148,7 @@ def _verdicts(scores: Grafted, run: Run, total: int, split: str) -> None:
     for rival, words in rivals.items():
         if rival in scores.logits:
             verdict, numbers = exhibits.finding(scores, run.record.task, rival)
-            than = words if verdict != NO_DIFFERENCE else words.replace("than", "from", 1)
+            than = words.replace("than", JOINTS.get(verdict, "than"), 1)
             lines.append(f"{chip_text(verdict)} {than}: {numbers}")
     if lines:
         sample = exhibits.sample_words(scores.n, total, split)

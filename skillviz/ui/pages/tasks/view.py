@@ -14,7 +14,7 @@ from skillviz.analysis.overlaps import RELATED_LESS_UNRELATED
 from skillviz.analysis.tables import empty
 from skillviz.analysis.task_gains import of_its_own_task
 from skillviz.core import formats
-from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE, ClaimVerdict
+from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE, NOT_MEASURED, ClaimVerdict
 from skillviz.plots.overlap import CHANCE
 from skillviz.plots.tasks import CHOSEN, PURIFIED, SINGLE, UNION_OF
 from skillviz.runs.run import Run
@@ -249,7 +249,7 @@ def _kinship(row: Mapping[Any, Any] | None) -> tuple[str, str]:
     if row is None:
         return "No two of these tasks are of one family", ""
     change = f"; difference {formats.points(row['value'])}"
-    verdict: ClaimVerdict = INCONCLUSIVE
+    verdict: ClaimVerdict = NOT_MEASURED
     if formats.missing(row["low"]):
         interval = "one mask seed, so no interval"
     else:
@@ -277,10 +277,12 @@ def transfer(gain: pd.DataFrame, related: Mapping[tuple[str, str], str]) -> str:
             judged.append(rows)
             if not has_intervals:
                 continue
-            helped, hurt = int((rows["low"] > 0).sum()), int((rows["high"] < 0).sum())
+            known = rows.dropna(subset=["low", "high"])
+            helped, hurt = int((known["low"] > 0).sum()), int((known["high"] < 0).sum())
+            bare = len(rows) - len(known)
             lines.append(
-                f"In {formats.counted(len(rows), 'pair')} of {kin} tasks, one task's region helps the other in "
-                f"{helped} and harms it in {hurt}"
+                f"In {formats.counted(len(known), 'pair')} of {kin} tasks, one task's region helps the other in "
+                f"{helped} and harms it in {hurt}{f'; {bare} more {NOT_MEASURED}' if bare else ''}"
             )
     several = counted_rows(pd.concat(judged)) if judged and has_intervals else ""
     how = "Each pair is judged by its own interval." if has_intervals else exhibits.NO_INTERVALS
