@@ -1,21 +1,19 @@
-"""The rows and labels of one split as their source has them, read through `datasets`."""
+"""The rows and labels of one split as their source has them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skillviz.atomic import working_folder
 from skillviz.core.formats import counted
 from skillviz.core.generation import REFERENCE as IS_REFERENCE
 from skillviz.errors import BadData
-from skillviz.tasks.reading import cells, from_file, from_hub, quiet
+from skillviz.tasks.reading import cells, from_file, from_hub
 from skillviz.tasks.task import CHOICE, GENERATION, SPLITS, Hub, Task
 from skillviz.tasks.user_file import data_files
 
@@ -45,29 +43,47 @@ class Source:
     options: Options | None = None
     references: list[str] | None = None
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How its file was understood, where that is not evident."""
+        return tuple(getattr(self.dataset, "notes", ()))
+
     def frame(self, task: Task, chosen: np.ndarray) -> pd.DataFrame:
-        """example_id, text_a, (text_b, options, reference,) label of these positions; raises BadData at empty cells."""
+        """example_id, text_a, (text_b, options, reference,) label of these positions.
+
+        A blank cell and a missing one are the same, an empty text: one text of a pair may be that. Raises BadData where
+        an example has no text at all; where one is to be generated, its reference is one.
+        """
         rows = self.rows[chosen]
         part = self.dataset.select(rows)
         columns: dict[str, Any] = {"example_id": [f"{self.split}-{row}" for row in rows]}
         for name, column in zip(("text_a", "text_b"), task.text, strict=False):
-            texts = cells(part, column, self.shown)
-            wrong = next((i for i, text in enumerate(texts) if text is None or isinstance(text, list | dict)), None)
-            if wrong is not None:
-                raise BadData(f"{self.shown} has no text in the column '{column}' of row {rows[wrong] + 1}.")
-            columns[name] = [str(text) for text in texts]
+            values = cells(part, column, self.shown)
+            self._refuse_without_text(rows[[isinstance(value, list | dict) for value in values]], column)
+            columns[name] = ["" if value is None or value != value else str(value) for value in values]
+        if self.references is None:
+            texts = zip(*(columns[name] for name in ("text_a", "text_b") if name in columns), strict=True)
+            blank = [not any(text.strip() for text in of_row) for of_row in texts]
+            self._refuse_without_text(rows[blank], "', '".join(task.text))
         if self.options is not None:
             columns[OPTIONS] = [self.options[row] for row in rows]
         if self.references is not None:
             columns[REFERENCE] = [self.references[row] for row in rows]
         return pd.DataFrame(columns | {"label": self.labels[chosen]})
 
+    def _refuse_without_text(self, rows: np.ndarray, column: str) -> None:
+        """Raises BadData for these rows, if any, which have no text."""
+        if len(rows):
+            others = f" and {counted(len(rows) - 1, 'other row')}" if len(rows) > 1 else ""
+            raise BadData(
+                f"{self.shown} has no text in the column '{column}' of row {rows[0] + 1}{others}; write one, or remove "
+                "the rows without text."
+            )
 
-@contextmanager
-def opened(task: Task, splits: tuple[str, ...]) -> Iterator[dict[str, Source]]:
-    """Split -> source, for those of `splits` that the task has. Copies of local files last as long as this."""
-    with working_folder() as cache, quiet():
-        yield {split: _source(task, split, str(cache)) for split in splits if getattr(task.data, split) is not None}
+
+def opened(task: Task, splits: tuple[str, ...], *, every_column: bool = False) -> dict[str, Source]:
+    """Split -> source, for those of `splits` that the task has; of files, the task's own columns unless every one."""
+    return {split: _source(task, split, every_column) for split in splits if getattr(task.data, split) is not None}
 
 
 def other_columns(task: Task, ids: Sequence[str]) -> pd.DataFrame:
@@ -77,28 +93,27 @@ def other_columns(task: Task, ids: Sequence[str]) -> pd.DataFrame:
     """
     places = pd.DataFrame([one.rpartition("-")[::2] for one in ids], index=pd.Index(ids), columns=["split", "row"])
     parts = []
-    with opened(task, tuple(split for split in SPLITS if (places["split"] == split).any())) as sources:
-        for split, of_split in places.groupby("split", sort=False):
-            source, rows = sources.get(str(split)), pd.to_numeric(of_split["row"], errors="coerce")
-            if source is None or rows.isna().any() or rows.max() >= len(source.dataset):
-                raise BadData(
-                    f"the task '{task.name}' has no example '{of_split.index[0]}'; its data files have changed."
-                )
-            part = source.dataset.select(rows.astype(int).tolist())
-            names = [name for name in part.column_names if name not in task.columns]
-            values = {name: cells(part, name, source.shown) for name in names}
-            plain = {k: v for k, v in values.items() if not any(isinstance(one, list | dict) for one in v)}
-            parts.append(pd.DataFrame(plain, index=of_split.index))
+    named = tuple(split for split in SPLITS if (places["split"] == split).any())
+    sources = opened(task, named, every_column=True)
+    for split, of_split in places.groupby("split", sort=False):
+        source, rows = sources.get(str(split)), pd.to_numeric(of_split["row"], errors="coerce")
+        if source is None or rows.isna().any() or rows.max() >= len(source.dataset):
+            raise BadData(f"the task '{task.name}' has no example '{of_split.index[0]}'; its data files have changed.")
+        part = source.dataset.select(rows.astype(int).tolist())
+        names = [name for name in part.column_names if name not in (*task.columns, *getattr(part, "left_out", ()))]
+        values = {name: cells(part, name, source.shown) for name in names}
+        plain = {k: v for k, v in values.items() if not any(isinstance(one, list | dict) for one in v)}
+        parts.append(pd.DataFrame(plain, index=of_split.index))
     return pd.concat(parts).reindex(places.index) if parts else pd.DataFrame(index=places.index)
 
 
-def _source(task: Task, split: str, cache: str) -> Source:
+def _source(task: Task, split: str, every_column: bool) -> Source:
     if isinstance(task.data, Hub):
         name = getattr(task.data, split)
         dataset, shown = from_hub(task.data, name, task), f"{task.data.title}, split {name},"
     else:
         path = data_files(task)[split]
-        dataset, shown = from_file(path, cache), path.name
+        dataset, shown = from_file(path, None if every_column else task.columns), path.name
     if len(dataset) == 0:
         raise BadData(f"{shown} has no rows; task '{task.name}' needs at least one in its {split} split.")
     for column in task.columns:
@@ -211,11 +226,11 @@ def label_numbers(values: np.ndarray, task: Task, shown: str) -> np.ndarray:
     labels = np.empty(len(distinct), dtype=np.int64)
     for i in np.argsort(first):
         value = str(distinct[i])
-        number = -1 if value in task.drop else _number(value, task)
+        number = -1 if any(name in task.drop for name in _spellings(value)) else _number(value, task)
         if number is None:
             allowed = ", ".join(f"'{name}'" for name in task.classes or task.labels)
             indices = "" if task.classes or _numeric(task) else f", or the indices 0 to {len(task.labels) - 1}"
-            what = "no label" if value == "" else f"the label '{value}'"
+            what = f"the label '{value}'" if value.strip() else "no label"
             raise BadData(
                 f"{shown} has {what} in row {first[i] + 1} (column '{task.label}'); "
                 f"task '{task.name}' allows {allowed}{indices}."
@@ -224,20 +239,29 @@ def label_numbers(values: np.ndarray, task: Task, shown: str) -> np.ndarray:
     return labels[inverse]
 
 
+def _spellings(value: str) -> tuple[str, ...]:
+    """How a task may name a label: as it is, without spaces around it, without the `.0` that pandas gives to whole
+    numbers beside a gap, and `true` and `false` in any case, as JSON, YAML, Python and Excel each have another."""
+    bare = value.strip()
+    whole = re.sub(r"^(-?\d+)\.0+$", r"\1", bare)
+    truth = (bare.lower(), bare.capitalize(), bare.upper()) if bare.lower() in ("true", "false") else ()
+    return tuple(dict.fromkeys((value, bare, whole, *truth)))
+
+
 def _number(value: str, task: Task) -> int | None:
     """The label that a cell names, by name or index; None where it names none."""
-    whole = re.sub(r"^(-?\d+)\.0+$", r"\1", value)  # 1.0, as pandas writes whole numbers beside a gap
-    for name in (value, whole):
+    spellings = _spellings(value)
+    for name in spellings:
         if name in task.classes:
             return task.labels.index(task.classes[name])
         if not task.classes and name in task.labels:
             return task.labels.index(name)
     if task.classes or _numeric(task):  # where names are numbers ("1" to "5"), a number is never an index
         return None
-    if value.lower() in ("true", "false"):
-        lowered = [label.lower() for label in task.labels]
-        return lowered.index(value.lower()) if value.lower() in lowered else int(value.lower() == "true")
-    return int(whole) if whole.isdecimal() and int(whole) < len(task.labels) else None
+    if "true" in spellings or "false" in spellings:
+        return int("true" in spellings)
+    indices = [int(name) for name in spellings if name.isdecimal()]
+    return next((index for index in indices if index < len(task.labels)), None)
 
 
 def _numeric(task: Task) -> bool:

@@ -73,14 +73,14 @@ def load(
     """
     caps = {"train": max_train, "validation": max_validation, "test": max_test}
     _check_counts(k_shot, seed, caps)
-    with opened(task, tuple(s for s in SPLITS if k_shot is None or s != "validation")) as sources:
-        chosen, notes = _chosen(task, sources, k_shot, seed)
-        frames = {}
-        for split, (source, rows) in chosen.items():
-            drawn = capped(rows, caps[split], seed)
-            if len(drawn) < len(rows):
-                notes.append(f"{split}: {len(drawn):,} of {len(rows):,} rows, drawn with seed {seed}.")
-            frames[split] = source.frame(task, drawn)
+    sources = opened(task, tuple(s for s in SPLITS if k_shot is None or s != "validation"))
+    chosen, notes = _chosen(task, sources, k_shot, seed)
+    frames = {}
+    for split, (source, rows) in chosen.items():
+        drawn = capped(rows, caps[split], seed)
+        if len(drawn) < len(rows):
+            notes.append(f"{split}: {len(drawn):,} of {len(rows):,} rows, drawn with seed {seed}.")
+        frames[split] = source.frame(task, drawn)
     notes += _absent(task, frames["train"])
     return Splits(**frames, notes=tuple(notes), fingerprint=fingerprint(frames))
 
@@ -88,13 +88,12 @@ def load(
 def load_test(task: Task, *, seed: int = 0, max_test: int | None = None) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """The test frame alone, with notes: for data that a model was not tuned on; the train split is not read."""
     _check_counts(None, seed, {"test": max_test})
-    with opened(task, ("test",)) as sources:
-        source = sources["test"]
-        drawn = capped(np.arange(len(source.rows)), max_test, seed)
-        notes = _dropped(task, sources)
-        if len(drawn) < len(source.rows):
-            notes.append(f"test: {len(drawn):,} of {len(source.rows):,} rows, drawn with seed {seed}.")
-        return source.frame(task, drawn), tuple(notes)
+    source = opened(task, ("test",))["test"]
+    drawn = capped(np.arange(len(source.rows)), max_test, seed)
+    notes = _of_reading(task, {"test": source})
+    if len(drawn) < len(source.rows):
+        notes.append(f"test: {len(drawn):,} of {len(source.rows):,} rows, drawn with seed {seed}.")
+    return source.frame(task, drawn), tuple(notes)
 
 
 def fingerprint(frames: dict[str, pd.DataFrame]) -> str:
@@ -110,7 +109,7 @@ def _chosen(
     task: Task, sources: dict[str, Source], k: int | None, seed: int
 ) -> tuple[dict[str, tuple[Source, np.ndarray]], list[str]]:
     """Split -> (source, positions in its rows), and the notes."""
-    train, test, notes = sources["train"], sources["test"], _dropped(task, sources)
+    train, test, notes = sources["train"], sources["test"], _of_reading(task, sources)
     every = {split: np.arange(len(source.rows)) for split, source in sources.items()}
     if k is not None:
         # a place among options is no class: it says nothing of what an example is about
@@ -153,9 +152,11 @@ def _k_shot_note(task: Task, train: np.ndarray, validation: np.ndarray, k: int, 
     )
 
 
-def _dropped(task: Task, sources: dict[str, Source]) -> list[str]:
+def _of_reading(task: Task, sources: dict[str, Source]) -> list[str]:
+    """Notes on how the files were understood, and on rows that the task drops."""
     names = ", ".join(f"'{name}'" for name in task.drop)
-    return [f"{s}: {o.dropped:,} rows with the label {names} left out." for s, o in sources.items() if o.dropped]
+    how = [f"{split}: {note}." for split, source in sources.items() for note in source.notes]
+    return how + [f"{s}: {o.dropped:,} rows with the label {names} left out." for s, o in sources.items() if o.dropped]
 
 
 def _absent(task: Task, train: pd.DataFrame) -> list[str]:
