@@ -180,9 +180,8 @@ def _words(source: Task, other: Task, mapping: LabelMap, kind: str) -> tuple[str
 
 def training_texts(source: Task) -> frozenset[bytes]:
     """Digests of the texts of the source's whole training split, whatever part of it a run was searched on."""
-    with opened(source, ("train",)) as sources:
-        train = sources["train"]
-        return frozenset(text_digests(train.frame(source, np.arange(len(train.rows)))))
+    train = opened(source, ("train",))["train"]
+    return frozenset(text_digests(train.frame(source, np.arange(len(train.rows)))))
 
 
 def text_digests(frame: pd.DataFrame) -> list[bytes]:

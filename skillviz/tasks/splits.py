@@ -76,14 +76,14 @@ def load(
     """
     caps = {"train": max_train, "validation": max_validation, "test": max_test}
     _check_counts(k_shot, seed, caps)
-    with opened(task, tuple(s for s in SPLITS if k_shot is None or s != "validation")) as sources:
-        chosen, notes = _chosen(task, sources, k_shot, seed)
-        frames = {}
-        for split, (source, rows) in chosen.items():
-            drawn = capped(rows, caps[split], seed)
-            if len(drawn) < len(rows):
-                notes.append(f"{split}: {len(drawn):,} of {len(rows):,} rows, drawn with seed {seed}.")
-            frames[split] = source.frame(task, drawn)
+    sources = opened(task, tuple(s for s in SPLITS if k_shot is None or s != "validation"))
+    chosen, notes = _chosen(task, sources, k_shot, seed)
+    frames = {}
+    for split, (source, rows) in chosen.items():
+        drawn = capped(rows, caps[split], seed)
+        if len(drawn) < len(rows):
+            notes.append(f"{split}: {len(drawn):,} of {len(rows):,} rows, drawn with seed {seed}.")
+        frames[split] = source.frame(task, drawn)
     notes += [note for split, frame in frames.items() for note in class_notes(task, split, frame["label"])]
     return Splits(**frames, notes=tuple(notes), fingerprint=fingerprint(frames), k_shot=k_shot, seed=seed)
 
@@ -91,13 +91,12 @@ def load(
 def load_test(task: Task, *, seed: int = 0, max_test: int | None = None) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """The test frame alone, with notes: for data that a model was not tuned on; the train split is not read."""
     _check_counts(None, seed, {"test": max_test})
-    with opened(task, ("test",)) as sources:
-        source = sources["test"]
-        drawn = capped(np.arange(len(source.rows)), max_test, seed)
-        notes = _source_notes(task, sources)
-        if len(drawn) < len(source.rows):
-            notes.append(f"test: {len(drawn):,} of {len(source.rows):,} rows, drawn with seed {seed}.")
-        return source.frame(task, drawn), tuple(notes)
+    source = opened(task, ("test",))["test"]
+    drawn = capped(np.arange(len(source.rows)), max_test, seed)
+    notes = _source_notes(task, {"test": source})
+    if len(drawn) < len(source.rows):
+        notes.append(f"test: {len(drawn):,} of {len(source.rows):,} rows, drawn with seed {seed}.")
+    return source.frame(task, drawn), tuple(notes)
 
 
 def fingerprint(frames: dict[str, pd.DataFrame]) -> str:
@@ -157,11 +156,11 @@ def _k_shot_note(task: Task, train: np.ndarray, validation: np.ndarray, k: int, 
 
 
 def _source_notes(task: Task, sources: dict[str, Source]) -> list[str]:
-    """Notes on the sources themselves: how their classes were matched, and rows that the task leaves out."""
-    matched = dict.fromkeys(note for source in sources.values() for note in source.notes)
+    """Notes on the sources: how files and class names were understood, and rows that the task leaves out."""
+    understood = dict.fromkeys(note for source in sources.values() for note in source.notes)
     names = ", ".join(f"'{name}'" for name in task.drop)
     dropped = [f"{s}: {o.dropped:,} rows with the label {names} left out." for s, o in sources.items() if o.dropped]
-    return [*matched, *dropped]
+    return [*understood, *dropped]
 
 
 def class_notes(task: Task, split: str, labels: pd.Series) -> list[str]:

@@ -62,7 +62,7 @@ from skillviz.tasks.demo_world import World
 from skillviz.tasks.project import expanded, located, project_root
 from skillviz.tasks.splits import load_test
 from skillviz.tasks.task import Files, Task
-from skillviz.tasks.uploaded import Upload
+from skillviz.tasks.uploaded import Upload, UploadedRows
 from skillviz.tasks.user_file import data_files, task_stamp
 from skillviz.ui import script, sign_in
 
@@ -493,9 +493,9 @@ def task_title(task: str) -> str:
 
 
 @remembered(shared, lambda file_id, upload: file_id, max_entries=3)
-def rows(file_id: str, upload: Upload) -> pd.DataFrame:
+def rows(file_id: str, upload: Upload) -> UploadedRows:
     """The rows of an uploaded file; raises BadData."""
-    return uploaded.rows_of(upload)
+    return uploaded.read(upload)
 
 
 def studies() -> Sequence[StudyFolder]:
