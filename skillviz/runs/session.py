@@ -5,7 +5,6 @@ Without torch until the pair is loaded or rehearsed, or texts are encoded.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +19,7 @@ from skillviz.models.preflight import Preflight, preflight
 from skillviz.models.tokenizer import usual_length
 from skillviz.runs.held_out import Fit, against_fitting, fitted
 from skillviz.runs.metrics import Metrics, metrics, with_scaled
+from skillviz.runs.pace import Pace
 from skillviz.runs.provenance import overlap_note
 from skillviz.runs.record import TaskNote
 from skillviz.runs.spec import RunSpec
@@ -33,6 +33,7 @@ from skillviz.tasks.task import Task
 
 if TYPE_CHECKING:
     from skillviz.models.pair import ModelPair
+    from skillviz.runs.passes import Passes
 
 ENDS = ("pretrained", "finetuned")
 EVALUATED = ("validation", "test")
@@ -53,7 +54,7 @@ class Session:
     """Values by name, each with what determines it. One pair is held at a time: models are large."""
 
     values: dict[str, tuple[Any, Any]] = field(default_factory=dict)
-    pace: float | None = None  # seconds that an example took through the model when the ends were scored
+    pace: Pace = field(default_factory=Pace)  # tokens through the model
 
     def task(self, spec: RunSpec) -> Task:
         """The spec's task; whether its data are here shows in `splits`."""
@@ -140,27 +141,28 @@ class Session:
 
     def encoded(self, spec: RunSpec) -> dict[str, Encoded]:
         """The examples of each split that has any, as token ids."""
-        check, splits, task, tokenizer = self.preflight(spec), self.splits(spec), self.task(spec), self.tokenizer(spec)
+        splits, task, most = self.splits(spec), self.task(spec), self.tokenizer(spec).model_max_length
         frames = {"train": splits.train, "validation": splits.validation, "test": splits.test}
-        most = task.limit(check.readout) or usual_length(check.finetuned)
         return self._remember(
             "encoded",
-            (_pair_key(spec), _data_key(spec), tokenizer.model_max_length),
-            lambda: {s: encode(task, f, tokenizer, check.readout, most) for s, f in frames.items() if len(f)},
+            (_pair_key(spec), _data_key(spec), most),
+            lambda: {split: self._encode(spec, task, frame) for split, frame in frames.items() if len(frame)},
         )
 
-    def ends(self, spec: RunSpec) -> dict[str, dict[str, np.ndarray]]:
-        """Logits [n, label] by split, then state, of the pre-trained and the fine-tuned model."""
-        from skillviz.models.predict import predict  # imports torch
+    def _encode(self, spec: RunSpec, task: Task, frame: pd.DataFrame) -> Encoded:
+        """A task's examples for the pair's tokenizer and readout, none longer than the model takes."""
+        check = self.preflight(spec)
+        most = task.limit(check.readout) or usual_length(check.finetuned)
+        return encode(task, frame, self.tokenizer(spec), check.readout, most)
 
-        pair, encoded = self.pair(spec), self.encoded(spec)
+    def ends(self, spec: RunSpec, passes: Passes | None = None) -> dict[str, dict[str, np.ndarray]]:
+        """Logits [n, label] by split, then state, of the pre-trained and the fine-tuned model."""
+        from skillviz.runs.passes import UNKEPT  # imports torch
+
+        pair, encoded, predict = self.pair(spec), self.encoded(spec), (passes or UNKEPT).predict
 
         def make() -> dict[str, dict[str, np.ndarray]]:
-            begun = time.perf_counter()
-            logits_of = {s: {e: predict(pair, encoded[s], e) for e in ENDS} for s in EVALUATED if s in encoded}
-            examples = sum(len(logits) for states in logits_of.values() for logits in states.values())
-            self.pace = (time.perf_counter() - begun) / examples if examples else None
-            return logits_of
+            return {s: {e: predict(pair, encoded[s], s, e) for e in ENDS} for s in EVALUATED if s in encoded}
 
         return self._remember("ends", (_pair_key(spec), _data_key(spec)), make)
 
@@ -190,22 +192,32 @@ class Session:
 
         return self._remember("end_metrics", (_pair_key(spec), _data_key(spec)), make)
 
-    def other_ends(self, spec: RunSpec, task: TaskNote) -> dict[str, OtherEnds]:
-        """What the two ends do on the other tasks, by name; scored at the temperature of the run's own task."""
-        from skillviz.models.predict import predict  # imports torch
+    def encoded_others(self, spec: RunSpec) -> dict[str, Encoded]:
+        """The examples of the other tasks by name, as token ids."""
 
-        pair, others = self.pair(spec), self.others(spec)
+        def make() -> dict[str, Encoded]:
+            sample = partial(sampled, most=spec.max_test, seed=spec.data_seed)
+            return {o.task.name: self._encode(spec, o.task, sample(o.frame)) for o in self.others(spec)}
+
+        most = self.tokenizer(spec).model_max_length
+        return self._remember("encoded_others", (_pair_key(spec), _data_key(spec), spec.others, most), make)
+
+    def other_ends(self, spec: RunSpec, task: TaskNote, passes: Passes | None = None) -> dict[str, OtherEnds]:
+        """What the two ends do on the other tasks, by name; scored at the temperature of the run's own task."""
+        from skillviz.runs.passes import UNKEPT  # imports torch
+
+        pair, predict = self.pair(spec), (passes or UNKEPT).predict
         temperature = self.end_metrics(spec, task)[0].value
 
-        def one(other: Other) -> OtherEnds:
-            frame = sampled(other.frame, spec.max_test, spec.data_seed)
-            encoded = pair.encode(other.task, frame)
-            logits = {state: predict(pair, encoded, state) for state in ENDS}
+        def one(name: str, encoded: Encoded) -> OtherEnds:
+            logits = {state: predict(pair, encoded, name, state) for state in ENDS}
             states = with_scaled(logits, temperature)
             return OtherEnds(encoded, logits, {s: metrics(z, encoded.labels, task) for s, z in states.items()})
 
         return self._remember(
-            "other_ends", (_pair_key(spec), _data_key(spec), spec.others), lambda: {o.task.name: one(o) for o in others}
+            "other_ends",
+            (_pair_key(spec), _data_key(spec), spec.others),
+            lambda: {name: one(name, encoded) for name, encoded in self.encoded_others(spec).items()},
         )
 
     def movement(self, spec: RunSpec) -> pd.DataFrame:
