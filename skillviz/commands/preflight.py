@@ -140,7 +140,7 @@ def _rehearsed(spec: RunSpec, result: Preflight, runs_dir: Path | None, is_whole
 
     if is_whole:
         Store(store_root(runs_dir)).refuse_unwritable()
-        return (*result.notes, *prepare(spec, Session(), library(runs_dir)).notes)
+        return prepare(spec, Session(), library(runs_dir)).notes
     rehearse(result)
     return result.notes
 

@@ -10,29 +10,24 @@ from typing import Any
 
 import torch
 
-from skillviz.core.encoded import Encoded, encoding_notes
+from skillviz.core.encoded import Encoded
 from skillviz.core.localizers.record import State, Step
-from skillviz.core.localizers.table import EXPRESSION, Localizer, localizer
+from skillviz.core.localizers.table import EXPRESSION
 from skillviz.core.problem import Problem
 from skillviz.core.recordings import Recordings
-from skillviz.core.region import Region
 from skillviz.core.shards import Shards
-from skillviz.core.size import parse_size
-from skillviz.errors import BadInput
 from skillviz.models.device import describe, pick
 from skillviz.models.pair import ModelPair
-from skillviz.models.preflight import preflight
 from skillviz.models.task_vectors import summed_movements
 from skillviz.runs.checkpoint import DEFINITION, Checkpoints
 from skillviz.runs.estimate import OTHERS, Passed, passes
 from skillviz.runs.folder import CHECKPOINT, RunFolder
 from skillviz.runs.library import Library, library
-from skillviz.runs.options import named_region, options_of, other_models_of
+from skillviz.runs.options import other_models_of
+from skillviz.runs.plan import Plan, planned
 from skillviz.runs.progress import Progress, Report, silent
-from skillviz.runs.provenance import architecture_note, commit, model_note, seen_note, task_note, versions
-from skillviz.runs.record import TaskNote
+from skillviz.runs.provenance import architecture_note, commit, model_note, versions
 from skillviz.runs.record_failure import record_failure
-from skillviz.runs.region_expression import ResolvedExpression, made_with, resolved_expression
 from skillviz.runs.run import Run
 from skillviz.runs.scoring import Scoring
 from skillviz.runs.search import Searched, SearchStep, search
@@ -43,26 +38,6 @@ from skillviz.runs.suited import refuse_unsuited
 from skillviz.tasks.project import expanded
 
 BEAT = 1.0  # seconds between two heartbeats
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is known of a run before its folder exists."""
-
-    spec: RunSpec
-    row: Localizer
-    options: Any
-    sizes: tuple[int, ...]
-    base_region: Region | None
-    task: TaskNote
-    notes: tuple[str, ...]
-    resolved: ResolvedExpression | None = None
-    sources: tuple[dict[str, Any], ...] = ()
-
-    @property
-    def size(self) -> int | None:
-        """Entries that the main region will have, None where the localizer tells."""
-        return self.sizes[0] if self.row.budgeted or self.resolved else None
 
 
 def produce(spec: RunSpec, store: Store, progress: Report | None = None, session: Session | None = None) -> Run:
@@ -99,35 +74,12 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
 
     Reads configurations, headers and data, no weights.
     """
-    row = localizer(spec.localizer)
-    base_region, sources = named_region(spec, row, runs)
-    options, notes = options_of(spec, row, base_region)
     device = pick(spec.device)
-    task = session.task(spec)
-    session.refuse_unfit(spec)
-    check = session.preflight(spec)
-    refuse_unsuited(spec, task, check, device.type)
-    if base_region is not None and check.table is not None and dict(base_region.shapes) != check.table.shapes:
-        raise BadInput(
-            f"the region of the option '{row.region_option}' was made for another architecture than this pair; name a "
-            "region of the same base."
-        )
-    for other in other_models_of(options):
-        preflight(expanded(spec.base, "base"), other).raise_first()
-    resolved = None
-    if row.name == EXPRESSION and check.table is not None:
-        resolved = resolved_expression(spec.options, check.table, runs)
-        options, notes = options_of(spec, row, resolved=resolved)
-        sources = resolved.sources
-    sizes = (resolved.size,) if resolved else tuple(parse_size(size, check.d or 0) for size in spec.sizes)
-    notes += made_with(sources)
-    if not row.budgeted and not resolved:
-        notes += (f"The localizer {row.name} sets its own size; the size you gave is not used.",)
-    splits = session.splits(spec)
+    refuse_unsuited(spec, session.task(spec), session.preflight(spec), device.type)
+    plan = planned(spec, session, runs)
     session.others(spec)
     session.rehearse(spec)
-    notes = (*splits.notes, *session.overlap(spec), *seen_note(check.finetuned, splits), *notes)
-    return Plan(spec, row, options, sizes, base_region, task_note(task, splits), notes, resolved, sources)
+    return plan
 
 
 def problem_of(plan: Plan, pair: ModelPair, data: Mapping[str, Encoded]) -> tuple[Problem, Any, list[str]]:
@@ -297,7 +249,7 @@ class _Production:
             "size": searched.size,
             "share": searched.size / pair.d,
             "sizes": tuple(searched.orders),
-            "notes": tuple(dict.fromkeys((*pair.notes, *encoding_notes(self.data), *self.plan.notes, *searched.notes))),
+            "notes": tuple(dict.fromkeys((*self.plan.notes, *pair.notes, *searched.notes))),
         }
 
     @contextmanager

@@ -1,4 +1,7 @@
-"""What runs of one pair and task share, kept between them: the pair, the encoded data, the ends' scores."""
+"""What runs of one pair and task share, kept between them: the pair, the encoded data, the ends' scores.
+
+Without torch until the pair is loaded or rehearsed, or texts are encoded.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from skillviz.core.encoded import Encoded
 from skillviz.core.localizers.table import is_rescaled, rest_of
-from skillviz.models.lean_pair import load_lean
-from skillviz.models.pair import ModelPair, load_pair, rehearse
-from skillviz.models.predict import predict
 from skillviz.models.preflight import Preflight, preflight
 from skillviz.models.tokenizer import load_tokenizer
-from skillviz.runs.layers import movement_summary
 from skillviz.runs.metrics import Metrics, metrics, temperature_of, with_scaled
 from skillviz.runs.provenance import overlap_note
 from skillviz.runs.record import TaskNote
-from skillviz.runs.selfcheck import fingerprint_of
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.transfer import Other, other_examples, refuse_unfit, training_texts
 from skillviz.tasks import registry
@@ -32,9 +30,12 @@ from skillviz.tasks.sample import sampled
 from skillviz.tasks.splits import Splits, load
 from skillviz.tasks.task import Task
 
+if TYPE_CHECKING:
+    from skillviz.models.pair import ModelPair
+
 ENDS = ("pretrained", "finetuned")
 EVALUATED = ("validation", "test")
-OF_DATA = ("task", "splits", "overlap", "preflight", "others")  # what does not go with the pair
+OF_DATA = ("task", "splits", "overlap", "preflight", "others", "encoded")  # what does not go with the pair
 
 
 @dataclass(frozen=True)
@@ -99,17 +100,20 @@ class Session:
         return check
 
     def rehearse(self, spec: RunSpec) -> None:
-        """Raises what loading the pair, or asking it the task, would raise; no weights are read."""
+        """Raises what loading the pair would raise; no weights are read."""
         if self.values.get("pair", (None,))[0] == _pair_key(spec):
             return
-        check = self.preflight(spec)
-        rehearse(check)
-        encode(self.task(spec), self.splits(spec).train.head(1), load_tokenizer(check.tokenizer_folder), check.readout)
+        from skillviz.models.pair import rehearse  # imports torch
+
+        rehearse(self.preflight(spec))
 
     def pair(self, spec: RunSpec) -> ModelPair:
         """The loaded pair; another one is let go first."""
         if self.values.get("pair", (None,))[0] != _pair_key(spec):
             self.values = {name: entry for name, entry in self.values.items() if name in OF_DATA}
+        from skillviz.models.lean_pair import load_lean  # imports torch
+        from skillviz.models.pair import load_pair  # imports torch
+
         base, finetuned = _models(spec)
         load: Callable[..., ModelPair] = load_lean
         if not spec.lean:
@@ -119,21 +123,26 @@ class Session:
 
     def weights(self, spec: RunSpec) -> str:
         """sha256 of the model's weights as they were when the pair was loaded."""
+        from skillviz.runs.selfcheck import fingerprint_of  # imports torch
+
         pair = self.pair(spec)
         return self._remember("weights", _pair_key(spec), lambda: fingerprint_of(pair))
 
     def encoded(self, spec: RunSpec) -> dict[str, Encoded]:
         """The examples of each split that has any, as token ids."""
-        pair, splits, task = self.pair(spec), self.splits(spec), self.task(spec)
+        check, splits, task = self.preflight(spec), self.splits(spec), self.task(spec)
         frames = {"train": splits.train, "validation": splits.validation, "test": splits.test}
-        return self._remember(
-            "encoded",
-            (_pair_key(spec), _data_key(spec)),
-            lambda: {s: encode(task, f, pair.tokenizer, pair.readout_name) for s, f in frames.items() if len(f)},
-        )
+
+        def make() -> dict[str, Encoded]:
+            tokenizer = load_tokenizer(check.tokenizer_folder)
+            return {s: encode(task, f, tokenizer, check.readout) for s, f in frames.items() if len(f)}
+
+        return self._remember("encoded", (_pair_key(spec), _data_key(spec)), make)
 
     def ends(self, spec: RunSpec) -> dict[str, dict[str, np.ndarray]]:
         """Logits [n, label] by split, then state, of the pre-trained and the fine-tuned model."""
+        from skillviz.models.predict import predict  # imports torch
+
         pair, encoded = self.pair(spec), self.encoded(spec)
 
         def make() -> dict[str, dict[str, np.ndarray]]:
@@ -160,6 +169,8 @@ class Session:
 
     def other_ends(self, spec: RunSpec, task: TaskNote) -> dict[str, OtherEnds]:
         """What the two ends do on the other tasks, by name; scored at the temperature of the run's own task."""
+        from skillviz.models.predict import predict  # imports torch
+
         pair, others = self.pair(spec), self.others(spec)
         temperature, _ = self.end_metrics(spec, task)
 
@@ -176,6 +187,8 @@ class Session:
 
     def movement(self, spec: RunSpec) -> pd.DataFrame:
         """How far each part of each tensor moved."""
+        from skillviz.runs.layers import movement_summary  # imports torch
+
         pair = self.pair(spec)
         return self._remember(
             "movement", _pair_key(spec), lambda: movement_summary(pair.base, pair.finetuned, pair.table)

@@ -176,12 +176,13 @@ def test_a_lean_pair_and_half_precision_activations(world: Path, store: Store) -
 
 
 def test_a_session_loads_once_and_scores_the_ends_once(world: Path, store: Store, monkeypatch: Any) -> None:
-    from skillviz.runs import session as module
+    from skillviz.models import pair as pairs
+    from skillviz.models import predict as predicting
 
     loads, states = [], []
-    real_load, real_predict = module.load_pair, module.predict
-    monkeypatch.setattr(module, "load_pair", lambda *a, **k: loads.append(1) or real_load(*a, **k))
-    monkeypatch.setattr(module, "predict", lambda p, e, s, *a: states.append(s) or real_predict(p, e, s, *a))
+    real_load, real_predict = pairs.load_pair, predicting.predict
+    monkeypatch.setattr(pairs, "load_pair", lambda *a, **k: loads.append(1) or real_load(*a, **k))
+    monkeypatch.setattr(predicting, "predict", lambda p, e, s, *a: states.append(s) or real_predict(p, e, s, *a))
     shared = Session()
     one = produce(spec_of(world), store, session=shared)
     two = produce(spec_of(world, localizer="random", seed=1), store, session=shared)

@@ -1,0 +1,89 @@
+"""The plan of a run: what its spec means for this pair and these data, and the notes on it. Without weights or torch.
+
+Only encoding the texts imports torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from skillviz.core.encoded import encoding_notes
+from skillviz.core.localizers.table import EXPRESSION, Localizer, localizer
+from skillviz.core.region import Region
+from skillviz.core.size import parse_size
+from skillviz.errors import BadInput
+from skillviz.models.preflight import preflight
+from skillviz.runs.library import Library, library
+from skillviz.runs.options import named_region, options_of, other_models_of
+from skillviz.runs.provenance import seen_note, task_note
+from skillviz.runs.record import TaskNote
+from skillviz.runs.region_expression import ResolvedExpression, made_with, resolved_expression
+from skillviz.runs.session import Session
+from skillviz.runs.spec import RunSpec
+from skillviz.tasks.project import expanded
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is known of a run before its folder exists; `notes` on the pair, the data and the options."""
+
+    spec: RunSpec
+    row: Localizer
+    options: Any
+    sizes: tuple[int, ...]
+    base_region: Region | None
+    task: TaskNote
+    notes: tuple[str, ...]
+    resolved: ResolvedExpression | None = None
+    sources: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def size(self) -> int | None:
+        """Entries that the main region will have, None where the localizer tells."""
+        return self.sizes[0] if self.row.budgeted or self.resolved else None
+
+
+def notes_before_start(spec: RunSpec, session: Session) -> tuple[str, ...]:
+    """The notes that the run of this spec will store, as far as they are known before weights are read.
+
+    The one list of every surface: preflight, --dry-run, Launch and the run itself. Raises SkillvizError where the run
+    would be refused. Texts are encoded for it, by a tokenizer that imports torch.
+    """
+    return planned(spec, session, library()).notes
+
+
+def planned(spec: RunSpec, session: Session, runs: Library) -> Plan:
+    """The plan of a spec, whose region expression may name the runs of a library; raises SkillvizError."""
+    row = localizer(spec.localizer)
+    base_region, sources = named_region(spec, row, runs)
+    options, notes = options_of(spec, row, base_region)
+    session.refuse_unfit(spec)
+    check = session.preflight(spec)
+    if base_region is not None and check.table is not None and dict(base_region.shapes) != check.table.shapes:
+        raise BadInput(
+            f"the region of the option '{row.region_option}' was made for another architecture than this pair; name a "
+            "region of the same base."
+        )
+    for other in other_models_of(options):
+        preflight(expanded(spec.base, "base"), other).raise_first()
+    resolved = None
+    if row.name == EXPRESSION and check.table is not None:
+        resolved = resolved_expression(spec.options, check.table, runs)
+        options, notes = options_of(spec, row, resolved=resolved)
+        sources = resolved.sources
+    sizes = (resolved.size,) if resolved else tuple(parse_size(size, check.d or 0) for size in spec.sizes)
+    notes += made_with(sources)
+    if not row.budgeted and not resolved:
+        notes += (f"The localizer {row.name} sets its own size; the size you gave is not used.",)
+    splits = session.splits(spec)
+    notes = (
+        *check.notes,
+        *splits.notes,
+        *session.overlap(spec),
+        *seen_note(check.finetuned, splits),
+        *encoding_notes(session.encoded(spec)),
+        *notes,
+    )
+    task = task_note(session.task(spec), splits)
+    return Plan(spec, row, options, sizes, base_region, task, tuple(dict.fromkeys(notes)), resolved, sources)
