@@ -17,6 +17,7 @@ with right:
     search.search(choices)
     search.data(choices)
     search.place(choices)
-view.check_and_start(choices)
+planned = view.check_and_start(choices)
 jobs_view.panel("run", view.started())
 view.scroll_to_job()
+view.note_texts(choices, planned)  # the last to be filled: it may wait for the models

@@ -61,6 +61,7 @@ def alone(empty: Path, small: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     """No runs, no demo world, the models of `small`."""
     monkeypatch.setenv("SKILLVIZ_MODELS", str(small / "models"))
     monkeypatch.setattr("skillviz.tasks.demo_world.shipped_world", lambda: tmp_path / "no-world")
+    monkeypatch.setattr(view.cache, "encoding_notes", lambda spec, client: {})  # no worker
 
 
 def opened(**query: object) -> AppTest:

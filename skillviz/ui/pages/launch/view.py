@@ -11,7 +11,7 @@ from skillviz import jobs
 from skillviz.core import formats
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.size import parse_size
-from skillviz.errors import SkillvizError
+from skillviz.errors import SkillvizError, Superseded
 from skillviz.jobs.backend import Backend
 from skillviz.jobs.devices import chosen as device_for
 from skillviz.jobs.slots import position_of_next, slot_of
@@ -23,8 +23,9 @@ from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.show import text
 from skillviz.show.entries import READOUT_TITLES
 from skillviz.studies.paper.setting import READOUT, SEARCH, SIZES, SettingRow
+from skillviz.tasks.demo_world import PREFIX
 from skillviz.tasks.task import Hub
-from skillviz.ui import address, cache, jobs_view, sign_in, study_choice
+from skillviz.ui import address, cache, jobs_view, live, sign_in, study_choice
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.launch.models import Choices
 from skillviz.ui.pages.launch.search import MOST_SEEDS
@@ -49,8 +50,11 @@ SCROLL = """<script>
 OPENING = "Choose a pair of models, a task and a search. You can close this page; the job keeps running."
 
 
-def check_and_start(choices: Choices) -> None:
-    """Draws the bar with the button, which starts a job for each seed and stays in sight, and under it the summary."""
+def check_and_start(choices: Choices) -> RunSpec | None:
+    """Draws the bar with the button, which starts a job for each seed and stays in sight, and under it the summary.
+
+    Returns the run, None where it cannot be planned yet.
+    """
     bar = st.container(key=START_BAR, horizontal=True, vertical_alignment="center")
     with st.container(border=True):
         st.markdown("## Summary")
@@ -58,8 +62,50 @@ def check_and_start(choices: Choices) -> None:
         spec = _spec(choices, facts)
         if spec is not None:
             _show_plan(choices, spec, facts)
+        choices.notes = st.empty()
+        is_planned = spec is not None and facts is not None and _note(choices, spec, {})
+        if not is_planned and choices.preflight is not None:
+            _list_notes(choices, choices.preflight.notes)
     with bar:
         _button(choices, spec)
+    return spec if is_planned else None
+
+
+def note_texts(choices: Choices, spec: RunSpec | None) -> None:
+    """Adds what encoding changes in the texts to the notes; last on the page, as the worker may have to be started.
+
+    The demo world's own texts fit its models as they are.
+    """
+    if spec is None or (choices.demo is not None and spec.task.startswith(PREFIX)):
+        return
+    _note(choices, spec, {}, "Reading the texts as the models do: notes on them follow.")
+    by_split, doubt = dict[str, list[str]](), ""
+    try:
+        by_split = cache.encoding_notes(spec, live.client(cache.user_store().root))
+    except Superseded:
+        return
+    except SkillvizError as error:
+        doubt = f"Whether texts are shortened or changed is not known: {text.plain(sign_in.sentence_of(error))}"
+    _note(choices, spec, by_split, doubt)
+
+
+def _note(choices: Choices, spec: RunSpec, by_split: Mapping[str, Sequence[str]], doubt: str = "") -> bool:
+    """Lists the notes that the run will store, which preflight and --dry-run print too; False where it is refused."""
+    try:
+        notes = cache.notes_before_start(spec, by_split)
+    except SkillvizError as error:
+        choices.refuse(sign_in.sentence_of(error))
+        return False
+    _list_notes(choices, notes, doubt)
+    return True
+
+
+def _list_notes(choices: Choices, notes: Sequence[str], doubt: str = "") -> None:
+    with choices.notes.container():
+        if notes:
+            st.markdown("\n".join(["**Notes**\n", *(f"- {text.plain(note)}" for note in notes)]))
+        if doubt:
+            st.caption(doubt)
 
 
 def started() -> tuple[str, ...]:
