@@ -17,7 +17,6 @@ with right:
     search.search(choices)
     search.data(choices)
     search.place(choices)
-planned = view.check_and_start(choices)
+view.check_and_start(choices)
 jobs_view.panel("run", view.started())
 view.scroll_to_job()
-view.note_texts(choices, planned)  # the last to be filled: it may wait for the models

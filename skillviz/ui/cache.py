@@ -17,6 +17,7 @@ import threading
 import time
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial, wraps
@@ -78,6 +79,7 @@ STORES = 256  # of users, and what is theirs alone: a class of 200
 TABLE_READS = 256  # a pair's curve over some seventy runs, and the open run's other tables
 LARGE_REGION = 2**22  # entries: 32 MiB of indices
 TEXTS = 16  # splits whose texts are kept, some hundred kilobytes each
+TEXTS_SECONDS = 600  # after which notes on texts that could not be read are asked for again
 SCAN_SECONDS = 5
 TASK_FOLDERS = ("benchmarks/tasks", registry.DEMO_TASKS)
 HUB_SECONDS = 600  # after which data of a hub that could not be had are asked for again
@@ -471,12 +473,27 @@ def _files_of(spec: RunSpec) -> Stamp:
     return _stamp(*_model_files(spec.base, spec.finetuned), *_task_files(spec.task))
 
 
-@remembered(copied, lambda spec, client: (_data_of(spec).json_text(), _files_of(spec)), max_entries=32)
-def encoding_notes(spec: RunSpec, client: Client) -> dict[str, list[str]]:
-    """What encoding a run's texts changes in them, by split, from the worker: encoders import torch."""
-    answer = client.ask("encoded_texts", topic="launch.texts", pair=_data_of(spec).model_dump(mode="json"))
-    notes: dict[str, list[str]] = answer["notes"]
-    return notes
+@remembered(
+    shared,
+    lambda spec, client: (str(client.store), _data_of(spec).json_text(), _files_of(spec)),
+    max_entries=TEXTS,
+    ttl=TEXTS_SECONDS,
+)
+def encoding_notes(spec: RunSpec, client: Client) -> Future[dict[str, list[str]]]:
+    """What encoding a run's texts changes in them, by split, from the worker: encoders import torch.
+
+    Nobody waits for it: a worker that has to be started takes seconds, and one at work longer.
+    """
+    pair, future = _data_of(spec).model_dump(mode="json"), Future[dict[str, list[str]]]()
+
+    def read() -> None:
+        try:
+            future.set_result(client.ask("encoded_texts", pair=pair)["notes"])
+        except Exception as error:
+            future.set_exception(error)
+
+    threading.Thread(target=read, daemon=True).start()
+    return future
 
 
 @dataclass

@@ -347,5 +347,5 @@ def test_pairs_must_be_named_well(worker: Worker, run: Run) -> None:
         answer(worker, "open", {"pair": {"run": "absent"}})
     assert set(OPERATIONS) == {
         "ping", "encoded_texts", "open", "score_text", "attribute", "wise", "wise_grid", "evaluate_region",
-            "region_part", "transfer", "union",
+        "region_part", "transfer", "union",
     }  # fmt: skip

@@ -44,7 +44,6 @@ class Choices:
     known: str = ""  # the task of the registry that comes with the pair
     is_trial: bool = False
     trial_note: Any = None  # where the trial says what it uses
-    notes: Any = None  # where the notes on pair, data and options stand
     cluster: str | None = None
 
     def refuse(self, sentence: str, place: Any = st) -> None:

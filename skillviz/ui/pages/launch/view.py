@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 
 import streamlit as st
@@ -11,7 +12,7 @@ from skillviz import jobs
 from skillviz.core import formats
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.size import parse_size
-from skillviz.errors import SkillvizError, Superseded
+from skillviz.errors import LiveError, SkillvizError
 from skillviz.jobs.backend import Backend
 from skillviz.jobs.devices import chosen as device_for
 from skillviz.jobs.slots import position_of_next, slot_of
@@ -35,6 +36,7 @@ SCROLLS = "new.scrolls"  # in the session: a job was just started, and the page 
 START_BAR = "start-bar"
 READ = "new.read"  # in the session: tasks of the hub whose data were asked for
 CAPS = {"max_train": "train", "max_validation": "validation", "max_test": "test"}
+AT_ONCE, LOOKS = 0.5, 1.0  # seconds that the form waits for notes on texts, and between two looks for them
 MOST_LINKS = 3  # to stored runs, beside the button
 LEAST_EXAMPLES = {"max_train": 128, "max_validation": 100, "max_test": 100}  # of a trial that still says something
 PAPER_SHARE = 1e-4
@@ -50,11 +52,8 @@ SCROLL = """<script>
 OPENING = "Choose a pair of models, a task and a search. You can close this page; the job keeps running."
 
 
-def check_and_start(choices: Choices) -> RunSpec | None:
-    """Draws the bar with the button, which starts a job for each seed and stays in sight, and under it the summary.
-
-    Returns the run, None where it cannot be planned yet.
-    """
+def check_and_start(choices: Choices) -> None:
+    """Draws the bar with the button, which starts a job for each seed and stays in sight, and under it the summary."""
     bar = st.container(key=START_BAR, horizontal=True, vertical_alignment="center")
     with st.container(border=True):
         st.markdown("## Summary")
@@ -62,50 +61,48 @@ def check_and_start(choices: Choices) -> RunSpec | None:
         spec = _spec(choices, facts)
         if spec is not None:
             _show_plan(choices, spec, facts)
-        choices.notes = st.empty()
-        is_planned = spec is not None and facts is not None and _note(choices, spec, {})
-        if not is_planned and choices.preflight is not None:
-            _list_notes(choices, choices.preflight.notes)
+        if spec is not None and facts is not None:
+            _note(choices, spec)
+        elif choices.preflight is not None:
+            _list_notes(choices.preflight.notes)
     with bar:
         _button(choices, spec)
-    return spec if is_planned else None
 
 
-def note_texts(choices: Choices, spec: RunSpec | None) -> None:
-    """Adds what encoding changes in the texts to the notes; last on the page, as the worker may have to be started.
+def _note(choices: Choices, spec: RunSpec) -> None:
+    """Lists the notes that the run will store, which preflight and --dry-run print too, and refuses what they refuse.
 
-    The demo world's own texts fit its models as they are.
+    Those on the texts come from the worker, which may have to be started: they follow. The demo world's own texts fit
+    its models as they are.
     """
-    if spec is None or (choices.demo is not None and spec.task.startswith(PREFIX)):
-        return
-    _note(choices, spec, {}, "Reading the texts as the models do: notes on them follow.")
     by_split, doubt = dict[str, list[str]](), ""
     try:
-        by_split = cache.encoding_notes(spec, live.client(cache.user_store().root))
-    except Superseded:
-        return
-    except SkillvizError as error:
-        doubt = f"Whether texts are shortened or changed is not known: {text.plain(sign_in.sentence_of(error))}"
-    _note(choices, spec, by_split, doubt)
-
-
-def _note(choices: Choices, spec: RunSpec, by_split: Mapping[str, Sequence[str]], doubt: str = "") -> bool:
-    """Lists the notes that the run will store, which preflight and --dry-run print too; False where it is refused."""
-    try:
-        notes = cache.notes_before_start(spec, by_split)
+        if choices.demo is None or not spec.task.startswith(PREFIX):
+            reading = cache.encoding_notes(spec, live.client(cache.user_store().root))
+            try:
+                by_split = reading.result(AT_ONCE)
+            except TimeoutError:
+                doubt = "Reading the texts as the models do: notes on them follow."
+                _wait_for(reading)
+            except LiveError as error:
+                doubt = f"Whether texts are shortened or changed is not known: {text.plain(sign_in.sentence_of(error))}"
+        _list_notes(cache.notes_before_start(spec, by_split), doubt)
     except SkillvizError as error:
         choices.refuse(sign_in.sentence_of(error))
-        return False
-    _list_notes(choices, notes, doubt)
-    return True
 
 
-def _list_notes(choices: Choices, notes: Sequence[str], doubt: str = "") -> None:
-    with choices.notes.container():
-        if notes:
-            st.markdown("\n".join(["**Notes**\n", *(f"- {text.plain(note)}" for note in notes)]))
-        if doubt:
-            st.caption(doubt)
+@st.fragment(run_every=LOOKS)
+def _wait_for(reading: Future[dict[str, list[str]]]) -> None:
+    """Draws the form again once the texts are read."""
+    if reading.done():
+        st.rerun()
+
+
+def _list_notes(notes: Sequence[str], doubt: str = "") -> None:
+    if notes:
+        st.markdown("\n".join(["**Notes**\n", *(f"- {text.plain(note)}" for note in notes)]))
+    if doubt:
+        st.caption(doubt)
 
 
 def started() -> tuple[str, ...]:
