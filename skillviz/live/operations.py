@@ -34,6 +34,7 @@ from skillviz.runs.metrics import positive, scores
 from skillviz.runs.part_scores import DRAWS
 from skillviz.runs.points import bin_rows, metric_rows
 from skillviz.runs.record import TaskNote
+from skillviz.runs.session import Session
 from skillviz.runs.transfer import LabelMap, Other, other_examples, training_texts
 from skillviz.runs.wise import on_path, wise_tables
 from skillviz.studies.task_unions import TaskScores, mean_relative_gain
@@ -46,7 +47,7 @@ from skillviz.tasks.user_file import has_data, task_stamp
 METHODS = ("integrated-gradients", "layer-conductance")
 SHOWN = ("pretrained", "grafted", "finetuned")
 MOST_TEXTS = 1000
-NOT_STORED = ("ping", "open")
+NOT_STORED = ("ping", "open", "encoded_texts")
 STARTED = time.time()
 
 Answer = dict[str, Any]
@@ -457,8 +458,14 @@ def _trained_on(request: PairRequest, among: Sequence[str]) -> frozenset[str]:
     return request.loaded.remember(key, lambda: unseen(list(tasks.values())))[request.task.name].leaked
 
 
+def encoded_texts(request: PairRequest) -> Answer:
+    """What encoding changed in the task's texts: `notes` by split. The pair's weights are not read."""
+    return {"notes": {split: list(texts.notes) for split, texts in Session().encoded(request.spec).items()}}
+
+
 OPERATIONS: dict[str, Callable[..., Answer]] = {
     "ping": ping,
+    "encoded_texts": encoded_texts,
     "open": open_pair,
     "score_text": score_text,
     "attribute": attribute,

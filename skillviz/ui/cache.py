@@ -17,10 +17,13 @@ import threading
 import time
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial, wraps
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
 import pandas as pd
@@ -36,11 +39,13 @@ from skillviz.models import preflight as headers
 from skillviz.models.local_models import LocalModels, find_models, roots
 from skillviz.models.preflight import Preflight
 from skillviz.runs import library as libraries
+from skillviz.runs import plan as plans
 from skillviz.runs.estimate import Estimate, Facts, estimate, facts_of
 from skillviz.runs.library import Library
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import RECORD as RUN_FILE
 from skillviz.runs.run import Run
+from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, Unfinished, Unreadable
 from skillviz.runs.texts import example_columns, example_texts
@@ -74,11 +79,13 @@ STORES = 256  # of users, and what is theirs alone: a class of 200
 TABLE_READS = 256  # a pair's curve over some seventy runs, and the open run's other tables
 LARGE_REGION = 2**22  # entries: 32 MiB of indices
 TEXTS = 16  # splits whose texts are kept, some hundred kilobytes each
+TEXTS_SECONDS = 600  # after which notes on texts that could not be read are asked for again
 SCAN_SECONDS = 5
 TASK_FOLDERS = ("benchmarks/tasks", registry.DEMO_TASKS)
 HUB_SECONDS = 600  # after which data of a hub that could not be had are asked for again
 ANSWERS = 64  # of the worker: so that a rerun of a page asks nothing twice
 DEVICE_SECONDS, LOCAL_MODELS_SECONDS = 10, 30
+DATA_READ = 2  # data sets whose rows are kept for a form
 COMPUTED = 512  # tables and sentences that pages make of stored ones, those of some thirty runs
 TABLES = 64  # of studies, kept in memory
 PREVIEW_SECONDS = 60  # fine-tuned models are made without a run or study.json
@@ -450,16 +457,77 @@ def _without_caps(spec: RunSpec) -> RunSpec:
     return RunSpec(**fields, sizes=("1",))
 
 
-@remembered(
-    copied,
-    lambda spec: (
-        _without_caps(spec).json_text(), _stamp(*_model_files(spec.base, spec.finetuned), *_task_files(spec.task))
-    ),
-    max_entries=32,
-)  # fmt: skip
+@remembered(copied, lambda spec: (_without_caps(spec).json_text(), _files_of(spec)), max_entries=32)
 def facts(spec: RunSpec) -> Facts:
     """What a run's headers and all its data say, without its caps; raises a SkillvizError."""
     return facts_of(_without_caps(spec))
+
+
+def _data_of(spec: RunSpec) -> RunSpec:
+    """The spec with nothing but what decides how its data are encoded."""
+    caps = {"max_train", "max_validation", "max_test"}
+    return _without_caps(spec).model_copy(update=spec.model_dump(include=caps))
+
+
+def _files_of(spec: RunSpec) -> Stamp:
+    return _stamp(*_model_files(spec.base, spec.finetuned), *_task_files(spec.task))
+
+
+@remembered(
+    shared,
+    lambda spec, client: (str(client.store), _data_of(spec).json_text(), _files_of(spec)),
+    max_entries=TEXTS,
+    ttl=TEXTS_SECONDS,
+)
+def encoding_notes(spec: RunSpec, client: Client) -> Future[dict[str, list[str]]]:
+    """What encoding a run's texts changes in them, by split, from the worker: encoders import torch.
+
+    Nobody waits for it: a worker that has to be started takes seconds, and one at work longer.
+    """
+    pair, future = _data_of(spec).model_dump(mode="json"), Future[dict[str, list[str]]]()
+
+    def read() -> None:
+        try:
+            future.set_result(client.ask("encoded_texts", pair=pair)["notes"])
+        except Exception as error:
+            future.set_exception(error)
+
+    threading.Thread(target=read, daemon=True).start()
+    return future
+
+
+@dataclass
+class _Encoded:
+    """Texts of which only the notes are known."""
+
+    notes: Sequence[str]
+
+
+class _KnownTexts(Session):
+    """A session that encodes no text, and is told what encoding would note."""
+
+    by_split: Mapping[str, Sequence[str]] = MappingProxyType({})
+
+    def encoded(self, spec: RunSpec) -> dict[str, Any]:
+        """The notes on the texts of each split."""
+        return {split: _Encoded(notes) for split, notes in self.by_split.items()}
+
+
+@remembered(shared, lambda spec: (_data_of(spec).json_text(), _files_of(spec)), max_entries=DATA_READ)
+def _rows_read(spec: RunSpec) -> Session:
+    """A session that keeps the rows of a run's data, so that another size or localizer reads them no second time."""
+    session = Session()
+    session.overlap(spec)
+    return session
+
+
+@remembered(copied, lambda spec, by_split: (spec.json_text(), repr(by_split), _files_of(spec)), max_entries=32)
+def notes_before_start(spec: RunSpec, by_split: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """The notes that a run will store, as far as they are known before its start, with those on its texts by split;
+    raises a SkillvizError where the run would be refused."""
+    session = _KnownTexts(values=dict(_rows_read(spec).values))
+    session.by_split = by_split
+    return plans.notes_before_start(spec, session)
 
 
 @remembered(copied, lambda spec, facts: (spec.json_text(), repr(facts), _seen()), max_entries=32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -61,6 +62,14 @@ def alone(empty: Path, small: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     """No runs, no demo world, the models of `small`."""
     monkeypatch.setenv("SKILLVIZ_MODELS", str(small / "models"))
     monkeypatch.setattr("skillviz.tasks.demo_world.shipped_world", lambda: tmp_path / "no-world")
+    monkeypatch.setattr(view.cache, "encoding_notes", lambda spec, client: read({}))  # no worker
+
+
+def read(notes: dict[str, list[str]]) -> Future[dict[str, list[str]]]:
+    """The worker's notes on texts, by split."""
+    future = Future[dict[str, list[str]]]()
+    future.set_result(notes)
+    return future
 
 
 def opened(**query: object) -> AppTest:

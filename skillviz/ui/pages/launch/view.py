@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 
 import streamlit as st
@@ -11,7 +12,7 @@ from skillviz import jobs
 from skillviz.core import formats
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.size import parse_size
-from skillviz.errors import SkillvizError
+from skillviz.errors import LiveError, SkillvizError
 from skillviz.jobs.backend import Backend
 from skillviz.jobs.devices import chosen as device_for
 from skillviz.jobs.slots import position_of_next, slot_of
@@ -23,8 +24,9 @@ from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.show import text
 from skillviz.show.entries import READOUT_TITLES
 from skillviz.studies.paper.setting import READOUT, SEARCH, SIZES, SettingRow
+from skillviz.tasks.demo_world import PREFIX
 from skillviz.tasks.task import Hub
-from skillviz.ui import address, cache, jobs_view, sign_in, study_choice
+from skillviz.ui import address, cache, jobs_view, live, sign_in, study_choice
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.launch.models import Choices
 from skillviz.ui.pages.launch.search import MOST_SEEDS
@@ -34,6 +36,7 @@ SCROLLS = "new.scrolls"  # in the session: a job was just started, and the page 
 START_BAR = "start-bar"
 READ = "new.read"  # in the session: tasks of the hub whose data were asked for
 CAPS = {"max_train": "train", "max_validation": "validation", "max_test": "test"}
+AT_ONCE, LOOKS = 0.5, 1.0  # seconds that the form waits for notes on texts, and between two looks for them
 MOST_LINKS = 3  # to stored runs, beside the button
 LEAST_EXAMPLES = {"max_train": 128, "max_validation": 100, "max_test": 100}  # of a trial that still says something
 PAPER_SHARE = 1e-4
@@ -58,8 +61,48 @@ def check_and_start(choices: Choices) -> None:
         spec = _spec(choices, facts)
         if spec is not None:
             _show_plan(choices, spec, facts)
+        if spec is not None and facts is not None:
+            _note(choices, spec)
+        elif choices.preflight is not None:
+            _list_notes(choices.preflight.notes)
     with bar:
         _button(choices, spec)
+
+
+def _note(choices: Choices, spec: RunSpec) -> None:
+    """Lists the notes that the run will store, which preflight and --dry-run print too, and refuses what they refuse.
+
+    Those on the texts come from the worker, which may have to be started: they follow. The demo world's own texts fit
+    its models as they are.
+    """
+    by_split, doubt = dict[str, list[str]](), ""
+    try:
+        if choices.demo is None or not spec.task.startswith(PREFIX):
+            reading = cache.encoding_notes(spec, live.client(cache.user_store().root))
+            try:
+                by_split = reading.result(AT_ONCE)
+            except TimeoutError:
+                doubt = "Reading the texts as the models do: notes on them follow."
+                _wait_for(reading)
+            except LiveError as error:
+                doubt = f"Whether texts are shortened or changed is not known: {text.plain(sign_in.sentence_of(error))}"
+        _list_notes(cache.notes_before_start(spec, by_split), doubt)
+    except SkillvizError as error:
+        choices.refuse(sign_in.sentence_of(error))
+
+
+@st.fragment(run_every=LOOKS)
+def _wait_for(reading: Future[dict[str, list[str]]]) -> None:
+    """Draws the form again once the texts are read."""
+    if reading.done():
+        st.rerun()
+
+
+def _list_notes(notes: Sequence[str], doubt: str = "") -> None:
+    if notes:
+        st.markdown("\n".join(["**Notes**\n", *(f"- {text.plain(note)}" for note in notes)]))
+    if doubt:
+        st.caption(doubt)
 
 
 def started() -> tuple[str, ...]:

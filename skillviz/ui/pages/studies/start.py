@@ -134,7 +134,7 @@ def _request(name: str, scale: str) -> ExperimentRequest:
                                               placeholder="the experiment's own")  # fmt: skip
             seeds = form.number(SEEDS, "Fine-tuning seeds", None, high=MOST_SEEDS, placeholder="1", help=SEEDS_HELP)
         for text in (base, finetuned, *tasks, *also):
-            visitor.checked(text)
+            visitor.checked_task(text)
         for source in filter(None, (base, finetuned)):
             if why := models.absent_models(source):
                 fetching.button(source)

@@ -93,7 +93,8 @@ def counts(region: HandRegion) -> None:
 
 
 def graft(run: Run, region: HandRegion, answer: DeltaGenerator) -> DeltaGenerator:
-    """Grafts the region live beside random regions of its size; the verdicts go into `answer`, the numbers here.
+    """Once asked to, grafts the region live beside random regions of its size; the verdicts go into `answer`, the
+    numbers here.
 
     Draws nothing where there is nothing to graft. Returns the place for what else can be done with the region.
     """
@@ -105,13 +106,10 @@ def graft(run: Run, region: HandRegion, answer: DeltaGenerator) -> DeltaGenerato
     heading.markdown("## Scores", width="content")
     with heading, st.popover("Sample", icon=":material/tune:"):
         size = _sample(total, split)
-    scored = live.ask(
-        run, "evaluate_region", topic="surgery.graft", region=dict(region.expression), split=split, sample=size,
-        controls=list(CONTROLS) if region.size < region.d else [],
-    )  # fmt: skip
+    scored = _scored(run, region, split, size, total)
     if scored is None:
         st.caption(_chance(run, region, split))
-        if live.lacks_data(run):
+        if live.has_models(run):
             sentence(run, region)
         return st.container()
     scores = exhibits.grafted_of(scored, page.table(run, "predictions"), split, task)
@@ -138,6 +136,38 @@ def graft(run: Run, region: HandRegion, answer: DeltaGenerator) -> DeltaGenerato
     with right:
         sentence(run, region)
     return right
+
+
+def _scored(run: Run, region: HandRegion, split: str, size: int | None, total: int) -> dict[str, Any] | None:
+    """The worker's answer about the graft, its complement and the random regions; None until it is asked for, or where
+    there is none, which is then said."""
+    drawn = list(CONTROLS) if region.size < region.d else []
+    grafts = [{"states": [state]} for state in ("grafted", "complement")]
+    grafts += [{"states": [], "controls": [name]} for name in drawn]
+    beside = f", and {formats.counted(len(drawn), 'random region')} of its size" if drawn else ""
+    sample = exhibits.sample_words(size or total, total, split)
+    costs = f"Scores the graft, the fine-tuned model without it{beside} on {sample}. The first time loads both models."
+    if not live.wanted(run, "score", "Score this graft", costs, of=str(canonical(region.expression))):
+        return None
+    answers, bar = list[dict[str, Any]](), st.progress(0.0, "Loading the models.")
+    try:
+        for graft in grafts:
+            answer = live.ask(
+                run, "evaluate_region", topic="surgery.graft", region=dict(region.expression), split=split,
+                sample=size, **graft,
+            )  # fmt: skip
+            if answer is None:
+                return None
+            answers.append(answer)
+            bar.progress(len(answers) / len(grafts), f"{len(answers)} of {len(grafts)} models scored")
+    finally:
+        bar.empty()
+    return {
+        **answers[0],
+        "logits": {name: logits for answer in answers for name, logits in answer["logits"].items()},
+        "seconds": sum(answer["seconds"] for answer in answers),
+        "stored": all(answer["stored"] for answer in answers),
+    }
 
 
 def _verdicts(scores: Grafted, run: Run, total: int, split: str) -> None:

@@ -187,20 +187,36 @@ def _live_union(tables: TaskTables, chosen: Sequence[str]) -> pd.DataFrame:
     if missing:
         _explain(tables, f"The run with the region of {text.tasks(missing[0])} is missing.")
         return tables.gain.iloc[:0]
+    first = runs[chosen[0]]
+    if not live.has_models(first):
+        live.say_absent(first, "union.score")
+        _explain(tables, "")
+        return tables.gain.iloc[:0]
     names = formats.listed([text.tasks(task) for task in chosen], 8)
-    st.caption(f"The union of {names} is not stored, so it is computed live.")
+    examples = sum(run.record.task.counts.get("test", 0) for run in runs.values() if run.record.task)
+    costs = (
+        f"The union of {names} is not stored. Scores its graft and both ends on the test sets of "
+        f"{formats.counted(len(runs), 'task')}, {formats.counted(examples, 'example')} in all. The first time loads "
+        "the models."
+    )
+    if not live.wanted(first, "union.score", "Score this union", costs, of="~".join(chosen)):
+        return tables.gain.iloc[:0]
     expression = (
         {"union": [{"run": runs[task].id} for task in chosen]} if len(chosen) > 1 else {"run": runs[chosen[0]].id}
     )
     among, rows = [run.spec.task for run in runs.values()], []
     what = UNION_OF if len(chosen) > 1 else CHOSEN
-    for task, run in runs.items():
+    bar = st.progress(0.0, "Loading the models.")
+    for done, (task, run) in enumerate(runs.items(), 1):
         answer = live.ask(run, "union", topic=f"union.{task}", region=expression, among=among)
         if answer is None:
+            bar.empty()
             _explain(tables, "")
             return tables.gain.iloc[:0]
+        bar.progress(done / len(runs), f"{done} of {len(runs)} tasks scored")
         gain = {name: (answer["gain"] or {}).get(name, float("nan")) for name in ("value", "low", "high")}
         rows.append({"task": task, "what": what, "seeds": 1, "n": answer["n"], **gain})
+    bar.empty()
     single = tables.gain[of_its_own_task(tables.gain)].assign(what=SINGLE)
     united = pd.DataFrame(rows)
     return pd.concat([united, single[united.columns]], ignore_index=True) if len(single) else united
