@@ -25,6 +25,7 @@ SkillvizError                the interface shows its sentence; anything else is 
 └── StoreError               the folder of runs
     ├── RunNotFound
     ├── CorruptRun           a file differs from what its run vouches for
+    ├── NotReadable          the system refuses a file or folder, or a text is not UTF-8
     ├── WrongCheckpoint      a checkpoint of another spec, other weights or data, or one that cannot be read
     ├── NewerSchema          written by a later version of skillviz
     ├── ReadOnly             SKILLVIZ_READONLY is set: nothing is started or written
@@ -202,6 +203,12 @@ class RunNotFound(StoreError):
 
 class CorruptRun(StoreError):
     """A file differs from what its run vouches for."""
+
+
+class NotReadable(StoreError):
+    """A file or folder that the system refuses to read, or a text that is not UTF-8: what it holds is unknown."""
+
+    hint = "Check its rights and the disk, then try again."
 
 
 class WrongCheckpoint(StoreError):

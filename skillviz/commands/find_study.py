@@ -23,7 +23,7 @@ from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.status import FINISHED, MISSING, Snapshot, status
 from skillviz.studies.step import TABLE, Step
-from skillviz.studies.store import FILE, FOLDER, open_study, study_path
+from skillviz.studies.store import FILE, FOLDER, open_study, study_folders, study_path
 from skillviz.tasks.project import expanded
 
 Wanted = Literal["own", "begun", "tables"]
@@ -66,7 +66,7 @@ def ships(store: Store, runs_dir: Path | None) -> bool:
 
 def known(stores: Sequence[Store]) -> list[str]:
     """The names of the folders of all stored studies, those too that were written and never begun."""
-    return sorted({path.parent.name for store in stores for path in (store.root / FOLDER).glob(f"*/{FILE}")})
+    return sorted({path.name for store in stores for path in study_folders(store, FILE)})
 
 
 def steps(at: Snapshot, is_packed: bool = False) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from skillviz.regular_file import regular
 from skillviz.runs.folder import EVENTS, LOG, WORK
 from skillviz.runs.run import Run, read_record
 from skillviz.runs.store import Store, Unfinished, Unreadable
-from skillviz.studies.store import FILE, FOLDER
+from skillviz.studies.store import FILE, FOLDER, study_folders
 
 COUNTS = ("step", "total", "search", "searches", "target", "size", "added", "removed", "of")
 AMOUNTS = ("time", "left", "loss")
@@ -54,7 +54,7 @@ def folder_of(store: Store, name: str) -> Path:
 
     Where several match, the earliest in this list is meant. Raises RunNotFound.
     """
-    if all(path.name != name for path in store.folders()):
+    if not store.has(name):
         for path in _study_folders(store):
             if name in (path.name, StudyJob.of(path).name):
                 return path
@@ -62,7 +62,7 @@ def folder_of(store: Store, name: str) -> Path:
 
 
 def _study_folders(store: Store) -> list[Path]:
-    return [file.parent for file in sorted((store.root / FOLDER).glob(f"*/{FILE}"))]
+    return list(study_folders(store, FILE))
 
 
 def events(store: Store, run_id: str, since: int = 0) -> tuple[list[Event], int]:

@@ -24,14 +24,14 @@ from functools import partial, wraps
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import pandas as pd
 import streamlit as st
 import yaml
 
 from skillviz.core.region import Region
-from skillviz.errors import BadData, BadInput, SkillvizError
+from skillviz.errors import BadData, BadInput, SkillvizError, StoreError, visible
 from skillviz.jobs.devices import Device
 from skillviz.jobs.devices import devices as devices_now
 from skillviz.live.client import Client
@@ -59,7 +59,7 @@ from skillviz.studies.paper.request import refuse_wrong
 from skillviz.studies.paper.setting import SettingRow
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec
-from skillviz.studies.store import FILE, FOLDER, StudyFolder, list_studies, studies_in
+from skillviz.studies.store import FILE, StudyFolder, list_studies, studies_in, study_folders
 from skillviz.studies.store import RECORD as STUDY_RECORD
 from skillviz.studies.subject import Subject, subject
 from skillviz.tasks import demo_world, registry, uploaded
@@ -130,6 +130,11 @@ class _Kept:
         self.lock, self.stamp, self.read, self.value = threading.Lock(), None, 0.0, None
 
 
+def _name_of(store: Store) -> str:
+    """The store's root in letters that Streamlit can hash: a folder's name may be in no encoding."""
+    return visible(str(store.root))
+
+
 def kept_for_store(
     stamp: Callable[[Store], Any], seconds: float = math.inf
 ) -> Callable[[Callable[[Store], Value]], Callable[[Store], Value]]:
@@ -147,7 +152,7 @@ def kept_for_store(
 
         @wraps(function)
         def read(store: Store) -> Value:
-            kept, now = places(str(store.root)), stamp(store)
+            kept, now = places(_name_of(store)), stamp(store)
             with kept.lock:
                 if kept.stamp != now or time.monotonic() - kept.read > seconds:
                     kept.value = function(store)
@@ -165,34 +170,47 @@ def library() -> Library:
     return script.once_read("library", lambda: libraries.library(sign_in.user_root()))
 
 
+@dataclass(frozen=True)
+class _Files:
+    """A store's run.json files: `changed` is each one's time by the run's name, `digest` all of it in one word."""
+
+    changed: Mapping[str, int]
+    digest: str
+
+
 def _run_files(store: Store) -> str:
-    """A store and its run.json files, as one digest: a script asks several times, and there are hundreds."""
-    if store.root == libraries.shipped_root():  # it changes when skillviz does, and looking takes 8 ms
-        return _shipped_run_files(store)
-    return script.once_read(f"runs {store.root}", partial(_digest_of_run_files, store))
+    """A store and its run.json files, as one digest."""
+    return _files_of(store).digest
+
+
+def _files_of(store: Store) -> _Files:
+    """What a script saw of a store moments ago: it asks several times, and there are thousands of files."""
+    if store.root == libraries.shipped_root():  # it changes when skillviz does
+        return _shipped_files(store)
+    return script.once_read(f"runs {store.root}", partial(_look_at_files, store))
 
 
 @kept_for_store(lambda store: True, seconds=SCAN_SECONDS)
-def _shipped_run_files(store: Store) -> str:
-    return _digest_of_run_files(store)
+def _shipped_files(store: Store) -> _Files:
+    return _look_at_files(store)
 
 
-def _digest_of_run_files(store: Store) -> str:
-    root, look, lines = str(store.root), os.stat, [str(store.root)]
-    for name in store.names():
-        try:
-            lines.append(f"{name}\0{look(f'{root}{os.sep}{name}{os.sep}{RUN_FILE}').st_mtime_ns}")
-        except OSError:  # it is no run, or deleted just now
-            continue
-    return hashlib.blake2b("\0".join(lines).encode(), digest_size=16).hexdigest()
+def _look_at_files(store: Store) -> _Files:
+    root, look, changed = str(store.root), os.stat, {}
+    with suppress(StoreError):  # a store that cannot be listed is among those that cannot be read: see `others`
+        for name in store.names():
+            with suppress(OSError):  # it is no run, deleted just now, or cannot be read
+                changed[name] = look(f"{root}{os.sep}{name}{os.sep}{RUN_FILE}").st_mtime_ns
+    lines = "\0".join([root, *(f"{name}\0{time}" for name, time in changed.items())])
+    return _Files(changed, hashlib.blake2b(os.fsencode(lines), digest_size=16).hexdigest())
 
 
 def _study_files(store: Store) -> Stamp:
     """A store and its studies' files."""
     stamp = [(str(store.root), 0)]
-    for path in sorted((store.root / FOLDER).glob(f"*/{STUDY_RECORD}")):
+    for path in (folder / STUDY_RECORD for folder in study_folders(store)):
         with suppress(OSError):
-            stamp.append((str(path), path.stat().st_mtime_ns))
+            stamp.append((visible(str(path)), path.stat().st_mtime_ns))
     return tuple(stamp)
 
 
@@ -245,19 +263,48 @@ def entries() -> tuple[Entry, ...]:
     return Entries((*_own_entries_in(own), *chain.from_iterable(map(_shared_entries_in, others))))
 
 
+class _Renewed(Generic[Value]):
+    """Values by the run's name, each as long as what it is made of stays: one change makes one value anew."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, tuple[Any, Value]] = {}
+
+    def of(self, sources: Mapping[str, Any], make: Callable[[Sequence[str]], Mapping[str, Value]]) -> list[Value]:
+        """The values of these names with their sources; `make` is handed the names whose source is another one."""
+        old = {name: kept for name, kept in self.kept.items() if name in sources and kept[0] == sources[name]}
+        new = make([name for name in sources if name not in old])
+        self.kept = {**old, **{name: (sources[name], value) for name, value in new.items()}}
+        return [value for _, value in self.kept.values()]
+
+
+@shared(show_spinner=False, max_entries=2 * STORES)
+def _renewed(what: str, root: str) -> _Renewed[Any]:
+    return _Renewed()
+
+
 @kept_for_store(_run_files)
 def _runs_in(store: Store) -> Sequence[Run]:
-    return store.list()
+    memory: _Renewed[Run] = _renewed("runs", _name_of(store))
+    runs = memory.of(_files_of(store).changed, lambda names: {run.id: run for run in store.list(among=names)})
+    return sorted(runs, key=lambda run: (run.record.created, run.id), reverse=True)
+
+
+def _entries_in(store: Store, is_of_user: bool) -> Sequence[Entry]:
+    runs = {run.id: run for run in _runs_in(store)}
+    memory: _Renewed[Entry] = _renewed(f"entries {is_of_user}", _name_of(store))
+    entries = memory.of(runs, lambda names: {name: entry_of(runs[name], is_of_user=is_of_user) for name in names})
+    by_id = {entry.id: entry for entry in entries}
+    return [by_id[name] for name in runs]
 
 
 @kept_for_store(_run_files)
 def _own_entries_in(store: Store) -> Sequence[Entry]:
-    return [entry_of(run, is_of_user=True) for run in _runs_in(store)]
+    return _entries_in(store, is_of_user=True)
 
 
 @kept_for_store(_run_files)
 def _shared_entries_in(store: Store) -> Sequence[Entry]:
-    return [entry_of(run, is_of_user=False) for run in _runs_in(store)]
+    return _entries_in(store, is_of_user=False)
 
 
 @kept_for_store(_run_files)
@@ -315,8 +362,20 @@ def _mark(subject: Run | StudyFolder) -> tuple[str, str]:
 
 
 def note(run_id: str) -> str:
-    """The user's note on a run; small and changing, so it is read each time."""
+    """The user's note on a run; small and changing, so it is read each time. Raises NotReadable."""
     return user_store().note(run_id)
+
+
+def notes(run_ids: Iterable[str]) -> dict[str, str]:
+    """The user's notes on those of these runs that have one; in the place of one that cannot be read, why."""
+    noted, found = user_store().noted(), {}
+    for run_id in run_ids:
+        if run_id in noted:
+            try:
+                found[run_id] = note(run_id)
+            except StoreError as error:
+                found[run_id] = sign_in.sentence_of(error)
+    return found
 
 
 def user_store() -> Store:
