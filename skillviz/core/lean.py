@@ -21,7 +21,7 @@ from skillviz.core.localizers.table import GROUP_SHARE
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.problem import Problem, soft
 from skillviz.core.random_entries import uniform
-from skillviz.core.ranking import Best, top_of_parts
+from skillviz.core.ranking import Best, moved_first, top_of_parts
 from skillviz.errors import BadInput, BadModel
 
 PART = 2**18
@@ -215,7 +215,8 @@ class LeanProblem(Problem):
                 for start in range(0, entries, PART):
                     end = min(start + PART, entries)
                     slope = self.flat.grad[first + start : first + end]
-                    best.add(-(slope * self._movement(number, start, end)), int(self.table.offsets[number]) + start)
+                    tau = self._movement(number, start, end)
+                    best.add(moved_first(-(slope * tau), tau), int(self.table.offsets[number]) + start)
                 first += entries
         self.flat.watch_tensors(())
         return loss, best.order()

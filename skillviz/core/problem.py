@@ -15,7 +15,7 @@ from skillviz.core.flat import FlatModel
 from skillviz.core.objective import Objective
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.random_entries import uniform
-from skillviz.core.ranking import top
+from skillviz.core.ranking import moved_first, top
 
 
 def soft(base: Tensor, gamma: Tensor, tau: Tensor) -> Tensor:
@@ -75,10 +75,11 @@ class Problem:
         return self.flat.grad.index_select(0, index)
 
     def first_order(self, rows: np.ndarray, size: int) -> tuple[float, Tensor]:
-        """The mean loss at the base on these rows, and the `size` entries with the largest -g * tau, best first."""
+        """The mean loss at the base on these rows, and the `size` entries with the largest -g * tau, best first;
+        entries that did not move come last."""
         self.reset()
         loss = self.train.backward(rows)
-        return loss, top(-(self.flat.grad * self.tau), size)
+        return loss, top(moved_first(-(self.flat.grad * self.tau), self.tau), size)
 
     def drawn(self, size: int, seed: int) -> np.ndarray:
         """`size` entries drawn from all, int64, in the order drawn."""
