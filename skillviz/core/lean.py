@@ -180,7 +180,11 @@ class LeanProblem(Problem):
 
     def movement_at(self, index: Tensor) -> Tensor:
         """The movement of these entries, ascending, float32."""
-        return (self.finetuned[index].float() - self.base[index].float()).to(self.device)
+        change = torch.empty(len(index))
+        for number, local, a, b in split(index.cpu(), self.table):
+            entries = local + int(self.table.offsets[number])
+            change[a:b] = self.movement.of(number, self.base[entries], self.finetuned[entries])
+        return change.to(self.device)
 
     def largest_movers(self, count: int) -> tuple[Tensor, Tensor]:
         """The `count` entries that moved most, ascending, int64 [count], and their movement, float32."""
@@ -272,4 +276,4 @@ class LeanProblem(Problem):
 
     def _movement(self, number: int, start: int, end: int) -> Tensor:
         tuned, base = (vector.part(number, start, end) for vector in (self.finetuned, self.base))  # type: ignore[attr-defined]
-        return tuned.to(self.device).float() - base.to(self.device).float()
+        return self.movement.of(number, base.to(self.device), tuned.to(self.device))

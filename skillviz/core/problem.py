@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from skillviz.core.flat import FlatModel
+from skillviz.core.movement import Movement
 from skillviz.core.objective import Objective
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.random_entries import uniform
@@ -49,9 +50,14 @@ class Problem:
         return self.flat.table
 
     @cached_property
+    def movement(self) -> Movement:
+        """How far each entry moved."""
+        return Movement(self.base, self.finetuned, self.table)
+
+    @cached_property
     def tau(self) -> Tensor:
         """The movement, fine-tuned minus base, float32 [d]: bfloat16 would round small movements away."""
-        return self.finetuned.float() - self.base.float()
+        return self.movement.whole()
 
     @property
     def device(self) -> torch.device:

@@ -177,9 +177,7 @@ class Session:
     def movement(self, spec: RunSpec) -> pd.DataFrame:
         """How far each part of each tensor moved."""
         pair = self.pair(spec)
-        return self._remember(
-            "movement", _pair_key(spec), lambda: movement_summary(pair.base, pair.finetuned, pair.table)
-        )
+        return self._remember("movement", _pair_key(spec), lambda: movement_summary(pair.movement))
 
     def _remember(self, name: str, key: Any, make: Any) -> Any:
         """The value made for `key`; the one before it is dropped."""
