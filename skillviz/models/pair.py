@@ -17,6 +17,7 @@ from skillviz.core.encoded import Encoded
 from skillviz.core.flat import FlatModel
 from skillviz.core.formats import counted
 from skillviz.core.graft import Graft, vocabulary_parameters
+from skillviz.core.movement import NARROW, Counts, Movement
 from skillviz.core.objective import Objective
 from skillviz.core.parameters import ParameterTable, graftable, readout_names
 from skillviz.core.problem import Problem
@@ -44,6 +45,10 @@ BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 IDENTICAL = (
     "base and fine-tuned model are identical in every graftable parameter, so there is no skill to localize; "
     "give the model before and after fine-tuning."
+)
+ROUNDED = (
+    "base and fine-tuned model differ only by rounding: one is the other stored as {}, so there is no skill to "
+    "localize; give the model before and after fine-tuning."
 )
 NO_GRAFT = (
     "this region is a control (lottery: the rest is zero; DARE: the values are rescaled), so it is no graft of the "
@@ -122,6 +127,11 @@ class ModelPair:
         """The frame's examples for the pair's tokenizer and readout, none longer than `limit`."""
         most = task.limit(self.readout_name) or self.usual_length
         return encode(task, frame, self.tokenizer, self.readout_name, most)
+
+    @property
+    def movement(self) -> Movement:
+        """How far each graftable entry moved."""
+        return Movement(self.base, self.finetuned, self.table)
 
     @property
     def model(self) -> Any:
@@ -292,10 +302,9 @@ def load_pair(
     for name in rows:  # those that only the base has are its own in every state
         tuned.get_parameter(name).data[check.finetuned.vocab_size :] = base_values[name][check.finetuned.vocab_size :]
     pair = _joined(check, tuned.to(where), base_values, tokenizer, where)
-    if is_graft:
-        pair.notes = check.notes
-    elif torch.equal(pair.base, pair.finetuned):
-        raise PairMismatch(IDENTICAL)
+    if not is_graft:
+        refuse_unmoved(counts := pair.movement.counts())
+        pair.notes = (*check.notes, *moved_notes(pair.table, counts, pair.outside))
     pair.added_rows = check.added_rows
     pair.usual_length = usual_length(check.finetuned)
     pair.class_order = check.class_order
@@ -378,7 +387,6 @@ def _joined(check: Preflight, model: Any, base_values: dict[str, Tensor], tokeni
     flat.theta.copy_(base)
     for name, (before, _) in outside.items():
         model.get_parameter(name).data.copy_(before)
-    notes = [*check.notes, *moved_notes(table, int((base != finetuned).sum()), outside)]
     return ModelPair(
         flat,
         base,
@@ -389,7 +397,7 @@ def _joined(check: Preflight, model: Any, base_values: dict[str, Tensor], tokeni
         check.base,
         check.finetuned,
         outside,
-        tuple(notes),
+        check.notes,
         where,
     )
 
@@ -489,17 +497,45 @@ def _outside(
     return outside
 
 
-def moved_notes(table: ParameterTable, moved: int, outside: Mapping[str, Any]) -> list[str]:
+def refuse_unmoved(counts: Counts) -> None:
+    """Raises PairMismatch where no graftable entry moved, or where each that differs may be the other rounded."""
+    if counts.moved > counts.unclear:
+        return
+    raise PairMismatch(ROUNDED.format(counts.narrow) if counts.rounded or counts.unclear else IDENTICAL)
+
+
+def moved_notes(table: ParameterTable, counts: Counts, outside: Mapping[str, tuple[Tensor, Tensor]]) -> list[str]:
     """Sentences for the reader on how many graftable entries moved, and on what moved outside them."""
     notes = []
-    if moved < table.d:
-        notes.append(f"{moved:,} of {table.d:,} graftable entries moved in fine-tuning.")
-    if outside:
+    if counts.moved < table.d:
+        notes.append(f"{counts.moved:,} of {table.d:,} graftable entries moved in fine-tuning.")
+    if counts.rounded:
         notes.append(
-            f"Fine-tuning also moved {_some(outside)}, outside what can be grafted: grafts keep the base values there, "
+            f"{counts.rounded:,} more differ only by rounding: the base's value stored as {counts.narrow} is the "
+            "fine-tuned one. They count as not moved."
+        )
+    if 2 * counts.unclear > counts.moved:
+        notes.append(
+            f"Whether fine-tuning moved {counts.unclear:,} entries is unknown: they differ by no more than the "
+            f"rounding of the base's file ({counts.narrow}). Give the base in the dtype that fine-tuning began with."
+        )
+    moved = [name for name, ends in outside.items() if not _is_rounding(*ends)]
+    if rounded := sorted(set(outside) - set(moved)):
+        notes.append(
+            f"{_some(rounded)}, outside what can be grafted, differ{'s' if len(rounded) == 1 else ''} from the base by "
+            "rounding: grafts keep the base values there, so the full graft is the fine-tuned model but for that."
+        )
+    if moved:
+        notes.append(
+            f"Fine-tuning also moved {_some(moved)}, outside what can be grafted: grafts keep the base values there, "
             "so the full graft is not the fine-tuned model."
         )
     return notes
+
+
+def _is_rounding(base: Tensor, finetuned: Tensor) -> bool:
+    """Whether the fine-tuned values are the base's in 16 bits."""
+    return any(torch.equal(base.to(dtype).to(base.dtype), finetuned.to(base.dtype)) for dtype in NARROW)
 
 
 def _head_config(config: Any, classes: tuple[str, ...]) -> dict[str, Any]:

@@ -71,7 +71,7 @@ class Scoring:
             self.folder.write_table("complement", self.complement(searched, logits))
         self.folder.write_table("history", searched.table())
         movement = self.session.movement(self.spec)
-        self.folder.write_table("layers", layers_table(region, table, movement, pair.base, pair.finetuned))
+        self.folder.write_table("layers", layers_table(region, movement, pair.movement))
         self.write_grid(ranking, tuple(searched.orders))
         notes = tuple(note.model_copy(update={"scores": self.without_recovered(note.scores)}) for note, _ in others)
         return Scored(metrics, notes, temperature, unfitted)

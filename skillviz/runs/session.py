@@ -225,9 +225,7 @@ class Session:
         from skillviz.runs.layers import movement_summary  # imports torch
 
         pair = self.pair(spec)
-        return self._remember(
-            "movement", _pair_key(spec), lambda: movement_summary(pair.base, pair.finetuned, pair.table)
-        )
+        return self._remember("movement", _pair_key(spec), lambda: movement_summary(pair.movement))
 
     def _remember(self, name: str, key: Any, make: Any) -> Any:
         """The value made for `key`; the one before it is dropped."""

@@ -517,7 +517,7 @@ def test_an_answer_to_write_is_asked_for_without_classes(small: Path, user_runs:
     button(test, "Check and save").click().run()
     task = registry.task(user_runs / "tasks" / "written" / "task.yaml")
     assert (task.kind, task.text, task.reference) == ("generation", ("asked",), "answer")
-    assert (task.stop, task.max_new_tokens, task.max_length) == ("newline", 40, 136)
+    assert (task.stop, task.max_new_tokens, task.max_length) == ("newline", 40, 520)
     assert said(test).count("which the head readout cannot do; use the causal readout") == 2, "once, and at the button"
     assert not {"Score on other tasks too", "How class scores are read"} & {field.label for field in fields(test)}
 
@@ -543,7 +543,7 @@ def test_an_answer_may_be_scored_by_perplexity(small: Path, user_runs: Path) -> 
     assert box(test, "An answer ends at").value == "end_of_text"
     button(test, "Check and save").click().run()
     task = registry.task(user_runs / "tasks" / "written" / "task.yaml")
-    assert (task.metric, task.kind, task.generates, task.max_length) == ("perplexity", "generation", False, 128)
+    assert (task.metric, task.kind, task.generates, task.max_length) == ("perplexity", "generation", False, None)
     assert "Nothing is generated: the task is scored by the perplexity of its references." in said(test)
 
 

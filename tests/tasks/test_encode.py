@@ -159,13 +159,13 @@ def test_a_text_is_cut_at_its_end_and_as_little_as_can_be() -> None:
     assert shown(encoded, 0, "wordpiece").startswith("[CLS] the film was good and the plot")
 
 
-def test_the_least_of_the_three_limits_counts() -> None:
+def test_a_given_limit_stands_in_for_the_tasks_and_none_is_above_the_models() -> None:
     text = "film " * 100
     lengths = [
         len(encode(made(max_length=task), frame(text), tokenizer("wordpiece"), "head", given).input_ids[0])
-        for task, given in ((64, None), (32, None), (32, 16), (16, 32), (500, None))
+        for task, given in ((64, None), (32, None), (32, 16), (16, 32), (500, None), (None, None), (None, 500))
     ]
-    assert lengths == [64, 32, 16, 16, 64]
+    assert lengths == [64, 32, 16, 32, 64, 64, 64]
 
 
 def test_the_causal_limit_may_be_its_own() -> None:

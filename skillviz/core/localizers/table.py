@@ -608,10 +608,11 @@ class Localizer:
         )
 
     def search(self, problem: Problem, size: int, *, seed: int, options: Any, resume: State | None = None) -> Search:
-        """The steps of a search, and at its end what it found; imports torch."""
+        """The steps of a search, and at its end what it found, with how much of it moved; imports torch."""
         module, _, function = self.run.partition(":")
         state = {} if resume is None else {"resume": resume}  # one that yields no state need not take the word
-        return getattr(import_module(module), function)(problem, size, seed=seed, options=options, **state)
+        found = yield from getattr(import_module(module), function)(problem, size, seed=seed, options=options, **state)
+        return found.counted(problem) if self.rest == "base" else found
 
 
 LOCALIZERS: dict[str, Localizer] = {
@@ -719,7 +720,7 @@ LOCALIZERS: dict[str, Localizer] = {
         Localizer(
             "fisher", "Fisher",
             "The FISH mask: the parameters with the most Fisher information of the base model on the task. It does "
-            "not look at the fine-tuned model.",
+            "not look at how far fine-tuning moved them.",
             f"{PAPER}, Table 8", "skillviz.core.localizers.fisher:fisher", FisherOptions,
             budgeted=True, nested=True, seeded=True, cost=_fisher_cost, method="graft_fish", compares_answers=True,
             color="#FF0000", marker="star-triangle-up", dash="6px,3px,1px,3px",
@@ -733,7 +734,8 @@ LOCALIZERS: dict[str, Localizer] = {
             color="#CC7755", marker="cross-thin-open", dash="3px,6px",
         ),
         Localizer(
-            "magnitude", "weight magnitude", "The parameters whose fine-tuned values are largest, moved or not.",
+            "magnitude", "weight magnitude",
+            "The parameters whose fine-tuned values are largest, among those that moved.",
             "Han et al. 2015", "skillviz.core.localizers.baselines:magnitude", NoOptions,
             budgeted=True, nested=True, seeded=False, cost=_held(2), method="graft_magnitude",
             color="#1188DD", marker="diamond-tall-open", dash="10px,2px,2px,2px",
