@@ -72,7 +72,7 @@ def test_the_values_are_those_of_the_model_inside(tmp_path: Path, pair_folder: P
     assert torch.equal(pair.base, plain.base) and torch.equal(pair.finetuned, plain.finetuned)
     assert all(torch.equal(tensor, pair.head()[name]) for name, tensor in plain.head().items())
     lean = load_lean(base, tuned, dtype="float32")
-    assert lean.moved() == int((plain.base != plain.finetuned).sum())
+    assert lean.movement.counts().moved == int((plain.base != plain.finetuned).sum())
 
 
 @pytest.mark.parametrize("family", ["opt", "gpt2", "llama", "roberta", "distilbert", "gpt_neox"])
