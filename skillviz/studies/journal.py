@@ -156,4 +156,4 @@ def tell(path: Path, number: int, total: int, step: Step, what: str, left: float
 
 def _log(path: Path, line: str) -> None:
     with disk_errors(path / WORK / LOG), (path / WORK / LOG).open("a", encoding="utf-8") as file:
-        file.write(f"{now()} {line}\n")
+        file.write(f"{now()} {visible(line)}\n")
