@@ -84,7 +84,10 @@ def wrong_base(info: ModelInfo, base: ModelInfo) -> BadModel | None:
     if fingerprint != base.fingerprint:
         return WrongBase(
             f"'{info.id}' is stored without the tensors that equal its base's, and that base has the fingerprint "
-            f"{str(fingerprint)[:12]}; '{base.id}' has {base.fingerprint[:12]}. Give that base."
+            f"{fingerprint[:12]}; '{base.id}' has {base.fingerprint[:12]}. Give that base."
+            if fingerprint
+            else f"'{info.id}' is stored without the tensors that equal its base's, and does not say which base that "
+            "is. Store it again with the `difference` command."
         )
     return None
 

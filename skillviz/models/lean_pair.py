@@ -175,7 +175,7 @@ def load_lean(
     model = load_finetuned(check, kept, device_map=device_map(check, where, kept))
     tokenizer = load_tokenizer(check.tokenizer_folder)
     set_padding(model, tokenizer)
-    load_base(check, model, kept, hollow=True)  # raises what does not fit
+    _, notes = load_base(check, model, kept, hollow=True)  # raises what does not fit
     if getattr(model, "hf_device_map", None) is None:
         model.to(where)
     shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
@@ -197,7 +197,7 @@ def load_lean(
     pair._set_state("pretrained", None)
     if not (count := pair.moved()):
         raise PairMismatch(IDENTICAL)
-    pair.notes = (*check.notes, *moved_notes(table, count, outside))
+    pair.notes = (*check.notes, *moved_notes(table, count, outside), *notes)
     pair.class_order = check.class_order
     return pair
 

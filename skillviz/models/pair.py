@@ -29,7 +29,16 @@ from skillviz.models.class_order import names_of_pair
 from skillviz.models.device import pick
 from skillviz.models.heads import reads_end
 from skillviz.models.load import DTYPES, Loaded, load_model, quiet
-from skillviz.models.preflight import Preflight, added_rows, is_padded, preflight
+from skillviz.models.preflight import (
+    SETTINGS,
+    Preflight,
+    added_rows,
+    is_padded,
+    preflight,
+    setting_mismatch,
+    setting_note,
+    unsaid_settings,
+)
 from skillviz.models.tokenizer import added_tokens, load_tokenizer, set_padding
 from skillviz.tasks import registry
 from skillviz.tasks.task import Task
@@ -274,13 +283,12 @@ def load_pair(
     tokenizer = load_tokenizer(check.tokenizer_folder)
     _refuse_without_end(check, tuned, tokenizer)
     set_padding(tuned, tokenizer)
-    base_values = load_base(check, tuned, kept)
+    base_values, notes = load_base(check, tuned, kept)
     for name in rows:  # those that only the base has are its own in every state
         tuned.get_parameter(name).data[check.finetuned.vocab_size :] = base_values[name][check.finetuned.vocab_size :]
     pair = _joined(check, tuned.to(where), base_values, tokenizer, where)
-    if is_graft:
-        pair.notes = check.notes
-    elif torch.equal(pair.base, pair.finetuned):
+    pair.notes = (*(check.notes if is_graft else pair.notes), *notes)
+    if not is_graft and torch.equal(pair.base, pair.finetuned):
         raise PairMismatch(IDENTICAL)
     pair.added_rows = added_rows(check.base, check.finetuned)
     pair.class_order = check.class_order
@@ -404,8 +412,12 @@ def _with_rows_of_base(check: Preflight, tuned: Any) -> list[str]:
     return [name for name, parameter in tuned.named_parameters() if parameter.shape != before[name]]
 
 
-def load_base(check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = False) -> dict[str, Tensor]:
-    """Every parameter of the base by the name it has in the fine-tuned model, but for the head."""
+def load_base(
+    check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = False
+) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    """Every parameter of the base by the name it has in the fine-tuned model, but for the head; and notes on settings
+    that one configuration alone has, which transformers has filled in.
+    """
     labels = {"num_labels": tuned.config.num_labels}
     rounded = check.base.rounded
     kind = torch.float32 if rounded else dtype
@@ -414,6 +426,7 @@ def load_base(check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = F
         loaded.model.half().to(dtype)
     heads = set(head_names(check.readout, check.base.model_type, loaded.model.state_dict()))
     _check_base(check, loaded, heads)
+    notes = tuple(_settings_notes(check, loaded.model.config, tuned.config))
     values = {name: t for name, t in loaded.model.state_dict().items() if name not in heads}
     named = dict(tuned.named_parameters())
     if added_rows(check.base, check.finetuned):
@@ -424,7 +437,18 @@ def load_base(check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = F
                 f"the base has no '{name}' of shape {tuple(named[name].shape)}; name the base that "
                 "this model was fine-tuned from."
             )
-    return values
+    return values, notes
+
+
+def _settings_notes(check: Preflight, base: Any, finetuned: Any) -> Iterator[str]:
+    """Notes on settings that differ once both are filled in; raises PairMismatch for what fine-tuning cannot change."""
+    for key in unsaid_settings(check.base, check.finetuned) if check.finetuned.adapter is None else ():
+        one, other = getattr(base, key, None), getattr(finetuned, key, None)
+        if one == other:
+            continue
+        if key in SETTINGS:
+            raise setting_mismatch(key, one, other)
+        yield setting_note(key, one, other)
 
 
 def _extended(values: Mapping[str, Tensor], named: Mapping[str, Tensor], rows: int) -> dict[str, Tensor]:

@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 
 from skillviz.analysis.tables import LAYOUT
 from skillviz.atomic import disk_errors, write_text
-from skillviz.errors import BadInput
+from skillviz.errors import BadInput, visible
 from skillviz.runs import slurm_queue
 from skillviz.runs.folder import CANCEL, EVENTS, LOG, WORK, now
 from skillviz.runs.process import CLUSTER, is_alive, jobs_of, launch_of, name_process, note_launch, unname_process
