@@ -56,6 +56,11 @@ MOST_LETTERS = 2_000
 
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """All control characters but the tab and the end of a line, and halves of characters, which nothing can print."""
+_DRAFT = re.compile(
+    r"(?:(?<=[/'\"\s(])|^)\.(?=\S)(?P<name>[^/'\"\n]+?)\.[0-9a-f]{8}-\d+-[0-9a-f]{8}\.(?:part|old)"
+    r"(?:/(?P=name)(?=$|[\s'\",;:)]))?"
+)
+"""A draft as `skillviz.atomic` names it, with the file of the same name inside: nobody has heard of it."""
 
 
 class SkillvizError(Exception):
@@ -299,8 +304,15 @@ def advice(kind: str) -> End | type[SkillvizError]:
 
 def visible(text: str) -> str:
     """The text with control characters, and those that turn the direction of writing, as `\\x1b`: names that strangers
-    gave would move a terminal's cursor or hide what stands beside them."""
-    return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
+    gave would move a terminal's cursor or hide what stands beside them. Drafts have the names of what they become."""
+    return without_drafts(_UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text))
+
+
+def without_drafts(text: str) -> str:
+    """The text with the file or folder that was to be written in place of each hidden draft of `skillviz.atomic`."""
+    while (named := _DRAFT.sub(r"\g<name>", text)) != text:  # a draft may have one of its own
+        text = named
+    return text
 
 
 def _shortened(sentence: str) -> str:

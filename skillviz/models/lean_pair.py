@@ -167,7 +167,7 @@ def load_lean(
     model = load_finetuned(check, kept, device_map=device_map(check, where, kept))
     tokenizer = load_tokenizer(check.tokenizer_folder)
     fit_together(model, tokenizer)
-    load_base(check, model, kept, hollow=True)  # raises what does not fit
+    _, notes = load_base(check, model, kept, hollow=True)  # raises what does not fit
     if getattr(model, "hf_device_map", None) is None:
         model.to(where)
     shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
@@ -188,7 +188,7 @@ def load_lean(
     )  # fmt: skip
     pair._set_state("pretrained", None)
     refuse_unmoved(counts := pair.movement.counts())
-    pair.notes = (*check.notes, *moved_notes(table, counts, outside))
+    pair.notes = (*check.notes, *notes, *moved_notes(table, counts, outside))
     pair.usual_length = usual_length(check.finetuned)
     pair.class_order = check.class_order
     return pair

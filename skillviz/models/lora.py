@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from skillviz.core.comparison import Comparison
 from skillviz.errors import BadModel, PairMismatch, RandomHead, SkillvizError
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import hub_name, is_local, may_be_hub_id, resolve
@@ -189,7 +190,7 @@ def check_adapter(adapter: ModelInfo, base: ModelInfo, readout: str) -> Iterator
     if (error := _refused_settings(adapter, base) or _refused_names(adapter)) is not None:
         yield error
         return
-    if is_its_base(adapter, base) is False:
+    if is_its_base(adapter, base) is Comparison.DIFFERENT:
         yield PairMismatch(
             f"the adapter '{adapter.id}' was trained on '{_last_part(_named_base(adapter))}', not on '{base.id}'; give "
             "that base."
@@ -307,48 +308,55 @@ def _plain(name: str) -> str:
 
 
 def base_note(adapter: ModelInfo, base: ModelInfo) -> Iterator[str]:
-    """A sentence where the adapter names a base by another name, and nothing here tells whether it is the same."""
+    """A sentence where nothing here tells whether the base is the one that the adapter was trained on."""
     named = _named_base(adapter)
-    if named and _last_part(named) != _last_part(base.id) and is_its_base(adapter, base) is None:
-        yield (
-            f"The adapter '{adapter.id}' was trained on '{_last_part(named)}', which could not be compared "
-            f"with '{base.id}'. If they differ, give that base."
-        )
+    if is_its_base(adapter, base) is not Comparison.UNKNOWN:
+        return
+    if not named:
+        yield f"The adapter '{adapter.id}' does not say which base it was trained on, so '{base.id}' is taken as it is."
+        return
+    shown = named if may_be_hub_id(named.partition("@")[0]) else _last_part(named)
+    yield (
+        f"The adapter '{adapter.id}' was trained on '{shown}', which could not be compared with '{base.id}'. If they "
+        "differ, give that base."
+    )
 
 
-def is_its_base(adapter: ModelInfo, base: ModelInfo) -> bool | None:
-    """Whether the adapter was trained on this base; None where it names none, or one that cannot be compared.
+def is_its_base(adapter: ModelInfo, base: ModelInfo) -> Comparison:
+    """Whether the adapter was trained on this base; UNKNOWN where it names none, or one that cannot be compared.
 
     A base that is here, as a folder or in the hub's local cache, is compared by its weights, whatever its name.
     """
     named = _named_base(adapter)
     if not named:
-        return None
+        return Comparison.UNKNOWN
     is_hub_id = may_be_hub_id(named.partition("@")[0])
     if os.path.isdir(named) or (is_hub_id and is_local(named)):  # False too for what can name no folder
         try:
             return _same_weights(read_info(resolve(named)), base)
         except SkillvizError:  # what is there is no model that can be read
-            return None
+            return Comparison.UNKNOWN
     hub_id, revision = hub_name(base.folder)
     if not is_hub_id or revision is None:
-        return None
+        return Comparison.UNKNOWN
     if named == hub_id:
-        return True
-    return None if _last_part(named) == _last_part(hub_id) else False  # a copy of another organisation
+        return Comparison.SAME
+    # a copy of another organisation has the same last part
+    return Comparison.UNKNOWN if _last_part(named) == _last_part(hub_id) else Comparison.DIFFERENT
 
 
-def _same_weights(one: ModelInfo, other: ModelInfo) -> bool | None:
-    """Whether two models have the same values, also where one is stored as float16; None where that cannot be told."""
+def _same_weights(one: ModelInfo, other: ModelInfo) -> Comparison:
+    """Whether two models have the same values, also where one is stored as float16."""
     if one.folder.resolve() == other.folder.resolve() or one.fingerprint == other.fingerprint:
-        return True
+        return Comparison.SAME
     if "quantization_config" in one.config:  # as in QLoRA: what it is converted to has other shapes and values
-        return None
+        return Comparison.UNKNOWN
     if one.dtypes == other.dtypes or own_shapes(one) != own_shapes(other):
-        return False
+        return Comparison.DIFFERENT
     if not (one.can_be_rounded and other.can_be_rounded):
-        return None
-    return one.read_as_float16().fingerprint == other.read_as_float16().fingerprint
+        return Comparison.UNKNOWN
+    is_same = one.read_as_float16().fingerprint == other.read_as_float16().fingerprint
+    return Comparison.SAME if is_same else Comparison.DIFFERENT
 
 
 def _named_base(adapter: ModelInfo) -> str:

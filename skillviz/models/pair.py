@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,16 @@ from skillviz.models.class_order import names_of_pair
 from skillviz.models.device import pick
 from skillviz.models.heads import reads_end
 from skillviz.models.load import DTYPES, Loaded, load_model, quiet
-from skillviz.models.preflight import Preflight, is_padded, preflight, with_loaded_tokenizers
+from skillviz.models.preflight import (
+    SETTINGS,
+    Preflight,
+    is_padded,
+    preflight,
+    setting_mismatch,
+    setting_note,
+    unsaid_settings,
+    with_loaded_tokenizers,
+)
 from skillviz.models.tokenizer import fit_together, load_tokenizer, usual_length
 from skillviz.models.tokenizer_comparison import added_tokens
 from skillviz.tasks import registry
@@ -298,13 +307,14 @@ def load_pair(
     tokenizer = load_tokenizer(check.tokenizer_folder)
     fit_together(tuned, tokenizer)
     _refuse_without_end(check, tuned, tokenizer)
-    base_values = load_base(check, tuned, kept)
+    base_values, notes = load_base(check, tuned, kept)
     for name in rows:  # those that only the base has are its own in every state
         tuned.get_parameter(name).data[check.finetuned.vocab_size :] = base_values[name][check.finetuned.vocab_size :]
     pair = _joined(check, tuned.to(where), base_values, tokenizer, where)
+    pair.notes = (*check.notes, *notes)
     if not is_graft:
         refuse_unmoved(counts := pair.movement.counts())
-        pair.notes = (*check.notes, *moved_notes(pair.table, counts, pair.outside))
+        pair.notes += tuple(moved_notes(pair.table, counts, pair.outside))
     pair.added_rows = check.added_rows
     pair.usual_length = usual_length(check.finetuned)
     pair.class_order = check.class_order
@@ -348,9 +358,9 @@ def rehearse(check: Preflight) -> tuple[Preflight, Any]:
     _with_rows_of_base(check, tuned)
     fit_together(tuned, tokenizer)
     _refuse_without_end(check, tuned, tokenizer)
-    load_base(check, tuned, torch.float32, hollow=True)
+    _, notes = load_base(check, tuned, torch.float32, hollow=True)
     graftable(tuned.config.model_type, {n: tuple(p.shape) for n, p in tuned.named_parameters()}, tuned.config.to_dict())
-    return check, tokenizer
+    return replace(check, notes=(*check.notes, *notes)), tokenizer
 
 
 def _refuse_without_end(check: Preflight, tuned: Any, tokenizer: Any) -> None:
@@ -436,8 +446,12 @@ def _with_rows_of_base(check: Preflight, tuned: Any) -> list[str]:
     return [name for name, parameter in tuned.named_parameters() if parameter.shape != before[name]]
 
 
-def load_base(check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = False) -> dict[str, Tensor]:
-    """Every parameter of the base by the name it has in the fine-tuned model, but for the head."""
+def load_base(
+    check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = False
+) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    """Every parameter of the base by the name it has in the fine-tuned model, but for the head; and notes on settings
+    that one configuration alone has, which transformers has filled in.
+    """
     labels = {"num_labels": tuned.config.num_labels}
     rounded = check.base.rounded
     kind = torch.float32 if rounded else dtype
@@ -446,6 +460,7 @@ def load_base(check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = F
         loaded.model.half().to(dtype)
     heads = set(head_names(check.readout, check.base.model_type, loaded.model.state_dict()))
     _check_base(check, loaded, heads)
+    notes = tuple(_settings_notes(check, loaded.model.config, tuned.config))
     values = {name: t for name, t in loaded.model.state_dict().items() if name not in heads}
     named = dict(tuned.named_parameters())
     if check.added_rows:
@@ -456,7 +471,18 @@ def load_base(check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = F
                 f"the base has no '{name}' of shape {tuple(named[name].shape)}; name the base that "
                 "this model was fine-tuned from."
             )
-    return values
+    return values, notes
+
+
+def _settings_notes(check: Preflight, base: Any, finetuned: Any) -> Iterator[str]:
+    """Notes on settings that differ once both are filled in; raises PairMismatch for what fine-tuning cannot change."""
+    for key in unsaid_settings(check.base, check.finetuned) if check.finetuned.adapter is None else ():
+        one, other = getattr(base, key, None), getattr(finetuned, key, None)
+        if one == other:
+            continue
+        if key in SETTINGS:
+            raise setting_mismatch(key, one, other)
+        yield setting_note(key, one, other)
 
 
 def _with_added(values: Mapping[str, Tensor], tuned: Any, before: int, numbers: Sequence[int]) -> dict[str, Tensor]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skillviz.core.architectures import UNKNOWN
 from skillviz.core.comparison import Comparison
@@ -56,7 +56,11 @@ SETTINGS = (
     "do_layer_norm_before",
 )
 NOTED_SETTINGS = (
-    "rope_theta", "rope_parameters", "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "num_experts_per_tok",
+    "rope_theta", "rope_parameters", "rope_scaling", "partial_rotary_factor", "rms_norm_eps", "layer_norm_eps",
+    "layer_norm_epsilon", "num_experts_per_tok", "position_embedding_type", "sliding_window", "layer_types", "alibi",
+    "attn_logit_softcapping", "final_logit_softcapping", "query_pre_attn_scalar", "use_parallel_residual",
+    "parallel_attn", "scale_attn_weights", "scale_attn_by_inverse_layer_idx", "attention_multiplier",
+    "embedding_multiplier", "residual_multiplier", "logits_scaling",
 )  # fmt: skip
 """Settings that change what equal shapes compute and that fine-tuning may change: said, not refused."""
 BLOCK = re.compile(r"(?:^|\.)(?:layers?|h)\.(\d+)\.")
@@ -290,13 +294,38 @@ def _notes(base: ModelInfo, finetuned: ModelInfo, readout: str, table: Parameter
 
 
 def _settings_note(base: ModelInfo, finetuned: ModelInfo) -> Iterator[str]:
-    for key in NOTED_SETTINGS:
+    for key, one, other in _differing(base, finetuned, NOTED_SETTINGS):
+        yield setting_note(key, one, other)
+
+
+def setting_note(key: str, base: Any, finetuned: Any) -> str:
+    """What to say of a setting that fine-tuning may change."""
+    return (
+        f"The configurations differ in {key}: {base} in the base, {finetuned} in the fine-tuned model, whose value is "
+        "used in every state, also in 'pretrained'."
+    )
+
+
+def setting_mismatch(key: str, base: Any, finetuned: Any) -> PairMismatch:
+    """The refusal of a pair for a setting that fine-tuning cannot change."""
+    return PairMismatch(f"the configurations differ in {key}: {base} in the base, {finetuned} in the fine-tuned model.")
+
+
+def _differing(base: ModelInfo, finetuned: ModelInfo, keys: Iterable[str]) -> Iterator[tuple[str, Any, Any]]:
+    """The settings that both configurations have, with their values where those differ."""
+    for key in keys:
         one, other = base.config.get(key), finetuned.config.get(key)
         if one is not None and other is not None and one != other:
-            yield (
-                f"The configurations differ in {key}: {one} in the base, {other} in the fine-tuned model, whose value "
-                "is used in every state, also in 'pretrained'."
-            )
+            yield key, one, other
+
+
+def unsaid_settings(base: ModelInfo, finetuned: ModelInfo) -> list[str]:
+    """The settings that one configuration alone has: they are compared once transformers has filled in the other."""
+    return [
+        key
+        for key in (*SETTINGS, *NOTED_SETTINGS)
+        if (base.config.get(key) is None) != (finetuned.config.get(key) is None)
+    ]
 
 
 def _is_linear(finetuned: ModelInfo) -> bool:
@@ -360,12 +389,8 @@ def _check_architecture(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadMo
             "both must be of one architecture."
         )
         return
-    for key in SETTINGS:
-        one, other = base.config.get(key), finetuned.config.get(key)
-        if one is not None and other is not None and one != other:
-            yield PairMismatch(
-                f"the configurations differ in {key}: {one} in the base, {other} in the fine-tuned model."
-            )
+    for key, one, other in _differing(base, finetuned, SETTINGS):
+        yield setting_mismatch(key, one, other)
 
 
 DEQUANTIZED = {"bitsandbytes": ("bitsandbytes", None), "fp8": ("accelerate", "FineGrainedFP8Config")}

@@ -248,7 +248,8 @@ class Store:
 
 @contextmanager
 def written(root: Path) -> Iterator[None]:
-    """Turns the system's refusal to write under a root into StoreError, DiskFull where there is no space.
+    """Turns the system's refusal to write under a root into StoreError, DiskFull where there is no space; of a file
+    elsewhere, which can only have been read, the error stays.
 
     Raises ReadOnly, and does not begin, where nothing may be written.
     """
@@ -257,10 +258,18 @@ def written(root: Path) -> Iterator[None]:
         with disk_errors(root / RECORD):
             yield
     except OSError as error:
+        if isinstance(error.filename, str) and not _concerns(Path(error.filename), root):
+            raise
         raise StoreError(
             f"the folder of runs {root} cannot be written ({error.strerror or error}); name another one with "
             f"--runs-dir or in {RUNS_VARIABLE}."
         ) from error
+
+
+def _concerns(path: Path, root: Path) -> bool:
+    """Whether a path is in the folder `root`, or a folder that it is in."""
+    path, root = path.absolute(), root.absolute()
+    return path.is_relative_to(root) or root.is_relative_to(path)
 
 
 def store_root(runs_dir: Path | str | None = None) -> Path:

@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 
 from skillviz.analysis.tables import LAYOUT
 from skillviz.atomic import disk_errors, write_text
-from skillviz.errors import BadInput
+from skillviz.errors import BadInput, visible
 from skillviz.runs import slurm_queue
 from skillviz.runs.folder import CANCEL, EVENTS, LOG, WORK, now
 from skillviz.runs.process import CLUSTER, is_alive, jobs_of, launch_of, name_process, note_launch, unname_process
@@ -156,4 +156,4 @@ def tell(path: Path, number: int, total: int, step: Step, what: str, left: float
 
 def _log(path: Path, line: str) -> None:
     with disk_errors(path / WORK / LOG), (path / WORK / LOG).open("a", encoding="utf-8") as file:
-        file.write(f"{now()} {line}\n")
+        file.write(f"{now()} {visible(line)}\n")
