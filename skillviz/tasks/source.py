@@ -224,9 +224,10 @@ def label_numbers(values: np.ndarray, task: Task, shown: str) -> np.ndarray:
     """
     distinct, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     labels = np.empty(len(distinct), dtype=np.int64)
+    numbers = _numbers(task)
     for i in np.argsort(first):
         value = str(distinct[i])
-        number = -1 if any(name in task.drop for name in _spellings(value)) else _number(value, task)
+        number = numbers.get(value, numbers.get(_bare(value)))
         if number is None:
             allowed = ", ".join(f"'{name}'" for name in task.classes or task.labels)
             indices = "" if task.classes or _numeric(task) else f", or the indices 0 to {len(task.labels) - 1}"
@@ -239,29 +240,23 @@ def label_numbers(values: np.ndarray, task: Task, shown: str) -> np.ndarray:
     return labels[inverse]
 
 
-def _spellings(value: str) -> tuple[str, ...]:
-    """How a task may name a label: as it is, without spaces around it, without the `.0` that pandas gives to whole
-    numbers beside a gap, and `true` and `false` in any case, as JSON, YAML, Python and Excel each have another."""
-    bare = value.strip()
-    whole = re.sub(r"^(-?\d+)\.0+$", r"\1", bare)
-    truth = (bare.lower(), bare.capitalize(), bare.upper()) if bare.lower() in ("true", "false") else ()
-    return tuple(dict.fromkeys((value, bare, whole, *truth)))
+def _numbers(task: Task) -> dict[str, int]:
+    """Label by each way in which a cell may name it, -1 for those that the task drops; exact names come first."""
+    numbers = dict.fromkeys(task.drop, -1)
+    names = task.classes or {label: label for label in task.labels}
+    named = {name: task.labels.index(label) for name, label in names.items()}
+    indices: dict[str, int] = {}
+    if not task.classes and not _numeric(task):  # where names are numbers ("1" to "5"), a number is never an index
+        indices = {"false": 0, "true": 1} | {str(number): number for number in range(len(task.labels))}
+    bare = {_bare(name): number for name, number in (*indices.items(), *named.items(), *numbers.items())}
+    return {**bare, **indices, **named, **numbers}
 
 
-def _number(value: str, task: Task) -> int | None:
-    """The label that a cell names, by name or index; None where it names none."""
-    spellings = _spellings(value)
-    for name in spellings:
-        if name in task.classes:
-            return task.labels.index(task.classes[name])
-        if not task.classes and name in task.labels:
-            return task.labels.index(name)
-    if task.classes or _numeric(task):  # where names are numbers ("1" to "5"), a number is never an index
-        return None
-    if "true" in spellings or "false" in spellings:
-        return int("true" in spellings)
-    indices = [int(name) for name in spellings if name.isdecimal()]
-    return next((index for index in indices if index < len(task.labels)), None)
+def _bare(name: str) -> str:
+    """A label without spaces around it, without the `.0` that pandas gives to whole numbers beside a gap, and `true`
+    and `false` in small letters: JSON, YAML, Python and Excel each write them in another way."""
+    whole = re.sub(r"^(-?\d+)\.0+$", r"\1", name.strip())
+    return whole.lower() if whole.lower() in ("true", "false") else whole
 
 
 def _numeric(task: Task) -> bool:

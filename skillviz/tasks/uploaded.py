@@ -85,13 +85,28 @@ class UploadedRows:
 def read(upload: Upload) -> UploadedRows:
     """What an upload holds, read by a process of its own; raises BadData, also for too much of it."""
     rows = reader.read(upload.name, upload.content)
-    frame = {name: _series(rows.table[name]) for name in rows.column_names}
-    return UploadedRows(pd.DataFrame(frame), rows.left_out, rows.notes, rows.separated_by)
+    frame = pd.DataFrame({name: _series(rows.table[name]) for name in rows.column_names})
+    if rows.separated_by:
+        _refuse_without_names(frame, upload.name)
+    return UploadedRows(frame, rows.left_out, rows.notes, rows.separated_by)
 
 
 def rows_of(upload: Upload) -> pd.DataFrame:
     """The rows as the task's code will see them: cells as text. Raises BadData, also for too many."""
     return read(upload).frame
+
+
+def _refuse_without_names(frame: pd.DataFrame, name: str) -> None:
+    """Raises BadData for a file whose first line is a row: its names are values that rows share. pandas numbers columns
+    that have no names."""
+    names = [column for column in frame if not column.startswith("Unnamed: ")]
+    shared = [column for column in names if frame[column].nunique() <= min(MOST_CLASSES, len(frame) - 1)]
+    is_numbered = names == [str(number) for number in range(len(names))]
+    if shared and not is_numbered and all((frame[column] == column).any() for column in shared):
+        raise BadData(
+            f"{name} has '{shared[0]}' in its first line and in rows below, as if its columns had no names; write a "
+            "first line that names them, such as text and label."
+        )
 
 
 def _series(column: pa.ChunkedArray) -> pd.Series:
@@ -156,7 +171,7 @@ def longest(splits: Sequence[pd.DataFrame], reference: str) -> list[str]:
 
 def classes_of(rows: pd.DataFrame, label: str) -> list[str]:
     """The different values of the label column as texts, numbers by size; raises BadData where they are too many."""
-    values = {"" if value is None or value != value else str(value) for value in rows[label]} - {""}
+    values = {"" if value is None or value != value else str(value).strip() for value in rows[label]} - {""}
     if len(values) > MOST_CLASSES:
         raise BadData(
             f"the column '{label}' has {len(values):,} different values; a task has at most {MOST_CLASSES} classes: "
