@@ -73,7 +73,7 @@ def _document(text: str) -> Any:
 
 
 def _parsed(text: str) -> Any:
-    return json_text.loads(text, object_pairs_hook=_object)
+    return json_text.loads(text, DECODER.decode)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -83,6 +83,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise ValueError(f"an object gives the key '{twice}' twice")
     return read
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=_object)
 
 
 def _shaped(value: Any, file: DataFile) -> Iterator[dict[str, Any]]:

@@ -239,8 +239,10 @@ def set_aside(count: int) -> np.ndarray:
 
 def _write_data(draft: Draft, folder: Path) -> tuple[dict[str, str], str]:
     """File names by split, and where they come from: the rows as they were read, in files that anybody can open."""
-    sources = "; ".join(f"{split}: {upload.name}" for split, upload in draft.files.items())
-    frames = {split: _usable_rows(upload, draft) for split, upload in draft.files.items()}
+    read_rows = {split: _usable_rows(upload, draft) for split, upload in draft.files.items()}
+    frames = {split: rows.frame for split, rows in read_rows.items()}
+    told = {split: ", ".join((draft.files[split].name, *rows.notes)) for split, rows in read_rows.items()}
+    sources = "; ".join(f"{split}: {words}" for split, words in told.items())
     source = f"uploaded ({sources})"
     if "test" not in frames:
         rows = frames["train"]
@@ -254,13 +256,13 @@ def _write_data(draft: Draft, folder: Path) -> tuple[dict[str, str], str]:
     return {split: f"{split}{ENDING}" for split in frames}, source
 
 
-def _usable_rows(upload: Upload, draft: Draft) -> pd.DataFrame:
+def _usable_rows(upload: Upload, draft: Draft) -> UploadedRows:
     """The rows of an upload; raises BadData where a column of the task could not be read."""
     rows = read(upload)
     for name in draft.columns:
         if name in rows.left_out:
             raise BadData(f"column '{name}' of {upload.name} {rows.left_out[name]}; save it as text.")
-    return rows.frame
+    return rows
 
 
 def _task_file(draft: Draft, data: dict[str, str], source: str) -> dict[str, Any]:
