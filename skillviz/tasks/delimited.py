@@ -215,6 +215,8 @@ def _are_letters(file: DataFile, quoted: Layout, plain: Layout) -> bool:
             lines.append(cells)
         if len(lines) > 1:
             is_disputed = True
+            if any('"' in cell for cell in row):  # each was doubled, as a program does that quotes cells
+                return False
             for column, disputed in zip(columns, zip(*lines, strict=True), strict=True):
                 column.disputed |= set(disputed)
             continue

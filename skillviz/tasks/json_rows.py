@@ -73,7 +73,7 @@ def _document(text: str) -> Any:
 
 
 def _parsed(text: str) -> Any:
-    return json_text.loads(text, object_pairs_hook=_object)
+    return json_text.loads(text, DECODER.decode)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -83,6 +83,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise ValueError(f"an object gives the key '{twice}' twice")
     return read
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=_object)
 
 
 def _shaped(value: Any, file: DataFile) -> Iterator[dict[str, Any]]:
@@ -99,10 +102,10 @@ def _shaped(value: Any, file: DataFile) -> Iterator[dict[str, Any]]:
     lists = [key for key, rows in value.items() if _is_list_of(rows, dict)]
     if isinstance(value.get("columns"), list) and _is_list_of(value.get("data"), list):
         yield from _split(value["columns"], value["data"], file)
-    elif len(value) > 1 and len(lists) > 1 and len(lists) == len(value):
-        raise BadData(f"{file.shown} holds several lists of rows: {', '.join(lists)}; save each in a file of its own.")
     elif rows := _under_a_key(value, lists):
         yield from rows
+    elif len(lists) > 1 and len(lists) == len(value):
+        raise BadData(f"{file.shown} holds several lists of rows: {', '.join(lists)}; save each in a file of its own.")
     elif value and all(isinstance(one, dict) for one in value.values()):
         yield from _by_columns_or_rows(value, file)
     elif value and all(isinstance(one, list) for one in value.values()):

@@ -26,28 +26,36 @@ BYTES = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary, typ
 
 def read(file: DataFile, wanted: Sequence[str] | None) -> Rows:
     """The columns of a Parquet file, with the class names that `datasets` stores. Raises BadData, pa.ArrowException."""
-    with file.binary() as stored, parquet.ParquetFile(stored) as opened:
-        schema, count = opened.schema_arrow, opened.metadata.num_rows
+    columns = Columns(file, wanted)
+    with file.binary() as stored:
+        with parquet.ParquetFile(stored) as opened:
+            schema, count, values = opened.schema_arrow, opened.metadata.num_rows, _values(opened)
         if len(set(schema.names)) != len(schema.names):
             raise BadData(f"{file.shown} has two columns of one name; give each a name of its own.")
-        columns, values = Columns(file, wanted), _values(opened)
-        usable = []
-        for column in schema:
-            if not columns.reads(column.name):
-                continue
-            if reason := _unusable(column.type):
-                columns.leave_out(column.name, reason)
-            elif not _is(column.type, LISTS) or columns.has_room_within(column.name, values[column.name]):
-                usable.append(column.name)
+        usable = [field.name for field in schema if columns.reads(field.name) and _is_usable(field, values, columns)]
         file.refuse_size(count, len(usable))
-        decoded = {name: _column(stored, schema.field(name), columns) for name in usable}
-        read_now = {name: column for name, column in decoded.items() if column is not None}
-        columns.add(read_now, count)
-        return columns.rows(schema.names, features={c.name: ClassNames() for c in schema} | _class_names(schema))
+        stored.seek(0)
+        # texts that repeat are stored once, and are counted before each row gets a copy
+        once = [name for name in usable if _is(schema.field(name).type, TEXTS)]
+        with parquet.ParquetFile(stored, read_dictionary=once) as opened:
+            table = opened.read(columns=usable, use_threads=False).select(usable)
+    decoded = {name: _decoded(name, table[name], columns) for name in usable}
+    columns.add({name: column for name, column in decoded.items() if column is not None}, count)
+    return columns.rows(schema.names, features={field.name: ClassNames() for field in schema} | _class_names(schema))
 
 
 def _is(kind: pa.DataType, tests: Sequence[Any]) -> bool:
     return any(test(kind) for test in tests)
+
+
+def _is_usable(field: pa.Field, values: Counter[str], columns: Columns) -> bool:
+    """Whether a task can use a column, by its type and by how many values the file says that its lists have."""
+    if reason := _unusable(field.type):
+        columns.leave_out(field.name, reason)
+        return False
+    if not _is(field.type, LISTS) or columns.file.limits is None or values[field.name] <= columns.file.limits.within:
+        return True
+    return columns.has_room_within(field.name, values[field.name])
 
 
 def _unusable(kind: pa.DataType) -> str:
@@ -73,15 +81,8 @@ def _values(opened: parquet.ParquetFile) -> Counter[str]:
     return counts
 
 
-def _column(stored: Any, field: pa.Field, columns: Columns) -> pa.ChunkedArray | None:
-    """A column once each row has its own value; None where it is left out because it would become too large.
-
-    Texts that repeat are stored once, and are counted before each row gets a copy.
-    """
-    stored.seek(0)
-    name, once = field.name, [field.name] if _is(field.type, TEXTS) else None
-    with parquet.ParquetFile(stored, read_dictionary=once) as opened:
-        column = opened.read(columns=[name], use_threads=False)[name]
+def _decoded(name: str, column: pa.ChunkedArray, columns: Columns) -> pa.ChunkedArray | None:
+    """A column once each row has its own value; None where it is left out because it is too large, or not text."""
     limits = columns.file.limits
     if types.is_dictionary(column.type):
         size = sum(_size(chunk) for chunk in column.chunks)
@@ -89,7 +90,9 @@ def _column(stored: Any, field: pa.Field, columns: Columns) -> pa.ChunkedArray |
             columns.leave_out(name, f"holds more than {limits.size // MIB} MiB once it is decompressed")
             return None
         column = column.cast(column.type.value_type)
-    if _is(column.type, LISTS) and not columns.has_room_within(name, len(column.combine_chunks().flatten())):
+    if _is(column.type, LISTS) and not columns.has_room_within(
+        name, sum(len(part.flatten()) for part in column.chunks)
+    ):
         return None
     if _is(column.type, TEXTS):
         try:

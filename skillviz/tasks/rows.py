@@ -65,16 +65,17 @@ class DataFile:
         stored: BinaryIO = io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open("rb")
         start = stored.read(6)
         stored.seek(0)
-        if packed := next((kind for mark, kind in PACKED.items() if start.startswith(mark)), None):
+        if kind := next((kind for mark, kind in PACKED.items() if start.startswith(mark)), None):
             stored.close()
-            raise BadData(f"{self.shown} is {packed}; unpack it, or save it as CSV or JSONL.")
+            raise BadData(f"{self.shown} is {kind}; unpack it, or save it as CSV or JSONL.")
         if not start:
             stored.close()
             raise BadData(f"{self.shown} is empty; give a file with rows, or correct its path in the task file.")
         if not start.startswith(GZIP):
             return stored
         stored.close()
-        unpacked = gzip.open(io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content)
+        packed = io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content
+        unpacked = gzip.open(packed)  # noqa: SIM115  # whoever asks for it closes it
         return io.BufferedReader(_Counted(unpacked, self)) if self.limits else unpacked  # type: ignore[return-value]
 
     def text(self) -> TextIO:
@@ -253,7 +254,10 @@ def as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         lists = [None if cell is None else [_written(one) for one in cell] for cell in column.to_pylist()]
         return pa.chunked_array([pa.array(lists, pa.list_(pa.string()))])
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind):
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if pa.types.is_floating(kind):
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, kind), column)
+    if is_number or pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return pc.fill_null(column.cast(pa.string()), "")
     return pa.chunked_array([pa.array([_written(value) or "" for value in column.to_pylist()], pa.string())])
 

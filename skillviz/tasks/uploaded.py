@@ -85,13 +85,28 @@ class UploadedRows:
 def read(upload: Upload) -> UploadedRows:
     """What an upload holds, read by a process of its own; raises BadData, also for too much of it."""
     rows = reader.read(upload.name, upload.content)
-    frame = {name: _series(rows.table[name]) for name in rows.column_names}
-    return UploadedRows(pd.DataFrame(frame), rows.left_out, rows.notes, rows.separated_by)
+    frame = pd.DataFrame({name: _series(rows.table[name]) for name in rows.column_names})
+    if rows.separated_by:
+        _refuse_without_names(frame, upload.name)
+    return UploadedRows(frame, rows.left_out, rows.notes, rows.separated_by)
 
 
 def rows_of(upload: Upload) -> pd.DataFrame:
     """The rows as the task's code will see them: cells as text. Raises BadData, also for too many."""
     return read(upload).frame
+
+
+def _refuse_without_names(frame: pd.DataFrame, name: str) -> None:
+    """Raises BadData for a file whose first line is a row: its names are values that rows share. pandas numbers columns
+    that have no names."""
+    names = [column for column in frame if not column.startswith("Unnamed: ")]
+    shared = [column for column in names if frame[column].nunique() <= min(MOST_CLASSES, len(frame) - 1)]
+    is_numbered = names == [str(number) for number in range(len(names))]
+    if shared and not is_numbered and all((frame[column] == column).any() for column in shared):
+        raise BadData(
+            f"{name} has '{shared[0]}' in its first line and in rows below, as if its columns had no names; write a "
+            "first line that names them, such as text and label."
+        )
 
 
 def _series(column: pa.ChunkedArray) -> pd.Series:
@@ -156,7 +171,7 @@ def longest(splits: Sequence[pd.DataFrame], reference: str) -> list[str]:
 
 def classes_of(rows: pd.DataFrame, label: str) -> list[str]:
     """The different values of the label column as texts, numbers by size; raises BadData where they are too many."""
-    values = {"" if value is None or value != value else str(value) for value in rows[label]} - {""}
+    values = {"" if value is None or value != value else str(value).strip() for value in rows[label]} - {""}
     if len(values) > MOST_CLASSES:
         raise BadData(
             f"the column '{label}' has {len(values):,} different values; a task has at most {MOST_CLASSES} classes: "
@@ -224,8 +239,10 @@ def set_aside(count: int) -> np.ndarray:
 
 def _write_data(draft: Draft, folder: Path) -> tuple[dict[str, str], str]:
     """File names by split, and where they come from: the rows as they were read, in files that anybody can open."""
-    sources = "; ".join(f"{split}: {upload.name}" for split, upload in draft.files.items())
-    frames = {split: _usable_rows(upload, draft) for split, upload in draft.files.items()}
+    read_rows = {split: _usable_rows(upload, draft) for split, upload in draft.files.items()}
+    frames = {split: rows.frame for split, rows in read_rows.items()}
+    told = {split: ", ".join((draft.files[split].name, *rows.notes)) for split, rows in read_rows.items()}
+    sources = "; ".join(f"{split}: {words}" for split, words in told.items())
     source = f"uploaded ({sources})"
     if "test" not in frames:
         rows = frames["train"]
@@ -239,13 +256,13 @@ def _write_data(draft: Draft, folder: Path) -> tuple[dict[str, str], str]:
     return {split: f"{split}{ENDING}" for split in frames}, source
 
 
-def _usable_rows(upload: Upload, draft: Draft) -> pd.DataFrame:
+def _usable_rows(upload: Upload, draft: Draft) -> UploadedRows:
     """The rows of an upload; raises BadData where a column of the task could not be read."""
     rows = read(upload)
     for name in draft.columns:
         if name in rows.left_out:
             raise BadData(f"column '{name}' of {upload.name} {rows.left_out[name]}; save it as text.")
-    return rows.frame
+    return rows
 
 
 def _task_file(draft: Draft, data: dict[str, str], source: str) -> dict[str, Any]:

@@ -307,5 +307,5 @@ def _key(name: str, files: Mapping[str, Upload]) -> str:
 
 def _name(file: str) -> str:
     """A name for a task after its file: letters, digits and dashes."""
-    stem = Path(file).stem.lower()
+    stem = min((file.lower().removesuffix(ending) for ending in FORMATS), key=len)
     return "".join(sign if sign.isalnum() else "-" for sign in stem).strip("-")[:60] or "mine"
