@@ -142,7 +142,8 @@ def opening(studies: Sequence[StudyFolder]) -> list[str]:
         f"Stored: {formats.counted(len(studies), 'study')}. A claim is **confirmed** if at least half of its "
         "comparisons that have a 95% interval support it and fewer contradict it. It is **contradicted** in the "
         "opposite case, and **inconclusive** otherwise. Without an interval it is "
-        "**not measured**. The tables below have the rows behind the claims. For all tables of a study, run `python -m skillviz study table NAME --name scores`.",
+        "**not measured**. The tables below have the rows behind the claims. For all tables of a study, run "
+        "`python -m skillviz study table NAME --name scores`.",
         "",
         OVER,
         "",

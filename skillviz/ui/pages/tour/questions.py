@@ -187,7 +187,8 @@ def _compared(
     if difference is None or difference.value is None:
         return f"{pair}; the difference is {NOT_MEASURED}."
     change = sentences.metric_difference(metric, difference)
-    return f"{pair}; paired difference {change}."
+    unknown = f", {NOT_MEASURED}" if sentences.verdict(metric, difference) == NOT_MEASURED else ""
+    return f"{pair}; paired difference {change}{unknown}."
 
 
 def ask_question(name: str, question: Question) -> None:
