@@ -220,7 +220,7 @@ def _localized(specs: dict[int, RunSpec], store: Store, is_searched: bool) -> di
         if run is not None and not RunArtifact(spec).changes(run, store, session):
             note(f"step {step:,}: run {run.id} already exists.")
         else:
-            with progress_bar(f"step {step:,}") as advance, gently(reporter(advance)) as progress:
+            with progress_bar(f"step {step:,}", is_whole=False) as advance, gently(reporter(advance)) as progress:
                 run = produce(spec, store, progress, session)
         runs[step] = run
     return runs

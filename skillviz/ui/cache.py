@@ -36,7 +36,7 @@ from skillviz.models import preflight as headers
 from skillviz.models.local_models import LocalModels, find_models, roots
 from skillviz.models.preflight import Preflight
 from skillviz.runs import library as libraries
-from skillviz.runs.estimate import Estimate, Facts, estimate, facts_of
+from skillviz.runs.estimate import Facts, facts_of
 from skillviz.runs.library import Library
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import RECORD as RUN_FILE
@@ -460,12 +460,6 @@ def _without_caps(spec: RunSpec) -> RunSpec:
 def facts(spec: RunSpec) -> Facts:
     """What a run's headers and all its data say, without its caps; raises a SkillvizError."""
     return facts_of(_without_caps(spec))
-
-
-@remembered(copied, lambda spec, facts: (spec.json_text(), repr(facts), _seen()), max_entries=32)
-def run_estimate(spec: RunSpec, facts: Facts) -> Estimate:
-    """How long a run will take, by all finished runs."""
-    return estimate(spec, facts, records())
 
 
 def scored_rows(task: str) -> int | None:
