@@ -18,6 +18,7 @@ SkillvizError                the interface shows its sentence; anything else is 
 │   └── WrongBase            a graft or region of another base
 ├── HubError                 the Hugging Face Hub: no login, no network, or it refuses
 ├── NoDevice                 a device that this machine does not have
+├── NotEnoughMemory          a run that needs more memory than is free
 ├── NoCluster                a cluster that is not here, is not set up, or refuses the job
 ├── NotSignedIn              the dashboard shows its runs to those who are signed in
 ├── LiveError                the worker behind the live pages did not answer
@@ -168,6 +169,14 @@ class NoDevice(SkillvizError):
     title = "No such device"
     hint = "Choose --device cpu or auto."
     page_hint = "Choose another device in the form."
+
+
+class NotEnoughMemory(SkillvizError):
+    """A run that needs more memory than is free, known before it starts."""
+
+    title = "Not enough memory"
+    hint = "`python -m skillviz preflight` with the same options says what each mode needs."
+    page_hint = "Choose lean mode, bfloat16 or a smaller model; or wait until other jobs have ended, then resume."
 
 
 class NoCluster(SkillvizError):

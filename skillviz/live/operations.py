@@ -459,8 +459,11 @@ def _trained_on(request: PairRequest, among: Sequence[str]) -> frozenset[str]:
 
 
 def encoded_texts(request: PairRequest) -> Answer:
-    """What encoding changed in the task's texts: `notes` by split. The pair's weights are not read."""
-    return {"notes": {split: list(texts.notes) for split, texts in Session().encoded(request.spec).items()}}
+    """What encoding changed in the task's texts, `notes` by split, and the notes on the `pair` with its tokenizers
+    loaded. The pair's weights are not read."""
+    session = Session()
+    notes = {split: list(texts.notes) for split, texts in session.encoded(request.spec).items()}
+    return {"notes": notes, "pair": list(session.rehearsed(request.spec)[0].notes)}
 
 
 OPERATIONS: dict[str, Callable[..., Answer]] = {

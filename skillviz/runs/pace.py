@@ -64,7 +64,7 @@ class Scored:
     pace: Pace = field(default_factory=Pace)
     done: int = 0
     done_tokens: int = 0
-    at: float = field(default_factory=time.perf_counter)
+    at: float = field(default_factory=lambda: time.perf_counter())
 
     def begin(self) -> None:
         """The clock starts now."""

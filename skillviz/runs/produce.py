@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import psutil
 import torch
 
 from skillviz.core.encoded import Encoded, encoding_notes
@@ -20,9 +21,11 @@ from skillviz.models.device import describe, pick
 from skillviz.models.pair import ModelPair
 from skillviz.models.task_vectors import summed_movements
 from skillviz.runs.checkpoint import DEFINITION, Checkpoints
+from skillviz.runs.estimate import PROCESS, facts_from, peak_bytes
 from skillviz.runs.folder import CHECKPOINT, RunFolder
 from skillviz.runs.held_out import data_record, why_not
 from skillviz.runs.library import Library, library
+from skillviz.runs.memory import free_memory, refuse_larger
 from skillviz.runs.options import other_models_of
 from skillviz.runs.pace import OTHERS, Pace, Scored, passes
 from skillviz.runs.passes import FOLDER, Passes
@@ -52,6 +55,7 @@ def produce(spec: RunSpec, store: Store, progress: Report | None = None, session
     session, report = session or Session(), progress or silent
     report(Progress("check", text="checking the pair, the task and the sizes"))
     plan = prepare(spec, session, library(store.root))
+    refuse_too_large(plan, session)
     folder = store.create(spec, size=plan.size or 0, task=plan.task.name)
     with record_failure(folder):
         folder.start()
@@ -68,6 +72,7 @@ def carry_on(folder: RunFolder, progress: Report | None = None, session: Session
         folder.start()
         report(Progress("check", text="checking the pair, the task and the sizes"))
         plan = prepare(folder.record.spec, session, library(folder.path.parent))
+        refuse_too_large(plan, session)
         return _Production(plan, session, folder, report).run()
 
 
@@ -81,6 +86,21 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
     plan = planned(spec, session, runs)
     session.others(spec)
     return plan
+
+
+def refuse_too_large(plan: Plan, session: Session) -> None:
+    """Raises NotEnoughMemory where the run needs more than is free on its device."""
+    spec, splits, check = plan.spec, session.splits(plan.spec), session.preflight(plan.spec)
+    device = pick(spec.device)
+    counts = {**plan.task.counts, OTHERS: sum(map(len, session.encoded_others(spec).values()))}
+    facts = facts_from(spec, session.task(spec), check, counts, splits.words, device.type, splits.options)
+    needed = peak_bytes(spec, replace(facts, sizes=plan.sizes))
+    if device.type == "cpu":  # of the process, which has a part of it already
+        resident = psutil.Process().memory_info().rss
+        refuse_larger(needed, free_memory() + resident, "memory", spec.lean)
+    else:
+        free = torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device)
+        refuse_larger(needed - PROCESS, free, f"the memory of {device}", spec.lean)
 
 
 def problem_of(plan: Plan, pair: ModelPair, data: Mapping[str, Encoded]) -> tuple[Problem, Any, list[str]]:

@@ -31,7 +31,10 @@ TABLES_VERSION = 4
 
 
 class StepNote(Frozen):
-    """What study.json says of a step: its state (finished, failed or not reached), seconds taken and estimated."""
+    """What study.json says of a step: its state (finished, failed or not reached) and the seconds taken.
+
+    `estimated` is in older records alone.
+    """
 
     kind: str
     title: str
@@ -43,7 +46,7 @@ class StepNote(Frozen):
 
 class StudyRecord(Frozen):
     """study.json. `status` is running, finished, failed (steps failed) or cancelled; `seconds` those of all attempts,
-    `estimated` what the first of them was thought to take. `made_of` tells which results the tables were made from,
+    `estimated` is in older records alone. `made_of` tells which results the tables were made from,
     `layout` which columns they have (analysis.tables.LAYOUT)."""
 
     schema_version: int = STUDY_VERSION

@@ -19,7 +19,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from itertools import chain
 from pathlib import Path
@@ -40,7 +40,7 @@ from skillviz.models.local_models import LocalModels, find_models, roots
 from skillviz.models.preflight import Preflight
 from skillviz.runs import library as libraries
 from skillviz.runs import plan as plans
-from skillviz.runs.estimate import Estimate, Facts, estimate, facts_of
+from skillviz.runs.estimate import Facts, facts_of
 from skillviz.runs.library import Library
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import RECORD as RUN_FILE
@@ -85,6 +85,7 @@ TASK_FOLDERS = ("benchmarks/tasks", registry.DEMO_TASKS)
 HUB_SECONDS = 600  # after which data of a hub that could not be had are asked for again
 ANSWERS = 64  # of the worker: so that a rerun of a page asks nothing twice
 DEVICE_SECONDS, LOCAL_MODELS_SECONDS = 10, 30
+PAIR = "pair"  # the key of notes on a pair among those of splits
 DATA_READ = 2  # data sets whose rows are kept for a form
 COMPUTED = 512  # tables and sentences that pages make of stored ones, those of some thirty runs
 TABLES = 64  # of studies, kept in memory
@@ -539,7 +540,8 @@ def _files_of(spec: RunSpec) -> Stamp:
     ttl=TEXTS_SECONDS,
 )
 def encoding_notes(spec: RunSpec, client: Client) -> Future[dict[str, list[str]]]:
-    """What encoding a run's texts changes in them, by split, from the worker: encoders import torch.
+    """The notes of the worker, which has torch: what encoding a run's texts changes in them, by split, and under PAIR
+    those on the pair with its tokenizers loaded.
 
     Nobody waits for it: a worker that has to be started takes seconds, and one at work longer.
     """
@@ -547,7 +549,8 @@ def encoding_notes(spec: RunSpec, client: Client) -> Future[dict[str, list[str]]
 
     def read() -> None:
         try:
-            future.set_result(client.ask("encoded_texts", pair=pair)["notes"])
+            answer = client.ask("encoded_texts", pair=pair)
+            future.set_result({**answer["notes"], PAIR: answer["pair"]})
         except Exception as error:
             future.set_exception(error)
 
@@ -563,13 +566,18 @@ class _Encoded:
 
 
 class _KnownTexts(Session):
-    """A session that encodes no text, and is told what encoding would note."""
+    """A session that loads no tokenizer and encodes no text: the worker's notes are given to it."""
 
     by_split: Mapping[str, Sequence[str]] = MappingProxyType({})
 
     def encoded(self, spec: RunSpec) -> dict[str, Any]:
         """The notes on the texts of each split."""
-        return {split: _Encoded(notes) for split, notes in self.by_split.items()}
+        return {split: _Encoded(notes) for split, notes in self.by_split.items() if split != PAIR}
+
+    def rehearsed(self, spec: RunSpec) -> tuple[Preflight, Any]:
+        """The preflight with the worker's notes on the pair; until they are here, with those of its headers."""
+        check = self.preflight(spec)
+        return replace(check, notes=tuple(self.by_split.get(PAIR, check.notes))), None
 
 
 @remembered(shared, lambda spec: (_data_of(spec).json_text(), _files_of(spec)), max_entries=DATA_READ)
@@ -587,12 +595,6 @@ def notes_before_start(spec: RunSpec, by_split: Mapping[str, Sequence[str]]) -> 
     session = _KnownTexts(values=dict(_rows_read(spec).values))
     session.by_split = by_split
     return plans.notes_before_start(spec, session)
-
-
-@remembered(copied, lambda spec, facts: (spec.json_text(), repr(facts), _seen()), max_entries=32)
-def run_estimate(spec: RunSpec, facts: Facts) -> Estimate:
-    """How long a run will take, by all finished runs."""
-    return estimate(spec, facts, records())
 
 
 def scored_rows(task: str) -> int | None:

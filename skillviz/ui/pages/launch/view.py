@@ -18,8 +18,9 @@ from skillviz.jobs.devices import chosen as device_for
 from skillviz.jobs.slots import position_of_next, slot_of
 from skillviz.jobs.slurm import backend_named
 from skillviz.plots.theme import localizer_style
-from skillviz.runs.estimate import OTHERS, Estimate, Facts
+from skillviz.runs.estimate import Estimate, Facts, estimate
 from skillviz.runs.folder import OPEN
+from skillviz.runs.pace import OTHERS
 from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.show import text
 from skillviz.show.entries import READOUT_TITLES
@@ -200,16 +201,16 @@ def _show_estimate(spec: RunSpec, facts: Facts, count: int) -> None:
     device = device_for(spec.device, cache.devices())
     if device is None:
         return
-    duration = cache.run_estimate(spec, replace(facts, device=device.name.partition(":")[0]))
+    needed = estimate(spec, replace(facts, device=device.name.partition(":")[0]))
     before = position_of_next(cache.user_store().root, slot_of(spec.device))
-    st.markdown(expected(duration, count, device.free, before))
+    st.markdown(expected(needed, count, device.free, before))
     unknown = [text.plain(name) for name in spec.others if cache.scored_rows(name) is None]
     if unknown:
         st.caption(f"Not included, because its data are not downloaded yet: scoring on {formats.listed(unknown, 4)}.")
-    if duration.bytes > device.free > 0:
+    if needed.bytes > device.free > 0:
         st.warning(
-            "That is more than the free memory, so the job may fail. Lean mode, bfloat16, a smaller batch or a smaller "
-            "model need less.",
+            "That is more than the free memory, so the job would be refused. Lean mode, bfloat16 or a smaller model "
+            "need less.",
             icon=":material/memory_alt:",
         )
 
@@ -294,15 +295,14 @@ def summary(spec: RunSpec, task: str, sizes: Sequence[int], d: int | None, jobs:
     return f"**{name}** will look for {what}{of} in *{text.plain(pair)}*{named}{runs}."
 
 
-def expected(duration: Estimate, jobs: int, free: int, queued: int) -> str:
-    """Time and memory, as far as they can be told before."""
-    each = " each" if jobs > 1 else ""
-    whole = f", {formats.rough_seconds(duration.seconds * jobs)} in all, one after the other" if jobs > 1 else ""
+def expected(needed: Estimate, jobs: int, free: int, queued: int) -> str:
+    """Time as an order of magnitude, and memory."""
+    whole = f", {formats.order_of_magnitude(needed.seconds * jobs)} in all" if jobs > 1 else ""
     waits = f" {formats.counted(queued, 'job')} ahead in the queue." if queued else ""
     return (
-        f"About **{formats.rough_seconds(duration.seconds)}**{each} ({formats.rough_span(*duration.range)}){whole} "
-        f"and **{formats.byte_size(duration.bytes)}** of memory of {formats.byte_size(free)} that are free "
-        f"({duration.basis}).{waits}"
+        f"Time: **{needed.time}**{' each' if jobs > 1 else ''}{whole}, an order of magnitude; *Jobs* shows the time "
+        f"left once it is measured. Memory: **{formats.byte_size(needed.bytes)}** of {formats.byte_size(free)} that "
+        f"are free.{waits}"
     )
 
 
