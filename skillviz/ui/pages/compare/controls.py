@@ -10,6 +10,7 @@ import streamlit as st
 
 from skillviz.core import formats
 from skillviz.plots.theme import LOCALIZERS, localizer_style
+from skillviz.show import text
 from skillviz.show.compare import STATES
 from skillviz.show.entries import Entry, first_choice, is_default, other_seeds, roles, run_labels
 from skillviz.show.glossary import about
@@ -48,8 +49,13 @@ def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side, str]:
             placeholder="Choose runs",
             help="Type part of a name to search.",
             width=BOX,
+            select_all=False,
         )
-    _keep(ids, entries, by_id)
+    is_opening = _keep(ids, entries, by_id)
+    if is_opening and (last := _last(entries, by_id)).is_of_user and last.id not in ids:
+        st.caption(
+            f"Your run {text.plain(names[last.id])} has no other run to be compared with yet. These ship with skillviz."
+        )
     with row.popover("Quick sets", icon=":material/bolt:"):
         _buttons(entries, by_id[_starting_run(ids, entries)])
         variants_switch(entries)
@@ -143,13 +149,19 @@ def beside_it(entries: Sequence[Entry], like: Entry) -> list[str]:
     return next((c for c in (*(make(entries, like) for make in sets), pair) if len(c) >= FEWEST), [like.id])
 
 
-def _keep(ids: Sequence[str], entries: Sequence[Entry], by_id: dict[str, Entry]) -> None:
-    """Names the runs in the address, where they do not follow from its run; else in a copied link alone."""
+def _keep(ids: Sequence[str], entries: Sequence[Entry], by_id: dict[str, Entry]) -> bool:
+    """Names the runs in the address, where they are not those that the page opens on; else in a copied link alone.
+
+    Returns whether they are.
+    """
     written, like = ",".join(ids) or NONE, _last(entries, by_id)
-    follows = address.current(address.RUN) in (None, like.id) and ids == to_begin_with(entries, like)
-    address.keep(RUNS, written, is_default=follows)
-    if follows:
+    is_opening = list(ids) == to_begin_with(entries, like)
+    # another run of the address would bring others
+    is_default = is_opening and address.current(address.RUN) in (None, like.id)
+    address.keep(RUNS, written, is_default=is_default)
+    if is_default:
         copy_link.include(RUNS, written)
+    return is_opening
 
 
 def _last(entries: Sequence[Entry], by_id: dict[str, Entry]) -> Entry:

@@ -95,7 +95,7 @@ def _draft(rows: pd.DataFrame, files: Mapping[str, Upload]) -> Draft:
     found = uploaded.guessed(rows, kind)
     texts = st.multiselect(
         "Text columns", [str(name) for name in rows], list(found.text), key=_key(f"text.{kind}", files),
-        max_selections=2,
+        max_selections=2, select_all=False,
         help="One column, or two for pairs of sentences: the first is {a} in a template, the second {b}.",
     )  # fmt: skip
     return Draft(name.strip(), files, {"text": tuple(texts), **_FIELDS[kind](rows, found, len(texts) == 2, files)})
@@ -105,8 +105,9 @@ def _class_fields(rows: pd.DataFrame, found: Columns, is_pair: bool, files: Mapp
     column = _column("Label column", rows, found.right, files, "The column with the class.")
     values = uploaded.classes_of(rows, column)
     drop = st.multiselect(
-        "Leave out rows labeled", values, key=_key(f"drop.{column}", files), help="Labels that are not a class."
-    )
+        "Leave out rows labeled", values, key=_key(f"drop.{column}", files), help="Labels that are not a class.",
+        select_all=False,
+    )  # fmt: skip
     labels, words = _classes([value for value in values if value not in drop], column, files)
     templates = {
         "masked": _template(
@@ -127,7 +128,7 @@ def _class_fields(rows: pd.DataFrame, found: Columns, is_pair: bool, files: Mapp
 def _option_fields(rows: pd.DataFrame, found: Columns, is_pair: bool, files: Mapping[str, Upload]) -> dict[str, Any]:
     options = st.multiselect(
         "Option columns", [str(name) for name in rows], list(found.options), key=_key("options", files),
-        help="One column of lists (JSONL or Parquet), or a column for each option, in their order.",
+        help="One column of lists (JSONL or Parquet), or a column for each option, in their order.", select_all=False,
     )  # fmt: skip
     column = _column("Right option", rows, found.right, files, "The column that says which option is right.")
     key = st.segmented_control(

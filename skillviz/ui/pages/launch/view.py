@@ -62,8 +62,6 @@ def check_and_start(choices: Choices) -> None:
         spec = _spec(choices, facts)
         if spec is not None:
             _show_plan(choices, spec, facts)
-        if spec is not None and facts is not None:
-            _note(choices, spec)
         elif choices.preflight is not None:
             _list_notes(choices.preflight.notes)
     with bar:
@@ -171,6 +169,10 @@ def _show_plan(choices: Choices, spec: RunSpec, facts: Facts | None) -> None:
         st.caption("The time depends on the cluster's nodes and queue; the Jobs page shows how many jobs are ahead.")
     elif facts is not None and sizes:
         _show_estimate(spec, replace(facts, sizes=sizes, counts=_rows_used(facts, spec)), len(choices.seeds))
+    if facts is not None:
+        _note(choices, spec)
+    elif choices.preflight is not None:
+        _list_notes(choices.preflight.notes)
     readout = choices.readout or (choices.preflight.readout if choices.preflight else "")
     counts = facts.counts if facts else {}
     has_classes = choices.task is None or choices.task.has_classes

@@ -115,6 +115,7 @@ def actions(entries: Sequence[Entry], shown: Sequence[Entry]) -> None:
         chosen_ids = st.multiselect(
             "Chosen runs", ids, key=KEY, format_func=lambda run_id: labels.get(run_id, run_id),
             placeholder="Mark rows below (keyboard: Shift+Space), or type a name here", wrap=False,
+            select_all=False,
         )  # fmt: skip
         _keep(chosen_ids)
         by_id = {entry.id: entry for entry in entries}

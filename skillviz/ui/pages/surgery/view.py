@@ -149,7 +149,7 @@ def _scored(run: Run, region: HandRegion, split: str, size: int | None, total: i
     costs = f"Scores the graft, the fine-tuned model without it{beside} on {sample}. The first time loads both models."
     if not live.wanted(run, "score", "Score this graft", costs, of=str(canonical(region.expression))):
         return None
-    answers, bar = list[dict[str, Any]](), st.progress(0.0, "Loading the models.")
+    answers, bar = list[dict[str, Any]](), st.progress(0.0, f"0 of {len(grafts)} models scored")
     try:
         for graft in grafts:
             answer = live.ask(

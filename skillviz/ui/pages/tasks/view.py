@@ -206,7 +206,7 @@ def _live_union(tables: TaskTables, chosen: Sequence[str]) -> pd.DataFrame:
     )
     among, rows = [run.spec.task for run in runs.values()], []
     what = UNION_OF if len(chosen) > 1 else CHOSEN
-    bar = st.progress(0.0, "Loading the models.")
+    bar = st.progress(0.0, f"0 of {len(runs)} tasks scored")
     for done, (task, run) in enumerate(runs.items(), 1):
         answer = live.ask(run, "union", topic=f"union.{task}", region=expression, among=among)
         if answer is None:
