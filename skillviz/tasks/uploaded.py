@@ -15,7 +15,8 @@ import pandas as pd
 import yaml
 
 from skillviz.atomic import remove_folder, whole_folder, working_folder
-from skillviz.errors import BadData, BadInput, SkillvizError
+from skillviz.errors import BadData, BadInput, NotReadable, SkillvizError
+from skillviz.regular_file import folder_names
 from skillviz.tasks import upload_size
 from skillviz.tasks.reading import SEPARATORS, cells, from_file, quiet, separator_of
 from skillviz.tasks.splits import Splits, load
@@ -197,7 +198,10 @@ def save(draft: Draft, root: Path) -> tuple[Path, Splits]:
 
 def saved(root: Path) -> list[Path]:
     """The task files that were written under `root`, by name."""
-    return sorted(path for path in root.glob(f"*/{FILE}") if not path.parent.name.startswith("."))
+    try:
+        return [root / name / FILE for name in folder_names(root) if os.path.isfile(root / name / FILE)]
+    except NotReadable:
+        return []
 
 
 def delete(file: Path, root: Path) -> None:
