@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -33,11 +33,20 @@ def listed(store: Store, finished: bool = False, kind: Kind | None = None) -> Se
     studies = [StudyJob.of(path) for path in _study_folders(store)] if kind != "run" else []
     jobs: list[Job] = [job for job in studies if finished or job.status != "finished"]
     if kind != "study":
-        entries: list[Run | Unfinished] = [*store.unfinished(), *(store.list() if finished else ())]
-        runs = [RunJob.of(store.root, entry.path, entry.record) for entry in entries]
-        runs.sort(key=lambda job: (job.record.created, job.name), reverse=True)
-        jobs += runs
+        jobs += [
+            run_job(store, entry) for entry in newest_first([*store.unfinished(), *(store.list() if finished else ())])
+        ]
     return jobs
+
+
+def newest_first(entries: Iterable[Run | Unfinished]) -> list[Run | Unfinished]:
+    """The runs in the order of a list of jobs."""
+    return sorted(entries, key=lambda entry: (entry.record.created, entry.id), reverse=True)
+
+
+def run_job(store: Store, entry: Run | Unfinished) -> Job:
+    """The job of a run as it is now."""
+    return RunJob.of(store.root, entry.path, entry.record)
 
 
 def status(store: Store, name: str) -> Job:

@@ -43,15 +43,15 @@ def findings(store: Store) -> Iterator[Finding]:
     behind a link is somebody else's, and is left alone.
     """
     try:
-        folders = [path for path in store.folders() if not path.is_symlink()]
+        folders = [path for path in store.folders() if not os.path.islink(path)]
     except NotReadable as error:
         yield Finding(store.root, str(error.args[0]), "left")
         return
-    own = [store.root / NOTES, store.root / PARTS, *folders, *(path / WORK for path in folders)]
-    for folder in (store.root, *(path for path in own if not path.is_symlink())):
-        yield from _readable(folder, partial(_leftovers, folder))
+    for folder in (store.root, store.root / NOTES, store.root / PARTS):
+        if folder == store.root or not os.path.islink(folder):
+            yield from _readable(folder, partial(_leftovers, folder))
     for path in folders:
-        yield from _readable(path, partial(_of_run, store, path))
+        yield from _readable(path, partial(_of_folder, store, path))
     for name in sorted(store.noted()):
         yield from _readable(store.root / NOTES / f"{name}.txt", partial(_of_note, store, name))
 
@@ -89,6 +89,13 @@ def mended(store: Store) -> list[Finding]:
                 finding = replace(finding, problem=why, cure="left")
             done.append(finding)
     return done
+
+
+def _of_folder(store: Store, path: Path) -> Iterator[Finding]:
+    for folder in (path, path / WORK):
+        if not folder.is_symlink():
+            yield from _leftovers(folder)
+    yield from _of_run(store, path)
 
 
 def _of_run(store: Store, path: Path) -> Iterator[Finding]:

@@ -155,9 +155,13 @@ class Store:
         )
 
     def has(self, run_id: str) -> bool:
-        """Whether there is a run folder of exactly this id, finished or not, readable or not."""
-        is_name = run_id[:1] not in ("", ".") and Path(run_id).name == run_id
-        return is_name and may_be_regular(self.root / run_id / RECORD)
+        """Whether there is a run folder of exactly this id, finished or not, readable or not; raises NotReadable."""
+        if run_id[:1] in ("", ".") or Path(run_id).name != run_id:
+            return False
+        try:
+            return is_regular(self.root / run_id / RECORD)
+        except OSError:  # nothing below a root that may not be read can be looked at, whether it is there or not
+            return run_id in self.names()
 
     def verify(self, run_id: str) -> Sequence[str]:
         """One sentence for each difference between the run's files and what run.json vouches for."""

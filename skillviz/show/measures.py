@@ -157,13 +157,16 @@ def pair_curve(entries: Sequence[Entry], curves: Sequence[pd.DataFrame], split: 
     Where two runs give the same row, the one whose main size it is counts: it was searched for, not cut from
     a ranking. `settings` are as of `nondefault_settings`.
     """
-    parts = []
-    for entry, settings, curve in zip(entries, nondefault_settings(entries), curves, strict=True):
-        rows = curve[curve["split"] == split]
-        parts.append(rows.assign(localizer=entry.localizer, settings=settings, is_main=rows["size"] == entry.size))
-    if not parts:
+    if not entries:
         return pd.DataFrame(columns=["settings", *CURVE_COLUMNS])
-    whole = pd.concat(parts, ignore_index=True).sort_values("is_main", ascending=False, kind="stable")
+    of_entry = np.repeat(np.arange(len(entries)), [len(curve) for curve in curves])  # all at once: there are thousands
+    rows = pd.concat(curves, ignore_index=True)
+    whole = rows.assign(
+        localizer=pd.Series([entry.localizer for entry in entries]).iloc[of_entry].array,
+        settings=pd.Series(nondefault_settings(entries)).iloc[of_entry].array,
+        is_main=rows["size"].to_numpy() == np.array([entry.size for entry in entries])[of_entry],
+    )
+    whole = whole[whole["split"] == split].sort_values("is_main", ascending=False, kind="stable")
     keys = ["localizer", "settings", "seed", "size", "dataset", "split", "metric"]
     return whole.drop_duplicates(keys).drop(columns="is_main").sort_values(keys).reset_index(drop=True)
 

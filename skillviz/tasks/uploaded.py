@@ -15,7 +15,8 @@ import pyarrow as pa
 import yaml
 
 from skillviz.atomic import remove_folder, whole_folder
-from skillviz.errors import BadData, BadInput, SkillvizError
+from skillviz.errors import BadData, BadInput, NotReadable, SkillvizError
+from skillviz.regular_file import folder_names
 from skillviz.tasks.splits import Splits, load
 from skillviz.tasks.task import CHOICE, CLASSIFICATION, GENERATION, LETTERS, Task
 from skillviz.tasks.upload_reader import reader
@@ -222,7 +223,10 @@ def _in_names_of_uploads(sentence: str, draft: Draft) -> str:
 
 def saved(root: Path) -> list[Path]:
     """The task files that were written under `root`, by name."""
-    return sorted(path for path in root.glob(f"*/{FILE}") if not path.parent.name.startswith("."))
+    try:
+        return [root / name / FILE for name in folder_names(root) if os.path.isfile(root / name / FILE)]
+    except NotReadable:
+        return []
 
 
 def delete(file: Path, root: Path) -> None:

@@ -76,7 +76,7 @@ Value = TypeVar("Value")
 Stamp = tuple[tuple[str, int], ...]  # files with their times of change: equal stamps, equal content
 
 STORES = 256  # of users, and what is theirs alone: a class of 200
-TABLE_READS = 256  # a pair's curve over some seventy runs, and the open run's other tables
+TABLE_READS = 256  # the open run's tables
 LARGE_REGION = 2**22  # entries: 32 MiB of indices
 TEXTS = 16  # splits whose texts are kept, some hundred kilobytes each
 TEXTS_SECONDS = 600  # after which notes on texts that could not be read are asked for again
@@ -198,12 +198,31 @@ def _shipped_files(store: Store) -> _Files:
 
 def _look_at_files(store: Store) -> _Files:
     root, look, changed = str(store.root), os.stat, {}
+    finished = _renewed("runs", _name_of(store)).kept if _is_looked_at(store) else {}  # they do not change
     with suppress(StoreError):  # a store that cannot be listed is among those that cannot be read: see `others`
         for name in store.names():
+            if name in finished:
+                changed[name] = finished[name][0]
+                continue
             with suppress(OSError):  # it is no run, deleted just now, or cannot be read
                 changed[name] = look(f"{root}{os.sep}{name}{os.sep}{RUN_FILE}").st_mtime_ns
     lines = "\0".join([root, *(f"{name}\0{time}" for name, time in changed.items())])
     return _Files(changed, hashlib.blake2b(os.fsencode(lines), digest_size=16).hexdigest())
+
+
+@shared(show_spinner=False, max_entries=STORES)
+def _looks(root: str) -> list[float]:
+    """When all files of a store were looked at last; one value."""
+    return [-math.inf]
+
+
+def _is_looked_at(store: Store) -> bool:
+    """Whether all of a store's files were looked at moments ago; where not, the caller does so now."""
+    last, now = _looks(_name_of(store)), time.monotonic()
+    if now - last[0] <= SCAN_SECONDS:
+        return True
+    last[0] = now
+    return False
 
 
 def _study_files(store: Store) -> Stamp:
@@ -341,6 +360,12 @@ def records() -> list[RunRecord]:
     return [run.record for run in _runs_by_id().values()]
 
 
+def own_runs() -> Sequence[Run | Unfinished]:
+    """The runs of the user's own store, finished or not."""
+    store = user_store()
+    return [*_runs_in(store), *_others_in(store)[0]]
+
+
 def others() -> tuple[Sequence[Unfinished], Sequence[Unreadable]]:
     """The runs that cannot be opened: queued, running, failed or cancelled; and folders that cannot be read."""
     found = [_others_in(store) for store in library().stores]
@@ -389,6 +414,12 @@ def table(run: Run, name: str) -> pd.DataFrame:
     """One of the run's tables: predictions, curve, history, layers or interpolation."""
     frame: pd.DataFrame = getattr(run, name)()
     return frame
+
+
+@remembered(shared, lambda run: (str(run.path), run.record.finished))
+def curve(run: Run) -> pd.DataFrame:
+    """The run's curve, of which a page reads those of all runs of a pair: every one is kept, some kilobytes each."""
+    return run.curve()
 
 
 @remembered(shared, lambda run, dataset=None: (str(run.path), run.record.finished, dataset), max_entries=8)

@@ -61,7 +61,7 @@ def pair_curve(entries: Sequence[Entry], split: str) -> pd.DataFrame:
         runs = cache.runs(entry.id for entry in entries)
         return cache.computed(
             ("curve", split), runs,
-            lambda: measures.pair_curve(entries, [cache.table(run, "curve") for run in runs], split),
+            lambda: measures.pair_curve(entries, [cache.curve(run) for run in runs], split),
         )  # fmt: skip
 
 

@@ -252,7 +252,7 @@ def _chance(run: Run, region: HandRegion, split: str) -> str:
 
 
 def _curve(entries: Sequence[Entry], runs: Sequence[Run], split: str) -> pd.DataFrame:
-    return measures.pair_curve(entries, [cache.table(run, "curve") for run in runs], split)
+    return measures.pair_curve(entries, [cache.curve(run) for run in runs], split)
 
 
 def _typed_texts(run: Run) -> list[str]:
