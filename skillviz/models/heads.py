@@ -304,6 +304,10 @@ ANY_HEAD = frozenset(
 # Stored in old files, but no parameters: causal masks, rotary tables, position numbers.
 BUFFERS = re.compile(r"(^|\.)(attn|attention)\.(masked_)?bias$|rotary_emb\.inv_freq$|(^|\.)position_ids$")
 COPIES = r"^(encoder|decoder)\.embed_tokens\.weight$"
+TOKEN_EMBEDDING = re.compile(
+    r"(^|\.)(word_embeddings?|wte|embed_tokens|embed_in|tok(ens)?_embed(dings)?|shared|w|embeddings)\.weight$"
+)
+"""Names of the token embedding, whatever the family."""
 OLD_NAMES = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
 
 
@@ -370,6 +374,19 @@ def is_tied(info: ModelInfo) -> bool:
     """Whether the output matrix is the token embedding: as configured, else the family's default."""
     heads = HEADS.get(info.model_type)
     return bool(info.config.get("tie_word_embeddings", heads.tied if heads else True))
+
+
+def stands_for(info: ModelInfo, name: str, shape: tuple[int, ...]) -> str | None:
+    """The output matrix that a tied model's file has in place of this token embedding, by its name in the file.
+
+    None where the embedding is another tensor, or such a matrix is not in the file, or would not be the embedding.
+    """
+    heads = HEADS.get(info.model_type)
+    if heads is None or not is_tied(info) or not TOKEN_EMBEDDING.search(name):
+        return None
+    names = (f"{heads.prefix}.{output}" for output in heads.output)
+    stored = (one for one in (*heads.output, *names) if info.shapes.get(one, ())[1:] == tuple(shape[1:]) != ())
+    return next(stored, None)
 
 
 def is_linear(architectures: Iterable[str]) -> bool:

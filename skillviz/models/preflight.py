@@ -34,6 +34,7 @@ from skillviz.models.heads import (
     own_shapes,
     prefix_of,
     refused_generator,
+    stands_for,
     supported,
 )
 from skillviz.models.tokenizer import has_tokenizer
@@ -454,7 +455,12 @@ def _check_shapes(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
             "fine-tuned from."
         )
         return
-    missing = sorted(one.keys() ^ other.keys())
+    both = one | other
+    missing = [
+        name
+        for name in sorted(one.keys() ^ other.keys())
+        if not stands_for(finetuned if name in one else base, name, both[name])
+    ]
     if missing:
         which = "base" if missing[0] not in one else "fine-tuned model"
         yield PairMismatch(
