@@ -22,6 +22,7 @@ from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.many_comparisons import decided
 from skillviz.core.methods import METHODS
 from skillviz.core.metrics import metric_row
+from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED
 from skillviz.show.comparisons import MARK, counted_rows, holding, legend
 from skillviz.studies.store import StudyFolder, open_study
 
@@ -130,7 +131,8 @@ def verdicts(scores: pd.DataFrame, less: pd.DataFrame) -> Iterator[str]:
         rows = less[less["at"] == size]
         parts = {
             "better than": rows[rows["low"] > 0], "worse than": rows[rows["high"] < 0],
-            "no clear difference from": rows[(rows["low"] <= 0) & (rows["high"] >= 0)],
+            f"{NO_DIFFERENCE} from": rows[(rows["low"] <= 0) & (rows["high"] >= 0)],
+            f"{NOT_MEASURED} against": rows[rows["low"].isna() | rows["high"].isna()],
         }  # fmt: skip
         said = [
             f"{words} {', '.join(map(_marked, part.to_dict('records')))}" for words, part in parts.items() if len(part)

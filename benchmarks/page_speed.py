@@ -18,6 +18,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,9 +33,12 @@ sys.path.insert(0, str(PROJECT))
 from benchmarks.machine import machine, written
 from skillviz.runs.run import RANKING
 from skillviz.runs.store import Store
+from skillviz.tasks.uploaded import Upload, rows_of
 from skillviz.ui.page_table import HOME, PAGES
 from tests.e2e.server import PATIENCE, served, settle
 
+UPLOADED = (60, 1_000)
+"""Rows of the uploads whose reading is timed."""
 FIRST_FIGURE, SWITCH = 1.3, 2.0
 """Targets as multiples of the bare app's median: the first figure, and a page switch to the figure."""
 NAME = "page_speed"
@@ -206,7 +210,20 @@ def measure(runs: int, servers: int, rounds: int) -> dict[str, Any]:
         *({**row, "what": f"switch to {row['what']}"} for row in pages),
         row_of("page switch, bare app", [row["seconds"] for row in lowest], limit),
     ]
-    return {"runs": len(stored), "machine": there, "rows": rows}
+    return {"runs": len(stored), "machine": there, "rows": rows, "uploads": [upload_of(count) for count in UPLOADED]}
+
+
+def upload_of(count: int, times: int = 5) -> dict[str, Any]:
+    """Median seconds in which an upload of so many rows is read, once the process that reads uploads has started."""
+    lines = [
+        f"a review of some words, number {number}, of a film that was long;{number % 2}" for number in range(count)
+    ]
+    upload, seconds = Upload("reviews.csv", "\n".join(["text;label", *lines]).encode()), []
+    for _ in range(times + 1):
+        begun = time.perf_counter()
+        rows_of(upload)
+        seconds.append(time.perf_counter() - begun)
+    return {"rows": count, "median": round(float(np.median(seconds[1:])), 4)}
 
 
 def said(row: dict[str, Any]) -> str:
@@ -231,7 +248,8 @@ def table(result: dict[str, Any]) -> str:
         f"{result['runs']} stored runs; headless Chromium and the server share the machine: {m['cpu']}, "
         f"{m['cores']} cores; load at the start {m['load']}."
     )
-    return "\n".join([*head, *rows, "", note, ""])
+    uploads = [f"{u['rows']:,} rows of an upload are read in {u['median']:.2f} s." for u in result.get("uploads", ())]
+    return "\n".join([*head, *rows, "", " ".join([note, *uploads]), ""])
 
 
 def main() -> None:

@@ -231,7 +231,7 @@ async def lesson(server: Server, queries: Sequence[str], minutes: float) -> dict
         await asyncio.gather(
             watch(),
             *(visits(server.address, STORED_PAGES, queries, end, READS, n, seen["websocket"]) for n in range(READERS)),
-            *(visits(server.address, LIVE_PAGES, [""], end, READS, 100 + n, seen["live"]) for n in range(LIVE)),
+            *(visits(server.address, LIVE_PAGES, ["score=yes"], end, READS, 100 + n, seen["live"]) for n in range(LIVE)),
             *(browses(playwright, server.address, queries, end, 200 + n, seen["browser"]) for n in range(BROWSERS)),
         )
     kinds = zip(seen.items(), (READERS, LIVE, BROWSERS), strict=True)

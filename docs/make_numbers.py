@@ -38,6 +38,7 @@ from skillviz.analysis.older_tables import RENAMED, read_older
 from skillviz.analysis.tables import LAYOUT, TABLES, check
 from skillviz.core.intervals import metric_difference
 from skillviz.core.metrics import metric_row
+from skillviz.core.verdicts import NOT_MEASURED
 from skillviz.errors import SkillvizError
 from skillviz.runs.interval_table import interval_table
 from skillviz.runs.intervals import write
@@ -160,7 +161,7 @@ def verdicts(table: pd.DataFrame, name: str) -> Iterator[tuple[str, str, float, 
 
 def _verdict(metric: str, low: float, high: float) -> str:
     if np.isnan(low) or np.isnan(high):
-        return "no interval"
+        return NOT_MEASURED
     if not metric_row(metric).better:
         return "no difference" if low <= 0 <= high else "more" if low > 0 else "less"
     return metric_row(metric).verdict(low, high)

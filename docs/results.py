@@ -20,7 +20,7 @@ sys.path.insert(0, str(PROJECT))
 from docs import results_claims as headline_claims
 from docs import results_tables
 from skillviz.core import formats
-from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE
+from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE, NOT_MEASURED
 from skillviz.errors import BadInput
 from skillviz.runs.library import Library
 from skillviz.runs.store import Store
@@ -53,6 +53,7 @@ SAID_ONCE = (
 SHIPPED = [row for row in EXPERIMENTS.values() if row.ships]
 SHOWN = 2  # of a claim with more comparisons the ends alone are on the page; all of them are on the page Paper
 DIGIT = re.compile(r"\d+\.\d+|\d+ ?%")
+VERDICT = re.compile(r"\b(?:confirmed|contradicted|inconclusive|agrees?|claims? (?:is|are|stays?))\b", re.IGNORECASE)
 HEADLINES = (
     (
         "Searched regions against top movement, at equal size",
@@ -78,11 +79,13 @@ HEADLINES = (
 
 
 def read_words(path: Path = WORDS) -> dict[str, Any]:
-    """The words of the page; raises BadInput where a measured number was typed into them."""
+    """The words of the page; raises BadInput where a measured number or a verdict was typed into them."""
     words: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     for place, sentence in _leaves(words):
         if DIGIT.search(sentence):
             raise BadInput(f"{path.name}, {place}: '{sentence}' holds a number; numbers come from the studies alone.")
+        if found := VERDICT.search(sentence):
+            raise BadInput(f"{path.name}, {place}: '{found[0]}' is a verdict; verdicts come from the studies alone.")
     return words
 
 
@@ -137,9 +140,10 @@ def opening(studies: Sequence[StudyFolder]) -> list[str]:
         "*Paper* of the dashboard shows the same results beside the published values.",
         "",
         f"Stored: {formats.counted(len(studies), 'study')}. A claim is **confirmed** if at least half of its "
-        "comparisons support it and fewer contradict it, by their 95% intervals. It is **contradicted** in the "
-        "opposite case, and **inconclusive** otherwise. The tables below have the rows behind the claims. For all "
-        "tables of a study, run `python -m skillviz study table NAME --name scores`.",
+        "comparisons that have a 95% interval support it and fewer contradict it. It is **contradicted** in the "
+        "opposite case, and **inconclusive** otherwise. Without an interval it is "
+        "**not measured**. The tables below have the rows behind the claims. For all tables of a study, run "
+        "`python -m skillviz study table NAME --name scores`.",
         "",
         OVER,
         "",
@@ -173,7 +177,7 @@ def summary(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterato
 
 
 def _of_best_study(row: Experiment, studies: Sequence[StudyFolder]) -> list[Verdict]:
-    """What the study that the page *Paper* opens says of each claim; not tested where there is none."""
+    """What the study that the page *Paper* opens says of each claim; not measured where there is none."""
     best = next((study for scale in reversed(STORED_SCALES) for study in of(studies, row, scale)), None)
     return _verdicts(best) if best else row.verdicts({}, None)
 
@@ -181,7 +185,7 @@ def _of_best_study(row: Experiment, studies: Sequence[StudyFolder]) -> list[Verd
 def _outcomes(verdicts: Sequence[tuple[StudyFolder, Verdict]]) -> str:
     """`7 are confirmed, 2 inconclusive (where), 1 contradicted (where)`."""
     parts = []
-    for outcome in (CONFIRMED, INCONCLUSIVE, CONTRADICTED):
+    for outcome in (CONFIRMED, INCONCLUSIVE, CONTRADICTED, NOT_MEASURED):
         those = [study for study, verdict in verdicts if verdict.outcome == outcome]
         where = dict.fromkeys(EXPERIMENTS[s.record.experiment or ""].title.partition(":")[0] for s in those)
         names = f" ({', '.join(where)})" if where and outcome != CONFIRMED else ""
@@ -219,8 +223,9 @@ def overview(studies: Sequence[StudyFolder]) -> Iterator[str]:
 def _agree(study: StudyFolder) -> str:
     """`2 of 3 confirmed (1 inconclusive)`."""
     verdicts = _verdicts(study)
-    counts = {one: sum(v.outcome == one for v in verdicts) for one in (CONFIRMED, INCONCLUSIVE, CONTRADICTED)}
-    rest = [f"{counts[one]} {one}" for one in (INCONCLUSIVE, CONTRADICTED) if counts[one]]
+    others = (INCONCLUSIVE, CONTRADICTED, NOT_MEASURED)
+    counts = {one: sum(v.outcome == one for v in verdicts) for one in (CONFIRMED, *others)}
+    rest = [f"{counts[one]} {one}" for one in others if counts[one]]
     outcome = f"{counts[CONFIRMED]} of {len(verdicts)} confirmed" + (f" ({', '.join(rest)})" if rest else "")
     return outcome if verdicts else "stored; the paper makes no claim"
 
@@ -281,7 +286,8 @@ def verdict_line(verdict: Verdict) -> str:
     if len(verdict.comparisons) <= SHOWN:
         shown_ones = "; ".join(f"{one.where} {paper_words.value_words(one)}" for one in verdict.comparisons)
     else:
-        ends = sorted(verdict.comparisons, key=lambda one: one.value)
+        measured = [one for one in verdict.comparisons if one.is_measured]
+        ends = sorted(measured or verdict.comparisons, key=lambda one: one.value)
         shown_ones = " to ".join(f"{paper_words.value_words(one)} ({one.where})" for one in (ends[0], ends[-1]))
     return f"- **{verdict.outcome}**: {verdict.claim} {paper_words.support(verdict)}: {shown_ones}."
 

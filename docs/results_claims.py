@@ -13,6 +13,7 @@ from skillviz.analysis.observations import PAIR_RECIPE
 from skillviz.analysis.tables import without_variants
 from skillviz.core import formats
 from skillviz.core.many_comparisons import expected_by_chance
+from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED
 from skillviz.models.finetune.recipes import SGD
 from skillviz.show.comparisons import compared_rows, counted_rows
 from skillviz.studies.paper.claims import at_main, beyond, main_share, of_task_metric
@@ -26,22 +27,25 @@ OWN_SIZE = "learned"
 
 @dataclass(frozen=True)
 class Count:
-    """How many comparisons support a claim, speak against it, and leave it open."""
+    """How many comparisons support a claim, speak against it, leave it open, and have no interval."""
 
     supporting: int
     against: int
     open: int
+    unmeasured: int
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """All that have an interval."""
         return self.supporting + self.against + self.open
 
 
-def counts(comparisons: Iterable[bool | None]) -> Count:
-    """What the comparisons say, counted."""
-    outcomes = list(comparisons)
-    return Count(*(sum(outcome is wanted for outcome in outcomes) for wanted in (True, False, None)))
+def counts(lows: Iterable[float], highs: Iterable[float], sign: int = 1) -> Count:
+    """What comparisons with these ends say, counted; `sign` as of `beyond`."""
+    ends = list(zip(lows, highs, strict=True))
+    measured = [beyond(low, high, 0.0, sign) for low, high in ends if np.isfinite(low) and np.isfinite(high)]
+    outcomes = (sum(outcome is wanted for outcome in measured) for wanted in (True, False, None))
+    return Count(*outcomes, len(ends) - len(measured))
 
 
 def joined(studies: Sequence[StudyFolder], name: str) -> pd.DataFrame:
@@ -58,14 +62,14 @@ def joined(studies: Sequence[StudyFolder], name: str) -> pd.DataFrame:
 
 
 def _rivals(studies: Sequence[StudyFolder]) -> pd.DataFrame:
-    """Searched regions less top movement on their own tasks, where there is an interval; runs that several studies have
-    are told once."""
+    """Searched regions less top movement on their own tasks; runs that several studies have are told once, with an
+    interval where one of the studies has it."""
     rows = joined(studies, "differences")
     if rows.empty:
         return rows
     rows = rows[(rows["a"] == "graft") & (rows["b"] == "graft_movement") & (rows["id_task"] == rows["task"])]
     rows = of_task_metric(without_variants(rows[rows["localizer"].isin(SEARCHED)], "search_variant"))
-    rows = rows.dropna(subset=["low"])
+    rows = rows.dropna(subset=["value"]).sort_values("low", key=lambda low: low.isna(), kind="stable")
     rows = rows.assign(readout=_plain_readout(rows), recipe=rows["recipe"].replace(PAIR_RECIPE, SGD))
     rows = rows.assign(size_key=rows["share"].map("{:.3g}".format).where(rows["localizer"] != OWN_SIZE, OWN_SIZE))
     return rows.drop_duplicates(["id_task", "setting", "readout", "recipe", "variant", "localizer", "size_key"])
@@ -79,10 +83,6 @@ def _plain_readout(rows: pd.DataFrame) -> list[str]:
     ]
 
 
-def _beyond(rows: pd.DataFrame) -> list[bool | None]:
-    return [beyond(low, high) for low, high in zip(rows["low"], rows["high"], strict=True)]
-
-
 def against_movement(studies: Sequence[StudyFolder]) -> list[str]:
     """Searched regions against top movement at equal size: how often which is better, by size."""
     rows = _rivals(studies)
@@ -90,18 +90,18 @@ def against_movement(studies: Sequence[StudyFolder]) -> list[str]:
     for (localizer, _), group in sorted(
         rows.groupby(["localizer", "size_key"]) if len(rows) else [], key=lambda g: (g[0][0], g[1]["share"].min())
     ):
-        count = counts(_beyond(group))
+        count = counts(group["low"], group["high"])
         ends = _range(formats.points(group["value"].min()), formats.points(group["value"].max()))
-        numbers = (str(count.supporting), str(count.against), str(count.open))
+        numbers = map(str, (count.supporting, count.against, count.open, count.unmeasured))
         lines.append([str(localizer), _sizes(group["share"]), *numbers, ends])
     if not lines:
         return []
-    every = counts(_beyond(rows))
+    every = counts(rows["low"], rows["high"])
     sentence = (
         f"The search is better in {every.supporting} of {every.total} comparisons, top movement in {every.against}; "
         f"{every.open} show no clear difference. {counted_rows(rows)}"
     ).rstrip()
-    head = ("search", "size", "search better", "movement better", "no clear difference", "range over tasks")
+    head = ("search", "size", "search better", "movement better", NO_DIFFERENCE, NOT_MEASURED, "range over tasks")
     return [sentence, "", *formats.markdown_table(head, lines)]
 
 
@@ -124,15 +124,14 @@ def _needed(studies: Sequence[StudyFolder]) -> pd.DataFrame:
 
 
 def _better_calibrated(rows: pd.DataFrame, rival: str) -> str:
-    """`better on 1, worse on 0, no clear difference on 2, without an interval on 9`."""
-    low, high = f"ece_less_{rival}_low", f"ece_less_{rival}_high"
-    known = rows.dropna(subset=[low, high])
-    count = counts(beyond(*ends, 0.0, -1) for ends in zip(known[low], known[high], strict=True))
-    unknown = len(rows) - count.total
-    return (
-        f"better on {count.supporting}, worse on {count.against}, no clear difference on {count.open}"
-        f"{f', without an interval on {unknown}' if unknown else ''}"
-    )
+    """`better on 1, worse on 0, no clear difference on 2, not measured on 9`."""
+    return _outcomes(counts(rows[f"ece_less_{rival}_low"], rows[f"ece_less_{rival}_high"], -1))
+
+
+def _outcomes(count: Count, of: str = "") -> str:
+    """`better on 1, worse on 0, no clear difference on 2, not measured on 9`; `of` follows the first number."""
+    unmeasured = f", {NOT_MEASURED} on {count.unmeasured}" if count.unmeasured else ""
+    return f"better on {count.supporting}{of}, worse on {count.against}, {NO_DIFFERENCE} on {count.open}{unmeasured}"
 
 
 def _ece_differences(rows: pd.DataFrame) -> pd.DataFrame:
@@ -207,11 +206,10 @@ def _movement_brief(studies: Sequence[StudyFolder]) -> str:
 
 
 def _versus(rows: pd.DataFrame) -> str:
-    count = counts(_beyond(rows))
-    return (
-        f"at {_sizes(rows['share'])}, better on {count.supporting} of {count.total} tasks, worse on {count.against}, "
-        f"no clear difference on {count.open} (chance alone would decide about {expected_by_chance(count.total):.1f})"
-    )
+    count = counts(rows["low"], rows["high"])
+    outcomes = _outcomes(count, f" of {count.total} tasks")
+    by_chance = f"chance alone would decide about {expected_by_chance(count.total):.1f}"
+    return f"at {_sizes(rows['share'])}, {outcomes} ({by_chance})"
 
 
 def _calibration_brief(studies: Sequence[StudyFolder]) -> str:

@@ -18,10 +18,11 @@ import psutil
 from filelock import FileLock
 
 from skillviz import read_only
-from skillviz.errors import BadInput, DiskFull, is_disk_full
+from skillviz.errors import BadInput, DiskFull, is_disk_full, without_drafts
 
 TEMPORARY = ".part"
 REPLACED = ".old"
+WORKING = "skillviz"
 CLOCK = 2.0  # seconds by which two clocks of one machine may differ
 WRITER = re.compile(rf"\.(?P<name>.+)\.(?P<host>\w+)-(?P<pid>\d+)-\w+({re.escape(TEMPORARY)}|{re.escape(REPLACED)})")
 
@@ -94,14 +95,15 @@ def whole_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
 @contextmanager
 def working_folder() -> Iterator[Path]:
     """A folder of the system's temporary files, gone after the body; those that killed processes left go as well."""
-    target = Path(tempfile.gettempdir()) / "skillviz"
+    target = Path(tempfile.gettempdir()) / WORKING
     clear_abandoned(target.parent, target.name)
     folder = _hidden(target)
-    folder.mkdir(mode=0o700)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with disk_errors(target):
+        try:
+            folder.mkdir(mode=0o700)
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def abandoned(folder: Path, name: str | None = None) -> list[Path]:
@@ -164,14 +166,27 @@ def disk_errors(path: Path) -> Iterator[None]:
     except DiskFull:
         raise
     except Exception as error:
+        names = [name for name in ("filename", "filename2") if isinstance(getattr(error, name, None), str)]
         if is_disk_full(error):
-            raise DiskFull(
-                f"there is no space left to write {path.name} in {path.parent}; it is not stored. "
-                "Free some space or choose another folder (--runs-dir, --out)."
-            ) from error
-        if isinstance(error, OSError) and isinstance(error.filename, str):  # nobody knows a draft by its name
-            error.filename = str(_target(Path(error.filename)))
+            at = Path(tempfile.gettempdir())
+            used = any(Path(getattr(error, name)).is_relative_to(at) for name in names)
+            raise _disk_full(at if used and not path.is_relative_to(at) else path) from error
+        for name in names:
+            setattr(error, name, without_drafts(getattr(error, name)))
         raise
+
+
+def _disk_full(path: Path) -> DiskFull:
+    """What to say where `path` cannot be written; the system's folder of temporary files has no name of ours."""
+    if path == Path(tempfile.gettempdir()) or path.parent == Path(tempfile.gettempdir()) and path.name == WORKING:
+        return DiskFull(
+            f"there is no space left for temporary files in {tempfile.gettempdir()}. Free some space, or set TMPDIR to "
+            "another folder."
+        )
+    return DiskFull(
+        f"there is no space left to write {path.name} in {path.parent}; it is not stored. "
+        "Free some space or choose another folder (--runs-dir, --out)."
+    )
 
 
 def sha256(path: Path) -> str:

@@ -18,6 +18,7 @@ SkillvizError                the interface shows its sentence; anything else is 
 │   └── WrongBase            a graft or region of another base
 ├── HubError                 the Hugging Face Hub: no login, no network, or it refuses
 ├── NoDevice                 a device that this machine does not have
+├── NotEnoughMemory          a run that needs more memory than is free
 ├── NoCluster                a cluster that is not here, is not set up, or refuses the job
 ├── NotSignedIn              the dashboard shows its runs to those who are signed in
 ├── LiveError                the worker behind the live pages did not answer
@@ -25,6 +26,7 @@ SkillvizError                the interface shows its sentence; anything else is 
 └── StoreError               the folder of runs
     ├── RunNotFound
     ├── CorruptRun           a file differs from what its run vouches for
+    ├── NotReadable          the system refuses a file or folder, or a text is not UTF-8
     ├── WrongCheckpoint      a checkpoint of another spec, other weights or data, or one that cannot be read
     ├── NewerSchema          written by a later version of skillviz
     ├── ReadOnly             SKILLVIZ_READONLY is set: nothing is started or written
@@ -55,6 +57,11 @@ MOST_LETTERS = 2_000
 
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """All control characters but the tab and the end of a line, and halves of characters, which nothing can print."""
+_DRAFT = re.compile(
+    r"(?:(?<=[/'\"\s(])|^)\.(?=\S)(?P<name>[^/'\"\n]+?)\.[0-9a-f]{8}-\d+-[0-9a-f]{8}\.(?:part|old)"
+    r"(?:/(?P=name)(?=$|[\s'\",;:)]))?"
+)
+"""A draft as `skillviz.atomic` names it, with the file of the same name inside: nobody has heard of it."""
 
 
 class SkillvizError(Exception):
@@ -164,6 +171,14 @@ class NoDevice(SkillvizError):
     page_hint = "Choose another device in the form."
 
 
+class NotEnoughMemory(SkillvizError):
+    """A run that needs more memory than is free, known before it starts."""
+
+    title = "Not enough memory"
+    hint = "`python -m skillviz preflight` with the same options says what each mode needs."
+    page_hint = "Choose lean mode, bfloat16 or a smaller model; or wait until other jobs have ended, then resume."
+
+
 class NoCluster(SkillvizError):
     """A cluster that this machine does not have or that is not set up, or one that refuses the job."""
 
@@ -202,6 +217,12 @@ class RunNotFound(StoreError):
 
 class CorruptRun(StoreError):
     """A file differs from what its run vouches for."""
+
+
+class NotReadable(StoreError):
+    """A file or folder that the system refuses to read, or a text that is not UTF-8: what it holds is unknown."""
+
+    hint = "Check its rights and the disk, then try again."
 
 
 class WrongCheckpoint(StoreError):
@@ -292,8 +313,15 @@ def advice(kind: str) -> End | type[SkillvizError]:
 
 def visible(text: str) -> str:
     """The text with control characters, and those that turn the direction of writing, as `\\x1b`: names that strangers
-    gave would move a terminal's cursor or hide what stands beside them."""
-    return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
+    gave would move a terminal's cursor or hide what stands beside them. Drafts have the names of what they become."""
+    return without_drafts(_UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text))
+
+
+def without_drafts(text: str) -> str:
+    """The text with the file or folder that was to be written in place of each hidden draft of `skillviz.atomic`."""
+    while (named := _DRAFT.sub(r"\g<name>", text)) != text:  # a draft may have one of its own
+        text = named
+    return text
 
 
 def _shortened(sentence: str) -> str:

@@ -1,23 +1,73 @@
 """Only regular files are read, of a bounded size: a stranger's folder may hold pipes and devices, whose reading never
-ends."""
+ends. A reading that the system refuses is the store's own error."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from skillviz.errors import BadInput
+from skillviz.errors import BadInput, NotReadable, StoreError
 
 MOST_BYTES = 1 << 20
 LONGEST_JSON = 1 << 28
 """Of a model's configuration, index or tokenizer: vocabularies of a million pieces take some 100 MiB."""
 
+ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+"""What the system says of a path where nothing is; any other answer leaves open what is there."""
+
+
+@contextmanager
+def reading(what: str, damaged: type[StoreError] = NotReadable) -> Iterator[None]:
+    """Turns the system's refusal to read `what` into NotReadable.
+
+    Where it says that nothing is there, or the bytes are not UTF-8, the error is `damaged`.
+    """
+    try:
+        yield
+    except UnicodeError as error:
+        raise damaged(f"{what} is not UTF-8 text ({error}). Save it as UTF-8, or remove it.") from error
+    except OSError as error:
+        kind = damaged if error.errno in (None, *ABSENT) else NotReadable
+        advice = "" if kind is damaged else " Check its rights and the disk, then try again."
+        raise kind(f"{what} cannot be read ({error.strerror or error}).{advice}") from error
+
+
+def is_regular(path: Path | str) -> bool:
+    """Whether a regular file, or a link to one, is there; raises OSError where the system does not say."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except ValueError:  # a name that no file can have
+        return False
+    except OSError as error:
+        if error.errno in ABSENT:
+            return False
+        raise
+
+
+def may_be_regular(path: Path | str) -> bool:
+    """As `is_regular`, and True where the system does not say: what is there is then listed as unreadable."""
+    try:
+        return is_regular(path)
+    except OSError:
+        return True
+
+
+def folder_names(folder: Path) -> list[str]:
+    """The sorted names in a folder but for hidden ones, none where it is not there; raises NotReadable."""
+    with reading(f"the folder {folder}"):
+        try:
+            return sorted(name for name in os.listdir(folder) if not name.startswith("."))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
 
 def regular(path: Path | str) -> Path:
     """The path of a file, or of a link to one; raises FileNotFoundError for anything else."""
-    if not Path(path).is_file():
+    if not is_regular(path):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     return Path(path)
 

@@ -17,7 +17,8 @@ from skillviz.core.generation import LABELS, generated_scores
 from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.core.region import Region
 from skillviz.core.size import parse_size
-from skillviz.runs.metrics import curve_rows, graft_row, scores, temperature_of
+from skillviz.runs.held_out import fitted
+from skillviz.runs.metrics import curve_rows, graft_row, scores
 from skillviz.runs.points import bin_rows, metric_rows
 from skillviz.runs.record import Architecture, Check, ModelNote, TaskNote, TransferNote
 from skillviz.runs.run import Run
@@ -82,7 +83,7 @@ def fake_run(
     folder.write_region(region, {"localizer": localizer})
     folder.write_ranking(order, table.d)
     data = {split: _logits(split, note, seed, localizer, 1.0) for split in note.counts if split != "train"}
-    temperature = temperature_of(*data["validation"])
+    temperature = fitted(*data["validation"], note.has_classes).value
     metrics = {split: scores(z, y, note, temperature) for split, (z, y) in data.items()}
     elsewhere = {name: _elsewhere(number, note, seed, localizer) for number, name in enumerate(others, start=1)}
     transfers = tuple(_transfer(name, *found, note, temperature) for name, found in elsewhere.items())

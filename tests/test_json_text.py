@@ -17,7 +17,7 @@ from skillviz.core.graft import Graft
 from skillviz.core.region import Region
 from skillviz.core.region_expression import parsed
 from skillviz.core.size import parse_size
-from skillviz.errors import SkillvizError
+from skillviz.errors import BadData, SkillvizError
 from skillviz.live.protocol import decoded
 from skillviz.models.checkpoint import read_header
 from skillviz.models.local_models import _read as model_config
@@ -27,7 +27,7 @@ from skillviz.runs.process import launch_of
 from skillviz.runs.run import read_record
 from skillviz.runs.score import stored_score
 from skillviz.studies.store import open_study
-from skillviz.tasks.reading import _bad_line
+from skillviz.tasks.reading import from_file
 
 STRANGE = {"deep": "[" * 100_000, "long": "9" * 5_000}
 
@@ -77,7 +77,8 @@ def test_what_is_passed_over_stays_passed_over(tmp_path: Path, strange: str) -> 
         (tmp_path / name).write_text(strange)
     assert open_study(tmp_path) is None and stored_score(tmp_path) is None
     assert launch_of(tmp_path) == {"cwd": Path.cwd()} and model_config(tmp_path / "config.json") == {}
-    assert "line 1" in str(_bad_line(tmp_path / "lines.jsonl"))
+    with pytest.raises(BadData, match="is not JSON"):
+        from_file(tmp_path / "lines.jsonl")
     assert read_options([f"examples={strange}"]) == {"examples": strange}
 
 

@@ -63,7 +63,7 @@ def test_a_verdict_is_told_by_its_interval(numbers: ModuleType) -> None:
     rows = table("differences").query("metric == 'ece'").iloc[:3]
     rows = rows.assign(low=[-0.2, -0.2, np.nan], high=[-0.1, 0.1, np.nan])
     found = [one[-1] for one in numbers.verdicts(rows, "differences")]
-    assert found == ["better", "no clear difference", "no interval"]
+    assert found == ["better", "no clear difference", "not measured"]
     needed = list(numbers.verdicts(table("recovered"), "recovered"))
     assert len(needed) == 2 * len(table("recovered")) and {one[1] for one in needed} == {"ece"}
     assert needed[0][-1] == "better" and needed[0][0].endswith("ece_less_ft")

@@ -72,6 +72,6 @@ def test_the_lines_of_python_make_what_the_tasks_read(tmp_path: Path, monkeypatc
     assert ("nyu-mll/glue", "qnli", "validation") in asked and len(asked) == 5
     for name, labels in (("sst2_sentences", {0: 1, 1: 2}), ("qnli", {0: 1, 1: 1})):
         task = registry.task(str(PROJECT / SMALL.folder / f"{name}.yaml"))
-        with opened(task, ("train", "test")) as found:
-            assert pd.Series(found["test"].labels).value_counts().to_dict() == labels
-            assert set(found) == {"train", "test"}
+        found = opened(task, ("train", "test"))
+        assert pd.Series(found["test"].labels).value_counts().to_dict() == labels
+        assert set(found) == {"train", "test"}

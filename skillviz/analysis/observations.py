@@ -217,7 +217,10 @@ def sentences(observations: Sequence[Observation]) -> list[str]:
 
 
 def leak_sentences(transfer: TransferNote, trained_on: str) -> tuple[str, ...]:
-    """The sentence on test examples that stand in the training data; none where there are no such."""
+    """The sentence on test examples that stand in the training data, or that this was not checked; none where there
+    are no such."""
+    if transfer.dropped is None:
+        return (f"{transfer.name}: not checked whether its test examples are in the training data of {trained_on}.",)
     if not transfer.dropped:
         return ()
     return (

@@ -223,7 +223,7 @@ def _localized(specs: dict[int, RunSpec], store: Store, is_searched: bool) -> di
             unknown = f" Whether its sources changed is unknown: {change.why}." if change.why else ""
             note(f"step {step:,}: run {run.id} already exists.{unknown}")
         else:
-            with progress_bar(f"step {step:,}") as advance, gently(reporter(advance)) as progress:
+            with progress_bar(f"step {step:,}", is_whole=False) as advance, gently(reporter(advance)) as progress:
                 run = produce(spec, store, progress, session)
         runs[step] = run
     return runs

@@ -9,9 +9,10 @@ import typer
 
 from skillviz.commands import options
 from skillviz.commands.output import print_json, print_scores, progress_bar, say
+from skillviz.core.metrics import metric_row, panels
 from skillviz.core.region import Region
 from skillviz.models.preflight import preflight as check_pair
-from skillviz.show.sentences import is_fitted, temperature
+from skillviz.show.sentences import metric_difference, verdict
 from skillviz.tasks import registry
 from skillviz.tasks.project import expanded
 
@@ -49,7 +50,8 @@ def evaluate(
 ) -> None:
     """Score the pre-trained, fine-tuned and grafted model and the complement on a task; store nothing.
 
-    The task may be another one than the region was found on: that is how transfer is measured.
+    The task may be another one than the region was found on: that is how transfer is measured. Temperature scaling is
+    a rival only on the model's own task, with validation examples that the model has not seen.
 
     [bold]Examples[/bold]
 
@@ -58,24 +60,27 @@ def evaluate(
       python -m skillviz evaluate --base roberta-base --graft sst2.safetensors --task sst2
     """
     asked, named = registry.task(task), readout.value if readout else None
-    chosen = Region.load(region) if region is not None else None
+    if region is not None:
+        Region.load(region)  # refused before the models are read
     if finetuned is not None:
         check_pair(expanded(base, "base"), expanded(finetuned, "finetuned"), asked, named).raise_first()
     from skillviz.runs import evaluation  # imports torch: help and what is refused above do without
 
     with progress_bar("evaluating") as advance:
         scored = evaluation.evaluate(
-            base, finetuned, asked, region=chosen, graft=graft, readout=named,
+            base, finetuned, asked, region=region, graft=graft, readout=named,
             k_shot=k_shot, data_seed=data_seed, max_validation=max_validation, max_test=max_test, device=device,
             dtype=(dtype or options.DtypeName.float32).value, force=force,
             progress=lambda p: advance(p.done, p.total, p.text),
         )  # fmt: skip
     print_scores(scored.scores, scored.metric)
+    differences = scored.scores[scored.split].differences
+    for name in (name for name in panels(scored.metric) if name in differences):
+        title, words = metric_row(name).heading, metric_difference(name, differences[name])
+        say(f"{title}, grafted − fine-tuned on {scored.split}: {verdict(name, differences[name])}, {words}.")
     if scored.size is not None:
         say(f"Region: {scored.size:,} of {scored.d:,} graftable parameters ({100 * scored.size / scored.d:.4g}%).")
     for remark in scored.notes:
         say(f"- {remark}")
-    if not is_fitted(scored.temperature):
-        say(f"- {temperature(scored.temperature)}")
     if as_json:
         print_json(scored.headline())

@@ -8,12 +8,13 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from skillviz.errors import ENDS, OUT_OF_MEMORY, SkillvizError, is_disk_full, is_out_of_memory
+from skillviz.errors import ENDS, OUT_OF_MEMORY, SkillvizError, is_disk_full, is_out_of_memory, without_drafts
 
 BAD_USE = 2
 INTERRUPTED = 130
 UNUSABLE = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG,
+    errno.EIO, errno.ELOOP, errno.ESTALE, errno.EBUSY,
 }  # fmt: skip
 """What the system says of a path that a user named and that cannot be read or written."""
 
@@ -56,8 +57,9 @@ def sentence_for(error: BaseException) -> str | None:
     if is_out_of_memory(error):
         return f"OutOfMemory: the device's memory ran out. {ENDS[OUT_OF_MEMORY].hint}"
     if is_disk_full(error):
-        where = getattr(error, "filename", None) or "the result"
+        where = without_drafts(str(getattr(error, "filename", None) or "the result"))
         return f"DiskFull: no space is left to write {where}; free some and try again."
     if isinstance(error, OSError) and error.errno in UNUSABLE and error.filename:
-        return f"BadInput: {error.filename} cannot be used ({error.strerror}); name a place that you can write to."
+        where = without_drafts(str(error.filename))
+        return f"BadInput: {where} cannot be read or written ({error.strerror}); check the path and your rights to it."
     return None

@@ -15,7 +15,6 @@ from skillviz.commands.output import note
 from skillviz.errors import BadInput
 from skillviz.runs.library import library
 from skillviz.runs.store import Store, store_root
-from skillviz.studies.estimate import estimates
 from skillviz.studies.finetuned_model import slug
 from skillviz.studies.make_tables import tables_of_runs
 from skillviz.studies.plan import plan
@@ -23,7 +22,7 @@ from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.status import FINISHED, MISSING, Snapshot, status
 from skillviz.studies.step import TABLE, Step
-from skillviz.studies.store import FILE, FOLDER, open_study, study_path
+from skillviz.studies.store import FILE, FOLDER, open_study, study_folders, study_path
 from skillviz.tasks.project import expanded
 
 Wanted = Literal["own", "begun", "tables"]
@@ -66,21 +65,20 @@ def ships(store: Store, runs_dir: Path | None) -> bool:
 
 def known(stores: Sequence[Store]) -> list[str]:
     """The names of the folders of all stored studies, those too that were written and never begun."""
-    return sorted({path.parent.name for store in stores for path in (store.root / FOLDER).glob(f"*/{FILE}")})
+    return sorted({path.name for store in stores for path in study_folders(store, FILE)})
 
 
 def steps(at: Snapshot, is_packed: bool = False) -> pd.DataFrame:
-    """One row a step: its state, the seconds it took, and those it is thought to take.
+    """One row a step: its state and the seconds it took.
 
     The tables of a store that studies are packed into, and of one with absent results, stand as they are: what they
     were made from is no longer there under the same names.
     """
-    seconds = estimates(at).steps
     frame = status(at.plan.study, at.store)
     states = [_state(at, step, state) for step, state in zip(at.plan.steps, frame["state"], strict=True)]
     if (is_packed or ABSENT in states) and set(states[:-1]) <= {FINISHED, ABSENT} and _has_tables(at):
         states[-1] = FINISHED
-    return frame.assign(state=states, estimated=[round(seconds[step.key], 1) for step in at.plan.steps])
+    return frame.assign(state=states)
 
 
 def place(at: Snapshot, runs_dir: Path | None) -> str:

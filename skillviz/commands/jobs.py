@@ -51,7 +51,7 @@ def list_jobs(
 def watch(run: JobName, runs_dir: options.RunsDir = None, as_json: options.AsJson = False) -> None:
     """Follow a job to its end. Ctrl-C stops the watching, not the job. Exit code 2 if the job did not finish."""
     store = Store(store_root(runs_dir))
-    with progress_bar("waiting") as advance:
+    with progress_bar("waiting", is_whole=False) as advance:
         while (job := jobs.status(store, run)).is_open:
             progress = jobs.progress(store, job.name)
             is_counted = job.kind == "study" or progress.phase == "search"

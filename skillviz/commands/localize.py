@@ -132,7 +132,7 @@ def localize(
             if not processes.is_first():
                 follow(spec, store)
                 processes.leave()
-            with progress_bar("localizing") as advance, gently(reporter(advance)) as progress:
+            with progress_bar("localizing", is_whole=False) as advance, gently(reporter(advance)) as progress:
                 run = produce(spec, store, progress)
     except KeyboardInterrupt as interrupt:
         for line in getattr(interrupt, "__notes__", ()):

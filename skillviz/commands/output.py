@@ -27,13 +27,13 @@ from skillviz.analysis.readable_table import ReadableTable, html, latex, markdow
 from skillviz.analysis.tables import csv_text
 from skillviz.atomic import write_text
 from skillviz.core import formats
-from skillviz.core.formats import MISSING, rough_seconds
+from skillviz.core.formats import MISSING, NOT_MEASURED, rough_seconds, time_left
 from skillviz.core.metrics import Metric, metric_row, panels
 from skillviz.errors import BadInput, visible
 from skillviz.runs.record import Estimate, Scores
 from skillviz.runs.run import Run
 from skillviz.show.entries import headline_scores, headline_split
-from skillviz.show.sentences import is_fitted, no_gain, temperature
+from skillviz.show.sentences import no_gain
 
 STATE_WORDS = {
     "pretrained": "pre-trained",
@@ -111,8 +111,7 @@ def print_run(run: Run) -> None:
         say(f"Region: {record.size:,} of {record.d:,} graftable parameters ({100 * record.share:.4g}%).")
     scores = headline_scores(record)
     lost = [] if scores is None else [no_gain(scores, record.metric)]
-    fit = [] if is_fitted(record.temperature) else [temperature(record.temperature)]
-    for remark in filter(None, (*record.notes, *lost, *fit)):
+    for remark in filter(None, (*record.notes, *lost)):
         say(f"- {remark}")
 
 
@@ -223,18 +222,19 @@ def _draw(console: Console, part: ReadableTable) -> None:
 
 
 @contextmanager
-def progress_bar(title: str, total: int | None = None) -> Iterator[Any]:
+def progress_bar(title: str, total: int | None = None, is_whole: bool = True) -> Iterator[Any]:
     """A function `advance(done, total, text, left)` that moves a bar on stderr; where that is no terminal, a plain line
     every ten seconds says the same.
 
-    `left` is how many seconds the whole work still takes; None: as long as the rest of the count at its pace.
+    `left` is how many seconds the whole work still takes; None: as long as the rest of the count at its pace. Where the
+    count is of a part of the work alone, `is_whole` False, it is then not measured yet.
     """
     console = Console(stderr=True)
     if not console.is_terminal:
-        with _progress_lines(title, total) as advance:
+        with _progress_lines(title, total, is_whole) as advance:
             yield advance
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _TimeLeft())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _TimeLeft(is_whole))
     with Progress(*columns, console=console, transient=True) as bar:
         number = bar.add_task(_cell(title), total=total, ends=None)
 
@@ -246,17 +246,21 @@ def progress_bar(title: str, total: int | None = None) -> Iterator[Any]:
 
 
 class _TimeLeft(TimeRemainingColumn):
-    """The time left of the whole work where that was told, else of the count."""
+    """The time left of the whole work where that was told, else of the count, where that is the whole."""
+
+    def __init__(self, is_whole: bool) -> None:
+        super().__init__()
+        self.is_whole = is_whole
 
     def render(self, task: Any) -> Text:
         ends = task.fields["ends"]
         if ends is None:
-            return super().render(task)
-        return Text(f"about {rough_seconds(ends - time.monotonic())} left", "progress.remaining")
+            return super().render(task) if self.is_whole else Text(NOT_MEASURED, "progress.remaining")
+        return Text(time_left(ends - time.monotonic()), "progress.remaining")
 
 
 @contextmanager
-def _progress_lines(title: str, total: int | None) -> Iterator[Any]:
+def _progress_lines(title: str, total: int | None, is_whole: bool) -> Iterator[Any]:
     """As `progress_bar`, for a log: a thread writes the lines, so that they also come while nothing is told."""
     begun = time.monotonic()
     now: dict[str, Any] = {"text": title, "done": 0, "total": total, "since": begun, "from": 0, "ends": None}
@@ -274,7 +278,9 @@ def _progress_lines(title: str, total: int | None) -> Iterator[Any]:
             words.append(f"{seen['done']:,} of {seen['total']:,}")
         words.append(f"{rough_seconds(at - begun)} so far")
         if seen["ends"] is not None:
-            words.append(f"about {rough_seconds(seen['ends'] - at)} left")
+            words.append(time_left(seen["ends"] - at))
+        elif not is_whole:
+            words.append(NOT_MEASURED)
         elif seen["total"] and seen["done"] > seen["from"]:
             each = (at - seen["since"]) / (seen["done"] - seen["from"])
             words.append(f"about {rough_seconds(each * max(0, seen['total'] - seen['done']))} left")

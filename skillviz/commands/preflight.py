@@ -14,7 +14,7 @@ from skillviz.commands import options
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.localize import spec_of
 from skillviz.commands.output import note, print_json, say
-from skillviz.core.formats import byte_size, rough_span
+from skillviz.core.formats import byte_size
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, localizer
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.jobs.devices import chosen, devices
@@ -24,7 +24,6 @@ from skillviz.models.preflight import Preflight
 from skillviz.models.preflight import preflight as check_pair
 from skillviz.runs.estimate import Estimate, Facts, estimate, facts_of
 from skillviz.runs.library import library
-from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, store_root
 from skillviz.runs.suited import refused_lean
@@ -82,8 +81,8 @@ def preflight(
     """Check in seconds whether two models make a pair; reads configurations, headers and data, but no weights.
 
     With --task it takes the options of localize, makes every check that localize makes before it reads weights, and
-    says about how long that run takes and how much memory it needs. Ends with exit code 2 and one sentence for each
-    thing that does not fit: architecture, shapes, vocabulary, number of labels, a head that would be random.
+    says how much memory that run needs, and the order of magnitude of its time. Ends with exit code 2 and one sentence
+    for each thing that does not fit: architecture, shapes, vocabulary, number of labels, a head that would be random.
 
     [bold]Examples[/bold]
 
@@ -111,19 +110,15 @@ def preflight(
     expected = None
     if task and not errors:
         facts = facts_of(spec, slot_of(spec.device).partition("-")[0], result)
-        finished = [run.record for run in library(runs_dir).list()]
-        expected = estimate(spec, facts, finished)
+        expected = estimate(spec, facts)
         say(f"This localization takes {expected.words()}.")
-        fitting = modes(spec, result, budget, facts, finished)
+        fitting = modes(spec, result, budget, facts)
         say(mode_words(fitting, spec, budget))
     if as_json:
         value = {"fits": not errors, "problems": [str(error.args[0]) for error in errors]}
         if expected is not None:
-            value |= {"seconds": round(expected.seconds, 1), "bytes": expected.bytes, "memory": budget}
+            value |= {"time": expected.time, "bytes": expected.bytes, "memory": budget}
             value["modes"] = {mode.name: mode.as_json() for mode in fitting}
-            value |= dict(
-                zip(("least_seconds", "most_seconds"), (round(one, 1) for one in expected.range), strict=True)
-            )
         print_json({**value, "notes": list(remarks), "readout": result.readout, "d": result.d})
     if errors:
         raise typer.Exit(BAD_USE)
@@ -141,8 +136,7 @@ def _rehearsed(spec: RunSpec, result: Preflight, runs_dir: Path | None, is_whole
     if is_whole:
         Store(store_root(runs_dir)).refuse_unwritable()
         return prepare(spec, Session(), library(runs_dir)).notes
-    rehearse(result)
-    return result.notes
+    return rehearse(result)[0].notes
 
 
 def _cluster_refusal(cluster: options.ClusterName | None) -> list[SkillvizError]:
@@ -167,18 +161,17 @@ class Mode:
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
-        least, most = (round(one, 1) for one in self.expected.range)
-        took = {"bytes": self.expected.bytes, "least_seconds": least, "most_seconds": most}
+        took = {"bytes": self.expected.bytes, "time": self.expected.time}
         return {**took, "fits": self.fits, "options": self.flags, **({"refused": self.refused} if self.refused else {})}
 
 
-def modes(spec: RunSpec, check: Preflight, budget: int, facts: Facts, finished: Sequence[RunRecord]) -> list[Mode]:
+def modes(spec: RunSpec, check: Preflight, budget: int, facts: Facts) -> list[Mode]:
     """The run as it was asked for, and in lean mode; in the order in which they are to be preferred."""
     dtype = "float32" if spec.dtype == "own" and spec.lean else spec.dtype
     found = []
     for name, changes in (("ordinary", {"lean": False, "dtype": dtype}), ("lean", {"lean": True, "dtype": "own"})):
         one = spec.model_copy(update=changes)
-        expected = estimate(one, facts, finished)
+        expected = estimate(one, facts)
         error = refused_lean(localizer(spec.localizer), check) if one.lean else None
         flags = "--lean" if one.lean else f"--dtype {dtype}" if dtype != "float32" else ""
         fits = error is None and expected.bytes <= budget
@@ -191,7 +184,7 @@ def mode_words(found: Sequence[Mode], spec: RunSpec, budget: int) -> str:
     needs = ", ".join(
         f"{mode.name} mode cannot be used"
         if mode.refused
-        else f"{mode.name} mode needs {byte_size(mode.expected.bytes)} and takes {rough_span(*mode.expected.range)}"
+        else f"{mode.name} mode needs {byte_size(mode.expected.bytes)} and takes {mode.expected.time}"
         for mode in found
     )
     text = f"Memory: {needs}; {byte_size(budget)} can be used."

@@ -24,7 +24,7 @@ from skillviz.runs.intervals import FILE, write
 from skillviz.runs.library import Library, library, open_run
 from skillviz.runs.part_scores import stored_parts
 from skillviz.runs.run import Run
-from skillviz.runs.store import Store, option_of, store_root, written
+from skillviz.runs.store import Store, option_of, problems_of, store_root, written
 from skillviz.show.bundle import bundle
 from skillviz.show.entries import headline_scores
 from skillviz.show.report import page
@@ -81,15 +81,18 @@ def verify(
 ) -> None:
     """Check every file of a run against the sha256 in its run.json; exit code 2 where one differs."""
     stored = library(runs_dir)
-    names = [run] if run is not None else [entry.id for entry in stored.list()]
-    problems = {name: _problems(stored, name) for name in names}
-    if run is None:
+    if run is not None:
+        problems = {run: _problems(stored, run)}
+    else:
+        problems = {entry.id: [problem.sentence for problem in problems_of(entry)] for entry in stored.list()}
         problems |= {str(broken.path): [broken.reason] for broken in stored.unreadable()}
     for name, sentences in problems.items():
         say(f"{name}: {'unchanged' if not sentences else ' '.join(sentences)}")
     broken = [name for name, sentences in problems.items() if sentences]
     if broken:
-        raise CorruptRun(f"{len(broken)} of {len(problems)} runs differ from what run.json vouches for: {broken[0]}.")
+        raise CorruptRun(
+            f"{len(broken)} of {len(problems)} runs are unreadable or not what run.json vouches for: {broken[0]}."
+        )
 
 
 @app.command()

@@ -11,6 +11,7 @@ from skillviz import jobs
 from skillviz.commands import find_study, options
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.find_study import named, ships
+from skillviz.commands.localize import reporter
 from skillviz.commands.output import command_line, note, print_json, print_table, progress_bar, say, write_table
 from skillviz.errors import BadInput
 from skillviz.jobs.slots import devices_for_study, slot_of
@@ -104,7 +105,7 @@ def run_here(study: StudySpec, store: Store, workers: int = 1, partial: bool = F
     missing = [step for step in at.plan.steps if not at.is_there(step)]
     note(f"{study.name}: {time_left(at, workers)}")
     slots, announced = {slot_of(step.device) for step in missing if step.kind != TABLE}, set[str]()
-    with progress_bar("study") as advance, gently(lambda p: advance(p.done, p.total, p.text)) as progress:
+    with progress_bar("study", is_whole=False) as advance, gently(reporter(advance)) as progress:
 
         def on_step(number: int, count: int, step: Step, what: str) -> None:
             if what != "skipped" and not (what == "started" and at.is_there(step)):

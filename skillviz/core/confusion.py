@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from skillviz.core.intervals import RESAMPLES, percentile_interval, resampled_values, wilson
+from skillviz.core.intervals import RESAMPLES, resampled_values, spread_interval, wilson
 from skillviz.core.metrics import statistic
 from skillviz.core.scores import Floats, Integers, checked, f1_of
 
@@ -29,7 +29,8 @@ def class_results(
 
     `n` is the examples of the class, `predicted` those that the model puts into it, `right` those in both. Precision
     and recall have Wilson's interval; F1, which is no share, the bootstrap's, all of them on the same resamples.
-    NaN where a share is of nothing, and for F1's ends where no resample differs: that tells nothing.
+    NaN where a share is of nothing, for F1 of a class that no example or every one has, and for F1's ends where no
+    resample differs: that tells nothing.
     """
     y = np.asarray(labels)
     logits = {state: checked(z, y)[0] for state, z in states.items()}
@@ -47,13 +48,13 @@ def _rows(state: str, c: int, counts: Integers, drawn: Floats) -> list[dict[str,
     right, n, predicted = (int(x) for x in (counts[c, c], counts[c].sum(), counts[:, c].sum()))
     common = {"state": state, "class": c, "n": n, "predicted": predicted, "right": right}
     f1 = float(f1_of(np.array([right, predicted - right, n - right], dtype=np.float64)))
+    f1 = f1 if 0 < n < counts.sum() else float("nan")
     shares = [
         {"metric": name, "value": right / of if of else float("nan"), **_ends(*wilson(right, of))}
         for name, of in (("precision", predicted), ("recall", n))
     ]
-    ends = percentile_interval(f1, drawn)
-    low, high = (ends.low, ends.high) if ends.high > ends.low else (float("nan"), float("nan"))
-    return [{**common, **row} for row in (*shares, {"metric": "f1", "value": f1, **_ends(low, high)})]
+    ends = spread_interval(f1, drawn)
+    return [{**common, **row} for row in (*shares, {"metric": "f1", "value": f1, **_ends(ends.low, ends.high)})]
 
 
 def _ends(low: float, high: float) -> dict[str, float]:

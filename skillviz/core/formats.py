@@ -164,6 +164,9 @@ def seconds(value: Number) -> str:
     return f"{hours}{SPACE}h {minutes}{SPACE}min"
 
 
+NOT_MEASURED = "time left: not measured yet"
+
+
 def rough_seconds(value: Number) -> str:
     """A duration that is only estimated: `40 s`, `3 min`, `2.5 h`."""
     if value is None or missing(value):
@@ -173,13 +176,17 @@ def rough_seconds(value: Number) -> str:
     return f"{round(value / 60)} min" if value < 7200 else f"{value / 3600:.1f} h"
 
 
-def rough_span(low: float, high: float) -> str:
-    """Two durations that are only estimated: `4–9 min`, `40 s to 2 min`."""
-    first, last = rough_seconds(low), rough_seconds(high)
-    if first == last:
-        return first
-    number, unit = first.split()
-    return f"{number}–{last}" if unit == last.split()[1] else f"{first} to {last}"
+def time_left(seconds: float | None) -> str:
+    """`about 12 s left`; says so where nothing is measured yet, and where the work takes longer than was measured."""
+    if seconds is None:
+        return NOT_MEASURED
+    return f"about {rough_seconds(seconds)} left" if seconds >= 1 else "longer than measured so far"
+
+
+def order_of_magnitude(seconds: float) -> str:
+    """A duration of which only the order of magnitude is known: `about a minute`, `minutes`, `about an hour`."""
+    bounds = ((20, "seconds"), (120, "about a minute"), (1500, "minutes"), (7200, "about an hour"), (86400, "hours"))
+    return next((words for bound, words in bounds if seconds < bound), "days")
 
 
 def byte_size(value: float) -> str:

@@ -40,7 +40,8 @@ class Graft:
     `values[name]` lie in the order of `region.indices[name]`; `head[name]` are whole tensors by their
     full parameter name. `header` is the provenance (base id, fingerprint, task, labels, metrics).
     Where fine-tuning added tokens, `rows` are their rows [added, ...] of every tensor of the vocabulary, by parameter
-    name, and `header["vocabulary"]` has the base's number of `rows`, behind which they stand.
+    name; `header["vocabulary"]` has the base's number of `rows`, and the `numbers` of the added ones: rows that the
+    base has spare, and rows behind its own.
     """
 
     region: Region
@@ -129,8 +130,8 @@ class Graft:
                 raise ValueError(f"version {header['version']} does not go with {len(rows)} tensors of added rows")
             if rows and _whole(header["vocabulary"]["rows"], "rows of its vocabulary") < 1:
                 raise ValueError("it has no rows of the base's vocabulary")
-            if rows and (0 in (lengths := {len(t) if t.dim() else 0 for t in rows.values()}) or len(lengths) > 1):
-                raise ValueError("its tensors of added rows do not have one number of rows")
+            if rows and (wrong := _wrong_numbers(header["vocabulary"], rows)):
+                raise ValueError(wrong)
             shapes = {n: tuple(_whole(k, f"shape of '{n}'") for k in s) for n, s in header["shapes"].items()}
             region = Region({n: tensors[f"{n}.indices"].numpy() for n in names}, shapes)
             values = {n: tensors[f"{n}.values"] for n in names}
@@ -157,7 +158,7 @@ class Graft:
         targets, heads, rows = self._targets(model), self._heads(model), self._with_rows(model)
         with torch.no_grad():
             for name, parameter in rows.items():
-                parameter[self._first_row :] = self.rows[name].to(parameter)
+                parameter[_numbers(self.header)] = self.rows[name].to(parameter)
             for name, parameter in targets.items():
                 parameter.put_(_index(self.region, name, parameter), self.values[name].to(parameter))
             for name, parameter in heads.items():
@@ -167,24 +168,19 @@ class Graft:
         """The model's own tensors that the region touches."""
         return {name: _own(model, name, self.region.shapes[name]) for name in self.region.indices}
 
-    @property
-    def _first_row(self) -> int:
-        """The number of the first added row."""
-        return int(self.header["vocabulary"]["rows"])
-
     def is_extended(self, model: nn.Module) -> bool:
         """Whether the model has room for the rows of added tokens; raises PairMismatch where it has another number of
         rows than base or fine-tuned model."""
-        before, sizes = self._first_row, set[int]()
+        before, after, sizes = int(self.header["vocabulary"]["rows"]), _rows_after(self.header), set[int]()
         for name, rows in self.rows.items():
             tensor = _parameter(model, name)
-            if len(tensor) not in (before, before + len(rows)) or tensor.shape[1:] != rows.shape[1:]:
+            if len(tensor) not in (before, after) or tensor.shape[1:] != rows.shape[1:]:
                 raise PairMismatch(
                     f"'{name}' has shape {tuple(tensor.shape)} in this model, and the graft adds {len(rows):,} rows to "
                     f"the {before:,} of its base; use the base that the graft was made for."
                 )
-            sizes.add(len(tensor) - before)
-        return sizes != {0}
+            sizes.add(len(tensor))
+        return sizes == {after}
 
     def _with_rows(self, model: Any) -> dict[str, Tensor]:
         """The model's own tensors of the vocabulary, with room for the rows of added tokens."""
@@ -194,24 +190,27 @@ class Graft:
                 "tensors; use the base that the graft was made for."
             )
         if self.rows and not self.is_extended(model):
-            added = len(next(iter(self.rows.values())))
             with torch.random.fork_rng(devices=[]):  # new rows are drawn, and then overwritten
-                model.resize_token_embeddings(self._first_row + added, mean_resizing=False)
+                model.resize_token_embeddings(_rows_after(self.header), mean_resizing=False)
         return {
-            name: _own(model, name, (self._first_row + len(rows), *rows.shape[1:])) for name, rows in self.rows.items()
+            name: _own(model, name, (_rows_after(self.header), *rows.shape[1:])) for name, rows in self.rows.items()
         }
 
     def _fits_vocabulary(self, model: Any) -> bool:
         """Whether the rows are those of every tensor that grows with the model's vocabulary, tied ones once."""
-        modules = (model.get_input_embeddings(), model.get_output_embeddings())
-        vocabulary = {id(parameter) for module in modules if module is not None for parameter in module.parameters()}
-        return vocabulary == {
-            id(own) for name, own in model.named_parameters(remove_duplicate=False) if name in self.rows
-        }
+        own = {id(own) for name, own in model.named_parameters(remove_duplicate=False) if name in self.rows}
+        return own == {id(parameter) for parameter in vocabulary_parameters(model).values()}
 
     def _heads(self, model: nn.Module) -> dict[str, Tensor]:
         """The model's own tensors of the head."""
         return {name: _own(model, name, tuple(tensor.shape)) for name, tensor in self.head.items()}
+
+
+def vocabulary_parameters(model: Any) -> dict[str, nn.Parameter]:
+    """The parameters with one row for each token, by name; tied ones once."""
+    modules = (model.get_input_embeddings(), model.get_output_embeddings())
+    vocabulary = {id(parameter) for module in modules if module is not None for parameter in module.parameters()}
+    return {name: parameter for name, parameter in model.named_parameters() if id(parameter) in vocabulary}
 
 
 @contextmanager
@@ -247,6 +246,29 @@ def _wrong_values(*parts: Mapping[str, Tensor]) -> str:
         if not tensor.isfinite().all():
             return f"the values of '{name}' are not all finite"
     return ""
+
+
+def _wrong_numbers(vocabulary: Mapping[str, Any], rows: Mapping[str, Tensor]) -> str:
+    """What is wrong with the numbers of these rows of added tokens; empty where they fit."""
+    numbers = _numbers({"vocabulary": vocabulary})
+    behind = [number for number in numbers if number >= vocabulary["rows"]]
+    if not numbers or {len(t) if t.dim() else 0 for t in rows.values()} != {len(numbers)}:
+        return "its tensors of added rows do not have one row for each number"
+    if numbers != sorted(set(numbers)):
+        return "the numbers of its added rows are not in order"
+    if behind and behind[-1] - vocabulary["rows"] >= len(behind):
+        return "its added rows have a gap behind those of its base"
+    return ""
+
+
+def _numbers(header: Mapping[str, Any]) -> list[int]:
+    """The numbers of the vocabulary rows of added tokens."""
+    return [_whole(number, "number of an added row") for number in header["vocabulary"]["numbers"]]
+
+
+def _rows_after(header: Mapping[str, Any]) -> int:
+    """The rows of a vocabulary that has room for those of added tokens."""
+    return max(_whole(header["vocabulary"]["rows"], "rows of its vocabulary"), 1 + max(_numbers(header)))
 
 
 def _whole(value: Any, what: str) -> int:

@@ -158,11 +158,12 @@ def bootstrap(
     """The metric with its percentile bootstrap interval over examples.
 
     Resampling adds noise to every bin, so resampled calibration errors lean upwards; the interval is stretched
-    to hold the estimate where it would not. NaN for all three where the metric is undefined.
+    to hold the estimate where it would not. NaN for all three where the metric is undefined, and for the ends where no
+    resample differs, as of a single example: that tells nothing.
     """
     z, y = checked(logits, labels)
-    of = statistic(metric, z, y, positive, bins)
-    return _interval([of], len(y), lambda v: v[0], resamples, seed, level)
+    ((value, drawn),) = whole_and_resampled([statistic(metric, z, y, positive, bins)], len(y), resamples, seed)
+    return spread_interval(value, drawn, level)
 
 
 def paired_bootstrap(
@@ -301,7 +302,7 @@ def _stretched(
         up += (weight * (high - (gained - lost) / n)) ** 2
     down, up = (math.sqrt(reach) * n / total for reach in (down, up))
     value = drawn.value
-    return Interval(value, min(drawn.low, value - down), max(drawn.high, value + up))
+    return Interval(value, float(np.fmin(drawn.low, value - down)), float(np.fmax(drawn.high, value + up)))
 
 
 def _binning(metric: str) -> Binning:
@@ -339,6 +340,8 @@ def recovered_gain(
     models = grafted, pretrained, finetuned
     of, merit = [statistic(metric, *checked(z, labels), positive) for z in models], METRICS[metric].merit
     share = _interval(of, len(np.asarray(labels)), lambda v: relative_gain(*map(merit, v)), resamples, seed, level)
+    if np.isfinite(share.value) and np.array_equal(grafted, finetuned):
+        return Interval(share.value, share.value, share.value)  # the same model has all of the gain, on any examples
     if METRICS[metric].interval != "wilson" or not np.isfinite(share.value):
         return share
     right = [correct(*checked(z, labels)) for z in models]
@@ -346,8 +349,8 @@ def recovered_gain(
     for reference, at in ((pretrained, 0.0), (finetuned, 1.0)):
         if (right[0] != correct(*checked(reference, labels))).sum() < FEW:
             less = accuracy_difference(grafted, reference, labels, level)
-            ends = min(share.low, at + less.low / gain), max(share.high, at + less.high / gain)
-            share = Interval(share.value, *ends)
+            low, high = np.fmin(share.low, at + less.low / gain), np.fmax(share.high, at + less.high / gain)
+            share = Interval(share.value, float(low), float(high))
     return share
 
 
@@ -365,13 +368,25 @@ def _interval(
 
 
 def percentile_interval(value: float, draws: Floats, level: float = LEVEL) -> Interval:
-    """Percentiles of the finite draws [resample], stretched to hold the value; NaN where there is no value or draw."""
+    """Percentiles of the finite draws [resample], stretched to hold the value; NaN where there is no value or draw.
+
+    Draws that are all the value say nothing of how far it may be off, and give no interval; but for 0, the difference
+    of two models that are alike on every example.
+    """
     tail = (1 - _checked_level(level)) / 2
     draws = draws[np.isfinite(draws)]
     if not np.isfinite(value) or not len(draws):
         return Interval(float("nan"), float("nan"), float("nan"))
     low, high = np.quantile(draws, [tail, 1 - tail])
+    if value and math.isclose(low, high, rel_tol=1e-12) and math.isclose(low, value, rel_tol=1e-12):
+        return Interval(value, float("nan"), float("nan"))
     return Interval(value, min(float(low), value), max(float(high), value))
+
+
+def spread_interval(value: float, draws: Floats, level: float = LEVEL) -> Interval:
+    """As `percentile_interval`, of one model's metric: without ends where no draw differs, at 0 too."""
+    interval = percentile_interval(value, draws, level)
+    return interval if interval.high > interval.low else Interval(interval.value, float("nan"), float("nan"))
 
 
 def seeds_interval(values: ArrayLike, level: float = LEVEL) -> SeedsInterval:

@@ -21,7 +21,7 @@ from skillviz.core.localizers.table import GROUP_SHARE
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.problem import Problem, soft
 from skillviz.core.random_entries import uniform
-from skillviz.core.ranking import Best, top_of_parts
+from skillviz.core.ranking import Best, moved_first, top_of_parts
 from skillviz.errors import BadInput, BadModel
 
 PART = 2**18
@@ -180,7 +180,11 @@ class LeanProblem(Problem):
 
     def movement_at(self, index: Tensor) -> Tensor:
         """The movement of these entries, ascending, float32."""
-        return (self.finetuned[index].float() - self.base[index].float()).to(self.device)
+        change = torch.empty(len(index))
+        for number, local, a, b in split(index.cpu(), self.table):
+            entries = local + int(self.table.offsets[number])
+            change[a:b] = self.movement.of(number, self.base[entries], self.finetuned[entries])
+        return change.to(self.device)
 
     def largest_movers(self, count: int) -> tuple[Tensor, Tensor]:
         """The `count` entries that moved most, ascending, int64 [count], and their movement, float32."""
@@ -215,7 +219,8 @@ class LeanProblem(Problem):
                 for start in range(0, entries, PART):
                     end = min(start + PART, entries)
                     slope = self.flat.grad[first + start : first + end]
-                    best.add(-(slope * self._movement(number, start, end)), int(self.table.offsets[number]) + start)
+                    tau = self._movement(number, start, end)
+                    best.add(moved_first(-(slope * tau), tau), int(self.table.offsets[number]) + start)
                 first += entries
         self.flat.watch_tensors(())
         return loss, best.order()
@@ -271,4 +276,4 @@ class LeanProblem(Problem):
 
     def _movement(self, number: int, start: int, end: int) -> Tensor:
         tuned, base = (vector.part(number, start, end) for vector in (self.finetuned, self.base))  # type: ignore[attr-defined]
-        return tuned.to(self.device).float() - base.to(self.device).float()
+        return self.movement.of(number, base.to(self.device), tuned.to(self.device))

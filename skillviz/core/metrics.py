@@ -31,14 +31,13 @@ from skillviz.core.scores import (
     checked,
     confidence,
     correct,
-    f1,
     f1_of,
     losses,
     outcomes,
     probabilities,
     squared_errors,
 )
-from skillviz.core.verdicts import NO_DIFFERENCE, DifferenceVerdict
+from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED, DifferenceVerdict
 from skillviz.errors import BadInput
 
 Statistic = Callable[[Floats], Floats]
@@ -72,15 +71,17 @@ class Mean:
 
 
 class F1:
-    """F1 of the positive class."""
+    """F1 of the positive class; NaN where the examples are all of it, or none is: then it says nothing."""
 
     def value(self, logits: Floats, labels: Integers, positive: int, bins: int) -> float:
-        """F1; NaN where the class is never seen or predicted."""
-        return f1(logits, labels, positive)
+        """F1 of the counts."""
+        return float(self.statistic(logits, labels, positive, bins)(np.ones((1, len(labels))))[0])
 
     def statistic(self, logits: Floats, labels: Integers, positive: int, bins: int) -> Statistic:
         """F1 of the weighted counts."""
         table = outcomes(logits, labels, positive)
+        if len(np.unique(labels == positive)) < 2:
+            return lambda weights: np.full(len(weights), np.nan)
         return lambda weights: f1_of(weights @ table)
 
 
@@ -273,11 +274,12 @@ class Metric:
     def verdict(self, low: formats.Number, high: formats.Number) -> DifferenceVerdict:
         """What the interval of a difference a - b says of a: decided only where it leaves out zero.
 
-        An interval without width comes from too few examples to resample, and decides nothing.
+        Without an interval it is not measured. One without width, about another value than 0, comes from too few
+        examples to resample, and is none.
         """
-        if low is None or high is None or formats.missing(low) or formats.missing(high):
-            return NO_DIFFERENCE
-        if low <= 0 <= high or low == high:
+        if low is None or high is None or formats.missing(low) or formats.missing(high) or low == high != 0:
+            return NOT_MEASURED
+        if low <= 0 <= high:
             return NO_DIFFERENCE
         return "better" if (high < 0) == (self.better == "lower") else "worse"
 
@@ -293,7 +295,8 @@ _ROWS = (
     ),
     Metric(
         "f1", "F1", kernel=F1(), of_predictions=True, classes=2, own=1,
-        help="The harmonic mean of precision and recall of the positive class.",
+        help="The harmonic mean of precision and recall of the positive class. Not measured where all examples are of "
+        "one class.",
     ),
     Metric(
         "ece", "ECE", better="lower", interval="calibration", kernel=CalibrationError(), rank="headline",

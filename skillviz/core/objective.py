@@ -67,6 +67,8 @@ class Objective:
         self.n, self.n_labels = len(encoded), encoded.n_labels
         self.shards = Shards()
         self.recordings: Recordings | None = None
+        self.heard: Callable[[int, int], None] = lambda examples, tokens: None
+        """Called with the examples and tokens of each micro-batch that was scored."""
 
     def backward(self, rows: np.ndarray | None = None) -> float:
         """The mean loss over these rows; its gradient is then in `flat.grad`."""
@@ -162,7 +164,9 @@ class Objective:
         if self.generates:
             assert isinstance(self.readout, CausalReadout)
             with self._context():
-                return scores_of_generated(self.flat.model, self.batches, self.readout, rows)
+                scores = scores_of_generated(self.flat.model, self.batches, self.readout, rows)
+            self.heard(len(rows), int(self.batches.lengths[rows].sum()))
+            return scores
         return self.finished(self.answers(rows), rows)
 
     def finished(self, answers: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -176,7 +180,10 @@ class Objective:
         out = np.empty((len(rows), self.n_labels), dtype=np.float32)
         plan = self.batches.plan(rows)
         each = self._each(self._logits, plan, "scores")
-        parts = [scores[: len(part)] for scores, part in zip(each, plan, strict=True)]
+        parts = []
+        for scores, part in zip(each, plan, strict=True):
+            parts.append(scores[: len(part)])
+            self.heard(len(part), int(self.batches.lengths[part].sum()))
         out[self.batches.by_length(rows)] = torch.cat(parts).cpu().numpy()
         return out
 

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from skillviz.core.flat import FlatModel
+from skillviz.core.movement import Movement
 from skillviz.core.objective import Objective
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.random_entries import uniform
-from skillviz.core.ranking import top
+from skillviz.core.ranking import moved_first, top
 
 
 def soft(base: Tensor, gamma: Tensor, tau: Tensor) -> Tensor:
@@ -49,9 +50,14 @@ class Problem:
         return self.flat.table
 
     @cached_property
+    def movement(self) -> Movement:
+        """How far each entry moved."""
+        return Movement(self.base, self.finetuned, self.table)
+
+    @cached_property
     def tau(self) -> Tensor:
         """The movement, fine-tuned minus base, float32 [d]: bfloat16 would round small movements away."""
-        return self.finetuned.float() - self.base.float()
+        return self.movement.whole()
 
     @property
     def device(self) -> torch.device:
@@ -75,10 +81,11 @@ class Problem:
         return self.flat.grad.index_select(0, index)
 
     def first_order(self, rows: np.ndarray, size: int) -> tuple[float, Tensor]:
-        """The mean loss at the base on these rows, and the `size` entries with the largest -g * tau, best first."""
+        """The mean loss at the base on these rows, and the `size` entries with the largest -g * tau, best first;
+        entries that did not move come last."""
         self.reset()
         loss = self.train.backward(rows)
-        return loss, top(-(self.flat.grad * self.tau), size)
+        return loss, top(moved_first(-(self.flat.grad * self.tau), self.tau), size)
 
     def drawn(self, size: int, seed: int) -> np.ndarray:
         """`size` entries drawn from all, int64, in the order drawn."""

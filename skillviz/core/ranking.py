@@ -9,6 +9,15 @@ from torch import Tensor
 
 from skillviz.errors import BadModel, BadSize
 
+LEAST = torch.finfo(torch.float32).min
+"""Below every score, above what may not be chosen at all (-inf)."""
+
+
+def moved_first(scores: Tensor, movement: Tensor) -> Tensor:
+    """The scores [n], but LEAST where the movement [n] is zero: to copy such an entry changes nothing, so it is chosen
+    after all others."""
+    return torch.where((movement == 0) & (scores > LEAST), LEAST, scores)
+
 
 def top_of_two(first: Tensor, then: Tensor, k: int) -> Tensor:
     """The k best indices by `first` [n], of equals those with the larger `then` [n], then the smaller index."""

@@ -2,10 +2,10 @@
 
 from skillviz.jobs.control import cancel, resume, start, start_study, submit_study
 from skillviz.jobs.job import Job, JobProgress
-from skillviz.jobs.watch import events, log_tail, pieces, progress, status, steps
+from skillviz.jobs.watch import events, log_tail, newest_first, pieces, progress, run_job, status, steps
 from skillviz.jobs.watch import listed as list
 
 __all__ = [
-    "Job", "JobProgress", "cancel", "events", "list", "log_tail", "pieces", "progress", "resume", "start",
-    "start_study", "status", "submit_study", "steps",
+    "Job", "JobProgress", "cancel", "events", "list", "log_tail", "newest_first", "pieces", "progress", "resume",
+    "run_job", "start", "start_study", "status", "submit_study", "steps",
 ]  # fmt: skip

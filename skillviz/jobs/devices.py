@@ -11,14 +11,13 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import psutil
-
+from skillviz.runs.memory import free_memory, total_memory
 from skillviz.studies.cores import cores
 
 QUERY = "index,uuid,name,memory.free,memory.total"
 PATIENCE = 5.0  # seconds; a driver that is busy or broken must not hold up a page
 DRIVEN, HIDDEN = Path("/dev"), ("", "-1")
-CPU_FACTS, LIMIT, USED = Path("/proc/cpuinfo"), Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
+CPU_FACTS = Path("/proc/cpuinfo")
 
 
 @dataclass(frozen=True)
@@ -33,13 +32,8 @@ class Device:
 
 def devices() -> list[Device]:
     """The CPU, then the GPUs that this process may use, in their order."""
-    memory = psutil.virtual_memory()
-    free, total = memory.available, memory.total
-    with suppress(OSError, ValueError):  # a container may have less than its machine
-        limit = int(LIMIT.read_text())
-        free, total = min(free, max(0, limit - int(USED.read_text()))), min(total, limit)
     return [
-        Device("cpu", f"{_cpu_name()}, {cores()} threads", free, total),
+        Device("cpu", f"{_cpu_name()}, {cores()} threads", free_memory(), total_memory()),
         *gpus(os.environ.get("CUDA_VISIBLE_DEVICES")),
     ]
 

@@ -132,6 +132,6 @@ class JobProgress:
 
 
 def seconds_left(event: Event) -> float | None:
-    """Seconds left by now, below 0 where more time has passed than was estimated; None where nothing was."""
+    """Seconds left by now, 0 where more time has passed than was measured; None where nothing was."""
     left = event.get("left")
-    return None if left is None else round(left - (time.time() - event["time"]), 1)
+    return None if left is None else max(0.0, round(left - (time.time() - event["time"]), 1))

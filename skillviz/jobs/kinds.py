@@ -86,7 +86,6 @@ class RunJob(Job):
         if not phases:
             return JobProgress("check")
         last, left = phases[-1], seconds_left(phases[-1])
-        left = left if left is not None and left > 0 else None
         scored = last["step"] / last["total"] if last["phase"] == "evaluate" and last.get("total") else None
         attempt = max((number for number, event in enumerate(phases) if event["phase"] == "load"), default=0)
         steps = [event for event in phases[attempt:] if event["phase"] == "search" and "step" in event]
@@ -195,7 +194,6 @@ class StudyJob(Job):
             done = sum(note.state in ENDED for note in self.record.steps.values())
             return JobProgress("steps", min(done, last["of"] - 1), last["of"], title=last["title"])
         left = seconds_left(last)
-        left = None if left is None else max(0.0, left)  # 0: longer than estimated
         return JobProgress("steps", last["step"] - 1, last["of"], seconds_left=left, title=last["title"])
 
     def check_resume(self, root: Path) -> None:

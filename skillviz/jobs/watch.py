@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from skillviz.regular_file import regular
 from skillviz.runs.folder import EVENTS, LOG, WORK
 from skillviz.runs.run import Run, read_record
 from skillviz.runs.store import Store, Unfinished, Unreadable
-from skillviz.studies.store import FILE, FOLDER
+from skillviz.studies.store import FILE, FOLDER, study_folders
 
 COUNTS = ("step", "total", "search", "searches", "target", "size", "added", "removed", "of")
 AMOUNTS = ("time", "left", "loss")
@@ -33,11 +33,20 @@ def listed(store: Store, finished: bool = False, kind: Kind | None = None) -> Se
     studies = [StudyJob.of(path) for path in _study_folders(store)] if kind != "run" else []
     jobs: list[Job] = [job for job in studies if finished or job.status != "finished"]
     if kind != "study":
-        entries: list[Run | Unfinished] = [*store.unfinished(), *(store.list() if finished else ())]
-        runs = [RunJob.of(store.root, entry.path, entry.record) for entry in entries]
-        runs.sort(key=lambda job: (job.record.created, job.name), reverse=True)
-        jobs += runs
+        jobs += [
+            run_job(store, entry) for entry in newest_first([*store.unfinished(), *(store.list() if finished else ())])
+        ]
     return jobs
+
+
+def newest_first(entries: Iterable[Run | Unfinished]) -> list[Run | Unfinished]:
+    """The runs in the order of a list of jobs."""
+    return sorted(entries, key=lambda entry: (entry.record.created, entry.id), reverse=True)
+
+
+def run_job(store: Store, entry: Run | Unfinished) -> Job:
+    """The job of a run as it is now."""
+    return RunJob.of(store.root, entry.path, entry.record)
 
 
 def status(store: Store, name: str) -> Job:
@@ -54,7 +63,7 @@ def folder_of(store: Store, name: str) -> Path:
 
     Where several match, the earliest in this list is meant. Raises RunNotFound.
     """
-    if all(path.name != name for path in store.folders()):
+    if not store.has(name):
         for path in _study_folders(store):
             if name in (path.name, StudyJob.of(path).name):
                 return path
@@ -62,7 +71,7 @@ def folder_of(store: Store, name: str) -> Path:
 
 
 def _study_folders(store: Store) -> list[Path]:
-    return [file.parent for file in sorted((store.root / FOLDER).glob(f"*/{FILE}"))]
+    return list(study_folders(store, FILE))
 
 
 def events(store: Store, run_id: str, since: int = 0) -> tuple[list[Event], int]:

@@ -17,8 +17,7 @@ PHASES = {
 
 def run_progress(progress: JobProgress) -> str:
     """`searching: step 31 of 50, loss 0.412, about 12 s left`."""
-    left = "" if progress.seconds_left is None else f", about {formats.rough_seconds(progress.seconds_left)} left"
-    return f"{run_step(progress)}{left}"
+    return f"{run_step(progress)}, {formats.time_left(progress.seconds_left)}"
 
 
 def run_step(progress: JobProgress, has_count: bool = True) -> str:
@@ -36,10 +35,7 @@ def study_progress(progress: JobProgress) -> str:
     """`step 4 of 31: localize sst2 with stagewise, about 3 min left`."""
     if progress.step is None:
         return "Starting: checking models and data, and waiting for the device."
-    left, rest = progress.seconds_left, ""
-    if left is not None:
-        rest = f", about {formats.rough_seconds(left)} left" if left >= 1 else ", longer than estimated"
-    return f"step {progress.step + 1} of {progress.total}: {progress.title}{rest}"
+    return f"step {progress.step + 1} of {progress.total}: {progress.title}, {formats.time_left(progress.seconds_left)}"
 
 
 def status_words(status: str) -> str:

@@ -34,6 +34,7 @@ from skillviz.runs.metrics import positive, scores
 from skillviz.runs.part_scores import DRAWS
 from skillviz.runs.points import bin_rows, metric_rows
 from skillviz.runs.record import TaskNote
+from skillviz.runs.session import Session
 from skillviz.runs.transfer import LabelMap, Other, other_examples, training_texts
 from skillviz.runs.wise import on_path, wise_tables
 from skillviz.studies.task_unions import TaskScores, mean_relative_gain
@@ -46,7 +47,8 @@ from skillviz.tasks.user_file import has_data, task_stamp
 METHODS = ("integrated-gradients", "layer-conductance")
 SHOWN = ("pretrained", "grafted", "finetuned")
 MOST_TEXTS = 1000
-NOT_STORED = ("ping", "open")
+FILLERS = ("a", "1")
+NOT_STORED = ("ping", "open", "encoded_texts")
 STARTED = time.time()
 
 Answer = dict[str, Any]
@@ -170,7 +172,8 @@ def attribute(
     """What each token adds to a class's log-odds, by state; without `target`, to the class that fine-tuned gives.
 
     `special` tells which tokens are special ones: they stay as they are on the way from the baseline, so that their
-    value is 0. A state's `values` float64 [token] (integrated gradients), or `parts` {block, attention output, MLP
+    value is 0. `word` numbers the words of the text; it is -1 for tokens of the template and of the answer, and for
+    special ones. A state's `values` float64 [token] (integrated gradients), or `parts` {block, attention output, MLP
     out}: float64 [layer, token] (layer conductance), with `score`, `reference` and `gap`, the completeness gap, in
     nats.
     """
@@ -192,14 +195,40 @@ def attribute(
             values = {"parts": result.parts}
         tokens = result.tokens
         by_state[state] = {**values, "score": result.score, "reference": result.reference, "gap": result.gap}
-    marks = [*special.tolist(), *[False] * (len(tokens) - len(special))]  # the causal readout's answer is a word
+    rest = len(tokens) - len(special)  # the answer of the causal readout
+    numbers = attribution.words(encoded.input_ids[0], pair.tokenizer, _is_text(request, text, encoded))
     return {
         "tokens": list(tokens),
-        "special": marks,
+        "special": [*special.tolist(), *[False] * rest],
+        "word": [*numbers.tolist(), *[-1] * rest],
         "target": label,
         "label": request.task.labels[label],
         "states": by_state,
     }
+
+
+def _is_text(request: PairRequest, text: Text, encoded: Encoded) -> np.ndarray:
+    """Which tokens of the one example come from its texts, bool [token]; the others are the template's.
+
+    A text is where the tokens change as it is replaced, by each of two fillers: one may be like it.
+    """
+    ids, texts = encoded.input_ids[0], [text] if isinstance(text, str) else list(text)
+    is_text = np.zeros(len(ids), dtype=bool)
+    for place in range(len(texts)):
+        replaced = [
+            request.encode(_frame_of(request, [[*texts[:place], filler, *texts[place + 1 :]]])).input_ids[0]
+            for filler in FILLERS
+        ]
+        first = min(_shared(ids, other) for other in replaced)
+        last = min(_shared(ids[::-1], other[::-1]) for other in replaced)
+        is_text[first : len(ids) - last] = True
+    return is_text
+
+
+def _shared(one: np.ndarray, other: np.ndarray) -> int:
+    """How many tokens both begin with."""
+    n = min(len(one), len(other))
+    return int(np.append(one[:n] == other[:n], False).argmin())
 
 
 def _target(request: PairRequest, target: int | str | None, encoded: Encoded) -> int:
@@ -457,8 +486,17 @@ def _trained_on(request: PairRequest, among: Sequence[str]) -> frozenset[str]:
     return request.loaded.remember(key, lambda: unseen(list(tasks.values())))[request.task.name].leaked
 
 
+def encoded_texts(request: PairRequest) -> Answer:
+    """What encoding changed in the task's texts, `notes` by split, and the notes on the `pair` with its tokenizers
+    loaded. The pair's weights are not read."""
+    session = Session()
+    notes = {split: list(texts.notes) for split, texts in session.encoded(request.spec).items()}
+    return {"notes": notes, "pair": list(session.rehearsed(request.spec)[0].notes)}
+
+
 OPERATIONS: dict[str, Callable[..., Answer]] = {
     "ping": ping,
+    "encoded_texts": encoded_texts,
     "open": open_pair,
     "score_text": score_text,
     "attribute": attribute,

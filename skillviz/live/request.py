@@ -28,6 +28,8 @@ from skillviz.tasks.definition import definition, same_definition
 from skillviz.tasks.task import SPLITS, Task
 from skillviz.tasks.user_file import task_stamp
 
+FORM = "words of explanations"
+"""What was added last to what answers hold: those without it are not taken for these."""
 DRAWN = "stratified on every task"
 """How samples are drawn: answers about samples that were drawn otherwise are not taken for these."""
 
@@ -146,5 +148,6 @@ class PairRequest:
         record = self.run.record
         members = [note.fingerprint for note in (record.base, record.finetuned) if note]
         run = {"run": self.run.id, "spec": record.key, "members": members, "version": __version__, "intervals": METHOD}
+        run["form"] = FORM
         drawn = {"drawn": DRAWN} if full.get("sample") is not None else {}
         return cache_key({"operation": operation, "arguments": full, "stamps": stamps, **run, **drawn})

@@ -54,9 +54,10 @@ class _Token(BaseModel):
 
 
 class _Vocabulary(BaseModel):
-    """The base's number of rows, and what makes its tokenizer the fine-tuned model's."""
+    """The base's number of rows, the numbers of the added ones, and what makes its tokenizer the fine-tuned model's."""
 
     rows: TokenId
+    numbers: list[TokenId] = []
     tokens: list[_Token] = []
     roles: dict[str, str] = {}
 
@@ -188,11 +189,13 @@ def _check_base(info: ModelInfo, made_for: _Base, force: bool) -> tuple[ModelInf
     if info.can_be_rounded and (rounded := info.read_as_float16()).fingerprint == made_for.fingerprint:
         return rounded, []
     sentence = (
-        f"the graft was made for the base '{made_for.id or 'unknown'}' with fingerprint "
-        f"{str(made_for.fingerprint)[:12]}; '{info.id}' has {info.fingerprint[:12]}"
+        f"the graft was made for the base '{made_for.id or 'unknown'}' with fingerprint {made_for.fingerprint[:12]}; "
+        f"'{info.id}' has {info.fingerprint[:12]}"
+        if made_for.fingerprint
+        else f"the graft does not say for which base it was made, so '{info.id}' cannot be compared with it"
     )
     if not force:
-        raise WrongBase(f"{sentence}. Give that base, or add --force to graft onto this one anyway.")
+        raise WrongBase(f"{sentence}. Give its own base, or add --force to graft onto this one anyway.")
     return info, [f"Forced: {sentence}."]
 
 

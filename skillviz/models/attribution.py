@@ -24,6 +24,8 @@ from skillviz.models.pair import ModelPair
 
 BASELINES = ("pad", "mask", "zero")
 STEPS = 50
+BEGINNINGS = ("Ġ", "▁")
+"""What a vocabulary writes in front of a piece that begins a word."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,33 @@ def special(ids: np.ndarray, tokenizer: Any) -> np.ndarray:
     names = ("cls", "sep", "mask", "bos", "eos", "pad")
     special_ids = {getattr(tokenizer, f"{name}_token_id") for name in names} - {None}
     return np.isin(ids, sorted(special_ids))
+
+
+def words(ids: np.ndarray, tokenizer: Any, is_text: np.ndarray) -> np.ndarray:
+    """The number of each token's word, from 0, int64 [token]; -1 for a token that is not of the text, or special.
+
+    A vocabulary marks the pieces that go on with a word (##), those that begin one (Ġ, ▁) or those that end one (</w>);
+    in one that marks none, each token is a word.
+    """
+    names, vocabulary = tokenizer.convert_ids_to_tokens(ids.tolist()), list(tokenizer.get_vocab())
+    goes_on = any(name.startswith("##") for name in vocabulary)
+    begins = any(name.startswith(BEGINNINGS) for name in vocabulary)
+    ends = any(name.endswith("</w>") for name in vocabulary)
+    numbers, number, before = np.full(len(ids), -1, dtype=np.int64), -1, ""
+    for place, name in enumerate(names):
+        if not is_text[place]:
+            before = ""
+            continue
+        has_letters = any(sign.isalnum() for sign in name) and any(sign.isalnum() for sign in before)
+        is_same = (
+            name.startswith("##") if goes_on
+            else has_letters and not name.startswith(BEGINNINGS) if begins
+            else not before.endswith("</w>") if ends
+            else False
+        )  # fmt: skip
+        number += not (before and is_same)
+        numbers[place], before = number, name
+    return np.where(special(ids, tokenizer), -1, numbers)
 
 
 def _tokens(ids: np.ndarray, tokenizer: Any) -> tuple[str, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, Field, ValidationError
@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field, ValidationError
 from skillviz import json_text
 from skillviz.errors import BadModel, CorruptFile, ModelNotFound
 from skillviz.models.fetch import hub_name
+from skillviz.models.heads import outer_prefix
 from skillviz.regular_file import LONGEST_JSON, read_text
 from skillviz.tasks.refusals import refused
 
@@ -34,9 +35,13 @@ FLOATS = ("F16", "BF16", "F32", "F64")
 HALF = "F16"
 NUMPY = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
 """The floats that numpy has too, which are those that can be rounded to float16 without torch."""
-WRAPPERS = {r"^(?:(?:_orig_mod|module)\.)+": "", r"(?<=\.)_orig_mod\.": ""}
-"""What torch.compile (`_orig_mod.`) and DataParallel (`module.`) add to the names of the model that they wrap, and what
-it becomes: each pattern once a name."""
+_WRAPPING = r"(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module|_fpw_module)\."
+WRAPPERS = (
+    rf"^(?:{_WRAPPING}|(?:module|_forward_module)\.)+",
+    *(rf"(?<=\.)(?:{_WRAPPING}){{1,{longest}}}" for longest in (4, 5, 6, 7)),
+)
+"""What torch.compile (`_orig_mod.`), DataParallel (`module.`), FSDP and others add to the names of modules that they
+wrap: each pattern is left out once a name, so that four modules of a name may be wrapped, each several times."""
 LONGEST_HEADER = 100_000_000
 CHUNK = 1 << 22
 _known: dict[tuple[tuple[str, int, int, bool], ...], str] = {}
@@ -67,7 +72,7 @@ class _Config(BaseModel):
 class Stored:
     """One tensor of a file: shape, dtype as the format names it, and its bytes [start, end) in the file.
 
-    `rounded` is set where its values are read as float16 whatever the file has.
+    `rounded` is set where its values are read as float16 whatever the file has; `name` is its name in the file.
     """
 
     shape: tuple[int, ...]
@@ -76,6 +81,7 @@ class Stored:
     start: int
     end: int
     rounded: bool = False
+    name: str = ""
 
     @property
     def kind(self) -> str:
@@ -98,10 +104,11 @@ class Stored:
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """A model's folder without its weights. `tensors` are named as in the files, but without what a wrapper added.
+    """A model's folder without its weights. `tensors` are named as in the files, but without what a wrapper added and
+    without a prefix that all share and no model of the family has.
 
     `adapter` is the adapter_config.json of a LoRA checkpoint; its `config` may be empty. `wrapper` is what was left
-    out of names, such as `_orig_mod.`; '' for most models.
+    out of names, such as `_orig_mod.` or `net.`, '' for most models; `renames` are the patterns of it, in turn.
     """
 
     folder: Path
@@ -109,6 +116,7 @@ class ModelInfo:
     tensors: Mapping[str, Stored] = field(repr=False)
     adapter: Mapping[str, Any] | None = None
     wrapper: str = ""
+    renames: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -215,22 +223,36 @@ def read_info(folder: Path | str) -> ModelInfo:
     tensors: dict[str, Stored] = {}
     for path in _weight_files(folder):
         tensors |= read_header(path)
-    plain = {unwrapped(name): stored for name, stored in tensors.items()}
+    named = _plain_names(tensors, str(config.get("model_type", "")))
+    plain = {named.plain[name]: stored for name, stored in tensors.items()}
     if len(plain) < len(tensors):
-        raise CorruptFile(f"'{folder}' has a tensor both with and without '_orig_mod.' in its name; save it again.")
-    wrapper = next((match[0] for name in tensors for match in _wrappers(name)), "")
-    return ModelInfo(folder, config, plain, wrapper=wrapper)
+        raise CorruptFile(
+            f"'{folder}' has a tensor both with and without '{named.wrapper}' in its name; save it again."
+        )
+    return ModelInfo(folder, config, plain, wrapper=named.wrapper, renames=named.renames)
 
 
-def unwrapped(name: str) -> str:
-    """The name of a tensor without what torch.compile or DataParallel added to it."""
-    for pattern, plain in WRAPPERS.items():
-        name = re.sub(pattern, plain, name, count=1)
-    return name
+class _Names(NamedTuple):
+    """The model's own name of each tensor, what was left out of one, and the patterns that leave it out."""
+
+    plain: dict[str, str]
+    wrapper: str
+    renames: tuple[str, ...]
 
 
-def _wrappers(name: str) -> Iterator[re.Match[str]]:
-    return (match for pattern in WRAPPERS if (match := re.search(pattern, name)))
+def _plain_names(names: Collection[str], model_type: str) -> _Names:
+    """The names without what wrappers added and without a prefix that all share and the family does not have."""
+    plain, renames, wrapper = {name: name for name in names}, [], ""
+    for pattern in WRAPPERS:
+        inside = {name: re.sub(pattern, "", own, count=1) for name, own in plain.items()}
+        if inside != plain:
+            wrapper = wrapper or next(match[0] for own in plain.values() if (match := re.search(pattern, own)))
+            plain, renames = inside, [*renames, pattern]
+    if outer := outer_prefix(model_type, plain.values()):
+        plain = {name: own.removeprefix(outer) for name, own in plain.items()}
+        renames.append(f"^{re.escape(outer)}")
+        wrapper = next((n.removesuffix(own) for n, own in plain.items() if n.endswith(own)), outer)
+    return _Names(plain, wrapper, tuple(renames))
 
 
 def _read_adapter(folder: Path, adapter: dict[str, Any]) -> ModelInfo:
@@ -272,17 +294,19 @@ def read_header(path: Path) -> dict[str, Stored]:
         text = file.read(length)
     try:
         entries = json_text.loads(text)
-        tensors = {name: _stored(path, entry, 8 + length) for name, entry in entries.items() if name != "__metadata__"}
+        tensors = {
+            name: _stored(path, name, entry, 8 + length) for name, entry in entries.items() if name != "__metadata__"
+        }
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise _corrupt(path, "its header is not readable") from error
     _check_sizes(path, tensors, 8 + length, size)
     return tensors
 
 
-def _stored(path: Path, entry: dict[str, Any], offset: int) -> Stored:
+def _stored(path: Path, name: str, entry: dict[str, Any], offset: int) -> Stored:
     start, end = entry["data_offsets"]
     shape = tuple(int(k) for k in entry["shape"])
-    return Stored(shape, str(entry["dtype"]), path, offset + int(start), offset + int(end))
+    return Stored(shape, str(entry["dtype"]), path, offset + int(start), offset + int(end), name=name)
 
 
 def _check_sizes(path: Path, tensors: dict[str, Stored], offset: int, size: int) -> None:

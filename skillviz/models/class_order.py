@@ -45,7 +45,7 @@ def class_order(finetuned: ModelInfo, base: ModelInfo, task: Task, outputs: int 
             error=PairMismatch(
                 f"the fine-tuned model names its labels {', '.join(names)}, the task {', '.join(task.labels)}: "
                 f"'{matching.misplaced}' is output {at} of the model and another label of the task, and the other "
-                "names do not match. Use the model's names as the task's labels, or correct id2label in its config.json."
+                "names do not match. Use the model's names as the task's labels, or correct its id2label."
             )
         )
     notes = tuple(_notes(finetuned, base, named, names, task, matching))

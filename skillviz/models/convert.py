@@ -23,7 +23,7 @@ from skillviz import json_text, read_only
 from skillviz.atomic import sha256, whole_folder
 from skillviz.core.formats import byte_size
 from skillviz.errors import UnsafeWeights
-from skillviz.tasks.project import CACHE_VARIABLE
+from skillviz.tasks.project import CACHE_VARIABLE, importable
 
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "adapter_model.bin")
 """What transformers and peft wrote before safetensors: a whole model, the index of its parts, an adapter."""
@@ -142,7 +142,7 @@ def _run_child(sources: Sequence[Path], draft: Path, size: int) -> None:
     command = [sys.executable, "-m", "skillviz.models.unpickle", str(draft), *map(str, limits)]
     child = subprocess.run(
         [*command, *map(str, sources)], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+        env={**os.environ, **importable(), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
     )  # fmt: skip
     if child.returncode:
         last = (child.stderr.strip().splitlines() or ["it ended without a reason"])[-1]

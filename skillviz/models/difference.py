@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skillviz.atomic import whole_folder
+from skillviz.core.comparison import Comparison
 from skillviz.core.formats import byte_size, counted
 from skillviz.models.checkpoint import SINGLE, read_info
 from skillviz.models.fetch import resolve
-from skillviz.models.frozen_tensors import FLOAT16, strip
-from skillviz.models.preflight import preflight
+from skillviz.models.frozen_tensors import FLOAT16, check_single, strip
+from skillviz.models.preflight import Preflight, preflight, with_loaded_tokenizers
+from skillviz.models.tokenizer import BESIDE, FILES, has_tokenizer
 
 CARD = "README.md"
 KEPT = ("config.json", SINGLE, CARD, "finetune.json")
@@ -41,20 +43,33 @@ def write_difference(
     """
     check = preflight(base, finetuned)
     check.raise_first()
+    check = with_loaded_tokenizers(check)
+    check.raise_first()
+    check_single(check.finetuned)
+    half_base, _ = check.base.read_as_float16(), check.finetuned.read_as_float16()  # refused before there is a draft
     source = resolve(finetuned)
     with whole_folder(out, replace=replace) as draft:
-        for name in KEPT:
+        for name in (*KEPT, *_tokenizer_files(check)):
             if (source / name).is_file():
                 shutil.copyfile(source / name, draft / name)
-        stripped = strip(draft, base, FLOAT16, hub)
+        stripped = strip(draft, base, FLOAT16, hub, name=check.finetuned.id)
         info = read_info(draft)
         size = (draft / SINGLE).stat().st_size
         done = Difference(len(info.tensors), len(stripped.names), size)
-        fingerprint = check.base.read_as_float16().fingerprint
+        fingerprint = half_base.fingerprint
         own = (draft / CARD).read_text(encoding="utf-8") if (draft / CARD).is_file() else ""
         card = _card(out.name, hub or check.base.id, licence, fingerprint, done, own)
         (draft / CARD).write_text(card, encoding="utf-8")
     return done
+
+
+def _tokenizer_files(check: Preflight) -> set[str]:
+    """Names of the tokenizer's files, unless the base's tokenizer is the same."""
+    found = check.tokenizers
+    is_same = found is not None and found.result is Comparison.SAME and not found.added and not found.cuts
+    if is_same or not has_tokenizer(check.finetuned.folder):
+        return set()
+    return {name for names in (*FILES, BESIDE) for name in names}
 
 
 def _card(name: str, base: str, licence: str | None, fingerprint: str, done: Difference, own: str) -> str:

@@ -8,8 +8,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from skillviz import json_text, read_only
-from skillviz.errors import ModelNotFound, UnsafeWeights
+from skillviz.errors import ModelNotFound
 from skillviz.models import convert
+from skillviz.models.weight_files import has_weights, refusal
 from skillviz.tasks.project import expanded, located, project_root, with_a_checkout
 
 # What is fetched: weights as safetensors, configuration and tokenizer; nothing that can carry code.
@@ -33,9 +34,6 @@ COMMANDS = Path("benchmarks", "models.json")
 NESTED = "*/*"
 GRAFT_FILE = "graft.safetensors"
 """What a published graft is called in its repository."""
-PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".pkl")
-OF_TRAINING = ("optimizer", "scheduler", "scaler", "rng_state", "random_states", "training_args")
-"""How files of a training checkpoint begin that hold no weights."""
 
 
 OnBytes = Callable[[int, int], None]
@@ -57,7 +55,8 @@ def resolve(source: str | Path, on_bytes: OnBytes | None = None) -> Path:
         folder = _from_hub(text, on_bytes)
     if not has_weights(folder) and (made := convert.converted(folder)):
         return made
-    _check_weights(folder, text)
+    if not has_weights(folder):
+        raise refusal(folder, text)
     return folder
 
 
@@ -132,12 +131,6 @@ def hub_name(folder: Path) -> tuple[str, str | None]:
     return folder.resolve().name, None
 
 
-def has_weights(folder: Path) -> bool:
-    """Whether the folder holds safetensors of a model or of an adapter."""
-    names = ("model.safetensors", "model.safetensors.index.json", "adapter_model.safetensors")
-    return any((folder / name).is_file() for name in names)
-
-
 def _from_hub(source: str, on_bytes: OnBytes | None) -> Path:
     name, _, revision = source.partition("@")
     if not may_be_hub_id(name):
@@ -196,21 +189,6 @@ def _hub_sentence(source: str, error: Exception, noun: str = "model") -> str:
     if kind == "RepositoryNotFoundError":
         return f"{start}: the hub has no such {noun}, or you have no access to it. Check the name, or `hf auth login`."
     return f"{start} ({kind}: {str(error).splitlines()[0] if str(error) else 'no message'})."
-
-
-def _check_weights(folder: Path, source: str) -> None:
-    if has_weights(folder):
-        return
-    pickled = sorted(p.name for p in folder.iterdir() if p.suffix in PICKLED and not p.name.startswith(OF_TRAINING))
-    if pickled:
-        raise UnsafeWeights(
-            f"'{source}' has its weights only as {pickled[0]}, which may run code when opened; take a revision with "
-            "safetensors, or convert it: `python -m skillviz preflight --base ... --finetuned ... --convert`."
-        )
-    raise ModelNotFound(
-        f"'{source}' has no model.safetensors; a model's folder needs config.json and safetensors weights. If it has "
-        "pickled ones (.bin), convert it: `python -m skillviz preflight --base ... --finetuned ... --convert`."
-    )
 
 
 def may_be_hub_id(name: str) -> bool:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from skillviz import json_text
 from skillviz.atomic import whole_folder
 from skillviz.errors import BadInput, BadModel, CorruptFile, WrongBase
-from skillviz.models.checkpoint import SINGLE, ModelInfo, Stored, read_info, unwrapped
+from skillviz.models.checkpoint import SINGLE, ModelInfo, Stored, read_info
 from skillviz.models.fetch import REAL_PAIRS, resolve
 from skillviz.models.heads import HEADS
 from skillviz.tasks.project import project_root
@@ -84,7 +84,10 @@ def wrong_base(info: ModelInfo, base: ModelInfo) -> BadModel | None:
     if fingerprint != base.fingerprint:
         return WrongBase(
             f"'{info.id}' is stored without the tensors that equal its base's, and that base has the fingerprint "
-            f"{str(fingerprint)[:12]}; '{base.id}' has {base.fingerprint[:12]}. Give that base."
+            f"{fingerprint[:12]}; '{base.id}' has {base.fingerprint[:12]}. Give that base."
+            if fingerprint
+            else f"'{info.id}' is stored without the tensors that equal its base's, and does not say which base that "
+            "is. Store it again with the `difference` command."
         )
     return None
 
@@ -116,45 +119,48 @@ def note(info: ModelInfo, base: ModelInfo) -> str | None:
 
 
 def state_dict(info: ModelInfo) -> dict[str, torch.Tensor]:
-    """Every tensor of a filled model, by name, as its files have it."""
-    tensors = _read_tensors(info.folder / SINGLE)
-    of_base: dict[Path, dict[str, torch.Tensor]] = {}
-    for name, other in left_out(info).items():
-        if name in tensors:
-            continue
-        file = info.tensors[name].file
-        of_base.setdefault(file, _read_tensors(file))
-        value = of_base[file][other]
-        tensors[name] = value.half() if info.tensors[name].rounded else value
+    """Every tensor of a filled model, by its plain name, as its files have it or rounded where it is read so."""
+    from safetensors import safe_open  # heavy, as torch is
+
+    tensors: dict[str, torch.Tensor] = {}
+    for file in {stored.file for stored in info.tensors.values()}:
+        with safe_open(file, framework="pt") as opened:
+            for name, stored in info.tensors.items():
+                if stored.file == file:
+                    tensor = opened.get_tensor(stored.name)
+                    tensors[name] = tensor.half() if stored.rounded else tensor
     return tensors
 
 
-def strip(folder: Path | str, base: str | Path, dtype: str | None = None, hub: str | None = None) -> Stripped:
+def strip(
+    folder: Path | str, base: str | Path, dtype: str | None = None, hub: str | None = None, name: str = ""
+) -> Stripped:
     """Leaves out of a fine-tuned folder every tensor whose bytes equal the base's; raises BadInput where none does.
 
     With `dtype` float16 every value of both is rounded first: the folder's model is then the rounded one. `hub` is
-    where the base is published.
+    where the base is published, `name` what errors call the model where the folder is a copy of it.
     """
     from safetensors.torch import save_file  # torch
 
     if dtype not in (None, FLOAT16):
         raise BadInput(f"'{dtype}' is not a dtype that a difference can be stored in; allowed: {FLOAT16}.")
     folder, first, info = Path(folder), read_info(resolve(base)), read_info(Path(folder))
-    _check_single(info)
-    tensors = _read_tensors(folder / SINGLE)
+    check_single(info)
     if dtype:
         first, info = first.read_as_float16(), info.read_as_float16()
-        tensors = {name: tensors[name].half() for name in info.tensors}
-        if lost := next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), None):
-            raise BadInput(f"'{lost}' of '{info.id}' has values beyond float16; store the whole model instead.")
+    tensors = state_dict(info)
+    if dtype and (lost := next((one for one, tensor in tensors.items() if not tensor.isfinite().all()), None)):
+        raise BadInput(f"'{lost}' of '{name or info.id}' has values beyond float16; store the whole model instead.")
     same = _same(info, first)
     if not same:
-        raise BadInput(f"no tensor of '{info.id}' equals one of '{first.id}', so there is nothing to leave out.")
-    rest = {name: tensor for name, tensor in tensors.items() if name not in same}
-    said = {name: value for name, value in {"dtype": dtype, "hub": hub}.items() if value}
+        raise BadInput(
+            f"no tensor of '{name or info.id}' equals one of '{first.id}', so there is nothing to leave out."
+        )
+    rest = {one: tensor for one, tensor in tensors.items() if one not in same}
+    said = {key: value for key, value in {"dtype": dtype, "hub": hub}.items() if value}
     frozen = {**first.identity(), "tensors": same, **said}
     _rewritten(folder, {**info.config, KEY: frozen}, lambda path: save_file(rest, path, metadata={"format": "pt"}))
-    return Stripped(tuple(same), sum(_size(info.tensors[name]) for name in same))
+    return Stripped(tuple(same), sum(_size(info.tensors[one]) for one in same))
 
 
 def fill(folder: Path | str, base: str | Path) -> None:
@@ -169,14 +175,8 @@ def fill(folder: Path | str, base: str | Path) -> None:
     _rewritten(folder, config, lambda path: save_file(whole, path, metadata={"format": "pt"}))
 
 
-def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
-    """Every tensor of a file, by the name that `ModelInfo` has for it."""
-    from safetensors.torch import load_file  # torch
-
-    return {unwrapped(name): tensor for name, tensor in load_file(path).items()}
-
-
-def _check_single(info: ModelInfo) -> None:
+def check_single(info: ModelInfo) -> None:
+    """Raises BadInput where the model is not one file of its own, so that nothing can be left out of it."""
     if info.adapter is not None or not (info.folder / SINGLE).is_file():
         raise BadInput(f"'{info.id}' is an adapter or in several files; only a {SINGLE} can be stored without tensors.")
     if KEY in info.config:

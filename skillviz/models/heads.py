@@ -7,14 +7,17 @@ Sources: the modelling files of the transformers library.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from skillviz.core.architectures import FAMILIES, UNKNOWN
 from skillviz.core.class_names import match
 from skillviz.core.comparison import Comparison
 from skillviz.errors import BadInput, BadModel, RandomHead
-from skillviz.models.checkpoint import ModelInfo
+
+if TYPE_CHECKING:
+    from skillviz.models.checkpoint import ModelInfo
 
 Readout = Literal["prompt", "head", "causal"]
 READOUTS: tuple[str, ...] = get_args(Readout)
@@ -301,7 +304,40 @@ ANY_HEAD = frozenset(
 # Stored in old files, but no parameters: causal masks, rotary tables, position numbers.
 BUFFERS = re.compile(r"(^|\.)(attn|attention)\.(masked_)?bias$|rotary_emb\.inv_freq$|(^|\.)position_ids$")
 COPIES = r"^(encoder|decoder)\.embed_tokens\.weight$"
+TOKEN_EMBEDDING = re.compile(
+    r"(^|\.)(word_embeddings?|wte|embed_tokens|embed_in|tok(ens)?_embed(dings)?|shared|w|embeddings)\.weight$"
+)
+"""Names of the token embedding, whatever the family."""
 OLD_NAMES = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
+
+
+def outer_prefix(model_type: str, names: Collection[str]) -> str:
+    """What all tensors of a file begin with that no model of the family begins with: the attribute of a program's own
+    class that holds the model, such as `net.`; '' where the names are the family's own, or the family is unknown."""
+    heads, outer = HEADS.get(model_type), ""
+    if heads is None:
+        return ""
+    while len({name.partition(".")[0] for name in names}) == 1:
+        first = f"{next(iter(names)).partition('.')[0]}."
+        inside = [name.removeprefix(first) for name in names]
+        if not any(re.search(FAMILIES.get(model_type, UNKNOWN).block, name) for name in inside):
+            break
+        # a body alone may have its prefix, unless a head or a second prefix comes after it
+        tops = {name.partition(".")[0] for name in inside} - {"pooler"}
+        if (
+            first == f"{heads.prefix}."
+            and heads.prefix not in tops
+            and not any(is_head(model_type, top) for top in tops)
+        ):
+            break
+        outer, names = outer + first, inside
+    return outer
+
+
+def prefix_of(name: str, names: Collection[str]) -> str:
+    """What must be left out at the beginning of a name to make it one of these; '' where nothing does."""
+    ends = [at + 1 for at, sign in enumerate(name) if sign == "."]
+    return next((name[:end] for end in ends if name[end:] in names), "")
 
 
 def own_shapes(info: ModelInfo) -> dict[str, tuple[int, ...]]:
@@ -338,6 +374,19 @@ def is_tied(info: ModelInfo) -> bool:
     """Whether the output matrix is the token embedding: as configured, else the family's default."""
     heads = HEADS.get(info.model_type)
     return bool(info.config.get("tie_word_embeddings", heads.tied if heads else True))
+
+
+def stands_for(info: ModelInfo, name: str, shape: tuple[int, ...]) -> str | None:
+    """The output matrix that a tied model's file has in place of this token embedding, by its name in the file.
+
+    None where the embedding is another tensor, or such a matrix is not in the file, or would not be the embedding.
+    """
+    heads = HEADS.get(info.model_type)
+    if heads is None or not is_tied(info) or not TOKEN_EMBEDDING.search(name):
+        return None
+    names = (f"{heads.prefix}.{output}" for output in heads.output)
+    stored = (one for one in (*heads.output, *names) if info.shapes.get(one, ())[1:] == tuple(shape[1:]) != ())
+    return next(stored, None)
 
 
 def is_linear(architectures: Iterable[str]) -> bool:
@@ -388,10 +437,12 @@ class ClassNames:
 
 
 def class_names(config: Mapping[str, Any]) -> ClassNames:
-    """The names that a configuration gives the head's outputs: those of `id2label`, as transformers takes them, else those of `label2id`."""
+    """The names that a configuration gives the head's outputs: by `id2label`, as transformers takes them, else by
+    `label2id`."""
     by_output, by_name = (config.get(key) for key in ("id2label", "label2id"))
     first = _outputs(by_output.items() if isinstance(by_output, dict) else ())
-    second = _outputs((key, name) for name, key in (by_name.items() if isinstance(by_name, dict) else ()))
+    named = by_name.items() if isinstance(by_name, dict) else ()
+    second = _outputs((output, name) for name, output in named)
     if first.are_numbers or second.are_numbers:
         return second if first.are_numbers and not second.are_numbers else first
     matching = match(first.names, second.names)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from skillviz.errors import BadInput
 from skillviz.models import frozen_tensors as frozen
 from skillviz.models.checkpoint import FLOATS, ModelInfo, Stored
-from skillviz.models.heads import OLD_NAMES
+from skillviz.models.heads import OLD_NAMES, stands_for
 from skillviz.models.preflight import Preflight, is_padded
 
 INSTEAD = "switch lean mode off (leave out --lean)"
@@ -22,6 +22,8 @@ def lean_refusal(check: Preflight) -> BadInput | None:
         why = f"'{check.finetuned.id}' is stored as a difference from its base; give the whole model"
     elif is_padded(check.base, check.finetuned):
         why = "the two vocabularies have different numbers of rows; save both with the same number"
+    elif check.added_rows:
+        why = "fine-tuning added tokens in vocabulary rows that the base has spare"
     elif check.table is not None:
         try:
             for info in (check.base, check.finetuned):
@@ -45,6 +47,8 @@ def stored_as(info: ModelInfo, shapes: Mapping[str, tuple[int, ...]]) -> list[St
     for name, shape in shapes.items():
         alike = [one for one in by_end.get(_end(name), ()) if _is_same(name, one)]
         own = files.get(name) or (files[alike[0]] if len(alike) == 1 else None)
+        if own is None and (output := stands_for(info, name, tuple(shape))) is not None:
+            own = files[output]
         if own is None or own.shape != tuple(shape) or own.dtype not in FLOATS:
             raise BadInput(
                 f"lean mode cannot read '{name}': '{info.id}' does not store it under that name and shape; {INSTEAD}."

@@ -16,11 +16,10 @@ from skillviz.core.encoded import Encoded
 from skillviz.core.lean import PART, LeanModel, LeanProblem, parts_of
 from skillviz.core.parameters import graftable
 from skillviz.core.region import Region
-from skillviz.errors import BadInput, PairMismatch
+from skillviz.errors import BadInput
 from skillviz.models.checkpoint import Stored
 from skillviz.models.lean_files import INSTEAD, lean_refusal, stored_as
 from skillviz.models.pair import (
-    IDENTICAL,
     ModelPair,
     between,
     checked,
@@ -28,6 +27,7 @@ from skillviz.models.pair import (
     load_base,
     load_finetuned,
     moved_notes,
+    refuse_unmoved,
 )
 from skillviz.models.preflight import Preflight
 from skillviz.models.stored_vector import StoredTensors, StoredVector, read
@@ -122,14 +122,6 @@ class LeanPair(ModelPair):
         for name, outside in self._outside_parameters():
             outside.copy_(between(*self.outside[name], alpha))
 
-    def moved(self) -> int:
-        """Graftable entries that fine-tuning moved, as the files have them."""
-        moved = 0
-        for number, start, end in parts_of(self.table):
-            base, tuned = (vector.part(number, start, end).float() for vector in (self.base, self.finetuned))
-            moved += int((base != tuned).sum())
-        return moved
-
     def _set_state(self, state: str, region: Region | None) -> None:
         now, (was, before) = state in FROM_BASE, self.setting
         if was == "between" or now != (was in FROM_BASE):
@@ -175,7 +167,7 @@ def load_lean(
     model = load_finetuned(check, kept, device_map=device_map(check, where, kept))
     tokenizer = load_tokenizer(check.tokenizer_folder)
     fit_together(model, tokenizer)
-    load_base(check, model, kept, hollow=True)  # raises what does not fit
+    _, notes = load_base(check, model, kept, hollow=True)  # raises what does not fit
     if getattr(model, "hf_device_map", None) is None:
         model.to(where)
     shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
@@ -195,9 +187,8 @@ def load_lean(
         outside, check.notes, where, setting=("finetuned", None),
     )  # fmt: skip
     pair._set_state("pretrained", None)
-    if not (count := pair.moved()):
-        raise PairMismatch(IDENTICAL)
-    pair.notes = (*check.notes, *moved_notes(table, count, outside))
+    refuse_unmoved(counts := pair.movement.counts())
+    pair.notes = (*check.notes, *notes, *moved_notes(table, counts, outside))
     pair.usual_length = usual_length(check.finetuned)
     pair.class_order = check.class_order
     return pair

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any
 import torch
 
 from skillviz.errors import BadModel, is_out_of_memory
-from skillviz.models.checkpoint import WRAPPERS, read_info
+from skillviz.models.checkpoint import ModelInfo, read_info
+from skillviz.models.heads import stands_for
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 
@@ -53,36 +55,57 @@ def load_model(
     """
     from transformers import AutoConfig  # seconds to import, so only when a model is loaded
 
-    is_wrapped = state is None and bool(read_info(folder).wrapper)
+    info = None if state is not None else read_info(folder)
+    renames = dict.fromkeys(info.renames, "") if info is not None else {}
+
+    def opened_with(renames: Mapping[str, str]) -> tuple[Any, Any]:
+        made: tuple[Any, Any] = opened.from_pretrained(
+            folder if state is None else None,
+            config=config,
+            state_dict=None if state is None else dict(state),
+            dtype=dtype,
+            use_safetensors=True,
+            local_files_only=True,
+            trust_remote_code=False,
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+            **({"key_mapping": dict(renames)} if renames else {}),
+            **({"device_map": {"": "meta"}} if hollow else {"device_map": device_map} if device_map else {}),
+        )
+        return made
+
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **(changes or {}))
         with quiet(), torch.random.fork_rng(devices=[]):
             opened = auto_class(readout, linear)
             if state is not None:
                 opened = opened._model_mapping[type(config)]  # the automatic classes want a folder
-            model, report = opened.from_pretrained(
-                folder if state is None else None,
-                config=config,
-                state_dict=None if state is None else dict(state),
-                dtype=dtype,
-                use_safetensors=True,
-                local_files_only=True,
-                trust_remote_code=False,
-                ignore_mismatched_sizes=True,
-                output_loading_info=True,
-                **({"key_mapping": WRAPPERS} if is_wrapped else {}),
-                **({"device_map": {"": "meta"}} if hollow else {"device_map": device_map} if device_map else {}),
-            )
+            model, report = opened_with(renames)
+            if info is not None and (stand_in := _embedding_of_output(info, model, report["missing_keys"])):
+                renames |= stand_in
+                model, report = opened_with(renames)
     except Exception as error:  # what transformers raises for a strange configuration has no end
         if is_out_of_memory(error):
             raise
         raise BadModel(f"'{folder.name}' cannot be opened for the {readout} readout: {first_line(error)}") from error
-    if is_wrapped:  # transformers would put it back into the names that it saves
+    if renames:  # transformers would put it back into the names that it saves
         model._weight_conversions = [
-            one for one in model._weight_conversions or () if not WRAPPERS.keys() & set(one.source_patterns)
+            one for one in model._weight_conversions or () if not renames.keys() & set(one.source_patterns)
         ]
     mismatched = frozenset(entry[0] for entry in report["mismatched_keys"])
     return Loaded(model.eval(), frozenset(report["missing_keys"]), mismatched)
+
+
+def _embedding_of_output(info: ModelInfo, model: Any, missing: Iterable[str]) -> dict[str, str]:
+    """What makes the output matrix in the file the token embedding that the model lacks: pattern and name; or nothing.
+
+    A language-model class ties the two itself; one with another head does not know the output matrix.
+    """
+    shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters() if name in set(missing)}
+    for name, shape in shapes.items():
+        if (stored := stands_for(info, name, shape)) is not None:
+            return {rf"^{re.escape(stored)}$": name}
+    return {}
 
 
 def auto_class(readout: str, linear: bool = False) -> Any:

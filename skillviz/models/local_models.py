@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from skillviz import json_text
 from skillviz.errors import BadInput
-from skillviz.models.fetch import has_weights, hub_name
+from skillviz.models.fetch import hub_name
+from skillviz.models.weight_files import below, has_weights
 from skillviz.regular_file import LONGEST_JSON, read_text
 from skillviz.tasks.project import expanded, project_root
 
@@ -55,25 +56,13 @@ def find_models(places: Sequence[Path], depth: int = DEPTH, most: int = MOST) ->
     models: list[LocalModel] = []
     looked = 0
     for root in places:
-        for folder in _below(root, depth):
+        for folder in below(root, depth):
             looked += 1
             if len(models) >= most or looked > LOOKED_AT:
                 return LocalModels(tuple(models), is_cut=True)
             if (model := _model(folder, root)) is not None:
                 models.append(model)
     return LocalModels(tuple(models))
-
-
-def _below(folder: Path, depth: int) -> Iterator[Path]:
-    """The folder and those in it, by name, so many levels down; hidden and unreadable ones are skipped."""
-    try:
-        inside = sorted(entry.path for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != ".")
-    except OSError:
-        return
-    yield folder
-    if depth:
-        for path in inside:
-            yield from _below(Path(path), depth - 1)
 
 
 def _model(folder: Path, root: Path) -> LocalModel | None:

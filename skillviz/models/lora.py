@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from skillviz.core.comparison import Comparison
 from skillviz.errors import BadModel, PairMismatch, RandomHead, SkillvizError
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import hub_name, is_local, may_be_hub_id, resolve
-from skillviz.models.heads import HEADS, LINEAR_HEAD, choose_readout, is_head, missing_head, own_shapes
+from skillviz.models.heads import HEADS, LINEAR_HEAD, choose_readout, is_head, missing_head, own_shapes, prefix_of
 from skillviz.tasks.refusals import NAME, refused
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 PREFIX = "base_model.model."
 READOUT_OF = {"SEQ_CLS": "head", "TOKEN_CLS": "head", "CAUSAL_LM": "causal"}
+UNSAVED = re.compile(r"(?<=\.lora_[AB]\.)(?!(?:weight|bias)$)[^.]+\.")
+"""The adapter's own name in that of a tensor, which peft has in memory and not in files."""
 WAY_OUT = "Merge it into its base with peft (merge_and_unload), and give the folder of the merged model."
 FOREIGN = (
     "alora_invocation_tokens", "arrow_config", "corda_config", "eva_config", "kasa_config", "layer_replication",
@@ -184,10 +187,10 @@ def check_adapter(adapter: ModelInfo, base: ModelInfo, readout: str) -> Iterator
             "here. If peft can merge it (merge_and_unload), give the folder of the merged model."
         )
         return
-    if (error := _refused_settings(adapter, base)) is not None:
+    if (error := _refused_settings(adapter, base) or _refused_names(adapter)) is not None:
         yield error
         return
-    if is_its_base(adapter, base) is False:
+    if is_its_base(adapter, base) is Comparison.DIFFERENT:
         yield PairMismatch(
             f"the adapter '{adapter.id}' was trained on '{_last_part(_named_base(adapter))}', not on '{base.id}'; give "
             "that base."
@@ -232,6 +235,23 @@ def _refused_settings(adapter: ModelInfo, base: ModelInfo) -> BadModel | None:
     return None
 
 
+def _refused_names(adapter: ModelInfo) -> BadModel | None:
+    """Why peft would leave the adapter's tensors out, as it does without an error where their names are others."""
+    odd = next((name for name in adapter.shapes if not name.startswith(PREFIX) or UNSAVED.search(name)), None)
+    if odd is None:
+        return None
+    outer, begins, _ = odd.partition(PREFIX)
+    what = (
+        f"does not begin with '{PREFIX}'" if not begins
+        else f"has '{outer}' in front of '{PREFIX}'" if outer
+        else f"has the adapter's name inside ('{UNSAVED.search(odd)[0]}')"  # type: ignore[index]
+    )  # fmt: skip
+    return BadModel(
+        f"the adapter '{adapter.id}' was not saved by peft: the name '{odd}' {what}, so peft would leave it out. Load "
+        "it in the training program and call save_pretrained on the PeftModel."
+    )
+
+
 def load_merged(base: ModelInfo, adapter: ModelInfo, readout: str, dtype: torch.dtype) -> Any:
     """The base with the adapter merged into its weights (in float32) and the adapter's head, as `dtype`."""
     # torch, which reading headers does not need
@@ -244,6 +264,7 @@ def load_merged(base: ModelInfo, adapter: ModelInfo, readout: str, dtype: torch.
         with quiet(), warnings.catch_warnings():
             # peft 0.21 reads a property that transformers 5 has renamed
             warnings.simplefilter("ignore", FutureWarning)
+            warnings.filterwarnings("error", "Found missing adapter keys")  # what it lacks would be as in no adapter
             joined = PeftModel.from_pretrained(model, str(adapter.folder), torch_device="cpu")
             merged = joined.merge_and_unload()
     except (ValueError, RuntimeError, KeyError, UserWarning) as error:
@@ -287,48 +308,55 @@ def _plain(name: str) -> str:
 
 
 def base_note(adapter: ModelInfo, base: ModelInfo) -> Iterator[str]:
-    """A sentence where the adapter names a base by another name, and nothing here tells whether it is the same."""
+    """A sentence where nothing here tells whether the base is the one that the adapter was trained on."""
     named = _named_base(adapter)
-    if named and _last_part(named) != _last_part(base.id) and is_its_base(adapter, base) is None:
-        yield (
-            f"The adapter '{adapter.id}' was trained on '{_last_part(named)}', which could not be compared "
-            f"with '{base.id}'. If they differ, give that base."
-        )
+    if is_its_base(adapter, base) is not Comparison.UNKNOWN:
+        return
+    if not named:
+        yield f"The adapter '{adapter.id}' does not say which base it was trained on, so '{base.id}' is taken as it is."
+        return
+    shown = named if may_be_hub_id(named.partition("@")[0]) else _last_part(named)
+    yield (
+        f"The adapter '{adapter.id}' was trained on '{shown}', which could not be compared with '{base.id}'. If they "
+        "differ, give that base."
+    )
 
 
-def is_its_base(adapter: ModelInfo, base: ModelInfo) -> bool | None:
-    """Whether the adapter was trained on this base; None where it names none, or one that cannot be compared.
+def is_its_base(adapter: ModelInfo, base: ModelInfo) -> Comparison:
+    """Whether the adapter was trained on this base; UNKNOWN where it names none, or one that cannot be compared.
 
     A base that is here, as a folder or in the hub's local cache, is compared by its weights, whatever its name.
     """
     named = _named_base(adapter)
     if not named:
-        return None
+        return Comparison.UNKNOWN
     is_hub_id = may_be_hub_id(named.partition("@")[0])
     if os.path.isdir(named) or (is_hub_id and is_local(named)):  # False too for what can name no folder
         try:
             return _same_weights(read_info(resolve(named)), base)
         except SkillvizError:  # what is there is no model that can be read
-            return None
+            return Comparison.UNKNOWN
     hub_id, revision = hub_name(base.folder)
     if not is_hub_id or revision is None:
-        return None
+        return Comparison.UNKNOWN
     if named == hub_id:
-        return True
-    return None if _last_part(named) == _last_part(hub_id) else False  # a copy of another organisation
+        return Comparison.SAME
+    # a copy of another organisation has the same last part
+    return Comparison.UNKNOWN if _last_part(named) == _last_part(hub_id) else Comparison.DIFFERENT
 
 
-def _same_weights(one: ModelInfo, other: ModelInfo) -> bool | None:
-    """Whether two models have the same values, also where one is stored as float16; None where that cannot be told."""
+def _same_weights(one: ModelInfo, other: ModelInfo) -> Comparison:
+    """Whether two models have the same values, also where one is stored as float16."""
     if one.folder.resolve() == other.folder.resolve() or one.fingerprint == other.fingerprint:
-        return True
+        return Comparison.SAME
     if "quantization_config" in one.config:  # as in QLoRA: what it is converted to has other shapes and values
-        return None
+        return Comparison.UNKNOWN
     if one.dtypes == other.dtypes or own_shapes(one) != own_shapes(other):
-        return False
+        return Comparison.DIFFERENT
     if not (one.can_be_rounded and other.can_be_rounded):
-        return None
-    return one.read_as_float16().fingerprint == other.read_as_float16().fingerprint
+        return Comparison.UNKNOWN
+    is_same = one.read_as_float16().fingerprint == other.read_as_float16().fingerprint
+    return Comparison.SAME if is_same else Comparison.DIFFERENT
 
 
 def _named_base(adapter: ModelInfo) -> str:
@@ -353,7 +381,9 @@ def _unfitting(adapter: ModelInfo, base: ModelInfo) -> Iterator[str]:
         up = adapter.shapes.get(name.replace(".lora_A.", ".lora_B."))
         target = _plain(name).removeprefix(prefix).replace(".lora_A.", ".").replace(".base_layer.", ".")
         if up is None or target not in shapes:
-            yield f"the base has no '{target}'" if up else f"'{name}' has no lora_B beside it"
+            outer = prefix_of(target, shapes).removesuffix(prefix)
+            held = f", only without '{outer}', which a class that held the model put in front" if outer else ""
+            yield f"the base has no '{target}'{held}" if up else f"'{name}' has no lora_B beside it"
         elif set(shapes[target]) != {up[0], down[-1]}:
             yield f"'{target}' is {shapes[target]} in the base and {(up[0], down[-1])} in the adapter"
     for name, shape in saved(adapter, base).items():

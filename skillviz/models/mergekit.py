@@ -39,7 +39,7 @@ def write_mergekit(folder: Path, opened: Applied, graft: Graft) -> str:
     save_applied(opened, folder / GRAFTED)
     name, revision = hub_name(opened.info.folder)
     base = f"./{BASE}"
-    if revision is not None and not opened.info.rounded and _same_tensors(opened, folder / BASE):
+    if revision is not None and not graft.rows and not opened.info.rounded and _same_tensors(opened, folder / BASE):
         for file in (folder / BASE).iterdir():
             file.unlink()
         (folder / BASE).rmdir()

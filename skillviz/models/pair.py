@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from skillviz.core.batches import Batch
 from skillviz.core.encoded import Encoded
 from skillviz.core.flat import FlatModel
 from skillviz.core.formats import counted
-from skillviz.core.graft import Graft
+from skillviz.core.graft import Graft, vocabulary_parameters
+from skillviz.core.movement import NARROW, Counts, Movement
 from skillviz.core.objective import Objective
 from skillviz.core.parameters import ParameterTable, graftable, readout_names
 from skillviz.core.problem import Problem
@@ -30,8 +31,18 @@ from skillviz.models.class_order import names_of_pair
 from skillviz.models.device import pick
 from skillviz.models.heads import reads_end
 from skillviz.models.load import DTYPES, Loaded, load_model, quiet
-from skillviz.models.preflight import Preflight, added_rows, is_padded, preflight
-from skillviz.models.tokenizer import added_tokens, fit_together, load_tokenizer, usual_length
+from skillviz.models.preflight import (
+    SETTINGS,
+    Preflight,
+    is_padded,
+    preflight,
+    setting_mismatch,
+    setting_note,
+    unsaid_settings,
+    with_loaded_tokenizers,
+)
+from skillviz.models.tokenizer import fit_together, load_tokenizer, usual_length
+from skillviz.models.tokenizer_comparison import added_tokens
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
 from skillviz.tasks.task import USUAL_LENGTH, Task
@@ -43,6 +54,10 @@ BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 IDENTICAL = (
     "base and fine-tuned model are identical in every graftable parameter, so there is no skill to localize; "
     "give the model before and after fine-tuning."
+)
+ROUNDED = (
+    "base and fine-tuned model differ only by rounding: one is the other stored as {}, so there is no skill to "
+    "localize; give the model before and after fine-tuning."
 )
 NO_GRAFT = (
     "this region is a control (lottery: the rest is zero; DARE: the values are rescaled), so it is no graft of the "
@@ -82,7 +97,7 @@ class ModelPair:
     the head's outputs in the order of the task's labels, None where that is the head's own. With `rest` zero
     `base` is all zeros, a control: what lies outside a region is zero, and so is all of the pre-trained state. With
     `rescaled`, another control, the state grafted has base + movement * d / size inside the region. `added_rows` are
-    vocabulary rows of tokens that fine-tuning added: the base has the fine-tuned model's in every state.
+    the numbers of the vocabulary rows of tokens that fine-tuning added: the fine-tuned model's in every state.
     `usual_length` is the longest input in tokens of a task that states none.
     """
 
@@ -100,7 +115,7 @@ class ModelPair:
     class_order: tuple[int, ...] | None = None
     rest: str = "base"
     rescaled: bool = False
-    added_rows: int = 0
+    added_rows: tuple[int, ...] = ()
     usual_length: int = USUAL_LENGTH
 
     @property
@@ -121,6 +136,11 @@ class ModelPair:
         """The frame's examples for the pair's tokenizer and readout, none longer than `limit`."""
         most = task.limit(self.readout_name) or self.usual_length
         return encode(task, frame, self.tokenizer, self.readout_name, most)
+
+    @property
+    def movement(self) -> Movement:
+        """How far each graftable entry moved."""
+        return Movement(self.base, self.finetuned, self.table)
 
     @property
     def model(self) -> Any:
@@ -186,18 +206,17 @@ class ModelPair:
             tokens = added_tokens(self.base_info.folder, self.finetuned_info.folder)
             if tokens is None:
                 raise BadInput(OTHER_TOKENIZER)
-            provenance["vocabulary"] = {"rows": self.base_info.vocab_size, **tokens}
+            provenance["vocabulary"] = {
+                "rows": self.base_info.vocab_size, "numbers": list(self.added_rows), **tokens,
+            }  # fmt: skip
         return Graft.of(region, self.finetuned_tensors(), self.head(), {**provenance, **(header or {})}, rows)
 
     def _added(self) -> dict[str, Tensor]:
-        """The vocabulary rows that fine-tuning added, by parameter name; the same in every state."""
-        if not self.added_rows:
+        """The vocabulary rows of added tokens, by parameter name; the same in every state."""
+        numbers = list(self.added_rows)
+        if not numbers:
             return {}
-        rest = dict(self.flat.model.named_parameters())
-        for name in (*self.table.names, *self.head()):
-            del rest[name]
-        before = self.base_info.vocab_size or 0
-        return {name: p.detach()[before:] for name, p in rest.items() if len(p) == before + self.added_rows}
+        return {name: parameter.detach()[numbers] for name, parameter in vocabulary_parameters(self.model).items()}
 
     def finetuned_tensors(self) -> Mapping[str, Tensor]:
         """The fine-tuned graftable tensors by name."""
@@ -286,17 +305,17 @@ def load_pair(
     tuned = load_finetuned(check, kept)
     rows = _with_rows_of_base(check, tuned)
     tokenizer = load_tokenizer(check.tokenizer_folder)
-    _refuse_without_end(check, tuned, tokenizer)
     fit_together(tuned, tokenizer)
-    base_values = load_base(check, tuned, kept)
+    _refuse_without_end(check, tuned, tokenizer)
+    base_values, notes = load_base(check, tuned, kept)
     for name in rows:  # those that only the base has are its own in every state
         tuned.get_parameter(name).data[check.finetuned.vocab_size :] = base_values[name][check.finetuned.vocab_size :]
     pair = _joined(check, tuned.to(where), base_values, tokenizer, where)
-    if is_graft:
-        pair.notes = check.notes
-    elif torch.equal(pair.base, pair.finetuned):
-        raise PairMismatch(IDENTICAL)
-    pair.added_rows = added_rows(check.base, check.finetuned)
+    pair.notes = (*check.notes, *notes)
+    if not is_graft:
+        refuse_unmoved(counts := pair.movement.counts())
+        pair.notes += tuple(moved_notes(pair.table, counts, pair.outside))
+    pair.added_rows = check.added_rows
     pair.usual_length = usual_length(check.finetuned)
     pair.class_order = check.class_order
     pair.rescaled = rescaled
@@ -318,26 +337,30 @@ def checked(
     task = None if task is None else registry.task(task)
     check = preflight(base, finetuned, task, readout)
     check.raise_first()
+    check = with_loaded_tokenizers(check)
+    check.raise_first()
     return check, where, DTYPES[own_dtype(check.base, check.finetuned) if dtype == "own" else dtype]
 
 
-def rehearse(check: Preflight) -> Any:
-    """The tokenizer of a pair whose headers fit, which knows how many tokens the model takes; raises what `load_pair`
-    would raise. Both models are made, without their weights.
+def rehearse(check: Preflight) -> tuple[Preflight, Any]:
+    """The check of a pair whose headers fit, with its tokenizers compared as they are loaded, and the tokenizer, which
+    knows how many tokens the model takes; raises what `load_pair` would raise. No weights are read.
 
     The models of a difference from a published base are not made: its headers tell everything.
     """
     check.raise_first()
+    check = with_loaded_tokenizers(check)
+    check.raise_first()
     tokenizer = load_tokenizer(check.tokenizer_folder)
     if frozen.left_out(check.finetuned):
-        return tokenizer
+        return check, tokenizer
     tuned = load_finetuned(check, torch.float32, hollow=True)
     _with_rows_of_base(check, tuned)
-    _refuse_without_end(check, tuned, tokenizer)
     fit_together(tuned, tokenizer)
-    load_base(check, tuned, torch.float32, hollow=True)
+    _refuse_without_end(check, tuned, tokenizer)
+    _, notes = load_base(check, tuned, torch.float32, hollow=True)
     graftable(tuned.config.model_type, {n: tuple(p.shape) for n, p in tuned.named_parameters()}, tuned.config.to_dict())
-    return tokenizer
+    return replace(check, notes=(*check.notes, *notes)), tokenizer
 
 
 def _refuse_without_end(check: Preflight, tuned: Any, tokenizer: Any) -> None:
@@ -374,7 +397,6 @@ def _joined(check: Preflight, model: Any, base_values: dict[str, Tensor], tokeni
     flat.theta.copy_(base)
     for name, (before, _) in outside.items():
         model.get_parameter(name).data.copy_(before)
-    notes = [*check.notes, *moved_notes(table, int((base != finetuned).sum()), outside)]
     return ModelPair(
         flat,
         base,
@@ -385,7 +407,7 @@ def _joined(check: Preflight, model: Any, base_values: dict[str, Tensor], tokeni
         check.base,
         check.finetuned,
         outside,
-        tuple(notes),
+        check.notes,
         where,
     )
 
@@ -415,7 +437,8 @@ def load_finetuned(check: Preflight, dtype: torch.dtype, hollow: bool = False, d
 
 def _with_rows_of_base(check: Preflight, tuned: Any) -> list[str]:
     """The names of the tensors that were given the base's number of vocabulary rows; what fills new ones is to come."""
-    if not is_padded(check.base, check.finetuned) or added_rows(check.base, check.finetuned):
+    rows = check.base.vocab_size or 0
+    if not is_padded(check.base, check.finetuned) or any(row >= rows for row in check.added_rows):
         return []
     before = {name: parameter.shape for name, parameter in tuned.named_parameters()}
     with quiet(), torch.random.fork_rng(devices=[]):
@@ -423,8 +446,12 @@ def _with_rows_of_base(check: Preflight, tuned: Any) -> list[str]:
     return [name for name, parameter in tuned.named_parameters() if parameter.shape != before[name]]
 
 
-def load_base(check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = False) -> dict[str, Tensor]:
-    """Every parameter of the base by the name it has in the fine-tuned model, but for the head."""
+def load_base(
+    check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = False
+) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    """Every parameter of the base by the name it has in the fine-tuned model, but for the head; and notes on settings
+    that one configuration alone has, which transformers has filled in.
+    """
     labels = {"num_labels": tuned.config.num_labels}
     rounded = check.base.rounded
     kind = torch.float32 if rounded else dtype
@@ -433,26 +460,41 @@ def load_base(check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = F
         loaded.model.half().to(dtype)
     heads = set(head_names(check.readout, check.base.model_type, loaded.model.state_dict()))
     _check_base(check, loaded, heads)
+    notes = tuple(_settings_notes(check, loaded.model.config, tuned.config))
     values = {name: t for name, t in loaded.model.state_dict().items() if name not in heads}
     named = dict(tuned.named_parameters())
-    if added_rows(check.base, check.finetuned):
-        values |= _extended(values, named, check.base.vocab_size or 0)
+    if check.added_rows:
+        values |= _with_added(values, tuned, check.base.vocab_size or 0, check.added_rows)
     for name in named.keys() - set(head_names(check.readout, check.base.model_type, named)):
         if name not in values or values[name].shape != named[name].shape:
             raise PairMismatch(
                 f"the base has no '{name}' of shape {tuple(named[name].shape)}; name the base that "
                 "this model was fine-tuned from."
             )
-    return values
+    return values, notes
 
 
-def _extended(values: Mapping[str, Tensor], named: Mapping[str, Tensor], rows: int) -> dict[str, Tensor]:
-    """The base's tensors of the vocabulary with the fine-tuned model's rows behind theirs."""
-    return {
-        name: torch.cat([value, named[name].detach()[rows:].to(value.dtype)])
-        for name, value in values.items()
-        if name in named and len(value) == rows < len(named[name]) and value.shape[1:] == named[name].shape[1:]
-    }
+def _settings_notes(check: Preflight, base: Any, finetuned: Any) -> Iterator[str]:
+    """Notes on settings that differ once both are filled in; raises PairMismatch for what fine-tuning cannot change."""
+    for key in unsaid_settings(check.base, check.finetuned) if check.finetuned.adapter is None else ():
+        one, other = getattr(base, key, None), getattr(finetuned, key, None)
+        if one == other:
+            continue
+        if key in SETTINGS:
+            raise setting_mismatch(key, one, other)
+        yield setting_note(key, one, other)
+
+
+def _with_added(values: Mapping[str, Tensor], tuned: Any, before: int, numbers: Sequence[int]) -> dict[str, Tensor]:
+    """The base's tensors of the vocabulary with the fine-tuned model's rows of added tokens, behind or among theirs."""
+    found = {}
+    for name, parameter in vocabulary_parameters(tuned).items():
+        if name in values and values[name].shape[1:] == parameter.shape[1:]:
+            rows = parameter.detach()[list(numbers)].to(values[name])
+            more = values[name].new_empty((max(0, len(parameter) - before), *parameter.shape[1:]))
+            found[name] = torch.cat([values[name], more])
+            found[name][list(numbers)] = rows
+    return found
 
 
 def _check_base(check: Preflight, loaded: Loaded, heads: set[str]) -> None:
@@ -481,17 +523,45 @@ def _outside(
     return outside
 
 
-def moved_notes(table: ParameterTable, moved: int, outside: Mapping[str, Any]) -> list[str]:
+def refuse_unmoved(counts: Counts) -> None:
+    """Raises PairMismatch where no graftable entry moved, or where each that differs may be the other rounded."""
+    if counts.moved > counts.unclear:
+        return
+    raise PairMismatch(ROUNDED.format(counts.narrow) if counts.rounded or counts.unclear else IDENTICAL)
+
+
+def moved_notes(table: ParameterTable, counts: Counts, outside: Mapping[str, tuple[Tensor, Tensor]]) -> list[str]:
     """Sentences for the reader on how many graftable entries moved, and on what moved outside them."""
     notes = []
-    if moved < table.d:
-        notes.append(f"{moved:,} of {table.d:,} graftable entries moved in fine-tuning.")
-    if outside:
+    if counts.moved < table.d:
+        notes.append(f"{counts.moved:,} of {table.d:,} graftable entries moved in fine-tuning.")
+    if counts.rounded:
         notes.append(
-            f"Fine-tuning also moved {_some(outside)}, outside what can be grafted: grafts keep the base values there, "
+            f"{counts.rounded:,} more differ only by rounding: the base's value stored as {counts.narrow} is the "
+            "fine-tuned one. They count as not moved."
+        )
+    if 2 * counts.unclear > counts.moved:
+        notes.append(
+            f"Whether fine-tuning moved {counts.unclear:,} entries is unknown: they differ by no more than the "
+            f"rounding of the base's file ({counts.narrow}). Give the base in the dtype that fine-tuning began with."
+        )
+    moved = [name for name, ends in outside.items() if not _is_rounding(*ends)]
+    if rounded := sorted(set(outside) - set(moved)):
+        notes.append(
+            f"{_some(rounded)}, outside what can be grafted, differ{'s' if len(rounded) == 1 else ''} from the base by "
+            "rounding: grafts keep the base values there, so the full graft is the fine-tuned model but for that."
+        )
+    if moved:
+        notes.append(
+            f"Fine-tuning also moved {_some(moved)}, outside what can be grafted: grafts keep the base values there, "
             "so the full graft is not the fine-tuned model."
         )
     return notes
+
+
+def _is_rounding(base: Tensor, finetuned: Tensor) -> bool:
+    """Whether the fine-tuned values are the base's in 16 bits."""
+    return any(torch.equal(base.to(dtype).to(base.dtype), finetuned.to(base.dtype)) for dtype in NARROW)
 
 
 def _head_config(config: Any, classes: tuple[str, ...]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -20,12 +20,15 @@ def predict(
     state: str,
     region: Region | None = None,
     autocast: torch.dtype | None = None,
+    heard: Callable[[int, int], None] | None = None,
 ) -> np.ndarray:
     """Class scores float32 [n, label], in the order of the examples; softmax over a row gives probabilities.
 
-    The model is afterwards as it was before. `autocast` is the dtype of activations only.
+    The model is afterwards as it was before. `autocast` is the dtype of activations only. `heard` is called with the
+    examples and tokens of each micro-batch.
     """
     objective = pair.objective(encoded, autocast)
+    objective.heard = heard or objective.heard
     with pair.at(state, region):
         return objective.logits()
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skillviz.core.architectures import UNKNOWN
+from skillviz.core.comparison import Comparison
+from skillviz.core.formats import counted, listed
 from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.errors import BadInput, BadModel, ModelNotFound, PairMismatch, RandomHead, SkillvizError
 from skillviz.models import frozen_tensors as frozen
@@ -29,10 +32,13 @@ from skillviz.models.heads import (
     missing_head,
     other_kind,
     own_shapes,
+    prefix_of,
     refused_generator,
+    stands_for,
     supported,
 )
-from skillviz.models.tokenizer import has_tokenizer, same_tokenizer, vocabulary, vocabulary_size
+from skillviz.models.tokenizer import has_tokenizer
+from skillviz.models.tokenizer_comparison import TokenizerComparison, compared_as_loaded, compared_by_files
 
 if TYPE_CHECKING:
     from skillviz.tasks.task import Task
@@ -51,7 +57,11 @@ SETTINGS = (
     "do_layer_norm_before",
 )
 NOTED_SETTINGS = (
-    "rope_theta", "rope_parameters", "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "num_experts_per_tok",
+    "rope_theta", "rope_parameters", "rope_scaling", "partial_rotary_factor", "rms_norm_eps", "layer_norm_eps",
+    "layer_norm_epsilon", "num_experts_per_tok", "position_embedding_type", "sliding_window", "layer_types", "alibi",
+    "attn_logit_softcapping", "final_logit_softcapping", "query_pre_attn_scalar", "use_parallel_residual",
+    "parallel_attn", "scale_attn_weights", "scale_attn_by_inverse_layer_idx", "attention_multiplier",
+    "embedding_multiplier", "residual_multiplier", "logits_scaling",
 )  # fmt: skip
 """Settings that change what equal shapes compute and that fine-tuning may change: said, not refused."""
 BLOCK = re.compile(r"(?:^|\.)(?:layers?|h)\.(\d+)\.")
@@ -63,7 +73,8 @@ class Preflight:
 
     `readout` is '' and `d` None where they cannot be told. `labels` are the fine-tuned head's classes. `table` has the
     graftable parameters under the model's names, in the order of the file: not to be ranked by. `class_order` has the
-    head's output for each label of the task, None where that is the head's own order.
+    head's output for each label of the task, None where that is the head's own order. `tokenizers` is None where the
+    pair was refused before they were compared.
     """
 
     base: ModelInfo
@@ -76,6 +87,7 @@ class Preflight:
     notes: tuple[str, ...]
     table: ParameterTable | None = None
     class_order: tuple[int, ...] | None = None
+    tokenizers: TokenizerComparison | None = None
 
     @property
     def problems(self) -> list[str]:
@@ -96,9 +108,14 @@ class Preflight:
     def tokenizer_folder(self) -> Path:
         """The base's folder where it has a tokenizer, so that base and graft are complete; else, and where fine-tuning
         added tokens, the other."""
-        if added_rows(self.base, self.finetuned):
+        if self.added_rows or not has_tokenizer(self.base.folder):
             return self.finetuned.folder
-        return self.base.folder if has_tokenizer(self.base.folder) else self.finetuned.folder
+        return self.base.folder
+
+    @property
+    def added_rows(self) -> tuple[int, ...]:
+        """The vocabulary rows of tokens that fine-tuning added, which are the fine-tuned model's in every state."""
+        return () if self.tokenizers is None else added_rows(self.base, self.finetuned, self.tokenizers)
 
     def raise_first(self) -> None:
         """Raises the first problem as its own error class; does nothing for a good pair."""
@@ -140,15 +157,50 @@ def preflight(
     # an adapter's body is the base's: only its head and its low-rank pairs are its own
     body = first if second.adapter is not None else second
     labels = _labels(first, second)
-    errors += _problems(first, second, readout_name, task, labels)
+    tokenizers = compared_by_files(first.folder, second.folder)
+    errors += _problems(first, second, readout_name, task, labels, tokenizers)
     classes = ClassOrder()
     if readout_name == "head" and task is not None and task.has_classes:
         classes = class_order(second, first, task, labels)
         errors += [classes.error] if classes.error else []
     table = _table(body, errors)
-    notes = (*_notes(first, second, readout_name, table), *classes.notes)
+    notes = (
+        *_notes(first, second, readout_name, table),
+        *classes.notes,
+        *_tokenizer_notes(first, second, tokenizers),
+    )
     d, layers = (table.d, table.layers) if table else (None, None)
-    return Preflight(first, second, readout_name, d, layers, labels, tuple(errors), notes, table, classes.outputs)
+    return Preflight(
+        first, second, readout_name, d, layers, labels, tuple(errors), notes, table, classes.outputs, tokenizers
+    )
+
+
+def with_loaded_tokenizers(check: Preflight) -> Preflight:
+    """The preflight of a pair that fits with its tokenizers compared as transformers loads them (imports torch).
+
+    Nothing is loaded where equal files prove that they are the same, or where a folder has none.
+    """
+    base, finetuned, before = check.base, check.finetuned, check.tokenizers
+    folders = (base.folder, finetuned.folder)
+    if before is None or before.is_loaded or not all(map(has_tokenizer, folders)):
+        return check
+    if before.result is Comparison.SAME and not before.added:
+        return check
+    try:
+        after = compared_as_loaded(*folders)
+    except BadModel as error:
+        if check.added_rows:
+            raise
+        after = replace(before, result=Comparison.UNKNOWN, differences=(str(error.args[0]),), is_loaded=True)
+    said = set(_tokenizer_notes(base, finetuned, before))
+    notes = [note for note in check.notes if note not in said]
+    errors = [*_check_vocabulary(base, finetuned, after), *_check_tokenizers(base, finetuned, after)]
+    return replace(
+        check,
+        tokenizers=after,
+        errors=tuple(errors),
+        notes=(*notes, *_tokenizer_notes(base, finetuned, after)),
+    )
 
 
 def _choose_readout(base: ModelInfo, finetuned: ModelInfo, readout: str | None, errors: list[SkillvizError]) -> str:
@@ -162,7 +214,12 @@ def _choose_readout(base: ModelInfo, finetuned: ModelInfo, readout: str | None, 
 
 
 def _problems(
-    base: ModelInfo, finetuned: ModelInfo, readout: str, task: Task | None, labels: int | None
+    base: ModelInfo,
+    finetuned: ModelInfo,
+    readout: str,
+    task: Task | None,
+    labels: int | None,
+    tokenizers: TokenizerComparison,
 ) -> Iterator[SkillvizError]:
     if finetuned.adapter is not None:
         yield from lora.check_adapter(finetuned, base, readout)
@@ -172,7 +229,7 @@ def _problems(
         yield from mismatches
         if base.model_type != finetuned.model_type:
             return
-        yield from _check_vocabulary(base, finetuned)
+        yield from _check_vocabulary(base, finetuned, tokenizers)
         yield from _check_shapes(base, finetuned)
         yield from _check_tying(base, finetuned, readout)
     if readout and task is not None:
@@ -184,7 +241,7 @@ def _problems(
     if readout:
         yield from _check_heads(base, finetuned, readout)
         yield from _check_labels(base if finetuned.adapter is not None else finetuned, labels, readout, task)
-    yield from _check_tokenizers(base, finetuned)
+    yield from _check_tokenizers(base, finetuned, tokenizers)
 
 
 def _labels(base: ModelInfo, finetuned: ModelInfo) -> int | None:
@@ -212,10 +269,9 @@ def _notes(base: ModelInfo, finetuned: ModelInfo, readout: str, table: Parameter
     for info, model in ((base, "base"), (finetuned, "fine-tuned model")):
         if info.wrapper:
             yield (
-                f"The {model} was saved inside a wrapper (torch.compile or DataParallel): '{info.wrapper}' is left out "
-                "of its tensors' names."
+                f"The {model} was saved inside a wrapper (such as torch.compile, FSDP or a class of its own): "
+                f"'{info.wrapper}' is left out of its tensors' names."
             )
-    yield from _padding_note(base, finetuned)
     if (note := frozen.note(finetuned, base)) is not None:
         yield note
     if readout == "head":
@@ -236,17 +292,41 @@ def _notes(base: ModelInfo, finetuned: ModelInfo, readout: str, table: Parameter
     if table is not None and table.note:
         yield table.note
     yield from _settings_note(base, finetuned)
-    yield from _tokenizer_note(base, finetuned)
 
 
 def _settings_note(base: ModelInfo, finetuned: ModelInfo) -> Iterator[str]:
-    for key in NOTED_SETTINGS:
+    for key, one, other in _differing(base, finetuned, NOTED_SETTINGS):
+        yield setting_note(key, one, other)
+
+
+def setting_note(key: str, base: Any, finetuned: Any) -> str:
+    """What to say of a setting that fine-tuning may change."""
+    return (
+        f"The configurations differ in {key}: {base} in the base, {finetuned} in the fine-tuned model, whose value is "
+        "used in every state, also in 'pretrained'."
+    )
+
+
+def setting_mismatch(key: str, base: Any, finetuned: Any) -> PairMismatch:
+    """The refusal of a pair for a setting that fine-tuning cannot change."""
+    return PairMismatch(f"the configurations differ in {key}: {base} in the base, {finetuned} in the fine-tuned model.")
+
+
+def _differing(base: ModelInfo, finetuned: ModelInfo, keys: Iterable[str]) -> Iterator[tuple[str, Any, Any]]:
+    """The settings that both configurations have, with their values where those differ."""
+    for key in keys:
         one, other = base.config.get(key), finetuned.config.get(key)
         if one is not None and other is not None and one != other:
-            yield (
-                f"The configurations differ in {key}: {one} in the base, {other} in the fine-tuned model, whose value "
-                "is used in every state, also in 'pretrained'."
-            )
+            yield key, one, other
+
+
+def unsaid_settings(base: ModelInfo, finetuned: ModelInfo) -> list[str]:
+    """The settings that one configuration alone has: they are compared once transformers has filled in the other."""
+    return [
+        key
+        for key in (*SETTINGS, *NOTED_SETTINGS)
+        if (base.config.get(key) is None) != (finetuned.config.get(key) is None)
+    ]
 
 
 def _is_linear(finetuned: ModelInfo) -> bool:
@@ -261,14 +341,40 @@ def _base_head(base: ModelInfo) -> str:
     return f"The base has {'no classification head' if has_none else 'a classification head of its own'}:"
 
 
-def _tokenizer_note(base: ModelInfo, finetuned: ModelInfo) -> Iterator[str]:
-    if added_rows(base, finetuned):
-        return
-    both = has_tokenizer(base.folder) and has_tokenizer(finetuned.folder)
+def _tokenizer_notes(base: ModelInfo, finetuned: ModelInfo, tokenizers: TokenizerComparison) -> Iterator[str]:
+    """Which tokenizer is used, what the other would change, and whose vocabulary rows are used."""
+    rows = added_rows(base, finetuned, tokenizers)
+    yield from _rows_note(base, finetuned, tokenizers, rows)
     if not has_tokenizer(base.folder) and has_tokenizer(finetuned.folder):
         yield "The base has no tokenizer: the fine-tuned model's is used."
-    elif both and not same_tokenizer(base.folder, finetuned.folder):
-        yield "The two tokenizers differ; the base's is used, so that base and graft together are complete."
+    elif not has_tokenizer(finetuned.folder) and not frozen.left_out(finetuned):
+        yield "The fine-tuned model's folder has no tokenizer: the base's is used."
+    elif has_tokenizer(finetuned.folder):
+        yield from _difference_note(tokenizers, bool(rows))
+        for cut in tokenizers.cuts:
+            used = "fine-tuned model's" if rows else "base's"
+            yield f"The two tokenizers shorten long texts differently ({cut}); the {used} settings are used."
+
+
+def _difference_note(tokenizers: TokenizerComparison, is_extended: bool) -> Iterator[str]:
+    """Whose scores are not its own because the other's tokenizer is used."""
+    if tokenizers.result is Comparison.SAME:
+        return
+    what = f" ({listed(tokenizers.differences, 3)})"
+    if is_extended:
+        start = f"The two tokenizers differ in more than added tokens{what}. The fine-tuned model's is used."
+        scores, own, advice = "pre-trained scores", "the base's own", ""
+    else:
+        start = f"The two tokenizers differ{what}. The base's is used, so that base and graft together are complete."
+        scores, own = "fine-tuned scores", "that model's own"
+        advice = " To get its own, put the fine-tuned model's tokenizer files into a copy of the base's folder."
+    if tokenizers.result is Comparison.DIFFERENT:
+        said = f"The {scores} here are not {own}: it was trained with another tokenizer."
+    elif tokenizers.is_loaded:
+        said = f"All trial texts get the same tokens. If another text does not, the {scores} are not {own}."
+    else:
+        said = f"Loading them tells whether texts get the same tokens. If they do not, the {scores} are not {own}."
+    yield f"{start} {said}{advice}"
 
 
 def _check_architecture(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
@@ -284,12 +390,8 @@ def _check_architecture(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadMo
             "both must be of one architecture."
         )
         return
-    for key in SETTINGS:
-        one, other = base.config.get(key), finetuned.config.get(key)
-        if one is not None and other is not None and one != other:
-            yield PairMismatch(
-                f"the configurations differ in {key}: {one} in the base, {other} in the fine-tuned model."
-            )
+    for key, one, other in _differing(base, finetuned, SETTINGS):
+        yield setting_mismatch(key, one, other)
 
 
 DEQUANTIZED = {"bitsandbytes": ("bitsandbytes", None), "fp8": ("accelerate", "FineGrainedFP8Config")}
@@ -353,10 +455,17 @@ def _check_shapes(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
             "fine-tuned from."
         )
         return
-    missing = sorted(one.keys() ^ other.keys())
+    both = one | other
+    missing = [
+        name
+        for name in sorted(one.keys() ^ other.keys())
+        if not stands_for(finetuned if name in one else base, name, both[name])
+    ]
     if missing:
         which = "base" if missing[0] not in one else "fine-tuned model"
-        yield PairMismatch(f"the {which} has no '{missing[0]}'{_more(missing)}, which the other one has.")
+        yield PairMismatch(
+            f"the {which} has no '{missing[0]}'{_more(missing)}, which the other one has.{_prefix_words(one, other)}"
+        )
     rows = (base.vocab_size, finetuned.vocab_size) if is_padded(base, finetuned) else ()
     unequal = [name for name in one if name in other and one[name] != other[name]]
     unequal = [n for n in unequal if (one[n][:1] + other[n][:1], one[n][1:]) != (rows, other[n][1:])]
@@ -365,6 +474,18 @@ def _check_shapes(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
             f"the shapes differ: '{name}' is {_shape(one[name])} in the base and {_shape(other[name])} in the "
             f"fine-tuned model{_more(unequal)}; give the base that this model was fine-tuned from."
         )
+
+
+def _prefix_words(base: Collection[str], finetuned: Collection[str]) -> str:
+    """A sentence where one model's names are the other's with something in front; '' where they are not."""
+    for which, names, others in (("base", base, finetuned), ("fine-tuned model", finetuned, base)):
+        name = min(set(names) - set(others), default="")
+        if outer := prefix_of(name, others):
+            return (
+                f" The {which}'s names begin with '{outer}': it was saved from a class that holds the model there. "
+                f"Load it in the training program, and call save_pretrained on its '{outer.rstrip('.')}'."
+            )
+    return ""
 
 
 def is_padded(base: ModelInfo, finetuned: ModelInfo) -> bool:
@@ -376,44 +497,54 @@ def is_padded(base: ModelInfo, finetuned: ModelInfo) -> bool:
     )
 
 
-def added_rows(base: ModelInfo, finetuned: ModelInfo) -> int:
-    """The vocabulary rows that fine-tuning added for tokens that only its own tokenizer knows; 0 for mere padding."""
-    if not is_padded(base, finetuned) or not has_tokenizer(finetuned.folder):
-        return 0
-    before, after = base.vocab_size or 0, finetuned.vocab_size or 0
-    return after - before if after > before and (vocabulary_size(finetuned.folder) or 0) > before else 0
+def added_rows(base: ModelInfo, finetuned: ModelInfo, tokenizers: TokenizerComparison) -> tuple[int, ...]:
+    """The vocabulary rows of tokens that only the fine-tuned model's tokenizer knows: rows that the base has spare, and
+    all that stand behind its own; none for mere padding, or where the model has no row for any of them."""
+    if not has_tokenizer(finetuned.folder):
+        return ()
+    before, after = _rows(base, finetuned)
+    spare = sorted(number for number in tokenizers.added.values() if number < min(before, after))
+    is_extended = after > before and (tokenizers.sizes[1] or 0) > before
+    return (*spare, *(range(int(before), int(after)) if is_extended else ()))
 
 
-def _check_added(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
-    """Tokens of the base that have another id in a tokenizer with added ones, so that their rows are not theirs."""
-    if not has_tokenizer(base.folder):
-        return
-    one, other = vocabulary(base.folder), vocabulary(finetuned.folder)
-    moved = (
-        [] if one is None or other is None else [token for token, number in one.items() if other.get(token) != number]
-    )
-    if one is None or other is None or moved:
-        which = f"it gives '{moved[0]}'{_more(moved)} another id" if moved else "the base's cannot be compared with it"
-        yield PairMismatch(
-            f"the fine-tuned model's tokenizer has added tokens, and {which}; added tokens are accepted where all "
-            "others keep their ids: give the base that this model was fine-tuned from."
-        )
+def _rows(base: ModelInfo, finetuned: ModelInfo) -> tuple[float, float]:
+    """Rows of both vocabularies, an adapter's being its base's; infinite where a configuration does not say."""
+    sizes = (base.vocab_size, (finetuned if finetuned.adapter is None else base).vocab_size)
+    before, after = (math.inf if size is None else size for size in sizes)
+    return before, before if math.inf in (before, after) else after
 
 
-def _check_vocabulary(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
+def _check_vocabulary(base: ModelInfo, finetuned: ModelInfo, tokenizers: TokenizerComparison) -> Iterator[BadModel]:
     """Rows that one vocabulary has more than the other, unless tokens were added or no tokenizer uses them."""
     if not is_padded(base, finetuned):
         return
-    if added_rows(base, finetuned):
-        yield from _check_added(base, finetuned)
+    before, after = _rows(base, finetuned)
+    if has_tokenizer(finetuned.folder) and after > before and (tokenizers.sizes[1] or 0) > before:
+        # their rows are the base's only where all other tokens keep their ids
+        if has_tokenizer(base.folder) and not tokenizers.added:
+            moved = tokenizers.moved
+            which = (
+                f"it gives '{moved[0]}'{_more(list(moved))} another id"
+                if moved
+                else (
+                    "the base's cannot be compared with it"
+                    if tokenizers.sizes[0] is None
+                    else listed(tokenizers.differences)
+                )
+            )
+            yield PairMismatch(
+                f"the fine-tuned model's tokenizer has added tokens, and {which}; added tokens are accepted where all "
+                "others keep their ids: give the base that this model was fine-tuned from."
+            )
         return
-    tokens = [vocabulary_size(info.folder) for info in (base, finetuned) if has_tokenizer(info.folder)]
-    shared = min(base.vocab_size or 0, finetuned.vocab_size or 0)
-    if not tokens or any(count is None or count > shared for count in tokens):
-        larger = (base.vocab_size or 0) > (finetuned.vocab_size or 0)
+    tokens = [
+        size for info, size in zip((base, finetuned), tokenizers.sizes, strict=True) if has_tokenizer(info.folder)
+    ]
+    if not tokens or any(count is None or count > min(before, after) for count in tokens):
         why = (
             "the tokenizer uses rows that only the base has; give the base that this model was fine-tuned from"
-            if larger
+            if before > after
             else "no tokenizer of the fine-tuned model says which tokens were added; put its tokenizer into its folder"
         )
         yield PairMismatch(
@@ -422,19 +553,33 @@ def _check_vocabulary(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadMode
         )
 
 
-def _padding_note(base: ModelInfo, finetuned: ModelInfo) -> Iterator[str]:
-    if not is_padded(base, finetuned):
-        return
-    if added := added_rows(base, finetuned):
+def _rows_note(
+    base: ModelInfo, finetuned: ModelInfo, tokenizers: TokenizerComparison, rows: tuple[int, ...]
+) -> Iterator[str]:
+    """Whose rows of the vocabulary are used, where the two are not the same."""
+    before, after = _rows(base, finetuned)
+    added = [f"'{token}'" for token in tokenizers.added]
+    if rows:
+        behind = sum(row >= before for row in rows)
+        found = [f"the fine-tuned model has {behind:,} more vocabulary rows"] if behind else []
+        if spare := len(rows) - behind:
+            found.append(f"{counted(spare, 'row')} that the base has spare hold new ones")
+        which = f" ({listed(added, 3)})" if added else ""
+        whose = "the base is extended by these rows" if behind == len(rows) else "these rows are the fine-tuned model's"
         yield (
-            f"Fine-tuning added tokens: the fine-tuned model has {added:,} more vocabulary rows. Embeddings are never "
-            "grafted, so the base is extended by these rows in every state, also in 'pretrained', and the fine-tuned "
-            "model's tokenizer is used."
+            f"Fine-tuning added tokens{which}: {listed(found)}. Embeddings are never grafted, so {whose} in every "
+            "state, also in 'pretrained', and the fine-tuned model's tokenizer is used."
         )
         return
-    more = (finetuned.vocab_size or 0) - (base.vocab_size or 0)
-    model, what = ("fine-tuned model", "left out") if more > 0 else ("base", "the base's in every state")
-    yield f"The {model} has {abs(more):,} more vocabulary rows, which no token of the tokenizer uses; they are {what}."
+    if added and has_tokenizer(base.folder):
+        yield (
+            f"The fine-tuned model's tokenizer has {counted(len(added), 'token')} more ({listed(added, 3)}), and the "
+            "models have no rows for them: the base's tokenizer is used."
+        )
+    if is_padded(base, finetuned):
+        model, what = ("fine-tuned model", "left out") if after > before else ("base", "the base's in every state")
+        more = int(abs(after - before))
+        yield f"The {model} has {more:,} more vocabulary rows, which no token of the tokenizer uses; they are {what}."
 
 
 def _check_tying(base: ModelInfo, finetuned: ModelInfo, readout: str) -> Iterator[BadModel]:
@@ -492,21 +637,18 @@ def _check_labels(info: ModelInfo, count: int | None, readout: str, task: Task |
         )
 
 
-def _check_tokenizers(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
+def _check_tokenizers(base: ModelInfo, finetuned: ModelInfo, tokenizers: TokenizerComparison) -> Iterator[BadModel]:
     """No tokenizer in either folder, or one with more tokens than the model has embeddings."""
-    folder = next((info.folder for info in (base, finetuned) if has_tokenizer(info.folder)), None)
-    if folder is None:
+    if not any(has_tokenizer(info.folder) for info in (base, finetuned)):
         yield ModelNotFound(
             f"neither '{base.id}' nor '{finetuned.id}' has a tokenizer (tokenizer.json or vocab.txt); "
             "copy the tokenizer's files into one of them."
         )
         return
-    owner = finetuned if added_rows(base, finetuned) else base
-    size = vocabulary_size(finetuned.folder if owner is finetuned else folder)
-    if size is not None and owner.vocab_size is not None and size > owner.vocab_size:
-        yield PairMismatch(
-            f"the tokenizer has {size:,} tokens and the model {owner.vocab_size:,}; it belongs to another model."
-        )
+    uses_finetuned = bool(added_rows(base, finetuned, tokenizers)) or not has_tokenizer(base.folder)
+    size, rows = tokenizers.sizes[uses_finetuned], _rows(base, finetuned)[uses_finetuned]
+    if size is not None and size > rows:
+        yield PairMismatch(f"the tokenizer has {size:,} tokens and the model {rows:,}; it belongs to another model.")
 
 
 def _body(info: ModelInfo) -> dict[str, tuple[int, ...]]:

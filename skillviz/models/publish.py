@@ -94,6 +94,8 @@ def _as_sentence(deed: str) -> Iterator[None]:
             raise HubError(f"the Hugging Face Hub does not let you {deed} (status {status}). {LOGIN}") from error
         raise HubError(f"the Hugging Face Hub refused to {deed}: {_first_line(error)}") from error
     except (OSError, ValueError, RuntimeError) as error:
+        if isinstance(error, OSError) and error.filename:  # of a file here, and not of the network
+            raise HubError(f"could not {deed}: {error.filename} cannot be read ({error.strerror}).") from error
         # a README that the hub refuses is a ValueError, a failed upload a RuntimeError
         raise HubError(f"could not {deed} at {constants.ENDPOINT}: {_first_line(error)}") from error
     except Exception as error:

@@ -24,6 +24,6 @@ def summed_movements(pair: ModelPair, base: str, others: Sequence[str]) -> tuple
             raise PairMismatch(f"'{name}' has other graftable parameters than this pair; name models of the same base.")
         if other.finetuned_info.fingerprint == pair.finetuned_info.fingerprint:
             raise PairMismatch(f"'{name}' is the fine-tuned model itself; name models of other tasks.")
-        total += other.finetuned.float() - other.base.float()
+        total += other.movement.whole()
         names.append(f"{other.finetuned_info.id} ({other.finetuned_info.fingerprint[:12]})")
     return total.to(pair.device), f"The other tasks' vectors are of {', '.join(names)}."

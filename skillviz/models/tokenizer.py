@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from skillviz import json_text
-from skillviz.atomic import working_folder
 from skillviz.errors import BadInput, BadModel, CorruptFile, ModelNotFound, PairMismatch
 from skillviz.models.checkpoint import ModelInfo
 from skillviz.regular_file import LONGEST_JSON, read_text
@@ -28,8 +28,8 @@ FILES = (
     ("spiece.model",),
     ("sentencepiece.bpe.model",),
 )
-# The parts of a tokenizer.json that decide which ids a text becomes (padding and truncation do not).
-PARTS = ("model", "normalizer", "pre_tokenizer", "post_processor", "added_tokens")
+BESIDE = CONFIG, SPECIAL_MAP, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
+"""Files beside the vocabulary: settings, and where older versions of transformers name special and added tokens."""
 
 SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len")
@@ -50,14 +50,6 @@ def has_tokenizer(folder: Path) -> bool:
     return any(all((folder / name).is_file() for name in names) for names in FILES)
 
 
-def same_tokenizer(one: Path, other: Path) -> bool:
-    """Whether two folders with tokenizers turn a text into the same ids, as far as their files tell."""
-    for names in FILES:
-        if all((folder / name).is_file() for folder in (one, other) for name in names):
-            return all(_content(one / name) == _content(other / name) for name in names)
-    return True
-
-
 def vocabulary_size(folder: Path) -> int | None:
     """One more than the largest token id of the folder's tokenizer, None where its files do not tell."""
     ids = vocabulary(folder)
@@ -65,26 +57,76 @@ def vocabulary_size(folder: Path) -> int | None:
 
 
 def vocabulary(folder: Path) -> dict[str, int] | None:
-    """Token -> id of the folder's tokenizer, added tokens too; None where its files do not tell."""
+    """Token -> id of the folder's tokenizer, added tokens too, as transformers numbers them.
+
+    None where its files do not tell. An added token that only a file beside tokenizer.json names gets the next free id,
+    whatever that file says.
+    """
     if (path := folder / TOKENIZER_FILE).is_file():
         state = path.stat()
-        return _ids(path, state.st_mtime_ns, state.st_size)
-    if (folder / "vocab.txt").is_file():
-        lines = (folder / "vocab.txt").read_text(encoding="utf-8").splitlines()
-        return {token: number for number, token in enumerate(lines)}
-    return None
+        ids = dict(_ids(path, state.st_mtime_ns, state.st_size))
+    elif (path := folder / "vocab.txt").is_file():
+        # a line ends at a line feed alone: in a vocabulary of a web page's texts U+2028 or U+0085 is a token
+        with _named_tokens(path):
+            lines = read_text(path, LONGEST_JSON).removesuffix("\n").split("\n")
+        ids = {token.rstrip(): number for number, token in enumerate(lines)}
+    elif (path := folder / "vocab.json").is_file():
+        ids = _checked(read_json(path), path)
+    else:
+        return None
+    for token in _named_beside(folder):
+        if token not in ids:
+            ids[token] = 1 + max(ids.values(), default=-1)
+    return ids
 
 
 @lru_cache(maxsize=4)  # one preflight asks several times, and some files are of tens of megabytes
 def _ids(path: Path, changed: int, size: int) -> dict[str, int]:
     """Token -> id of a tokenizer.json."""
-    content = _read(path)
-    try:
+    content = read_json(path)
+    with _named_tokens(path):
         pieces = (content.get("model") or {}).get("vocab") or {}
         # unigram models list [piece, score]; the others map piece to id
         ids = {one[0]: k for k, one in enumerate(pieces)} if isinstance(pieces, list) else dict(pieces)
         added = {token["content"]: token["id"] for token in content.get("added_tokens") or []}
-        return {str(token): int(number) for token, number in (ids | added).items()}
+        return _checked(ids | added, path)
+
+
+def _named_beside(folder: Path) -> list[str]:
+    """The tokens that the files beside the vocabulary name, in the order in which transformers adds them."""
+    config, special, added = (
+        read_json(path) if (path := folder / name).is_file() else {} for name in (CONFIG, SPECIAL_MAP, ADDED)
+    )
+    with _named_tokens(folder / CONFIG):
+        decoder = config.get("added_tokens_decoder") or {}
+        if decoder:  # then transformers reads neither of the older files
+            special, numbers = {}, {_content(token): int(number) for number, token in decoder.items()}
+        else:
+            numbers = {str(token): int(number) for token, number in added.items()}
+        tokens = sorted(numbers, key=lambda token: numbers[token])
+        for named in (config, special):
+            tokens += [_content(named[role]) for role in SPECIAL if named.get(role)]
+            for key in ("additional_special_tokens", "extra_special_tokens"):
+                more = named.get(key) or []
+                tokens += [_content(token) for token in (more.values() if isinstance(more, dict) else more)]
+        return tokens
+
+
+def _content(token: Any) -> str:
+    """The text of a token, which files have alone or with its flags."""
+    return str(token["content"] if isinstance(token, dict) else token)
+
+
+def _checked(ids: Mapping[str, Any], path: Path) -> dict[str, int]:
+    with _named_tokens(path):
+        return {str(token): int(number) for token, number in ids.items()}
+
+
+@contextmanager
+def _named_tokens(path: Path) -> Iterator[None]:
+    """Inside, whatever a strange vocabulary makes Python raise becomes CorruptFile."""
+    try:
+        yield
     except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise CorruptFile(f"{path} has a vocabulary that is none of tokens and ids; fetch or save it again.") from error
 
@@ -113,7 +155,7 @@ def _refuse_growth(folder: Path) -> None:
     """Raises BadModel where the steps before the tokenizer's own would make a text many times as long."""
     if not (folder / TOKENIZER_FILE).is_file():
         return
-    steps, longer = [_read(folder / TOKENIZER_FILE).get("normalizer")], 1
+    steps, longer = [read_json(folder / TOKENIZER_FILE).get("normalizer")], 1
     while steps:
         step = steps.pop()
         if isinstance(step, dict):
@@ -126,27 +168,6 @@ def _refuse_growth(folder: Path) -> None:
             f"the normalizer in the tokenizer.json of '{folder}' can make a text {longer:,} times as long; at most "
             f"{MOST_GROWTH:,} times is allowed: use the tokenizer of the model's base."
         )
-
-
-def added_tokens(base: Path, finetuned: Path) -> dict[str, Any] | None:
-    """What makes the base's tokenizer the fine-tuned model's: added `tokens` by id, and the `roles` of special ones.
-
-    None where the base has no tokenizer, or where the two differ in more than that.
-    """
-    if not has_tokenizer(base):
-        return None
-    one, other = load_tokenizer(base), load_tokenizer(finetuned)
-    known, roles, before = one.get_vocab(), other.special_tokens_map, one.special_tokens_map
-    tokens = [
-        {"id": number, **token.__getstate__()}
-        for number, token in sorted(other.added_tokens_decoder.items())
-        if token.content not in known
-    ]
-    roles = {role: roles[role] for role in SPECIAL if role in roles and roles[role] != before.get(role)}
-    with working_folder() as folder:
-        with_added_tokens(one, tokens, roles).save_pretrained(folder)
-        is_same = one.get_vocab() == other.get_vocab() and same_tokenizer(folder, finetuned)
-    return {"tokens": tokens, "roles": roles} if is_same else None
 
 
 def with_added_tokens(tokenizer: Any, tokens: Sequence[Mapping[str, Any]], roles: Mapping[str, str]) -> Any:
@@ -168,10 +189,15 @@ def with_added_tokens(tokenizer: Any, tokens: Sequence[Mapping[str, Any]], roles
 
 
 def fit_together(model: Any, tokenizer: Any) -> None:
-    """Tell the model the tokenizer's padding id, and the tokenizer how many tokens the model's positions take.
+    """Give both one padding id, and tell the tokenizer how many tokens the model's positions take.
 
-    Llama's and GPT-2's heads look for the last token before the padding.
+    The padding id is the model's own where its configuration has one, else the tokenizer's: Llama's and GPT-2's heads
+    look for the last token that is not padding, so with another id a text that ends with the tokenizer's would be read
+    elsewhere.
     """
+    own = model.config.pad_token_id
+    if isinstance(own, int) and 0 <= own < len(tokenizer) and (token := tokenizer.convert_ids_to_tokens(own)):
+        tokenizer.pad_token = token
     model.config.pad_token_id = tokenizer.pad_token_id
     tokenizer.model_max_length = min([tokenizer.model_max_length, *_places(model)])
 
@@ -195,7 +221,7 @@ def usual_length(finetuned: ModelInfo) -> int:
     if (known := finetuned.config.get(MAX_LENGTH)) is not None:
         return int(known)
     path = finetuned.folder / "tokenizer_config.json"
-    most = _read(path).get("model_max_length") if path.is_file() else None
+    most = read_json(path).get("model_max_length") if path.is_file() else None
     return int(min(most, USUAL_LENGTH)) if isinstance(most, int | float) and most >= 4 else USUAL_LENGTH
 
 
@@ -243,6 +269,9 @@ class _LightTokenizer:
         self.folder = path.parent
         with refused(self.folder):
             self.tokenizer = Tokenizer.from_file(str(path))
+            # the file keeps those of the last call before it was saved, which transformers sets aside too
+            self.tokenizer.no_padding()
+            self.tokenizer.no_truncation()
             unknown = getattr(self.tokenizer.model, "unk_token", None)
             self.unk_token_id = self.tokenizer.token_to_id(unknown) if unknown else None
 
@@ -256,18 +285,11 @@ class _LightTokenizer:
 
 def _positions(folder: Path) -> int | None:
     """Rows of the position table of the folder's model, None where its configuration does not say."""
-    config = _read(folder / "config.json") if (folder / "config.json").is_file() else {}
+    config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
     return next((int(config[key]) for key in POSITIONS if isinstance(config.get(key), int)), None)
 
 
-def _content(path: Path) -> Any:
-    if path.name != TOKENIZER_FILE:
-        return path.read_bytes()
-    content = _read(path)
-    return [content.get(part) for part in PARTS]
-
-
-def _read(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
     try:
         content = json_text.loads(read_text(path, LONGEST_JSON))
     except ValueError as error:

@@ -9,6 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from skillviz.core.metrics import Metric, metric_row
+from skillviz.core.verdicts import NOT_MEASURED
 from skillviz.plots.cells import shown as shortened
 from skillviz.plots.figure import blank, canvas, centers, error_bars, ordered, range_around_zero, require, value_range
 from skillviz.plots.methods import STYLES, method_style
@@ -21,8 +22,8 @@ LINE, HEAD, LEAST = 15, 110, 46  # pixels of a mark's line, of axes and legend, 
 
 CLAIM_COLUMNS = ("where", "value", "debiased", "low", "high", "says")
 SAYS = {
-    "supports": "circle", "contradicts": "x", "leaves open": "circle-open", "mean here": "diamond",
-    "mean in the paper": "diamond-open",
+    "supports": "circle", "contradicts": "x", "leaves open": "circle-open", NOT_MEASURED: "circle-open-dot",
+    "mean here": "diamond", "mean in the paper": "diamond-open",
 }  # fmt: skip
 """What a row of a claim says, each with its mark."""
 AXES = {"points": (100, "difference, points"), "percent": (100, "share, %"), "times": (1, "times the average")}

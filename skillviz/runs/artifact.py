@@ -20,8 +20,9 @@ from skillviz.runs import estimate
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.library import library
 from skillviz.runs.options import base_region_of, key_of_region, options_of
+from skillviz.runs.pace import passes
 from skillviz.runs.progress import Report, silent
-from skillviz.runs.record import ModelNote, RunRecord, TaskNote, TransferNote
+from skillviz.runs.record import ModelNote, TaskNote, TransferNote
 from skillviz.runs.region_expression import keys_in
 from skillviz.runs.run import REGION, Run
 from skillviz.runs.spec import RunSpec
@@ -40,6 +41,7 @@ DEFINITION = "the definition of the task '{}' (template, label words, metric or 
 DATA = "the data of the task '{}' have changed"
 REGIONS = "the regions that it is made of have changed"
 UNKNOWN = 60.0  # seconds of what nothing is known about
+A_RUN = 2.0  # seconds of the intervals and files of a run or score
 
 
 class Change(NamedTuple):
@@ -72,11 +74,7 @@ class Finished(Protocol):
 
 
 class Clock(Protocol):
-    """What a cost is estimated from."""
-
-    @property
-    def records(self) -> Sequence[RunRecord]:
-        """Finished runs that are taken as the measure."""
+    """What a cost is counted from."""
 
     def facts(self, spec: RunSpec, device: str) -> estimate.Facts | None:
         """What headers and data tell of a run; None where they cannot be read."""
@@ -225,12 +223,12 @@ class RunArtifact:
         produce(self.spec, workshop.store, workshop.report, workshop.session)
 
     def cost(self, clock: Clock, device: str) -> float:
-        """As estimated for a run alone, but that models and data are loaded once for the runs of a pair."""
+        """The search and the scoring of the grafts: models and their own scores are shared by the runs of a pair."""
         facts = clock.facts(self.spec, device)
         if facts is None:
             return UNKNOWN
-        phases = estimate.estimate(self.spec, facts, clock.records).phases
-        return sum(seconds for name, seconds in phases.items() if name not in ("load", "predict")) + 1.0
+        scored = passes(self.spec, facts.counts, facts.sizes) * estimate.decoding_passes(facts)
+        return estimate.search_seconds(self.spec, facts) + scored * estimate.example_seconds(facts) + A_RUN
 
 
 def newest_runs(specs: Iterable[RunSpec], store: Store) -> dict[str, Run]:

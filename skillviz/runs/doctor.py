@@ -6,17 +6,18 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from skillviz.atomic import abandoned, clear_abandoned
-from skillviz.errors import NewerSchema, StoreError
+from skillviz.errors import NewerSchema, NotReadable, StoreError
+from skillviz.regular_file import reading
 from skillviz.runs.folder import LOG, WORK, RunFolder, artifacts
 from skillviz.runs.process import is_alive
 from skillviz.runs.run import read_record
-from skillviz.runs.store import NOTES, PARTS, Store, Unfinished, Unreadable, option_of, written
+from skillviz.runs.store import NOTES, PARTS, Store, Unfinished, Unreadable, option_of, problems_of, written
 
 QUARANTINE = ".quarantine"
 NAME = re.compile(r"[a-zA-Z0-9][\w.-]{0,199}", re.ASCII)  # a run's id that can be a folder's name
@@ -41,15 +42,39 @@ def findings(store: Store) -> Iterator[Finding]:
     run.json vouches for, move to .quarantine in the store: nothing that somebody may want is deleted. What lies
     behind a link is somebody else's, and is left alone.
     """
-    folders = [path for path in store.folders() if not path.is_symlink()]
-    own = [store.root / NOTES, store.root / PARTS, *folders, *(path / WORK for path in folders)]
-    for folder in (store.root, *(path for path in own if not path.is_symlink())):
-        if not is_alive(folder / WORK) and not is_alive(folder):
-            for path in abandoned(folder):
-                clear = partial(clear_abandoned, folder)
-                yield Finding(path, "It was left by a process that was killed.", "cleaned", clear)
+    try:
+        folders = [path for path in store.folders() if not os.path.islink(path)]
+    except NotReadable as error:
+        yield Finding(store.root, str(error.args[0]), "left")
+        return
+    for folder in (store.root, store.root / NOTES, store.root / PARTS):
+        if folder == store.root or not os.path.islink(folder):
+            yield from _readable(folder, partial(_leftovers, folder))
     for path in folders:
-        yield from _of_run(store, path)
+        yield from _readable(path, partial(_of_folder, store, path))
+    for name in sorted(store.noted()):
+        yield from _readable(store.root / NOTES / f"{name}.txt", partial(_of_note, store, name))
+
+
+def _readable(path: Path, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    """What a look at a path finds; where the path cannot be read, that."""
+    try:
+        with reading(str(path)):
+            yield from look()
+    except StoreError as error:
+        yield Finding(path, str(error.args[0]), "left")
+
+
+def _leftovers(folder: Path) -> Iterator[Finding]:
+    if not is_alive(folder / WORK) and not is_alive(folder):
+        for path in abandoned(folder):
+            clear = partial(clear_abandoned, folder)
+            yield Finding(path, "It was left by a process that was killed.", "cleaned", clear)
+
+
+def _of_note(store: Store, name: str) -> Iterator[Finding]:
+    store.note(name)
+    return iter(())
 
 
 def mended(store: Store) -> list[Finding]:
@@ -57,9 +82,20 @@ def mended(store: Store) -> list[Finding]:
     done = []
     with written(store.root):
         for finding in findings(store):
-            finding.mend()
+            try:
+                finding.mend()
+            except OSError as error:
+                why = f"{finding.problem} It could not be {finding.cure} ({error.strerror or error})."
+                finding = replace(finding, problem=why, cure="left")
             done.append(finding)
     return done
+
+
+def _of_folder(store: Store, path: Path) -> Iterator[Finding]:
+    for folder in (path, path / WORK):
+        if not folder.is_symlink():
+            yield from _leftovers(folder)
+    yield from _of_run(store, path)
 
 
 def _of_run(store: Store, path: Path) -> Iterator[Finding]:
@@ -76,7 +112,11 @@ def _of_run(store: Store, path: Path) -> Iterator[Finding]:
         return
     if any(left.name != LOG for left in _children(path / WORK)) and not is_alive(path / WORK):
         yield Finding(path / WORK, "The run is finished and needs it no more.", "cleaned", RunFolder(path).clear_work)
-    changed = [problem for problem in store.verify(path.name) if "not a file of this run" not in problem]
+    problems = problems_of(entry)
+    changed = [problem.sentence for problem in problems if not problem.is_foreign]
+    if any(problem.is_unknown for problem in problems):  # it may be whole: nothing is moved that nobody could look at
+        yield Finding(path, " ".join(changed), "left")
+        return
     if changed:
         again = f"Make it again: {entry.spec.command()}"
         yield Finding(path, f"{' '.join(changed)} {again}", "quarantined", partial(_set_aside, store, path))
@@ -88,10 +128,10 @@ def _of_run(store: Store, path: Path) -> Iterator[Finding]:
 
 
 def _of_unreadable(store: Store, entry: Unreadable) -> Finding:
+    if isinstance(entry.error, NewerSchema | NotReadable):
+        return Finding(entry.path, entry.reason, "left")
     try:
         record = read_record(entry.path)
-    except NewerSchema as error:
-        return Finding(entry.path, str(error.args[0]), "left")
     except StoreError:
         record = None
     if record is not None and record.run_id != entry.path.name:

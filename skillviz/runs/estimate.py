@@ -1,59 +1,51 @@
-"""How long a run will take and how much memory it needs, from headers, row counts and finished runs."""
+"""How much a run passes through its models and how much memory it needs, from headers and row counts alone.
+
+Before a run starts, its time is an order of magnitude: machines differ, and so does what else they do. Once it runs,
+runs/pace.py measures.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from math import log, prod
-from statistics import median
+from math import prod
 
-from skillviz.core.formats import byte_size, counted, rough_seconds, rough_span
-from skillviz.core.localizers.table import GROUP_SHARE, LEAN_CANDIDATES, LOCALIZERS, Cost, Workload, localizer, rest_of
+from skillviz.core.formats import byte_size, order_of_magnitude
+from skillviz.core.localizers.table import GROUP_SHARE, LEAN_CANDIDATES, Cost, Workload, localizer
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput
 from skillviz.models.checkpoint import own_dtype
 from skillviz.models.preflight import Preflight, preflight
-from skillviz.runs.points import grid_sizes
-from skillviz.runs.record import RunRecord
+from skillviz.runs.pace import OTHERS, passes
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks import registry
 from skillviz.tasks.published_rows import PUBLISHED_ROWS, published_counts
 from skillviz.tasks.splits import load, load_test
-from skillviz.tasks.task import CHOICE, CLASSIFICATION, GENERATION, USUAL_LENGTH, Task
+from skillviz.tasks.task import CLASSIFICATION, GENERATION, USUAL_LENGTH, Task
 
-# MiniLM-L6 (d = 10.6 million) on two idle cores, SST-2: 134 examples a second forward, 47 forward and backward
-MEASURED_D, TOKENS = 10_646_784, 25.0
-FORWARD, BACKWARD = {"cpu": 134.0, "cuda": 5000.0}, {"cpu": 47.0, "cuda": 1700.0}
-LEAST_SECONDS = {"cpu": 2e-4, "cuda": 5e-5}  # seconds an example takes however small the model
-BEGIN = {"cpu": 6.0, "cuda": 12.0}  # seconds until a process has torch, and its device
-A_STEP = 4e-9  # seconds a step takes for each graftable entry: ten passes over the vectors
-PROCESS = 5e8  # bytes of a process that has torch
-MICRO_TOKENS = {"cpu": 512, "cuda": 32_768}
-INTERVALS = 0.7  # seconds of the intervals of one data set's scores
-RESAMPLED = 7e-5  # seconds of an example's part in the intervals of one model: 0.27 s of 4,000 examples, one thread
-AS_FAST = ("dtype", "autocast", "cuda_graphs")  # runs that agree in these measure one another, where there are any
+TOKENS = 25.0  # a sequence where nothing is known of it
+RATE = {"cpu": 2e10, "cuda": 1e12}
+"""Graftable entries times tokens that go forward in a second. Two cores that do nothing else did 3.5e10 with MiniLM,
+busy ones 1.5e10."""
+BACKWARD = 3.0  # passes that a pass forward and backward takes as long as
+A_PASS = {"cpu": 2e-4, "cuda": 5e-5}  # seconds of a pass however small the model
+BEGIN = {"cpu": 10.0, "cuda": 15.0}  # seconds until a process has torch, the models and the data
 A_TOKEN = 2.0  # how much longer a generated token takes than one of a text that is passed whole
-ENCODED = 4e-6  # seconds of a token until it is a number
 AGAIN = 1.35  # a backward pass that computes activations again, over one that keeps them
-A_READ = 3e-9  # seconds an entry takes to be read from its file and looked at
-A_CANDIDATE = 64.0  # bytes of numbers that a search in lean mode keeps of each candidate, with what ranking them takes
+
+# Peaks of whole processes were measured on a CPU (tests/cases/test_memory_announced.py).
+PROCESS = 5.1e8  # bytes of a process that has torch, transformers and a task
+A_ROW, A_ROW_TOKEN = 500.0, 30.0  # bytes of an example, and of each token of it, as text, as ids and padded
+MICRO_TOKENS = {"cpu": 512, "cuda": 32_768}
+ACTIVATIONS = 100.0  # bytes of a token, layer and unit of width in a forward and backward pass
 LEAN_TOKENS = 4096  # tokens of a micro-batch of lean mode at the most
 LEAN_PARTS = 4e7  # bytes of the parts that are read at a time, and of one tensor's gradient
-RANKING = 20.0  # bytes an entry takes while all d are ranked on a CPU
-A_PARAMETER = 2.4e-8  # seconds of hashing and checking one
-MEASURES = 40  # earlier runs at the most that are taken as the measure: the nearest, of those the newest
-TELLS = 0.5  # seconds that a phase must take, or be expected to, for its time to say how fast the machine is
-NEVER = 1e9  # seconds that no run takes, whatever a damaged record says
-APART = 1.5  # how much more one run must have scored than another for the two to tell fixed from passing time
-SPREADS = {"same": 1.5, "other": 2.0, "none": 3.0}
-"""The least factor between the estimate and both ends of its range, by what it rests on: runs of the same base, of
-others, nothing."""
-OTHERS = "others"  # rows of the other tasks' test sets, among the counts
-GRID = 10  # points of a WiSE path beside the common base
-Heard = Callable[[int, str], None]
-"""Called with each number of examples that went through the model, and what they were scored for."""
+A_CANDIDATE = 64.0  # bytes of numbers that a search in lean mode keeps of each candidate, with what ranking them takes
+RANKING = 16.0  # bytes an entry takes while the gradients of all d are ranked on a CPU
+MOVES_OUTSIDE = 0.2  # of the graftable parameters: so many outside the blocks are an embedding that fine-tuning moved
+RESAMPLED, MOST_RESAMPLED = 1.6e4, 1.3e8  # bytes of the resamples of an example, and of all examples of a data set
+KEPT = 65_536 * 4.0  # bytes a unit of width of the activations that the WiSE grid keeps (core/prefix.py)
 
 
 @dataclass(frozen=True)
@@ -80,66 +72,42 @@ class Facts:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds by phase and bytes at the most; `runs` finished ones were taken as the measure.
+    """Seconds at an assumed speed, good for an order of magnitude alone, and bytes of the process at its peak."""
 
-    `spread` is the factor between `seconds` and both ends of the range; `is_same_base` where those runs are of this
-    base.
-    """
-
-    phases: Mapping[str, float]
+    seconds: float
     bytes: int
-    runs: int = 0
-    spread: float = SPREADS["none"]
-    is_same_base: bool = False
 
     @property
-    def seconds(self) -> float:
-        """Seconds in all."""
-        return sum(self.phases.values())
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """The least and the most seconds that are likely."""
-        return self.seconds / self.spread, self.seconds * self.spread
-
-    @property
-    def basis(self) -> str:
-        """What the numbers rest on."""
-        if not self.runs:
-            return "rough: nothing measured on this machine yet"
-        return f"based on {counted(self.runs, 'earlier run')} of {'this base' if self.is_same_base else 'other models'}"
+    def time(self) -> str:
+        """The order of magnitude of the time."""
+        return order_of_magnitude(self.seconds)
 
     def words(self) -> str:
-        """As told to a person: rough numbers."""
-        time = f"about {rough_seconds(self.seconds)} ({rough_span(*self.range)})"
-        return f"{time} and {byte_size(self.bytes)} of memory ({self.basis})"
+        """`minutes (an order of magnitude; measured once it runs) and 1.2 GiB of memory`."""
+        return f"{self.time} (an order of magnitude; measured once it runs) and {byte_size(self.bytes)} of memory"
 
 
-def estimate(spec: RunSpec, facts: Facts, finished: Sequence[RunRecord] = ()) -> Estimate:
-    """What a run will take. Finished runs on the same kind of device, the nearest ones there are, correct the times
-    measured elsewhere: the search and the scoring each by its own."""
-    known = [r for r in finished if r.spec.localizer in LOCALIZERS]  # others came from a skillviz that has more
-    known = [r for r in known if r.architecture and r.task and (r.device or "").startswith(facts.device)]
-    known = [r for r in known if all(getattr(r.spec, n) == getattr(spec, n) for n in AS_FAST)] or known
-    phases = _phases(spec, facts)
-    residuals = list[float]()
-    search, scoring = (_measured(spec, facts, known, phase) for phase in ("search", "evaluate"))
-    if measured := search or scoring:
-        ratio = median(spent / expected for expected, spent, _ in measured)
-        phases["search"] *= ratio
-        residuals += [spent / expected / ratio for expected, spent, _ in measured]
-    if scoring:
-        fixed, each = _line([(expected, spent) for expected, spent, _ in scoring])
-        phases["predict"] *= each
-        phases["evaluate"] = fixed + each * phases["evaluate"]
-        residuals += [spent / (fixed + each * expected) for expected, spent, _ in scoring]
-    phases["load"] = BEGIN[facts.device] + facts.parameters * (8 / 5e8 + A_PARAMETER)
-    phases["load"] += sum(facts.counts.values()) * facts.sequences * facts.tokens * ENCODED
-    used = {record.run_id: record for _, _, record in (*search, *scoring)}
-    is_same = bool(used) and all(record.spec.base == spec.base for record in used.values())
-    least = SPREADS["none" if not used else "same" if is_same else "other"]
-    spread = min(max(least, _most(residuals)), SPREADS["none"])
-    return Estimate(phases, int(peak_bytes(spec, facts)), len(used), spread, is_same)
+def estimate(spec: RunSpec, facts: Facts) -> Estimate:
+    """What a run will take, before anything of it is measured."""
+    evaluated = facts.counts.get("validation", 0) + facts.counts.get("test", 0)
+    scored = 2 * evaluated + passes(spec, facts.counts, facts.sizes)
+    seconds = BEGIN[facts.device] + search_seconds(spec, facts)
+    seconds += scored * example_seconds(facts) * decoding_passes(facts)
+    return Estimate(seconds, int(peak_bytes(spec, facts)))
+
+
+def search_seconds(spec: RunSpec, facts: Facts) -> float:
+    """Seconds of all searches of a run at the assumed speed."""
+    cost, searches = _cost(spec, facts), 1 if localizer(spec.localizer).is_one_search else len(facts.sizes)
+    each = (BACKWARD * cost.backward + cost.forward) * example_seconds(facts)
+    if spec.lean:
+        each *= AGAIN * (len(groups(spec, facts)) if spec.localizer == "first-order" else 1)
+    return searches * each
+
+
+def example_seconds(facts: Facts) -> float:
+    """Seconds that a forward pass of an example takes at the assumed speed."""
+    return facts.sequences * (facts.d * facts.tokens / RATE[facts.device] + A_PASS[facts.device])
 
 
 def facts_of(spec: RunSpec, device: str = "cpu", check: Preflight | None = None) -> Facts:
@@ -157,7 +125,7 @@ def facts_of(spec: RunSpec, device: str = "cpu", check: Preflight | None = None)
     counts = {name: len(frame) for name, frame in frames.items() if len(frame)}
     if spec.others:
         counts[OTHERS] = sum(len(load_test(registry.task(name), max_test=spec.max_test)[0]) for name in spec.others)
-    return _facts(spec, task, check, counts, splits.words, device, splits.options)
+    return facts_from(spec, task, check, counts, splits.words, device, splits.options)
 
 
 def published_facts(spec: RunSpec, device: str, check: Preflight) -> Facts | None:
@@ -168,20 +136,19 @@ def published_facts(spec: RunSpec, device: str, check: Preflight) -> Facts | Non
     counts = published_counts(task, spec.k_shot, spec.max_train, spec.max_validation, spec.max_test)
     if others:
         counts[OTHERS] = sum(published_counts(other, max_test=spec.max_test)["test"] for other in others)
-    return _facts(spec, task, check, counts, PUBLISHED_ROWS[task.name].words, device)
+    return facts_from(spec, task, check, counts, PUBLISHED_ROWS[task.name].words, device)
 
 
-def _facts(
+def facts_from(
     spec: RunSpec, task: Task, check: Preflight, counts: Mapping[str, int], words: float, device: str,
     options: float = 1.0,
 ) -> Facts:  # fmt: skip
+    """The facts of a spec from a checked pair and what is known of the data: rows, and words of an example."""
     config, d = check.base.config, check.d or 1
     width = int(config.get("hidden_size") or config.get("n_embd") or config.get("dim") or 512)
     whole = sum(prod(shape) for shape in check.base.shapes.values())
-    sizes, tokens = (
-        tuple(parse_size(size, d) for size in spec.sizes),
-        float(_tokens(words, task.limit(check.readout) or USUAL_LENGTH)),
-    )
+    sizes = tuple(parse_size(size, d) for size in spec.sizes)
+    tokens = float(_tokens(words, task.limit(check.readout) or USUAL_LENGTH))
     own, layers = own_dtype(check.base, check.finetuned), check.layers or 1
     labels = 1 if task.kind == GENERATION else len(task.labels)
     new_tokens = task.max_new_tokens if task.generates else 0
@@ -194,25 +161,6 @@ def _facts(
 def _sequences(kind: str, readout: str | None, labels: int, options: float) -> float:
     """Sequences that an example is for the model: its options, or as the causal readout reads classes one a label."""
     return options if kind != CLASSIFICATION or readout != "causal" else float(labels)
-
-
-def _phases(spec: RunSpec, facts: Facts) -> dict[str, float]:
-    """Seconds by phase, as on the machine of the constants."""
-    evaluated = facts.counts.get("validation", 0) + facts.counts.get("test", 0)
-    cost, searches = _cost(spec, facts), 1 if localizer(spec.localizer).is_one_search else len(facts.sizes)
-    each = cost.backward * example_seconds(BACKWARD, facts) + cost.forward * example_seconds(FORWARD, facts)
-    scored = example_seconds(FORWARD, facts) * decoding_passes(facts) + RESAMPLED
-    whole = cost.steps * facts.d * A_STEP
-    streamed = 0.0
-    if spec.lean:
-        each *= AGAIN * (len(groups(spec, facts)) if spec.localizer == "first-order" else 1)
-        whole = cost.steps * candidates(spec, facts) * 10 * A_STEP
-        streamed = facts.d * A_READ
-    return {
-        "predict": 2 * evaluated * scored + 4 * streamed,
-        "search": searches * (each + whole + cost.seconds + 5 * streamed),
-        "evaluate": passes(spec, facts.counts, facts.sizes) * scored + 8 * streamed,
-    }
 
 
 def candidates(spec: RunSpec, facts: Facts) -> float:
@@ -236,12 +184,6 @@ def width_of(spec: RunSpec, facts: Facts) -> int:
     return 2 if (facts.own if spec.dtype == "own" else spec.dtype) == "bfloat16" else 4
 
 
-def example_seconds(speed: Mapping[str, float], facts: Facts) -> float:
-    """Seconds an example takes: in proportion to the entries of the blocks, to its sequences and to their tokens."""
-    scale = facts.d / MEASURED_D * facts.tokens / TOKENS
-    return facts.sequences * (scale / speed[facts.device] + LEAST_SECONDS[facts.device])
-
-
 def decoding_passes(facts: Facts) -> float:
     """Whole passes that scoring an example takes: the reference's, and where texts are generated the prompt's and that
     of each new token."""
@@ -263,12 +205,15 @@ def _cost(spec: RunSpec, facts: Facts) -> Cost:
 
 
 def peak_bytes(spec: RunSpec, facts: Facts) -> float:
-    """Weights of both members, the vectors of the search, the activations of a micro-batch.
+    """Bytes of the process at its peak, or on a GPU of the GPU's memory and PROCESS: the largest of loading, searching
+    and scoring, with what rests in memory then.
 
     In lean mode: the model's own bytes, numbers of the candidates, the parts being read, activations of one block.
     """
-    narrow, cost = width_of(spec, facts), _cost(spec, facts)
+    narrow, cost, is_cpu = width_of(spec, facts), _cost(spec, facts), facts.device == "cpu"
     tokens = min(MICRO_TOKENS[facts.device], facts.tokens * facts.sequences * max(facts.counts.values(), default=1))
+    rows = sum(facts.counts.values()) * (A_ROW + A_ROW_TOKEN * facts.tokens * facts.sequences)
+    process = PROCESS + rows if is_cpu else PROCESS
     if spec.lean:
         tokens = min(tokens, LEAN_TOKENS)
         kept = A_CANDIDATE * candidates(spec, facts)
@@ -277,118 +222,24 @@ def peak_bytes(spec: RunSpec, facts: Facts) -> float:
         elif spec.localizer == "random":
             kept += (4 if facts.d < 2**32 else 8) * facts.d
         activations = tokens * facts.width * (narrow * facts.layers + 150)
-        return PROCESS + narrow * facts.parameters + kept + LEAN_PARTS + activations
-    at_rest = narrow * (facts.parameters + 2 * facts.d) + 4 * facts.d
-    loading = 2 * narrow * (facts.parameters + facts.d)
-    ranking = RANKING * facts.d if facts.device == "cpu" else 8 * facts.d
-    vectors = max(ranking, 4 * facts.d * (1 + cost.vectors))
-    return PROCESS + max(loading, at_rest + vectors + cost.bytes) + tokens * 150 * facts.width * facts.layers
-
-
-def _measured(
-    spec: RunSpec, facts: Facts, records: Sequence[RunRecord], phase: str
-) -> list[tuple[float, float, RunRecord]]:
-    """What the constants say of a phase of the nearest finished runs, what it took, and the run; the nearest first.
-
-    Near is of the same base, localizer and task, then of the same base and localizer, then of the same base. A phase
-    so short that its fixed part hides the machine's speed says nothing.
-    """
-    rows = []
-    for record in records:
-        its = facts_of_record(record, facts)
-        expected, spent = _phases(record.spec, its)[phase], record.seconds.get(phase, 0.0)
-        if TELLS <= max(expected, spent) < NEVER and min(expected, spent) > 0:
-            rows.append((expected, spent, record))
-    is_near = {
-        "base": lambda its: its.base == spec.base,
-        "localizer": lambda its: phase != "search" or its.localizer == spec.localizer,
-        "task": lambda its: its.task == spec.task,
-    }
-    for wanted in (("base", "localizer", "task"), ("base", "localizer"), ("base",), ()):
-        near = [row for row in rows if all(is_near[name](row[2].spec) for name in wanted)]
-        if near:
-            return near[:MEASURES]
-    return []
-
-
-def facts_of_record(record: RunRecord, facts: Facts) -> Facts:
-    """The facts of a finished run; its width and the number of its parameters are not needed for its time."""
-    assert record.architecture and record.task
-    task, others = record.task, sum(transfer.scores.n for transfer in record.transfers)
-    published = PUBLISHED_ROWS.get(task.name)
-    words = task.words or (published.words if published else 0.0)
-    labels = 1 if task.has_reference else len(task.labels)
-    options = 1 / task.guessing("test") if task.kind == CHOICE else 1.0  # by chance one in so many is right
-    return Facts(
-        record.architecture.d, record.architecture.d, facts.width, record.architecture.layers, labels,
-        {**task.counts, OTHERS: others}, record.sizes or (1,), facts.device, _tokens(words) if words else facts.tokens,
-        sequences=_sequences(task.kind, record.readout, labels, options),
-        new_tokens=facts.new_tokens if task.generates else 0,
-    )  # fmt: skip
-
-
-def _line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Fixed seconds and factor that take what was expected of each run to what was spent on it.
-
-    Of two, that which is nearer to half of the runs: all in proportion, or the line by the median of the slopes
-    between runs of which one was to take `APART` times as long as the other.
-    """
-    candidates = [(0.0, median(spent / expected for expected, spent in points))]
-    slopes = [
-        (spent - other_spent) / (expected - other)
-        for expected, spent in points
-        for other, other_spent in points
-        if expected > APART * other
-    ]
-    if slopes and (each := median(slopes)) > 0:
-        candidates.append((max(0.0, median(spent - each * expected for expected, spent in points)), each))
-    return min(candidates, key=lambda line: median(abs(log(s / (line[0] + line[1] * e))) for e, s in points))
-
-
-def _most(residuals: Sequence[float]) -> float:
-    """The factor by which nine of ten runs differed from what the others say of them, or less; 1 without any."""
-    factors = sorted(max(one, 1 / one) for one in residuals)
-    return factors[int(0.9 * (len(factors) - 1))] if factors else 1.0
+        return process + narrow * facts.parameters + kept + LEAN_PARTS + activations
+    # the model, its graftable values as one vector and those of both ends; of the other tensors both ends too. On a
+    # CPU a file that a tensor comes from stays mapped, the base's where tensors outside the blocks moved.
+    outside = facts.parameters - facts.d
+    files = facts.parameters if is_cpu and outside > MOVES_OUTSIDE * facts.d else outside
+    rest = narrow * (facts.parameters + 3 * facts.d + outside + files)
+    loading = narrow * (2 * facts.parameters + 5.25 * facts.d + outside)
+    activations = tokens * ACTIVATIONS * facts.width * facts.layers
+    held = 4 * cost.vectors * facts.d + cost.bytes
+    if cost.backward:
+        held += 4 * facts.d + activations + (RANKING * facts.d if is_cpu else 0.0)
+    searching = rest + held
+    resampled = min(RESAMPLED * max(facts.counts.get("test", 0), facts.counts.get("validation", 0)), MOST_RESAMPLED)
+    grid = KEPT * facts.width if spec.interpolation else 0.0
+    scoring = rest + max(resampled if is_cpu else 0.0, grid + activations / 2)
+    return process + max(loading, searching, scoring)
 
 
 def _tokens(words: float, longest: float = float("inf")) -> float:
     """Tokens of an example of so many words, as far as words tell."""
     return min(1.3 * words + 4, longest)
-
-
-def passes(spec: RunSpec, counts: Mapping[str, int], sizes: Sequence[int]) -> int:
-    """Examples that the scoring of the grafts passes through the model, each as often as it does so.
-
-    Two states of each size (of the main one alone where the rest is zero) on validation and test, all four on the
-    other tasks, and with the WiSE grid its points on every test set: the base once, and ten for WiSE-FT and each size.
-    """
-    test, others = counts.get("test", 0), counts.get(OTHERS, 0)
-    grid = 1 + GRID * (1 + len(grid_sizes(sizes))) if spec.interpolation and test else 0
-    states = 2 * len(sizes) if rest_of(spec.localizer) == "base" else 1 + len(sizes)
-    return states * (counts.get("validation", 0) + test) + 4 * others + grid * (test + others)
-
-
-@dataclass
-class Passed:
-    """How many of `total` examples are through; `each` are the seconds of one as far as they were known before."""
-
-    total: int
-    each: float | None = None
-    done: int = 0
-    begun: float | None = None
-
-    def begin(self) -> None:
-        """The scoring begins now."""
-        self.begun = time.perf_counter()
-
-    def add(self, examples: int) -> None:
-        """So many more are through."""
-        self.done = min(self.total, self.done + examples)
-
-    @property
-    def left(self) -> float | None:
-        """Seconds until all are through, at the speed of those before; None where nobody can tell."""
-        each = self.each
-        if self.done and self.begun is not None:
-            each = (time.perf_counter() - self.begun) / self.done
-        return None if each is None else round(each * (self.total - self.done), 1)

@@ -18,10 +18,12 @@ from skillviz.models.applied import applied, opened_base, save_applied
 from skillviz.models.fetch import graft_file
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.predict import predict
-from skillviz.runs.metrics import scores, temperature_of
+from skillviz.runs.held_out import Fit, against_fitting, fitted, why_not
+from skillviz.runs.metrics import scores
 from skillviz.runs.progress import Progress, Report, silent
-from skillviz.runs.provenance import seen_note, task_note
+from skillviz.runs.provenance import overlap_note, task_note
 from skillviz.runs.record import Scores
+from skillviz.runs.transfer import text_digests
 from skillviz.tasks import registry
 from skillviz.tasks.project import expanded
 from skillviz.tasks.splits import load
@@ -30,7 +32,11 @@ from skillviz.tasks.task import Task
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Metrics with intervals by split (validation, test), and what was scored."""
+    """Metrics with intervals by split (validation, test), and what was scored.
+
+    The fine-tuned model is scored temperature-scaled too where the task is known to be its own (its folder, the region
+    or the graft says so) and has validation examples that it has not seen; else a note says why not.
+    """
 
     scores: dict[str, Scores]
     metric: str
@@ -40,19 +46,29 @@ class Evaluation:
     notes: tuple[str, ...]
     temperature: float | None = None
 
+    @property
+    def split(self) -> str:
+        """The split that is reported: test, or validation where there is no test set."""
+        return "test" if "test" in self.scores else "validation"
+
     def headline(self) -> dict[str, Any]:
-        """The test set's values with their intervals, as `evaluate --json` prints them; see Scores.by_state."""
-        split = "test" if "test" in self.scores else "validation"
-        scored = self.scores[split]
+        """The test set's values with their intervals, as `evaluate --json` prints them; see Scores.by_state.
+
+        `differences` are graft - fine-tuned, paired.
+        """
+        scored = self.scores[self.split]
         return {
-            "split": split,
+            "split": self.split,
             "n": scored.n,
             "size": self.size,
             "d": self.d,
             "share": None if self.size is None else self.size / self.d,
             "readout": self.readout,
             **scored.by_state(),
+            "differences": {metric: one.model_dump() for metric, one in scored.differences.items()},
             "agreement": scored.agreement.value if scored.agreement else None,
+            "temperature": self.temperature,
+            "notes": list(self.notes),
         }
 
 
@@ -86,6 +102,7 @@ def evaluate(
     of_task = task if isinstance(task, Task) else registry.task(str(task), "task")
     stored_graft = Graft.load(graft_file(graft)) if isinstance(graft, str | Path) else graft
     chosen = Region.load(region) if isinstance(region, str | Path) else region
+    header = Region.header(region) if isinstance(region, str | Path) else {}
     loading: dict[str, Any] = {"readout": readout, "task": of_task, "device": device, "dtype": dtype}
     sampling = {"k_shot": k_shot, "data_seed": data_seed, "max_validation": max_validation, "max_test": max_test}
     source = expanded(str(base), "base")
@@ -104,8 +121,9 @@ def evaluate(
     if stored_graft is not None:
         _check_values(pair, stored_graft)
         chosen = stored_graft.region
+        header = dict(stored_graft.header)
     states = ("pretrained", "finetuned") + (() if chosen is None else ("grafted", "complement"))
-    return _scored(pair, of_task, chosen, states, sampling, progress)
+    return _scored(pair, of_task, chosen, states, sampling, progress, header.get("data"))
 
 
 def _scored(
@@ -115,6 +133,7 @@ def _scored(
     states: tuple[str, ...],
     sampling: dict[str, Any],
     progress: Report,
+    drawn: Any = None,
 ) -> Evaluation:
     splits = load(task, seed=sampling.pop("data_seed"), **sampling)
     frames = {"validation": splits.validation, "test": splits.test}
@@ -124,14 +143,17 @@ def _scored(
     for number, (split, state) in enumerate(passes):
         progress(Progress("predict", number, len(passes), f"scoring on {split}"))
         logits[split][state] = predict(pair, data[split], state, region)
-    note, temperature = task_note(task, splits), None
+    note, fit, training = task_note(task, splits), Fit(None), frozenset(text_digests(splits.train))
     if "finetuned" in states and "validation" in data:
-        temperature = temperature_of(logits["validation"], data["validation"].labels)
-    by_split = {s: scores(logits[s], data[s].labels, note, temperature) for s in data}
+        reason = against_fitting(
+            pair.finetuned_info.folder, task, splits, training=training, is_own=False, drawn=drawn,
+        )  # fmt: skip
+        fit = fitted(logits["validation"], data["validation"].labels, task.has_classes, reason)
+    by_split = {s: scores(logits[s], data[s].labels, note, fit.value) for s in data}
     size = None if region is None else region.size
-    seen = seen_note(pair.finetuned_info, splits) if "finetuned" in states else ()
-    notes = (*pair.notes, *splits.notes, *encoding_notes(data), *seen)
-    return Evaluation(by_split, task.metric, size, pair.d, pair.readout_name, notes, temperature)
+    leaked = overlap_note(splits, training)
+    notes = (*pair.notes, *splits.notes, *encoding_notes(data), *leaked, *filter(None, (why_not(fit.reason),)))
+    return Evaluation(by_split, task.metric, size, pair.d, pair.readout_name, notes, fit.value)
 
 
 def _check_values(pair: ModelPair, graft: Graft) -> None:

@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 
 from skillviz.atomic import disk_errors, remove, sha256, write_file, write_text
 from skillviz.core.region import Region, index_dtype
-from skillviz.errors import DiskFull, NewerSchema, StoreError
+from skillviz.errors import DiskFull, NewerSchema, StoreError, visible
 from skillviz.runs import tables
 from skillviz.runs.process import PROCESS, is_alive, jobs_of, let_go, name_jobs, name_process, unname_process
 from skillviz.runs.record import Failure, FileNote, RunRecord, Status
@@ -129,7 +129,7 @@ class RunFolder:
     def log(self, line: str) -> None:
         """Appends one line to the log, the part of work/ that stays."""
         with disk_errors(self.work / LOG), (self.work / LOG).open("a", encoding="utf-8") as file:
-            file.write(f"{now()} {line}\n")
+            file.write(f"{now()} {visible(line)}\n")
 
     def finish(self, **fields: Any) -> Run:
         """The finished run: `fields` and the hash of every file go to run.json last of all."""

@@ -12,6 +12,7 @@ from skillviz.errors import BadInput, PairMismatch, SkillvizError
 from skillviz.models.lean_pair import load_lean
 from skillviz.models.load import DTYPES
 from skillviz.models.pair import NO_GRAFT, ModelPair, load_pair
+from skillviz.runs.held_out import data_record
 from skillviz.runs.run import Run
 from skillviz.tasks import registry
 from skillviz.tasks.definition import definition, same_definition
@@ -57,6 +58,7 @@ def _provenance(run: Run) -> dict[str, Any]:
         "seed": record.spec.seed,
         "task": task.name if task else record.spec.task,
         "labels": list(task.labels) if task and not task.has_reference else [],
+        **({"data": data_record(task.name, task.labels, task.fingerprint, task.counts, record.spec)} if task else {}),
         "metrics": run.headline()["metrics"],
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from skillviz.errors import RunNotFound
+from skillviz.errors import RunNotFound, StoreError
 from skillviz.runs.run import Run
 from skillviz.runs.spec import KEY
 from skillviz.runs.store import Store, Unfinished, Unreadable, shipped_root, store_root
@@ -43,19 +43,26 @@ class Library:
         return newest
 
     def store_of(self, run_id: str) -> Store:
-        """The store that holds this run; raises RunNotFound where none or several match."""
-        matches = []
+        """The store that holds this run; raises RunNotFound where none or several match.
+
+        Raises NotReadable where none matches and one cannot be listed.
+        """
+        matches, unlisted = [], None
         for store in self.stores:
             try:
                 matches.append((store.resolve(run_id), store))
             except RunNotFound as error:
                 if "is the beginning of" in str(error):
                     raise
+            except StoreError as error:  # the run may be in one of the others
+                unlisted = error
         exact = [store for name, store in matches if name == run_id]
         if len(matches) > 1 and not exact:
             names = ", ".join(name for name, _ in matches)
             raise RunNotFound(f"'{run_id}' is the beginning of {len(matches)} runs: {names}. Give more of it.")
         if not matches:
+            if unlisted is not None:
+                raise unlisted
             places = " or ".join(str(store.root) for store in self.stores)
             raise RunNotFound(
                 f"there is no run '{run_id}' in {places}; `python -m skillviz runs list` shows what there is."

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from skillviz.core.agreement import agreement_interval
-from skillviz.core.generation import Generated
 from skillviz.core.intervals import metric_difference, metric_interval, recovered_gain
 from skillviz.core.metrics import COMPARED, SCORED, has_predictions, metric_names, score
-from skillviz.core.temperature import fit_temperature, scaled
+from skillviz.core.temperature import scaled
 from skillviz.runs.record import Estimate, Scores, TaskNote
 
 SCALED = "finetuned_scaled"
@@ -88,16 +87,6 @@ def graft_row_of(split_scores: Scores) -> Metrics:
 def curve_rows(row: Metrics, **common: Any) -> list[dict[str, Any]]:
     """The rows of curve.parquet for one size and split; `common` are the columns that do not change."""
     return [{**common, "metric": name, **value.columns()} for name, value in row.items()]
-
-
-def temperature_of(logits: Logits, labels: np.ndarray) -> float | None:
-    """The fine-tuned model's temperature on these (validation) examples; None where there are none.
-
-    None too for references: there are no classes whose confidence it could scale.
-    """
-    if not len(labels) or isinstance(logits["finetuned"], Generated):
-        return None
-    return fit_temperature(logits["finetuned"], labels)
 
 
 def positive(task: TaskNote) -> int:

@@ -14,9 +14,10 @@ from skillviz.core.region import Region
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput
 from skillviz.models.preflight import preflight
+from skillviz.runs.held_out import why_not
 from skillviz.runs.library import Library, library
 from skillviz.runs.options import named_region, options_of, other_models_of
-from skillviz.runs.provenance import seen_note, task_note
+from skillviz.runs.provenance import task_note
 from skillviz.runs.record import TaskNote
 from skillviz.runs.region_expression import ResolvedExpression, made_with, resolved_expression
 from skillviz.runs.session import Session
@@ -78,10 +79,10 @@ def planned(spec: RunSpec, session: Session, runs: Library) -> Plan:
         notes += (f"The localizer {row.name} sets its own size; the size you gave is not used.",)
     splits = session.splits(spec)
     notes = (
-        *check.notes,
+        *session.rehearsed(spec)[0].notes,
         *splits.notes,
         *session.overlap(spec),
-        *seen_note(check.finetuned, splits),
+        *filter(None, (why_not(session.against_fitting(spec)),)),
         *encoding_notes(session.encoded(spec)),
         *notes,
     )

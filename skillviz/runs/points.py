@@ -14,12 +14,12 @@ import pandas as pd
 
 from skillviz.core.calibration import reliability
 from skillviz.core.generation import Generated
-from skillviz.core.intervals import metric_difference, percentile_interval, whole_and_resampled
+from skillviz.core.intervals import metric_difference, percentile_interval, spread_interval, whole_and_resampled
 from skillviz.core.metrics import METRICS, metric_names, score, statistic
 from skillviz.core.scores import checked
 from skillviz.runs import tables
 from skillviz.runs.metrics import estimate, metrics, positive
-from skillviz.runs.record import Estimate, TaskNote
+from skillviz.runs.record import TaskNote
 
 MOST_SIZES = 5
 DIFFERENCE = "_difference"
@@ -51,7 +51,7 @@ def metric_rows(
     *resampled_points, end = [{name: next(draws_in_turn) for name in point} for point in values]
     rows = []
     for (common, logits), drawn in zip(points, resampled_points, strict=True):
-        row = {name: _estimate(*drawn[name]) for name in names}
+        row = {name: estimate(spread_interval(*drawn[name])) for name in names}
         row |= metrics(logits, labels, task, [name for name in scored if name not in names])
         for name in compared:
             if name not in shared:
@@ -59,7 +59,7 @@ def metric_rows(
                 row[name + DIFFERENCE] = estimate(less)
                 continue
             (value, draws), (base, base_draws) = drawn[name], end[name]
-            row[name + DIFFERENCE] = _estimate(value - base, draws - base_draws)
+            row[name + DIFFERENCE] = estimate(percentile_interval(value - base, draws - base_draws))
         rows += [{**common, "metric": name, **one.columns()} for name, one in row.items()]
     return rows
 
@@ -81,7 +81,3 @@ def bin_rows(points: Sequence[Point], labels: np.ndarray) -> pd.DataFrame:
 
 def _values(logits: np.ndarray, labels: np.ndarray, task: TaskNote, names: Sequence[str]) -> dict[str, Any]:
     return {name: statistic(name, *checked(logits, labels), positive(task)) for name in names}
-
-
-def _estimate(value: float, draws: np.ndarray) -> Estimate:
-    return estimate(percentile_interval(value, draws))

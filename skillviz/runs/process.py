@@ -21,7 +21,7 @@ from skillviz.atomic import write_text
 from skillviz.errors import SkillvizError
 from skillviz.runs import slurm_queue
 from skillviz.runs.progress import Progress, Report
-from skillviz.tasks.project import PROJECT
+from skillviz.tasks.project import importable
 
 PROCESS = "process.json"
 LAUNCH = "launch.json"
@@ -256,8 +256,7 @@ def _note(work: Path) -> dict[str, Any]:
 
 def environment() -> dict[str, str]:
     """This process's, with the package found first from any folder, and short waits."""
-    paths = [str(PROJECT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)), **short_waits()}
+    return {**os.environ, **importable(), **short_waits()}
 
 
 def short_waits() -> dict[str, str]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import psutil
 import torch
 
 from skillviz.core.encoded import Encoded, encoding_notes
@@ -20,10 +21,14 @@ from skillviz.models.device import describe, pick
 from skillviz.models.pair import ModelPair
 from skillviz.models.task_vectors import summed_movements
 from skillviz.runs.checkpoint import DEFINITION, Checkpoints
-from skillviz.runs.estimate import OTHERS, Passed, passes
+from skillviz.runs.estimate import PROCESS, facts_from, peak_bytes
 from skillviz.runs.folder import CHECKPOINT, RunFolder
+from skillviz.runs.held_out import data_record, why_not
 from skillviz.runs.library import Library, library
+from skillviz.runs.memory import free_memory, refuse_larger
 from skillviz.runs.options import other_models_of
+from skillviz.runs.pace import OTHERS, Pace, Scored, passes
+from skillviz.runs.passes import FOLDER, Passes
 from skillviz.runs.plan import Plan, planned
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, versions
@@ -31,7 +36,7 @@ from skillviz.runs.record_failure import record_failure
 from skillviz.runs.run import Run
 from skillviz.runs.scoring import Scoring
 from skillviz.runs.search import Searched, SearchStep, search
-from skillviz.runs.session import Session
+from skillviz.runs.session import EVALUATED, Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.runs.suited import refuse_unsuited
@@ -50,6 +55,7 @@ def produce(spec: RunSpec, store: Store, progress: Report | None = None, session
     session, report = session or Session(), progress or silent
     report(Progress("check", text="checking the pair, the task and the sizes"))
     plan = prepare(spec, session, library(store.root))
+    refuse_too_large(plan, session)
     folder = store.create(spec, size=plan.size or 0, task=plan.task.name)
     with record_failure(folder):
         folder.start()
@@ -66,6 +72,7 @@ def carry_on(folder: RunFolder, progress: Report | None = None, session: Session
         folder.start()
         report(Progress("check", text="checking the pair, the task and the sizes"))
         plan = prepare(folder.record.spec, session, library(folder.path.parent))
+        refuse_too_large(plan, session)
         return _Production(plan, session, folder, report).run()
 
 
@@ -78,8 +85,22 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
     refuse_unsuited(spec, session.task(spec), session.preflight(spec), device.type)
     plan = planned(spec, session, runs)
     session.others(spec)
-    session.rehearse(spec)
     return plan
+
+
+def refuse_too_large(plan: Plan, session: Session) -> None:
+    """Raises NotEnoughMemory where the run needs more than is free on its device."""
+    spec, splits, check = plan.spec, session.splits(plan.spec), session.preflight(plan.spec)
+    device = pick(spec.device)
+    counts = {**plan.task.counts, OTHERS: sum(map(len, session.encoded_others(spec).values()))}
+    facts = facts_from(spec, session.task(spec), check, counts, splits.words, device.type, splits.options)
+    needed = peak_bytes(spec, replace(facts, sizes=plan.sizes))
+    if device.type == "cpu":  # of the process, which has a part of it already
+        resident = psutil.Process().memory_info().rss
+        refuse_larger(needed, free_memory() + resident, "memory", spec.lean)
+    else:
+        free = torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device)
+        refuse_larger(needed - PROCESS, free, f"the memory of {device}", spec.lean)
 
 
 def problem_of(plan: Plan, pair: ModelPair, data: Mapping[str, Encoded]) -> tuple[Problem, Any, list[str]]:
@@ -118,8 +139,10 @@ class _Production:
     seconds: dict[str, float] = field(default_factory=dict)
     beaten: float = 0.0
     searched: Searched = field(default_factory=Searched)
-    begun: float = field(default_factory=time.perf_counter)
-    stepped: int = 0
+    told: float = 0.0
+    phase_name: str = ""
+    stepped: float | None = None
+    steps: Pace = field(default_factory=Pace)
 
     def run(self) -> Run:
         """The finished run."""
@@ -127,18 +150,20 @@ class _Production:
         with self.phase("load", "loading both models and the data"):
             self.pair, self.data = session.pair(spec), session.encoded(spec)
             session.weights(spec)  # as they are now, for the self-check at the end
+        self.passes = Passes(self.on_scored, self.folder.work / FOLDER, {**self.stamp(), **self.computed_on()})
         with self.phase("predict", "scoring the pre-trained and the fine-tuned model"):
-            session.ends(spec)
-        self.passed = Passed(passes(spec, self.counts(), self.plan.sizes), session.pace)
+            self.scored = self.to_score(is_ends=True)
+            session.ends(spec, self.passes)
+        self.scored = self.to_score()
         with self.phase("search", f"{self.plan.row.title}: searching"):
             searched = self.search_regions()
         self.seconds["search"] = round(self.seconds["search"] + self.checkpoints.before, 3)
         with self.checkpoints.saving(searched):
             with self.phase("evaluate", "scoring the grafts"):
-                self.passed.begin()
-                scoring = self.scoring()
+                self.scored.begin()
+                scoring = Scoring(spec, self.plan.task, self.plan.size, session, self.folder, self.passes)
                 scored = scoring.scored(searched, self.region_header())
-                self.on_scored(0, "checking both ends and the weights, bit for bit")
+                self.tell_scored("checking both ends and the weights, bit for bit")
                 checks = scoring.checks(searched)
             with self.phase("store", "storing the run"):
                 fields = self.record_fields(searched)
@@ -150,7 +175,6 @@ class _Production:
         problem, options, notes = problem_of(plan, self.pair, self.data)
         state = self.restored()
         self.searched.notes += [note for note in notes if note not in self.searched.notes]
-        self.begun = time.perf_counter()
         try:
             for step in search(plan.row, problem, plan.sizes, spec.seed, options, self.searched, state):
                 self.on_step(step)
@@ -160,17 +184,7 @@ class _Production:
 
     def restored(self) -> State | None:
         """The state to go on from, None at the beginning; `searched` then holds what a checkpoint has kept."""
-        pair, plan = self.pair, self.plan
-        stamp = {
-            "spec": plan.spec.key(),
-            "base": pair.base_info.fingerprint,
-            "finetuned": pair.finetuned_info.fingerprint,
-            "data": plan.task.fingerprint,
-            "region": plan.base_region.sha256() if plan.base_region is not None else "",
-            DEFINITION: plan.task.definition,
-        }
-        computed_on = {"device": describe(pair.device), "torch": f"torch {torch.__version__}"}
-        self.checkpoints = Checkpoints(self.folder.work / CHECKPOINT, stamp, computed_on)
+        self.checkpoints = Checkpoints(self.folder.work / CHECKPOINT, self.stamp(), self.computed_on())
         checkpoint = self.checkpoints.restored()
         if checkpoint is None:
             return None
@@ -179,10 +193,29 @@ class _Production:
         self.folder.log(f"resuming after {len(checkpoint.searched.history):,} steps of an earlier search")
         return checkpoint.state
 
+    def stamp(self) -> dict[str, Any]:
+        """What a checkpoint and kept scores belong to."""
+        pair, plan = self.pair, self.plan
+        return {
+            "spec": plan.spec.key(),
+            "base": pair.base_info.fingerprint,
+            "finetuned": pair.finetuned_info.fingerprint,
+            "data": plan.task.fingerprint,
+            "region": plan.base_region.sha256() if plan.base_region is not None else "",
+            DEFINITION: plan.task.definition,
+        }
+
+    def computed_on(self) -> dict[str, str]:
+        """The device and the torch that compute, by which numbers differ in rounding."""
+        return {"device": describe(self.pair.device), "torch": f"torch {torch.__version__}"}
+
     def on_step(self, searching: SearchStep) -> None:
         """Tells the watchers of one step."""
         step, target = searching.step, searching.target
-        self.stepped += 1
+        now = time.perf_counter()
+        if self.stepped is not None:  # the first step takes as long as what is made ready for it, too
+            self.steps.add(1, now - self.stepped)
+        self.stepped = now
         left = self.seconds_left(step, searching.searches - searching.number)
         with self.checkpoints.saving(self.searched, step.state):
             self.folder.event(
@@ -195,37 +228,49 @@ class _Production:
             self.report(Progress("search", step.step, step.total, text, step.finite_loss, step.size, left))
 
     def seconds_left(self, step: Step, searches: int) -> float | None:
-        """Seconds until the run is finished, with so many searches after this one; None where nobody can tell."""
+        """Seconds until the run is finished, with so many searches after this one; None where nothing is measured."""
         if step.total is None:
             return None
-        each, scoring = (time.perf_counter() - self.begun) / self.stepped, self.passed.left
-        return None if scoring is None else round(each * (step.total - step.step + searches * step.total) + scoring, 1)
+        searching, scoring = self.steps.left(step.total - step.step + searches * step.total), self.scored.left
+        return None if searching is None or scoring is None else round(searching + scoring, 1)
 
-    def counts(self) -> dict[str, int]:
-        """Examples by split, and those of the other tasks."""
-        spec, others = self.plan.spec, self.session.others(self.plan.spec)
-        rows = sum(min(len(other.frame), spec.max_test or len(other.frame)) for other in others)
-        return {**{split: len(encoded) for split, encoded in self.data.items()}, OTHERS: rows}
+    def to_score(self, is_ends: bool = False) -> Scored:
+        """The scoring of the grafts that is to come, or of the two models, at the session's pace."""
+        spec, others = self.plan.spec, self.session.encoded_others(self.plan.spec)
+        examples = {split: len(encoded) for split, encoded in self.data.items()}
+        tokens = {split: int(encoded.lengths.sum()) for split, encoded in self.data.items()}
+        if is_ends:
+            totals = [2 * sum(counts[split] for split in EVALUATED if split in counts) for counts in (examples, tokens)]
+        else:
+            examples[OTHERS] = sum(map(len, others.values()))
+            tokens[OTHERS] = sum(int(encoded.lengths.sum()) for encoded in others.values())
+            totals = [passes(spec, counts, self.plan.sizes) for counts in (examples, tokens)]
+        return Scored(*totals, pace=self.session.pace)
 
-    def scoring(self) -> Scoring:
-        """What scores the regions."""
-        return Scoring(self.plan.spec, self.plan.task, self.plan.size, self.session, self.folder, heard=self.on_scored)
+    def on_scored(self, examples: int, tokens: int, text: str, is_new: bool) -> None:
+        """Tells the watchers of examples that were scored: at most once a second, and at the end of a pass."""
+        self.scored.add(examples, tokens, is_new)
+        if not examples or time.monotonic() - self.told > BEAT:
+            self.tell_scored(f"examples scored: {text}")
 
-    def on_scored(self, examples: int, text: str) -> None:
-        """Tells the watchers of examples that went through the model once more, or of none and what is done now."""
-        self.passed.add(examples)
-        done, total, left = self.passed.done, self.passed.total, self.passed.left
-        self.folder.event(phase="evaluate", step=done, total=total, left=left)
+    def tell_scored(self, text: str) -> None:
+        """Tells the watchers how many examples are scored."""
+        scored, phase = self.scored, self.phase_name
+        left = scored.left if phase == "evaluate" else None  # before the search nothing is known of it
+        left = None if left is None else round(left, 1)
+        self.told = time.monotonic()
+        self.folder.event(phase=phase, step=scored.done, total=scored.examples, left=left)
         self.beat()
-        self.report(Progress("evaluate", done, total, f"examples scored: {text}" if examples else text, left=left))
+        self.report(Progress(phase, scored.done, scored.examples, text, left=left))
 
     def region_header(self) -> dict[str, Any]:
         """What region.safetensors says of where it comes from."""
         spec = self.plan.spec
         models = {"base": self.pair.base_info, "finetuned": self.pair.finetuned_info}
-        resolved = self.plan.resolved
+        resolved, task = self.plan.resolved, self.plan.task
         return {
-            "run_id": self.folder.id, "localizer": spec.localizer, "seed": spec.seed, "task": self.plan.task.name,
+            "run_id": self.folder.id, "localizer": spec.localizer, "seed": spec.seed, "task": task.name,
+            "data": data_record(task.name, task.labels, task.fingerprint, task.counts, spec),
             "readout": self.pair.readout_name, **{f"{name}_fingerprint": i.fingerprint for name, i in models.items()},
             **({EXPRESSION: resolved.expression} if resolved else {}),
             **({"made_of": self.plan.sources} if self.plan.sources else {}),
@@ -236,8 +281,10 @@ class _Production:
     def record_fields(self, searched: Searched) -> dict[str, Any]:
         """The fields of run.json that say what was made of what."""
         spec, pair, session = self.plan.spec, self.pair, self.session
+        fit, _ = session.end_metrics(spec, self.plan.task)
         others = {name: ends.encoded for name, ends in session.other_ends(spec, self.plan.task).items()}
         encoding = encoding_notes(others)  # of its own examples, the plan has them
+        notes = (*self.plan.notes, *pair.notes, *encoding, why_not(fit.reason), *searched.notes)
         return {
             "seeds": {"localizer": spec.seed, "data": spec.data_seed},
             "versions": versions(),
@@ -251,14 +298,16 @@ class _Production:
             "size": searched.size,
             "share": searched.size / pair.d,
             "sizes": tuple(searched.orders),
-            "notes": tuple(dict.fromkeys((*self.plan.notes, *pair.notes, *encoding, *searched.notes))),
+            "notes": tuple(dict.fromkeys(filter(None, notes))),
         }
 
     @contextmanager
     def phase(self, name: str, text: str) -> Iterator[None]:
         """Names a phase to the watchers and takes its time."""
+        self.phase_name, self.told = name, time.monotonic()
         self.report(Progress(name, text=text))
-        self.folder.event(phase=name, left=self.passed.left if name == "evaluate" else None)
+        left = self.scored.left if name == "evaluate" else None
+        self.folder.event(phase=name, left=None if left is None else round(left, 1))
         self.folder.log(text)
         begun = time.perf_counter()
         yield

@@ -20,8 +20,6 @@ from skillviz.tasks.source import OPTIONS
 from skillviz.tasks.splits import Splits
 from skillviz.tasks.task import CHOICE, Task
 
-TRAINED_HERE = "finetune.json"
-"""In the folder of every model that skillviz fine-tuned."""
 PACKAGES = ("skillviz", "torch", "transformers", "numpy", "pandas", "safetensors")
 
 
@@ -103,26 +101,15 @@ def _version(name: str) -> str:
     return str(tomllib.loads(declared.read_text(encoding="utf-8"))["project"]["version"])
 
 
-def overlap_note(splits: Splits) -> tuple[str, ...]:
-    """A sentence where test examples have the texts of training examples, which flatters every score."""
-    known = set(text_digests(splits.train))
-    again = sum(digest in known for digest in text_digests(splits.test))
+def overlap_note(splits: Splits, training: frozenset[bytes]) -> tuple[str, ...]:
+    """A sentence where test examples have the texts of training examples, which flatters every score.
+
+    `training` are the digests of the whole train split, as a model may have been trained on more of it than a run.
+    """
+    again = sum(digest in training for digest in text_digests(splits.test))
     if not again:
         return ()
     return (
         f"{again:,} of {counted(len(splits.test), 'test example')} {'has' if again == 1 else 'have'} the text of a "
         "training example (letter case and spaces aside). Leave them out of the test set: they flatter every score.",
-    )
-
-
-def seen_note(finetuned: ModelInfo, splits: Splits) -> tuple[str, ...]:
-    """A sentence where the validation examples may be ones that the fine-tuned model was trained on.
-
-    A model that skillviz fine-tuned was trained on the rows that the same draw leaves.
-    """
-    if not splits.validates_on_train or (finetuned.folder / TRAINED_HERE).is_file():
-        return ()
-    return (
-        "The validation examples are train rows. A model that was fine-tuned elsewhere has probably seen them, so its "
-        "temperature and its validation scores say little. Name a validation file that it has not seen.",
     )

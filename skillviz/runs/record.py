@@ -257,6 +257,8 @@ class RunRecord(Frozen):
     transfers: tuple[TransferNote, ...] = ()
     nulls: tuple[NullNote, ...] = Field(default=(), exclude_if=lambda value: not value)
     temperature: float | None = None
+    unfitted: str = Field(default="", exclude_if=lambda value: not value)
+    """Of `held_out.WHY` the reason for which there is no temperature."""
     checks: tuple[Check, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: dict[str, float] = Field(default_factory=dict)

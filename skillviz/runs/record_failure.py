@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from skillviz.errors import BUG, OUT_OF_MEMORY, SkillvizError, StoreError, advice, is_out_of_memory
+from skillviz.errors import BUG, OUT_OF_MEMORY, SkillvizError, StoreError, advice, is_out_of_memory, visible
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.process import Suspended
 from skillviz.runs.record import Failure
@@ -42,7 +42,7 @@ def failure_of(error: BaseException) -> Failure:
     elif isinstance(error, SkillvizError):
         kind, message = type(error).__name__, str(error.args[0]) if error.args else ""
     else:
-        kind, message = BUG, f"{type(error).__name__}: {message}"
+        kind, message = BUG, f"{type(error).__name__}: {visible(message)}"
     return Failure(kind=kind, message=message, hint=advice(kind).hint)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from skillviz.core.architectures import MLP_IN, OTHER
 from skillviz.core.parameters import ParameterTable, graftable, kind_now
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, CorruptFile, CorruptRun
-from skillviz.regular_file import regular
+from skillviz.regular_file import reading, regular
 from skillviz.runs import tables
 from skillviz.runs.intervals import CALIBRATION, RECOVERED, with_intervals
 from skillviz.runs.migrate import migrated
@@ -33,12 +32,16 @@ CHECKSUM = "sha256"  # the field of run.json with the hash of all its others
 REGION = "region.safetensors"
 RANKING = "ranking.safetensors"
 COVERS = 9  # the schema version from which on stored intervals of calibration are those of core/calibration_error.py
-RECORDS = 2048  # are kept in memory
 NAME = 100  # letters of a field's name in a note
 
 
+_kept: dict[Path, dict[str, tuple[tuple[int, int, int], tuple[RunRecord, tuple[str, ...]]]]] = {}
+"""Root and name of a run -> its run.json's inode, time and size, and its record. All of them are kept: of a memory that
+is smaller than one list of runs, which reads them in one order, every record is read again each time."""
+
+
 def read_record(folder: Path) -> RunRecord:
-    """The record of a run folder, brought to the current version; raises CorruptRun or NewerSchema.
+    """The record of a run folder, brought to the current version; raises CorruptRun, NotReadable or NewerSchema.
 
     Fields that this skillviz does not know are left out, and a note of the record says so: within a schema's version a
     later skillviz may add some. A file that has not changed is not read again: lists of runs are asked for at every
@@ -53,15 +56,25 @@ def unknown_fields(folder: Path) -> tuple[str, ...]:
 
 
 def _record_of(folder: Path) -> tuple[RunRecord, tuple[str, ...]]:
-    try:
+    with reading(f"{RECORD} in {folder}", CorruptRun):
         state = (folder / RECORD).stat()
-    except OSError as error:
-        raise CorruptRun(f"{RECORD} in {folder} cannot be read ({error}).") from error
-    return _record(folder, state.st_ino, state.st_mtime_ns, state.st_size)
+    stamp = (state.st_ino, state.st_mtime_ns, state.st_size)
+    kept = _kept.setdefault(folder.parent, {})
+    before, record = kept.get(folder.name, (None, None))
+    if before != stamp or record is None:
+        record = _read(folder)
+        kept[folder.name] = (stamp, record)
+    return record
 
 
-@lru_cache(maxsize=RECORDS)
-def _record(folder: Path, inode: int, changed: int, size: int) -> tuple[RunRecord, tuple[str, ...]]:
+def forget_all_but(root: Path, names: Collection[str]) -> None:
+    """Frees the memory of the records of runs that a root has no more."""
+    kept = _kept.get(root, {})
+    for name in kept.keys() - set(names):
+        kept.pop(name, None)
+
+
+def _read(folder: Path) -> tuple[RunRecord, tuple[str, ...]]:
     content = _content(folder)
     record, unknown = _parsed(folder, content)
     record = record if content["schema_version"] >= COVERS else with_intervals(record, folder)
@@ -81,8 +94,9 @@ def stored_record(folder: Path) -> tuple[RunRecord, int]:
 
 def _content(folder: Path) -> dict[str, Any]:
     try:
-        content = json_text.read(folder / RECORD)
-    except (OSError, ValueError) as error:
+        with reading(f"{RECORD} in {folder}", CorruptRun):
+            content = json_text.read(folder / RECORD)
+    except ValueError as error:
         raise CorruptRun(f"{RECORD} in {folder} cannot be read ({error}).") from error
     if not isinstance(content, dict):
         raise CorruptRun(f"{RECORD} in {folder} is not a record.")

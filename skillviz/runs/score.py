@@ -19,11 +19,23 @@ from skillviz.errors import BadInput, CorruptRun
 from skillviz.models.heads import Readout
 from skillviz.regular_file import regular
 from skillviz.runs import tables
-from skillviz.runs.artifact import SCORE, UNKNOWN, Change, Checker, Clock, Stored, Workshop, changes_of, pair_words
-from skillviz.runs.estimate import FORWARD, INTERVALS, OTHERS, example_seconds
+from skillviz.runs.artifact import (
+    A_RUN,
+    SCORE,
+    UNKNOWN,
+    Change,
+    Checker,
+    Clock,
+    Stored,
+    Workshop,
+    changes_of,
+    pair_words,
+)
+from skillviz.runs.estimate import example_seconds
 from skillviz.runs.folder import now
 from skillviz.runs.intervals import replaced, replaced_transfers, score_rows
 from skillviz.runs.metrics import scores
+from skillviz.runs.pace import OTHERS
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
 from skillviz.runs.record import (
@@ -53,7 +65,7 @@ SCORE_VERSION = 5
 
 class ScoreSpec(BaseModel):
     """A fine-tuned model scored on validation and test of its `task`, or (`on`) on the test set of another task with
-    the same labels; the temperature is fitted on its own task's validation examples in both cases.
+    the same labels; the temperature is fitted on its own task's validation examples in both cases, where it can be.
 
     `k_shot`, `data_seed` and the caps say which examples those are, as in a RunSpec.
     """
@@ -109,6 +121,7 @@ class ScoreRecord(Frozen):
     readout: str
     device: str | None = None
     temperature: float | None = None
+    unfitted: str = ""
     splits: dict[str, Scores]
     transfer: TransferNote | None = None
     versions: dict[str, str] = Field(default_factory=dict)
@@ -261,12 +274,12 @@ class ScoreArtifact:
         make_score(self.spec, workshop.store, workshop.session, device=device, progress=workshop.report)
 
     def cost(self, clock: Clock, device: str) -> float:
-        """Two models on every example, and intervals."""
+        """Two models on every example."""
         facts = clock.facts(self.spec.run_spec(device), device)
         if facts is None:
             return UNKNOWN
         examples = sum(facts.counts.get(name, 0) for name in ("validation", "test", OTHERS))
-        return 2 * examples * example_seconds(FORWARD, facts) + facts.parameters * 8 / 5e8 + 2 * INTERVALS
+        return 2 * examples * example_seconds(facts) + A_RUN
 
 
 def make_score(
@@ -305,7 +318,7 @@ def _computed(spec: ScoreSpec, run_spec: Any, session: Session, report: Report) 
     report(Progress("predict", text="scoring the pre-trained and the fine-tuned model"))
     ends = session.ends(run_spec)
     report(Progress("evaluate", text="intervals"))
-    temperature, known = session.end_metrics(run_spec, task)
+    (temperature, unfitted), known = session.end_metrics(run_spec, task)
     transfer = None
     if spec.on is None:
         splits = {s: scores(z, encoded[s].labels, task, temperature, known[s]) for s, z in ends.items()}
@@ -324,7 +337,7 @@ def _computed(spec: ScoreSpec, run_spec: Any, session: Session, report: Report) 
     fields = {
         "base": model_note(spec.base, pair.base_info), "finetuned": model_note(spec.finetuned, pair.finetuned_info),
         "task": task, "architecture": architecture_note(pair.table), "readout": pair.readout_name,
-        "device": describe(pair.device), "temperature": temperature, "splits": splits, "transfer": transfer,
-        "versions": versions(), "commit": commit(),
+        "device": describe(pair.device), "temperature": temperature, "unfitted": unfitted, "splits": splits,
+        "transfer": transfer, "versions": versions(), "commit": commit(),
     }  # fmt: skip
     return fields, pd.concat(frames, ignore_index=True)

@@ -11,11 +11,10 @@ import pandas as pd
 
 from skillviz.core.encoded import Encoded
 from skillviz.core.region import Region
-from skillviz.models.predict import predict
-from skillviz.runs.estimate import Heard
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.layers import layers_table
 from skillviz.runs.metrics import Metrics, complement_row, curve_rows, graft_row, graft_row_of, scores
+from skillviz.runs.passes import Passes
 from skillviz.runs.points import grid_sizes
 from skillviz.runs.record import Check, Scores, TaskNote, TransferNote
 from skillviz.runs.search import Searched
@@ -34,6 +33,7 @@ class Scored(NamedTuple):
     metrics: dict[str, Scores]
     transfers: tuple[TransferNote, ...]
     temperature: float | None
+    unfitted: str
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Scoring:
     size: int | None
     session: Session
     folder: RunFolder
-    heard: Heard
+    passes: Passes
 
     def __post_init__(self) -> None:
         self.pair, self.data = self.session.pair(self.spec), self.session.encoded(self.spec)
@@ -55,7 +55,7 @@ class Scoring:
         """Writes every table, and the main region with `header`; the model is as it was before."""
         pair, table = self.pair, self.pair.table
         region, ranking = searched.region(searched.size, table.shapes), searched.ranking()
-        temperature, known = self.session.end_metrics(self.spec, self.task)
+        (temperature, unfitted), known = self.session.end_metrics(self.spec, self.task)
         logits = {split: self.states(split, region) for split in self.ends}
         metrics = {
             split: scores(z, self.data[split].labels, self.task, temperature, known[split])
@@ -64,17 +64,17 @@ class Scoring:
         metrics = {split: self.without_recovered(of_split) for split, of_split in metrics.items()}
         self.folder.write_region(region, header)
         self.folder.write_ranking(ranking, table.d)
-        others = list(scored_others(self.session, self.spec, region, self.task, temperature, self.heard))
+        others = list(scored_others(self.session, self.spec, region, self.task, temperature, self.passes))
         self.folder.write_table("predictions", pd.concat([self.predictions(logits), *(rows for _, rows in others)]))
         self.folder.write_table("curve", self.curve(searched, metrics))
         if pair.rest == "base":
             self.folder.write_table("complement", self.complement(searched, logits))
         self.folder.write_table("history", searched.table())
         movement = self.session.movement(self.spec)
-        self.folder.write_table("layers", layers_table(region, table, movement, pair.base, pair.finetuned))
+        self.folder.write_table("layers", layers_table(region, movement, pair.movement))
         self.write_grid(ranking, tuple(searched.orders))
         notes = tuple(note.model_copy(update={"scores": self.without_recovered(note.scores)}) for note, _ in others)
-        return Scored(metrics, notes, temperature)
+        return Scored(metrics, notes, temperature, unfitted)
 
     def without_recovered(self, of_split: Scores) -> Scores:
         """The scores without a recovered gain where the rest is zero: that would be measured from the zeroed model."""
@@ -84,8 +84,7 @@ class Scoring:
         """Logits [n, label] of all four states on one split."""
         logits = dict(self.ends[split])
         for state in GRAFTS:
-            logits[state] = predict(self.pair, self.data[split], state, region)
-            self.heard(len(self.data[split].labels), f"{state}, {split}")
+            logits[state] = self.passes.predict(self.pair, self.data[split], split, state, region)
         return logits
 
     def predictions(self, logits: dict[str, dict[str, np.ndarray]]) -> pd.DataFrame:
@@ -116,16 +115,16 @@ class Scoring:
                 states = logits[split]
                 if size != searched.size:
                     region = searched.region(size, self.pair.table.shapes)
-                    states = {**ends, "complement": predict(self.pair, self.data[split], "complement", region)}
-                    self.heard(len(states["complement"]), f"all but {size:,} entries, {split}")
+                    rest = self.passes.predict(self.pair, self.data[split], split, "complement", region)
+                    states = {**ends, "complement": rest}
                 row = complement_row(states, self.data[split].labels, self.task)
                 rows += curve_rows(row, **common, dataset=self.task.name, split=split)
         return pd.DataFrame(rows)
 
     def graft_row(self, searched: Searched, size: int, split: str) -> Metrics:
         """The metrics of one of the other sizes."""
-        grafted = predict(self.pair, self.data[split], "grafted", searched.region(size, self.pair.table.shapes))
-        self.heard(len(grafted), f"{size:,} entries, {split}")
+        region = searched.region(size, self.pair.table.shapes)
+        grafted = self.passes.predict(self.pair, self.data[split], split, "grafted", region)
         row = graft_row({**self.ends[split], "grafted": grafted}, self.data[split].labels, self.task)
         return row if self.pair.rest == "base" else {name: value for name, value in row.items() if name != "recovered"}
 
@@ -134,7 +133,7 @@ class Scoring:
         if self.spec.interpolation and "test" in self.data:
             test = self.data["test"]
             for name, frame in grid_tables(
-                self.session, self.spec, self.task, test, ranking, sizes, self.heard
+                self.session, self.spec, self.task, test, ranking, sizes, self.passes
             ).items():
                 self.folder.write_table(name, frame)
 
@@ -156,19 +155,13 @@ def scored_others(
     region: Region,
     task: TaskNote,
     temperature: float | None,
-    heard: Heard,
+    passes: Passes,
 ) -> Iterator[tuple[TransferNote, pd.DataFrame]]:
-    """Each other task's record and its rows of predictions.parquet, in the order of the spec.
-
-    `heard` is called with each number of examples that went through the model, and what they were scored for.
-    """
-    pair, ends = session.pair(spec), session.other_ends(spec, task)
-    if ends:
-        heard(sum(2 * len(models.encoded) for models in ends.values()), "the two models on other tasks")
+    """Each other task's record and its rows of predictions.parquet, in the order of the spec."""
+    pair, ends = session.pair(spec), session.other_ends(spec, task, passes)
     for other in session.others(spec):
         models = ends[other.task.name]
-        grafts = {state: predict(pair, models.encoded, state, region) for state in GRAFTS}
-        heard(2 * len(models.encoded), f"the grafts, {other.task.name}")
+        grafts = {state: passes.predict(pair, models.encoded, other.task.name, state, region) for state in GRAFTS}
         logits, labels = {**models.logits, **grafts}, models.encoded.labels
         scored = scores(logits, labels, task, temperature, models.metrics)
         note = other.note(pair.readout_name, models.encoded, scored)
@@ -182,17 +175,16 @@ def grid_tables(
     test: Encoded,
     ranking: np.ndarray,
     sizes: tuple[int, ...],
-    heard: Heard,
+    passes: Passes,
 ) -> dict[str, pd.DataFrame]:
     """The tables of the WiSE grid on the run's test set and the other tasks'; `sizes` with the main one first.
 
     A size's region is cut from the ranking, as live pages cut it, so that their points lie on the stored curves.
-    `heard` as in `scored_others`.
     """
     pair = session.pair(spec)
     data = {task.name: test, **{name: ends.encoded for name, ends in session.other_ends(spec, task).items()}}
     regions = {size: Region.from_flat(ranking[:size], pair.table.shapes) for size in grid_sizes(sizes)}
-    grid, bins = wise_tables(pair, data, regions, task, heard)
+    grid, bins = wise_tables(pair, data, regions, task, passes)
     return {"interpolation": grid, "interpolation_bins": bins}
 
 

@@ -5,7 +5,6 @@ Without torch until the pair is loaded or rehearsed, or texts are encoded.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,11 +17,13 @@ from skillviz.core.encoded import Encoded
 from skillviz.core.localizers.table import is_rescaled, rest_of
 from skillviz.models.preflight import Preflight, preflight
 from skillviz.models.tokenizer import usual_length
-from skillviz.runs.metrics import Metrics, metrics, temperature_of, with_scaled
+from skillviz.runs.held_out import Fit, against_fitting, fitted
+from skillviz.runs.metrics import Metrics, metrics, with_scaled
+from skillviz.runs.pace import Pace
 from skillviz.runs.provenance import overlap_note
 from skillviz.runs.record import TaskNote
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.transfer import Other, other_examples, refuse_unfit, training_texts
+from skillviz.runs.transfer import Other, other_examples, refuse_unfit, text_digests, training_texts
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
 from skillviz.tasks.project import expanded
@@ -32,10 +33,11 @@ from skillviz.tasks.task import Task
 
 if TYPE_CHECKING:
     from skillviz.models.pair import ModelPair
+    from skillviz.runs.passes import Passes
 
 ENDS = ("pretrained", "finetuned")
 EVALUATED = ("validation", "test")
-OF_DATA = ("task", "splits", "overlap", "preflight", "others", "encoded")  # what does not go with the pair
+OF_DATA = ("task", "splits", "overlap", "preflight", "others", "rehearsed", "encoded")  # what does not go with the pair
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Session:
     """Values by name, each with what determines it. One pair is held at a time: models are large."""
 
     values: dict[str, tuple[Any, Any]] = field(default_factory=dict)
-    pace: float | None = None  # seconds that an example took through the model when the ends were scored
+    pace: Pace = field(default_factory=Pace)  # tokens through the model
 
     def task(self, spec: RunSpec) -> Task:
         """The spec's task; whether its data are here shows in `splits`."""
@@ -68,7 +70,13 @@ class Session:
 
     def overlap(self, spec: RunSpec) -> tuple[str, ...]:
         """A note where test examples are training examples; the texts are read once for all runs on them."""
-        return self._remember("overlap", _data_key(spec), lambda: overlap_note(self.splits(spec)))
+        return self._remember("overlap", _data_key(spec), lambda: overlap_note(self.splits(spec), self._training(spec)))
+
+    def _training(self, spec: RunSpec) -> frozenset[bytes]:
+        """Digests of the training texts: of the whole split where the search takes a part, as fine-tuning took all."""
+        if spec.max_train is not None and spec.k_shot is None:
+            return training_texts(self.task(spec))
+        return frozenset(text_digests(self.splits(spec).train))
 
     def refuse_unfit(self, spec: RunSpec) -> None:
         """Raises BadInput where one of the spec's other tasks cannot be scored; no data are read."""
@@ -99,9 +107,11 @@ class Session:
         check.raise_first()
         return check
 
-    def rehearse(self, spec: RunSpec) -> None:
-        """Raises what loading the pair would raise; no weights are read."""
-        self.tokenizer(spec)
+    def rehearsed(self, spec: RunSpec) -> tuple[Preflight, Any]:
+        """The checked pair with its tokenizers compared as they are loaded, and the tokenizer; no weights are read."""
+        from skillviz.models.pair import rehearse  # imports torch
+
+        return self._remember("rehearsed", _pair_key(spec), lambda: rehearse(self.preflight(spec)))
 
     def pair(self, spec: RunSpec) -> ModelPair:
         """The loaded pair; another one is let go first."""
@@ -125,68 +135,89 @@ class Session:
         return self._remember("weights", _pair_key(spec), lambda: fingerprint_of(pair))
 
     def tokenizer(self, spec: RunSpec) -> Any:
-        """The pair's tokenizer, which knows how many tokens the model takes; no weights are read for it."""
-        if self.values.get("pair", (None,))[0] == _pair_key(spec):
-            return self.pair(spec).tokenizer
-        from skillviz.models.pair import rehearse  # imports torch
-
-        return self._remember("tokenizer", _pair_key(spec), lambda: rehearse(self.preflight(spec)))
+        """The pair's tokenizer, which knows how many tokens the model takes."""
+        is_loaded = self.values.get("pair", (None,))[0] == _pair_key(spec)
+        return self.pair(spec).tokenizer if is_loaded else self.rehearsed(spec)[1]
 
     def encoded(self, spec: RunSpec) -> dict[str, Encoded]:
         """The examples of each split that has any, as token ids."""
-        check, splits, task, tokenizer = self.preflight(spec), self.splits(spec), self.task(spec), self.tokenizer(spec)
+        splits, task, most = self.splits(spec), self.task(spec), self.tokenizer(spec).model_max_length
         frames = {"train": splits.train, "validation": splits.validation, "test": splits.test}
-        most = task.limit(check.readout) or usual_length(check.finetuned)
         return self._remember(
             "encoded",
-            (_pair_key(spec), _data_key(spec), tokenizer.model_max_length),
-            lambda: {s: encode(task, f, tokenizer, check.readout, most) for s, f in frames.items() if len(f)},
+            (_pair_key(spec), _data_key(spec), most),
+            lambda: {split: self._encode(spec, task, frame) for split, frame in frames.items() if len(frame)},
         )
 
-    def ends(self, spec: RunSpec) -> dict[str, dict[str, np.ndarray]]:
-        """Logits [n, label] by split, then state, of the pre-trained and the fine-tuned model."""
-        from skillviz.models.predict import predict  # imports torch
+    def _encode(self, spec: RunSpec, task: Task, frame: pd.DataFrame) -> Encoded:
+        """A task's examples for the pair's tokenizer and readout, none longer than the model takes."""
+        check = self.preflight(spec)
+        most = task.limit(check.readout) or usual_length(check.finetuned)
+        return encode(task, frame, self.tokenizer(spec), check.readout, most)
 
-        pair, encoded = self.pair(spec), self.encoded(spec)
+    def ends(self, spec: RunSpec, passes: Passes | None = None) -> dict[str, dict[str, np.ndarray]]:
+        """Logits [n, label] by split, then state, of the pre-trained and the fine-tuned model."""
+        from skillviz.runs.passes import UNKEPT  # imports torch
+
+        pair, encoded, predict = self.pair(spec), self.encoded(spec), (passes or UNKEPT).predict
 
         def make() -> dict[str, dict[str, np.ndarray]]:
-            begun = time.perf_counter()
-            logits_of = {s: {e: predict(pair, encoded[s], e) for e in ENDS} for s in EVALUATED if s in encoded}
-            examples = sum(len(logits) for states in logits_of.values() for logits in states.values())
-            self.pace = (time.perf_counter() - begun) / examples if examples else None
-            return logits_of
+            return {s: {e: predict(pair, encoded[s], s, e) for e in ENDS} for s in EVALUATED if s in encoded}
 
         return self._remember("ends", (_pair_key(spec), _data_key(spec)), make)
 
-    def end_metrics(self, spec: RunSpec, task: TaskNote) -> tuple[float | None, dict[str, dict[str, Metrics]]]:
+    def against_fitting(self, spec: RunSpec) -> str:
+        """The reason of `held_out.WHY` against a temperature on these validation examples; empty where none is known
+        before the model is loaded."""
+        folder, task, splits = self.preflight(spec).finetuned.folder, self.task(spec), self.splits(spec)
+        return self._remember(
+            "against_fitting",
+            (spec.finetuned, _data_key(spec)),
+            lambda: against_fitting(folder, task, splits, training=self._training(spec), is_own=True),
+        )
+
+    def end_metrics(self, spec: RunSpec, task: TaskNote) -> tuple[Fit, dict[str, dict[str, Metrics]]]:
         """The fine-tuned model's temperature, and the ends' metrics by split and state."""
         ends, encoded = self.ends(spec), self.encoded(spec)
 
-        def make() -> tuple[float | None, dict[str, dict[str, Metrics]]]:
-            fitted = temperature_of(ends["validation"], encoded["validation"].labels) if "validation" in ends else None
-            return fitted, {
-                split: {s: metrics(z, encoded[split].labels, task) for s, z in with_scaled(logits, fitted).items()}
+        def make() -> tuple[Fit, dict[str, dict[str, Metrics]]]:
+            fit = Fit(None)
+            if "validation" in ends:
+                labels = encoded["validation"].labels
+                fit = fitted(ends["validation"], labels, task.has_classes, self.against_fitting(spec))
+            return fit, {
+                split: {s: metrics(z, encoded[split].labels, task) for s, z in with_scaled(logits, fit.value).items()}
                 for split, logits in ends.items()
             }
 
         return self._remember("end_metrics", (_pair_key(spec), _data_key(spec)), make)
 
-    def other_ends(self, spec: RunSpec, task: TaskNote) -> dict[str, OtherEnds]:
+    def encoded_others(self, spec: RunSpec) -> dict[str, Encoded]:
+        """The examples of the other tasks by name, as token ids."""
+
+        def make() -> dict[str, Encoded]:
+            sample = partial(sampled, most=spec.max_test, seed=spec.data_seed)
+            return {o.task.name: self._encode(spec, o.task, sample(o.frame)) for o in self.others(spec)}
+
+        most = self.tokenizer(spec).model_max_length
+        return self._remember("encoded_others", (_pair_key(spec), _data_key(spec), spec.others, most), make)
+
+    def other_ends(self, spec: RunSpec, task: TaskNote, passes: Passes | None = None) -> dict[str, OtherEnds]:
         """What the two ends do on the other tasks, by name; scored at the temperature of the run's own task."""
-        from skillviz.models.predict import predict  # imports torch
+        from skillviz.runs.passes import UNKEPT  # imports torch
 
-        pair, others = self.pair(spec), self.others(spec)
-        temperature, _ = self.end_metrics(spec, task)
+        pair, predict = self.pair(spec), (passes or UNKEPT).predict
+        temperature = self.end_metrics(spec, task)[0].value
 
-        def one(other: Other) -> OtherEnds:
-            frame = sampled(other.frame, spec.max_test, spec.data_seed)
-            encoded = pair.encode(other.task, frame)
-            logits = {state: predict(pair, encoded, state) for state in ENDS}
+        def one(name: str, encoded: Encoded) -> OtherEnds:
+            logits = {state: predict(pair, encoded, name, state) for state in ENDS}
             states = with_scaled(logits, temperature)
             return OtherEnds(encoded, logits, {s: metrics(z, encoded.labels, task) for s, z in states.items()})
 
         return self._remember(
-            "other_ends", (_pair_key(spec), _data_key(spec), spec.others), lambda: {o.task.name: one(o) for o in others}
+            "other_ends",
+            (_pair_key(spec), _data_key(spec), spec.others),
+            lambda: {name: one(name, encoded) for name, encoded in self.encoded_others(spec).items()},
         )
 
     def movement(self, spec: RunSpec) -> pd.DataFrame:
@@ -194,9 +225,7 @@ class Session:
         from skillviz.runs.layers import movement_summary  # imports torch
 
         pair = self.pair(spec)
-        return self._remember(
-            "movement", _pair_key(spec), lambda: movement_summary(pair.base, pair.finetuned, pair.table)
-        )
+        return self._remember("movement", _pair_key(spec), lambda: movement_summary(pair.movement))
 
     def _remember(self, name: str, key: Any, make: Any) -> Any:
         """The value made for `key`; the one before it is dropped."""

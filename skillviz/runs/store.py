@@ -17,11 +17,12 @@ from typing import Any
 
 from skillviz import read_only
 from skillviz.atomic import clear_abandoned, disk_errors, remove_folder, sha256, whole_folder, write_text
-from skillviz.errors import CorruptRun, NewerSchema, RunNotFound, StoreError, advice
+from skillviz.errors import CorruptRun, NotReadable, RunNotFound, StoreError, advice, visible
+from skillviz.regular_file import ABSENT, folder_names, is_regular, may_be_regular, reading
 from skillviz.runs.folder import OPEN, WORK, RunFolder, artifacts, now, record_text
 from skillviz.runs.process import PROCESS, end_on_cluster, is_alive
 from skillviz.runs.record import Failure, RunRecord
-from skillviz.runs.run import RECORD, Run, is_as_written, read_record
+from skillviz.runs.run import RECORD, Run, forget_all_but, is_as_written, read_record
 from skillviz.runs.slurm_queue import CANCELLED, FAILURES
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks.project import RUNS_VARIABLE, app_root, expanded, project_root
@@ -53,10 +54,20 @@ class Unfinished:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A folder that claims to be a run but cannot be shown, and why."""
+    """A folder that claims to be a run but cannot be shown, and why; the store itself where it cannot be listed."""
 
     path: Path
-    reason: str
+    error: StoreError
+
+    @property
+    def reason(self) -> str:
+        """Why, in a sentence."""
+        return str(self.error.args[0])
+
+    @property
+    def name(self) -> str:
+        """The folder's name as it can be printed: any bytes but two may be in it."""
+        return visible(self.path.name)
 
 
 class Store:
@@ -89,9 +100,9 @@ class Store:
         with written(self.root), tempfile.TemporaryDirectory(dir=place, prefix=".skillviz-"):
             pass
 
-    def list(self) -> Sequence[Run]:
-        """The finished runs whose files are all there, newest first."""
-        return [entry for entry in self._scan() if isinstance(entry, Run)]
+    def list(self, among: Collection[str] | None = None) -> Sequence[Run]:
+        """The finished runs whose files are all there, newest first; of these names alone where some are given."""
+        return [entry for entry in self._scan(among=among) if isinstance(entry, Run)]
 
     def unfinished(self) -> Sequence[Unfinished]:
         """The others, newest first; queued or running without a living process counts as failed (killed)."""
@@ -119,20 +130,20 @@ class Store:
                 f"run {path.name} is {entry.record.status}, not finished; `python -m skillviz jobs log {path.name}"
                 f"{option_of(self.root)}` says where it stands, and `jobs resume` resumes one that stopped."
             )
-        try:
-            read_record(path)  # where this fails its error is raised: NewerSchema stays NewerSchema
-        except NewerSchema as error:
-            raise NewerSchema(f"run {path.name}: {error.args[0]}") from error
-        raise CorruptRun(f"run {path.name} cannot be opened: {entry.reason}")
+        raise type(entry.error)(f"run {path.name} cannot be opened: {entry.reason}") from entry.error
 
     def look(self, run_id: str) -> Run | Unfinished | Unreadable:
         """What the run of this id or unique prefix is now, whatever it is; raises RunNotFound."""
         return _entry(self.root / self.resolve(run_id))
 
     def resolve(self, run_id: str) -> str:
-        """The full id that this id or prefix stands for, finished or not; raises RunNotFound."""
-        names = [path.name for path in self.folders()]
-        matches = [run_id] if run_id in names else [n for n in names if run_id and n.startswith(run_id)]
+        """The full id that this id or prefix stands for, finished or not; raises RunNotFound, and NotReadable where the
+        root cannot be listed."""
+        if self.has(run_id):
+            return run_id
+        matches = [
+            path.name for path in self._folders_among(n for n in self.names() if run_id and n.startswith(run_id))
+        ]
         if len(matches) == 1:
             return matches[0]
         if matches:
@@ -143,10 +154,18 @@ class Store:
             f"there is no run '{run_id}' in {self.root}; `python -m skillviz runs list` shows what there is."
         )
 
+    def has(self, run_id: str) -> bool:
+        """Whether there is a run folder of exactly this id, finished or not, readable or not; raises NotReadable."""
+        if run_id[:1] in ("", ".") or Path(run_id).name != run_id:
+            return False
+        try:
+            return is_regular(self.root / run_id / RECORD)
+        except OSError:  # nothing below a root that may not be read can be looked at, whether it is there or not
+            return run_id in self.names()
+
     def verify(self, run_id: str) -> Sequence[str]:
         """One sentence for each difference between the run's files and what run.json vouches for."""
-        run = self._vouched(run_id)
-        return list(_problems(run))
+        return [problem.sentence for problem in problems_of(self._vouched(run_id))]
 
     def delete(self, run_id: str) -> None:
         """Removes the run of exactly this id, finished or not, with its note and part scores. Never leaves half a run.
@@ -154,7 +173,7 @@ class Store:
         Raises RunNotFound where the root holds no such run folder, StoreError while it is running.
         """
         path = self.root / run_id
-        if path.name != run_id or path.is_symlink() or not (path / RECORD).is_file() or run_id[:1] == ".":
+        if not self.has(run_id) or path.is_symlink():
             raise RunNotFound(f"there is no run folder '{run_id}' in {self.root}; nothing was deleted.")
         if is_alive(path / WORK):
             raise StoreError(f"run {run_id} is running; cancel it before deleting it.")
@@ -166,9 +185,16 @@ class Store:
                 remove_folder(parts)
 
     def note(self, run_id: str) -> str:
-        """The user's note on a run; empty where there is none."""
+        """The user's note on a run; empty where there is none. Raises NotReadable."""
         path = self._note_path(run_id)
-        return path.read_text(encoding="utf-8") if path.is_file() else ""
+        with reading(f"the note on run {run_id}"):
+            return path.read_text(encoding="utf-8") if is_regular(path) else ""
+
+    def noted(self) -> Collection[str]:
+        """The ids that have a note; none where the notes cannot be listed. One look at the disk for a list of runs."""
+        with suppress(OSError):
+            return {name.removesuffix(".txt") for name in os.listdir(self.root / NOTES)}
+        return ()
 
     def set_note(self, run_id: str, text: str) -> None:
         """Keeps a note on a run, beside the run and not in it; an empty text removes it."""
@@ -192,21 +218,27 @@ class Store:
         return Run(path, record)
 
     def folders(self) -> Sequence[Path]:
-        """The folders with a run.json, by name; drafts and graves are hidden and none."""
+        """The folders with a run.json, by name; drafts and graves are hidden and none. Raises NotReadable."""
         return self._folders_among(self.names())
 
     def _folders_among(self, names: Iterable[str]) -> Sequence[Path]:
-        return [self.root / name for name in names if os.path.isfile(os.path.join(self.root, name, RECORD))]
+        return [self.root / name for name in names if may_be_regular(os.path.join(self.root, name, RECORD))]
 
     def names(self) -> Sequence[str]:
-        """The names of everything in the root that may be a run."""
-        if not self.root.is_dir():
-            return []
-        return sorted(name for name in os.listdir(self.root) if not name.startswith("."))
+        """The names of everything in the root that may be a run; raises NotReadable where it cannot be listed."""
+        return folder_names(self.root)
 
-    def _scan(self, besides: Collection[str] = ()) -> Sequence[Run | Unfinished | Unreadable]:
+    def _scan(
+        self, besides: Collection[str] = (), among: Collection[str] | None = None
+    ) -> Sequence[Run | Unfinished | Unreadable]:
+        try:
+            names = self.names() if among is None else among
+        except NotReadable as error:
+            return [Unreadable(self.root, error)]
+        if among is None:
+            forget_all_but(self.root, names)
         # those known are left out before the disk is asked: of a thousand runs nearly all are
-        entries = [_entry(path) for path in self._folders_among(name for name in self.names() if name not in besides)]
+        entries = [_entry(path) for path in self._folders_among(name for name in names if name not in besides)]
         return sorted(
             entries, key=lambda e: ("" if isinstance(e, Unreadable) else e.record.created, e.path.name), reverse=True
         )
@@ -220,7 +252,8 @@ class Store:
 
 @contextmanager
 def written(root: Path) -> Iterator[None]:
-    """Turns the system's refusal to write under a root into StoreError, DiskFull where there is no space.
+    """Turns the system's refusal to write under a root into StoreError, DiskFull where there is no space; of a file
+    elsewhere, which can only have been read, the error stays.
 
     Raises ReadOnly, and does not begin, where nothing may be written.
     """
@@ -229,10 +262,18 @@ def written(root: Path) -> Iterator[None]:
         with disk_errors(root / RECORD):
             yield
     except OSError as error:
+        if isinstance(error.filename, str) and not _concerns(Path(error.filename), root):
+            raise
         raise StoreError(
             f"the folder of runs {root} cannot be written ({error.strerror or error}); name another one with "
             f"--runs-dir or in {RUNS_VARIABLE}."
         ) from error
+
+
+def _concerns(path: Path, root: Path) -> bool:
+    """Whether a path is in the folder `root`, or a folder that it is in."""
+    path, root = path.absolute(), root.absolute()
+    return path.is_relative_to(root) or root.is_relative_to(path)
 
 
 def store_root(runs_dir: Path | str | None = None) -> Path:
@@ -274,20 +315,26 @@ def _slug(text: str) -> str:
 def _entry(path: Path) -> Run | Unfinished | Unreadable:
     """What a folder with a run.json is, judged by what run.json vouches for."""
     try:
-        record = read_record(path)
-        if record.status in OPEN and not _has_somebody(path, record):
-            record = read_record(path)  # it may have ended between the two looks
-            if record.status in OPEN:
-                record = record.model_copy(update=_end(path))
+        with reading(f"the folder {path}"):
+            return _readable_entry(path)
     except StoreError as error:
-        return Unreadable(path, str(error.args[0]))
+        return Unreadable(path, error)
+
+
+def _readable_entry(path: Path) -> Run | Unfinished:
+    record = read_record(path)
+    if record.status in OPEN and not _has_somebody(path, record):
+        record = read_record(path)  # it may have ended between the two looks
+        if record.status in OPEN:
+            record = record.model_copy(update=_end(path))
     if record.run_id != path.name:
-        return Unreadable(path, f"the folder is called {path.name}, its run.json says {record.run_id}.")
+        raise CorruptRun(f"the folder is called {path.name}, its run.json says {record.run_id}.")
     if record.status != "finished":
         return Unfinished(path, record)
     for name, note in record.files.items():
-        if not _is_file_of(path, name, note.size):
-            return Unreadable(path, f"{name} is missing or not {note.size:,} bytes long.")
+        with reading(f"{name} of {path.name}"):
+            if not _is_file_of(path, name, note.size):
+                raise CorruptRun(f"{name} is missing or not {note.size:,} bytes long.")
     return Run(path, record)
 
 
@@ -308,11 +355,18 @@ def ended_by_cluster(kind: str) -> Failure:
 
 
 def _is_file_of(folder: Path, name: str, size: int) -> bool:
-    """Whether a folder has a file of this name and size; one look at the disk, as a list of runs has thousands."""
+    """Whether a folder has a file of this name and size; one look at the disk, as a list of runs has thousands.
+
+    Raises OSError where the system does not say.
+    """
     try:
         state = os.stat(os.path.join(folder, name))
-    except (OSError, ValueError):  # ValueError: a name that no file can have
+    except ValueError:  # a name that no file can have
         return False
+    except OSError as error:
+        if error.errno in ABSENT:
+            return False
+        raise
     return stat.S_ISREG(state.st_mode) and state.st_size == size
 
 
@@ -326,24 +380,50 @@ def _has_somebody(path: Path, record: RunRecord) -> bool:
 
 def is_awaited(path: Path) -> bool:
     """Whether a run folder is queued or running, and a process works on it or is about to."""
-    try:
+    with suppress(StoreError, OSError):
         record = read_record(path)
-    except StoreError:
-        return False
-    return record.status in OPEN and _has_somebody(path, record)
+        return record.status in OPEN and _has_somebody(path, record)
+    return False
 
 
-def _problems(run: Run) -> Iterator[str]:
-    if not is_as_written(run.path):
-        yield f"{RECORD} was changed: its sha256 is not that of its other values."
-    for name, note in run.record.files.items():
-        path = run.path / name
-        if not path.is_file():
-            yield f"{name} is missing."
-        elif path.stat().st_size != note.size:
-            yield f"{name} has {path.stat().st_size:,} bytes; run.json says {note.size:,}."
-        elif sha256(path) != note.sha256:
-            yield f"{name} was changed: its sha256 is not the one in run.json."
+@dataclass(frozen=True)
+class Problem:
+    """A difference between a run's files and what its run.json vouches for, or a file that cannot be compared."""
+
+    sentence: str
+    is_foreign: bool = False
+    """Whether it is about a file that is none of the run's."""
+    is_unknown: bool = False
+    """Whether the system refuses to read: the file may be as it was written."""
+
+
+def problems_of(run: Run) -> Sequence[Problem]:
+    """One for each difference between the run's files and what run.json vouches for, and for each unreadable file."""
+    problems: list[Problem] = []
+    for name in (RECORD, *run.record.files, ""):  # each by itself: one that cannot be read hides none of the others
+        try:
+            with reading(name or f"the folder {run.path.name}"):
+                problems += _problems_of_file(run, name) if name else _foreign_files(run)
+        except StoreError as error:
+            problems.append(Problem(str(error.args[0]), is_unknown=isinstance(error, NotReadable)))
+    return problems
+
+
+def _problems_of_file(run: Run, name: str) -> Iterator[Problem]:
+    if name == RECORD:
+        if not is_as_written(run.path):
+            yield Problem(f"{RECORD} was changed: its sha256 is not that of its other values.")
+        return
+    path, note = run.path / name, run.record.files[name]
+    if not is_regular(path):
+        yield Problem(f"{name} is missing.")
+    elif (size := path.stat().st_size) != note.size:
+        yield Problem(f"{name} has {size:,} bytes; run.json says {note.size:,}.")
+    elif sha256(path) != note.sha256:
+        yield Problem(f"{name} was changed: its sha256 is not the one in run.json.")
+
+
+def _foreign_files(run: Run) -> Iterator[Problem]:
     for path in artifacts(run.path):
         if path.name not in run.record.files:
-            yield f"{path.name} is not a file of this run."
+            yield Problem(f"{visible(path.name)} is not a file of this run.", is_foreign=True)

@@ -17,7 +17,7 @@ from skillviz.runs.record import Scores, TaskNote, TransferNote
 from skillviz.tasks.definition import definition
 from skillviz.tasks.readable_names import name_beside
 from skillviz.tasks.source import opened
-from skillviz.tasks.splits import fingerprint, load_test
+from skillviz.tasks.splits import class_notes, fingerprint, load_test
 from skillviz.tasks.task import GENERATION, LabelWords, Task, Template
 
 KINDS = {"prompt": "masked", "causal": "causal"}
@@ -131,15 +131,15 @@ def other_examples(
         dropped, frame = int((~fresh).sum()), frame[fresh]
     if not len(frame):
         raise BadData(
-            f"no test example of '{other.name}' is left: of {rows:,}, {dropped or 0:,} occur in the training data of "
-            f"'{source.name}' and {unmapped:,} have a label that is left out. Choose "
-            "another task."
+            f"no test example of '{other.name}' is left: of {rows:,}, "
+            f"{'an unknown number' if dropped is None else f'{dropped:,}'} occur in the training data of "
+            f"'{source.name}' and {unmapped:,} have a label that is left out. Choose another task."
         )
     frame = frame.assign(label=[places[label] for label in frame["label"]]).reset_index(drop=True)
     task, remarks = in_its_words(source, other, labels, readout)
     return Other(
         named or other.name, task, labels, rows, dropped, unmapped, frame, fingerprint({"test": frame}),
-        (*notes, *remarks),
+        (*notes, *class_notes(source, "test", frame["label"]), *remarks),
     )  # fmt: skip
 
 
@@ -180,9 +180,8 @@ def _words(source: Task, other: Task, mapping: LabelMap, kind: str) -> tuple[str
 
 def training_texts(source: Task) -> frozenset[bytes]:
     """Digests of the texts of the source's whole training split, whatever part of it a run was searched on."""
-    with opened(source, ("train",)) as sources:
-        train = sources["train"]
-        return frozenset(text_digests(train.frame(source, np.arange(len(train.rows)))))
+    train = opened(source, ("train",))["train"]
+    return frozenset(text_digests(train.frame(source, np.arange(len(train.rows)))))
 
 
 def text_digests(frame: pd.DataFrame) -> list[bytes]:

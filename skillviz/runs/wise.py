@@ -18,7 +18,7 @@ from skillviz.core.prefix import Change, logits_of
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.models.pair import ModelPair, between
-from skillviz.runs.estimate import Heard
+from skillviz.runs.passes import UNKEPT, Passes, digest
 from skillviz.runs.points import Point, bin_rows, metric_rows
 from skillviz.runs.record import TaskNote
 
@@ -32,21 +32,19 @@ def wise_tables(
     data: Mapping[str, Encoded],
     regions: Mapping[int, Region],
     task: TaskNote,
-    heard: Heard = lambda examples, text: None,
+    passes: Passes = UNKEPT,
 ) -> Grid:
     """interpolation.parquet and interpolation_bins.parquet: both paths at alpha 0, 0.1, ..., 1 on every data set.
 
-    WiSE-Graft once for each region; `data` are encoded examples by the name of their data set. `heard` is called
-    with the number of examples of each point that was computed, and its name.
+    WiSE-Graft once for each region; `data` are encoded examples by the name of their data set.
     """
     rows: list[dict[str, Any]] = []
     bins = []
     for name, encoded in data.items():
-        points: list[Point] = []
-        for path, size, alpha, logits in grid_logits(pair, encoded, regions, alphas()):
-            points.append(({"path": path, "size": size, "alpha": alpha, "dataset": name}, logits))
-            if alpha or path == FINETUNED_PATH:
-                heard(len(encoded), f"{path} at {alpha:.0%}, {name}")
+        points: list[Point] = [
+            ({"path": path, "size": size, "alpha": alpha, "dataset": name}, logits)
+            for path, size, alpha, logits in grid_logits(pair, encoded, regions, alphas(), PATHS, passes, name)
+        ]
         end = next(z for point, z in points if (point["path"], point["alpha"]) == (FINETUNED_PATH, 1.0))
         rows += metric_rows(points, encoded.labels, task, end)
         bins.append(bin_rows(points, encoded.labels))
@@ -60,31 +58,55 @@ def grid_logits(
     regions: Mapping[int, Region],
     grid: np.ndarray,
     paths: Sequence[str] = PATHS,
+    passes: Passes = UNKEPT,
+    dataset: str = "",
 ) -> Iterator[tuple[str, int | None, float, np.ndarray]]:
-    """Path, size, alpha and logits [n, label] of every point; WiSE-FT has no size, and alpha 0 is computed once."""
-    objective = pair.objective(encoded)
+    """Path, size, alpha and logits [n, label] of every point; WiSE-FT has no size, and alpha 0 is computed once.
+
+    The points of a path are kept by `passes` together, when the last of them is computed.
+    """
     ways: list[tuple[str, int | None, Region]] = [(GRAFT_PATH, size, region) for size, region in regions.items()]
     ways = [(FINETUNED_PATH, None, next(iter(regions.values()))), *ways]
     start: np.ndarray | None = None
     for path, size, region in ways:
         if path not in paths:
             continue
-        if path == GRAFT_PATH and pair.is_vector:
-            inside = [alpha for alpha in map(float, grid) if alpha or start is None]
-            with closing(_of_graft(pair, objective, inside, region)) as rest:
-                for alpha in map(float, grid):
-                    logits = next(rest) if alpha or start is None else start
-                    start = logits if alpha == 0.0 else start
-                    yield path, size, alpha, logits
-            continue
-        for alpha in map(float, grid):
-            if alpha == 0.0 and start is not None:
-                yield path, size, alpha, start
-                continue
-            with on_path(pair, path, alpha, region):
-                logits = objective.logits()
-            start = logits if alpha == 0.0 else start
-            yield path, size, alpha, logits
+        every = list(map(float, grid))
+        inside = [alpha for alpha in every if alpha or start is None]
+        place = dataset, digest(encoded), path, inside, region.sha256() if path == GRAFT_PATH else ""
+        text = f"{path}, {dataset}"
+        kept = passes.kept(len(inside), *place)
+        if kept is not None:
+            passes.heard(len(inside) * len(encoded), len(inside) * int(encoded.lengths.sum()), text, False)
+        objective = pair.objective(encoded)
+        objective.heard = lambda n, tokens, text=text: passes.heard(n, tokens, text, True)
+        computed: list[np.ndarray] = []
+        with closing(_each(kept) if kept is not None else _points(pair, objective, path, inside, region)) as points:
+            for alpha in every:
+                logits = next(points) if alpha or start is None else start
+                start = logits if alpha == 0.0 else start
+                computed += [logits] if alpha in inside else []
+                yield path, size, alpha, logits
+        if kept is None and computed:
+            passes.keep(np.stack(computed), *place)
+        passes.heard(0, 0, text, True)
+
+
+def _each(kept: np.ndarray) -> Generator[np.ndarray, None, None]:
+    yield from kept
+
+
+def _points(
+    pair: ModelPair, objective: Objective, path: str, grid: Sequence[float], region: Region
+) -> Generator[np.ndarray, None, None]:
+    """Logits [n, label] of a path at each alpha."""
+    if path == GRAFT_PATH and pair.is_vector:
+        yield from _of_graft(pair, objective, grid, region)
+        return
+    for alpha in grid:
+        with on_path(pair, path, alpha, region):
+            logits = objective.logits()
+        yield logits
 
 
 def _of_graft(

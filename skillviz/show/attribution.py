@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,9 @@ Answer = Mapping[str, Any]
 
 
 def token_rows(answer: Answer) -> pd.DataFrame:
-    """state, position, token, special, value (nats) of integrated gradients."""
+    """state, position, token, special, word, value (nats) of integrated gradients."""
     frames = [_tokens(answer).assign(state=state, value=part["values"]) for state, part in answer["states"].items()]
-    return pd.concat(frames, ignore_index=True)[["state", "position", "token", "special", "value"]]
+    return pd.concat(frames, ignore_index=True)[["state", "position", "token", "special", "word", "value"]]
 
 
 def part_rows(answer: Answer) -> pd.DataFrame:
@@ -79,38 +79,33 @@ def completeness_words(gaps: pd.DataFrame) -> str:
 
 
 def tokens_words(rows: pd.DataFrame, label: str) -> str:
-    """The token that counts most in each state."""
-    phrases = []
-    for state, mine in rows[~rows["special"].astype(bool)].groupby("state", sort=False):
-        if mine.empty or not mine["value"].abs().max():
-            continue
-        most = strongest(mine)
-        phrases.append(
-            f"“{text.plain(most['token'])}” in the {state_style(str(state)).title} model ({_nats(most['value'])})"
-        )
-    if not phrases:
+    """The word of the text that speaks most for the class in each state."""
+    if not rows.loc[~rows["special"].astype(bool), "value"].abs().max() > 0:
         return "No token changes anything: sentence and baseline are the same to the models."
-    return f"What counts most for **{text.plain(label)}**: {'; '.join(phrases)}."
+    words = rows[rows["word"] >= 0].groupby(["state", "word"], sort=False)
+    words = words.agg(token=("token", "".join), value=("value", "sum")).reset_index()
+    return _most_for(rows, words, label, "word", lambda most: f"“{text.plain(most['token'])}”")
 
 
 def parts_words(rows: pd.DataFrame, label: str) -> str:
     """The layer's module that does most for the class in each state."""
+    return _most_for(rows, rows, label, "layer", lambda most: f"layer {most['layer']}'s {most['part']}")
+
+
+def _most_for(rows: pd.DataFrame, shares: pd.DataFrame, label: str, noun: str, name: Callable[[pd.Series], str]) -> str:
+    """Of each state of `rows`, the one of its `shares` with the largest value above 0; so said where there is none."""
     phrases = []
-    for state, mine in rows.groupby("state", sort=False):
-        most = strongest(mine)
-        where = f"layer {most['layer']}'s {most['part']}"
-        phrases.append(f"{where} in the {state_style(str(state)).title} model ({_nats(most['value'])})")
+    for state in rows["state"].unique():
+        mine, model = shares[shares["state"] == state], f"in the {state_style(str(state)).title} model"
+        best = mine.nlargest(1, "value")
+        found = [f"{name(most)} {model} ({_nats(most['value'])})" for _, most in best.iterrows() if most["value"] > 0]
+        phrases += found or [f"no {noun} speaks for it {model}"]
     return f"What counts most for **{text.plain(label)}**: {'; '.join(phrases)}."
 
 
-def strongest(rows: pd.DataFrame) -> pd.Series:
-    """The row whose value is largest in size; the first of several."""
-    return rows.iloc[int(rows["value"].abs().to_numpy().argmax())]
-
-
 def _tokens(answer: Answer) -> pd.DataFrame:
-    tokens = answer["tokens"]
-    return pd.DataFrame({"position": range(len(tokens)), "token": tokens, "special": answer["special"]})
+    columns = {name: answer[name] for name in ("special", "word")}
+    return pd.DataFrame({"position": range(len(answer["tokens"])), "token": answer["tokens"], **columns})
 
 
 def _nats(value: float) -> str:
@@ -174,7 +169,9 @@ def _layers_alt(rows: pd.DataFrame, state: str, label: str) -> str:
     ends = []
     for layer in (rows["layer"].min(), rows["layer"].max()):
         mine = rows[rows["layer"] == layer]
-        ends.append(f"after layer {layer} most of it lies at “{strongest(mine)['token']}”")
+        most = mine.loc[mine["value"].idxmax()]
+        where = f"most of it lies at “{most['token']}”" if most["value"] > 0 else "no token carries any"
+        ends.append(f"after layer {layer} {where}")
     return f"Evidence for {label} in the {state_style(state).title} model: {', '.join(dict.fromkeys(ends))}."
 
 

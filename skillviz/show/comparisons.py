@@ -10,6 +10,7 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.many_comparisons import RATE, Comparisons, compared, decided, discoveries, p_values
 from skillviz.core.metrics import METRICS
+from skillviz.core.verdicts import NOT_MEASURED
 
 MARK = "†"
 """Behind a verdict that excludes zero and does not hold at the false discovery rate."""
@@ -33,9 +34,15 @@ def counted(counts: Comparisons, limit: str = "zero") -> str:
 
 
 def counted_rows(rows: pd.DataFrame, metric: str = "") -> str:
-    """The same of differences, rows as of `compared_rows`; empty for fewer than two values."""
+    """The same of differences, rows as of `compared_rows`, and how many have no interval; empty for fewer than two
+    values."""
     known = rows.dropna(subset=["value"])
-    return counted(compared_rows(known, metric)) if len(known) > 1 else ""
+    if len(known) < 2:
+        return ""
+    counts = compared_rows(known, metric)
+    bare = len(known) - counts.n
+    more = f" {bare} more {'is' if bare == 1 else 'are'} {NOT_MEASURED}." if counts.n and bare else ""
+    return counted(counts) + more
 
 
 def compared_rows(rows: pd.DataFrame, metric: str = "") -> Comparisons:

@@ -110,9 +110,9 @@ GLOSSARY = {
     "study": "Fine-tunes and localizations that belong together, defined in one file, with tables of means and "
     "intervals over seeds. Finished steps are not repeated.",
     "verdict": "A comparison supports or contradicts a claim only if its whole 95% interval does. A claim is confirmed "
-    "if at least half of its comparisons support it and fewer contradict it. It is contradicted in the opposite case, "
-    "and inconclusive otherwise. The limit is what the interval has to exclude: zero, another bound, or the margin of "
-    "'equally good'.",
+    "if at least half of its comparisons with an interval support it and fewer contradict it. It is contradicted in "
+    "the opposite case, and inconclusive otherwise. Without any interval it is not measured. The limit is what the "
+    "interval has to exclude: zero, another bound, or the margin of 'equally good'.",
     "debiased": "The plug-in calibration error adds up distances that noise alone creates, so it is too high on few "
     "examples. The debiased error is the population's error for which the observed plug-in value is the expected one. "
     "The 95% interval and every verdict refer to it. The plug-in value is kept because papers report it.",

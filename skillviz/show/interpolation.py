@@ -9,7 +9,7 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.many_comparisons import simultaneous
 from skillviz.core.metrics import metric_row
-from skillviz.core.verdicts import NO_DIFFERENCE, DifferenceVerdict
+from skillviz.core.verdicts import NOT_MEASURED, DifferenceVerdict
 from skillviz.plots.interpolation import path_style, trade_off
 from skillviz.plots.interpolation_paths import along_paths, confidence_at
 from skillviz.runs.points import DIFFERENCE
@@ -61,11 +61,11 @@ def finding(grid: Grid, dataset: str, metric: str, d: int | None) -> tuple[Diffe
     if tuned is None or tuned.value is None:
         return None, f"{first}."
     if tuned.value == value.value:
-        return NO_DIFFERENCE, f"{first}. No known point beats the fine-tuned model."
+        return None, f"{first}. No known point beats the fine-tuned model."
     first = f"{first}; fine-tuned {metric_value(metric, tuned.value)}"
     difference = estimate(point, metric + DIFFERENCE)
     if difference is None or difference.value is None:
-        return None, f"{first}, best of {models}."
+        return NOT_MEASURED, f"{first}, best of {models}."
     counted = grid.examples(dataset) if metric_row(metric).interval == "wilson" else None
     difference = _of_best(metric + DIFFERENCE, difference, models, counted)
     return verdict(metric, difference), f"{first}, {metric_difference(metric, difference)}, best of {models}."

@@ -44,16 +44,18 @@ def places(predictions: pd.DataFrame, split: str) -> dict[str, int]:
 def state_logits(
     predictions: pd.DataFrame, record: RunRecord, split: str, states: Iterable[str]
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Logits of each state, and the labels; `temperature` is the fine-tuned model at the fitted temperature."""
+    """Logits of each state, and the labels; `temperature` is the fine-tuned model at the fitted temperature, left out
+    where none was fitted."""
     names = record.task.labels if record.task else ()
     by_state: dict[str, np.ndarray] = {}
     labels = np.empty(0, dtype=np.int64)
     for state in states:
         source = "finetuned" if state == TEMPERATURE else state
         values, labels = logits(predictions, source, split, names)
-        if state == TEMPERATURE and len(values):
-            values = scaled(values, record.temperature or 1.0)
-        by_state[state] = values
+        if state != TEMPERATURE:
+            by_state[state] = values
+        elif record.temperature is not None:
+            by_state[state] = scaled(values, record.temperature) if len(values) else values
     return by_state, labels
 
 
@@ -155,13 +157,16 @@ def pair_curve(entries: Sequence[Entry], curves: Sequence[pd.DataFrame], split: 
     Where two runs give the same row, the one whose main size it is counts: it was searched for, not cut from
     a ranking. `settings` are as of `nondefault_settings`.
     """
-    parts = []
-    for entry, settings, curve in zip(entries, nondefault_settings(entries), curves, strict=True):
-        rows = curve[curve["split"] == split]
-        parts.append(rows.assign(localizer=entry.localizer, settings=settings, is_main=rows["size"] == entry.size))
-    if not parts:
+    if not entries:
         return pd.DataFrame(columns=["settings", *CURVE_COLUMNS])
-    whole = pd.concat(parts, ignore_index=True).sort_values("is_main", ascending=False, kind="stable")
+    of_entry = np.repeat(np.arange(len(entries)), [len(curve) for curve in curves])  # all at once: there are thousands
+    rows = pd.concat(curves, ignore_index=True)
+    whole = rows.assign(
+        localizer=pd.Series([entry.localizer for entry in entries]).iloc[of_entry].array,
+        settings=pd.Series(nondefault_settings(entries)).iloc[of_entry].array,
+        is_main=rows["size"].to_numpy() == np.array([entry.size for entry in entries])[of_entry],
+    )
+    whole = whole[whole["split"] == split].sort_values("is_main", ascending=False, kind="stable")
     keys = ["localizer", "settings", "seed", "size", "dataset", "split", "metric"]
     return whole.drop_duplicates(keys).drop(columns="is_main").sort_values(keys).reset_index(drop=True)
 

@@ -6,6 +6,7 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
+from skillviz.core.verdicts import NOT_MEASURED
 from skillviz.plots.methods import method_style
 from skillviz.plots.paper import AXES, CLAIM_COLUMNS, beside
 from skillviz.plots.paper import comparisons as drawn_comparisons
@@ -20,7 +21,11 @@ SAYS = {True: "supports", False: "contradicts", None: "leaves open"}
 def evidence(here: Verdict, paper: Verdict) -> pd.DataFrame:
     """The comparisons of a claim as the figure takes them: the means of the paper and of ours first, where there are
     several to take them of."""
-    rows = [(one, SAYS[one.supports]) for one in here.comparisons if not formats.missing(one.value)]
+    rows = [
+        (one, SAYS[one.supports] if one.is_measured else NOT_MEASURED)
+        for one in here.comparisons
+        if not formats.missing(one.value)
+    ]
     means = [(paper.mean, "mean in the paper"), (here.mean if len(rows) > 1 else None, "mean here")]
     comparisons = [*((one, says) for one, says in means if one is not None), *rows]
     return pd.DataFrame([_row(one, says) for one, says in comparisons], columns=list(CLAIM_COLUMNS))

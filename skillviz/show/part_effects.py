@@ -7,7 +7,7 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.core.region_parts import ALONE, CELLS, EXPERTS, HEADS, WITHOUT
-from skillviz.core.verdicts import NO_DIFFERENCE
+from skillviz.core.verdicts import NOT_MEASURED, UNDECIDED
 from skillviz.plots.forest import forest
 from skillviz.plots.part_effects import effect_map
 from skillviz.plots.region import layer_name
@@ -51,7 +51,8 @@ def finding(effects: pd.DataFrame, condition: str, metric: str, grouping: str) -
     verdicts = [words.verdict(low, high) for low, high in zip(rows["low"], rows["high"], strict=True)]
     exact = words.precise(best["low"], best["high"])
     ends = exact.ends(best["low"], best["high"])
-    better, worse = verdicts.count("better"), verdicts.count("worse")
+    better, worse, unknown = (verdicts.count(verdict) for verdict in ("better", "worse", NOT_MEASURED))
+    without = f"; {NOT_MEASURED}: {unknown}" if unknown else ""
     first = (
         f"Alone, **{best['name']}** changes {words.title} most"
         if condition == ALONE
@@ -59,7 +60,7 @@ def finding(effects: pd.DataFrame, condition: str, metric: str, grouping: str) -
     )
     return (
         f"{first}: **{exact.change(best['value'])}** ({ends}). "
-        f"Better: {better} of {formats.counted(len(rows), noun)}; worse: {worse}. {counted_rows(rows, metric)}"
+        f"Better: {better} of {formats.counted(len(rows), noun)}; worse: {worse}{without}. {counted_rows(rows, metric)}"
     ).rstrip()
 
 
@@ -91,8 +92,9 @@ def strongest_parts(effects: pd.DataFrame, condition: str, metric: str, grouping
     beside = everything[["excess", "excess_low", "excess_high", "draws"]].set_axis(
         ["value", "low", "high", "seeds"], axis="columns"
     )
-    excess = zip(rows["excess_low"], rows["excess_high"], strict=True)
-    beaten = [words.verdict(low, high) != NO_DIFFERENCE for low, high in excess]
+    excess = [words.verdict(*ends) for ends in zip(rows["excess_low"], rows["excess_high"], strict=True)]
+    beaten, known = (sum(says not in names for says in excess) for names in (UNDECIDED, (NOT_MEASURED,)))
+    beaten_words = f"{beaten} of {formats.counted(known, 'part')} with a control differ from it."
     draws = int(rows["draws"].max()) if len(rows) else 0
     return Exhibit(
         name="strongest_parts",
@@ -104,8 +106,8 @@ def strongest_parts(effects: pd.DataFrame, condition: str, metric: str, grouping
         f"control: {CONTROLS[condition]}, as many as the part has, mean of {formats.counted(draws, 'draw')}. "
         "There is none where too few entries are left to draw from.",
         intervals=PAIRED,
-        alt=f"{len(rows)} parts; {sum(beaten)} of them differ from their random control.",
+        alt=f"{len(rows)} parts; {beaten_words}",
         table=rows.assign(excess_holds=holding(beside).loc[rows.index]),
         words=("paired", "discovery"),
-        finding=f"{sum(beaten)} of these {len(rows)} differ from their random control. {counted_rows(beside)}".rstrip(),
+        finding=f"{beaten_words} {counted_rows(beside)}".rstrip(),
     )

@@ -11,9 +11,9 @@ from skillviz.core import formats
 from skillviz.core.localizers.table import is_rescaled, rest_of
 from skillviz.core.metrics import metric_row
 from skillviz.core.parameters import layers_note
-from skillviz.core.temperature import COLDEST, HOTTEST
-from skillviz.core.verdicts import NO_DIFFERENCE, DifferenceVerdict
+from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED, DifferenceVerdict
 from skillviz.plots.theme import state_style
+from skillviz.runs.held_out import why_not
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.show import text
 from skillviz.tasks.project import with_a_checkout
@@ -58,8 +58,8 @@ def metric_difference(metric: str, estimate: Estimate) -> str:
 
 
 def verdict(metric: str, difference: Estimate | None) -> DifferenceVerdict:
-    """`better`, `worse` or `no clear difference` for grafted - fine-tuned."""
-    return metric_row(metric).verdict(difference.low, difference.high) if difference is not None else NO_DIFFERENCE
+    """`better`, `worse` or `no clear difference` for grafted - fine-tuned; `not measured` without an interval."""
+    return metric_row(metric).verdict(difference.low, difference.high) if difference is not None else NOT_MEASURED
 
 
 def overview(record: RunRecord, scores: Scores) -> str:
@@ -164,7 +164,7 @@ def _recovery(record: RunRecord, scores: Scores, ending: str = "") -> str:
     before, graft, after = (metric_value(metric, e.value if e else None) for e in ends)
     path = f"{metric_row(metric).title} {before} → {graft}, fine-tuned {after}"
     if scores.recovered is None or scores.recovered.value is None:
-        return f"give{ending} {path}. {NO_GAIN}"
+        return f"give{ending} {path}. {_unrecovered(scores, metric)}"
     interval = f"95%: {formats.percent_interval(scores.recovered.low, scores.recovered.high, 0)}"
     share = f"**{formats.percent(scores.recovered.value, 0)}** of the gain ({interval})"
     return f"recover{ending} {share}: {path}."
@@ -178,8 +178,10 @@ def calibration(scores: Scores) -> str:
     pair = f"ECE {formats.percent(graft.value)} vs {formats.percent(tuned.value)}"
     difference = scores.differences.get("ece")
     decided = verdict("ece", difference)
-    if difference is None or decided == NO_DIFFERENCE:
-        return f"Calibration: no clear difference from fine-tuned ({pair}, n = {formats.count(scores.n)})."
+    if difference is None or decided == NOT_MEASURED:
+        return f"Calibration: {NOT_MEASURED} against fine-tuned, no interval ({pair}, n = {formats.count(scores.n)})."
+    if decided == NO_DIFFERENCE:
+        return f"Calibration: {NO_DIFFERENCE} from fine-tuned ({pair}, n = {formats.count(scores.n)})."
     change = metric_difference("ece", difference)
     return f"**{formats.capital(decided)} calibrated** than the fine-tuned model: {pair}, {change}."
 
@@ -282,36 +284,34 @@ def library(entries: int, tasks: int, failed: int) -> str:
     return base + (f"; {failed} did not finish." if failed else ".") + with_a_checkout()
 
 
-def temperature(value: float | None) -> str:
-    """The fitted temperature; at an end of its range nothing was there to fit it to, which is said."""
-    sentence = f"{state_style('temperature').title}: temperature {formats.number(value, 2)}, fitted on validation data."
-    if is_fitted(value):
-        return sentence
-    assert value is not None
-    why = (
-        "the model is sure where it is wrong, so look at its accuracy first"
-        if value > 1
-        else "the validation examples leave nothing to fit (no error among them, or too few)"
-    )
-    return (
-        f"{sentence} That is an end of the range that is searched, {COLDEST:g} to {HOTTEST:g}: {why}. This comparison "
-        "says little."
-    )
+def temperature(record: RunRecord) -> str:
+    """The fitted temperature, or why there is none."""
+    if record.temperature is not None:
+        value = formats.number(record.temperature, 2)
+        return f"{state_style('temperature').title}: temperature {value}, fitted on validation data."
+    return why_not(record.unfitted) or "No temperature was fitted: the run has no validation predictions."
 
 
 def no_gain(scores: Scores, metric: str) -> str:
     """That there is no gain to recover, and what to look at where fine-tuning cost something; empty where there is."""
     if scores.recovered is not None and scores.recovered.value is not None:
         return ""
+    why, gain = _unrecovered(scores, metric), _gain(scores, metric)
+    if gain is None or gain >= 0:
+        return "" if gain else why  # with a gain, a control or a run without a graft has none of it to recover
+    return f"{why} It does worse than the base: check that its labels (id2label) are in the task's order."
+
+
+def _unrecovered(scores: Scores, metric: str) -> str:
+    """Why there is no recovered gain: none was made, or it is not measured."""
+    gain = _gain(scores, metric)
+    if gain is None:
+        return f"The gain in {metric_row(metric).title} is {NOT_MEASURED}: these examples cannot support it."
+    return NO_GAIN if gain <= 0 else f"The share that it recovers is {NOT_MEASURED}."
+
+
+def _gain(scores: Scores, metric: str) -> float | None:
+    """What fine-tuning gained, above 0 for the better; None where an end is not measured."""
     found = [scores.states.get(state, {}).get(metric) for state in ("pretrained", "finetuned")]
-    ends = [metric_row(metric).sign * end.value for end in found if end is not None and end.value is not None]
-    if len(ends) < 2:
-        return ""
-    if ends[1] >= ends[0]:
-        return NO_GAIN
-    return f"{NO_GAIN} It does worse than the base: check that its labels (id2label) are in the task's order."
-
-
-def is_fitted(temperature: float | None) -> bool:
-    """Whether there is none, or one inside the range that is searched."""
-    return temperature is None or COLDEST * 1.001 < temperature < HOTTEST / 1.001
+    before, after = (end.value if end is not None else None for end in found)
+    return None if before is None or after is None else metric_row(metric).sign * (after - before)

@@ -10,6 +10,7 @@ from skillviz.analysis.answers import Answers, answers_of_state
 from skillviz.analysis.slices import class_column, slice_differences, worst_first
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
+from skillviz.core.verdicts import NOT_MEASURED
 from skillviz.plots.forest import forest
 from skillviz.runs.record import RunRecord
 from skillviz.show.comparisons import compared_rows, counted, holding
@@ -59,15 +60,17 @@ def finding(table: pd.DataFrame, metric: str, safe: Callable[[str], str] = str) 
         f"n = {row['n']:,})"
         for row in lost.to_dict("records")
     ]
-    of = formats.counted(len(table), "slice")
-    if losses or len(gained):
+    small = int((table["verdict"] == NOT_MEASURED).sum())
+    without = f" Too small for an interval: {formats.counted(small, 'slice')}." if small else ""
+    of = formats.counted(len(table) - small, "slice")
+    if small == len(table):
+        first = f"The graft's {words.title} is {NOT_MEASURED} on any slice."
+    elif losses or len(gained):
         on = formats.listed(losses, 3) if losses else "no slice"
         first = f"The graft is worse in {words.title} on {on} and better on {len(gained)} of {of}."
     else:
         first = f"The graft is neither worse nor better in {words.title} on any of {of}."
     counts = counted(compared_rows(table, metric))
-    small = int(table["low"].isna().sum())
-    without = f" Too small for an interval: {formats.counted(small, 'slice')}." if small else ""
     return f"{first} {counts}{without}"
 
 

@@ -14,7 +14,7 @@ from skillviz.core import formats, intervals
 from skillviz.core.metrics import metric_row, panels
 from skillviz.core.random_entries import ANYWHERE, MATCHED
 from skillviz.core.scores import probabilities
-from skillviz.core.verdicts import NO_DIFFERENCE, DifferenceVerdict
+from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED, DifferenceVerdict
 from skillviz.plots.examples import class_probabilities
 from skillviz.plots.overview import state_comparison
 from skillviz.plots.region import cells, region_map
@@ -139,6 +139,8 @@ def compared(graft: Grafted, task: TaskNote, metric: str) -> str:
     difference, words = graft.difference(metric, task), metric_row(metric).title
     decided = verdict(metric, difference)
     other = metric_value(metric, graft.scores[REGION][metric].value)
+    if decided == NOT_MEASURED:
+        return f"The difference in {words} from this run's region ({other}) is {NOT_MEASURED}: it has no interval."
     if decided == NO_DIFFERENCE:
         return f"No clear difference in {words} from this run's region ({other})."
     change = metric_difference(metric, difference)

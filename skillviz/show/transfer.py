@@ -8,7 +8,7 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
-from skillviz.core.verdicts import NO_DIFFERENCE, DifferenceVerdict
+from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED, DifferenceVerdict
 from skillviz.plots.theme import state_style
 from skillviz.plots.transfer import graft_minus_finetuned, zero_shot
 from skillviz.runs.record import RunRecord, Scores, TransferNote
@@ -40,7 +40,8 @@ def summary(notes: Sequence[TransferNote], metric: str) -> str:
 def rest(notes: Sequence[TransferNote], metric: str) -> list[str]:
     """The tasks after the first MOST by verdict: `4 more: better on 2, no clear difference on 2`."""
     verdicts = [verdict(metric, note.scores.differences.get(metric)) for note in notes[MOST:]]
-    counts = [f"{name} on {verdicts.count(name)}" for name in ("better", "worse", NO_DIFFERENCE) if name in verdicts]
+    names = [name for name in ("better", "worse", NO_DIFFERENCE, NOT_MEASURED) if name in verdicts]
+    counts = [f"{name} on {verdicts.count(name)}" for name in names]
     return [f"{len(verdicts)} more: {', '.join(counts)}"] if verdicts else []
 
 

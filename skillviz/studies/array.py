@@ -26,7 +26,6 @@ from skillviz.runs.record import Failure
 from skillviz.runs.store import KILLED, Store, ended_by_cluster
 from skillviz.studies.command import rerunnable
 from skillviz.studies.engine import NOT_REACHED, STARTED, Outcome, run_study
-from skillviz.studies.estimate import estimates
 from skillviz.studies.execute import FAILED, FINISHED, attempt, ensure
 from skillviz.studies.finetuned_model import folder_of
 from skillviz.studies.journal import Journal, tell
@@ -67,7 +66,7 @@ def begin(study: StudySpec, store: Store, cwd: Path) -> list[int]:
     """How many steps each level has; the study's folder says then that it is under way."""
     at = Snapshot(plan(study), store)
     command = rerunnable(study.request.command() if study.request else None, study.name)
-    journal = Journal(at, estimates(at), 1, command)
+    journal = Journal(at, 1, command)
     rows = levels(at)
     journal.submit(cwd, slurm_queue.SLURM)
     write_text(journal.path / WORK / LEVELS, json.dumps([[step.key for step in row] for row in rows]))

@@ -88,7 +88,7 @@ def run_study(
     at = Snapshot(plan(study), store)
     check(at, deep=True)
     command = rerunnable(study.request.command() if study.request else command, study.name)
-    journal = Journal(at, estimates(at), workers, command)
+    journal = Journal(at, workers, command)
     with journal.open():
         course = _Course(at, journal, on_step or (lambda *_: None), partial, failures or {})
         try:
@@ -123,11 +123,11 @@ class _Course:
     waiting: list[Step] = field(default_factory=list)
     begun: float = field(default_factory=time.monotonic)
     worked: float = 0.0
-    """Seconds that the steps done so far were thought to take."""
+    """The work of the steps done so far, in the unit of `estimates`."""
 
     def __post_init__(self) -> None:
         self.plan: Plan = self.at.plan
-        self.estimated: Estimates = self.journal.estimated
+        self.estimated: Estimates = estimates(self.at)
         self.stored: Mapping[str, Stored] = self.at.stored()
         self.waiting = list(self.plan.steps)
         self.outcome = Outcome(self.journal.path)
@@ -212,13 +212,13 @@ class _Course:
         self.journal.step(self.numbers[step.key], step, what, self.left(), **more)
         self.on_step(self.numbers[step.key], len(self.plan.steps), step, what)
 
-    def left(self) -> float:
-        """Seconds until all is done: as thought before, at the speed of the steps done since."""
+    def left(self) -> float | None:
+        """Seconds until all is done, at the pace of the steps done so far; None before one is done."""
         gone = self.done | self.lost
         missing = [s for s in self.plan.steps if s.key not in gone and not self.at.is_there(s)]
-        thought = self.estimated.left(missing)
-        pace = (time.monotonic() - self.begun) / self.worked if self.worked > 0 else 1.0
-        return round(thought * pace, 1)
+        if not self.worked:
+            return None
+        return round(self.estimated.left(missing) * (time.monotonic() - self.begun) / self.worked, 1)
 
 
 def _side_by_side(course: _Course, count: int, command: str | None) -> None:

@@ -36,7 +36,7 @@ from skillviz.runs.artifact import (
     sample_words,
     uncompared,
 )
-from skillviz.runs.estimate import A_STEP, BACKWARD, BEGIN, FORWARD, example_seconds
+from skillviz.runs.estimate import BACKWARD, BEGIN, example_seconds
 from skillviz.runs.folder import now
 from skillviz.runs.library import Library, library
 from skillviz.runs.progress import Progress
@@ -194,8 +194,7 @@ class FineTunedArtifact:
         grid = grid_of(recipe_row(spec.recipe), spec.grid, batch, spec.optimizer)
         batches = [size for size in grid.batch_sizes for _ in grid.rates] if grid else [batch]
         checks = (steps / CHECK_EVERY + 2) * min(CHECK_EXAMPLES, facts.counts.get("validation", 0))
-        training = sum(steps * size * example_seconds(BACKWARD, facts) for size in batches)
-        return training + len(batches) * (checks * example_seconds(FORWARD, facts) + steps * facts.d * A_STEP)
+        return (BACKWARD * steps * sum(batches) + len(batches) * checks) * example_seconds(facts)
 
 
 def make(

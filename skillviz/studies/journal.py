@@ -14,14 +14,13 @@ from filelock import FileLock, Timeout
 
 from skillviz.analysis.tables import LAYOUT
 from skillviz.atomic import disk_errors, write_text
-from skillviz.errors import BadInput
+from skillviz.errors import BadInput, visible
 from skillviz.runs import slurm_queue
 from skillviz.runs.folder import CANCEL, EVENTS, LOG, WORK, now
 from skillviz.runs.process import CLUSTER, is_alive, jobs_of, launch_of, name_process, note_launch, unname_process
 from skillviz.runs.provenance import commit, versions
 from skillviz.runs.record import Failure, FileNote
 from skillviz.runs.store import written
-from skillviz.studies.estimate import Estimates
 from skillviz.studies.plan import Plan
 from skillviz.studies.status import Snapshot
 from skillviz.studies.step import Step
@@ -34,10 +33,9 @@ EVERY = 3.0  # seconds between two writings of study.json
 class Journal:
     """The record of a study while it runs; all that it writes is whole at any moment."""
 
-    def __init__(self, at: Snapshot, estimated: Estimates, workers: int, command: str | None) -> None:
+    def __init__(self, at: Snapshot, workers: int, command: str | None) -> None:
         self.path = study_path(at.store.root, at.plan.study)
         self.plan: Plan = at.plan
-        self.estimated = estimated
         self.begun, self.written = time.monotonic(), 0.0
         before = open_study(self.path)
         old = before.record if before is not None and before.record.key == at.plan.key else None
@@ -125,21 +123,15 @@ class Journal:
             (self.path / Path(name).name).unlink(missing_ok=True)
 
     def _note(self, step: Step, at: Snapshot, old: StudyRecord | None) -> StepNote:
-        seconds, known = at.seconds(step), old.steps.get(step.key) if old is not None else None
-        estimate = known.estimated if known is not None and known.estimated is not None else None
-        estimated = self.estimated.steps.get(step.key) if estimate is None else estimate
         state = "finished" if at.is_there(step) else "missing"
-        expected = None if estimated is None else round(estimated, 1)
-        return StepNote(kind=step.kind, title=step.title, state=state, seconds=seconds, estimated=expected)
+        return StepNote(kind=step.kind, title=step.title, state=state, seconds=at.seconds(step))
 
     def _record(self, at: Snapshot, old: StudyRecord | None, workers: int, command: str | None) -> StudyRecord:
         study = at.plan.study
-        missing = [step for step in at.plan.steps if not at.is_there(step)]
-        estimated = old.estimated if old is not None else round(self.estimated.left(missing, workers), 1)
         return StudyRecord(
             name=study.name, title=study.title, experiment=study.experiment, scale=study.scale,
             command=command, key=at.plan.key, started=old.started if old is not None else now(),
-            estimated=estimated, workers=workers, versions=versions(), commit=commit(),
+            workers=workers, versions=versions(), commit=commit(),
             files=old.files if old is not None else {}, made_of=old.made_of if old is not None else "",
             layout=old.layout if old is not None else LAYOUT,
         )  # fmt: skip
@@ -156,4 +148,4 @@ def tell(path: Path, number: int, total: int, step: Step, what: str, left: float
 
 def _log(path: Path, line: str) -> None:
     with disk_errors(path / WORK / LOG), (path / WORK / LOG).open("a", encoding="utf-8") as file:
-        file.write(f"{now()} {line}\n")
+        file.write(f"{now()} {visible(line)}\n")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from skillviz.core.formats import byte_size, counted, rough_seconds
+from skillviz.core.formats import byte_size, counted, order_of_magnitude
 from skillviz.models.finetune.recipes import CONTINUAL, MULTI_TASK, recipe_row
 from skillviz.models.finetune.training_config import BATCH_SIZE
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE
-from skillviz.runs.estimate import BACKWARD, MEASURED_D, OTHERS, PROCESS, TOKENS, Facts, peak_bytes
+from skillviz.runs.estimate import PROCESS, Facts, peak_bytes
+from skillviz.runs.pace import OTHERS
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.studies.estimate import PlanClock, estimates
@@ -36,11 +37,10 @@ CPU cores, peaked at 5.2 GiB, where this and the rest say 5.0."""
 
 @dataclass(frozen=True)
 class Needs:
-    """What is left of a study: counts of steps, seconds by device, peak bytes, bytes on disk.
+    """What is left of a study: counts of steps, seconds by device at an assumed speed, peak bytes, bytes on disk.
 
     `host` are bytes of main memory by device, `device` those of the GPU's where there is one. `unknown` steps are
-    of models or data that could not be looked at; they count as a minute and no memory. `basis` says what the seconds
-    rest on, by device.
+    of models or data that could not be looked at; they count as a minute and no memory.
     """
 
     models: int
@@ -48,7 +48,6 @@ class Needs:
     scores: int
     left: int
     seconds: Mapping[str, float]
-    basis: Mapping[str, str]
     host: Mapping[str, int]
     device: int
     disk: int
@@ -61,7 +60,7 @@ class Needs:
             f"{counted(self.scores, 'score')}; {counted(self.left, 'step')} left."
         )
         for name, where in (("cuda", "one GPU"), ("cpu", "the CPU")):
-            yield f"Time on {where}: about {rough_seconds(self.seconds[name])} ({self.basis[name]})."
+            yield f"Time on {where}: {order_of_magnitude(self.seconds[name])} (an order of magnitude, not measured)."
         yield (
             f"Memory: {byte_size(self.host['cpu'])} on a CPU; with a GPU {byte_size(self.device)} of its memory and "
             f"{byte_size(self.host['cuda'])} of main memory. From the models' headers, for the largest step."
@@ -106,21 +105,10 @@ def needs(study: StudySpec, store: Store, workers: int = 1) -> Needs:
         scores=sum(step.kind == SCORE for step in left),
         left=len(left),
         seconds={name: round(one.left(left, workers), 1) for name, one in timed.items()},
-        basis={name: _basis(name, one.basis(left)) for name, one in timed.items()},
         host={"cpu": int(beside * peaks["cpu"]), "cuda": int(beside * (CUDA_PROCESS + 2 * weights)) if is_any else 0},
         device=int(beside * max(0.0, peaks["cuda"] - PROCESS)),
         disk=int(disk),
         unknown=unknown,
-    )
-
-
-def _basis(device: str, basis: str) -> str:
-    """What the seconds rest on; nobody measured the GPU's constant, so it says which speed is assumed."""
-    if device == "cpu" or not basis.startswith("rough"):
-        return basis
-    return (
-        f"assumed, not measured: {BACKWARD[device]:,.0f} examples a second, forward and backward, of {TOKENS:.0f} "
-        f"tokens on a model of {MEASURED_D / 1e6:.1f} million graftable parameters, in proportion to both"
     )
 
 

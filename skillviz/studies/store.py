@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,11 +16,11 @@ from skillviz import json_text
 from skillviz.analysis.older_tables import RENAMED, read_older
 from skillviz.analysis.tables import LAYOUT, check
 from skillviz.atomic import sha256, write_file, write_text
-from skillviz.errors import BadInput, StoreError
-from skillviz.regular_file import regular
+from skillviz.errors import BadInput, NotReadable, StoreError
+from skillviz.regular_file import folder_names, may_be_regular, reading, regular
 from skillviz.runs.library import Library
 from skillviz.runs.record import Failure, FileNote, Frozen, without_unknown
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, Unreadable
 from skillviz.studies.spec import StudySpec, read_study
 
 FOLDER = "studies"
@@ -30,7 +31,10 @@ TABLES_VERSION = 4
 
 
 class StepNote(Frozen):
-    """What study.json says of a step: its state (finished, failed or not reached), seconds taken and estimated."""
+    """What study.json says of a step: its state (finished, failed or not reached) and the seconds taken.
+
+    `estimated` is in older records alone.
+    """
 
     kind: str
     title: str
@@ -42,7 +46,7 @@ class StepNote(Frozen):
 
 class StudyRecord(Frozen):
     """study.json. `status` is running, finished, failed (steps failed) or cancelled; `seconds` those of all attempts,
-    `estimated` what the first of them was thought to take. `made_of` tells which results the tables were made from,
+    `estimated` is in older records alone. `made_of` tells which results the tables were made from,
     `layout` which columns they have (analysis.tables.LAYOUT)."""
 
     schema_version: int = STUDY_VERSION
@@ -121,17 +125,47 @@ def study_path(root: Path, study: StudySpec) -> Path:
 
 def open_study(path: Path) -> StudyFolder | None:
     """The study in a folder; None where there is none that can be read."""
+    with suppress(StoreError):
+        return _read_study(path)
+    return None
+
+
+def _read_study(path: Path) -> StudyFolder:
     try:
-        content = json_text.read(path / RECORD)
+        with reading(f"{RECORD} of the study {path.name}"):
+            content = json_text.read(path / RECORD)
         return StudyFolder(path, without_unknown(StudyRecord, content)[0])
-    except (OSError, ValueError, TypeError, ValidationError):
-        return None
+    except (ValueError, TypeError, ValidationError) as error:
+        raise StoreError(f"{RECORD} of the study {path.name} cannot be read ({error}).") from error
 
 
 def studies_in(store: Store) -> Sequence[StudyFolder]:
     """The studies of one store that can be read, by folder."""
-    found = (open_study(path.parent) for path in sorted((store.root / FOLDER).glob(f"*/{RECORD}")))
+    found = map(open_study, study_folders(store))
     return [study for study in found if study is not None]
+
+
+def study_folders(store: Store, file: str = RECORD) -> Sequence[Path]:
+    """The folders of a store's studies that have this file, by name; none where they cannot be listed."""
+    root = store.root / FOLDER
+    with suppress(NotReadable):
+        return [root / name for name in folder_names(root) if may_be_regular(root / name / file)]
+    return []
+
+
+def unreadable_studies(store: Store) -> Sequence[Unreadable]:
+    """Folders with a study.json that cannot be shown, and the folder of studies where it cannot be listed."""
+    broken = []
+    try:
+        folder_names(store.root / FOLDER)
+        for path in study_folders(store):
+            try:
+                _read_study(path)
+            except StoreError as error:
+                broken.append(Unreadable(path, error))
+    except NotReadable as error:
+        return [Unreadable(store.root / FOLDER, error)]
+    return broken
 
 
 def list_studies(

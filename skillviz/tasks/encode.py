@@ -22,6 +22,9 @@ from skillviz.tasks.template import Part, parse, places, rendered
 from skillviz.tasks.tokenizer_errors import refused
 from skillviz.tasks.verbalizer import answer_ids, option_ids, reference_ids, word_ids
 
+MOST_SPACES = 3
+"""Times that a mask in a text is taken apart; one that is whole even then is refused."""
+
 
 def encode(task: Task, frame: pd.DataFrame, tokenizer: Any, readout: str, max_length: int | None = None) -> Encoded:
     """The frame's examples for the `prompt`, `head` or `causal` readout.
@@ -36,21 +39,21 @@ def encode(task: Task, frame: pd.DataFrame, tokenizer: Any, readout: str, max_le
     limit = min(most, int(tokenizer.model_max_length))
     task.refuse_readout(readout)
     columns = ["text_a", "text_b"] if task.pair else ["text_a"]
-    texts = list(zip(*(_harmless(frame[column].tolist(), tokenizer) for column in columns), strict=True))
+    texts = list(zip(*(frame[column].tolist() for column in columns), strict=True))
     if task.kind == CHOICE:
-        fields = _choice(task, texts, [_harmless(list(row), tokenizer) for row in frame[OPTIONS]], tokenizer, limit)
+        fields = _choice(task, texts, [list(row) for row in frame[OPTIONS]], tokenizer, limit)
     elif task.kind == GENERATION:
-        fields = _generation(task, texts, _harmless(frame[REFERENCE].tolist(), tokenizer), tokenizer, limit)
+        fields = _generation(task, texts, frame[REFERENCE].tolist(), tokenizer, limit)
     else:
         fields = _ENCODERS[readout](task, texts, tokenizer, limit)
-    note = _shortened_note(fields.pop("shortened"), len(texts), task, limit, limit < most)
+    notes = *fields.pop("notes", ()), *_shortened_note(fields.pop("shortened"), len(texts), task, limit, limit < most)
     return Encoded(
         ids=frame["example_id"].tolist(),
         labels=frame["label"].to_numpy(dtype=np.int64),
         n_labels=1 if task.kind == GENERATION else len(task.labels),
         pad_id=_pad_id(tokenizer),
         by_length=task.length_normalised,
-        notes=note,
+        notes=notes,
         **fields,
     )
 
@@ -93,14 +96,26 @@ def _prompt(task: Task, texts: list[tuple[str, ...]], tokenizer: Any, limit: int
     def tokenized(rows: list[list[str]]) -> Mapping[str, Any]:
         return _tokenized(tokenizer, [rendered(parts, row, tokenizer.mask_token) for row in rows])
 
-    filled = _filled(task, parts, texts)
+    asked = _filled(task, parts, texts)
+    columns = [_harmless(list(column), tokenizer) for column in zip(*asked, strict=True)]
+    filled = [list(row) for row in zip(*columns, strict=True)]
     _, inputs, shortened = fitted(filled, [limit] * len(filled), tokenized, tokenizer)
     fields = _arrays(inputs, tokenizer)
     positions = [np.flatnonzero(ids == tokenizer.mask_token_id) for ids in fields["input_ids"]]
-    if any(len(place) != 1 for place in positions):
-        raise BadInput(f"the template '{template}' does not give exactly one mask token with this tokenizer.")
+    if wrong := next((row for row, place in zip(texts, positions, strict=True) if len(place) != 1), None):
+        raise BadInput(
+            f"the template '{template}' does not give exactly one mask token with this tokenizer, for one with the "
+            f"text '{wrong[0][:60]}'; change the template, or leave that row out."
+        )
     where = np.array([place[0] for place in positions], dtype=np.int64)
-    return fields | {"positions": where, "label_ids": label_ids, "shortened": shortened}
+    changed = sum(one != other for one, other in zip(asked, filled, strict=True))
+    contain = "contains" if changed == 1 else "contain"
+    note = (
+        f"{changed:,} of {counted(len(texts), 'text')} {contain} the mask token '{tokenizer.mask_token}'; a space was "
+        "put into it, so that the model is asked at the template's mask alone."
+    )
+    read = {"shortened": shortened, "notes": (note,) if changed else ()}
+    return fields | {"positions": where, "label_ids": label_ids, **read}
 
 
 def _causal(task: Task, texts: list[tuple[str, ...]], tokenizer: Any, limit: int) -> dict[str, Any]:
@@ -164,7 +179,14 @@ def _generation(
         _as_written(task, text, ids, generation, tokenizer)
         for text, (ids,) in zip(references, fields["answers"], strict=True)
     )
-    return fields | ({"generation": replace(generation, references=written)} if task.generates else {})
+    if not task.generates:
+        return fields
+    ended = sum(end in ids[:-1] for (ids,) in fields["answers"])
+    note = (
+        f"{ended:,} of {counted(len(references), 'reference')} {'contains' if ended == 1 else 'contain'} the token "
+        f"'{tokenizer.eos_token}', at which a generated text ends: no text can match."
+    )
+    return fields | {"generation": replace(generation, references=written), "notes": (note,) if ended else ()}
 
 
 def _as_written(task: Task, reference: str, ids: np.ndarray, generation: Generation, tokenizer: Any) -> str:
@@ -241,15 +263,15 @@ def _tokenized(tokenizer: Any, *columns: list[str], **cut: Any) -> dict[str, Any
 
 
 def _without_end(inputs: Mapping[str, Any], tokenizer: Any) -> Mapping[str, Any]:
-    """The inputs without the special tokens that a tokenizer puts behind a text: the answer goes on there."""
-    ends = {tokenizer.eos_token_id, tokenizer.sep_token_id} - {None}
-    lengths = []
-    for ids in inputs["input_ids"]:
-        n = len(ids)
-        while n > 1 and ids[n - 1] in ends:
-            n -= 1
-        lengths.append(n)
-    return {name: [row[:n] for row, n in zip(column, lengths, strict=True)] for name, column in inputs.items()}
+    """The inputs without the special tokens that a tokenizer puts behind a text: the answer goes on there.
+
+    One that the text itself ends with stays.
+    """
+    plain, whole = (tokenizer("a", add_special_tokens=add, verbose=False)["input_ids"] for add in (False, True))
+    n = len(plain)
+    begin = next((i for i in range(len(whole) - n + 1) if list(whole[i : i + n]) == list(plain)), 0)
+    behind = max(0, len(whole) - begin - n)
+    return {name: [row[: len(row) - behind] for row in column] for name, column in inputs.items()}
 
 
 def _arrays(inputs: Mapping[str, Any], tokenizer: Any) -> dict[str, Any]:
@@ -270,9 +292,31 @@ def _pad_id(tokenizer: Any) -> int:
 
 
 def _harmless(texts: list[str], tokenizer: Any) -> list[str]:
-    """The texts with a space inside whatever reads like a special token, so that data cannot place a mask."""
-    special = [t for t in tokenizer.all_special_tokens if len(t) > 2 and not t[0].isalnum() and not t.isspace()]
-    if not special:
-        return texts
-    pattern = re.compile("|".join(re.escape(token) for token in sorted(special, key=len, reverse=True)))
-    return [pattern.sub(lambda match: f"{match[0][0]} {match[0][1:]}", text) for text in texts]
+    """The texts with a space inside whatever this tokenizer reads as its mask token, so that data cannot place a mask.
+
+    Any other token of the tokenizer, special ones too, is read as the model would read it.
+    """
+    mask, texts = tokenizer.mask_token_id, list(texts)
+    left = [] if mask is None else range(len(texts))
+    for _ in range(MOST_SPACES):
+        with refused(tokenizer.name_or_path):
+            read = tokenizer([texts[i] for i in left], add_special_tokens=False, verbose=False) if left else {}
+        left = [i for i, ids in zip(left, read.get("input_ids", ()), strict=True) if mask in ids]
+        for i in left:
+            texts[i] = _apart(texts[i], tokenizer)
+    return texts
+
+
+def _apart(text: str, tokenizer: Any) -> str:
+    """The text with a space behind the first sign of each mask token."""
+    if tokenizer.is_fast:
+        read = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        pairs = zip(read["input_ids"], read["offset_mapping"], strict=True)
+        spans = [span for token, span in pairs if token == tokenizer.mask_token_id]
+    else:
+        spans = [match.span() for match in re.finditer(re.escape(tokenizer.mask_token), text)]
+    for start, end in reversed(spans):
+        found = text[start:end].lstrip()  # a mask may take the spaces before it with it
+        if len(found) > 1:
+            text = f"{text[: end - len(found)]}{found[0]} {found[1:]}{text[end:]}"
+    return text

@@ -74,7 +74,6 @@ def _unseen(task: Task, training: Mapping[str, frozenset[bytes]]) -> Unseen:
 
 def _digests(task: Task, split: str) -> tuple[list[str], list[bytes]]:
     """Ids and digests of a whole split, whatever part of it a model was trained or scored on."""
-    with opened(task, (split,)) as sources:
-        source = sources[split]
-        frame = source.frame(task, np.arange(len(source.rows)))
+    source = opened(task, (split,))[split]
+    frame = source.frame(task, np.arange(len(source.rows)))
     return frame["example_id"].tolist(), digests(frame)

@@ -29,6 +29,12 @@ DEPLOYMENT_VARIABLES = (
 """Those that say who may do how much where; no file of a pair or a task is found by them."""
 
 
+def importable() -> dict[str, str]:
+    """What a process that is started from any folder needs in its environment to find the package first."""
+    paths = [str(PROJECT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {"PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+
+
 def project_root() -> Path:
     """The project's folder: that of the package's source, or the current folder once installed."""
     return PROJECT if is_checkout() else Path.cwd()

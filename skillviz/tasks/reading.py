@@ -1,75 +1,65 @@
-"""A file or a split of a hub data set, opened through `datasets`."""
+"""The rows of a data file or of a split of a hub data set."""
 
 from __future__ import annotations
 
-import csv
-import json
 import os
-import re
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
 
-from skillviz import json_text, read_only
-from skillviz.core.formats import counted
-from skillviz.errors import BadData, DataNotFound, DiskFull, is_disk_full
+from skillviz import read_only
+from skillviz.errors import BadData, DataNotFound, is_out_of_memory
+from skillviz.tasks import delimited, json_rows, parquet_rows
+from skillviz.tasks.rows import DataFile, Rows
 from skillviz.tasks.task import Hub, Task
 
-# How `datasets` and pyarrow word it that a CSV, JSON or Parquet file has no rows.
-NO_ROWS = ("corresponds to no data", "BatchSize must be greater than 0")
-DEEPEST = 100  # levels of lists and objects in a row
-TEXTS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?')
-NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
-"""Of the cells of CSV and TSV files, as a sentence names them."""
-
-
-def separator_of(first: str, suffix: str) -> str:
-    """What parts this first line of a CSV or TSV file into the most columns; of several the one its ending stands for.
-
-    Raises csv.Error.
-    """
-    usual = "\t" if suffix == ".tsv" else ","
-    columns = {sign: len(next(csv.reader([first], delimiter=sign), [])) for sign in SEPARATORS}
-    return max(columns, key=lambda sign: (columns[sign], sign == usual))
+READERS = {
+    ".jsonl": json_rows.read,
+    ".json": json_rows.read,
+    ".csv": lambda file, columns: delimited.read(file, ",", columns),
+    ".tsv": lambda file, columns: delimited.read(file, "\t", columns),
+    ".parquet": parquet_rows.read,
+    ".ndjson": json_rows.read,
+    ".txt": lambda file, columns: delimited.read(file, "\t", columns),
+}
+PACKED = ".gz"
+FORMATS = (*READERS, *(f"{ending}{PACKED}" for ending in READERS if ending != ".parquet"))
+"""How the names of files that can be read end."""
+ALLOWED = f"{', '.join(READERS)}; all but Parquet also with {PACKED}"
 
 
-def from_file(path: Path, cache: str) -> Any:
-    """The file as a dataset whose copy lies in `cache`, never beside the user's data."""
-    from datasets import Dataset  # heavy: not before it is needed
-    from datasets.utils.extract import Extractor
+def ending(name: str) -> str | None:
+    """The format of a file of this name, as READERS has it; None where it cannot be read."""
+    plain = name.lower().removesuffix(PACKED)
+    found = next((suffix for suffix in READERS if plain.endswith(suffix)), None)
+    return found if f"{found}{PACKED}" in FORMATS or plain == name.lower() else None
 
-    if path.stat().st_size == 0:
-        raise BadData(f"{path} is empty; give a file with rows, or correct its path in the task file.")
-    if Extractor.infer_extractor_format(path):  # `datasets` would unpack it, whatever it grows to
-        raise BadData(f"{path} is a compressed file; unpack it first.")
-    suffix = path.suffix.lower()
-    options: dict[str, Any] = {"cache_dir": cache}
+
+def read(file: DataFile, columns: Sequence[str] | None = None) -> Rows:
+    """The rows of a file with these columns, or all that a task can use; raises BadData. MemoryError is left alone."""
+    kind = ending(file.shown)
+    if kind is None:
+        raise BadData(f"{file.shown} cannot be read; allowed: {ALLOWED}.")
     try:
-        if suffix in (".json", ".jsonl"):
-            _refuse_what_crashes(path)
-            return Dataset.from_json(str(path), **options)
-        if suffix == ".parquet":
-            return Dataset.from_parquet(str(path), **options)
-        return Dataset.from_csv(str(path), **options, **_csv_options(path))
-    except BadData:
+        return READERS[kind](file, columns)
+    except (BadData, MemoryError):
         raise
-    except UnicodeDecodeError as error:
-        byte = f"{error.object[error.start]:#x}"
-        raise BadData(f"{path} is not UTF-8 text (byte {byte}); save it as UTF-8, in Excel as 'CSV UTF-8'.") from error
-    except Exception as error:  # pyarrow, pandas and datasets each have errors of their own
-        if is_disk_full(error):
-            raise DiskFull(f"no space is left in {cache} for a copy of {path}; free some and try again.") from error
-        if any(words in _first_cause(error) for words in NO_ROWS):
-            raise BadData(
-                f"{path} has no rows; give a file with some, or correct the path in the task file."
-            ) from error
-        why = (_bad_line(path) if suffix == ".jsonl" else None) or _first_cause(error)
-        raise BadData(f"{path} cannot be read as {suffix[1:].upper()}: {why}.") from error
+    except UnicodeError as error:
+        byte = f" (byte {error.object[error.start]:#x})" if isinstance(error, UnicodeDecodeError) else ""
+        raise BadData(f"{file.shown} is not UTF-8 text{byte}; save it as UTF-8, in Excel as 'CSV UTF-8'.") from error
+    except (EOFError, OSError, ValueError, zlib.error, pa.ArrowException) as error:
+        if is_out_of_memory(error):
+            raise MemoryError from error
+        raise BadData(f"{file.shown} cannot be read as {kind[1:].upper()}: {_first_cause(error)}.") from error
+
+
+def from_file(path: Path, columns: Sequence[str] | None = None) -> Rows:
+    """The rows of the user's own file, as `read` gives them."""
+    return read(DataFile(str(path), path), columns)
 
 
 def cells(dataset: Any, column: str, shown: str) -> list[Any]:
@@ -85,30 +75,6 @@ def cells(dataset: Any, column: str, shown: str) -> list[Any]:
     if any(isinstance(value, bytes) for value in values):
         raise BadData(f"column '{column}' of {shown} holds bytes; save it as text, or leave it out.")
     return values
-
-
-def _csv_options(path: Path) -> Mapping[str, Any]:
-    """Every column as text, so that `007`, `NA` and `None` stay what they are."""
-    from datasets import Features, Value  # heavy: not before it is needed
-
-    csv.field_size_limit(2**31 - 1)  # the module's own limit, 131,072 characters, is less than a long document
-    with path.open(encoding="utf-8-sig", newline="") as lines:
-        separator = separator_of(lines.readline(), path.suffix.lower())
-        lines.seek(0)
-        rows = csv.reader(lines, delimiter=separator)
-        # pandas writes its index under no name, and reads it so
-        names = [name or f"Unnamed: {place}" for place, name in enumerate(next(rows, []))]
-        if not names or len(set(names)) != len(names):
-            raise BadData(f"{path}: the first line must name the columns, each once.")
-        # pandas would take a cell too many for an index and shift the others
-        for number, row in enumerate((row for row in rows if row), start=1):
-            if len(row) != len(names):
-                raise BadData(
-                    f"{path} has {counted(len(row), 'cell')} in row {number} and {len(names)} columns, separated by "
-                    f"{SEPARATORS[separator]}; put texts that contain the separator in double quotes."
-                )
-    text = Features({name: Value("string") for name in names})
-    return {"features": text, "sep": separator, "na_filter": False, "encoding": "utf-8-sig"}
 
 
 def from_cache(data: Hub, split: str) -> Any | None:
@@ -134,6 +100,11 @@ def is_on_hub_alone(task: Task) -> bool:
 
 def from_hub(data: Hub, split: str, task: Task) -> Any:
     """A split of a data set of the hub's cache, else of the hub; raises DataNotFound where it cannot be had."""
+    with quiet():
+        return _from_hub(data, split, task)
+
+
+def _from_hub(data: Hub, split: str, task: Task) -> Any:
     if (copy := from_cache(data, split)) is not None:
         return copy
     read_only.refuse()
@@ -148,39 +119,6 @@ def from_hub(data: Hub, split: str, task: Task) -> Any:
             f"task '{task.name}': {data.title} could not be downloaded from the Hugging Face Hub: {why}; "
             "or put the data in files of your own and write a task file (docs/add-a-task.md)."
         ) from error
-
-
-def _refuse_what_crashes(path: Path) -> None:
-    """Raises BadData for JSON that ends the process in which pyarrow reads it: null, and a row nested too deeply."""
-    with path.open("rb") as lines:
-        is_first = True
-        for number, line in enumerate(lines, start=1):
-            if is_first and line.lstrip().startswith(b"null"):
-                raise BadData(f"{path} begins with null; write one JSON object per row.")
-            is_first = is_first and not line.strip()
-            if line.count(b"[") + line.count(b"{") > DEEPEST and depth(line) > DEEPEST:
-                raise BadData(
-                    f"line {number} of {path} is nested more than {DEEPEST} levels deep; write texts and labels."
-                )
-
-
-def depth(line: bytes) -> int:
-    """How deep the lists and objects of a line of JSON are nested; brackets in its texts do not count."""
-    brackets = np.frombuffer(TEXTS.sub(b"", line).translate(None, NO_BRACKETS), dtype=np.uint8)
-    steps = np.where(np.isin(brackets, list(b"[{")), 1, -1)
-    return int(steps.cumsum().max(initial=0))
-
-
-def _bad_line(path: Path) -> str | None:
-    """Which line of a JSONL file is not a JSON object, None where all are."""
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                if line.strip() and not isinstance(json_text.loads(line), dict):
-                    return f"line {number} is not an object in braces"
-            except json.JSONDecodeError as error:
-                return f"line {number} is not JSON ({error.msg})"
-    return None
 
 
 def _first_cause(error: BaseException) -> str:

@@ -1,22 +1,20 @@
-"""The rows and labels of one split as their source has them, read through `datasets`."""
+"""The rows and labels of one split as their source has them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skillviz.atomic import working_folder
 from skillviz.core.class_names import match, places
 from skillviz.core.formats import counted
 from skillviz.core.generation import REFERENCE as IS_REFERENCE
 from skillviz.errors import BadData
-from skillviz.tasks.reading import cells, from_file, from_hub, quiet
+from skillviz.tasks.reading import cells, from_file, from_hub
 from skillviz.tasks.task import CHOICE, GENERATION, SPLITS, Hub, Task
 from skillviz.tasks.user_file import data_files
 
@@ -35,7 +33,7 @@ class Source:
 
     Rows whose label the task drops are not among them; `dropped` is their number. `options` are those of every row of
     the source, None where the task has none. `references` are the texts to be generated, of every row too. `notes`
-    are about the names of its classes.
+    say how its file and the names of its classes were understood.
     """
 
     split: str
@@ -49,28 +47,41 @@ class Source:
     notes: tuple[str, ...] = ()
 
     def frame(self, task: Task, chosen: np.ndarray) -> pd.DataFrame:
-        """example_id, text_a, (text_b, options, reference,) label of these positions; raises BadData at empty cells."""
+        """example_id, text_a, (text_b, options, reference,) label of these positions.
+
+        A blank cell and a missing one are the same, an empty text: one text of a pair may be that. Raises BadData where
+        an example has no text at all; where one is to be generated, its reference is one.
+        """
         rows = self.rows[chosen]
         part = self.dataset.select(rows)
         columns: dict[str, Any] = {"example_id": [f"{self.split}-{row}" for row in rows]}
         for name, column in zip(("text_a", "text_b"), task.text, strict=False):
-            texts = cells(part, column, self.shown)
-            wrong = next((i for i, text in enumerate(texts) if text is None or isinstance(text, list | dict)), None)
-            if wrong is not None:
-                raise BadData(f"{self.shown} has no text in the column '{column}' of row {rows[wrong] + 1}.")
-            columns[name] = [str(text) for text in texts]
+            values = cells(part, column, self.shown)
+            self._refuse_without_text(rows[[isinstance(value, list | dict) for value in values]], column)
+            columns[name] = ["" if value is None or value != value else str(value) for value in values]
+        if self.references is None:
+            texts = zip(*(columns[name] for name in ("text_a", "text_b") if name in columns), strict=True)
+            blank = [not any(text.strip() for text in of_row) for of_row in texts]
+            self._refuse_without_text(rows[blank], "', '".join(task.text))
         if self.options is not None:
             columns[OPTIONS] = [self.options[row] for row in rows]
         if self.references is not None:
             columns[REFERENCE] = [self.references[row] for row in rows]
         return pd.DataFrame(columns | {"label": self.labels[chosen]})
 
+    def _refuse_without_text(self, rows: np.ndarray, column: str) -> None:
+        """Raises BadData for these rows, if any, which have no text."""
+        if len(rows):
+            others = f" and {counted(len(rows) - 1, 'other row')}" if len(rows) > 1 else ""
+            raise BadData(
+                f"{self.shown} has no text in the column '{column}' of row {rows[0] + 1}{others}; write one, or remove "
+                "the rows without text."
+            )
 
-@contextmanager
-def opened(task: Task, splits: tuple[str, ...]) -> Iterator[dict[str, Source]]:
-    """Split -> source, for those of `splits` that the task has. Copies of local files last as long as this."""
-    with working_folder() as cache, quiet():
-        yield {split: _source(task, split, str(cache)) for split in splits if getattr(task.data, split) is not None}
+
+def opened(task: Task, splits: tuple[str, ...], *, every_column: bool = False) -> dict[str, Source]:
+    """Split -> source, for those of `splits` that the task has; of files, the task's own columns unless every one."""
+    return {split: _source(task, split, every_column) for split in splits if getattr(task.data, split) is not None}
 
 
 def other_columns(task: Task, ids: Sequence[str]) -> pd.DataFrame:
@@ -80,28 +91,28 @@ def other_columns(task: Task, ids: Sequence[str]) -> pd.DataFrame:
     """
     rows_of = pd.DataFrame([one.rpartition("-")[::2] for one in ids], index=pd.Index(ids), columns=["split", "row"])
     parts = []
-    with opened(task, tuple(split for split in SPLITS if (rows_of["split"] == split).any())) as sources:
-        for split, of_split in rows_of.groupby("split", sort=False):
-            source, rows = sources.get(str(split)), pd.to_numeric(of_split["row"], errors="coerce")
-            if source is None or rows.isna().any() or rows.max() >= len(source.dataset):
-                raise BadData(
-                    f"the task '{task.name}' has no example '{of_split.index[0]}'; its data files have changed."
-                )
-            part = source.dataset.select(rows.astype(int).tolist())
-            names = [name for name in part.column_names if name not in task.columns]
-            values = {name: cells(part, name, source.shown) for name in names}
-            plain = {k: v for k, v in values.items() if not any(isinstance(one, list | dict) for one in v)}
-            parts.append(pd.DataFrame(plain, index=of_split.index))
+    named = tuple(split for split in SPLITS if (rows_of["split"] == split).any())
+    sources = opened(task, named, every_column=True)
+    for split, of_split in rows_of.groupby("split", sort=False):
+        source, rows = sources.get(str(split)), pd.to_numeric(of_split["row"], errors="coerce")
+        if source is None or rows.isna().any() or rows.max() >= len(source.dataset):
+            raise BadData(f"the task '{task.name}' has no example '{of_split.index[0]}'; its data files have changed.")
+        part = source.dataset.select(rows.astype(int).tolist())
+        names = [name for name in part.column_names if name not in (*task.columns, *getattr(part, "left_out", ()))]
+        values = {name: cells(part, name, source.shown) for name in names}
+        plain = {k: v for k, v in values.items() if not any(isinstance(one, list | dict) for one in v)}
+        parts.append(pd.DataFrame(plain, index=of_split.index))
     return pd.concat(parts).reindex(rows_of.index) if parts else pd.DataFrame(index=rows_of.index)
 
 
-def _source(task: Task, split: str, cache: str) -> Source:
+def _source(task: Task, split: str, every_column: bool) -> Source:
     if isinstance(task.data, Hub):
         name = getattr(task.data, split)
         dataset, shown = from_hub(task.data, name, task), f"{task.data.title}, split {name},"
     else:
         path = data_files(task)[split]
-        dataset, shown = from_file(path, cache), path.name
+        dataset, shown = from_file(path, None if every_column else task.columns), path.name
+    reading = tuple(f"{split}: {note}." for note in getattr(dataset, "notes", ()))
     if len(dataset) == 0:
         raise BadData(f"{shown} has no rows; task '{task.name}' needs at least one in its {split} split.")
     for column in task.columns:
@@ -110,13 +121,15 @@ def _source(task: Task, split: str, cache: str) -> Source:
             raise BadData(f"{shown} has no column '{column}', which task '{task.name}' names; its columns: {known}.")
     if task.kind == GENERATION:
         references, every = reference_texts(dataset, task, shown), np.arange(len(dataset))
-        return Source(split, shown, dataset, every, np.full(len(every), IS_REFERENCE), 0, references=references)
+        labels = np.full(len(every), IS_REFERENCE)
+        return Source(split, shown, dataset, every, labels, 0, references=references, notes=reading)
     options = option_texts(dataset, task, shown) if task.kind == CHOICE else None
     labels, notes = _right_options(dataset, task, options, shown) if options else _labels(dataset, task, shown)
     rows = np.flatnonzero(labels >= 0)
     if len(rows) == 0:
         raise BadData(f"{shown} has no rows left: all have a label that task '{task.name}' drops.")
-    return Source(split, shown, dataset, rows, labels[rows], len(labels) - len(rows), options, notes=notes)
+    dropped = len(labels) - len(rows)
+    return Source(split, shown, dataset, rows, labels[rows], dropped, options, notes=(*reading, *notes))
 
 
 def reference_texts(dataset: Any, task: Task, shown: str) -> list[str]:

@@ -21,7 +21,8 @@ class Splits:
     reference (where it is to be generated) and label (index into task.labels).
 
     `example_id` is "<split of the source>-<row in it, from 0>", so that a validation row drawn from train
-    keeps the id of its train row. `fingerprint` is the sha256 over all ids, texts and labels.
+    keeps the id of its train row. `fingerprint` is the sha256 over all ids, texts and labels; `k_shot` and `seed` are
+    those of the draw.
     """
 
     train: pd.DataFrame
@@ -29,6 +30,8 @@ class Splits:
     test: pd.DataFrame
     notes: tuple[str, ...]
     fingerprint: str
+    k_shot: int | None = None
+    seed: int = 0
 
     @property
     def validates_on_train(self) -> bool:
@@ -73,28 +76,27 @@ def load(
     """
     caps = {"train": max_train, "validation": max_validation, "test": max_test}
     _check_counts(k_shot, seed, caps)
-    with opened(task, tuple(s for s in SPLITS if k_shot is None or s != "validation")) as sources:
-        chosen, notes = _chosen(task, sources, k_shot, seed)
-        frames = {}
-        for split, (source, rows) in chosen.items():
-            drawn = capped(rows, caps[split], seed)
-            if len(drawn) < len(rows):
-                notes.append(f"{split}: {len(drawn):,} of {len(rows):,} rows, drawn with seed {seed}.")
-            frames[split] = source.frame(task, drawn)
-    notes += _absent(task, frames["train"])
-    return Splits(**frames, notes=tuple(notes), fingerprint=fingerprint(frames))
+    sources = opened(task, tuple(s for s in SPLITS if k_shot is None or s != "validation"))
+    chosen, notes = _chosen(task, sources, k_shot, seed)
+    frames = {}
+    for split, (source, rows) in chosen.items():
+        drawn = capped(rows, caps[split], seed)
+        if len(drawn) < len(rows):
+            notes.append(f"{split}: {len(drawn):,} of {len(rows):,} rows, drawn with seed {seed}.")
+        frames[split] = source.frame(task, drawn)
+    notes += [note for split, frame in frames.items() for note in class_notes(task, split, frame["label"])]
+    return Splits(**frames, notes=tuple(notes), fingerprint=fingerprint(frames), k_shot=k_shot, seed=seed)
 
 
 def load_test(task: Task, *, seed: int = 0, max_test: int | None = None) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """The test frame alone, with notes: for data that a model was not tuned on; the train split is not read."""
     _check_counts(None, seed, {"test": max_test})
-    with opened(task, ("test",)) as sources:
-        source = sources["test"]
-        drawn = capped(np.arange(len(source.rows)), max_test, seed)
-        notes = _source_notes(task, sources)
-        if len(drawn) < len(source.rows):
-            notes.append(f"test: {len(drawn):,} of {len(source.rows):,} rows, drawn with seed {seed}.")
-        return source.frame(task, drawn), tuple(notes)
+    source = opened(task, ("test",))["test"]
+    drawn = capped(np.arange(len(source.rows)), max_test, seed)
+    notes = _source_notes(task, {"test": source})
+    if len(drawn) < len(source.rows):
+        notes.append(f"test: {len(drawn):,} of {len(source.rows):,} rows, drawn with seed {seed}.")
+    return source.frame(task, drawn), tuple(notes)
 
 
 def fingerprint(frames: dict[str, pd.DataFrame]) -> str:
@@ -154,19 +156,30 @@ def _k_shot_note(task: Task, train: np.ndarray, validation: np.ndarray, k: int, 
 
 
 def _source_notes(task: Task, sources: dict[str, Source]) -> list[str]:
-    """Notes on the sources themselves: how their classes were matched, and rows that the task leaves out."""
-    matched = dict.fromkeys(note for source in sources.values() for note in source.notes)
+    """Notes on the sources: how files and class names were understood, and rows that the task leaves out."""
+    understood = dict.fromkeys(note for source in sources.values() for note in source.notes)
     names = ", ".join(f"'{name}'" for name in task.drop)
     dropped = [f"{s}: {o.dropped:,} rows with the label {names} left out." for s, o in sources.items() if o.dropped]
-    return [*matched, *dropped]
+    return [*understood, *dropped]
 
 
-def _absent(task: Task, train: pd.DataFrame) -> list[str]:
-    present = set(train["label"])
-    if not task.has_classes:
-        return []
+def class_notes(task: Task, split: str, labels: pd.Series) -> list[str]:
+    """A sentence where a split has one class alone, or lacks some: what its scores then cannot say."""
+    present = set(labels)
     absent = [f"'{name}'" for number, name in enumerate(task.labels) if number not in present]
-    return [f"train has no row with the label {', '.join(absent)}."] if absent else []
+    if not task.has_classes or not absent or not present or (split == "validation" and len(present) > 1):
+        return []
+    if len(present) > 1:
+        return [f"{split} has no row with the label {', '.join(absent)}."]
+    (only,) = present
+    have = f"{len(labels):,} rows have" if len(labels) > 1 else "1 row has"
+    first = f"{split}: all {have} the label '{task.labels[only]}'"
+    if split == "train":
+        return [f"{first}, so training and search see no other class."]
+    return [
+        f"{first}. Accuracy then says only how often a model predicts it, "
+        "calibration says nothing of other classes, and F1 is not measured. Add rows of the other classes."
+    ]
 
 
 def _words_of(text: object) -> int:

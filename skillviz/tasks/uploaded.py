@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -12,17 +11,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import yaml
 
-from skillviz.atomic import remove_folder, whole_folder, working_folder
-from skillviz.errors import BadData, BadInput, SkillvizError
-from skillviz.tasks import upload_size
-from skillviz.tasks.reading import SEPARATORS, cells, from_file, quiet, separator_of
+from skillviz.atomic import remove_folder, whole_folder
+from skillviz.errors import BadData, BadInput, NotReadable, SkillvizError
+from skillviz.regular_file import folder_names
 from skillviz.tasks.splits import Splits, load
 from skillviz.tasks.task import CHOICE, CLASSIFICATION, GENERATION, LETTERS, Task
-from skillviz.tasks.user_file import FORMATS, read_task
+from skillviz.tasks.upload_reader import reader
+from skillviz.tasks.user_file import read_task
 
-FILE = "task.yaml"
+FILE, ENDING = "task.yaml", ".parquet"
 NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,59}")
 MOST_CLASSES = 50
 CLASS_NAMES = ("label", "labels", "class", "category", "target", "gold", "y", "sentiment", "topic", "stars", "rating")
@@ -72,30 +72,47 @@ class Columns:
     options: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class UploadedRows:
+    """The rows of an upload, all cells as texts or lists of texts; what of the file is not among them, and how its
+    cells are separated (`semicolons`), empty where nothing separates them."""
+
+    frame: pd.DataFrame
+    left_out: Mapping[str, str]
+    notes: tuple[str, ...]
+    separated_by: str
+
+
+def read(upload: Upload) -> UploadedRows:
+    """What an upload holds, read by a process of its own; raises BadData, also for too much of it."""
+    rows = reader.read(upload.name, upload.content)
+    frame = pd.DataFrame({name: _series(rows.table[name]) for name in rows.column_names})
+    if rows.separated_by:
+        _refuse_without_names(frame, upload.name)
+    return UploadedRows(frame, rows.left_out, rows.notes, rows.separated_by)
+
+
 def rows_of(upload: Upload) -> pd.DataFrame:
-    """The rows as the task's code will see them: cells of CSV and TSV as text. Raises BadData, also for too many."""
-    suffix = Path(upload.name).suffix.lower()
-    if suffix not in FORMATS:
-        raise BadData(f"{upload.name} cannot be read; allowed: {', '.join(FORMATS)}.")
-    with working_folder() as folder, quiet():
-        path = folder / f"upload{suffix}"
-        path.write_bytes(upload.content)
-        upload_size.check(path, upload.name)
-        try:
-            dataset = from_file(path, str(folder / "copy"))
-            columns = {name: cells(dataset, name, upload.name) for name in dataset.column_names}
-        except BadData as error:
-            raise BadData(str(error.args[0]).replace(str(path), upload.name)) from error
-    return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
+    """The rows as the task's code will see them: cells as text. Raises BadData, also for too many."""
+    return read(upload).frame
 
 
-def separated_by(upload: Upload) -> str:
-    """What separates the cells of a CSV or TSV file, in words (`semicolons`); empty for other formats."""
-    suffix = Path(upload.name).suffix.lower()
-    if suffix not in (".csv", ".tsv"):
-        return ""
-    lines = io.TextIOWrapper(io.BytesIO(upload.content), encoding="utf-8-sig", errors="replace", newline="")
-    return SEPARATORS[separator_of(lines.readline(), suffix)]
+def _refuse_without_names(frame: pd.DataFrame, name: str) -> None:
+    """Raises BadData for a file whose first line is a row: its names are values that rows share. pandas numbers columns
+    that have no names."""
+    names = [column for column in frame if not column.startswith("Unnamed: ")]
+    shared = [column for column in names if frame[column].nunique() <= min(MOST_CLASSES, len(frame) - 1)]
+    is_numbered = names == [str(number) for number in range(len(names))]
+    if shared and not is_numbered and all((frame[column] == column).any() for column in shared):
+        raise BadData(
+            f"{name} has '{shared[0]}' in its first line and in rows below, as if its columns had no names; write a "
+            "first line that names them, such as text and label."
+        )
+
+
+def _series(column: pa.ChunkedArray) -> pd.Series:
+    """A column of pandas; lists stay lists."""
+    return pd.Series(column.to_pylist(), dtype=object) if pa.types.is_list(column.type) else column.to_pandas()
 
 
 def guessed_kind(rows: pd.DataFrame) -> str:
@@ -155,7 +172,7 @@ def longest(splits: Sequence[pd.DataFrame], reference: str) -> list[str]:
 
 def classes_of(rows: pd.DataFrame, label: str) -> list[str]:
     """The different values of the label column as texts, numbers by size; raises BadData where they are too many."""
-    values = {"" if value is None or value != value else str(value) for value in rows[label]} - {""}
+    values = {"" if value is None or value != value else str(value).strip() for value in rows[label]} - {""}
     if len(values) > MOST_CLASSES:
         raise BadData(
             f"the column '{label}' has {len(values):,} different values; a task has at most {MOST_CLASSES} classes: "
@@ -189,15 +206,27 @@ def save(draft: Draft, root: Path) -> tuple[Path, Splits]:
             try:
                 splits = load(read_task(part / FILE))
             except SkillvizError as error:
-                raise type(error)(str(error.args[0]).replace(f"{part}{os.sep}", "")) from error
+                raise type(error)(
+                    _in_names_of_uploads(str(error.args[0]).replace(f"{part}{os.sep}", ""), draft)
+                ) from error
     except OSError as error:
         raise BadInput(f"the task cannot be written to {folder}: {error.strerror}.") from error
     return folder / FILE, splits
 
 
+def _in_names_of_uploads(sentence: str, draft: Draft) -> str:
+    """A sentence on the data files, by the names that their uploads had."""
+    for split, upload in draft.files.items():
+        sentence = sentence.replace(f"{split}{ENDING}", upload.name)
+    return sentence
+
+
 def saved(root: Path) -> list[Path]:
     """The task files that were written under `root`, by name."""
-    return sorted(path for path in root.glob(f"*/{FILE}") if not path.parent.name.startswith("."))
+    try:
+        return [root / name / FILE for name in folder_names(root) if os.path.isfile(root / name / FILE)]
+    except NotReadable:
+        return []
 
 
 def delete(file: Path, root: Path) -> None:
@@ -213,25 +242,31 @@ def set_aside(count: int) -> np.ndarray:
 
 
 def _write_data(draft: Draft, folder: Path) -> tuple[dict[str, str], str]:
-    """File names by split, and where they come from; the uploaded bytes themselves, but for a test set aside."""
-    sources = "; ".join(f"{split}: {upload.name}" for split, upload in draft.files.items())
-    names = {}
-    for split, upload in draft.files.items():
-        names[split] = f"{split}{Path(upload.name).suffix.lower()}"
-        (folder / names[split]).write_bytes(upload.content)
-        upload_size.check(folder / names[split], upload.name)
-    if "test" in names:
-        return names, f"uploaded ({sources})"
-    rows = rows_of(draft.files["train"])
-    rows = rows[[name for name in draft.columns if name in rows]]
-    if len(rows) < 2:
-        raise BadData(f"{draft.files['train'].name} has one row, so none can be set aside for the test.")
-    aside = np.isin(np.arange(len(rows)), set_aside(len(rows)))
-    (folder / names["train"]).unlink()
-    for split, part in {"train": rows[~aside], "test": rows[aside]}.items():
-        names[split] = f"{split}.jsonl"
-        part.to_json(folder / names[split], orient="records", lines=True, force_ascii=False)
-    return names, f"uploaded ({sources}; {aside.sum():,} of its {len(rows):,} rows were set aside as the test)"
+    """File names by split, and where they come from: the rows as they were read, in files that anybody can open."""
+    read_rows = {split: _usable_rows(upload, draft) for split, upload in draft.files.items()}
+    frames = {split: rows.frame for split, rows in read_rows.items()}
+    told = {split: ", ".join((draft.files[split].name, *rows.notes)) for split, rows in read_rows.items()}
+    sources = "; ".join(f"{split}: {words}" for split, words in told.items())
+    source = f"uploaded ({sources})"
+    if "test" not in frames:
+        rows = frames["train"]
+        if len(rows) < 2:
+            raise BadData(f"{draft.files['train'].name} has one row, so none can be set aside for the test.")
+        aside = np.isin(np.arange(len(rows)), set_aside(len(rows)))
+        frames |= {"train": rows[~aside], "test": rows[aside]}
+        source = f"uploaded ({sources}; {aside.sum():,} of its {len(rows):,} rows were set aside as the test)"
+    for split, frame in frames.items():
+        frame.to_parquet(folder / f"{split}{ENDING}", index=False, compression="zstd")
+    return {split: f"{split}{ENDING}" for split in frames}, source
+
+
+def _usable_rows(upload: Upload, draft: Draft) -> UploadedRows:
+    """The rows of an upload; raises BadData where a column of the task could not be read."""
+    rows = read(upload)
+    for name in draft.columns:
+        if name in rows.left_out:
+            raise BadData(f"column '{name}' of {upload.name} {rows.left_out[name]}; save it as text.")
+    return rows
 
 
 def _task_file(draft: Draft, data: dict[str, str], source: str) -> dict[str, Any]:

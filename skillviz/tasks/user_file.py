@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from skillviz.errors import BadData, BadInput
 from skillviz.tasks.project import expanded
+from skillviz.tasks.reading import ALLOWED, ending
 from skillviz.tasks.refusals import refused
 from skillviz.tasks.task import READOUTS, SPLITS, Files, Task
 from skillviz.tasks.template import MASKS
@@ -42,7 +43,6 @@ KEYS = (
     "source",
 )
 REQUIRED = ("name", "data", "text", "labels")
-FORMATS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 SEE = "see docs/add-a-task.md"
 
 
@@ -87,9 +87,9 @@ def data_files(task: Task) -> dict[str, Path]:
     for split, written in _written(task).items():
         path = _folder(task) / expanded(written, f"data.{split} of task '{task.name}'")
         has_variable = "$" in written  # what it holds is not for everybody who can name the file on a page
-        if path.suffix.lower() not in FORMATS:
+        if ending(path.name) is None:
             name = written if has_variable else path.name
-            raise BadData(f"task '{task.name}': data.{split} is {name}; allowed: {', '.join(FORMATS)}.")
+            raise BadData(f"task '{task.name}': data.{split} is {name}; allowed: {ALLOWED}.")
         if not path.is_file():
             shown = written if has_variable else path
             raise BadData(

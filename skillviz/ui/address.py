@@ -101,7 +101,7 @@ def follow(name: str, key: str, default: Any) -> None:
 
 
 def is_set(key: str) -> None:
-    """Notes what the state of a control's widget is before it is drawn, to tell whether somebody has touched it since."""
+    """Notes the state of a control's widget before it is drawn, to tell whether somebody has touched it since."""
     value = st.session_state[key]
     _memory(_SET)[key] = list(value) if isinstance(value, list) else value
 

@@ -17,18 +17,21 @@ import threading
 import time
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from itertools import chain
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from types import MappingProxyType
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import pandas as pd
 import streamlit as st
 import yaml
 
 from skillviz.core.region import Region
-from skillviz.errors import BadData, BadInput, SkillvizError
+from skillviz.errors import BadData, BadInput, SkillvizError, StoreError, visible
 from skillviz.jobs.devices import Device
 from skillviz.jobs.devices import devices as devices_now
 from skillviz.live.client import Client
@@ -36,11 +39,13 @@ from skillviz.models import preflight as headers
 from skillviz.models.local_models import LocalModels, find_models, roots
 from skillviz.models.preflight import Preflight
 from skillviz.runs import library as libraries
-from skillviz.runs.estimate import Estimate, Facts, estimate, facts_of
+from skillviz.runs import plan as plans
+from skillviz.runs.estimate import Facts, facts_of
 from skillviz.runs.library import Library
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import RECORD as RUN_FILE
 from skillviz.runs.run import Run
+from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, Unfinished, Unreadable
 from skillviz.runs.texts import example_columns, example_texts
@@ -54,7 +59,7 @@ from skillviz.studies.paper.request import refuse_wrong
 from skillviz.studies.paper.setting import SettingRow
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec
-from skillviz.studies.store import FILE, FOLDER, StudyFolder, list_studies, studies_in
+from skillviz.studies.store import FILE, StudyFolder, list_studies, studies_in, study_folders
 from skillviz.studies.store import RECORD as STUDY_RECORD
 from skillviz.studies.subject import Subject, subject
 from skillviz.tasks import demo_world, registry, uploaded
@@ -62,7 +67,7 @@ from skillviz.tasks.demo_world import World
 from skillviz.tasks.project import expanded, located, project_root
 from skillviz.tasks.splits import load_test
 from skillviz.tasks.task import Files, Task
-from skillviz.tasks.uploaded import Upload
+from skillviz.tasks.uploaded import Upload, UploadedRows
 from skillviz.tasks.user_file import data_files, task_stamp
 from skillviz.ui import script, sign_in
 
@@ -71,14 +76,17 @@ Value = TypeVar("Value")
 Stamp = tuple[tuple[str, int], ...]  # files with their times of change: equal stamps, equal content
 
 STORES = 256  # of users, and what is theirs alone: a class of 200
-TABLE_READS = 256  # a pair's curve over some seventy runs, and the open run's other tables
+TABLE_READS = 256  # the open run's tables
 LARGE_REGION = 2**22  # entries: 32 MiB of indices
 TEXTS = 16  # splits whose texts are kept, some hundred kilobytes each
+TEXTS_SECONDS = 600  # after which notes on texts that could not be read are asked for again
 SCAN_SECONDS = 5
 TASK_FOLDERS = ("benchmarks/tasks", registry.DEMO_TASKS)
 HUB_SECONDS = 600  # after which data of a hub that could not be had are asked for again
 ANSWERS = 64  # of the worker: so that a rerun of a page asks nothing twice
 DEVICE_SECONDS, LOCAL_MODELS_SECONDS = 10, 30
+PAIR = "pair"  # the key of notes on a pair among those of splits
+DATA_READ = 2  # data sets whose rows are kept for a form
 COMPUTED = 512  # tables and sentences that pages make of stored ones, those of some thirty runs
 TABLES = 64  # of studies, kept in memory
 PREVIEW_SECONDS = 60  # fine-tuned models are made without a run or study.json
@@ -123,6 +131,11 @@ class _Kept:
         self.lock, self.stamp, self.read, self.value = threading.Lock(), None, 0.0, None
 
 
+def _name_of(store: Store) -> str:
+    """The store's root in letters that Streamlit can hash: a folder's name may be in no encoding."""
+    return visible(str(store.root))
+
+
 def kept_for_store(
     stamp: Callable[[Store], Any], seconds: float = math.inf
 ) -> Callable[[Callable[[Store], Value]], Callable[[Store], Value]]:
@@ -140,7 +153,7 @@ def kept_for_store(
 
         @wraps(function)
         def read(store: Store) -> Value:
-            kept, now = places(str(store.root)), stamp(store)
+            kept, now = places(_name_of(store)), stamp(store)
             with kept.lock:
                 if kept.stamp != now or time.monotonic() - kept.read > seconds:
                     kept.value = function(store)
@@ -158,34 +171,66 @@ def library() -> Library:
     return script.once_read("library", lambda: libraries.library(sign_in.user_root()))
 
 
+@dataclass(frozen=True)
+class _Files:
+    """A store's run.json files: `changed` is each one's time by the run's name, `digest` all of it in one word."""
+
+    changed: Mapping[str, int]
+    digest: str
+
+
 def _run_files(store: Store) -> str:
-    """A store and its run.json files, as one digest: a script asks several times, and there are hundreds."""
-    if store.root == libraries.shipped_root():  # it changes when skillviz does, and looking takes 8 ms
-        return _shipped_run_files(store)
-    return script.once_read(f"runs {store.root}", partial(_digest_of_run_files, store))
+    """A store and its run.json files, as one digest."""
+    return _files_of(store).digest
+
+
+def _files_of(store: Store) -> _Files:
+    """What a script saw of a store moments ago: it asks several times, and there are thousands of files."""
+    if store.root == libraries.shipped_root():  # it changes when skillviz does
+        return _shipped_files(store)
+    return script.once_read(f"runs {store.root}", partial(_look_at_files, store))
 
 
 @kept_for_store(lambda store: True, seconds=SCAN_SECONDS)
-def _shipped_run_files(store: Store) -> str:
-    return _digest_of_run_files(store)
+def _shipped_files(store: Store) -> _Files:
+    return _look_at_files(store)
 
 
-def _digest_of_run_files(store: Store) -> str:
-    root, look, lines = str(store.root), os.stat, [str(store.root)]
-    for name in store.names():
-        try:
-            lines.append(f"{name}\0{look(f'{root}{os.sep}{name}{os.sep}{RUN_FILE}').st_mtime_ns}")
-        except OSError:  # it is no run, or deleted just now
-            continue
-    return hashlib.blake2b("\0".join(lines).encode(), digest_size=16).hexdigest()
+def _look_at_files(store: Store) -> _Files:
+    root, look, changed = str(store.root), os.stat, {}
+    finished = _renewed("runs", _name_of(store)).kept if _is_looked_at(store) else {}  # they do not change
+    with suppress(StoreError):  # a store that cannot be listed is among those that cannot be read: see `others`
+        for name in store.names():
+            if name in finished:
+                changed[name] = finished[name][0]
+                continue
+            with suppress(OSError):  # it is no run, deleted just now, or cannot be read
+                changed[name] = look(f"{root}{os.sep}{name}{os.sep}{RUN_FILE}").st_mtime_ns
+    lines = "\0".join([root, *(f"{name}\0{time}" for name, time in changed.items())])
+    return _Files(changed, hashlib.blake2b(os.fsencode(lines), digest_size=16).hexdigest())
+
+
+@shared(show_spinner=False, max_entries=STORES)
+def _looks(root: str) -> list[float]:
+    """When all files of a store were looked at last; one value."""
+    return [-math.inf]
+
+
+def _is_looked_at(store: Store) -> bool:
+    """Whether all of a store's files were looked at moments ago; where not, the caller does so now."""
+    last, now = _looks(_name_of(store)), time.monotonic()
+    if now - last[0] <= SCAN_SECONDS:
+        return True
+    last[0] = now
+    return False
 
 
 def _study_files(store: Store) -> Stamp:
     """A store and its studies' files."""
     stamp = [(str(store.root), 0)]
-    for path in sorted((store.root / FOLDER).glob(f"*/{STUDY_RECORD}")):
+    for path in (folder / STUDY_RECORD for folder in study_folders(store)):
         with suppress(OSError):
-            stamp.append((str(path), path.stat().st_mtime_ns))
+            stamp.append((visible(str(path)), path.stat().st_mtime_ns))
     return tuple(stamp)
 
 
@@ -238,19 +283,48 @@ def entries() -> tuple[Entry, ...]:
     return Entries((*_own_entries_in(own), *chain.from_iterable(map(_shared_entries_in, others))))
 
 
+class _Renewed(Generic[Value]):
+    """Values by the run's name, each as long as what it is made of stays: one change makes one value anew."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, tuple[Any, Value]] = {}
+
+    def of(self, sources: Mapping[str, Any], make: Callable[[Sequence[str]], Mapping[str, Value]]) -> list[Value]:
+        """The values of these names with their sources; `make` is handed the names whose source is another one."""
+        old = {name: kept for name, kept in self.kept.items() if name in sources and kept[0] == sources[name]}
+        new = make([name for name in sources if name not in old])
+        self.kept = {**old, **{name: (sources[name], value) for name, value in new.items()}}
+        return [value for _, value in self.kept.values()]
+
+
+@shared(show_spinner=False, max_entries=2 * STORES)
+def _renewed(what: str, root: str) -> _Renewed[Any]:
+    return _Renewed()
+
+
 @kept_for_store(_run_files)
 def _runs_in(store: Store) -> Sequence[Run]:
-    return store.list()
+    memory: _Renewed[Run] = _renewed("runs", _name_of(store))
+    runs = memory.of(_files_of(store).changed, lambda names: {run.id: run for run in store.list(among=names)})
+    return sorted(runs, key=lambda run: (run.record.created, run.id), reverse=True)
+
+
+def _entries_in(store: Store, is_of_user: bool) -> Sequence[Entry]:
+    runs = {run.id: run for run in _runs_in(store)}
+    memory: _Renewed[Entry] = _renewed(f"entries {is_of_user}", _name_of(store))
+    entries = memory.of(runs, lambda names: {name: entry_of(runs[name], is_of_user=is_of_user) for name in names})
+    by_id = {entry.id: entry for entry in entries}
+    return [by_id[name] for name in runs]
 
 
 @kept_for_store(_run_files)
 def _own_entries_in(store: Store) -> Sequence[Entry]:
-    return [entry_of(run, is_of_user=True) for run in _runs_in(store)]
+    return _entries_in(store, is_of_user=True)
 
 
 @kept_for_store(_run_files)
 def _shared_entries_in(store: Store) -> Sequence[Entry]:
-    return [entry_of(run, is_of_user=False) for run in _runs_in(store)]
+    return _entries_in(store, is_of_user=False)
 
 
 @kept_for_store(_run_files)
@@ -286,6 +360,12 @@ def records() -> list[RunRecord]:
     return [run.record for run in _runs_by_id().values()]
 
 
+def own_runs() -> Sequence[Run | Unfinished]:
+    """The runs of the user's own store, finished or not."""
+    store = user_store()
+    return [*_runs_in(store), *_others_in(store)[0]]
+
+
 def others() -> tuple[Sequence[Unfinished], Sequence[Unreadable]]:
     """The runs that cannot be opened: queued, running, failed or cancelled; and folders that cannot be read."""
     found = [_others_in(store) for store in library().stores]
@@ -308,8 +388,20 @@ def _mark(subject: Run | StudyFolder) -> tuple[str, str]:
 
 
 def note(run_id: str) -> str:
-    """The user's note on a run; small and changing, so it is read each time."""
+    """The user's note on a run; small and changing, so it is read each time. Raises NotReadable."""
     return user_store().note(run_id)
+
+
+def notes(run_ids: Iterable[str]) -> dict[str, str]:
+    """The user's notes on those of these runs that have one; in the place of one that cannot be read, why."""
+    noted, found = user_store().noted(), {}
+    for run_id in run_ids:
+        if run_id in noted:
+            try:
+                found[run_id] = note(run_id)
+            except StoreError as error:
+                found[run_id] = sign_in.sentence_of(error)
+    return found
 
 
 def user_store() -> Store:
@@ -322,6 +414,12 @@ def table(run: Run, name: str) -> pd.DataFrame:
     """One of the run's tables: predictions, curve, history, layers or interpolation."""
     frame: pd.DataFrame = getattr(run, name)()
     return frame
+
+
+@remembered(shared, lambda run: (str(run.path), run.record.finished))
+def curve(run: Run) -> pd.DataFrame:
+    """The run's curve, of which a page reads those of all runs of a pair: every one is kept, some kilobytes each."""
+    return run.curve()
 
 
 @remembered(shared, lambda run, dataset=None: (str(run.path), run.record.finished, dataset), max_entries=8)
@@ -450,22 +548,84 @@ def _without_caps(spec: RunSpec) -> RunSpec:
     return RunSpec(**fields, sizes=("1",))
 
 
-@remembered(
-    copied,
-    lambda spec: (
-        _without_caps(spec).json_text(), _stamp(*_model_files(spec.base, spec.finetuned), *_task_files(spec.task))
-    ),
-    max_entries=32,
-)  # fmt: skip
+@remembered(copied, lambda spec: (_without_caps(spec).json_text(), _files_of(spec)), max_entries=32)
 def facts(spec: RunSpec) -> Facts:
     """What a run's headers and all its data say, without its caps; raises a SkillvizError."""
     return facts_of(_without_caps(spec))
 
 
-@remembered(copied, lambda spec, facts: (spec.json_text(), repr(facts), _seen()), max_entries=32)
-def run_estimate(spec: RunSpec, facts: Facts) -> Estimate:
-    """How long a run will take, by all finished runs."""
-    return estimate(spec, facts, records())
+def _data_of(spec: RunSpec) -> RunSpec:
+    """The spec with nothing but what decides how its data are encoded."""
+    caps = {"max_train", "max_validation", "max_test"}
+    return _without_caps(spec).model_copy(update=spec.model_dump(include=caps))
+
+
+def _files_of(spec: RunSpec) -> Stamp:
+    return _stamp(*_model_files(spec.base, spec.finetuned), *_task_files(spec.task))
+
+
+@remembered(
+    shared,
+    lambda spec, client: (str(client.store), _data_of(spec).json_text(), _files_of(spec)),
+    max_entries=TEXTS,
+    ttl=TEXTS_SECONDS,
+)
+def encoding_notes(spec: RunSpec, client: Client) -> Future[dict[str, list[str]]]:
+    """The notes of the worker, which has torch: what encoding a run's texts changes in them, by split, and under PAIR
+    those on the pair with its tokenizers loaded.
+
+    Nobody waits for it: a worker that has to be started takes seconds, and one at work longer.
+    """
+    pair, future = _data_of(spec).model_dump(mode="json"), Future[dict[str, list[str]]]()
+
+    def read() -> None:
+        try:
+            answer = client.ask("encoded_texts", pair=pair)
+            future.set_result({**answer["notes"], PAIR: answer["pair"]})
+        except Exception as error:
+            future.set_exception(error)
+
+    threading.Thread(target=read, daemon=True).start()
+    return future
+
+
+@dataclass
+class _Encoded:
+    """Texts of which only the notes are known."""
+
+    notes: Sequence[str]
+
+
+class _KnownTexts(Session):
+    """A session that loads no tokenizer and encodes no text: the worker's notes are given to it."""
+
+    by_split: Mapping[str, Sequence[str]] = MappingProxyType({})
+
+    def encoded(self, spec: RunSpec) -> dict[str, Any]:
+        """The notes on the texts of each split."""
+        return {split: _Encoded(notes) for split, notes in self.by_split.items() if split != PAIR}
+
+    def rehearsed(self, spec: RunSpec) -> tuple[Preflight, Any]:
+        """The preflight with the worker's notes on the pair; until they are here, with those of its headers."""
+        check = self.preflight(spec)
+        return replace(check, notes=tuple(self.by_split.get(PAIR, check.notes))), None
+
+
+@remembered(shared, lambda spec: (_data_of(spec).json_text(), _files_of(spec)), max_entries=DATA_READ)
+def _rows_read(spec: RunSpec) -> Session:
+    """A session that keeps the rows of a run's data, so that another size or localizer reads them no second time."""
+    session = Session()
+    session.overlap(spec)
+    return session
+
+
+@remembered(copied, lambda spec, by_split: (spec.json_text(), repr(by_split), _files_of(spec)), max_entries=32)
+def notes_before_start(spec: RunSpec, by_split: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """The notes that a run will store, as far as they are known before its start, with those on its texts by split;
+    raises a SkillvizError where the run would be refused."""
+    session = _KnownTexts(values=dict(_rows_read(spec).values))
+    session.by_split = by_split
+    return plans.notes_before_start(spec, session)
 
 
 def scored_rows(task: str) -> int | None:
@@ -493,9 +653,9 @@ def task_title(task: str) -> str:
 
 
 @remembered(shared, lambda file_id, upload: file_id, max_entries=3)
-def rows(file_id: str, upload: Upload) -> pd.DataFrame:
+def rows(file_id: str, upload: Upload) -> UploadedRows:
     """The rows of an uploaded file; raises BadData."""
-    return uploaded.rows_of(upload)
+    return uploaded.read(upload)
 
 
 def studies() -> Sequence[StudyFolder]:

@@ -11,7 +11,7 @@ import streamlit as st
 
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
-from skillviz.core.verdicts import NO_DIFFERENCE, ClaimVerdict, DifferenceVerdict
+from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED, UNDECIDED, ClaimVerdict, DifferenceVerdict
 from skillviz.show import text
 from skillviz.show.comparisons import MARK
 from skillviz.show.control import Judged
@@ -21,12 +21,14 @@ Verdict = DifferenceVerdict | ClaimVerdict
 GOOD, BAD, OPEN = (
     ("green", ":material/check_circle:"), ("red", ":material/cancel:"), ("gray", ":material/remove_circle:"),
 )  # fmt: skip
+UNKNOWN = ("blue", ":material/help:")
 SIGNS: dict[Verdict, tuple[str, str]] = {
     "better": GOOD, "worse": BAD, "no clear difference": OPEN,
     "confirmed": GOOD, "contradicted": BAD, "inconclusive": OPEN,
+    NOT_MEASURED: UNKNOWN,
 }  # fmt: skip
 """Of each verdict its colour and its icon; the words stand beside them, so neither is needed to read it."""
-ORDER: tuple[DifferenceVerdict, ...] = ("better", "worse", NO_DIFFERENCE)
+ORDER: tuple[DifferenceVerdict, ...] = ("better", "worse", NO_DIFFERENCE, NOT_MEASURED)
 MOST_NUMBERED = 3
 """Verdicts with their numbers that one line holds; those of more are read off the figure below."""
 
@@ -68,7 +70,7 @@ def _claim(row: Mapping[Any, Any], level: str = "") -> str:
     words = metric_row(row["metric"]).precise(row["low"], row["high"])
     says = words.verdict(row["low"], row["high"])
     said = words.difference(row["value"], row["low"], row["high"], row["debiased"], level)
-    chip_ = chip_text(says) + ("" if row.get("holds", True) or says == NO_DIFFERENCE else MARK)
+    chip_ = chip_text(says) + ("" if row.get("holds", True) or says in UNDECIDED else MARK)
     return f"**{text.tasks(row['name'])}** {chip_} {said}"
 
 
@@ -82,9 +84,9 @@ def verdict_line(differences: pd.DataFrame, metric: str) -> str:
     words = metric_row(metric)
     rows = differences[(differences["metric"] == metric) & differences["value"].notna()].reset_index(drop=True)
     says = [words.verdict(*ends) for ends in zip(rows["low"], rows["high"], strict=True)]
-    is_open = pd.Series(says, index=rows.index, dtype=object) == NO_DIFFERENCE
+    is_open = pd.Series(says, index=rows.index, dtype=object).isin(UNDECIDED)
     rows = rows.assign(says=says, holds=rows.get("holds", True) | is_open)
-    claims = rows[(rows["says"] != NO_DIFFERENCE) | (len(rows) == 1)]
+    claims = rows[~is_open | (len(rows) == 1)]
     numbered = claims if len(claims) <= MOST_NUMBERED else claims.iloc[:0]
     parts = [_claim(row) for row in numbered.to_dict("records")]
     rest = rows.drop(numbered.index)

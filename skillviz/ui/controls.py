@@ -139,11 +139,15 @@ def switch(name: str, label: str, default: bool, *, help: str | None = None) -> 
     return _keep_choice(name, st.toggle(label, key=key, help=help), default, _yes)
 
 
-def press(name: str, label: str, *, icon: str | None = None, help: str | None = None) -> bool:
+def press(name: str, label: str, *, of: str, icon: str | None = None, help: str | None = None) -> bool:
     """Whether a button that runs models was pressed; until then it draws the button.
 
-    That it was pressed stays so, and goes into the address.
+    That it was pressed stays so, and goes into the address, until the page asks about something else than `of`.
     """
+    subject = f"press.of.{name}"
+    if st.session_state.setdefault(subject, of) != of and address.linked(name) is None:
+        forget(name)
+    st.session_state[subject] = of
     key = _seeded(name, (True, False), False, _yes)
     is_pressed = bool(st.session_state[key])
     if not is_pressed:

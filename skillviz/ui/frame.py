@@ -8,11 +8,14 @@ import streamlit as st
 
 STYLE = Path(__file__).with_suffix(".css")
 BRAND = Path(__file__).with_name("brand")
-_ASSISTIVE = "skillviz_assistive"
+SCRIPTS = ("assistive", "enter")
 
-_mount = st.components.v2.component(
-    _ASSISTIVE, html="<span></span>", js=Path(__file__).with_name("assistive.js").read_text(encoding="utf-8")
-)
+_mounts = {
+    name: st.components.v2.component(
+        f"skillviz_{name}", html="<span></span>", js=Path(__file__).with_name(f"{name}.js").read_text(encoding="utf-8")
+    )
+    for name in SCRIPTS
+}
 
 
 def theme() -> str:
@@ -25,8 +28,9 @@ def draw() -> None:
     st.logo(BRAND / f"logo-{theme()}.svg", icon_image=BRAND / f"mark-{theme()}.svg", size="large")
     st.html(STYLE)
     st.html(f"<style>{_colors()}</style>")
-    with st.container(key="touch-assistive"):
-        _mount(key=_ASSISTIVE, height=1)
+    for name, mount in _mounts.items():
+        with st.container(key=f"touch-{name}"):
+            mount(key=f"skillviz_{name}", height=1)
 
 
 def _colors() -> str:

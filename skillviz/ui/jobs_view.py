@@ -75,7 +75,12 @@ def start_following(job: Job) -> None:
 
 def is_followed(job: Job) -> bool:
     """Whether this session's panel shows the job."""
-    return job.name in _followed(job.kind, ())
+    return job.name in followed(job.kind)
+
+
+def followed(kind: Kind) -> tuple[str, ...]:
+    """The jobs of a kind that this session's panel shows, by name."""
+    return _followed(kind, ())
 
 
 def resume_button(job_name: str, label: str = "Resume") -> None:
@@ -95,7 +100,7 @@ def _alone(name: str, kind: Kind, was_open: bool) -> None:
 def _live(kind: Kind, names: tuple[str, ...], before: frozenset[str]) -> None:
     """The cards; the whole page is run again once where a job started, ended or was hidden since."""
     shown = _now(kind, names)
-    if _open(shown) != before or _followed(kind, ()) != names:
+    if _open(shown) != before or followed(kind) != names:
         st.rerun()
     _show_problem()
     for job in shown:
@@ -110,9 +115,9 @@ def _show_problem() -> None:
 
 def _followed(kind: Kind, requested: Sequence[str]) -> tuple[str, ...]:
     """The names to show: what was open at some time in this session stays, until it is hidden."""
-    followed: list[str] = st.session_state.setdefault(f"jobs.followed.{kind}", [])
-    followed += [name for name in dict.fromkeys((*requested, *_open_jobs(kind))) if name not in followed]
-    return tuple(name for name in dict.fromkeys(followed) if name not in _hidden(kind))
+    names: list[str] = st.session_state.setdefault(f"jobs.followed.{kind}", [])
+    names += [name for name in dict.fromkeys((*requested, *_open_jobs(kind))) if name not in names]
+    return tuple(name for name in dict.fromkeys(names) if name not in _hidden(kind))
 
 
 def _hidden(kind: Kind) -> set[str]:

@@ -34,9 +34,10 @@ from skillviz.runs.users import shared_root, user_of
 from skillviz.show import text
 from skillviz.show.entries import demo_choice
 from skillviz.tasks.reading import is_on_hub_alone
+from skillviz.tasks.registry import with_data
 from skillviz.tasks.task import Hub, Task
 from skillviz.tasks.user_file import has_data
-from skillviz.ui import address, cache, fetching, sign_in
+from skillviz.ui import address, cache, controls, fetching, sign_in
 from skillviz.ui.other_tasks import source_of
 
 CLIENTS = "live.clients"  # in the session: by store
@@ -63,6 +64,34 @@ def ask(run: Run, operation: str, *, topic: str, waiting: str = WAITING, **argum
     except SkillvizError as error:
         explain(run, error, topic, arguments.get("task"))
         return None
+
+
+def has_models(run: Run) -> bool:
+    """Whether both models are here, or answers about the run are stored, which need none."""
+    own = cache.user_store().root
+    return any((store / ANSWERS / run.id).is_dir() for store in (own, shared_root(own))) or not _absent(run)
+
+
+def wanted(run: Run, name: str, label: str, costs: str, *, of: str, needs_data: bool = True) -> bool:
+    """Whether the user pressed the button that has the models compute; else says what that `costs`.
+
+    Draws no button where a model is not here, or the data of the run's task where it `needs_data`; that is then said.
+    `name` and `of` as of `controls.press`.
+    """
+    if not has_models(run):
+        say_absent(run, name)
+        return False
+    if needs_data and (task := source_of(run)) is not None:
+        try:
+            with_data(task)
+        except SkillvizError as error:
+            explain(run, error, name)
+            return False
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if controls.press(name, label, of=f"{run.id} {of}", icon=":material/play_arrow:"):
+            return True
+        st.caption(costs, width="stretch")
+    return False
 
 
 def explain(run: Run, error: SkillvizError, topic: str, other: str | None = None) -> None:

@@ -7,14 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillviz.errors import SkillvizError
+from skillviz.errors import BadInput, SkillvizError
 from skillviz.runs.run import Run
 from skillviz.tasks import registry
 from skillviz.tasks.project import project_root
 from skillviz.tasks.readable_names import name_beside, readable_name
 from skillviz.tasks.task import Task
 from skillviz.tasks.user_file import has_data
-from skillviz.ui import cache
+from skillviz.ui import cache, visitor
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,19 @@ def offered(run: Run) -> tuple[Offered, ...]:
         return ()
     beside = [source.path.parent] if source.path else []
     folders = dict.fromkeys([*beside, project_root() / "demo_world" / "tasks"])
-    files = [task for folder in folders for task in cache.tasks_in(folder)]
+    files = [task for folder in folders for task in cache.tasks_in(folder) if _is_allowed(task)]
     by_name = {task.name: task for task in (*registry.TASKS.values(), *reversed(files))}
     fits = [task for task in by_name.values() if task.pair == source.pair and task.has_classes]
     own = source.name if has_data(source) else None
     rows = [as_offered(task, run) for task in fits if task.name != own]
     return tuple(sorted(rows, key=lambda row: (not row.fits, "/" not in row.named, row.name)))
+
+
+def _is_allowed(task: Task) -> bool:
+    """Whether the visitor may read the task's file and data: those beside a run's task may lie outside the folders."""
+    with suppress(BadInput):
+        return bool(visitor.allowed(task))
+    return False
 
 
 def as_offered(task: Task, run: Run) -> Offered:

@@ -23,6 +23,7 @@ from skillviz.ui.page_table import PAGES, install
 from skillviz.ui.run_bar import run_bar
 
 INSTALL = "To localize a skill in your own model, install skillviz on a machine of yours."
+LINKED = "page.linked"  # in the session: the run that the address of a library page named
 FIRST_RUN = """\
 python -m skillviz finetune --base BASE --task TASK --out models/finetuned
 python -m skillviz localize --base BASE --finetuned models/finetuned --task TASK --size 0.1%
@@ -56,10 +57,17 @@ def begin_library(name: str) -> tuple[Entry, ...]:
     if not entries and not others and not unreadable:
         explain_empty()
         st.stop()
+    if linked := address.linked(address.RUN):
+        st.session_state[LINKED] = linked
     wanted = address.current(address.RUN)
     if wanted in {entry.id for entry in entries}:
         address.keep(address.RUN, str(wanted))
     return entries
+
+
+def is_linked(run_id: str) -> bool:
+    """Whether the address of a page about no run in particular named this run when it was opened."""
+    return bool(st.session_state.get(LINKED) == run_id)
 
 
 def begin_home(name: str) -> tuple[DeltaGenerator, tuple[Entry, ...]]:

@@ -61,7 +61,7 @@ def pair_curve(entries: Sequence[Entry], split: str) -> pd.DataFrame:
         runs = cache.runs(entry.id for entry in entries)
         return cache.computed(
             ("curve", split), runs,
-            lambda: measures.pair_curve(entries, [cache.table(run, "curve") for run in runs], split),
+            lambda: measures.pair_curve(entries, [cache.curve(run) for run in runs], split),
         )  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def listing(entries: Sequence[Entry]) -> pd.DataFrame:
     alike = [(e.pair, e.localizer, e.size, e.seed, e.settings) for e in entries]
     unlike = [row for row in UNLIKE_SHARES if any(e.metric == row.name for e in entries)]
     repetitions = dict(zip([e.id for e in entries], repetition_words(alike, entries), strict=True))
-    own = cache.user_store()
+    notes = cache.notes(e.id for e in entries)
     rows = [
         {
             "models and task": labels[e.pair],
@@ -96,7 +96,7 @@ def listing(entries: Sequence[Entry]) -> pd.DataFrame:
             "ece": None if e.ece is None else 100 * e.ece,
             "finished": formats.day(e.finished).split(",")[0],
             "from": "you" if e.is_of_user else "skillviz",
-            "note": own.note(e.id),
+            "note": notes.get(e.id, ""),
             "run": e.id,
         }
         for e in entries

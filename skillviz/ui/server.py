@@ -26,6 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 from streamlit import net_util
 
+from skillviz import read_only
 from skillviz.errors import SkillvizError
 from skillviz.tasks.project import ANCESTORS_VARIABLE
 from skillviz.ui import uploads
@@ -76,8 +77,11 @@ def _import_pages() -> None:
 
 def _read_runs() -> None:
     """A page that is asked for meanwhile waits for what is left of it."""
+    from skillviz.tasks.upload_reader import reader  # a process that only a running server needs
     from skillviz.ui import cache  # Streamlit's caches belong to a running server, which only now is one
 
+    if not read_only.is_on():
+        reader.start()
     with suppress(SkillvizError):  # a store that cannot be read is explained by the pages
         cache.read_shared()
     _keep_out_of_collections()

@@ -17,6 +17,7 @@ from skillviz.errors import BadInput
 from skillviz.models import fetch, local_models
 from skillviz.runs.users import USERS, shared_root, user_of
 from skillviz.show import text as words
+from skillviz.tasks import registry
 from skillviz.tasks.project import (
     NOWHERE,
     OURS,
@@ -105,12 +106,26 @@ def _is_of_other_user(path: Path) -> bool:
 
 
 def task(name: str) -> Task:
-    """The task of that name or file, its data files under `roots` too; raises a SkillvizError."""
-    chosen = cache.task_named(checked(name))
-    if isinstance(chosen.data, Files):
-        for path in data_files(chosen).values():
-            checked(str(path))
-    return chosen
+    """The task of that name or file, its file and its data under `roots`; raises a SkillvizError.
+
+    The one rule for each task that a page names: in an address, a field, a list or a study's file.
+    """
+    return allowed(cache.task_named(checked(name)))
+
+
+def checked_task(text: str) -> str:
+    """The text as of `checked`, which may also be the file of a task: then `task` has to hold for it."""
+    if text.lower().endswith(registry.YAML) and located(checked(text)).is_file():
+        task(text)
+    return checked(text)
+
+
+def allowed(task: Task) -> Task:
+    """The task; raises BadInput where its file or its data lie outside `roots`."""
+    data = data_files(task).values() if isinstance(task.data, Files) else ()
+    for path in (*filter(None, [task.path]), *data):
+        checked(str(path))
+    return task
 
 
 def note_linked(field: str, values: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ from tests.cli.calls import call
 from tests.tiny import tiny_pair
 
 CASES = {
-    "validation drawn from train": ({}, {}, ("The validation examples are train rows",)),
+    "validation drawn from train": ({}, {}, ("the validation examples are train rows",)),
     "test rows that are train rows": ({"again": 5}, {}, (" of 45 test examples have the text of a training example",)),
     "an option that the localizer lacks": ({}, {"steps": 7}, ("has no steps; the value given is not used",)),
     "few rows of each split": ({}, {"max_test": 10, "k_shot": 8}, ("test: 10 of 40 rows",)),

@@ -114,8 +114,7 @@ def test_the_estimate_counts_what_is_asked_for(pair, task_file, user_runs: Path)
     typed = members(*pair, task_file)
     usual = call("preflight", *typed, "--json").json
     more = call("preflight", *typed, "--size", "10%", "5%", "1%", "--interpolation", "--steps", "400", "--json").json
-    assert more["seconds"] > 2 * usual["seconds"]
-    assert usual["least_seconds"] < usual["seconds"] < usual["most_seconds"]
+    assert usual["time"] == "seconds" and more["time"] != "seconds"
     half = call("preflight", *typed, "--dtype", "bfloat16", "--json").json
     assert half["bytes"] < usual["bytes"]
 

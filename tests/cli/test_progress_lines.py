@@ -15,7 +15,7 @@ from skillviz.commands.output import progress_bar
 from tests.cli.calls import Said, call
 from tests.cli.conftest import QUICK
 
-LINE = re.compile(r".+, \d+ s so far(, about .+ left)?")
+LINE = re.compile(r".+, \d+ s so far(, about .+ left|, time left: not measured yet|, longer than measured so far)?")
 
 
 @pytest.fixture(autouse=True)
@@ -72,12 +72,23 @@ def test_the_time_left_is_that_of_the_whole_work_where_it_is_known(capsys: pytes
     assert err.splitlines()[-1] == "x, 49 of 50, 1 s so far, about 10 min left"
 
 
+def test_the_count_of_a_part_does_not_tell_the_time_of_the_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    """A run whose scoring nobody has measured: the pace of its search is not that of the run."""
+    with progress_bar("localizing", is_whole=False) as advance:
+        advance(1, 50, "x")
+        time.sleep(0.08)
+        advance(2, 50, "x")
+        time.sleep(0.08)
+    assert capsys.readouterr().err.splitlines()[-1] == "x, 2 of 50, 1 s so far, time left: not measured yet"
+
+
 def test_the_bar_on_a_terminal_says_it_too() -> None:
-    column, bar = output._TimeLeft(), Progress()
+    column, bar = output._TimeLeft(is_whole=True), Progress()
     number = bar.add_task("x", total=50, ends=time.monotonic() + 600.4)
     assert column.render(bar.tasks[0]).plain == "about 10 min left"
     bar.update(number, ends=None)
     assert column.render(bar.tasks[0]).plain == "-:--:--"
+    assert output._TimeLeft(is_whole=False).render(bar.tasks[0]).plain == "time left: not measured yet"
 
 
 def lines_of(said: Said) -> list[str]:

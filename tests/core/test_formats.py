@@ -108,6 +108,8 @@ def test_plural_and_lists() -> None:
 
 def test_rough_durations_and_sizes() -> None:
     assert [formats.rough_seconds(value) for value in (0.2, 5, 600, 9000)] == ["1 s", "5 s", "10 min", "2.5 h"]
+    left = [formats.time_left(value) for value in (None, 240.0, 0.0)]
+    assert left == ["time left: not measured yet", "about 4 min left", "longer than measured so far"]
     assert [formats.byte_size(value) for value in (2**11, 87 * 2**20, 2**31)] == ["2 KiB", "87 MiB", "2.0 GiB"]
 
 

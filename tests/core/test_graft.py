@@ -191,7 +191,8 @@ def test_rows_that_do_not_fit_leave_the_model_as_it_was(change: str) -> None:
     else:
         rows = {other: torch.ones(2)}
     before = len(model.get_parameter(other)) if change == "other" else size
-    graft = Graft(Region.empty(table_of(model).shapes), {}, {}, {"vocabulary": {"rows": before}}, rows)
+    header = {"vocabulary": {"rows": before, "numbers": [before, before + 1]}}
+    graft = Graft(Region.empty(table_of(model).shapes), {}, {}, header, rows)
     state = snapshot(model)
     with pytest.raises(PairMismatch):
         graft.apply(model)
@@ -210,7 +211,7 @@ def test_rows_that_do_not_fit_leave_the_model_as_it_was(change: str) -> None:
 )
 def test_a_file_with_wrong_rows_of_added_tokens_is_told(tmp_path: Path, version: int, rows: dict[str, Tensor]) -> None:
     path, shapes = tmp_path / "graft.safetensors", {"w": (3, 3)}
-    header = {"format": "skillviz.graft", "size": 0, "shapes": shapes, "vocabulary": {"rows": 9}}
+    header = {"format": "skillviz.graft", "size": 0, "shapes": shapes, "vocabulary": {"rows": 9, "numbers": [9, 10]}}
 
     def write(version: int, rows: dict[str, Tensor]) -> None:
         tensors = {f"rows.{name}": tensor for name, tensor in rows.items()}
@@ -247,7 +248,11 @@ NOT_WHOLE = [1, -9, "x", True, 9.0, float("inf"), None]
         *({"size": value} for value in (True, 3.0, "3")),
         *({"version": value} for value in (True, 1.0, "1")),
         *({"shapes": {"w": value}} for value in ([3.5, 3], [9.0], [-3, -3], "ab", [True, 9], ["9"])),
-        *({"version": 2, "vocabulary": {"rows": value}} for value in (True, 9.5, "9", -1)),
+        *({"version": 2, "vocabulary": {"rows": value, "numbers": [9, 10]}} for value in (True, 9.5, "9", -1)),
+        *(
+            {"version": 2, "vocabulary": {"rows": 9, "numbers": numbers}}
+            for numbers in ([9], [10, 9], [9, 9], [9, 2**60], [3, 10], [9, 10.0], [-1, 9], "ab", None)
+        ),
     ],
     ids=str,
 )
@@ -281,7 +286,7 @@ def test_numbers_of_a_header_are_whole(tmp_path: Path, strange: dict[str, object
 )
 def test_values_are_finite_numbers_of_four_kinds(tmp_path: Path, where: str, strange: torch.dtype | float) -> None:
     path = tmp_path / "graft.safetensors"
-    header = {**HEADER, "version": 2, "vocabulary": {"rows": 9}}
+    header = {**HEADER, "version": 2, "vocabulary": {"rows": 9, "numbers": [9, 10]}}
     tensors = {
         "w.indices": torch.tensor([1, 4, 8]), "w.values": torch.ones(3),
         "head.h": torch.ones(2), "rows.e": torch.ones(2, 3),

@@ -13,7 +13,7 @@ from skillviz.analysis.tables import task_metric
 from skillviz.core import metrics
 from skillviz.core.formats import SPACE
 from skillviz.core.metrics import METRICS, metric_row
-from skillviz.core.verdicts import NO_DIFFERENCE
+from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED
 from skillviz.errors import BadInput
 from skillviz.runs.record import TaskNote
 from skillviz.tasks.task import Task
@@ -76,7 +76,7 @@ def test_values_are_shown_in_the_units_of_their_row() -> None:
 def test_a_difference_is_decided_only_where_its_interval_leaves_out_zero() -> None:
     verdict = METRICS["accuracy"].verdict
     assert [verdict(*ends) for ends in ((0.01, 0.02), (-0.02, -0.01), (-0.01, 0.01), (0.1, 0.1), (None, None))] == [
-        "better", "worse", NO_DIFFERENCE, NO_DIFFERENCE, NO_DIFFERENCE
+        "better", "worse", NO_DIFFERENCE, NOT_MEASURED, NOT_MEASURED
     ]  # fmt: skip
     assert METRICS["nll"].verdict(-0.02, -0.01) == "better" and METRICS["nll"].verdict(0.01, 0.02) == "worse"
 

@@ -104,6 +104,7 @@ def test_without_its_data_a_pair_is_asked_about_a_public_set_after_a_click(
             page.keyboard.press("Enter")
             page.get_by_text("; your region").first.wait_for(timeout=LONG)
             page.goto(f"{address}/transfer?run={run.id}&also=cr")
+            page.get_by_role("button", name="Score this task").click()
             button = page.get_by_role("button", name=f"Download {built_in.data.id} from the Hugging Face Hub")
             button.wait_for(timeout=LONG)
             settle(page)

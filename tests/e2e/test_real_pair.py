@@ -41,6 +41,7 @@ def test_surgery_examples_and_a_sentence_of_the_shipped_real_pair(
     )  # fmt: skip
     address = serve(runs)
     page = visit(f"{address}/surgery?run={run.id}")
+    page.get_by_role("button", name="Score this graft").click()
     page.get_by_text("than a random region of the same size").wait_for(timeout=LONG)
     settle(page)
     assert page.get_by_text("Your region", exact=True).count() == 1

@@ -9,6 +9,7 @@ import pytest
 
 from skillviz.jobs import devices
 from skillviz.jobs.devices import Device, chosen, gpus
+from skillviz.runs import memory
 from tests.programs import program
 
 TWO = "0, GPU-aaa1, NVIDIA H100 80GB, 70000, 81559\n1, GPU-bbb2, NVIDIA T4, [N/A], 15360\n"
@@ -29,12 +30,13 @@ def test_the_cpu_is_first_with_its_memory() -> None:
 
 
 def test_a_container_has_what_its_limit_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"LIMIT": "3000", "USED": "1000"}.items():
+    files = {"memory.max": "3000", "memory.current": "1000", "memory.stat": "anon 700\ninactive_file 300\n"}
+    for name, value in files.items():
         (tmp_path / name).write_text(value)
-        monkeypatch.setattr(devices, name, tmp_path / name)
+    monkeypatch.setattr(memory, "CGROUP", tmp_path)
     cpu = devices.devices()[0]
-    assert (cpu.free, cpu.total) == (2000, 3000)
-    (tmp_path / "LIMIT").write_text("max\n")
+    assert (cpu.free, cpu.total) == (2300, 3000), "cached files give way"
+    (tmp_path / "memory.max").write_text("max\n")
     assert devices.devices()[0].total > 2**27
 
 

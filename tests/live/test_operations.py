@@ -346,6 +346,6 @@ def test_pairs_must_be_named_well(worker: Worker, run: Run) -> None:
     with pytest.raises(RunNotFound):
         answer(worker, "open", {"pair": {"run": "absent"}})
     assert set(OPERATIONS) == {
-        "ping", "open", "score_text", "attribute", "wise", "wise_grid", "evaluate_region", "region_part", "transfer",
-            "union",
+        "ping", "encoded_texts", "open", "score_text", "attribute", "wise", "wise_grid", "evaluate_region",
+        "region_part", "transfer", "union",
     }  # fmt: skip

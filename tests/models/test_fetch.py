@@ -15,7 +15,8 @@ from typer.main import get_command
 from skillviz.cli import app
 from skillviz.errors import ModelNotFound, UnsafeWeights
 from skillviz.models import convert
-from skillviz.models.fetch import command_that_makes, has_weights, hub_name, is_local, refuse_absent, resolve
+from skillviz.models.fetch import command_that_makes, hub_name, is_local, refuse_absent, resolve
+from skillviz.models.weight_files import has_weights
 from skillviz.runs.store import Store, shipped_root
 from skillviz.studies.plan import plan
 from skillviz.studies.store import list_studies

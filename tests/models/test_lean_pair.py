@@ -69,9 +69,7 @@ def test_states_are_those_of_the_ordinary_mode(
         assert one[:3] == other[:3] and np.array_equal(one[3], other[3])
     graft, other = pair.graft(region), lean.graft(region)
     assert all(torch.equal(graft.values[name], other.values[name]) for name in region.indices)
-    assert movement_summary(pair.base, pair.finetuned, pair.table).equals(
-        movement_summary(lean.base, lean.finetuned, lean.table)
-    )
+    assert movement_summary(pair.movement).equals(movement_summary(lean.movement))
 
 
 def test_a_gradient_is_the_same_where_activations_are_computed_again(tmp_path: Path) -> None:

@@ -157,9 +157,12 @@ def test_padding_is_set_in_tokenizer_and_model(tmp_path: Path, family: str) -> N
 
 @pytest.mark.parametrize(("family", "wanted"), [("bert", 48), ("roberta", 46), ("gpt2", 48)])
 def test_texts_are_not_longer_than_the_models_positions(tmp_path: Path, family: str, wanted: int) -> None:
-    base, _ = tiny_pair(tmp_path, family)
-    change_config(base, **{"n_positions" if family == "gpt2" else "max_position_embeddings": 48})
-    assert loading.load_tokenizer(base).model_max_length == wanted
+    base, tuned = tiny_pair(tmp_path, family)
+    table = ("wpe.weight", "position_embeddings.weight")
+    for folder in (base, tuned):
+        change_config(folder, **{"n_positions" if family == "gpt2" else "max_position_embeddings": 48})
+        change_weights(folder, lambda tensors: {n: t[:48] if n.endswith(table) else t for n, t in tensors.items()})
+    assert load_pair(base, tuned).tokenizer.model_max_length == wanted
 
 
 def test_only_graftable_parameters_get_gradients(tmp_path: Path) -> None:

@@ -24,6 +24,11 @@ def asked(name: str, **query: str) -> AppTest:
     return test.run()
 
 
+def pressed(test: AppTest, label: str) -> AppTest:
+    """The page after a click on the button that has the models compute."""
+    return next(button for button in test.button if button.label == label).click().run()
+
+
 @pytest.fixture(scope="session")
 def scored_world(lived: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the pair, its task, near.yaml and far.yaml beside it, and `runs`. Not to be changed."""

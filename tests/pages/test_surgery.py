@@ -24,6 +24,7 @@ from skillviz.ui.pages.surgery.hand_region import HandRegion, table_of
 from tests.fake_run import fake_run
 from tests.jobs.conftest import ended
 from tests.live.conftest import lived, own_workers
+from tests.pages.scored_world import pressed
 
 __all__ = ["lived", "own_workers"]
 
@@ -286,18 +287,22 @@ def scores(test: AppTest) -> dict[str, str]:
 @pytest.mark.slow
 def test_the_graft_is_scored_live_beside_a_random_region_and_the_runs_own(alive: Run) -> None:
     test = opened(run=alive.id, sentence="a great film")
-    assert not test.exception and not test.warning
+    assert not test.exception and not test.warning and not test.table, "nothing is scored on opening"
+    n = len(alive.logits("grafted", "test")[1])
+    assert f"2 random regions of its size on all {n} test examples" in words_of(test)
+    pressed(test, "Score this graft")
     shown = scores(test)
     assert shown["Your region"] == accuracy(alive, "grafted")
     assert shown["Fine-tuned without your region"] == accuracy(alive, "complement")
     assert "This run's region" not in shown and "Random region, same size" in shown
-    n = len(alive.logits("grafted", "test")[1])
     assert set(test.table[0].value["examples"]) == {f"{n} of {n}"}
     assert "a random region of the same size: accuracy" in words_of(test) and f"all {n} test examples" in words_of(test)
     assert len(test.get("plotly_chart")) == 3
     before = next(m.value for m in test.markdown if str(m.value).startswith("Pre-trained **"))
     assert all(word in before for word in ("your region", "fine-tuned", "complement"))
     field(test, "selectbox", "how").select("parts").run()  # everything: the fine-tuned model, and the base
+    assert not test.table, "another region is another question"
+    pressed(test, "Score this graft")
     shown = scores(test)
     assert shown["Your region"] == accuracy(alive, "finetuned")
     assert shown["This run's region"] == accuracy(alive, "grafted")
@@ -314,7 +319,7 @@ def test_a_sample_says_its_size_and_all_examples_are_one_click_away(
 ) -> None:
     monkeypatch.setattr("skillviz.ui.pages.surgery.view.SAMPLES", (10,))
     n = len(alive.logits("grafted", "test")[1])
-    test = opened(run=alive.id, sample="10")
+    test = pressed(opened(run=alive.id, sample="10"), "Score this graft")
     assert set(test.table[0].value["examples"]) == {f"10 of {n}"} and f"10 of {n} test examples" in words_of(test)
     button(test, f"Score all {n}").click().run()
     assert set(test.table[0].value["examples"]) == {f"{n} of {n}"} and "sample" not in test.query_params

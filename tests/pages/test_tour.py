@@ -354,7 +354,7 @@ def test_without_a_choice_there_is_no_guess_to_keep(skilled: Run) -> None:
     assert "There is no answer until your run finishes." in said(test) and "guess is kept" not in said(test)
     test.radio[0].set_value("all").run()
     button(test, "Reveal").click().run()
-    assert "Your guess is kept. It is checked when your run finishes." in said(test)
+    assert "Your guess is kept. There is no answer until your run finishes." in said(test)
 
 
 @pytest.mark.slow

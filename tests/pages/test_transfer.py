@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.live.conftest import lived, own_workers
-from tests.pages.scored_world import asked, scored, scored_world
+from tests.pages.scored_world import asked, pressed, scored, scored_world
 from tests.pages.test_pages import charts, opened, words
 from tests.visitor import confirmed
 
@@ -63,6 +63,8 @@ def test_another_task_is_asked_of_the_models(scored: str, scored_world: Path) ->
     offered = next(box for box in test.selectbox if box.label == "Score another task now").options
     assert offered[0] == "far" and not any(name.startswith("near") for name in offered)
     live = asked("transfer", run=scored, also=str(scored_world / "far.yaml"))
+    assert bands(live) == ["tiny", "near"], "nothing is computed on opening"
+    pressed(live, "Score this task")
     assert not live.exception and not live.warning, [w.value for w in live.warning]
     assert bands(live) == ["tiny", "near", "far"] and "Computed live on far" in words(live)
     assert "**40 examples** scored" in words(live) and "2 comparisons" in words(live)
@@ -80,5 +82,6 @@ def test_labels_of_other_names_are_mapped_by_the_reader(scored: str, scored_worl
     assert not test.exception and "Choose above which label" in test.info[0].value and bands(test) == ["tiny", "near"]
     boxes = {box.label: box for box in test.selectbox}
     boxes["good"].select("class-great").run()
+    pressed(test, "Score this task")
     assert bands(test) == ["tiny", "near", "strange"] and test.query_params["map.strange.good"] == "class-great"
     assert "20 skipped (label not mapped)" in words(test)

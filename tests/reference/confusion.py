@@ -14,11 +14,11 @@ def confusion(logits, labels, classes):
 
 
 def results(logits, labels, c):
-    """(precision, recall, F1) of class c; None where a share is of nothing."""
+    """(precision, recall, F1) of class c; None where a share is of nothing, and for F1 where all or no example is c."""
     predicted = [i for i, row in enumerate(logits) if largest(row) == c]
     true = [i for i, label in enumerate(labels) if label == c]
     right = [i for i in predicted if i in true]
     precision = len(right) / len(predicted) if predicted else None
     recall = len(right) / len(true) if true else None
-    f1 = 2 * len(right) / (len(predicted) + len(true)) if predicted or true else None
+    f1 = 2 * len(right) / (len(predicted) + len(true)) if 0 < len(true) < len(labels) else None
     return precision, recall, f1

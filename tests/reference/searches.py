@@ -20,8 +20,10 @@ F = np.float32
 
 
 def slow_candidates(tau: np.ndarray, share: float, size: int) -> list[int]:
-    """The largest movers, in index order: a share of all, at least twice the size."""
+    """The largest movers, in index order: a share of all, at least twice the size; none that did not move, unless fewer
+    moved than the size."""
     count = min(len(tau), max(round(share * len(tau)), 2 * size))
+    count = min(count, max(size, sum(1 for movement in tau if movement != 0)))
     return sorted(slow_top(np.abs(tau).tolist(), count))
 
 
@@ -55,7 +57,7 @@ def slow_stagewise(
         if not last:
             coming = [i for i in coming if score[i] > 0]
         members = (members - set(leaving)) | set(coming)
-    return sorted(members, key=lambda i: (-score[i], i))
+    return sorted(members, key=lambda i: (tau[i] == 0, -score[i], i))
 
 
 def slow_judged(
@@ -99,7 +101,7 @@ def slow_judged(
             looked_at.append((step, filled))
     losses = [gradient(grafted(region), held)[0] for _, region in looked_at]
     chosen, region = looked_at[int(np.argmin(losses))]
-    return sorted(region - set(fixed), key=lambda i: (-score[i], i)), chosen
+    return sorted(region - set(fixed), key=lambda i: (tau[i] == 0, -score[i], i)), chosen
 
 
 def slow_nested(
@@ -143,7 +145,7 @@ def slow_frank_wolfe(
         done = t + 1 - (len(draws) - settle_steps)
         if done > 0:
             count = round(size * done / settle_steps)
-            best = sorted(free, key=lambda i: (-gamma[i], -gained[i], i))
+            best = sorted(free, key=lambda i: (tau[i] == 0, -gamma[i], -gained[i], i))
             for i in best[: count - len(settled)]:
                 settled.append(i)
                 gamma[i] = F(1)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from skillviz.core.movement import Movement
 from skillviz.core.parameters import graftable
 from skillviz.core.region import Region
 from skillviz.runs.layers import layers_table, movement_summary
@@ -23,7 +24,7 @@ def made() -> tuple:
 
 def test_the_regions_part_of_the_movement_is_that_of_its_entries_alone() -> None:
     region, table, base, tuned = made()
-    frame = layers_table(region, table, movement_summary(base, tuned, table), base, tuned)
+    frame = layers_table(region, movement_summary(Movement(base, tuned, table)), Movement(base, tuned, table))
     squared = {("transformer.h.0.ln_1.weight", "LayerNorm"): 0.0}
     for name, start in zip(table.names, table.offsets[:-1], strict=True):
         for index in region.indices.get(name, []):
@@ -36,8 +37,9 @@ def test_the_regions_part_of_the_movement_is_that_of_its_entries_alone() -> None
 
 def test_the_full_region_holds_all_of_the_movement_and_the_empty_one_none() -> None:
     _, table, base, tuned = made()
-    summary = movement_summary(base, tuned, table)
-    full = layers_table(Region.full(table.shapes), table, summary, base, tuned)
-    none = layers_table(Region.empty(table.shapes), table, summary, base, tuned)
+    movement = Movement(base, tuned, table)
+    summary = movement_summary(movement)
+    full = layers_table(Region.full(table.shapes), summary, movement)
+    none = layers_table(Region.empty(table.shapes), summary, movement)
     assert np.allclose(full["movement_l2_selected"], full["movement_l2"], rtol=1e-12)
     assert (none["movement_l2_selected"] == 0).all() and (full["movement_l2"] > 0).all()

@@ -7,6 +7,7 @@ import pytest
 
 from skillviz.core.intervals import wilson
 from skillviz.core.metrics import COMPARED, metric_names
+from skillviz.runs.held_out import fitted
 from skillviz.runs.metrics import (
     SCALED,
     curve_rows,
@@ -15,7 +16,6 @@ from skillviz.runs.metrics import (
     graft_row_of,
     metrics,
     scores,
-    temperature_of,
 )
 from skillviz.runs.record import TaskNote
 
@@ -62,7 +62,7 @@ def test_f1_is_there_for_two_labels_only() -> None:
 
 def test_differences_are_grafted_less_finetuned() -> None:
     logits, labels = data()
-    found = scores(logits, labels, F1, temperature_of(logits, labels))
+    found = scores(logits, labels, F1, fitted(logits, labels, True).value)
     assert list(found.differences) == metric_names("f1", COMPARED)
     for name, difference in found.differences.items():
         expected = found.states["grafted"][name].value - found.states["finetuned"][name].value
@@ -75,7 +75,7 @@ def test_differences_are_grafted_less_finetuned() -> None:
 
 def test_a_temperature_changes_calibration_and_nothing_else() -> None:
     logits, labels = data()
-    temperature = temperature_of(logits, labels)
+    temperature = fitted(logits, labels, True).value
     assert temperature is not None and temperature > 1
     found = scores(logits, labels, TASK, temperature).states
     assert found[SCALED]["accuracy"] == found["finetuned"]["accuracy"]

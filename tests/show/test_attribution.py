@@ -24,6 +24,7 @@ def tokens_answer(gap: float = 0.02) -> dict[str, Any]:
     return {
         "tokens": TOKENS,
         "special": [True, False, False, True],
+        "word": [-1, 0, 1, -1],
         "target": 1,
         "label": "pos*itive",
         "states": states,
@@ -84,11 +85,11 @@ def test_the_largest_gap_is_said() -> None:
     assert "**0.000 nats**" in exhibits.completeness_words(exhibits.completeness(tokens_answer(0.0)))
 
 
-def test_the_strongest_token_is_named_and_harmless() -> None:
+def test_the_word_that_speaks_most_for_the_class_is_named_and_harmless() -> None:
     rows = exhibits.token_rows(tokens_answer())
     said = exhibits.tokens_words(rows, "pos*itive")
     assert said == (
-        "What counts most for **pos\\*itive**: “not” in the grafted model (−1.50 nats); "
+        "What counts most for **pos\\*itive**: “good” in the grafted model (+0.50 nats); "
         "“good” in the fine-tuned model (+2.50 nats)."
     )
     assert "No token changes anything" in exhibits.tokens_words(rows.assign(value=0.0), "x")
@@ -96,7 +97,7 @@ def test_the_strongest_token_is_named_and_harmless() -> None:
 
 def test_the_strongest_layer_is_named() -> None:
     said = exhibits.parts_words(exhibits.part_rows(layers_answer()), "positive")
-    assert "layer 0's MLP out in the pre-trained model (−1.80 nats)" in said
+    assert "layer 0's attention output in the pre-trained model (+0.30 nats)" in said
 
 
 def test_exhibits_have_words_and_tables() -> None:

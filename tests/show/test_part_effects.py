@@ -59,6 +59,6 @@ def test_exhibits_have_their_tables_and_words() -> None:
     shown = part_map(table, ALONE, "accuracy", CELLS, "light")
     assert len(shown.table) == 3 and "layer 1, biases +5.0 points" in shown.alt
     rival = strongest_parts(table, ALONE, "accuracy", CELLS, "dark")
-    assert rival.finding.startswith("2 of these 3 differ from their random control. Of 2 comparisons, 2 exclude zero;")
+    assert rival.finding.startswith("2 of 2 parts with a control differ from it. Of 2 comparisons, 2 exclude zero;")
     assert "3 draws" in rival.reads
     assert rival.table["excess_holds"].tolist() == [True, False, False] or rival.table["excess_holds"].sum() == 2

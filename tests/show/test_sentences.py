@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from skillviz.core.formats import SPACE
-from skillviz.core.verdicts import NO_DIFFERENCE
+from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED
+from skillviz.runs import held_out
 from skillviz.runs.record import Architecture, Estimate, RunRecord, Scores, TaskNote
 from skillviz.runs.spec import RunSpec
 from skillviz.show import sentences
@@ -71,7 +72,7 @@ def test_a_worse_graft_is_called_worse() -> None:
 
 def test_an_undefined_gain_is_not_made_up() -> None:
     said = sentences.overview(record(), scores(UNSURE, recovered=estimate(None)))
-    assert "no gain to recover" in said and "of the gain" not in said
+    assert "recovers is not measured" in said and "of the gain" not in said and "no gain to recover" not in said
 
 
 def test_f1_tasks_speak_of_f1() -> None:
@@ -83,7 +84,7 @@ def test_f1_tasks_speak_of_f1() -> None:
     [
         ("ece", BETTER, "better"), ("ece", WORSE, "worse"), ("ece", UNSURE, NO_DIFFERENCE),
         ("accuracy", WORSE, "better"), ("accuracy", BETTER, "worse"), ("nll", BETTER, "better"),
-        ("ece", None, NO_DIFFERENCE), ("ece", estimate(-0.1), NO_DIFFERENCE),
+        ("ece", None, NOT_MEASURED), ("ece", estimate(-0.1), NOT_MEASURED),
         ("ece", estimate(-0.02, -0.04, 0.0), NO_DIFFERENCE),
     ],
 )  # fmt: skip
@@ -148,14 +149,17 @@ def test_a_region_chosen_in_one_step_says_so_and_names_a_loss_only_where_there_w
 
 
 def test_an_interval_without_width_decides_nothing() -> None:
-    assert sentences.verdict("ece", estimate(-0.3, -0.3, -0.3)) == NO_DIFFERENCE
+    assert sentences.verdict("ece", estimate(-0.3, -0.3, -0.3)) == NOT_MEASURED
+    assert sentences.verdict("ece", estimate(0.0, 0.0, 0.0)) == NO_DIFFERENCE  # of the same predictions twice
 
 
-@pytest.mark.parametrize(("value", "ends"), [(0.02, True), (50.0, True), (1.37, False), (0.021, False)])
-def test_a_temperature_at_an_end_of_its_range_says_that_nothing_was_fitted(value: float, ends: bool) -> None:
-    said = sentences.temperature(value)
-    assert ("an end of the range" in said) is ends
-    assert ("leave nothing to fit" in said) is (value == 0.02) and ("sure where it is wrong" in said) is (value == 50.0)
+def test_the_temperature_or_why_there_is_none() -> None:
+    fitted = record().model_copy(update={"temperature": 1.37})
+    assert "temperature 1.37, fitted on validation data" in sentences.temperature(fitted)
+    unfitted = record().model_copy(update={"temperature": None, "unfitted": held_out.AT_END})
+    assert sentences.temperature(unfitted) == held_out.why_not(held_out.AT_END)
+    none = record().model_copy(update={"temperature": None})
+    assert "no validation predictions" in sentences.temperature(none)
 
 
 def test_without_a_gain_it_is_said_and_worse_than_the_base_asks_for_the_labels() -> None:

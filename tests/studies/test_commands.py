@@ -28,7 +28,7 @@ from skillviz.runs.score import read_score, score_path
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
 from skillviz.studies.engine import run_study
-from skillviz.studies.estimate import Estimates, estimate, estimates, shipped_timings
+from skillviz.studies.estimate import Estimates, estimates
 from skillviz.studies.pack import pack
 from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
@@ -218,14 +218,18 @@ def test_what_cannot_be_packed(done: Done, tiny: Path, store: Store) -> None:
         pack(*done, done[1])
 
 
-def test_estimates_come_before_and_from_what_was_measured(done: Done, tiny: Path, store: Store) -> None:
+def test_time_left_is_an_order_of_magnitude_until_a_step_is_finished(done: Done, tiny: Path, store: Store) -> None:
     fresh = Snapshot(plan(few(tiny)), store)
     rough = estimates(fresh)
-    assert rough.measured == 0 and set(rough.steps) == {step.key for step in fresh.plan.steps}
-    assert all(seconds > 0 for seconds in rough.steps.values()) and "rough" in rough.words(fresh.plan.steps)
-    assert estimate(few(tiny), store) == pytest.approx(sum(rough.steps.values()))
-    assert estimate(few(tiny), store, workers=2) == pytest.approx(by_hand(rough, 2))
-    assert estimates(Snapshot(plan(done[0]), done[1])).measured >= 3
+    assert rough.pace is None and set(rough.steps) == {step.key for step in fresh.plan.steps}
+    assert all(seconds > 0 for seconds in rough.steps.values()) and "not measured yet" in rough.words(fresh.plan.steps)
+    assert rough.left(fresh.plan.steps) == pytest.approx(sum(rough.steps.values()))
+    assert rough.left(fresh.plan.steps, workers=2) == pytest.approx(by_hand(rough, 2))
+    now = Snapshot(plan(done[0]), done[1])
+    told, took = estimates(now), {s.key: now.seconds(s) for s in now.plan.steps if s.kind != TABLE and now.is_there(s)}
+    assert told.measured == len(took) >= 3
+    assert told.pace == pytest.approx(sum(took.values()) / sum(told.steps[key] for key in took))
+    assert f"measured on {told.measured} finished steps" in told.words(now.plan.steps)
     longer = few(tiny, finetune={"steps": 600})
     slow = next(s for s in plan(longer).steps if s.kind == "finetune")
     assert estimates(Snapshot(plan(longer), store)).steps[slow.key] > max(rough.steps.values())
@@ -235,35 +239,6 @@ def by_hand(told: Estimates, workers: int) -> float:
     """Steps are shared, a fifth slower each, but none is split; one process makes the tables at the end."""
     steps = [seconds for key, seconds in told.steps.items() if key != TABLE]
     return max(1.2 * sum(steps) / workers, *steps) + told.steps[TABLE]
-
-
-def test_a_shipped_study_is_the_measure_of_its_steps(
-    done: Done, tiny: Path, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another store's study of the same steps tells their seconds, corrected by what was finished here."""
-    monkeypatch.setattr("skillviz.studies.estimate.shipped_root", lambda: done[1].root)
-    (there,) = list_studies(done[1])
-    fresh = Snapshot(plan(few(tiny)), store)
-    assert there.record.key == fresh.plan.key and str(there.record.device).startswith("cpu")
-    told = estimates(fresh)
-    took = {key: note.seconds for key, note in there.record.steps.items()}
-    assert dict(told.steps) == took and told.stored == set(took)
-    assert "estimated from the shipped study" in told.words(fresh.plan.steps)
-    twice = {key: 2.0 * (seconds or 0.0) for key, seconds in took.items()}
-    monkeypatch.setattr(Snapshot, "seconds", lambda self, step: twice[step.key])
-    slow = estimates(Snapshot(plan(done[0]), done[1]))
-    steps = [key for key in took if key != TABLE]
-    assert [slow.steps[key] for key in steps] == pytest.approx([twice[key] for key in steps])
-    assert told.compared == 0 and "where it was made" in told.words(fresh.plan.steps)
-    assert slow.compared == 3, "two runs and a score; the models lie elsewhere"
-    assert "corrected by 3 finished" in slow.words(fresh.plan.steps)
-    other = replace(told, measured=7)  # runs of other studies on this base: no step of this one was corrected by them
-    assert "where it was made" in other.words(fresh.plan.steps) and "7 finished" not in other.words(fresh.plan.steps)
-
-
-def test_a_shipped_study_of_another_device_tells_nothing(done: Done) -> None:
-    root = str(done[1].root)
-    assert shipped_timings("cpu", root).steps and not shipped_timings("cuda", root).steps
 
 
 @pytest.mark.slow

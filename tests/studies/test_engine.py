@@ -24,7 +24,6 @@ from skillviz.runs.run import Run
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
 from skillviz.studies.engine import Outcome, run_study
-from skillviz.studies.estimate import estimate
 from skillviz.studies.finetuned_model import FineTunedSpec, folder_of
 from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
@@ -90,11 +89,9 @@ def test_a_study_of_every_kind_runs_through(whole: Whole) -> None:
     assert outcome.is_whole and len(outcome.finished) == len(plan(study).steps) and not outcome.skipped
     frame = status(study, store)
     assert set(frame["state"]) == {"finished"} and (frame["seconds"] > 0).all()
-    assert estimate(study, store) == 0
     record = only_study(store).record
     assert (record.status, record.command, record.workers) == ("finished", "the command", 1)
-    assert record.seconds > 0 and record.estimated is not None and record.estimated > 0
-    assert all(note.state == "finished" and note.estimated is not None for note in record.steps.values())
+    assert record.seconds > 0 and all(note.state == "finished" for note in record.steps.values())
     assert {"scores", "differences"} <= set(only_study(store).tables())
 
 

@@ -90,14 +90,15 @@ def test_no_rows_give_no_examples() -> None:
 
 
 @pytest.mark.parametrize("kind", MASKED)
-def test_special_tokens_in_the_data_are_only_text(kind: str) -> None:
+def test_data_cannot_place_a_mask_in_a_prompt_and_are_else_read_as_they_are(kind: str) -> None:
     tok = tokenizer(kind)
-    forged = frame(f"the {tok.mask_token} film {tok.sep_token} {tok.mask_token}")
-    encoded = encode(made(masked=POLARITY), forged, tok, "prompt")
+    text = f"the {tok.mask_token} film {tok.sep_token} {tok.mask_token}"
+    encoded = encode(made(masked=POLARITY), frame(text, "a film"), tok, "prompt")
     assert (encoded.input_ids[0] == tok.mask_token_id).sum() == 1
-    assert (encoded.input_ids[0] == tok.sep_token_id).sum() == 1
-    head = encode(made(), forged, tok, "head")
-    assert (head.input_ids[0] == tok.mask_token_id).sum() == 0
+    assert (encoded.input_ids[0] == tok.sep_token_id).sum() == 2
+    assert [note.split(" the mask")[0] for note in encoded.notes] == ["1 of 2 texts contains"]
+    head = encode(made(), frame(text), tok, "head")
+    assert head.input_ids[0].tolist() == tok(text)["input_ids"] and head.notes == ()
 
 
 def test_what_cannot_be_asked_is_said() -> None:
@@ -158,13 +159,13 @@ def test_a_text_is_cut_at_its_end_and_as_little_as_can_be() -> None:
     assert shown(encoded, 0, "wordpiece").startswith("[CLS] the film was good and the plot")
 
 
-def test_the_least_of_the_three_limits_counts() -> None:
+def test_a_given_limit_stands_in_for_the_tasks_and_none_is_above_the_models() -> None:
     text = "film " * 100
     lengths = [
         len(encode(made(max_length=task), frame(text), tokenizer("wordpiece"), "head", given).input_ids[0])
-        for task, given in ((64, None), (32, None), (32, 16), (16, 32), (500, None))
+        for task, given in ((64, None), (32, None), (32, 16), (16, 32), (500, None), (None, None), (None, 500))
     ]
-    assert lengths == [64, 32, 16, 16, 64]
+    assert lengths == [64, 32, 16, 32, 64, 64, 64]
 
 
 def test_the_causal_limit_may_be_its_own() -> None:

@@ -39,7 +39,8 @@ def run(rows: list[list[str]], limit: int, kind: str = "wordpiece"):
         calls.append(len(texts))
         return dict(tok([" it was ".join(row) for row in texts]))
 
-    texts, inputs = fitted(rows, [limit] * len(rows), tokenized, tok)
+    texts, inputs, shortened = fitted(rows, [limit] * len(rows), tokenized, tok)
+    assert shortened == sum(kept != row for kept, row in zip(texts, rows, strict=True))
     return texts, inputs, calls
 
 

@@ -29,9 +29,9 @@ def test_without_validation_a_tenth_of_train_is_taken_and_said(found: Task) -> N
     assert (len(splits.train), len(splits.validation), len(splits.test)) == (27, 3, 30)
     assert not set(splits.train["example_id"]) & set(splits.validation["example_id"])
     assert all(name.startswith("train-") for name in splits.validation["example_id"])
-    assert splits.notes == (
-        "validation: 3 of the 30 train rows, drawn with seed 0, because the task has no validation split.",
-    )
+    first, only = splits.notes
+    assert first == "validation: 3 of the 30 train rows, drawn with seed 0, because the task has no validation split."
+    assert only.startswith("validation: all 3 rows have the label 'positive'")
 
 
 def test_the_tasks_own_validation_is_taken(tmp_path: Path) -> None:

@@ -26,11 +26,11 @@ from skillviz.tasks.uploaded import (
     guessed,
     guessed_kind,
     is_written_out,
+    read,
     room_for,
     rows_of,
     save,
     saved,
-    separated_by,
     set_aside,
 )
 
@@ -78,18 +78,18 @@ def test_rows_are_read_in_every_format(name: str, make: Callable[[], bytes]) -> 
 def test_cells_may_be_separated_by_commas_semicolons_or_tabs(sign: str, by: str, suffix: str) -> None:
     lines = [("review", "label"), ('"good, very; good\tindeed"', "1"), ("bad", "0")]
     upload = Upload(f"a.{suffix}", "\n".join(sign.join(line) for line in lines).encode("utf-8-sig"))
-    rows = rows_of(upload)
-    assert list(rows) == ["review", "label"] and rows["review"][0] == "good, very; good\tindeed"
-    assert separated_by(upload) == by and separated_by(Upload("a.jsonl", b"{}")) == ""
+    rows = read(upload)
+    assert list(rows.frame) == ["review", "label"] and rows.frame["review"][0] == "good, very; good\tindeed"
+    assert rows.separated_by == by and read(Upload("a.jsonl", b'{"a": 1}')).separated_by == ""
 
 
 def test_lines_may_end_as_on_an_old_mac() -> None:
     upload = Upload("a.csv", b"text;label\rhello;1\rhi;0\r")
-    assert separated_by(upload) == "semicolons" and list(rows_of(upload)["label"]) == ["1", "0"]
+    assert read(upload).separated_by == "semicolons" and list(rows_of(upload)["label"]) == ["1", "0"]
 
 
 def test_one_column_is_separated_by_what_the_ending_stands_for() -> None:
-    assert [separated_by(Upload(name, b"text\na\n")) for name in ("a.csv", "a.tsv")] == ["commas", "tabs"]
+    assert [read(Upload(name, b"text\na\n")).separated_by for name in ("a.csv", "a.tsv")] == ["commas", "tabs"]
 
 
 def as_parquet(column: pa.Array) -> bytes:
@@ -110,18 +110,32 @@ def as_parquet(column: pa.Array) -> bytes:
         (Upload("a.jsonl", b'{"a": 1}\n{oops\n'), "a.jsonl cannot be read as JSONL: line 2"),
         (Upload("a.parquet", b"PAR1"), "a.parquet cannot be read as PARQUET"),
         (Upload("a.csv", "text\n\xe9\n".encode("latin-1")), "a.csv"),
-        (Upload("a.parquet", as_parquet(pa.array([b"\xff"]))), "column 'x' of a.parquet holds bytes; save it as text"),
-        (
-            Upload("a.parquet", as_parquet(pa.array([2**62], pa.duration("s")))),
-            "column 'x' of a.parquet cannot be read",
-        ),
-        (Upload("a.parquet", as_parquet(pa.array([0], pa.timestamp("s", "Mars/Base")))), "column 'x' of a.parquet"),
     ],
 )
 def test_what_cannot_be_read_is_said_under_its_own_name(upload: Upload, said: str) -> None:
     with pytest.raises(BadData) as caught:
         rows_of(upload)
     assert said in str(caught.value) and "/tmp" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "reason"),
+    [
+        (pa.array([b"\xff"]), "holds bytes"),
+        (pa.array([2**62], pa.duration("s")), "cannot be written as text"),
+        (pa.array([0], pa.timestamp("s", "Mars/Base")), "cannot be written as text"),
+        (pa.array([{"a": 1}]), "holds values of the type struct"),
+        (pa.array([b"\xff"]).cast(pa.string(), safe=False), "is not UTF-8 text"),
+    ],
+)
+def test_a_column_that_no_task_can_use_is_left_out_and_refused_where_it_is_wanted(
+    column: pa.Array, reason: str, tmp_path: Path
+) -> None:
+    upload = Upload("a.parquet", as_parquet(column))
+    rows = read(upload)
+    assert list(rows.frame) == ["text"] and reason in rows.left_out["x"]
+    with pytest.raises(BadData, match=f"column 'x' of a.parquet {reason}"):
+        save(draft(files={"train": upload}, text=("text",), label="x"), tmp_path)
 
 
 def test_columns_are_guessed_from_what_is_in_them() -> None:
@@ -166,10 +180,10 @@ def test_an_answer_to_write_is_the_task_that_a_file_gives(tmp_path: Path) -> Non
     }  # fmt: skip
     path, splits = save(Draft("mine", {"train": Upload("a.csv", csv(WRITTEN))}, values), tmp_path)
     (tmp_path / "by-hand").mkdir()
-    for file in path.parent.glob("*.jsonl"):
+    for file in path.parent.glob("*.parquet"):
         (tmp_path / "by-hand" / file.name).write_bytes(file.read_bytes())
     (tmp_path / "by-hand" / "task.yaml").write_text(
-        "name: mine\ndata: {train: train.jsonl, test: test.jsonl}\ntext: question\nreference: answer\n"
+        "name: mine\ndata: {train: train.parquet, test: test.parquet}\ntext: question\nreference: answer\n"
         "template: '{text}'\nstop: newline\nmax_new_tokens: 8\nignore_case: true\n"
     )
     uploaded, written = registry.task(path), registry.task(tmp_path / "by-hand" / "task.yaml")
@@ -201,11 +215,11 @@ def test_classes_are_sorted_as_a_reader_expects_and_not_too_many() -> None:
 
 
 @pytest.mark.slow
-def test_a_task_is_written_with_its_bytes_beside_it(tmp_path: Path) -> None:
+def test_a_task_is_written_with_its_rows_beside_it(tmp_path: Path) -> None:
     files = {"train": Upload("a.csv", csv()), "test": Upload("t.parquet", parquet(ROWS[:6]))}
     path, splits = save(draft(files=files, metric="f1", positive="good"), tmp_path)
     assert path == tmp_path / "mine" / "task.yaml" and saved(tmp_path) == [path]
-    assert (path.parent / "train.csv").read_bytes() == csv()
+    pd.testing.assert_frame_equal(pd.read_parquet(path.parent / "train.parquet"), rows_of(files["train"]))
     task = registry.task(path)
     assert (task.labels, task.metric, task.positive) == (("bad", "good"), "f1", 1)
     assert task.wording("prompt") == ("{text} It was <mask>.", ("terrible", "great"))
@@ -247,7 +261,7 @@ def test_names_of_classes_as_they_stand_and_rows_left_out(tmp_path: Path) -> Non
         ({"options": ("id",), "template": "", "label_words": ()}, BadData, "no list in the column 'id'"),
         ({"label": "id"}, BadData, "the label '"),
         ({"files": {"train": Upload("a.csv", csv(ROWS[:1]))}}, BadData, "a.csv has one row"),
-        ({"files": {"train": Upload("a.csv", csv()), "test": Upload("t.csv", b"")}}, BadData, "test.csv is empty"),
+        ({"files": {"train": Upload("a.csv", csv()), "test": Upload("t.csv", b"")}}, BadData, "t.csv is empty"),
     ],
 )
 def test_what_is_wrong_is_said_and_leaves_nothing(

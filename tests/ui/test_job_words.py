@@ -50,7 +50,10 @@ def test_the_place_in_the_queue_is_a_number() -> None:
 def test_progress_has_step_loss_and_the_time_left() -> None:
     progress = job_progress.run_progress(JobProgress("search", 1031, 2000, 0.4123, 5, 1, 1, 75.2))
     assert all(number in progress for number in ("1,031 of 2,000", "0.412", "75 s"))
-    assert job_progress.run_progress(JobProgress("search", 3)).endswith("step 3")
+    assert job_progress.run_progress(JobProgress("search", 3)).endswith("step 3, time left: not measured yet")
+    assert "longer than" in job_progress.run_progress(JobProgress("evaluate", seconds_left=0.0))
+    study = JobProgress("steps", 3, 31, title="localize sst2")
+    assert job_progress.study_progress(study) == "step 4 of 31: localize sst2, time left: not measured yet"
 
 
 def test_the_bar_only_grows() -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE
-from skillviz.studies.paper.claims import UNTESTED, Comparison, Verdict
+from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE, NOT_MEASURED
+from skillviz.studies.paper.claims import Comparison, Verdict
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.ui.pages.paper import scoreboard
 from skillviz.ui.pages.paper.scoreboard import Score
@@ -18,27 +18,29 @@ SAYS = {CONFIRMED: True, CONTRADICTED: False, INCONCLUSIVE: None}
 
 def score(outcome: str, name: str = "table2") -> Score:
     row = EXPERIMENTS[name]
-    comparisons = () if outcome == UNTESTED else (Comparison("cr", -0.021, -0.03, -0.012, SAYS[outcome]),)
+    comparisons = () if outcome == NOT_MEASURED else (Comparison("cr", -0.021, -0.03, -0.012, SAYS[outcome]),)
     claim, paper = row.claims[0], row.in_paper()[0]
     return Score(name, claim, paper, Verdict(claim.text, comparisons), None)
 
 
 def test_a_row_has_the_papers_number_ours_with_its_interval_and_the_verdict() -> None:
-    table = scoreboard.table([score(CONFIRMED), score(UNTESTED, "figure9")])
+    table = scoreboard.table([score(CONFIRMED), score(NOT_MEASURED, "figure9")])
     first, second = table.replace("\N{NO-BREAK SPACE}", " ", regex=True).to_dict("records")
     assert first["where"] == "Table 2" and first["verdict"] == [CONFIRMED] and first["paper"] == "97.6%"
     assert first["here"] == "−2.1 points (−3.0 to −1.2)"
-    assert second["verdict"] == [UNTESTED] and second["here"] == "" and second["paper"] == "figure only"
+    assert second["verdict"] == [NOT_MEASURED] and second["here"] == "" and second["paper"] == "figure only"
     assert list(table) == list(scoreboard.COLUMNS) and list(scoreboard.table([])) == list(scoreboard.COLUMNS)
 
 
 def test_a_phone_has_every_claim_in_full_under_its_table_or_figure() -> None:
-    by_item = scoreboard.listed(scoreboard.table([score(CONFIRMED), score(CONTRADICTED), score(UNTESTED, "figure9")]))
+    by_item = scoreboard.listed(
+        scoreboard.table([score(CONFIRMED), score(CONTRADICTED), score(NOT_MEASURED, "figure9")])
+    )
     assert list(by_item) == ["Table 2", "Figure 9"]
     lines = "\n\n".join(by_item.values()).replace("\N{NO-BREAK SPACE}", " ")
     assert lines.count(EXPERIMENTS["table2"].claims[0].text) == 2
     assert "paper 97.6% · here −2.1 points (−3.0 to −1.2) · no study" in lines.replace("\\", "")
-    assert "-badge[" in lines and f"{UNTESTED} {EXPERIMENTS['figure9'].claims[0].text}" in lines
+    assert "-badge[" in lines and f"{NOT_MEASURED}] {EXPERIMENTS['figure9'].claims[0].text}" in lines
 
 
 def test_the_number_that_the_text_states_stands_where_no_table_prints_one() -> None:
@@ -55,8 +57,8 @@ def test_every_claim_fits_into_its_column() -> None:
 
 @pytest.mark.slow
 def test_the_count_is_on_top() -> None:
-    found = [score(CONFIRMED), score(CONFIRMED), score(CONTRADICTED), score(INCONCLUSIVE), score(UNTESTED)]
-    assert scoreboard.sentence(found) == "**2 of 5 claims** confirmed, 1 contradicted, 1 inconclusive, 1 not tested."
+    found = [score(CONFIRMED), score(CONFIRMED), score(CONTRADICTED), score(INCONCLUSIVE), score(NOT_MEASURED)]
+    assert scoreboard.sentence(found) == "**2 of 5 claims** confirmed, 1 contradicted, 1 inconclusive, 1 not measured."
 
 
 @pytest.mark.parametrize(("rows", "item"), [([1], "figure9"), ([], "none")])

@@ -42,7 +42,7 @@ def test_more_less_or_open_is_read_off_the_interval() -> None:
 
 def test_one_seed_or_no_kin_decides_nothing() -> None:
     one = chips(plain(view.isolation(isolation((0.2, np.nan, np.nan)), "overlap")))
-    assert "inconclusive: " in one and "difference +20.0 points (one mask seed, so no interval)" in one
+    assert "not measured: " in one and "difference +20.0 points (one mask seed, so no interval)" in one
     alone = isolation(None)
     said = plain(view.isolation(alone[alone["relation"] == "unrelated"], "overlap"))
     assert "unrelated 10.0%" in said and "No two of these tasks are of one family" in said

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from skillviz.core.localizers.record import Search, Selection, State
-from skillviz.core.localizers.simple import only_step, random, unmoved_note
+from skillviz.core.localizers.simple import only_step, random
 from skillviz.core.localizers.table import MatchedOptions, NoOptions, ThresholdOptions
 from skillviz.core.problem import Problem
 from skillviz.core.random_entries import matched
-from skillviz.core.ranking import top, top_of_two
+from skillviz.core.ranking import moved_first, top, top_of_two
 from skillviz.errors import BadSize
 
 RESCALED = "A control: the values inside are base + movement * d / size, not the fine-tuned ones, so it is no graft."
@@ -44,12 +44,15 @@ def random_matched(
 
 
 def magnitude(problem: Problem, size: int, *, seed: int, options: NoOptions, resume: State | None = None) -> Search:
-    """The entries with the largest |fine-tuned value|: magnitude pruning's choice (Han et al. 2015), grafted."""
+    """The entries with the largest |fine-tuned value|: magnitude pruning's choice (Han et al. 2015), grafted.
+
+    Entries that did not move come last (ours).
+    """
     begun = perf_counter()
-    order = top(problem.finetuned.float().abs(), size)
+    order = top(moved_first(problem.finetuned.float().abs(), problem.tau), size)
     if resume is None:
         yield only_step(size, float("nan"), begun, order)
-    return Selection(order.cpu().numpy(), unmoved_note(int((problem.tau[order] != 0).sum()), size))
+    return Selection(order.cpu().numpy())
 
 
 def tall_mask(
@@ -69,7 +72,7 @@ def tall_mask(
     order = top_of_two(ratio, distance, size)
     if resume is None:
         yield only_step(size, float("nan"), begun, order)
-    return Selection(order.cpu().numpy(), unmoved_note(int((problem.tau[order] != 0).sum()), size))
+    return Selection(order.cpu().numpy())
 
 
 def dare(problem: Problem, size: int, *, seed: int, options: NoOptions, resume: State | None = None) -> Search:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from skillviz.core.problem import Problem
-from skillviz.core.ranking import top
+from skillviz.core.ranking import moved_first, top
 from skillviz.errors import BadSize
 
 
@@ -21,9 +21,15 @@ class Candidates:
 
     @classmethod
     def of(cls, problem: Problem, share: float, size: int) -> Candidates:
-        """The top `share` of all entries by movement, and never fewer than twice the size (or all d)."""
+        """The top `share` of all entries by movement, and never fewer than twice the size (or all d).
+
+        Entries that did not move are among them only where fewer moved than the size.
+        """
         count = min(problem.d, max(round(share * problem.d), 2 * size))
         index, tau = problem.largest_movers(count)
+        if (moved := int(torch.count_nonzero(tau))) < count:
+            kept = top(tau.abs(), max(moved, size)).sort().values
+            index, tau = index[kept], tau[kept]
         problem.watch(index)
         return cls(index, tau)
 
@@ -33,6 +39,10 @@ class Candidates:
     def gain(self, problem: Problem) -> Tensor:
         """-g * tau [c] of the last gradient: what switching an entry on gains, to first order."""
         return problem.gradient_at(self.index).mul_(self.tau).neg_()
+
+    def best(self, scores: Tensor, among: Tensor) -> Tensor:
+        """The places `among` the candidates by their scores [c], best first; those that did not move come last."""
+        return among[top(moved_first(scores[among], self.tau[among]), len(among))]
 
     def movers(self, count: int) -> Tensor:
         """Places among the candidates of the `count` largest movers."""

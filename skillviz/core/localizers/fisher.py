@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from skillviz.core.localizers.record import Search, Selection, State, Step, done, number
-from skillviz.core.localizers.simple import unmoved_note
 from skillviz.core.localizers.table import FisherOptions
 from skillviz.core.objective import Objective, Singles
 from skillviz.core.problem import Problem
-from skillviz.core.ranking import top
+from skillviz.core.ranking import moved_first, top
 
 REPORT_EVERY = 64
 
@@ -23,7 +22,8 @@ def fisher(problem: Problem, size: int, *, seed: int, options: FisherOptions, re
     """The `size` entries with the largest mean over examples of E_{y ~ p(y|x)} (d log p(y|x) / d theta)^2.
 
     At the base, with the expectation over the classes taken exactly, so no label is looked at. One forward and
-    n - 1 backwards an example. Nothing of the fine-tuned model is used but its head (Sung et al. 2021).
+    n - 1 backwards an example. Nothing of the fine-tuned model is used but its head (Sung et al. 2021), and which
+    entries moved: the others come last (ours).
     """
     begun, objective = perf_counter(), problem.train
     # in ascending order: equal sets of examples then give equal sums
@@ -41,10 +41,9 @@ def fisher(problem: Problem, size: int, *, seed: int, options: FisherOptions, re
             seen, last = min(step * REPORT_EVERY, len(rows)), step == total
             state, added = partial(_state, step, loss, summed), size if last else 0
             yield Step(step, loss / seen, added, added, 0, perf_counter() - begun, total, state)
-    order = top(summed, size)
-    moved = int((problem.tau[order] != 0).sum())
+    order = top(moved_first(summed, problem.tau), size)
     note = f"Fisher information of the base on {len(rows):,} examples, expected over the classes."
-    return Selection(order.cpu().numpy(), (note, *unmoved_note(moved, size)))
+    return Selection(order.cpu().numpy(), (note,))
 
 
 def add_information(objective: Objective, singles: Singles, summed: Tensor) -> float:

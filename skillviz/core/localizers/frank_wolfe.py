@@ -13,7 +13,7 @@ from skillviz.core.localizers.candidates import Candidates
 from skillviz.core.localizers.record import Search, Selection, State, Step, done, number
 from skillviz.core.localizers.table import FrankWolfeOptions
 from skillviz.core.problem import Problem
-from skillviz.core.ranking import top, top_of_two
+from skillviz.core.ranking import moved_first, top, top_of_two
 
 
 def frank_wolfe(
@@ -53,7 +53,7 @@ class Fraction:
     """A fractional region: `gamma` [c] in [0, 1] with sum at most `size`, and the entries settled at 1."""
 
     def __init__(self, candidates: Candidates, size: int) -> None:
-        self.size = size
+        self.size, self.tau = size, candidates.tau
         self.gamma = torch.zeros_like(candidates.tau)
         self.gamma[candidates.movers(size)] = 1.0
         self.gained = torch.zeros_like(self.gamma)
@@ -103,5 +103,7 @@ class Fraction:
         return region
 
     def _best(self, count: int) -> Tensor:
-        """Places of the `count` best free entries: by gamma, then by accumulated gain, then by index."""
-        return top_of_two(self.gamma.masked_fill(self.settled, -1.0), self.gained, count)
+        """Places of the `count` best free entries: by gamma, then by accumulated gain, then by index; those that did
+        not move last."""
+        free = moved_first(self.gamma, self.tau).masked_fill(self.settled, float("-inf"))
+        return top_of_two(free, self.gained, count)

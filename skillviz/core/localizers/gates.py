@@ -14,7 +14,7 @@ from skillviz.core.localizers.learned import gain_at
 from skillviz.core.localizers.record import Search, Selection, State, Step, done, number
 from skillviz.core.localizers.table import GateOptions, StitchOptions
 from skillviz.core.problem import Problem
-from skillviz.core.ranking import top, top_of_two
+from skillviz.core.ranking import moved_first, top, top_of_two
 
 TEMPERATURE, STRETCH_LOW, STRETCH_HIGH = 2 / 3, -0.1, 1.1
 """The hard concrete distribution's, as published (Louizos et al. 2018)."""
@@ -55,7 +55,7 @@ def localize_and_stitch(
     note = (
         f"Learning rate of the mask: {lr:.3g}." if lr else "No entry gains anything at the start: the largest movers."
     )
-    return Selection(top_of_two(scores, distance, size).cpu().numpy(), (note,))
+    return Selection(top_of_two(moved_first(scores, distance), distance, size).cpu().numpy(), (note,))
 
 
 def l0_gates(problem: Problem, size: int, *, seed: int, options: GateOptions, resume: State | None = None) -> Search:
@@ -90,7 +90,7 @@ def l0_gates(problem: Problem, size: int, *, seed: int, options: GateOptions, re
             changes = chosen.after(odds)
             yield Step(step, loss, *changes, perf_counter() - begun, options.steps, partial(_state, step, price, odds))
     note = f"Price of an open gate: {price:.3g} nats." if price else "No entry gains anything at the base."
-    return Selection(top_of_two(odds, distance, size).cpu().numpy(), (note,))
+    return Selection(top_of_two(moved_first(odds, distance), distance, size).cpu().numpy(), (note,))
 
 
 def _draw(odds: Tensor, seed: int, step: int, gate: Tensor, slope: Tensor, rest: Tensor) -> None:

@@ -16,7 +16,7 @@ from skillviz.core.localizers.record import Search, Selection, State, Step, done
 from skillviz.core.localizers.stagewise import switch
 from skillviz.core.localizers.table import JudgedOptions, NestedOptions, ladder
 from skillviz.core.problem import Problem
-from skillviz.core.ranking import top, top_of_two
+from skillviz.core.ranking import top_of_two
 from skillviz.core.stratified import stratified
 
 LAST_CAP = 0.05
@@ -164,7 +164,7 @@ class Growth:
     def order(self, region: Tensor) -> Tensor:
         """The global indices of a region's entries that are not fixed, best score first."""
         chosen = (region & ~self.fixed).nonzero().squeeze(1)
-        return self.candidates.index[chosen[top(self.score[chosen], len(chosen))]]
+        return self.candidates.index[self.candidates.best(self.score, chosen)]
 
     def state(self) -> State:
         """What cannot be computed again."""

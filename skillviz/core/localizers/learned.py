@@ -16,7 +16,7 @@ from skillviz.core.localizers.candidates import allowed
 from skillviz.core.localizers.record import Search, Selection, State, Step, done, number
 from skillviz.core.localizers.table import SCORED_EXAMPLES, LearnedOptions, RankedOptions
 from skillviz.core.problem import Problem
-from skillviz.core.ranking import top
+from skillviz.core.ranking import moved_first, top
 from skillviz.core.stratified import stratified
 from skillviz.errors import BadInput
 
@@ -88,7 +88,7 @@ def learned(problem: Problem, size: int, *, seed: int, options: LearnedOptions, 
             f"the learned mask is empty after {options.steps} steps: learning rate {options.lr:g} flips nothing on "
             "this model; use a larger one, more steps, or the localizer 'learned-ranked', which calibrates it."
         )
-    order = region[top(mask.evidence()[region], len(region))]
+    order = region[top(moved_first(mask.evidence()[region], problem.tau[region]), len(region))]
     note = f"Learned mask: {len(mask.base):,} entries at the start, {len(region):,} kept"
     return Selection(order.cpu().numpy(), (f"{note}, from step {best.step} of {options.steps}.",))
 
@@ -112,7 +112,7 @@ def descended(
         lr = float(resume["lr"]) if resume else options.lr or _calibrated(problem, mask, size, options, seed)
         yield from _descend(mask, options, lr, seed, None, resume)
     note = f"Learning rate of the mask: {lr:.3g}." if lr else "No entry gains anything at the base: a random order."
-    return Selection(top(mask.evidence(), size).cpu().numpy(), (note,))
+    return Selection(top(moved_first(mask.evidence(), problem.tau), size).cpu().numpy(), (note,))
 
 
 def _descend(

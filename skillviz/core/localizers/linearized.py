@@ -21,7 +21,7 @@ from skillviz.core.localizers.convex import Linear, minimise
 from skillviz.core.localizers.record import Search, Selection, State, Step, done, number
 from skillviz.core.localizers.table import LinearizedOptions
 from skillviz.core.problem import Problem
-from skillviz.core.ranking import top, top_of_two
+from skillviz.core.ranking import moved_first, top, top_of_two
 
 REPORT_EVERY = 64
 
@@ -52,7 +52,7 @@ def linearized(
             reports = Reports(round_, steps, options.rounds, behind, begun, chosen)
             linear = yield from linearize(problem, candidates, rows, gamma, reports)
             gamma, loss = minimise(linear, inside, options.iterations)
-            before, chosen = chosen, rounded(gamma, linear, inside)
+            before, chosen = chosen, rounded(gamma, linear, inside, candidates.tau)
             gamma = torch.zeros_like(gamma).index_fill_(0, chosen, 1.0)
             common = len(np.intersect1d(before.cpu().numpy(), chosen.cpu().numpy(), assume_unique=True))
             seconds, state = perf_counter() - begun, partial(_state, (round_ + 1) * steps, round_ + 1, chosen)
@@ -137,9 +137,10 @@ def _put(
         torch.index_select(gradient, 0, local, out=jacobian[where[example], columns]).mul_(tau)
 
 
-def rounded(gamma: Tensor, linear: Linear, size: int) -> Tensor:
-    """Places of the `size` largest gamma, best first; among equals the one that gains most."""
-    return top_of_two(gamma, -linear.gradient(gamma)[1], size)
+def rounded(gamma: Tensor, linear: Linear, size: int, tau: Tensor) -> Tensor:
+    """Places of the `size` largest gamma, best first; among equals the one that gains most. Those that did not move
+    come last."""
+    return top_of_two(moved_first(gamma, tau), -linear.gradient(gamma)[1], size)
 
 
 def filled(problem: Problem, candidates: Candidates, chosen: Tensor, size: int, examples: int) -> Selection:
@@ -181,7 +182,7 @@ class Linearization:
             counts = torch.as_tensor(weights, dtype=torch.float32, device=gamma.device)
             linear = replace(linear, weights=counts)
             gamma, _ = minimise(linear, inside, self.iterations, start=gamma)
-        chosen = rounded(gamma, linear, inside)
+        chosen = rounded(gamma, linear, inside, self.candidates.tau)
         return filled(self.problem, self.candidates, chosen, self.size, self.examples).order
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from skillviz.core.localizers.candidates import biases_of
 from skillviz.core.localizers.record import Search, Selection, State
-from skillviz.core.localizers.simple import only_step, unmoved_note
+from skillviz.core.localizers.simple import only_step
 from skillviz.core.localizers.table import EVERY, ExpressionOptions, KindsOptions, LayersOptions, NoOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
@@ -72,5 +72,4 @@ def _whole(problem: Problem, inside: Tensor, note: str, resume: State | None) ->
         yield only_step(len(order), float("nan"), begun, order)
     else:
         order = resume["order"].to(problem.flat.device)
-    moved = int((problem.tau[order] != 0).sum())
-    return Selection(order.cpu().numpy(), (*([note] if note else []), *unmoved_note(moved, len(order))))
+    return Selection(order.cpu().numpy(), (note,) if note else ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from skillviz.core.parameters import ParameterTable
+from skillviz.core.problem import Problem
 from skillviz.core.region import Region
 
 State = dict[str, Tensor]
@@ -47,6 +48,15 @@ class Selection:
 
     order: np.ndarray
     notes: tuple[str, ...] = ()
+
+    def counted(self, problem: Problem) -> Selection:
+        """With a remark where some of the chosen entries did not move: to copy them changes nothing."""
+        tau = problem.movement_at(torch.from_numpy(np.sort(self.order)).to(problem.device))
+        moved, size = int(torch.count_nonzero(tau)), len(self.order)
+        if moved == size:
+            return self
+        note = f"Only {moved:,} of the {size:,} chosen entries moved in fine-tuning."
+        return replace(self, notes=(*self.notes, note))
 
     def region(self, table: ParameterTable, size: int | None = None) -> Region:
         """The region of the first `size` entries (all of them by default)."""

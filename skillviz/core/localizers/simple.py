@@ -19,16 +19,15 @@ def movement(
 ) -> Search:
     """The entries that moved most: the largest |fine-tuned - base| (paper, Fig. 2).
 
-    Exactly `size`: unmoved entries come last, and how many of the chosen moved is noted.
+    Exactly `size`: unmoved entries come last.
     """
     begun = perf_counter()
     inside = allowed(problem, options.within, size)
     entries, tau = problem.largest_movers(size) if inside is None else (inside, problem.movement_at(inside))
-    chosen = top(tau.abs(), size)
-    order, moved = entries[chosen], int((tau[chosen] != 0).sum())
+    order = entries[top(tau.abs(), size)]
     if resume is None:
         yield only_step(size, float("nan"), begun, order)
-    return Selection(order.cpu().numpy(), unmoved_note(moved, size))
+    return Selection(order.cpu().numpy())
 
 
 def random(problem: Problem, size: int, *, seed: int, options: NoOptions, resume: State | None = None) -> Search:
@@ -60,8 +59,3 @@ def first_order(
 def only_step(size: int, loss: float, begun: float, order: Tensor) -> Step:
     """The one step of a region that needs no search."""
     return Step(1, loss, size, size, 0, perf_counter() - begun, 1, lambda: {"step": number(1), "order": order})
-
-
-def unmoved_note(moved: int, size: int) -> tuple[str, ...]:
-    """Says so where some of the chosen entries did not move: copying them changes nothing."""
-    return () if moved == size else (f"Only {moved:,} of the {size:,} chosen entries moved in fine-tuning.",)

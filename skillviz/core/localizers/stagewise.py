@@ -46,8 +46,7 @@ def stagewise(
             seconds = perf_counter() - begun
             state = partial(_state, step, score, selected)
             yield Step(step, loss, int(selected.sum()), added, removed, seconds, options.steps, state)
-    chosen = selected.nonzero().squeeze(1)
-    order = chosen[top(score[chosen], len(chosen))]
+    order = candidates.best(score, selected.nonzero().squeeze(1))
     return Selection(candidates.index[order].cpu().numpy())
 
 

@@ -450,20 +450,17 @@ class Workload:
 
 @dataclass(frozen=True)
 class Cost:
-    """One search: examples forward and backward, examples forward, steps over the d entries, further seconds that
-    need no model, vectors of d float32 held, further bytes."""
+    """One search: examples forward and backward, examples forward, vectors of d float32 held, further bytes."""
 
     backward: float = 0
     forward: float = 0
-    steps: int = 1
-    seconds: float = 0
     vectors: float = 1.0
     bytes: float = 0
 
 
 def _stepwise(vectors: float) -> Callable[[Any, Workload], Cost]:
     def cost(o: StagewiseOptions, work: Workload) -> Cost:
-        return Cost(backward=o.steps * min(o.batch_size, work.train), steps=o.steps, vectors=vectors)
+        return Cost(backward=o.steps * min(o.batch_size, work.train), vectors=vectors)
 
     return cost
 
@@ -471,7 +468,7 @@ def _stepwise(vectors: float) -> Callable[[Any, Workload], Cost]:
 def _judged_cost(o: JudgedOptions, work: Workload) -> Cost:
     regions = min(o.judged, o.steps) + 1  # top movement too
     forward = regions * (min(o.examples, work.train // 4) or work.train)
-    return Cost(backward=o.steps * min(o.batch_size, work.train), forward=forward, steps=o.steps, vectors=0.7)
+    return Cost(backward=o.steps * min(o.batch_size, work.train), forward=forward, vectors=0.7)
 
 
 def ladder(d: int) -> list[int]:
@@ -483,7 +480,7 @@ def _nested_cost(o: NestedOptions, work: Workload) -> Cost:
     rungs = 1 + sum(rung < work.size for rung in ladder(work.d))
     forward = rungs * (min(o.judged, o.steps) + 1) * (min(o.examples, work.train // 4) or work.train)
     steps = rungs * o.steps
-    return Cost(backward=steps * min(o.batch_size, work.train), forward=forward, steps=steps, vectors=1.7)
+    return Cost(backward=steps * min(o.batch_size, work.train), forward=forward, vectors=1.7)
 
 
 def _held(vectors: float) -> Callable[[Any, Workload], Cost]:
@@ -492,7 +489,7 @@ def _held(vectors: float) -> Callable[[Any, Workload], Cost]:
 
 def _learned_cost(o: LearnedOptions, work: Workload) -> Cost:
     scored = (o.steps // o.score_every + 2) * min(SCORED_EXAMPLES, work.validation)
-    return Cost(backward=o.steps * min(o.batch_size, work.train), forward=scored, steps=o.steps, vectors=4)
+    return Cost(backward=o.steps * min(o.batch_size, work.train), forward=scored, vectors=4)
 
 
 def _first_order_cost(o: FirstOrderOptions, work: Workload) -> Cost:
@@ -504,12 +501,11 @@ def _linearized_cost(o: LinearizedOptions, work: Workload) -> Cost:
     differences = max(1, work.labels - 1)
     rows = min(o.examples, work.train, o.jacobian_gib * 2**30 / (4 * candidates * differences))
     jacobian = 4 * rows * differences * candidates
-    seconds = o.rounds * o.iterations * 3 * jacobian / 1e10
-    return Cost(backward=o.rounds * _single_gradients(rows, work), steps=0, seconds=seconds, bytes=jacobian)
+    return Cost(backward=o.rounds * _single_gradients(rows, work), bytes=jacobian)
 
 
 def _fisher_cost(o: FisherOptions, work: Workload) -> Cost:
-    return Cost(backward=_single_gradients(min(o.examples, work.train), work), steps=0, vectors=4)
+    return Cost(backward=_single_gradients(min(o.examples, work.train), work), vectors=4)
 
 
 def _single_gradients(rows: float, work: Workload) -> float:
@@ -608,10 +604,11 @@ class Localizer:
         )
 
     def search(self, problem: Problem, size: int, *, seed: int, options: Any, resume: State | None = None) -> Search:
-        """The steps of a search, and at its end what it found; imports torch."""
+        """The steps of a search, and at its end what it found, with how much of it moved; imports torch."""
         module, _, function = self.run.partition(":")
         state = {} if resume is None else {"resume": resume}  # one that yields no state need not take the word
-        return getattr(import_module(module), function)(problem, size, seed=seed, options=options, **state)
+        found = yield from getattr(import_module(module), function)(problem, size, seed=seed, options=options, **state)
+        return found.counted(problem) if self.rest == "base" else found
 
 
 LOCALIZERS: dict[str, Localizer] = {
@@ -719,7 +716,7 @@ LOCALIZERS: dict[str, Localizer] = {
         Localizer(
             "fisher", "Fisher",
             "The FISH mask: the parameters with the most Fisher information of the base model on the task. It does "
-            "not look at the fine-tuned model.",
+            "not look at how far fine-tuning moved them.",
             f"{PAPER}, Table 8", "skillviz.core.localizers.fisher:fisher", FisherOptions,
             budgeted=True, nested=True, seeded=True, cost=_fisher_cost, method="graft_fish", compares_answers=True,
             color="#FF0000", marker="star-triangle-up", dash="6px,3px,1px,3px",
@@ -733,7 +730,8 @@ LOCALIZERS: dict[str, Localizer] = {
             color="#CC7755", marker="cross-thin-open", dash="3px,6px",
         ),
         Localizer(
-            "magnitude", "weight magnitude", "The parameters whose fine-tuned values are largest, moved or not.",
+            "magnitude", "weight magnitude",
+            "The parameters whose fine-tuned values are largest, among those that moved.",
             "Han et al. 2015", "skillviz.core.localizers.baselines:magnitude", NoOptions,
             budgeted=True, nested=True, seeded=False, cost=_held(2), method="graft_magnitude",
             color="#1188DD", marker="diamond-tall-open", dash="10px,2px,2px,2px",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -69,8 +70,13 @@ class Report:
     """What only this recipe has to say: a region's size, the tasks that were learned together, a stage."""
 
     def record(self) -> dict[str, Any]:
-        """What finetune.json says; `recipe` is the name, `settings` are its numbers."""
+        """What finetune.json says; `recipe` is the name, `settings` are its numbers. A score that the examples cannot
+        support is null."""
         fields = asdict(self)
+        fields["scores"] = {
+            split: {metric: value if math.isfinite(value) else None for metric, value in values.items()}
+            for split, values in self.scores.items()
+        }
         others, settings = fields.pop("others"), fields.pop("settings")
         del fields["kind"]
         return {"schema_version": SCHEMA, "recipe": settings.pop("name"), "settings": settings, **fields, **others}

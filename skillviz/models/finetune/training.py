@@ -142,9 +142,11 @@ def descend(
         value, is_best = None, False
         if step % settings.check_every == 0 or step == settings.steps:
             value = check()
-            is_best = bool(merit(value) >= (-np.inf if best is None else merit(best)))
+            # a metric that the validation examples cannot support chooses nothing: the last step is kept
+            value = value if np.isfinite(value) else None
+            is_best = best is None or (value is not None and bool(merit(value) >= merit(best)))
             if is_best:
-                best, best_values = float(value), model.copy()
+                best, best_values = value, model.copy()
         record = TrainStep(step, settings.steps, loss, time.perf_counter() - started, value, is_best)
         history.append(record)
         with entry.saving(state) if entry is not None else nullcontext():

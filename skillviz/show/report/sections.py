@@ -171,9 +171,9 @@ def calibration(run: Run) -> Section:
         return Section("calibration", title, (Words(reason, ("perplexity",)),))
     if predictions.empty:
         return Section("calibration", title, (Words(NOTHING.format("predictions")),))
-    states = ("grafted", "finetuned") + ((measures.TEMPERATURE,) if run.record.temperature is not None else ())
+    states = ("grafted", "finetuned", measures.TEMPERATURE)
     logits, labels = measures.state_logits(predictions, run.record, split, states)
-    parts: list[Part] = []
+    parts: list[Part] = [Words(sentences.temperature(run.record), ("temperature",))]
     for equal_mass in (False, True):
         bins = measures.reliability_bins(logits, labels, BINS, equal_mass)
         verdicts = calibration_exhibits.verdicts(logits, labels, BINS, equal_mass)

@@ -1,25 +1,24 @@
 """Whether a study comes out as in the paper: claims of the paper, each judged from intervals in the study's tables.
 
-Torch-free. A comparison supports a claim, or speaks against it, only where its 95% interval does so as a whole; a
-claim is confirmed where half of its comparisons or more support it and fewer speak against it, contradicted the other
-way round, and else inconclusive.
+Torch-free. A comparison supports a claim, or speaks against it, only where its 95% interval does so as a whole. Of the
+comparisons that have an interval, half or more have to support a claim, and fewer to speak against it, for it to be
+confirmed; it is contradicted the other way round, and else inconclusive. Without any it is not measured.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skillviz.analysis.tables import task_metric
 from skillviz.core.many_comparisons import Comparisons, p_values, tallied
-from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE, ClaimVerdict
+from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE, NOT_MEASURED, ClaimVerdict
 from skillviz.studies.paper.scales import SCALES
 
-UNTESTED: Literal["not tested"] = "not tested"
 LEAST_SHARE = 1e-12  # in place of 0, that of an empty region, which has no logarithm
 
 
@@ -44,6 +43,11 @@ class Comparison:
     seeds: int = 1
     examples: float = float("nan")
     is_paired: bool = True
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it has an interval; one without width, about another value than 0, is none."""
+        return bool(np.isfinite(self.low) and np.isfinite(self.high)) and not self.low == self.high != 0
 
 
 @dataclass(frozen=True)
@@ -88,16 +92,21 @@ class Verdict:
         return sum(one.supports is False for one in self.comparisons)
 
     @property
-    def open(self) -> int:
-        """How many leave it open."""
-        return len(self.comparisons) - self.supporting - self.against
+    def measured(self) -> int:
+        """How many have an interval."""
+        return sum(one.is_measured for one in self.comparisons)
 
     @property
-    def outcome(self) -> ClaimVerdict | Literal["not tested"]:
-        """confirmed, contradicted, inconclusive, or not tested where there is no comparison."""
-        if not self.comparisons:
-            return UNTESTED
-        half = len(self.comparisons) / 2
+    def open(self) -> int:
+        """How many have an interval that leaves it open."""
+        return self.measured - self.supporting - self.against
+
+    @property
+    def outcome(self) -> ClaimVerdict:
+        """confirmed, contradicted, inconclusive, or not measured where no comparison has an interval."""
+        if not self.measured:
+            return NOT_MEASURED
+        half = self.measured / 2
         if self.supporting >= half and self.supporting > self.against:
             return CONFIRMED
         return CONTRADICTED if self.against >= half and self.against > self.supporting else INCONCLUSIVE
@@ -161,7 +170,7 @@ def beyond(low: float, high: float, limit: float = 0.0, sign: int = 1) -> bool |
 
 def within(low: float, high: float, margin: float) -> bool | None:
     """True where the whole interval lies in -margin..margin, False where it is wholly outside, else None."""
-    if not (np.isfinite(low) and np.isfinite(high)):
+    if not (np.isfinite(low) and np.isfinite(high)) or low == high != 0:
         return None
     if -margin <= low and high <= margin:
         return True

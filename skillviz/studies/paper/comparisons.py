@@ -52,7 +52,7 @@ def small_shift(id_task: str, task: str) -> bool:
 
 def rows_of(study: StudyTables, a: str, b: str, metric: str, keep: Keep = own_task) -> pd.DataFrame:
     """The rows a - b of `differences`, or b - a turned round, at the main size, of the search that stands for the
-    paper's."""
+    paper's; of a graft on the tasks where fine-tuning gains something, as it has nothing to give back on others."""
     rows = study.table("differences")
     if rows.empty:
         return rows
@@ -60,6 +60,9 @@ def rows_of(study: StudyTables, a: str, b: str, metric: str, keep: Keep = own_ta
     rows = pd.concat([rows[(rows["a"] == a) & (rows["b"] == b)], turned_round(turned)], ignore_index=True)
     rows = rows[np.array([keep(i, t) for i, t in zip(rows["id_task"], rows["task"], strict=True)], dtype=bool)]
     rows = of_task_metric(rows) if metric == TASK_METRIC else rows[rows["metric"] == metric]
+    gained = study.table("recovered")
+    if "graft" in (a, b) and len(gained):
+        rows = rows[rows["id_task"].isin(gained["id_task"])]
     localizer = rows["localizer"]
     rows = rows[localizer.eq(GRAFTS[0]) | ~localizer.isin(GRAFTS)] if localizer.eq(GRAFTS[0]).any() else rows
     return at_main(rows, study.main)

@@ -24,7 +24,7 @@ from skillviz.core.problem import Problem
 from skillviz.errors import BadSize
 from tests.core.localizers.test_every_localizer import finish, start
 from tests.core.problems import learnable_problem, tiny_problem
-from tests.reference.ranking import slow_top
+from tests.reference.ranking import slow_moved_top, slow_top
 
 NEW = ("random-matched", "magnitude", "tall-mask", "localize-and-stitch", "l0-gates", "dare")
 
@@ -71,7 +71,7 @@ def test_the_matched_draw_is_uniform_within_a_tensor() -> None:
 def test_magnitude_ranks_by_the_fine_tuned_weights() -> None:
     problem = tiny_problem(quantum=0.1)
     order = finish(start("magnitude", problem, 90))[1].order
-    assert order.tolist() == slow_top(problem.finetuned.abs().tolist(), 90)
+    assert order.tolist() == slow_moved_top(problem.finetuned.abs().tolist(), problem.tau.tolist(), 90)
     assert order.tolist() != slow_top(problem.tau.abs().tolist(), 90)
 
 

@@ -240,12 +240,3 @@ def test_options_are_cast_and_checked() -> None:
 def test_impossible_options_are_refused(option: str, value: object) -> None:
     with pytest.raises(BadInput, match=option):
         localizer("stagewise").make_options({option: value})
-
-
-def test_unmoved_entries_come_last_in_every_ranking_by_movement() -> None:
-    problem = tiny_problem(moved=0.01)
-    moved: Tensor = problem.tau != 0
-    _, found = finish(start("movement", problem, 200))
-    count = int(moved.sum())
-    assert count < 200 and moved[torch.from_numpy(found.order[:count])].all()
-    assert found.notes == (f"Only {count:,} of the 200 chosen entries moved in fine-tuning.",)

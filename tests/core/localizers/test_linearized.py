@@ -136,7 +136,7 @@ def test_rounding_keeps_the_largest_and_fills_by_gain() -> None:
     gain = (-linear.gradient(gamma)[1]).tolist()
     by_both = sorted(range(12), key=lambda i: (-float(gamma[i]), -gain[i], i))
     for size in range(1, 13):
-        assert rounded(gamma, linear, size).tolist() == by_both[:size]
+        assert rounded(gamma, linear, size, torch.ones(12)).tolist() == by_both[:size]
 
 
 def test_the_whole_is_the_sum_of_its_parts() -> None:

@@ -119,7 +119,8 @@ def test_stagewise_ends_at_its_size_when_everything_is_wanted() -> None:
     options = StagewiseOptions(steps=3, batch_size=4)
     size = problem.d - 2
     found = order_of(stagewise(problem, size, seed=3, options=options))
-    args = (*arrays(problem), twin.loss_and_gradient, draws(problem, 4, 3), size, list(range(problem.d)))
+    args = (*arrays(problem), twin.loss_and_gradient, draws(problem, 4, 3), size)
+    args = (*args, slow_candidates(problem.tau.numpy(), 0.1, size))
     assert found == slow_stagewise(*args, round(0.1 * size), round(0.02 * size))
 
 

@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE
+from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE, NOT_MEASURED
 from skillviz.show.paper import evidence
 from skillviz.studies.paper.claims import (
-    UNTESTED,
     Comparison,
     Verdict,
     at_main,
@@ -72,7 +71,7 @@ def test_alike_is_an_interval_inside_the_margin() -> None:
         ((True, False), INCONCLUSIVE),
         ((False, False, None), CONTRADICTED),
         ((None, None), INCONCLUSIVE),
-        ((), UNTESTED),
+        ((), NOT_MEASURED),
     ],
 )
 def test_a_claim_goes_with_half_of_its_comparisons(said: tuple[bool | None, ...], wanted: str) -> None:
@@ -178,7 +177,7 @@ def test_a_part_that_the_model_does_not_have_is_not_judged() -> None:
     rows = [{**made, "seed": seed, "kind": "query", "selected": 10, "total": 1000} for seed in range(3)]
     assert all(not one.comparisons for one in verdicts("figure10", {"composition": pd.DataFrame(rows)}, None))
     empty = [{**one, "kind": "value", "selected": 0} for one in rows]
-    assert verdicts("figure10", {"composition": pd.DataFrame(empty)}, None)[0].outcome == UNTESTED
+    assert verdicts("figure10", {"composition": pd.DataFrame(empty)}, None)[0].outcome == NOT_MEASURED
 
 
 def test_a_large_shift_is_what_the_paper_calls_so() -> None:
@@ -200,7 +199,7 @@ def test_where_the_paper_claims_nothing_there_is_no_verdict() -> None:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_claim_is_judged_or_says_that_it_was_not_tested(name: str) -> None:
     tables = {table: made(TASKS, np.random.default_rng(0)) for table, made in FAKE_TABLES.items()}
-    assert all(one.outcome == UNTESTED for one in verdicts(name, {}, "demo"))
+    assert all(one.outcome == NOT_MEASURED for one in verdicts(name, {}, "demo"))
     for one in verdicts(name, tables, "demo"):
         assert all(np.isfinite((c.value, c.low, c.high)).all() for c in one.comparisons)
 
@@ -292,7 +291,7 @@ def test_along_fine_tuning_the_first_gap_and_its_last_change_are_judged(
 
 def test_a_table_without_gaps_leaves_the_claims_untested() -> None:
     found = verdicts("figure15", {"checkpoints": pd.DataFrame(along("finetuned", step_50=0.8))}, None)
-    assert [verdict.outcome for verdict in found] == [UNTESTED, UNTESTED]
+    assert [verdict.outcome for verdict in found] == [NOT_MEASURED, NOT_MEASURED]
 
 
 def test_what_is_not_paired_says_so_and_what_has_no_interval_is_counted() -> None:
@@ -303,7 +302,7 @@ def test_what_is_not_paired_says_so_and_what_has_no_interval_is_counted() -> Non
     assert said == [
         "+5.0 points, 95%, not paired: 3.0–7.0", "+5.0 points, 95%: 3.0–7.0", "+5.0 points, 95%: no interval",
     ]  # fmt: skip
-    assert words.support(found) == "2 of 3 comparisons support it, 1 leaves it open (1 without an interval)"
+    assert words.support(found) == "2 of 2 comparisons support it; 1 more is not measured"
     first, last = (
         row(share=share, value=value, a="graft", b="graft_movement", over="")
         for share, value in ((0.001, 0.09), (0.1, 0.03))

@@ -52,11 +52,9 @@ def controls_of(run: Run) -> Choice:
     kinds = {"width": "equal width", "mass": "equal mass"}
     kind = controls.segments("kind", "Kind of bins", tuple(kinds), "width", shown=kinds.get, help=about("equal_mass"))
     scaled = False
-    if run.record.temperature is None:
-        st.caption("No temperature was fitted: the run has no validation predictions.")
-    else:
+    if run.record.temperature is not None:
         scaled = controls.switch("scaled", "Temperature-scaled model", True, help=about("temperature"))
-        st.caption(sentences.temperature(run.record.temperature))
+    st.caption(sentences.temperature(run.record))
     before = controls.switch("pretrained", "Pre-trained model", False)
     states = (
         ("grafted", "finetuned") + ((measures.TEMPERATURE,) if scaled else ()) + (("pretrained",) if before else ())

@@ -10,6 +10,7 @@ import streamlit as st
 
 from skillviz.core import formats
 from skillviz.plots.theme import LOCALIZERS, localizer_style
+from skillviz.show import text
 from skillviz.show.compare import STATES
 from skillviz.show.entries import Entry, first_choice, is_default, other_seeds, roles, run_labels
 from skillviz.show.glossary import about
@@ -21,6 +22,7 @@ from skillviz.ui.run_bar import offered, variants_switch, width_of
 RUNS, BASELINE = "runs", "baseline"
 KEY = "compare.runs"
 BOX = 480  # pixels of a box at most
+BEGUN = "compare.begun"  # in the session: the runs that the page opened on by itself
 NONE = "none"  # in the address: the reader chose no run
 
 
@@ -47,8 +49,13 @@ def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side, str]:
             placeholder="Choose runs",
             help="Type part of a name to search.",
             width=BOX,
+            select_all=False,
         )
-    _keep(ids, entries, by_id)
+    is_opening = _keep(ids, entries, by_id)
+    if is_opening and (last := _last(entries, by_id)).is_of_user and last.id not in ids:
+        st.caption(
+            f"Your run {text.plain(names[last.id])} has no other run to be compared with yet. These ship with skillviz."
+        )
     with row.popover("Quick sets", icon=":material/bolt:"):
         _buttons(entries, by_id[_starting_run(ids, entries)])
         variants_switch(entries)
@@ -104,10 +111,30 @@ def seeds_of(entries: Sequence[Entry], like: Entry) -> list[str]:
 
 
 def to_begin_with(entries: Sequence[Entry], like: Entry) -> list[str]:
-    """What is shown where the address names no runs: the localizers at default settings beside `like`, else its seeds,
-    else the localizers of its pair at the nearest sizes, those at default settings alone where there are any.
+    """What is shown where the address names no runs: those beside `like`, a user's own before those that ship.
 
-    Where it is the only run of its pair, the same of the pair that was studied most.
+    Where it is the only run of its pair: a user's newest others of its task, else the user's newest run that is not
+    alone and those beside that, else the user's newest runs. Without any, the pair that was studied most.
+    """
+    own = [entry for entry in entries if entry.is_of_user] if like.is_of_user else []
+    newest = [like, *sorted((e for e in own if e.id != like.id), key=lambda e: e.created, reverse=True)]
+    sets = [beside_it(offered, like) for offered in (own, entries) if offered]
+    sets.append([entry.id for entry in newest if entry.task == like.task])
+    sets += [beside_it(own, entry) for entry in newest[1:]]
+    sets.append([entry.id for entry in newest])
+    for ids in sets:
+        if len(ids) >= FEWEST:
+            return ids[:MOST]
+    studied, runs = Counter(entry.pair for entry in entries).most_common(1)[0]
+    if runs < FEWEST:
+        return [like.id]
+    return to_begin_with(entries, first_choice([e for e in entries if e.pair == studied]))
+
+
+def beside_it(entries: Sequence[Entry], like: Entry) -> list[str]:
+    """`like` and the localizers at default settings beside it, else its seeds, else the localizers of its pair at the
+    nearest sizes, those at default settings alone where there are any; `like` alone where it is the only run of its
+    pair.
     """
     role_of, others = roles(entries), [e for e in entries if e.pair == like.pair and e.id != like.id]
     usual = [e for e in others if is_default(e)] or others
@@ -119,24 +146,33 @@ def to_begin_with(entries: Sequence[Entry], like: Entry) -> list[str]:
         best.setdefault(entry.localizer, entry)
     pair = [like.id, *(entry.id for entry in best.values())][:MOST]
     sets = (default_localizers_at, seeds_of, localizers_at)
-    for choice in (*(make(entries, like) for make in sets), pair):
-        if len(choice) >= FEWEST:
-            return choice
-    studied, runs = Counter(entry.pair for entry in entries).most_common(1)[0]
-    return pair if runs < FEWEST else to_begin_with(entries, first_choice([e for e in entries if e.pair == studied]))
+    return next((c for c in (*(make(entries, like) for make in sets), pair) if len(c) >= FEWEST), [like.id])
 
 
-def _keep(ids: Sequence[str], entries: Sequence[Entry], by_id: dict[str, Entry]) -> None:
-    """Names the runs in the address, where they are not those to begin with; these only in a copied link."""
-    written, is_default = ",".join(ids) or NONE, ids == to_begin_with(entries, _last(entries, by_id))
+def _keep(ids: Sequence[str], entries: Sequence[Entry], by_id: dict[str, Entry]) -> bool:
+    """Names the runs in the address, where they are not those that the page opens on; else in a copied link alone.
+
+    Returns whether they are.
+    """
+    written, like = ",".join(ids) or NONE, _last(entries, by_id)
+    is_opening = list(ids) == to_begin_with(entries, like)
+    # another run of the address would bring others
+    is_default = is_opening and address.current(address.RUN) in (None, like.id)
     address.keep(RUNS, written, is_default=is_default)
     if is_default:
         copy_link.include(RUNS, written)
+    return is_opening
 
 
 def _last(entries: Sequence[Entry], by_id: dict[str, Entry]) -> Entry:
-    """The run of the address or of the session, else the first choice."""
-    return by_id.get(address.current(address.RUN) or "") or first_choice(entries)
+    """The run of the address or of the session, else the first choice.
+
+    A run that ships gives way to the user's own, unless the page's address named it: pages open on it by themselves.
+    """
+    first, last = first_choice(entries), by_id.get(address.current(address.RUN) or "")
+    if last is None or (first.is_of_user and not last.is_of_user and not page.is_linked(last.id)):
+        return first
+    return last
 
 
 def _fill_box(entries: Sequence[Entry], by_id: dict[str, Entry]) -> None:
@@ -145,8 +181,9 @@ def _fill_box(entries: Sequence[Entry], by_id: dict[str, Entry]) -> None:
         st.session_state[KEY] = [run_id for run_id in st.session_state[KEY] if run_id in by_id]
         return
     written = address.current(RUNS)
-    if written is None:
-        st.session_state[KEY] = to_begin_with(entries, _last(entries, by_id))
+    if written in (None, st.session_state.get(BEGUN)):  # nobody chose these
+        st.session_state[KEY] = ids = to_begin_with(entries, _last(entries, by_id))
+        st.session_state[BEGUN] = ",".join(ids)
         return
     wanted = list(dict.fromkeys(name for name in written.split(",") if name and written != NONE))
     ids = dict.fromkeys(resolved for name in wanted if (resolved := _resolved(name, by_id)))

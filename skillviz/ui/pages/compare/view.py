@@ -147,7 +147,7 @@ def curves(compared: Comparison) -> None:
     record, marks = compared.baseline.record, comparison.styles(compared.sides)
     split = headline_split(record)
     with page.explained():
-        tables = {side.name: cache.table(side.run, "curve") for side in compared.alike}
+        tables = {side.name: cache.curve(side.run) for side in compared.alike}
     curve = comparison.curves(compared.alike, tables, split)
     offered = measures.offered(curve, record)
     metric = controls.select("metric", "Metric", offered, offered[0], shown=metric_heading, width=320)

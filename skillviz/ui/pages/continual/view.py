@@ -12,7 +12,7 @@ import streamlit as st
 from skillviz.analysis.tables import empty
 from skillviz.core import formats
 from skillviz.core.metrics import metric_heading, metric_row
-from skillviz.core.verdicts import NO_DIFFERENCE
+from skillviz.core.verdicts import UNDECIDED
 from skillviz.models.finetune.recipes import MODES
 from skillviz.plots.continual import order_of
 from skillviz.plots.figure import centers
@@ -173,8 +173,8 @@ def _change(row: Mapping[Any, Any], metric: str) -> str:
     if formats.missing(change):
         return f"{name} ends at {metric_value(metric, row['at_end'])}"
     ends = words.ends(low, high, row.get("debiased"))
-    if low <= 0 <= high:
-        return f"{name} {words.difference(change, low, high, row.get('debiased'), level='')}, {NO_DIFFERENCE}"
+    if (verdict := words.verdict(low, high)) in UNDECIDED:
+        return f"{name} {words.difference(change, low, high, row.get('debiased'), level='')}, {verdict}"
     if words.better == "lower":
         return f"{name} {'**rose**' if change > 0 else '**fell**'} by {words.amount(change)} ({ends})"
     ends = words.ends(*sorted((abs(low), abs(high))))

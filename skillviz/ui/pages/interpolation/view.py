@@ -191,7 +191,7 @@ def traced(run: Run, asked: PathSettings, grid: Grid) -> tuple[PathSettings, Gri
     on = formats.listed(list(map(text.tasks, lacking)))
     place = st.empty()
     with place.container(), missing(f"No points between the models on {on} yet", NO_PATH, "timeline"):
-        if controls.press("trace", "Score the paths", icon=":material/timeline:"):
+        if controls.press("trace", "Score the paths", of=f"{run.id} {on}", icon=":material/timeline:"):
             for name in lacking:
                 arguments: dict[str, Any] = {"task": asked.task} if name == asked.outside else {}
                 answer = live.ask(run, "wise_grid", topic=f"trace.{name}", sample=TRACED, **arguments)

@@ -9,6 +9,9 @@ import streamlit as st
 
 from skillviz import jobs
 from skillviz.jobs.job import Job
+from skillviz.runs.folder import OPEN
+from skillviz.runs.run import Run
+from skillviz.runs.store import Unfinished
 from skillviz.show.entries import run_labels
 from skillviz.ui import cache, exports, jobs_view, page
 from skillviz.ui.page_table import PAGES
@@ -22,17 +25,20 @@ SEEN = ("Status", "Job", "Ended (UTC)")  # its columns on the page
 def ended() -> None:
     """The table of jobs that are finished, cancelled or failed and that no card above shows, and the chosen one."""
     with page.explained():
-        every = jobs.list(cache.user_store(), finished=True)
-    if not every:
+        studies, runs = jobs.list(cache.user_store(), finished=True, kind="study"), jobs.newest_first(cache.own_runs())
+    if not studies and not runs:
         st.info("There are no jobs yet.", icon=":material/info:")
         st.page_link(PAGES["launch"].link(), label="Start a localization", icon=":material/play_circle:")
         return
-    listed = [job for job in every if not job.is_open and not jobs_view.is_followed(job)]
+    above = {*jobs_view.followed("run"), *jobs_view.followed("study")}
+    listed: list[Job | Run | Unfinished] = [job for job in studies if not job.is_open and job.name not in above]
+    listed += [run for run in runs if run.record.status not in OPEN and run.id not in above]
     if not listed:
         return
+    shown = [each if isinstance(each, Job) else jobs.run_job(cache.user_store(), each) for each in listed[:MOST]]
     st.markdown("## Ended")
     labels = run_labels(cache.entries())
-    rows = pd.DataFrame([row(job, labels) for job in listed[:MOST]])
+    rows = pd.DataFrame([row(job, labels) for job in shown])
     chosen = st.dataframe(
         rows, hide_index=True, on_select="rerun", selection_mode="single-row", key="jobs.ended", column_order=SEEN,
         alt="Jobs that ended, with status and end",
@@ -44,7 +50,7 @@ def ended() -> None:
     if not places:
         st.caption("Select a row (keyboard: Shift+Space) to see the log, open the result or resume the job.")
         return
-    jobs_view.card(listed[places[0]].name, listed[places[0]].kind)
+    jobs_view.card(shown[places[0]].name, shown[places[0]].kind)
 
 
 def row(job: Job, labels: Mapping[str, str]) -> dict[str, str]:

@@ -170,9 +170,6 @@ def _fit(choices: Choices) -> None:
         choices.refuse(problem)
     if headers.fits:
         st.caption(f":material/check: The two fit: {headers.d or 0:,} graftable parameters in {headers.layers} layers.")
-    if headers.notes:
-        with st.expander(formats.counted(len(headers.notes), "remark") + " on their files"):
-            st.markdown("\n".join(f"- {text.plain(note)}" for note in headers.notes))
 
 
 def base_box(name: str, label: str, help: str = BASE_HELP, placeholder: str = "choose, or type") -> str:

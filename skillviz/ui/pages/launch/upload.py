@@ -16,10 +16,10 @@ from skillviz.models.tokenizer import most_tokens
 from skillviz.runs import quota
 from skillviz.show import text
 from skillviz.tasks import uploaded
+from skillviz.tasks.reading import FORMATS
 from skillviz.tasks.task import CHOICE, CLASSIFICATION, GENERATION, USUAL_LENGTH, Task
 from skillviz.tasks.template import parse, places, rendered
-from skillviz.tasks.uploaded import ASIDE, Columns, Draft, Upload
-from skillviz.tasks.user_file import FORMATS
+from skillviz.tasks.uploaded import ASIDE, Columns, Draft, Upload, UploadedRows
 from skillviz.ui import address, cache, controls, form, sign_in, uploads
 
 SAVED, PROBLEM = "upload.saved", "upload.problem"
@@ -45,7 +45,7 @@ def new_task(root: Path, tokenizer: Path | None = None) -> None:
     """
     limit = st.get_option("server.maxUploadSize")
     st.caption(
-        f"CSV, TSV, JSON, JSONL or Parquet, at most {limit} MB a file. The files stay on this machine: they go to "
+        f"CSV, TSV, JSON, JSONL or Parquet, at most {limit} MB a file. The rows stay on this machine: they go to "
         f"`{root}`, with a task file beside them."
     )
     kinds = [kind.removeprefix(".") for kind in FORMATS]
@@ -56,14 +56,14 @@ def new_task(root: Path, tokenizer: Path | None = None) -> None:
     if "train" not in files:
         return
     try:
-        rows = cache.rows(*_read_upload(files["train"]))
-        draft = _draft(rows, {split: _read_upload(file)[1] for split, file in files.items()})
+        read = cache.rows(*_read_upload(files["train"]))
+        draft = _draft(read.frame, {split: _read_upload(file)[1] for split, file in files.items()})
     except SkillvizError as error:
         st.error(text.plain(sign_in.sentence_of(error)), icon=":material/error:")
         return
-    _preview(rows, draft)
+    _preview(read, draft)
     if "max_new_tokens" in draft.values:
-        _warn_of_long([cache.rows(*_read_upload(file)) for file in files.values()], draft, tokenizer)
+        _warn_of_long([cache.rows(*_read_upload(file)).frame for file in files.values()], draft, tokenizer)
     show_problem()
     st.button("Check and save as a task", on_click=_save, args=(draft, root), icon=":material/task_alt:")
 
@@ -95,7 +95,7 @@ def _draft(rows: pd.DataFrame, files: Mapping[str, Upload]) -> Draft:
     found = uploaded.guessed(rows, kind)
     texts = st.multiselect(
         "Text columns", [str(name) for name in rows], list(found.text), key=_key(f"text.{kind}", files),
-        max_selections=2,
+        max_selections=2, select_all=False,
         help="One column, or two for pairs of sentences: the first is {a} in a template, the second {b}.",
     )  # fmt: skip
     return Draft(name.strip(), files, {"text": tuple(texts), **_FIELDS[kind](rows, found, len(texts) == 2, files)})
@@ -105,8 +105,9 @@ def _class_fields(rows: pd.DataFrame, found: Columns, is_pair: bool, files: Mapp
     column = _column("Label column", rows, found.right, files, "The column with the class.")
     values = uploaded.classes_of(rows, column)
     drop = st.multiselect(
-        "Leave out rows labeled", values, key=_key(f"drop.{column}", files), help="Labels that are not a class."
-    )
+        "Leave out rows labeled", values, key=_key(f"drop.{column}", files), help="Labels that are not a class.",
+        select_all=False,
+    )  # fmt: skip
     labels, words = _classes([value for value in values if value not in drop], column, files)
     templates = {
         "masked": _template(
@@ -127,7 +128,7 @@ def _class_fields(rows: pd.DataFrame, found: Columns, is_pair: bool, files: Mapp
 def _option_fields(rows: pd.DataFrame, found: Columns, is_pair: bool, files: Mapping[str, Upload]) -> dict[str, Any]:
     options = st.multiselect(
         "Option columns", [str(name) for name in rows], list(found.options), key=_key("options", files),
-        help="One column of lists (JSONL or Parquet), or a column for each option, in their order.",
+        help="One column of lists (JSONL or Parquet), or a column for each option, in their order.", select_all=False,
     )  # fmt: skip
     column = _column("Right option", rows, found.right, files, "The column that says which option is right.")
     key = st.segmented_control(
@@ -245,13 +246,17 @@ def _metric(labels: tuple[str, ...], files: Mapping[str, Upload]) -> dict[str, s
     return {"metric": metric, "positive": positive}
 
 
-def _preview(rows: pd.DataFrame, draft: Draft) -> None:
+def _preview(read: UploadedRows, draft: Draft) -> None:
     """The first rows as they are, and the first one as a model reads it, with what is right."""
+    rows = read.frame
     shown = [name for name in draft.columns if name in rows]
     st.dataframe(rows[shown].head(SHOWN), hide_index=True, alt=f"The first {SHOWN} rows of the training data")
-    by = uploaded.separated_by(draft.files["train"])
-    columns = f", with columns separated by {by}" if by else ""
-    st.caption(f"The first {min(SHOWN, len(rows))} of {len(rows):,} rows{columns}.")
+    columns = f", with columns separated by {read.separated_by}" if read.separated_by else ""
+    notes = "".join(f" {formats.capital(note)}." for note in read.notes)
+    st.caption(text.plain(f"The first {min(SHOWN, len(rows))} of {len(rows):,} rows{columns}.{notes}"))
+    if read.left_out:
+        reasons = formats.listed([f"{name} {reason}" for name, reason in read.left_out.items()], SHOWN)
+        st.caption(text.plain(f"Columns that a task cannot use: {reasons}."))
     texts = draft.values["text"]
     if not texts:
         st.warning("Choose a text column: a task needs at least one.", icon=":material/error:")
@@ -303,5 +308,5 @@ def _key(name: str, files: Mapping[str, Upload]) -> str:
 
 def _name(file: str) -> str:
     """A name for a task after its file: letters, digits and dashes."""
-    stem = Path(file).stem.lower()
+    stem = min((file.lower().removesuffix(ending) for ending in FORMATS), key=len)
     return "".join(sign if sign.isalnum() else "-" for sign in stem).strip("-")[:60] or "mine"

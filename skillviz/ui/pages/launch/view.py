@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 
 import streamlit as st
@@ -11,20 +12,22 @@ from skillviz import jobs
 from skillviz.core import formats
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.size import parse_size
-from skillviz.errors import SkillvizError
+from skillviz.errors import LiveError, SkillvizError
 from skillviz.jobs.backend import Backend
 from skillviz.jobs.devices import chosen as device_for
 from skillviz.jobs.slots import position_of_next, slot_of
 from skillviz.jobs.slurm import backend_named
 from skillviz.plots.theme import localizer_style
-from skillviz.runs.estimate import OTHERS, Estimate, Facts
+from skillviz.runs.estimate import Estimate, Facts, estimate
 from skillviz.runs.folder import OPEN
+from skillviz.runs.pace import OTHERS
 from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.show import text
 from skillviz.show.entries import READOUT_TITLES
 from skillviz.studies.paper.setting import READOUT, SEARCH, SIZES, SettingRow
+from skillviz.tasks.demo_world import PREFIX
 from skillviz.tasks.task import Hub
-from skillviz.ui import address, cache, jobs_view, sign_in, study_choice
+from skillviz.ui import address, cache, jobs_view, live, sign_in, study_choice
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.launch.models import Choices
 from skillviz.ui.pages.launch.search import MOST_SEEDS
@@ -34,6 +37,7 @@ SCROLLS = "new.scrolls"  # in the session: a job was just started, and the page 
 START_BAR = "start-bar"
 READ = "new.read"  # in the session: tasks of the hub whose data were asked for
 CAPS = {"max_train": "train", "max_validation": "validation", "max_test": "test"}
+AT_ONCE, LOOKS = 0.5, 1.0  # seconds that the form waits for notes on texts, and between two looks for them
 MOST_LINKS = 3  # to stored runs, beside the button
 LEAST_EXAMPLES = {"max_train": 128, "max_validation": 100, "max_test": 100}  # of a trial that still says something
 PAPER_SHARE = 1e-4
@@ -58,8 +62,46 @@ def check_and_start(choices: Choices) -> None:
         spec = _spec(choices, facts)
         if spec is not None:
             _show_plan(choices, spec, facts)
+        elif choices.preflight is not None:
+            _list_notes(choices.preflight.notes)
     with bar:
         _button(choices, spec)
+
+
+def _note(choices: Choices, spec: RunSpec) -> None:
+    """Lists the notes that the run will store, which preflight and --dry-run print too, and refuses what they refuse.
+
+    Those on the texts come from the worker, which may have to be started: they follow. The demo world's own texts fit
+    its models as they are.
+    """
+    by_split, doubt = dict[str, list[str]](), ""
+    try:
+        if choices.demo is None or not spec.task.startswith(PREFIX):
+            reading = cache.encoding_notes(spec, live.client(cache.user_store().root))
+            try:
+                by_split = reading.result(AT_ONCE)
+            except TimeoutError:
+                doubt = "Reading the texts as the models do: notes on them follow."
+                _wait_for(reading)
+            except LiveError as error:
+                doubt = f"Whether texts are shortened or changed is not known: {text.plain(sign_in.sentence_of(error))}"
+        _list_notes(cache.notes_before_start(spec, by_split), doubt)
+    except SkillvizError as error:
+        choices.refuse(sign_in.sentence_of(error))
+
+
+@st.fragment(run_every=LOOKS)
+def _wait_for(reading: Future[dict[str, list[str]]]) -> None:
+    """Draws the form again once the texts are read."""
+    if reading.done():
+        st.rerun()
+
+
+def _list_notes(notes: Sequence[str], doubt: str = "") -> None:
+    if notes:
+        st.markdown("\n".join(["**Notes**\n", *(f"- {text.plain(note)}" for note in notes)]))
+    if doubt:
+        st.caption(doubt)
 
 
 def started() -> tuple[str, ...]:
@@ -127,6 +169,10 @@ def _show_plan(choices: Choices, spec: RunSpec, facts: Facts | None) -> None:
         st.caption("The time depends on the cluster's nodes and queue; the Jobs page shows how many jobs are ahead.")
     elif facts is not None and sizes:
         _show_estimate(spec, replace(facts, sizes=sizes, counts=_rows_used(facts, spec)), len(choices.seeds))
+    if facts is not None:
+        _note(choices, spec)
+    elif choices.preflight is not None:
+        _list_notes(choices.preflight.notes)
     readout = choices.readout or (choices.preflight.readout if choices.preflight else "")
     counts = facts.counts if facts else {}
     has_classes = choices.task is None or choices.task.has_classes
@@ -157,16 +203,16 @@ def _show_estimate(spec: RunSpec, facts: Facts, count: int) -> None:
     device = device_for(spec.device, cache.devices())
     if device is None:
         return
-    duration = cache.run_estimate(spec, replace(facts, device=device.name.partition(":")[0]))
+    needed = estimate(spec, replace(facts, device=device.name.partition(":")[0]))
     before = position_of_next(cache.user_store().root, slot_of(spec.device))
-    st.markdown(expected(duration, count, device.free, before))
+    st.markdown(expected(needed, count, device.free, before))
     unknown = [text.plain(name) for name in spec.others if cache.scored_rows(name) is None]
     if unknown:
         st.caption(f"Not included, because its data are not downloaded yet: scoring on {formats.listed(unknown, 4)}.")
-    if duration.bytes > device.free > 0:
+    if needed.bytes > device.free > 0:
         st.warning(
-            "That is more than the free memory, so the job may fail. Lean mode, bfloat16, a smaller batch or a smaller "
-            "model need less.",
+            "That is more than the free memory, so the job would be refused. Lean mode, bfloat16 or a smaller model "
+            "need less.",
             icon=":material/memory_alt:",
         )
 
@@ -251,15 +297,14 @@ def summary(spec: RunSpec, task: str, sizes: Sequence[int], d: int | None, jobs:
     return f"**{name}** will look for {what}{of} in *{text.plain(pair)}*{named}{runs}."
 
 
-def expected(duration: Estimate, jobs: int, free: int, queued: int) -> str:
-    """Time and memory, as far as they can be told before."""
-    each = " each" if jobs > 1 else ""
-    whole = f", {formats.rough_seconds(duration.seconds * jobs)} in all, one after the other" if jobs > 1 else ""
+def expected(needed: Estimate, jobs: int, free: int, queued: int) -> str:
+    """Time as an order of magnitude, and memory."""
+    whole = f", {formats.order_of_magnitude(needed.seconds * jobs)} in all" if jobs > 1 else ""
     waits = f" {formats.counted(queued, 'job')} ahead in the queue." if queued else ""
     return (
-        f"About **{formats.rough_seconds(duration.seconds)}**{each} ({formats.rough_span(*duration.range)}){whole} "
-        f"and **{formats.byte_size(duration.bytes)}** of memory of {formats.byte_size(free)} that are free "
-        f"({duration.basis}).{waits}"
+        f"Time: **{needed.time}**{' each' if jobs > 1 else ''}{whole}, an order of magnitude; *Jobs* shows the time "
+        f"left once it is measured. Memory: **{formats.byte_size(needed.bytes)}** of {formats.byte_size(free)} that "
+        f"are free.{waits}"
     )
 
 

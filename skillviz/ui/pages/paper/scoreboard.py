@@ -9,10 +9,10 @@ import pandas as pd
 import streamlit as st
 
 from skillviz.core import formats
-from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE
+from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE, NOT_MEASURED
 from skillviz.show import text
 from skillviz.show.glossary import about
-from skillviz.studies.paper.claims import UNTESTED, Claim, Comparison, Verdict
+from skillviz.studies.paper.claims import Claim, Comparison, Verdict
 from skillviz.studies.paper.experiments import EXPERIMENTS, published_verdicts
 from skillviz.studies.paper.published_values import stated
 from skillviz.studies.store import StudyFolder
@@ -24,7 +24,7 @@ from skillviz.ui.row_click import rows_that_open, selected
 KEY = "paper.scoreboard"
 ITEM, CLAIM, NONE = "item", "claim", "none"
 TALL, SHORT = 600, 320  # pixels; short where an experiment without a claim is open below
-COLORS = {CONFIRMED: "green", CONTRADICTED: "red", INCONCLUSIVE: "gray", UNTESTED: "gray"}
+COLORS = {CONFIRMED: "green", CONTRADICTED: "red", INCONCLUSIVE: "gray", NOT_MEASURED: "gray"}
 COLUMNS = {
     "where": st.column_config.TextColumn("in paper", width=60),
     "verdict": st.column_config.MultiselectColumn(
@@ -116,9 +116,8 @@ def listed(rows: pd.DataFrame) -> dict[str, str]:
         lines = []
         for row in of_item.to_dict("records"):
             (outcome,) = row["verdict"]
-            chip = outcome if outcome == UNTESTED else chip_text(outcome)
             values = [f"paper {row['paper']}", *([f"here {row['here']}"] if row["here"] else []), row["world"]]
-            lines.append(f"{chip} {text.plain(row['claim'])}  \n:gray[{text.plain(' · '.join(values))}]")
+            lines.append(f"{chip_text(outcome)} {text.plain(row['claim'])}  \n:gray[{text.plain(' · '.join(values))}]")
         by_item[str(where)] = "\n\n".join(lines)
     return by_item
 

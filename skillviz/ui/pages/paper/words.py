@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core import formats
-from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE
+from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE, NOT_MEASURED
 from skillviz.show import text
 from skillviz.show.comparisons import counted
-from skillviz.studies.paper.claims import UNTESTED, Comparison, Verdict, counted_comparisons
+from skillviz.studies.paper.claims import Comparison, Verdict, counted_comparisons
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.published_values import TABLES
 from skillviz.studies.store import StudyFolder
@@ -46,7 +46,7 @@ WITHOUT = {
 }
 ORDER = (*TABLES, *(f"figure{number}" for number in range(1, 16)))
 """Of the paper; what is ours comes after it."""
-OUTCOMES = (CONFIRMED, CONTRADICTED, INCONCLUSIVE, UNTESTED)
+OUTCOMES = (CONFIRMED, CONTRADICTED, INCONCLUSIVE, NOT_MEASURED)
 CAUTION = (
     "Published numbers are for RoBERTa-base (GPT-2 in Table 9), with other data and seeds. A difference is no error, "
     "here or there."
@@ -90,8 +90,8 @@ def comparison_counts(verdicts: Sequence[Verdict]) -> str:
 def verdict_line(verdict: Verdict) -> str:
     """The chip of a claim and what it rests on, in Markdown."""
     outcome = verdict.outcome
-    if outcome == UNTESTED:
-        return f"{UNTESTED}: this study has no row for it."
+    if not verdict.comparisons:
+        return f"{chip_text(outcome)} this study has no row for it."
     if len(verdict.comparisons) == 1:
         (only,) = verdict.comparisons
         return f"{chip_text(outcome)} {text.tasks(only.where)}: {value_words(only)}"
@@ -99,17 +99,17 @@ def verdict_line(verdict: Verdict) -> str:
 
 
 def support(verdict: Verdict) -> str:
-    """`2 of 9 comparisons support it, 1 contradicts it, 6 leave it open (3 without an interval)`."""
-    n = len(verdict.comparisons)
+    """`2 of 6 comparisons support it, 1 contradicts it, 3 leave it open; 3 more are not measured`."""
+    n, bare = verdict.measured, len(verdict.comparisons) - verdict.measured
+    if not n:
+        return f"None of {formats.counted(bare, 'comparison')} has an interval"
     parts = [
         f"{verdict.supporting} of {formats.counted(n, 'comparison')} "
         f"{_verb(1 if n == 1 else verdict.supporting, 'support')} it"
     ]
     parts += [f"{verdict.against} {_verb(verdict.against, 'contradict')} it"] if verdict.against else []
-    bare = sum(formats.missing(one.low) for one in verdict.comparisons)
-    without = f" ({bare} without an interval)" if bare else ""
-    parts += [f"{verdict.open} {_verb(verdict.open, 'leave')} it open{without}"] if verdict.open else []
-    return ", ".join(parts)
+    parts += [f"{verdict.open} {_verb(verdict.open, 'leave')} it open"] if verdict.open else []
+    return ", ".join(parts) + (f"; {bare} more {'is' if bare == 1 else 'are'} {NOT_MEASURED}" if bare else "")
 
 
 def _verb(count: int, plural: str) -> str:

@@ -13,7 +13,7 @@ from skillviz.core.metrics import likelihood_metric, metric_heading, metric_name
 from skillviz.core.region_parts import ALONE, CELLS, EXPERT_KINDS, EXPERTS, HEADS
 from skillviz.errors import BadInput
 from skillviz.live.part_scores import PartScoring
-from skillviz.runs.estimate import FORWARD, Facts, example_seconds
+from skillviz.runs.estimate import Facts, example_seconds
 from skillviz.runs.part_scores import PartScores, stored_parts
 from skillviz.runs.run import Run
 from skillviz.show import part_effects as exhibits
@@ -130,11 +130,11 @@ def _compute(run: Run, grouping: str) -> None:
             return
         pressed = action("Score the parts", icon=":material/play_arrow:", type="primary")
     facts = Facts(run.record.d or 1, run.record.d or 1, 0, 0, 0, {}, ())
-    seconds = plan.passes * sample * example_seconds(FORWARD, facts)
+    seconds = plan.passes * sample * example_seconds(facts)
     st.caption(
         f"Each of {formats.counted(len(plan.parts), exhibits.NOUNS[grouping])} is grafted alone and left out, beside "
-        f"{plan.draws} random controls: {plan.passes:,} forward passes over {sample:,} examples, about "
-        f"{formats.rough_seconds(seconds)} on a CPU. The result is kept, and an interrupted one continues."
+        f"{plan.draws} random controls: {plan.passes:,} forward passes over {sample:,} examples: "
+        f"{formats.order_of_magnitude(seconds)} on a CPU. The result is kept, and an interrupted one continues."
     )
     if pressed and _scored(run, plan):
         st.rerun()

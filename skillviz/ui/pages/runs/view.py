@@ -10,7 +10,7 @@ import streamlit as st
 
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
-from skillviz.errors import StoreError
+from skillviz.errors import StoreError, visible
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.folder import OPEN
 from skillviz.runs.store import Unfinished, Unreadable
@@ -76,10 +76,11 @@ def filters(entries: Sequence[Entry]) -> list[Entry]:
     _fill(entries)
     # who asks for the own runs looks for each of them, variants too
     runs = entries if where == "you" else offered(entries, st.session_state[KEY])
-    return [entry for entry in runs if _passes(entry, typed, chosen, where)]
+    notes = cache.notes(entry.id for entry in runs) if typed.strip() else {}
+    return [entry for entry in runs if _passes(entry, typed, chosen, where, notes.get(entry.id, ""))]
 
 
-def _passes(entry: Entry, typed: str, localizers: Sequence[str], where: str) -> bool:
+def _passes(entry: Entry, typed: str, localizers: Sequence[str], where: str, note: str) -> bool:
     words = typed.lower().split()
     texts = (
         entry.id,
@@ -88,7 +89,7 @@ def _passes(entry: Entry, typed: str, localizers: Sequence[str], where: str) -> 
         entry.task,
         readable_name(entry.task),
         entry.localizer,
-        cache.note(entry.id) if words else "",
+        note,
     )
     haystack = " ".join(texts).lower()
     return (
@@ -114,6 +115,7 @@ def actions(entries: Sequence[Entry], shown: Sequence[Entry]) -> None:
         chosen_ids = st.multiselect(
             "Chosen runs", ids, key=KEY, format_func=lambda run_id: labels.get(run_id, run_id),
             placeholder="Mark rows below (keyboard: Shift+Space), or type a name here", wrap=False,
+            select_all=False,
         )  # fmt: skip
         _keep(chosen_ids)
         by_id = {entry.id: entry for entry in entries}
@@ -269,10 +271,15 @@ def _marked_anew(key: str, ids: Sequence[str]) -> None:
 
 def _note(entry: Entry) -> None:
     key = f"library.note.{entry.id}"
-    st.session_state.setdefault(key, cache.note(entry.id))
+    try:
+        stored = cache.note(entry.id)
+    except StoreError as error:  # nothing may be written over a note that nobody could read
+        st.error(text.plain(sign_in.sentence_of(error)))
+        return
+    st.session_state.setdefault(key, stored)
     st.text_area("Note", key=key, placeholder="What is worth remembering about this run?", height=80,
                  max_chars=MOST_NOTED)  # fmt: skip
-    if action("Save note", disabled=st.session_state[key] == cache.note(entry.id)):
+    if action("Save note", disabled=st.session_state[key] == stored):
         try:
             cache.user_store().set_note(entry.id, st.session_state[key])
         except StoreError as error:
@@ -285,7 +292,7 @@ def _note(entry: Entry) -> None:
 def confirm_delete(run_ids: Sequence[str]) -> None:
     """Asks before runs are deleted; there is no way back."""
     labels = run_labels(cache.entries())
-    names = "\n".join(f"- {text.plain(labels.get(run_id, ''))} (`{run_id}`)" for run_id in run_ids)
+    names = "\n".join(f"- {text.plain(labels.get(run_id, ''))} (`{visible(run_id)}`)" for run_id in run_ids)
     place = sign_in.without_places(f"`{cache.user_store().root}`")
     st.markdown(f"This removes all files from {place} and cannot be undone:\n\n{names}")
     with st.container(horizontal=True):
@@ -318,7 +325,7 @@ def unfinished() -> None:
     """Runs that cannot be opened, each with the reason and, for those of the user's folder, a way to remove it."""
     ended, unreadable = _ended()
     rows = [(run.path, text.plain(job_words.label(run.record)), f"{run.record.status}", _why(run)) for run in ended]
-    rows += [(folder.path, f"`{folder.path.name}`", "unreadable", folder.reason) for folder in unreadable]
+    rows += [(folder.path, f"`{folder.name}`", "unreadable", folder.reason) for folder in unreadable]
     if not rows:
         return
     user_root = cache.user_store().root.resolve()
@@ -331,7 +338,7 @@ def unfinished() -> None:
             with right.container(horizontal=True):
                 if status != "unreadable":
                     jobs_view.resume_button(path.name)
-                if action("Delete", key=f"library.delete.{path.name}"):
+                if action("Delete", key=f"library.delete.{visible(path.name)}"):
                     confirm_delete([path.name])
 
 

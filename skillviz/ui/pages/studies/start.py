@@ -134,7 +134,7 @@ def _request(name: str, scale: str) -> ExperimentRequest:
                                               placeholder="the experiment's own")  # fmt: skip
             seeds = form.number(SEEDS, "Fine-tuning seeds", None, high=MOST_SEEDS, placeholder="1", help=SEEDS_HELP)
         for text in (base, finetuned, *tasks, *also):
-            visitor.checked(text)
+            visitor.checked_task(text)
         for source in filter(None, (base, finetuned)):
             if why := models.absent_models(source):
                 fetching.button(source)
@@ -184,10 +184,10 @@ def _plan_and_button(study: StudySpec, command: str) -> None:
     if workers != usual:
         with place, st.spinner("Reading models and data for the estimate."):
             preview = cache.study_preview(study, cache.user_store(), workers)
-    duration = f"It will take **{preview.minutes}**." if preview.left else "Everything is done already."
+    duration = f"Time: **{preview.time}**." if preview.left else "Everything is done already."
     place.markdown(f"{_counted(preview.plan, preview.left)} {duration}")
     with st.expander("Steps"):
-        st.dataframe(preview.steps, hide_index=True, alt="The steps of the study, with their seconds")
+        st.dataframe(preview.steps, hide_index=True, alt="The steps of the study")
         exports.table_menu(preview.steps, file="study-steps", key="planned", caption="Planned steps of the study")
     # the number of processes stands where machines differ in their usual one
     side = f" --workers {workers}" if max(workers, usual) > 1 else ""

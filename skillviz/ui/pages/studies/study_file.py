@@ -112,7 +112,7 @@ def _is_as_it_was_run(path: Path) -> bool:
 def _checked(study: StudySpec) -> StudySpec:
     """The study; raises BadInput for other variables, and for files that a visitor may not name."""
     for text in _texts(study.model_dump()):
-        visitor.checked(text)
+        visitor.checked_task(text)
     return study
 
 

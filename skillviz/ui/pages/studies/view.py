@@ -40,9 +40,6 @@ COLUMNS = {
     "runs": st.column_config.NumberColumn(
         "runs", width=50, help="Localizations that the study's tables were made from."
     ),
-    "estimated, min": st.column_config.NumberColumn(
-        "estimated, min", format="%.1f", width=98, help="Before it started."
-    ),
     "taken, min": st.column_config.NumberColumn(
         "taken, min", format="%.1f", width=78, help="In all attempts together."
     ),
@@ -134,7 +131,6 @@ def list_table(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> pd.
                 or states.get(study.path.name)
                 or study_words.state(study),
                 "runs": sum(step.kind == LOCALIZE for step in steps) or None,
-                "estimated, min": record.estimated / 60 if record.estimated is not None else None,
                 "taken, min": record.seconds / 60 if record.seconds else None,
                 "ended": formats.day(record.finished).split(",")[0] if record.finished else "",
                 "study": study.name,
@@ -347,8 +343,7 @@ def steps_table(study: StudyFolder) -> pd.DataFrame:
             "step": readable(s.title),
             "state": "not reached" if s.state == "missing" else s.state,
             "seconds": s.seconds,
-            "estimated, seconds": s.estimated,
         }
         for s in study.record.steps.values()
     ]
-    return pd.DataFrame(rows, columns=["kind", "step", "state", "seconds", "estimated, seconds"])
+    return pd.DataFrame(rows, columns=["kind", "step", "state", "seconds"])

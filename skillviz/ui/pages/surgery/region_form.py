@@ -297,8 +297,9 @@ def _choice_list(
     offered = [*options, *(one for one in value if one not in options)]
     key = seeded(field, list(value))
     selected = st.multiselect(
-        label, offered, key=key, format_func=lambda one: shown.get(one, str(one)), placeholder=empty
-    )
+        label, offered, key=key, format_func=lambda one: shown.get(one, str(one)), placeholder=empty,
+        select_all=False,
+    )  # fmt: skip
     return tuple(selected) if field == "runs" else tuple(sorted(selected, key=offered.index))
 
 

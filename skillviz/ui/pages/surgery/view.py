@@ -15,7 +15,7 @@ from skillviz.core.localizers.table import EXPRESSION
 from skillviz.core.metrics import metric_heading
 from skillviz.core.random_entries import CONTROLS
 from skillviz.core.region_expression import canonical, parsed
-from skillviz.core.verdicts import NO_DIFFERENCE
+from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED
 from skillviz.errors import SkillvizError, StoreError
 from skillviz.jobs.job import Job
 from skillviz.plots.region import cells
@@ -37,6 +37,8 @@ from skillviz.ui.run_list import pair_entries
 SAMPLES = (50, 100, 200, 500, 1000)
 USUAL = 200
 TYPED = ("pretrained", "grafted", "finetuned", "complement")
+JOINTS = {NO_DIFFERENCE: "from", NOT_MEASURED: "against"}
+"""Behind a verdict that is no comparative."""
 LONGEST = 600
 QUICK, PATIENCE = 1000, 30.0  # examples, and seconds, up to which the whole split is one click away
 JOB = "job"
@@ -91,7 +93,8 @@ def counts(region: HandRegion) -> None:
 
 
 def graft(run: Run, region: HandRegion, answer: DeltaGenerator) -> DeltaGenerator:
-    """Grafts the region live beside random regions of its size; the verdicts go into `answer`, the numbers here.
+    """Once asked to, grafts the region live beside random regions of its size; the verdicts go into `answer`, the
+    numbers here.
 
     Draws nothing where there is nothing to graft. Returns the place for what else can be done with the region.
     """
@@ -103,13 +106,10 @@ def graft(run: Run, region: HandRegion, answer: DeltaGenerator) -> DeltaGenerato
     heading.markdown("## Scores", width="content")
     with heading, st.popover("Sample", icon=":material/tune:"):
         size = _sample(total, split)
-    scored = live.ask(
-        run, "evaluate_region", topic="surgery.graft", region=dict(region.expression), split=split, sample=size,
-        controls=list(CONTROLS) if region.size < region.d else [],
-    )  # fmt: skip
+    scored = _scored(run, region, split, size, total)
     if scored is None:
         st.caption(_chance(run, region, split))
-        if live.lacks_data(run):
+        if live.has_models(run):
             sentence(run, region)
         return st.container()
     scores = exhibits.grafted_of(scored, page.table(run, "predictions"), split, task)
@@ -138,6 +138,38 @@ def graft(run: Run, region: HandRegion, answer: DeltaGenerator) -> DeltaGenerato
     return right
 
 
+def _scored(run: Run, region: HandRegion, split: str, size: int | None, total: int) -> dict[str, Any] | None:
+    """The worker's answer about the graft, its complement and the random regions; None until it is asked for, or where
+    there is none, which is then said."""
+    drawn = list(CONTROLS) if region.size < region.d else []
+    grafts = [{"states": [state]} for state in ("grafted", "complement")]
+    grafts += [{"states": [], "controls": [name]} for name in drawn]
+    beside = f", and {formats.counted(len(drawn), 'random region')} of its size" if drawn else ""
+    sample = exhibits.sample_words(size or total, total, split)
+    costs = f"Scores the graft, the fine-tuned model without it{beside} on {sample}. The first time loads both models."
+    if not live.wanted(run, "score", "Score this graft", costs, of=str(canonical(region.expression))):
+        return None
+    answers, bar = list[dict[str, Any]](), st.progress(0.0, f"0 of {len(grafts)} models scored")
+    try:
+        for graft in grafts:
+            answer = live.ask(
+                run, "evaluate_region", topic="surgery.graft", region=dict(region.expression), split=split,
+                sample=size, **graft,
+            )  # fmt: skip
+            if answer is None:
+                return None
+            answers.append(answer)
+            bar.progress(len(answers) / len(grafts), f"{len(answers)} of {len(grafts)} models scored")
+    finally:
+        bar.empty()
+    return {
+        **answers[0],
+        "logits": {name: logits for answer in answers for name, logits in answer["logits"].items()},
+        "seconds": sum(answer["seconds"] for answer in answers),
+        "stored": all(answer["stored"] for answer in answers),
+    }
+
+
 def _verdicts(scores: Grafted, run: Run, total: int, split: str) -> None:
     """A line with a chip for the random region, and one for the run's own where it is another."""
     rivals = {RANDOM: "than a random region of the same size", REGION: "than this run's region"}
@@ -146,7 +178,7 @@ def _verdicts(scores: Grafted, run: Run, total: int, split: str) -> None:
     for rival, words in rivals.items():
         if rival in scores.logits:
             verdict, numbers = exhibits.finding(scores, run.record.task, rival)
-            than = words if verdict != NO_DIFFERENCE else words.replace("than", "from", 1)
+            than = words.replace("than", JOINTS.get(verdict, "than"), 1)
             lines.append(f"{chip_text(verdict)} {than}: {numbers}")
     if lines:
         sample = exhibits.sample_words(scores.n, total, split)
@@ -220,7 +252,7 @@ def _chance(run: Run, region: HandRegion, split: str) -> str:
 
 
 def _curve(entries: Sequence[Entry], runs: Sequence[Run], split: str) -> pd.DataFrame:
-    return measures.pair_curve(entries, [cache.table(run, "curve") for run in runs], split)
+    return measures.pair_curve(entries, [cache.curve(run) for run in runs], split)
 
 
 def _typed_texts(run: Run) -> list[str]:

@@ -14,7 +14,7 @@ from skillviz.analysis.overlaps import RELATED_LESS_UNRELATED
 from skillviz.analysis.tables import empty
 from skillviz.analysis.task_gains import of_its_own_task
 from skillviz.core import formats
-from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE, ClaimVerdict
+from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE, NOT_MEASURED, ClaimVerdict
 from skillviz.plots.overlap import CHANCE
 from skillviz.plots.tasks import CHOSEN, PURIFIED, SINGLE, UNION_OF
 from skillviz.runs.run import Run
@@ -187,20 +187,36 @@ def _live_union(tables: TaskTables, chosen: Sequence[str]) -> pd.DataFrame:
     if missing:
         _explain(tables, f"The run with the region of {text.tasks(missing[0])} is missing.")
         return tables.gain.iloc[:0]
+    first = runs[chosen[0]]
+    if not live.has_models(first):
+        live.say_absent(first, "union.score")
+        _explain(tables, "")
+        return tables.gain.iloc[:0]
     names = formats.listed([text.tasks(task) for task in chosen], 8)
-    st.caption(f"The union of {names} is not stored, so it is computed live.")
+    examples = sum(run.record.task.counts.get("test", 0) for run in runs.values() if run.record.task)
+    costs = (
+        f"The union of {names} is not stored. Scores its graft and both ends on the test sets of "
+        f"{formats.counted(len(runs), 'task')}, {formats.counted(examples, 'example')} in all. The first time loads "
+        "the models."
+    )
+    if not live.wanted(first, "union.score", "Score this union", costs, of="~".join(chosen)):
+        return tables.gain.iloc[:0]
     expression = (
         {"union": [{"run": runs[task].id} for task in chosen]} if len(chosen) > 1 else {"run": runs[chosen[0]].id}
     )
     among, rows = [run.spec.task for run in runs.values()], []
     what = UNION_OF if len(chosen) > 1 else CHOSEN
-    for task, run in runs.items():
+    bar = st.progress(0.0, f"0 of {len(runs)} tasks scored")
+    for done, (task, run) in enumerate(runs.items(), 1):
         answer = live.ask(run, "union", topic=f"union.{task}", region=expression, among=among)
         if answer is None:
+            bar.empty()
             _explain(tables, "")
             return tables.gain.iloc[:0]
+        bar.progress(done / len(runs), f"{done} of {len(runs)} tasks scored")
         gain = {name: (answer["gain"] or {}).get(name, float("nan")) for name in ("value", "low", "high")}
         rows.append({"task": task, "what": what, "seeds": 1, "n": answer["n"], **gain})
+    bar.empty()
     single = tables.gain[of_its_own_task(tables.gain)].assign(what=SINGLE)
     united = pd.DataFrame(rows)
     return pd.concat([united, single[united.columns]], ignore_index=True) if len(single) else united
@@ -249,7 +265,7 @@ def _kinship(row: Mapping[Any, Any] | None) -> tuple[str, str]:
     if row is None:
         return "No two of these tasks are of one family", ""
     change = f"; difference {formats.points(row['value'])}"
-    verdict: ClaimVerdict = INCONCLUSIVE
+    verdict: ClaimVerdict = NOT_MEASURED
     if formats.missing(row["low"]):
         interval = "one mask seed, so no interval"
     else:
@@ -277,10 +293,12 @@ def transfer(gain: pd.DataFrame, related: Mapping[tuple[str, str], str]) -> str:
             judged.append(rows)
             if not has_intervals:
                 continue
-            helped, hurt = int((rows["low"] > 0).sum()), int((rows["high"] < 0).sum())
+            known = rows.dropna(subset=["low", "high"])
+            helped, hurt = int((known["low"] > 0).sum()), int((known["high"] < 0).sum())
+            bare = len(rows) - len(known)
             lines.append(
-                f"In {formats.counted(len(rows), 'pair')} of {kin} tasks, one task's region helps the other in "
-                f"{helped} and harms it in {hurt}"
+                f"In {formats.counted(len(known), 'pair')} of {kin} tasks, one task's region helps the other in "
+                f"{helped} and harms it in {hurt}{f'; {bare} more {NOT_MEASURED}' if bare else ''}"
             )
     several = counted_rows(pd.concat(judged)) if judged and has_intervals else ""
     how = "Each pair is judged by its own interval." if has_intervals else exhibits.NO_INTERVALS

@@ -15,7 +15,7 @@ import streamlit as st
 from skillviz.core import formats
 from skillviz.core.intervals import metric_difference
 from skillviz.core.metrics import metric_row
-from skillviz.core.verdicts import NO_DIFFERENCE
+from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED, DifferenceVerdict
 from skillviz.runs.metrics import estimate, metrics, positive
 from skillviz.runs.points import DIFFERENCE
 from skillviz.runs.record import Estimate, RunRecord, Scores, TaskNote
@@ -34,7 +34,6 @@ WIDGET = "tour.choice."
 VERDICT = "tour-verdict"  # tour.js looks for it
 BESIDE_BUTTON, BESIDE_ANSWER = (6, 1), (3, 4)  # widths of the choices and of what stands beside them
 NOT_CHOSEN = ""  # the answer of a reader who had it revealed without a choice
-UNANSWERED = "There is no answer until your run finishes."
 
 Answers = dict[str, tuple[str, bool | None]]
 
@@ -77,7 +76,9 @@ def half_way(line: pd.DataFrame, metric: str) -> Question | None:
         UNTOLD: "fine-tuning gained nothing",
     }  # fmt: skip
     asks = "Where along the path does the model first reach half of the gain of fine-tuning?"
-    if sentences.verdict(metric, gained) != "worse":
+    if (verdict := sentences.verdict(metric, gained)) == NOT_MEASURED:
+        return None
+    if verdict != "worse":
         change = sentences.metric_difference(metric, gained)
         return Question(asks, choices, UNTOLD, f"Pre-trained minus fine-tuned: {change}, so there is no clear gain.")
     values, ways = rows["value"].to_numpy(float), rows["alpha"].to_numpy(float)
@@ -103,10 +104,9 @@ def best_choice(
         (one, other): estimate(metric_difference(grafts[one], grafts[other], labels, task.metric, positive(task)))
         for one in grafts for other in grafts if one != other
     }  # fmt: skip
-    best = [
-        one for one in grafts
-        if all(sentences.verdict(task.metric, differences[one, other]) == "better" for other in grafts if other != one)
-    ]  # fmt: skip
+    verdicts = {pair: sentences.verdict(task.metric, difference) for pair, difference in differences.items()}
+    best = [one for one in grafts if all(verdicts[one, other] == "better" for other in grafts if other != one)]
+    undecided = None if NOT_MEASURED in verdicts.values() else UNTOLD
     shares = [
         f"{CHOICES[name]} {formats.percent(gain.value, 0)} ({formats.percent_interval(gain.low, gain.high, 0)})"
         for name, gain in recovered.items()
@@ -119,7 +119,7 @@ def best_choice(
     return Question(
         "Same number of parameters: which graft is the most accurate?",
         {name: CHOICES[name] for name in grafts} | {UNTOLD: NO_DIFFERENCE},
-        best[0] if best else UNTOLD,
+        best[0] if best else undecided,
         why,
     )
 
@@ -162,19 +162,21 @@ def share_recovered(record: RunRecord | None) -> Question:
         "less": "less than half", "much": "half to 95%", "all": "95% or more", UNTOLD: "there is no gain to recover",
     }  # fmt: skip
     if record is None:
-        return Question(asks, choices, None, "It is checked when your run finishes.")
+        return Question(asks, choices, None, "There is no answer until your run finishes.")
     scores = next((record.metrics[split] for split in ("test", "validation") if split in record.metrics), None)
     estimate = scores.recovered if scores else None
     if estimate is None or estimate.value is None:
-        return Question(asks, choices, UNTOLD, sentences.NO_GAIN)
+        why = sentences.no_gain(scores, record.metric) if scores else ""
+        return Question(asks, choices, UNTOLD if why.startswith(sentences.NO_GAIN) else None, why)
     answer = next(name for name, (low, high) in bounds.items() if low <= estimate.value < high)
     interval = f"95%: {formats.percent_interval(estimate.low, estimate.high, 0)}"
     return Question(asks, choices, answer, f"It recovers {formats.percent(estimate.value, 0)} ({interval}).")
 
 
-def _winner(metric: str, difference: Estimate | None, first: str, second: str) -> str:
-    """The better one by the paired difference first - second; UNTOLD where its interval holds zero."""
-    return {"better": first, "worse": second}.get(sentences.verdict(metric, difference), UNTOLD)
+def _winner(metric: str, difference: Estimate | None, first: str, second: str) -> str | None:
+    """The better one by the paired difference first - second; UNTOLD if its interval holds zero, None without one."""
+    answers: dict[DifferenceVerdict, str | None] = {"better": first, "worse": second, NO_DIFFERENCE: UNTOLD}
+    return answers.get(sentences.verdict(metric, difference))
 
 
 def _compared(
@@ -183,9 +185,10 @@ def _compared(
     """Both values, and the paired difference with what it allows."""
     pair = ", ".join(f"{name} {sentences.metric_value(metric, value)}" for name, value in (one, other))
     if difference is None or difference.value is None:
-        return f"{pair}."
+        return f"{pair}; the difference is {NOT_MEASURED}."
     change = sentences.metric_difference(metric, difference)
-    return f"{pair}; paired difference {change}."
+    unknown = f", {NOT_MEASURED}" if sentences.verdict(metric, difference) == NOT_MEASURED else ""
+    return f"{pair}; paired difference {change}{unknown}."
 
 
 def ask_question(name: str, question: Question) -> None:
@@ -250,7 +253,7 @@ def _show_verdict(question: Question, answer: str) -> None:
     right = question.choices.get(question.answer or "", "")
     verdict = st.container(key=VERDICT)
     if question.answer is None:
-        kept = f"Your guess is kept. {question.why}" if answer != NOT_CHOSEN else UNANSWERED
+        kept = f"Your guess is kept. {question.why}" if answer != NOT_CHOSEN else question.why
         verdict.info(kept, icon=":material/hourglass_empty:")
     elif answer == NOT_CHOSEN:
         verdict.info(f"**The answer:** {right}. {question.why}", icon=":material/visibility:")

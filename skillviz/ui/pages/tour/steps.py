@@ -316,7 +316,7 @@ def _curve_of(demo: DemoRun, localizer: str) -> pd.DataFrame:
     seed = demo.record.spec.seed
     drawn = [entry for entry in pair_entries(demo.run) if entry.localizer == localizer and entry.seed == seed]
     with page.explained():
-        curves = [cache.table(run, "curve") for run in cache.runs(entry.id for entry in drawn)]
+        curves = [cache.curve(run) for run in cache.runs(entry.id for entry in drawn)]
     return measures.pair_curve(drawn, curves, demo.split)
 
 

@@ -13,7 +13,7 @@ from skillviz.runs.run import Run
 from skillviz.show import sentences, text, transfer
 from skillviz.show.glossary import about
 from skillviz.tasks.readable_names import readable
-from skillviz.ui import controls, exports, form, live, sign_in, visitor
+from skillviz.ui import cache, controls, exports, form, live, sign_in, visitor
 from skillviz.ui.chip import chip_text
 from skillviz.ui.empty import missing
 from skillviz.ui.other_tasks import Offered, as_offered, offered, offered_task
@@ -128,6 +128,11 @@ def _live_scores(run: Run, other: Offered) -> TransferNote | None:
     arguments: dict[str, Any] = {} if other.fits else {"mapping": _mapping(run, other)}
     if arguments and not any(arguments["mapping"].values()):
         st.info("Its labels have other names. Choose above which label of this run each one stands for.")
+        return None
+    rows = cache.scored_rows(other.named)
+    examples = f"its {rows:,} test examples" if rows else "its test examples"
+    costs = f"Scores the base, the graft, its complement and the fine-tuned model on {examples}."
+    if not live.wanted(run, "transfer", "Score this task", costs, of=f"{other.named} {arguments}", needs_data=False):
         return None
     answer = live.ask(run, "transfer", topic="transfer", task=other.named, **arguments)
     return None if answer is None else TransferNote(**answer["note"])

@@ -1,0 +1,362 @@
+"""Whether a pair's two tokenizers turn every text into the same ids: by their files, without torch, or as loaded.
+
+Files that are equal prove that two tokenizers are the same; files that differ often prove nothing, as transformers
+builds most tokenizers from their vocabulary and settings and not from tokenizer.json. The answer is then UNKNOWN until
+both are loaded and tried on texts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from skillviz.atomic import working_folder
+from skillviz.core.comparison import Comparison
+from skillviz.core.formats import counted
+from skillviz.errors import PairMismatch
+from skillviz.models.tokenizer import (
+    ADDED,
+    CONFIG,
+    FILES,
+    SPECIAL,
+    SPECIAL_MAP,
+    TOKENIZER_FILE,
+    has_tokenizer,
+    load_tokenizer,
+    read_json,
+    vocabulary,
+    with_added_tokens,
+)
+
+TOKENS = (
+    "added_tokens_decoder", "additional_special_tokens", "extra_special_tokens", "model_specific_special_tokens",
+)  # fmt: skip
+"""Settings that name added tokens."""
+NO_EFFECT = frozenset((
+    *TOKENS,
+    "auto_map", "backend", "chat_template", "clean_up_tokenization_spaces", "do_basic_tokenize", "is_local",
+    "local_files_only", "max_length", "model_input_names", "model_max_length", "name_or_path", "pad_to_multiple_of",
+    "pad_token", "pad_token_type_id", "padding", "padding_side", "processor_class", "special_tokens_map_file", "stride",
+    "tokenizer_class", "tokenizer_file", "transformers_version", "truncation", "truncation_side", "truncation_strategy",
+    "use_fast", "vocab_file",
+))  # fmt: skip
+"""Settings without effect on the ids of a text that fits, or that are compared as tokens and as classes."""
+DECISIVE = frozenset(("add_prefix_space", "do_lower_case", "split_special_tokens", "tokenize_chinese_chars"))
+"""Settings that change ids wherever both folders state another value, in a class of transformers' own."""
+PLAIN_NAME = "TokenizersBackend"
+PLAIN = frozenset(("", "PreTrainedTokenizer", PLAIN_NAME))
+"""Classes that do what tokenizer.json says, and nothing else; their names without "Fast"."""
+PARTS = ("normalizer", "pre_tokenizer", "post_processor")
+FLAGS = ("lstrip", "normalized", "rstrip", "single_word", "special")
+ROLES = tuple(role for role in SPECIAL if role != "pad_token")
+NO_LIMIT = 1_000_000
+"""A `model_max_length` above this is none."""
+PLACEHOLDER = re.compile(r"unused|reserved|madeupword|extra|placeholder|dummy", re.IGNORECASE)
+"""Names of tokens that vocabularies keep free; a row of theirs may be given to another token."""
+MOST_TOKENS = 50
+TRIALS = (
+    "The film was GREAT, and it's funny!", "the film was great", " a space before", "two  spaces   inside", "the end ",
+    "", "a", "naïve café Ångström ÉCOLE", "e\u0301 o\u0308 combined", "1234567 3.14 1,000 ½ ①", "x=1; [y] {z} <w> a_b",
+    "don't re-do (it)? #tag @user http://a.b/c?d=e", "tabs\tand\nlines\r\nbreak\n\n", "電影很好 日本語 한국어 ไทย",
+    "😀 ☃ \u200b\ufeff\u00a0 end", "ﬁne Ｗｉｄｅ ＴＥＸＴ", "İıŞ ΣΑΣ ẞß", "\u2028\x85\x07", "antidisestablishment",
+)  # fmt: skip
+"""Texts with capitals, accents, spaces, digits, punctuation, line breaks and letters that vocabularies lack."""
+
+
+@dataclass(frozen=True)
+class TokenizerComparison:
+    """How the fine-tuned model's tokenizer compares with the base's.
+
+    `added` are the tokens, with their ids, that only the fine-tuned model's has, where it extends the base's: all other
+    tokens keep their ids. `result` then is on all but these. `moved` are tokens of another id. `differences` name
+    what differs, `cuts` what differs in shortening long texts. `sizes` are one more than the largest id of each, None
+    where there is no tokenizer or its files do not tell. `is_loaded` says that both were loaded and tried.
+    """
+
+    result: Comparison
+    added: Mapping[str, int] = field(default_factory=dict)
+    moved: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
+    cuts: tuple[str, ...] = ()
+    sizes: tuple[int | None, int | None] = (None, None)
+    is_loaded: bool = False
+
+
+def compared_by_files(base: Path, finetuned: Path) -> TokenizerComparison:
+    """The comparison as far as the files tell; no torch. UNKNOWN where one folder has no tokenizer."""
+    vocabularies = [vocabulary(folder) if has_tokenizer(folder) else None for folder in (base, finetuned)]
+    sizes = _sizes(*vocabularies)
+    if not (has_tokenizer(base) and has_tokenizer(finetuned)):
+        return TokenizerComparison(Comparison.UNKNOWN, sizes=sizes)
+    config = base / "config.json"
+    one, other = (_Files(folder, folder / "config.json", config) for folder in (base, finetuned))
+    cuts = _unequal(("truncation_side",), one.settings, other.settings)
+    added, moved, differences = dict[str, int](), (), list[str]()
+    if one.bytes != other.bytes or one.named != other.named:
+        added, moved, differences = _vocabulary_differences(*vocabularies)
+    is_certain = bool(differences) and None not in vocabularies
+    differences += _part_differences(one, other)
+    is_plain = one.is_plain and other.is_plain
+    if is_plain and not added and (example := one.first_other(other)):
+        is_certain = True
+        differences.append(example)
+    settings = _setting_differences(one, other)
+    stated = {key for key in settings if key in one.settings and key in other.settings}
+    is_certain |= bool(stated & DECISIVE) and not is_plain
+    differences += [f"{key}: {_stated(one, key)} and {_stated(other, key)}" for key in settings]
+    if one.kind != other.kind:
+        differences.append(f"class: {' of '.join(filter(None, one.kind))} and {' of '.join(filter(None, other.kind))}")
+    result = Comparison.DIFFERENT if is_certain else Comparison.UNKNOWN if differences else Comparison.SAME
+    return TokenizerComparison(result, added, moved, tuple(differences), cuts, sizes)
+
+
+def compared_as_loaded(base: Path, finetuned: Path) -> TokenizerComparison:
+    """The comparison of both tokenizers as transformers loads them, on texts and by their parts.
+
+    DIFFERENT where a text gets other ids; UNKNOWN where parts differ and no text shows it.
+    """
+    one, other = load_tokenizer(base), load_tokenizer(finetuned)
+    vocabularies = one.get_vocab(), other.get_vocab()
+    added, moved, differences = _vocabulary_differences(*vocabularies)
+    is_certain = bool(differences)
+    cuts = _cuts(one, other)
+    if added:
+        try:
+            one = with_added_tokens(one, added_to(one, other), {})
+        except PairMismatch:  # they take the place of others, so texts are compared without them
+            one = load_tokenizer(base)
+    if example := _first_other(one, other):
+        is_certain = True
+        differences.append(example)
+    differences += _loaded_parts(one, other)
+    if not (one.is_fast and other.is_fast):
+        differences += [part for part in compared_by_files(base, finetuned).differences if part not in differences]
+    roles = (one.special_tokens_map, other.special_tokens_map)
+    differences += [role for role in ROLES if roles[0].get(role) != roles[1].get(role) and roles[0].get(role)]
+    result = Comparison.DIFFERENT if is_certain else Comparison.UNKNOWN if differences else Comparison.SAME
+    return TokenizerComparison(result, added, moved, tuple(differences), cuts, _sizes(*vocabularies), is_loaded=True)
+
+
+def added_tokens(base: Path, finetuned: Path) -> dict[str, Any] | None:
+    """What makes the base's tokenizer the fine-tuned model's: added `tokens` by id, and the `roles` of special ones.
+
+    None where the base has no tokenizer, or where the two are not known to be the same but for that.
+    """
+    if not has_tokenizer(base):
+        return None
+    one, other = load_tokenizer(base), load_tokenizer(finetuned)
+    roles, before = other.special_tokens_map, one.special_tokens_map
+    tokens = added_to(one, other)
+    roles = {role: roles[role] for role in SPECIAL if role in roles and roles[role] != before.get(role)}
+    with working_folder() as folder:
+        try:
+            with_added_tokens(one, tokens, roles).save_pretrained(folder)
+        except PairMismatch:
+            return None
+        same = compared_as_loaded(folder, finetuned)
+    return {"tokens": tokens, "roles": roles} if same.result is Comparison.SAME and not same.added else None
+
+
+def added_to(one: Any, other: Any) -> list[dict[str, Any]]:
+    """The tokens, with their ids and flags, that were added to the other tokenizer and that the one does not know."""
+    known = one.get_vocab()
+    return [
+        {"id": number, **token.__getstate__()}
+        for number, token in sorted(other.added_tokens_decoder.items())
+        if token.content not in known
+    ]
+
+
+class _Files:
+    """A tokenizer's folder as its files have it: their bytes, its settings, its class, and tokenizer.json parsed."""
+
+    def __init__(self, folder: Path, *configs: Path) -> None:
+        self.folder = folder
+        names = sorted({name for names in FILES for name in names})
+        self.bytes = {name: (folder / name).read_bytes() for name in (*names, ADDED) if (folder / name).is_file()}
+        config, special, model = (
+            _first_json(*paths) for paths in ((folder / CONFIG,), (folder / SPECIAL_MAP,), configs)
+        )
+        self.settings: dict[str, Any] = {**special, **config}
+        self.named = {key: self.settings[key] for key in TOKENS if self.settings.get(key)}
+        self.kind = (_class(self.settings.get("tokenizer_class"), model), str(model.get("model_type") or ""))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether loading it gives what tokenizer.json says."""
+        return self.kind[0] in PLAIN and TOKENIZER_FILE in self.bytes
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """tokenizer.json."""
+        return read_json(self.folder / TOKENIZER_FILE)
+
+    def first_other(self, other: _Files) -> str:
+        """A trial text that tokenizer.json gives other ids in the other folder, as words; empty for none."""
+        from tokenizers import Tokenizer  # heavy
+
+        try:
+            two = [Tokenizer.from_str(files.bytes[TOKENIZER_FILE].decode()) for files in (self, other)]
+        except Exception:  # the library raises no class of its own; loading the tokenizer says why
+            return ""
+        for tokenizer in two:
+            tokenizer.no_padding()
+            tokenizer.no_truncation()
+        unequal = (text for text in TRIALS if len({tuple(t.encode(text).ids) for t in two}) > 1)
+        return next((_example(text) for text in unequal), "")
+
+
+def _first_json(*paths: Path) -> dict[str, Any]:
+    """The object of the first of these files that is there; empty for none: an adapter has no configuration."""
+    return next((read_json(path) for path in paths if path.is_file()), {})
+
+
+def _class(name: Any, model: Mapping[str, Any]) -> str:
+    """A tokenizer's class without "Fast"; the one that transformers has for the model's type where none is named."""
+    found = str(name or model.get("tokenizer_class") or "").removesuffix("Fast")
+    if found in PLAIN and found:
+        return PLAIN_NAME
+    if found.removesuffix("Tokenizer").lower() == re.sub(r"\W|_", "", str(model.get("model_type") or "")):
+        return "of the model's type"
+    return found or ("of the model's type" if model.get("model_type") else "")
+
+
+def _stated(files: _Files, key: str) -> str:
+    return str(files.settings.get(key, "not stated"))
+
+
+def _setting_differences(one: _Files, other: _Files) -> list[str]:
+    """Names of the settings that differ and may bear on a text's ids; nothing stated is the same as None."""
+    keys = sorted((one.settings.keys() | other.settings.keys()) - NO_EFFECT)
+    return [key for key in keys if _token(one.settings.get(key)) != _token(other.settings.get(key))]
+
+
+def _token(value: Any) -> Any:
+    """A setting as it is compared: a special token by its text alone, as its flags stand among the added tokens."""
+    return value["content"] if isinstance(value, dict) and "content" in value else value
+
+
+def _vocabulary_differences(
+    one: Mapping[str, int] | None, other: Mapping[str, int] | None
+) -> tuple[dict[str, int], tuple[str, ...], list[str]]:
+    """The tokens by which the other vocabulary extends the one, those of another id, and what differs in words."""
+    if one is None or other is None:
+        return {}, (), ["vocabulary"]
+    new = {t: number for t, number in sorted(other.items(), key=lambda item: item[1]) if t not in one}
+    lost = [token for token in one if token not in other]
+    moved = tuple(token for token, number in one.items() if other.get(token, number) != number)
+    if not moved and all(PLACEHOLDER.search(token) for token in lost):
+        return new, (), []
+    sides = (("only the base's has", lost), ("only the fine-tuned model's has", new), ("have another id", moved))
+    found = [f"{counted(len(tokens), 'token')} that {which}" for which, tokens in sides[:2] if tokens]
+    found += [f"{counted(len(moved), 'token')} of another id"] if moved else []
+    return {}, moved, [f"vocabulary: {', '.join(found)}"]
+
+
+def _part_differences(one: _Files, other: _Files) -> list[str]:
+    """Names of the files or of the parts of tokenizer.json that differ, but for the vocabulary."""
+    if one.bytes.keys() != other.bytes.keys() and (TOKENIZER_FILE in one.bytes) != (TOKENIZER_FILE in other.bytes):
+        return ["format of the files"]
+    if TOKENIZER_FILE not in one.bytes:
+        names = sorted(one.bytes.keys() | other.bytes.keys() - {ADDED, "vocab.txt", "vocab.json"})
+        return [name for name in names if one.bytes.get(name) != other.bytes.get(name)]
+    if one.bytes[TOKENIZER_FILE] == other.bytes[TOKENIZER_FILE]:
+        return [] if one.named == other.named else _flag_differences(_flags(one), _flags(other))
+    parts = [_canonical(files.content) for files in (one, other)]
+    return [name for name in parts[0] if parts[0][name] != parts[1][name]] + _flag_differences(
+        _flags(one), _flags(other)
+    )
+
+
+def _flags(files: _Files) -> dict[str, Any]:
+    """Added token -> its flags, of the settings if they have any, else of tokenizer.json."""
+    tokens = (files.named.get("added_tokens_decoder") or {}).values() or files.content.get("added_tokens") or ()
+    return {str(token["content"]): {flag: bool(token.get(flag)) for flag in FLAGS} for token in tokens}
+
+
+def _flag_differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Whether a token that both have is read in another way, as with a space before it."""
+    unequal = sorted(token for token in one.keys() & other.keys() if one[token] != other[token])
+    return [f"how the token '{unequal[0]}' is found"] if unequal else []
+
+
+def _canonical(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a tokenizer.json as the library writes them, so that versions that leave out defaults are equal."""
+    from tokenizers import Tokenizer  # heavy
+
+    empty = {"model": {"type": "WordLevel", "vocab": {}, "unk_token": ""}, "added_tokens": []}
+    plain = {part: content.get(part) for part in PARTS}
+    try:
+        written = Tokenizer.from_str(json.dumps({**content, **empty, "padding": None, "truncation": None})).to_str()
+        plain = {part: json.loads(written)[part] for part in PARTS}
+    except Exception:  # as above; the parts are then compared as they are written
+        pass
+    return {**plain, "model": _model(content.get("model"))}
+
+
+def _model(model: Any) -> Any:
+    """A tokenizer's model without its vocabulary, its merges written in one way and unstated defaults left out."""
+    if not isinstance(model, dict):
+        return model
+    rest = {key: value for key, value in model.items() if value not in (None, False, "")}
+    if isinstance(rest.get("vocab"), dict):
+        del rest["vocab"]  # compared on its own
+    if isinstance(rest.get("merges"), list):
+        rest["merges"] = [merge if isinstance(merge, str) else " ".join(map(str, merge)) for merge in rest["merges"]]
+    return rest
+
+
+def _loaded_parts(one: Any, other: Any) -> list[str]:
+    """Names of the parts that differ in two loaded tokenizers, but for vocabulary and added tokens."""
+    if not (one.is_fast and other.is_fast):
+        return [] if type(one) is type(other) else [f"class: {type(one).__name__} and {type(other).__name__}"]
+    backends = one.backend_tokenizer, other.backend_tokenizer
+    found = [part for part in PARTS if len({_state(getattr(backend, part)) for backend in backends}) > 1]
+    models = [_model(json.loads(_state(backend.model))) for backend in backends]
+    flags = [{str(t): t.__getstate__() for t in tokenizer.added_tokens_decoder.values()} for tokenizer in (one, other)]
+    return [*found, *(["model"] if models[0] != models[1] else []), *_flag_differences(*flags)]
+
+
+def _state(part: Any) -> bytes:
+    return b"" if part is None else bytes(part.__getstate__())
+
+
+def _first_other(one: Any, other: Any) -> str:
+    """A trial text, alone or as one of a pair, that the two turn into other inputs, as words; empty for none."""
+    shared = sorted(one.get_vocab().keys() & {str(token) for token in other.added_tokens_decoder.values()})
+    more = [f"a{token}b {token} c {token.lower()}" for token in shared[:MOST_TOKENS]]
+    texts = [*TRIALS, *more]
+    for columns in ((texts,), (texts, texts[::-1])):
+        inputs = [dict(t(*columns, return_attention_mask=False, verbose=False)) for t in (one, other)]
+        for number, text in enumerate(texts):
+            if len({str([column[number] for _, column in sorted(kind.items())]) for kind in inputs}) > 1:
+                return _example(text)
+    return ""
+
+
+def _example(text: str) -> str:
+    return f"the tokens of {text!r}"
+
+
+def _cuts(one: Any, other: Any) -> tuple[str, ...]:
+    """What differs in how long texts are shortened."""
+    limits = (one.model_max_length, other.model_max_length)
+    settings = [{"truncation_side": tokenizer.truncation_side} for tokenizer in (one, other)]
+    if max(limits) < NO_LIMIT:
+        settings = [{**part, "model_max_length": limit} for part, limit in zip(settings, limits, strict=True)]
+    return _unequal(("truncation_side", "model_max_length"), *settings)
+
+
+def _unequal(keys: Sequence[str], one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, ...]:
+    """The settings of these names that both state and that differ, as words."""
+    both = [key for key in keys if key in one and key in other and one[key] != other[key]]
+    return tuple(f"{key}: {one[key]} and {other[key]}" for key in both)
+
+
+def _sizes(*vocabularies: Mapping[str, int] | None) -> tuple[int | None, int | None]:
+    one, other = (None if ids is None else 1 + max(ids.values(), default=-1) for ids in vocabularies)
+    return one, other

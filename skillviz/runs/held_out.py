@@ -1,0 +1,154 @@
+"""Whether the fine-tuned model's temperature can be fitted: on validation examples of its task that it has not seen.
+
+A temperature that was fitted on anything else is no rival: on rows that the model was trained on it makes the model
+surer still, and on another task's labels it has an advantage that the graft has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from skillviz import json_text
+from skillviz.core.comparison import Comparison
+from skillviz.core.generation import Generated
+from skillviz.core.temperature import COLDEST, HOTTEST, temperature_fit
+from skillviz.errors import SkillvizError
+from skillviz.runs.transfer import text_digests
+from skillviz.tasks.splits import Splits, load
+from skillviz.tasks.task import GENERATION, Task
+
+TRAINED_HERE = "finetune.json"
+"""In the folder of every model that skillviz fine-tuned."""
+FEWEST = 10
+"""Validation examples of the smallest fit."""
+MOSTLY = 0.5
+"""A validation file with more than this share of training or test texts is a copy, not held out."""
+
+SEEN, PROBABLY_SEEN, TESTED, OTHER_TASK, UNKNOWN_TASK, FEW, ONE_CLASS, AT_END = (
+    "seen", "probably seen", "tested", "other task", "unknown task", "few", "one class", "at end",
+)  # fmt: skip
+ADVICE = "Name a validation file of at least {fewest} examples that the model has not seen."
+WHY: Mapping[str, str] = {
+    SEEN: "the fine-tuned model was trained on validation examples, so its validation scores say little, too.",
+    PROBABLY_SEEN: "the validation examples are train rows, which the fine-tuned model has probably seen, so its "
+    "validation scores say little, too.",
+    TESTED: "most validation texts are test texts, and the test set must not choose a temperature.",
+    OTHER_TASK: "the model was fine-tuned on other data than this task's.",
+    UNKNOWN_TASK: "nothing says that the model was fine-tuned on this task's data.",
+    FEW: "there are fewer than {fewest} validation examples.",
+    ONE_CLASS: "all validation examples are of one class.",
+    AT_END: "its search ended at the end of its range, {coldest:g} to {hottest:g}: the validation examples leave "
+    "nothing to fit (no error among them), or the model is sure where it is wrong.",
+}
+"""Why no temperature is fitted, by what a run or an evaluation stores."""
+
+
+class Fit(NamedTuple):
+    """The fine-tuned model's temperature; None where there is none, and `reason` then says why (of WHY, or empty)."""
+
+    value: float | None
+    reason: str = ""
+
+
+def why_not(reason: str) -> str:
+    """The sentence for a reason of WHY: why the fine-tuned model is not compared temperature-scaled, and what helps."""
+    if not reason:
+        return ""
+    why = WHY[reason].format(fewest=FEWEST, coldest=COLDEST, hottest=HOTTEST)
+    of_its_own = reason in (OTHER_TASK, UNKNOWN_TASK)
+    advice = "Score the task that it was fine-tuned on." if of_its_own else ADVICE.format(fewest=FEWEST)
+    return f"No comparison with temperature scaling: {why} {advice}"
+
+
+def fitted(logits: Mapping[str, np.ndarray], labels: np.ndarray, has_classes: bool, reason: str = "") -> Fit:
+    """The fine-tuned model's temperature on these (validation) examples, unless a `reason` is against it or they leave
+    none. There is none for references: they have no classes whose confidence it could scale."""
+    if not len(labels) or isinstance(logits["finetuned"], Generated):
+        return Fit(None)
+    if reason:
+        return Fit(None, reason)
+    if len(labels) < FEWEST:
+        return Fit(None, FEW)
+    if has_classes and len(np.unique(labels)) < 2:
+        return Fit(None, ONE_CLASS)
+    fit = temperature_fit(logits["finetuned"], labels)
+    return Fit(None, AT_END) if fit.at_bound else Fit(fit.value)
+
+
+def against_fitting(
+    folder: Path, task: Task, splits: Splits, *, training: frozenset[bytes], is_own: bool, drawn: Any = None
+) -> str:
+    """The reason of WHY against a temperature on these validation examples, empty where there is none.
+
+    `folder` is the fine-tuned model's. `is_own` says that the task is that of the pair, as a run does; else its folder,
+    or what a region's or graft's header says of the data that it was `drawn` from, has to. `training` are
+    digests of the training texts.
+    """
+    if task.kind == GENERATION or not len(splits.validation):
+        return ""
+    trained = trained_on(_record(folder), task, splits)
+    if trained.task is Comparison.DIFFERENT:
+        return OTHER_TASK
+    is_own |= Comparison.SAME in (trained.task, trained_on(drawn, task, splits).task)
+    if not is_own:
+        return UNKNOWN_TASK
+    if splits.validates_on_train:
+        if trained.draw is not Comparison.SAME:
+            return SEEN if trained.draw is Comparison.DIFFERENT else PROBABLY_SEEN
+    elif _shared(splits.validation, training) > MOSTLY:
+        return SEEN
+    return TESTED if _shared(splits.validation, frozenset(text_digests(splits.test))) > MOSTLY else ""
+
+
+class Trained(NamedTuple):
+    """Whether a model was trained on a task's data, and on the train rows of the same draw."""
+
+    task: Comparison
+    draw: Comparison
+
+
+def trained_on(record: Any, task: Task, splits: Splits) -> Trained:
+    """What a record (`data_record`, finetune.json) says of a task's data; UNKNOWN without one, or if they changed."""
+    unknown = Trained(Comparison.UNKNOWN, Comparison.UNKNOWN)
+    if not isinstance(record, Mapping):
+        return unknown
+    if record.get("data_fingerprint") == splits.fingerprint:
+        return Trained(Comparison.SAME, Comparison.SAME)
+    if (record.get("task"), record.get("labels")) != (task.name, list(task.labels)):
+        return Trained(Comparison.DIFFERENT, Comparison.UNKNOWN)
+    is_alike = (record.get("k_shot"), record.get("data_seed")) == (splits.k_shot, splits.seed)
+    draw = Comparison.SAME if is_alike else Comparison.DIFFERENT
+    if "tasks" in record:  # of several tasks, whose texts were taken out of one another's training rows
+        return Trained(Comparison.SAME, draw)
+    counts = record.get("examples") or {}
+    caps = {f"max_{split}": counts.get(split) or None for split in ("train", "validation", "test")}
+    try:  # the same data under other caps have another fingerprint
+        again = load(task, k_shot=record.get("k_shot"), seed=record.get("data_seed") or 0, **caps)
+    except SkillvizError:
+        return unknown
+    return Trained(Comparison.SAME, draw) if again.fingerprint == record.get("data_fingerprint") else unknown
+
+
+def data_record(name: str, labels: tuple[str, ...], fingerprint: str, counts: Mapping[str, int], spec: Any) -> Any:
+    """What the header of a region or graft says of its data, with the names of finetune.json."""
+    return {
+        "task": name, "labels": list(labels), "k_shot": spec.k_shot, "data_seed": spec.data_seed,
+        "examples": dict(counts), "data_fingerprint": fingerprint,
+    }  # fmt: skip
+
+
+def _record(folder: Path) -> Any:
+    try:
+        return json_text.read(folder / TRAINED_HERE)
+    except (OSError, ValueError):
+        return None
+
+
+def _shared(frame: pd.DataFrame, known: frozenset[bytes]) -> float:
+    """The share of the frame's examples whose texts are known."""
+    return float(np.mean([digest in known for digest in text_digests(frame)]))

@@ -1,0 +1,46 @@
+"""The memory that is free for a run, and its refusal where it needs more. Without torch."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from skillviz.core.formats import byte_size
+from skillviz.errors import NotEnoughMemory
+
+CGROUP = Path("/sys/fs/cgroup")
+
+
+def free_memory() -> int:
+    """Bytes of main memory that a process can still take: those of the machine, or of its container if it has less."""
+    return min([psutil.virtual_memory().available, *_free_of_container()])
+
+
+def total_memory() -> int:
+    """Bytes of main memory of the machine, or of its container if it has less."""
+    total = psutil.virtual_memory().total
+    with suppress(OSError, ValueError):  # "max" where there is no limit
+        total = min(total, int((CGROUP / "memory.max").read_text()))
+    return total
+
+
+def _free_of_container() -> list[int]:
+    """Bytes below the limit of the container, cached files apart, which give way; nothing where there is no limit."""
+    with suppress(OSError, ValueError):
+        limit, used = (int((CGROUP / name).read_text()) for name in ("memory.max", "memory.current"))
+        rows = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
+        return [max(0, limit - used + int(rows.get("inactive_file", 0)))]
+    return []
+
+
+def refuse_larger(needed: float, free: int, where: str, is_lean: bool) -> None:
+    """Raises NotEnoughMemory where a run needs more bytes than the process has and can still take."""
+    if needed <= free:
+        return
+    less = "--dtype bfloat16" if is_lean else "--lean, --dtype bfloat16"
+    raise NotEnoughMemory(
+        f"the run needs {byte_size(needed)} of {where} and {byte_size(free)} can be used; use {less}, a smaller model, "
+        "or end other programs."
+    )

@@ -1,0 +1,249 @@
+"""CSV and TSV: what separates the cells, and whether double quotes are quoting or letters of the texts.
+
+Spreadsheets and pandas write a cell in double quotes where it holds a separator, a line break or a quote, and double
+the quotes within it. Files such as GLUE's quote nothing: their quotes are letters. A file is read in the way in which
+it is whole, so that each row has as many cells as there are columns. Where both ways are, they may give other rows:
+then what the disputed lines put into other columns decides, and a file that does not tell is refused.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from skillviz.core.formats import counted
+from skillviz.errors import BadData
+from skillviz.tasks.rows import CHUNK, Columns, DataFile, Rows
+
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+"""Of the cells of CSV and TSV files, as a sentence names them."""
+DECLARED = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
+"""The line in which Excel names the separator of a file."""
+MOST_CLASSES = 50  # different values of a column whose values tell what belongs there
+WAY_OUT = "save it as JSONL or Parquet, which need no quotes"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a file's cells are separated, after so many lines before its header, and whether quotes quote."""
+
+    separator: str
+    skipped: int = 0
+    is_spaced: bool = False
+    """Whether a space follows each separator."""
+    has_quoting: bool = False
+
+    @property
+    def separated_by(self) -> str:
+        """The separator, as a sentence names it."""
+        return SEPARATORS.get(self.separator, f"'{self.separator}'")
+
+
+def read(file: DataFile, usual: str, wanted: Sequence[str] | None) -> Rows:
+    """The columns of a file whose cells are texts, separated by `usual` where its header does not say otherwise."""
+    csv.field_size_limit(2**31 - 1)  # the module's own limit, 131,072 characters, is less than a long document
+    layout, notes = _layout(file, usual)
+    rows = _rows(file, layout)
+    names = _names(next(rows, []), file)
+    columns = Columns(file, wanted)
+    file.refuse_size(0, len(names) if wanted is None else 0)
+    places = {name: place for place, name in enumerate(names) if columns.reads(name)}
+    numbered = enumerate(rows, start=1)
+    while chunk := list(itertools.islice(numbered, CHUNK)):
+        for number, row in chunk:
+            if len(row) != len(names):
+                raise _wrong_count(file, layout, len(row), number, len(names))
+        cells = list(zip(*(row for _, row in chunk), strict=True))
+        columns.add({name: pa.array(cells[place], pa.string()) for name, place in places.items()}, len(chunk))
+    return columns.rows(names, notes, layout.separated_by)
+
+
+def _rows(file: DataFile, layout: Layout) -> Iterator[list[str]]:
+    """The rows that are not blank, the header first. Raises csv.Error where quotes that quote are not closed."""
+    for row, _ in _rows_and_lines(file, layout):
+        yield row
+
+
+def _rows_and_lines(file: DataFile, layout: Layout) -> Iterator[tuple[list[str], int]]:
+    """Each row that is not blank, and the line that it ends in, from 1 after those that are skipped."""
+    with file.text() as lines:
+        for _ in range(layout.skipped):
+            lines.readline()
+        quoting = csv.QUOTE_MINIMAL if layout.has_quoting else csv.QUOTE_NONE
+        reader = csv.reader(
+            lines, delimiter=layout.separator, skipinitialspace=layout.is_spaced, quoting=quoting, strict=True
+        )
+        for row in reader:
+            if len(row) > 1 or (row and row[0].strip()):
+                yield row, reader.line_num
+
+
+def _names(header: Sequence[str], file: DataFile) -> list[str]:
+    """The names of the columns; pandas writes its index under no name, and reads it so. Raises BadData."""
+    names = [name.strip() or f"Unnamed: {place}" for place, name in enumerate(header)]
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if not names or twice is not None:
+        why = f", and '{twice}' is there twice" if twice is not None else ""
+        raise BadData(f"{file.shown}: the first line must name the columns, each once{why}.")
+    return names
+
+
+def _layout(file: DataFile, usual: str) -> tuple[Layout, list[str]]:
+    """How the file is to be read, and a note where its quotes are letters. Raises BadData where that is open."""
+    with file.text() as lines:
+        skipped, first = 0, lines.readline()
+        while first and not first.strip():
+            skipped, first = skipped + 1, lines.readline()
+        if declared := DECLARED.fullmatch(first):
+            skipped, first = skipped + 1, lines.readline()
+        separator = declared[1] if declared else _separator_of(first, usual)
+        cells = first.split(separator)
+        is_spaced = len(cells) > 1 and separator != " " and all(cell.startswith(" ") for cell in cells[1:])
+        opening = re.compile(rf'(?:^|{re.escape(separator)}){" *" if is_spaced else ""}"')
+        has_opening = bool(opening.search(first)) or any(opening.search(line) for line in lines)
+    plain = Layout(separator, skipped, is_spaced)
+    if not has_opening:  # no cell begins with a quote, so that none is quoted
+        return plain, []
+    quoted = Layout(separator, skipped, is_spaced, has_quoting=True)
+    as_quoting, as_letters = _look(file, quoted), _look(file, plain)
+    if as_letters.fault is None and (as_quoting.fault is not None or _are_letters(file, quoted, plain)):
+        if separator != "\t" and as_letters.escaped:
+            raise BadData(
+                f'{file.shown} has quotes with a backslash before them, in row {as_letters.escaped}; write "" for a '
+                f"quote within a quoted text, or {WAY_OUT}."
+            )
+        return plain, ["double quotes are letters of the texts, as they do not quote cells consistently"]
+    if as_quoting.fault is None:
+        return quoted, []
+    if as_quoting.cells:
+        raise _wrong_count(file, quoted, as_quoting.cells, as_quoting.fault, as_quoting.columns)
+    raise BadData(
+        f"{file.shown} has double quotes that do not close as those of CSV do, in row {as_quoting.fault}, and "
+        f"{counted(as_letters.cells, 'cell')} in row {as_letters.fault} if they are letters, for {as_letters.columns} "
+        f'columns separated by {plain.separated_by}. Write "" for a quote within a quoted text, or {WAY_OUT}.'
+    )
+
+
+def _separator_of(first: str, usual: str) -> str:
+    """What parts this first line into the most columns; of several `usual`."""
+    try:
+        columns = {sign: len(next(csv.reader([first], delimiter=sign), [])) for sign in SEPARATORS}
+    except csv.Error:
+        columns = {sign: first.count(sign) for sign in SEPARATORS}
+    return max(columns, key=lambda sign: (columns[sign], sign == usual))
+
+
+def _wrong_count(file: DataFile, layout: Layout, cells: int, row: int, columns: int) -> BadData:
+    return BadData(
+        f"{file.shown} has {counted(cells, 'cell')} in row {row} and {counted(columns, 'column')}, separated by "
+        f"{layout.separated_by}; put texts that contain the separator in double quotes."
+    )
+
+
+@dataclass(frozen=True)
+class _Look:
+    """Where a reading of a file fails: the row, and how many cells it has, 0 where its quotes are at fault.
+
+    `escaped` is the first row with a quote after a backslash.
+    """
+
+    columns: int
+    fault: int | None = None
+    cells: int = 0
+    escaped: int = 0
+
+
+def _look(file: DataFile, layout: Layout) -> _Look:
+    columns = escaped = number = 0
+    try:
+        for number, row in enumerate(_rows(file, layout)):
+            columns = columns or len(row)
+            if not layout.has_quoting and not escaped and any('\\"' in cell for cell in row):
+                escaped = number
+            if len(row) != columns:
+                return _Look(columns, number, len(row), escaped)
+    except csv.Error:
+        return _Look(columns, number + 1)
+    return _Look(columns, escaped=escaped)
+
+
+@dataclass
+class _Column:
+    """What a column holds in lines that both readings agree on, up to a number, and in those that they dispute."""
+
+    count: int = 0
+    agreed: set[str] = field(default_factory=set)
+    is_numeric: bool = True
+    disputed: set[str] = field(default_factory=set)
+
+    def agree(self, cell: str) -> None:
+        """Takes a cell that both readings have."""
+        self.count += 1
+        self.is_numeric = self.is_numeric and _is_number(cell)
+        if len(self.agreed) <= MOST_CLASSES:
+            self.agreed.add(cell)
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the disputed lines hold what belongs into this column; None where the agreed ones do not tell."""
+        if not self.count or any(cell[:1] == '"' or cell[-1:] == '"' for cell in self.disputed):
+            return None
+        if self.is_numeric:
+            return all(map(_is_number, self.disputed))
+        if len(self.agreed) <= MOST_CLASSES and 2 * len(self.agreed) <= self.count:
+            return self.disputed <= self.agreed
+        return None
+
+
+def _are_letters(file: DataFile, quoted: Layout, plain: Layout) -> bool:
+    """Whether the quotes of a file that is whole in both readings are letters; raises BadData where nothing tells."""
+    letters = _rows_and_lines(file, plain)
+    header, _ = next(letters)
+    if any(cell.startswith('"') for cell in header):
+        return False
+    columns, is_disputed = [_Column() for _ in header], False
+    quoted_without_need, unquoted = set[int](), set[int]()
+    for row, end in itertools.islice(_rows_and_lines(file, quoted), 1, None):
+        lines, line = [], 0
+        while line < end:
+            cells, line = next(letters)
+            lines.append(cells)
+        if len(lines) > 1:
+            is_disputed = True
+            if any('"' in cell for cell in row):  # each was doubled, as a program does that quotes cells
+                return False
+            for column, disputed in zip(columns, zip(*lines, strict=True), strict=True):
+                column.disputed |= set(disputed)
+            continue
+        for place, (column, cell) in enumerate(zip(columns, lines[0], strict=True)):
+            column.agree(cell)
+            if not cell.startswith('"'):
+                if '"' in cell:  # a program that quotes cells quotes those that hold a quote
+                    return True
+                if cell:
+                    unquoted.add(place)
+            elif not set(row[place]) & {'"', *SEPARATORS, quoted.separator}:
+                quoted_without_need.add(place)
+    if not is_disputed:
+        # no program quotes one cell of a column and not another without need; by hand people do, in files with commas
+        return quoted.separator == "\t" and bool(quoted_without_need & unquoted)
+    telling = [column.fits for column in columns if column.fits is not None]
+    if not telling:
+        raise BadData(
+            f"{file.shown} has double quotes that join lines if they quote cells and do not if they are letters, and "
+            f"both readings are possible; {WAY_OUT}."
+        )
+    return any(telling)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,302 @@
+"""The rows of a data file as Arrow columns: the columns that were asked for, what a cell may hold, and the limits."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skillviz.errors import BadData
+
+CHUNK = 10_000  # rows that are Python's objects at a time
+PACKED = {
+    b"PK\x03\x04": "a workbook or a zip file", b"BZh": "a bzip2 file", b"\xfd7zXZ": "an xz file",
+    b"\x28\xb5\x2f\xfd": "a zstd file", b"7z\xbc\xaf": "a 7z file", b"Rar!": "a rar file",
+}  # fmt: skip
+"""The first bytes of files that hold others."""
+GZIP = b"\x1f\x8b"
+ENCODINGS = {
+    codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}  # fmt: skip
+"""By the mark that a text file begins with; any other is UTF-8."""
+MIB = 2**20
+MIXED = "mixes lists with other values"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What may be read of a file that a stranger sent. Columns that are not read do not count."""
+
+    rows: int = 1_000_000
+    columns: int = 2_000
+    cells: int = 20_000_000
+    within: int = 1_000_000
+    """Values in the lists of a column."""
+    size: int = 256 * MIB
+    """Bytes of all cells that are read, and of a text file once it is decompressed."""
+
+    @property
+    def allowed(self) -> str:
+        """The limits as a sentence, with the way out."""
+        return (
+            f"an uploaded file may hold {self.rows:,} rows, {self.columns:,} columns, {self.cells:,} cells and "
+            f"{self.size // MIB} MiB once it is decompressed. Keep only the columns of the task, or fewer rows."
+        )
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file that is to be read, under the name that errors call it by; without limits where it is the user's own."""
+
+    shown: str
+    content: Path | bytes = field(repr=False)
+    limits: Limits | None = None
+
+    def binary(self) -> BinaryIO:
+        """The file's bytes, decompressed where it is a gzip file; raises BadData where it is empty or packed."""
+        stored: BinaryIO = io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open("rb")
+        start = stored.read(6)
+        stored.seek(0)
+        if kind := next((kind for mark, kind in PACKED.items() if start.startswith(mark)), None):
+            stored.close()
+            raise BadData(f"{self.shown} is {kind}; unpack it, or save it as CSV or JSONL.")
+        if not start:
+            stored.close()
+            raise BadData(f"{self.shown} is empty; give a file with rows, or correct its path in the task file.")
+        if not start.startswith(GZIP):
+            return stored
+        stored.close()
+        packed = io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content
+        unpacked = gzip.open(packed)  # noqa: SIM115  # whoever asks for it closes it
+        return io.BufferedReader(_Counted(unpacked, self)) if self.limits else unpacked  # type: ignore[return-value]
+
+    def text(self) -> TextIO:
+        """The file as text, line ends as they are; raises BadData where it is neither UTF-8 nor marked as UTF-16."""
+        stored = self.binary()
+        start = stored.read(4096)
+        stored.seek(0)
+        encoding = next((name for mark, name in ENCODINGS.items() if start.startswith(mark)), "utf-8-sig")
+        if encoding == "utf-8-sig" and b"\0" in start:
+            stored.close()
+            raise BadData(f"{self.shown} is not UTF-8 text (it holds zero bytes); save it as UTF-8.")
+        return io.TextIOWrapper(stored, encoding=encoding, newline="")
+
+    def refuse_size(self, rows: int, columns: int) -> None:
+        """Raises BadData where so many rows of so many columns are more than may be read."""
+        if self.limits is None:
+            return
+        if rows > self.limits.rows:
+            raise self.too_large(f"has more than {self.limits.rows:,} rows")
+        if columns > self.limits.columns:
+            raise self.too_large(f"has more than {self.limits.columns:,} columns")
+        if rows * columns > self.limits.cells:
+            raise self.too_large(f"has more than {self.limits.cells:,} cells")
+
+    def too_large(self, why: str) -> BadData:
+        """The refusal of a file that is too large, which says what of it."""
+        return BadData(f"{self.shown} {why}; {(self.limits or Limits()).allowed}")
+
+
+class _Counted(io.RawIOBase):
+    """Decompressed bytes up to the limit of a file; raises BadData beyond it."""
+
+    def __init__(self, unpacked: gzip.GzipFile, file: DataFile) -> None:
+        self._unpacked, self._file = unpacked, file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._unpacked.seek(offset, whence)
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        read = self._unpacked.read(len(buffer))
+        limits = self._file.limits
+        if limits is not None and self._unpacked.tell() > limits.size:
+            raise self._file.too_large(f"holds more than {limits.size // MIB} MiB once it is decompressed")
+        buffer[: len(read)] = read
+        return len(read)
+
+
+@dataclass(frozen=True)
+class ClassNames:
+    """The names that a file itself gives to the numbers of a column, none for most."""
+
+    names: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a file: `column_names` are all that it has, `table` holds those that were read.
+
+    `left_out` says of columns that no task can use why they were not read. `notes` say how the file was understood
+    where that is not evident, and `separated_by` what separates its cells, where something does.
+    """
+
+    table: pa.Table
+    column_names: list[str]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    features: Mapping[str, ClassNames] = field(default_factory=dict)
+    separated_by: str = ""
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __getitem__(self, column: str) -> list[object]:
+        return list(self.table[column].to_pylist())
+
+    def select(self, rows: Sequence[int]) -> Rows:
+        """Only these rows, in this order."""
+        return replace(self, table=self.table.take(rows))
+
+
+class Columns:
+    """Collects the columns of a file, of all or of those that were `wanted`.
+
+    What no task can use is left out where everything was asked for, and refused where the column itself was.
+    """
+
+    def __init__(self, file: DataFile, wanted: Sequence[str] | None) -> None:
+        self.file, self.wanted = file, wanted
+        self.left_out: dict[str, str] = {}
+        self._parts: dict[str, list[pa.Array | pa.ChunkedArray]] = {}
+        self._within: dict[str, int] = {}
+        self._rows = self._size = 0
+
+    def reads(self, name: str) -> bool:
+        """Whether this column is to be read."""
+        return name not in self.left_out and (self.wanted is None or name in self.wanted)
+
+    def leave_out(self, name: str, reason: str) -> None:
+        """Notes why a column is not read; raises BadData where it was asked for."""
+        self.left_out[name] = reason
+        self._parts.pop(name, None)
+        if self.wanted is not None:
+            raise BadData(f"column '{name}' of {self.file.shown} {reason}; save it as text, or leave it out.")
+
+    def add(self, part: Mapping[str, pa.Array | pa.ChunkedArray], rows: int) -> None:
+        """Takes the next rows of the columns; one that a part lacks has no value there. Raises BadData at a limit."""
+        for name, column in part.items():
+            earlier = self._parts.setdefault(name, [pa.nulls(self._rows)] if self._rows else [])
+            earlier.append(column)
+            self._size += column.nbytes
+        self._rows += rows
+        for name, parts in self._parts.items():
+            if name not in part:
+                parts.append(pa.nulls(rows))
+        self.file.refuse_size(self._rows, len(self._parts))
+        limits = self.file.limits
+        if limits is not None and self._size > limits.size:
+            raise self.file.too_large(f"holds more than {limits.size // MIB} MiB once it is decompressed")
+
+    def add_values(self, part: Mapping[str, Sequence[object]], rows: int) -> None:
+        """Takes the next rows of the columns as values of JSON."""
+        arrays = {}
+        for name, values in part.items():
+            column = column_of(values)
+            if isinstance(column, str):
+                self.leave_out(name, column)
+            elif not pa.types.is_list(column.type) or self.has_room_within(name, len(column.flatten())):
+                arrays[name] = column
+        self.add(arrays, rows)
+
+    def has_room_within(self, name: str, values: int) -> bool:
+        """Whether so many more values may be in the lists of a column; it is left out where they may not."""
+        self._within[name] = self._within.get(name, 0) + values
+        limits = self.file.limits
+        if limits is None or self._within[name] <= limits.within:
+            return True
+        self.leave_out(name, f"holds more than {limits.within:,} values in its lists")
+        return False
+
+    def rows(
+        self,
+        names: Sequence[str],
+        notes: Iterable[str] = (),
+        separated_by: str = "",
+        features: Mapping[str, ClassNames] | None = None,
+    ) -> Rows:
+        """The rows of a file with these columns; raises BadData where it has none that can be used."""
+        if not self._rows:
+            raise BadData(
+                f"{self.file.shown} has no rows; give a file with some, or correct the path in the task file."
+            )
+        for name in list(self._parts):
+            if len({pa.types.is_nested(part.type) for part in self._parts[name] if part.type != pa.null()}) > 1:
+                self.leave_out(name, MIXED)
+        columns = {name: _joined(parts) for name, parts in self._parts.items()}
+        if not columns and self.left_out:
+            name, reason = next(iter(self.left_out.items()))
+            raise BadData(f"column '{name}' of {self.file.shown} {reason}; save it as text, or leave it out.")
+        table = pa.table(columns) if columns else pa.table({"": pa.nulls(self._rows)})
+        features = features or dict.fromkeys(names, ClassNames())
+        return Rows(table, list(names), self.left_out, tuple(notes), features, separated_by)
+
+
+def as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column as a task reads it: texts, the empty one for a missing value; lists become lists of texts.
+
+    Raises ValueError, OverflowError or NotImplementedError at values that cannot be written.
+    """
+    kind = column.type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        lists = [None if cell is None else [_written(one) for one in cell] for cell in column.to_pylist()]
+        return pa.chunked_array([pa.array(lists, pa.list_(pa.string()))])
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if pa.types.is_floating(kind):
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, kind), column)
+    if is_number or pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return pc.fill_null(column.cast(pa.string()), "")
+    return pa.chunked_array([pa.array([_written(value) or "" for value in column.to_pylist()], pa.string())])
+
+
+def _written(value: object) -> str | None:
+    return None if value is None or value != value else str(value)
+
+
+def column_of(values: Sequence[object]) -> pa.Array | str:
+    """These values of JSON as a column, or why no task can use them. Values of several kinds are texts, as written."""
+    kinds = {type(value) for value in values} - {type(None)}
+    if dict in kinds:
+        return "holds objects"
+    if list in kinds:
+        return MIXED if len(kinds) > 1 else _lists(values)
+    try:
+        return pa.array(values) if len(kinds) <= 1 else pa.array(map(_written, values), pa.string())
+    except OverflowError:
+        return pa.array(map(_written, values), pa.string())
+    except UnicodeEncodeError:
+        return "holds halves of characters (lone surrogates)"
+
+
+def _lists(values: Sequence[object]) -> pa.Array | str:
+    lists = [value for value in values if isinstance(value, list)]
+    if any(isinstance(one, list | dict) for value in lists for one in value):
+        return "holds lists of lists or objects"
+    texts = [None if value is None else [_written(one) for one in value] for value in values]  # type: ignore[attr-defined]
+    try:
+        return pa.array(texts, pa.list_(pa.string()))
+    except UnicodeEncodeError:
+        return "holds halves of characters (lone surrogates)"
+
+
+def _joined(parts: Sequence[pa.Array | pa.ChunkedArray]) -> pa.ChunkedArray:
+    """The parts as one column, of text where they are of several kinds."""
+    chunks = [chunk for part in parts for chunk in (part.chunks if isinstance(part, pa.ChunkedArray) else [part])]
+    kinds = {chunk.type for chunk in chunks} - {pa.null()}
+    if len(kinds) <= 1:
+        kind = next(iter(kinds), pa.null())
+        return pa.chunked_array([chunk.cast(kind) for chunk in chunks], kind)
+    return pa.chunked_array([pa.array(map(_written, chunk.to_pylist()), pa.string()) for chunk in chunks])

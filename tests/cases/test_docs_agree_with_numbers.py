@@ -1,0 +1,162 @@
+"""Sentences of the docs that hold a number or a verdict say what the tables on the same page say."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+
+import pandas as pd
+import pytest
+
+from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE, NO_DIFFERENCE, NOT_MEASURED
+from skillviz.errors import BadInput
+from skillviz.studies.paper.experiments import EXPERIMENTS
+from tests.scripts import script
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+OUTCOMES = (CONFIRMED, INCONCLUSIVE, CONTRADICTED, NOT_MEASURED)
+WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
+
+
+def flat(text: str) -> str:
+    """The text on one line."""
+    return " ".join(text.split())
+
+
+@pytest.fixture(scope="module")
+def results() -> ModuleType:
+    return script("docs/results.py")
+
+
+def test_the_default_localizer_has_the_counts_of_its_table() -> None:
+    """The named case: 7 comparisons in the sentence and 4 in the table, at a false discovery rate of 5%."""
+    text = page("localizers.md")
+    compared = (
+        r"than the learned mask in (\d+) of (\d+) comparisons and worse in (\d+).*?(\d+) of these differences hold"
+    )
+    said = re.search(compared, flat(text))
+    counted = re.search(r"- stagewise − learned: Of (\d+) comparisons, (\d+) exclude zero;.*? (\d+) holds? at a", text)
+    assert said and counted
+    better, n, worse, held = map(int, said.groups())
+    assert (n, better + worse, held) == tuple(map(int, counted.groups()))
+    rows = re.findall(r"^\| stagewise − learned \| \S+ \| (\d+) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
+    assert [better, worse, n] == [
+        sum(int(row[0]) for row in rows), sum(int(row[1]) for row in rows), sum(sum(map(int, row)) for row in rows)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("planted", ["Both are confirmed.", "So it is not Confirmed here.", "Accuracy agrees.",
+                                     "Calibration is inconclusive.", "All four claims are open."])  # fmt: skip
+def test_no_verdict_is_typed(results: ModuleType, tmp_path: Path, planted: str) -> None:
+    """The named case: Figure 4b confirmed in the table, and `not confirmed` in the text under it."""
+    path = tmp_path / "words.yaml"
+    path.write_text(f"studies: {{figure4-demo: '{planted}'}}\n")
+    with pytest.raises(BadInput, match=r"studies\.figure4-demo: .* is a verdict"):
+        results.read_words(path)
+    assert results.read_words()  # the page's own words have none
+
+
+def sections() -> dict[str, str]:
+    """Title of an experiment -> its part of the page of results."""
+    text = page("results.md")
+    parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
+    titles = {row.title for row in EXPERIMENTS.values()}
+    return {title: body for title, body in zip(parts[1::2], parts[2::2], strict=True) if title in titles}
+
+
+def outcomes(text: str) -> Counter[str]:
+    """How many claims of a part of the page come out which way."""
+    return Counter(re.findall(rf"^- \*\*({'|'.join(OUTCOMES)})\*\*: ", text, re.MULTILINE))
+
+
+def test_the_overview_has_the_verdicts_of_every_section() -> None:
+    table = re.findall(r"^\| ((?:Table|Figure) \d+: .+?) \| (.+?) \| (.+?) \|$", page("results.md"), re.MULTILINE)
+    assert len(table) > 10
+    for title, *cells in table:
+        part = sections()[title]
+        cell = " and ".join(cells)
+        confirmed = sum(map(int, re.findall(r"(\d+) of \d+ confirmed", cell)))
+        said = Counter({CONFIRMED: confirmed}) + Counter(
+            {
+                outcome: sum(map(int, re.findall(rf"(\d+) {outcome}", cell)))
+                for outcome in (INCONCLUSIVE, CONTRADICTED, NOT_MEASURED)
+            }
+        )
+        assert said == +outcomes(part), title
+
+
+def test_no_difference_without_an_interval_is_called_unclear() -> None:
+    text = page("results.md")
+    bare = re.findall(r"\| (−?\d+\.\d), ([a-z ]+) (?=\|)", text)
+    assert len(bare) > 10 and {verdict for _, verdict in bare} == {NOT_MEASURED}
+    known = re.findall(rf"\) *, ({NO_DIFFERENCE}|better|worse|{NOT_MEASURED}) \|", text)
+    assert known and NOT_MEASURED not in known
+    assert not re.search(r"\*\*(?:inconclusive|confirmed|contradicted)\*\*: [^\n]*None of", text)
+
+
+def test_a_claim_counts_the_tasks_whose_rows_say_something() -> None:
+    """The named case: 6 of 13, with a task on which fine-tuning gains nothing."""
+    checked = 0
+    for part in re.split(r"^\*\*", sections()[EXPERIMENTS["table2"].title], flags=re.MULTILINE):
+        rows = re.findall(r"^\| ([\w-]+) \| .* \| (no gain|none|[\d.]+%[^|]*) \|.*$", part, re.MULTILINE)
+        claims = re.findall(r"\*\*: The graft (?:keeps|is better)[^\n]*? of (\d+) comparisons", part)
+        if rows and claims:
+            wanted = sum(size != "no gain" for _, size in rows)
+            assert {int(n) for n in claims} == {wanted}, part[:80]
+            checked += 1
+    assert checked >= 2
+
+
+def test_baselines_on_minilm_say_what_their_verdicts_say() -> None:
+    text = page("baselines.md")
+    lines = re.findall(r"^- (?:mrpc|sst2_sentences|trec), ([\d,]+) entries: (.*)$", text, re.MULTILINE)
+    better = [line.partition("better than")[2].partition(";")[0] for _, line in lines]
+    worse = [line.partition("worse than")[2].partition(";")[0] for _, line in lines]
+    open_ = [line.partition(f"{NO_DIFFERENCE} from")[2].partition(";")[0] for _, line in lines]
+    assert len(lines) == 9
+    said = flat(text)
+    ahead = sum("`movement`" in line for line in better)
+    assert f"and of top movement in {WORDS[ahead]} of {WORDS[len(lines)]} comparisons" in said
+    assert "`localize-and-stitch` at any size" in said and all("`localize-and-stitch`" in line for line in open_)
+    assert "ahead of random draws and of the largest weights everywhere" in said
+    assert all(f"`{name}`" in line for line in better for name in ("random", "random-matched", "magnitude"))
+    sizes = [size for (size, _), line in zip(lines, worse, strict=True) if "LoRA" in line]
+    assert Counter(sizes) == {"9,216": 3, "768": 1} and "on all three tasks at 0.1%" in said
+
+
+def test_minilm_says_what_its_table_says() -> None:
+    text = page("minilm.md").partition("<!-- others")[0]
+    cell = r"([\d.]+), debiased [\d.]+ \(([\d.]+)–([\d.]+)\)"
+    tuned = re.search(rf"^\| \*fine-tuned\* .*?\| {cell} \|", text, re.MULTILINE)
+    grafts = {
+        share: tuple(map(float, ends))
+        for share, *ends in re.findall(
+            rf"^\| \*\*stagewise\*\* \| [\d,]+ \(([\d.]+%)\) .*?\| {cell} \|", text, re.MULTILINE
+        )
+    }
+    assert tuned and set(grafts) == {"0.01%", "0.032%", "0.1%", "1%"}
+    value, low, _ = map(float, tuned.groups())
+    assert "At 0.1% and 1% the calibration error of `stagewise` grafts is far below" in flat(text)
+    assert all(grafts[share][2] < low for share in ("0.1%", "1%"))  # the intervals do not meet
+    assert "At 0.01% it is above it" in flat(text) and grafts["0.01%"][0] > value and grafts["0.032%"][0] < value
+
+
+def test_statistics_count_the_rows_of_changed_verdicts() -> None:
+    rows = pd.read_csv(DOCS / "changed_verdicts.csv")["verdict_after"]
+    none = int(rows.isin(["no interval", NOT_MEASURED]).sum())
+    counted = r"Of the (\d+) rows of \[changed_verdicts.csv\]\S+ (\d+) have no interval any more and (\d+)"
+    said = re.search(counted, flat(page("statistics.md")))
+    assert said and tuple(map(int, said.groups())) == (len(rows), none, len(rows) - none)
+
+
+def test_parts_say_what_their_table_says() -> None:
+    text = page("parts-and-slices.md")
+    (cells,) = re.findall(r"`ag-news-\S+` \| (\d+) cells \| (\d+) better, .*?; (\d+) hold \|$", text, re.MULTILINE)
+    assert "On AG News every cell alone lowers the NLL, and none is necessary for the accuracy" in flat(text)
+    assert cells[0] == cells[1] and cells[2] == "0"

@@ -1,0 +1,85 @@
+"""A text that is longer than a model's positions is shortened to what fits, in every family."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from skillviz.core.architectures import FAMILIES
+from skillviz.models.pair import load_pair
+from skillviz.models.tokenizer import load_tokenizer
+from skillviz.tasks.splits import load
+from skillviz.tasks.user_file import read_task
+from tests.cases.build import evaluated, task_file, tiny_rows
+from tests.tiers import first
+from tests.tiny import tiny_tokenizer
+from tests.tiny_families import family_model, family_pair
+from tests.tiny_tokenizers import POSITIONS
+
+FROM_PADDING = (
+    "roberta", "xlm-roberta", "camembert", "mpnet", "longformer", "esm", "xmod", "data2vec-text",
+    "roberta-prelayernorm", "xlm-roberta-xl", "ibert",
+)  # fmt: skip
+"""Families that count positions from the padding id on; LUKE too, whose model of 500,000 entities is tried slowly."""
+OTHERS = ("bert", "gpt2", "nystromformer", "opt", "bart", "llama", "t5", "xglm")
+LONG = [{"text": " ".join(row["text"] for row in tiny_rows(40, seed=seed)), "label": seed % 2} for seed in range(4)]
+
+
+def unlimited(folder: Path) -> None:
+    """Save the tokenizer again as one that knows no longest input."""
+    tokenizer = tiny_tokenizer("roberta")
+    before, tokenizer.model_max_length = tokenizer.model_max_length, 10**30
+    tokenizer.save_pretrained(folder)
+    tokenizer.model_max_length = before
+
+
+@pytest.mark.parametrize("family", ["roberta", "mpnet", "esm"])
+def test_evaluate_shortens_texts_to_the_positions(tmp_path: Path, family: str) -> None:
+    base, tuned = family_pair(tmp_path, family)
+    for folder in (base, tuned):
+        unlimited(folder)
+    task = task_file(tmp_path / "task", LONG, LONG, max_length=512)
+    accuracy, result = evaluated(base, tuned, task, readout="head")
+    assert accuracy in (0, 0.25, 0.5, 0.75, 1)
+    assert f"test: 4 of 4 texts were shortened to {POSITIONS} tokens (the most that the model takes)." in result.notes
+
+
+@pytest.mark.parametrize("family", first(FAMILIES, (*FROM_PADDING, *OTHERS).__contains__))
+def test_the_limit_is_what_the_family_takes(tmp_path: Path, family: str) -> None:
+    """At the limit the model runs; one token more is too much wherever the model has a position table."""
+    from skillviz.models.tokenizer import _places, fit_together
+
+    model = family_model(family)
+    model.config.save_pretrained(tmp_path)
+    unlimited(tmp_path)
+    tokenizer = load_tokenizer(tmp_path)
+    fit_together(model, tokenizer)
+    limit = min(int(tokenizer.model_max_length), 512)
+    assert run(model, limit).isfinite().all()
+    if family in FROM_PADDING:
+        assert limit == POSITIONS
+    if list(_places(model)):
+        with pytest.raises((IndexError, RuntimeError)):
+            run(model, limit + 1)
+
+
+def run(model: torch.nn.Module, tokens: int) -> torch.Tensor:
+    """The model's scores of an input of so many tokens."""
+    ids = torch.full((1, tokens), 20)
+    ids[0, 0], ids[0, -1] = 0, 2
+    with torch.no_grad():
+        return model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+
+
+@pytest.mark.parametrize(("stated", "wanted"), [(None, POSITIONS), (512, POSITIONS), (20, 20)])
+def test_a_pair_knows_its_limit(tmp_path: Path, stated: int | None, wanted: int) -> None:
+    base, tuned = family_pair(tmp_path, "mpnet")
+    for folder in (base, tuned):
+        unlimited(folder)
+    changes = {} if stated is None else {"max_length": stated}
+    task = read_task(task_file(tmp_path / "task", LONG, LONG, **changes))
+    pair = load_pair(base, tuned, task=task, device="cpu")
+    assert pair.limit(task) == wanted
+    assert {len(ids) for ids in pair.encode(task, load(task).test).input_ids} == {wanted}
