@@ -68,6 +68,8 @@ def localize(
     max_train: options.MaxTrain = None,
     max_validation: options.MaxValidation = None,
     max_test: options.MaxTest = None,
+    nulls: options.Nulls = NullChoice(DEFAULT_NULLS),
+    null_draws: options.NullDraws = 1,
     interpolation: options.Interpolation = False,
     also: options.Also = None,
     parts: Annotated[
@@ -148,7 +150,7 @@ def localize(
 def spec_of(typed: Mapping[str, Any]) -> RunSpec:
     """The run that these parameters of the command line ask for, by the names that `localize` has for them."""
     same = ("base", "finetuned", "task", "seed", "data_seed", "k_shot", "steps", "batch_size", "device", "max_train",
-            "max_validation", "max_test", "interpolation", "lean", "cuda_graphs")  # fmt: skip
+            "max_validation", "max_test", "interpolation", "lean", "cuda_graphs", "null_draws")  # fmt: skip
     chosen = {name: typed[name] for name in ("readout", "autocast")}
     return read_spec(
         {
@@ -160,6 +162,7 @@ def spec_of(typed: Mapping[str, Any]) -> RunSpec:
             "sizes": tuple(typed["size"] or [DEFAULT_SIZE]),
             "options": read_options(typed["option"] or []),
             "others": tuple(typed["also"] or []),
+            "nulls": typed["nulls"].value,
         }
     ).anchored(Path.cwd())
 

@@ -254,6 +254,18 @@ LocalizerOptions = Annotated[
         help="One more option of the localizer; may be repeated.",
     ),
 ]
+Nulls = Annotated[
+    NullChoice,
+    typer.Option(
+        "--nulls",
+        rich_help_panel=SEARCH,
+        help="Null movements that the same search is made on too, at the main size: shuffled within each tensor, or "
+        "all, with reversed and random signs. The finding then says what lies beyond them.",
+    ),
+]
+NullDraws = Annotated[
+    int, typer.Option("--null-draws", min=1, max=100, rich_help_panel=SEARCH, help="Draws of each random null.")
+]
 Interpolation = Annotated[
     bool, typer.Option("--interpolation", rich_help_panel=SEARCH, help="Also score WiSE-FT and WiSE-Graft.")
 ]

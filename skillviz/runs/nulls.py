@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from skillviz.core.beyond import beyond_null
 from skillviz.core.encoded import Encoded
 from skillviz.core.localizers.table import EXPRESSION, Localizer
-from skillviz.core.nulls import NULLS, SHUFFLED, SIGNS
+from skillviz.core.nulls import NULLS, SIGNS
 from skillviz.core.problem import Problem
 from skillviz.core.random_entries import CONTROLS
 from skillviz.core.region import Region
@@ -23,14 +22,16 @@ from skillviz.models.null_pair import null_pair
 from skillviz.models.pair import ModelPair
 from skillviz.models.predict import predict
 from skillviz.runs.metrics import graft_row
+from skillviz.runs.passes import Passes, digest
+from skillviz.runs.plan import Plan
 from skillviz.runs.record import Estimate, NullNote, TaskNote
 from skillviz.runs.search import Searched, SearchStep, search
+from skillviz.runs.spec import RunSpec
 
-NONE, ALL = "none", "all"
-CHOICES = (NONE, SHUFFLED, ALL)
+ALL, SCORED = "all", ("validation", "test")
 
-ProblemOf = Callable[[ModelPair, Mapping[str, Encoded]], tuple[Problem, Any]]
-"""What a search works on for a pair and its examples, and its options."""
+ProblemOf = Callable[[ModelPair, Mapping[str, Encoded]], tuple[Problem, Any, list[str]]]
+"""What a search works on for a pair and its examples, its options, and notes on them."""
 
 
 @dataclass(frozen=True)
@@ -50,44 +51,59 @@ def has_null(row: Localizer) -> bool:
     return row.makes_graft and row.name not in (*CONTROLS, EXPRESSION)
 
 
-def kinds(choice: str) -> tuple[str, ...]:
-    """The kinds of nulls of a choice."""
-    return () if choice == NONE else (SHUFFLED,) if choice == SHUFFLED else tuple(NULLS)
-
-
-def planned_draws(choice: str, draws: int) -> list[tuple[str, int]]:
-    """Each null that is searched, as its kind and draw; one that nothing is drawn for is searched once."""
-    return [(kind, draw) for kind in kinds(choice) for draw in range(draws if NULLS[kind].is_drawn else 1)]
+def planned_draws(spec: RunSpec, row: Localizer) -> list[tuple[str, int]]:
+    """Each null that is searched, as its kind and draw; a kind that nothing is drawn for is searched once."""
+    kinds = [kind for kind in NULLS if spec.nulls in (kind, ALL)] if has_null(row) else []
+    return [(kind, draw) for kind in kinds for draw in range(spec.null_draws if NULLS[kind].is_drawn else 1)]
 
 
 def searched_null(
     pair: ModelPair,
     data: Mapping[str, Encoded],
     problem_of: ProblemOf,
-    row: Localizer,
-    sizes: Sequence[int],
-    seed: int,
+    plan: Plan,
     null: tuple[str, int],
+    passes: Passes,
     on_step: Callable[[SearchStep], None],
 ) -> NullDraw:
-    """One draw: the run's search at its main size, on the null movement, and its graft's logits on every scored split.
+    """One draw: the plan's search at its main size on the null movement, and its graft's logits on every scored split.
 
-    Localizers that answer all sizes by one search make that search; the model is at the base again afterwards.
+    A localizer that answers all sizes by one search makes that search. The model is at the base again afterwards, and
+    the scores are kept for a run that is resumed.
     """
     kind, draw = null
-    moved = null_pair(pair, kind, draw)
-    problem, options = problem_of(moved, data)
+    moved, row = null_pair(pair, kind, draw), plan.row
+    problem, options, _ = problem_of(moved, data)
     searched = Searched()
+    sizes = plan.sizes if row.is_one_search else plan.sizes[:1]
     try:
-        for step in search(row, problem, sizes if row.is_one_search else sizes[:1], seed, options, searched):
+        for step in search(row, problem, sizes, plan.spec.seed, options, searched):
             on_step(step)
     finally:
         problem.reset()
     region = searched.region(searched.size, pair.table.shapes)
-    logits = {
-        split: predict(moved, data[split], "grafted", region) for split in ("validation", "test") if split in data
-    }
-    return NullDraw(kind, draw, region.size, logits, _true_signs(pair, moved, region) if kind == SIGNS else None)
+    signs = _true_signs(pair, moved, region) if kind == SIGNS else None
+    logits = {split: predict(moved, data[split], "grafted", region) for split in SCORED if split in data}
+    for split, scores in logits.items():
+        passes.keep(scores, *_place(null, data[split], split))
+    passes.keep(np.array([[region.size, np.nan if signs is None else signs]]), *_place(null))
+    return NullDraw(kind, draw, region.size, logits, signs)
+
+
+def kept_null(passes: Passes, data: Mapping[str, Encoded], null: tuple[str, int]) -> NullDraw | None:
+    """A draw that an earlier attempt of the run has finished; None where it has not."""
+    facts = passes.kept(1, *_place(null))
+    splits = [split for split in SCORED if split in data]
+    logits = {split: passes.kept(len(data[split]), *_place(null, data[split], split)) for split in splits}
+    found = {split: scores for split, scores in logits.items() if scores is not None}
+    if facts is None or len(found) < len(splits):
+        return None
+    size, signs = facts[0]
+    return NullDraw(*null, int(size), found, None if np.isnan(signs) else float(signs))
+
+
+def _place(null: tuple[str, int], encoded: Encoded | None = None, split: str = "") -> tuple[object, ...]:
+    return "null", *null, split, "" if encoded is None else digest(encoded)
 
 
 def _true_signs(pair: ModelPair, moved: ModelPair, region: Region) -> float:
@@ -153,12 +169,3 @@ def _log_likelihood(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 SCORES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {"accuracy": _right, "nll": _log_likelihood}
 """Scores of single examples, higher is better: right or wrong, and minus the loss in nats."""
-
-
-def null_rows(
-    draws: Sequence[NullDraw], data: Mapping[str, Encoded], rows_of: Callable[[np.ndarray, Encoded], pd.DataFrame]
-) -> Iterator[pd.DataFrame]:
-    """nulls.parquet, a frame a draw and split: the rows of predictions.parquet with the kind and the draw."""
-    for draw in draws:
-        for split, logits in draw.logits.items():
-            yield rows_of(logits, data[split]).assign(split=split, null=draw.kind, draw=draw.draw)

@@ -27,6 +27,7 @@ from skillviz.runs.held_out import data_record, why_not
 from skillviz.runs.library import Library, library
 from skillviz.runs.memory import free_memory, refuse_larger
 from skillviz.runs.options import other_models_of
+from skillviz.runs.nulls import NullDraw, kept_null, planned_draws, searched_null
 from skillviz.runs.pace import OTHERS, Pace, Scored, passes
 from skillviz.runs.passes import FOLDER, Passes
 from skillviz.runs.plan import Plan, planned
@@ -163,11 +164,13 @@ class _Production:
                 self.scored.begin()
                 scoring = Scoring(spec, self.plan.task, self.plan.size, session, self.folder, self.passes)
                 scored = scoring.scored(searched, self.region_header())
+                draws = self.searched_nulls()
+                nulls = scoring.scored_nulls(draws)
                 self.tell_scored("checking both ends and the weights, bit for bit")
                 checks = scoring.checks(searched)
             with self.phase("store", "storing the run"):
                 fields = self.record_fields(searched)
-            return self.folder.finish(**fields, **scored._asdict(), checks=checks, seconds=self.seconds)
+            return self.folder.finish(**fields, **scored._asdict(), nulls=nulls, checks=checks, seconds=self.seconds)
 
     def search_regions(self) -> Searched:
         """The regions of all sizes; the model is at base again after it."""
@@ -181,6 +184,26 @@ class _Production:
         finally:
             problem.reset()
         return self.searched
+
+    def searched_nulls(self) -> list[NullDraw]:
+        """The draws of the run's nulls; those of an earlier attempt are taken from its kept scores."""
+        plan, spec, draws = self.plan, self.plan.spec, list[NullDraw]()
+        for null in planned_draws(spec, plan.row):
+            text = f"{plan.row.title} on {null[0]} movements, draw {null[1] + 1}"
+            self.tell_scored(text)
+            problem = partial(problem_of, plan)
+            on_step = partial(self.on_null_step, text)
+            draws.append(
+                kept_null(self.passes, self.data, null)
+                or searched_null(self.pair, self.data, problem, plan, null, self.passes, on_step)
+            )
+        return draws
+
+    def on_null_step(self, text: str, searching: SearchStep) -> None:
+        """Tells the watchers of a step of a null's search."""
+        step = searching.step
+        self.beat()
+        self.report(Progress("nulls", step.step, step.total, text, step.finite_loss, step.size))
 
     def restored(self) -> State | None:
         """The state to go on from, None at the beginning; `searched` then holds what a checkpoint has kept."""

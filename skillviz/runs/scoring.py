@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,7 +16,8 @@ from skillviz.runs.layers import layers_table
 from skillviz.runs.metrics import Metrics, complement_row, curve_rows, graft_row, graft_row_of, scores
 from skillviz.runs.passes import Passes
 from skillviz.runs.points import grid_sizes
-from skillviz.runs.record import Check, Scores, TaskNote, TransferNote
+from skillviz.runs.nulls import NullDraw, null_notes
+from skillviz.runs.record import Check, NullNote, Scores, TaskNote, TransferNote
 from skillviz.runs.search import Searched
 from skillviz.runs.selfcheck import ends_check, ranking_check, restored_check, size_check
 from skillviz.runs.session import Session
@@ -50,13 +51,14 @@ class Scoring:
     def __post_init__(self) -> None:
         self.pair, self.data = self.session.pair(self.spec), self.session.encoded(self.spec)
         self.ends, self.weights = self.session.ends(self.spec), self.session.weights(self.spec)
+        self.logits: dict[str, dict[str, np.ndarray]] = {}
 
     def scored(self, searched: Searched, header: dict[str, Any]) -> Scored:
         """Writes every table, and the main region with `header`; the model is as it was before."""
         pair, table = self.pair, self.pair.table
         region, ranking = searched.region(searched.size, table.shapes), searched.ranking()
         (temperature, unfitted), known = self.session.end_metrics(self.spec, self.task)
-        logits = {split: self.states(split, region) for split in self.ends}
+        self.logits = logits = {split: self.states(split, region) for split in self.ends}
         metrics = {
             split: scores(z, self.data[split].labels, self.task, temperature, known[split])
             for split, z in logits.items()
@@ -75,6 +77,22 @@ class Scoring:
         self.write_grid(ranking, tuple(searched.orders))
         notes = tuple(note.model_copy(update={"scores": self.without_recovered(note.scores)}) for note, _ in others)
         return Scored(metrics, notes, temperature, unfitted)
+
+    def scored_nulls(self, draws: Sequence[NullDraw]) -> tuple[NullNote, ...]:
+        """What run.json holds of the nulls, whose predictions are written; after `scored`."""
+        if not draws:
+            return ()
+        task, labels = self.task, {split: self.data[split].labels for split in self.logits}
+        frames = [
+            pd.DataFrame(score_columns(logits, task.labels)).assign(
+                example_id=self.data[split].ids, dataset=task.name, split=split, null=draw.kind, draw=draw.draw,
+                label=labels[split],
+            )
+            for draw in draws
+            for split, logits in draw.logits.items()
+        ]  # fmt: skip
+        self.folder.write_table("nulls", pd.concat(frames, ignore_index=True))
+        return null_notes(draws, self.logits, labels, task)
 
     def without_recovered(self, of_split: Scores) -> Scores:
         """The scores without a recovered gain where the rest is zero: that would be measured from the zeroed model."""
