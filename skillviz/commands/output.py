@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import typer
 from rich import box
 from rich.console import Console
 from rich.markup import escape
@@ -58,7 +57,7 @@ def say(text: str = "") -> None:
 
 def note(text: str) -> None:
     """Print a remark on stderr."""
-    typer.echo(visible(text), err=True)
+    print(visible(text), file=sys.stderr)
 
 
 def command_line() -> str:
@@ -90,8 +89,7 @@ def write_table(frame: pd.DataFrame, out: Path) -> None:
 
 def print_json(value: Mapping[str, Any]) -> None:
     """One line of JSON on stdout; what is not a number becomes null."""
-    sys.stdout.flush()
-    typer.echo(json.dumps(plain(value), allow_nan=False))
+    print(json.dumps(plain(value), allow_nan=False))
 
 
 def plain(value: Any) -> Any:
@@ -218,7 +216,7 @@ def print_table(title: str, frame: pd.DataFrame, *, keep: Sequence[str] = (), is
     """
     if not sys.stdout.isatty():
         lines = [*([] if is_alone else [title]), *tab_separated(frame), *([] if is_alone else [""])]
-        typer.echo("\n".join(map(visible, lines)))
+        print("\n".join(map(visible, lines)))
         return
     console = Console()
     table = readable(frame, keep)
