@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
@@ -29,11 +30,12 @@ from skillviz.commands import (
     reproduce,
     runs,
     slices,
+    streams,
     study,
     work,
     worker,
 )
-from skillviz.commands.exit_codes import Commands
+from skillviz.commands.exit_codes import BAD_USE, Commands
 from skillviz.runs.process import short_waits
 
 QUIET = {
@@ -125,5 +127,13 @@ def skillviz(
 
 
 def main() -> None:
-    """Runs the command of this process's arguments."""
-    app(prog_name="python -m skillviz")
+    """Runs the command of this process's arguments; where its output cannot be written, it is told at the end."""
+    output, _ = streams.install()
+    try:
+        app(prog_name="python -m skillviz")
+    except SystemExit as end:
+        lost = streams.what_was_lost(output)
+        if lost and not end.code:
+            print(lost, file=sys.stderr)
+            sys.exit(BAD_USE)
+        raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 from typing import Any
 
 import typer
@@ -27,7 +28,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
-            typer.echo("Interrupted.", err=True)
+            print("Interrupted.", file=sys.stderr)
             raise typer.Exit(INTERRUPTED) from error
         except typer.BadParameter as error:
             error.message = _phrase(error)
@@ -36,7 +37,7 @@ class Commands(TyperGroup):
             sentence = sentence_for(error)
             if sentence is None:
                 raise
-            typer.echo(sentence, err=True)
+            print(sentence, file=sys.stderr)
             raise typer.Exit(BAD_USE) from error
 
 

@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 from skillviz import jobs, json_text
 from skillviz.commands import options
 from skillviz.commands import parts as part_scores
-from skillviz.commands.output import note, print_json, print_run, progress_bar, run_json, say
+from skillviz.commands.output import note, print_finding, print_json, print_run, progress_bar, run_json, say
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.core.region_parts import CELLS
 from skillviz.errors import BadInput
@@ -203,10 +203,11 @@ def reporter(advance: Any) -> Any:
 
 
 def report(run: Run) -> None:
-    """Print the tables of a finished run and where it lies."""
+    """Print the tables of a finished run, where it lies, what it found, and the notes on it."""
     print_run(run)
     record = run.record
     for check in record.checks:
         if not check.passed:
             note(f"Self-check failed: {check.name} {check.detail}")
     say(f"Run {run.id}, {sum(record.seconds.values()):.0f} s, stored in {run.path}")
+    print_finding(run)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import typer
 from rich import box
 from rich.console import Console
 from rich.markup import escape
@@ -28,12 +27,13 @@ from skillviz.analysis.tables import csv_text
 from skillviz.atomic import write_text
 from skillviz.core import formats
 from skillviz.core.formats import MISSING, NOT_MEASURED, rough_seconds, time_left
+from skillviz.core.interpolate import PATHS
 from skillviz.core.metrics import Metric, metric_row, panels
 from skillviz.errors import BadInput, visible
 from skillviz.runs.record import Estimate, Scores
 from skillviz.runs.run import Run
 from skillviz.show.entries import headline_scores, headline_split
-from skillviz.show.sentences import no_gain
+from skillviz.show.finding import finding
 
 STATE_WORDS = {
     "pretrained": "pre-trained",
@@ -42,6 +42,8 @@ STATE_WORDS = {
     "finetuned_scaled": "fine-tuned, scaled",
     "complement": "complement",
 }
+
+PATH_WORDS = dict(zip(PATHS, ("fine-tuned model", "graft"), strict=True))
 
 LINE_EVERY = 10.0  # seconds between two lines of progress where there is no terminal
 LEAST = 9
@@ -55,7 +57,7 @@ def say(text: str = "") -> None:
 
 def note(text: str) -> None:
     """Print a remark on stderr."""
-    typer.echo(visible(text), err=True)
+    print(visible(text), file=sys.stderr)
 
 
 def command_line() -> str:
@@ -87,8 +89,7 @@ def write_table(frame: pd.DataFrame, out: Path) -> None:
 
 def print_json(value: Mapping[str, Any]) -> None:
     """One line of JSON on stdout; what is not a number becomes null."""
-    sys.stdout.flush()
-    typer.echo(json.dumps(plain(value), allow_nan=False))
+    print(json.dumps(plain(value), allow_nan=False))
 
 
 def plain(value: Any) -> Any:
@@ -103,15 +104,21 @@ def plain(value: Any) -> Any:
 
 
 def print_run(run: Run) -> None:
-    """A run's tables, its region, and what there is to say about it."""
+    """A run's tables: the models, the sizes, the other tasks and the path to the graft."""
     record = run.record
     print_scores(record.metrics, record.metric)
     print_sizes(run.curve(), record.metric)
-    if record.size is not None and record.d is not None and record.share is not None:
-        say(f"Region: {record.size:,} of {record.d:,} graftable parameters ({100 * record.share:.4g}%).")
-    scores = headline_scores(record)
-    lost = [] if scores is None else [no_gain(scores, record.metric)]
-    for remark in filter(None, (*record.notes, *lost)):
+    print_scores({f"{note.name}, test": note.scores for note in record.transfers}, record.metric)
+    print_path(run, record.metric)
+
+
+def print_finding(run: Run) -> None:
+    """The finding of a run in sentences, and the notes on it last."""
+    for sentence in finding(run):
+        say(sentence)
+    if run.record.notes:
+        say("Notes:")
+    for remark in run.record.notes:
         say(f"- {remark}")
 
 
@@ -132,9 +139,9 @@ def run_json(run: Run) -> dict[str, Any]:
 
 
 def print_scores(scores: Mapping[str, Scores], metric: str) -> None:
-    """One table a split: a row a state, the task's metric first, each value with its 95% interval."""
+    """One table a split, the test set's first: a row a state, the task's metric first, each with its 95% interval."""
     rows = [metric_row(name) for name in panels(metric)]
-    for split, split_scores in scores.items():
+    for split, split_scores in sorted(scores.items(), key=lambda item: item[0] != "test"):
         title = f"{split}, n = {split_scores.n:,} (95% intervals)"
         table = _table(title, ["state", *(row.axis for row in rows)])
         for state in [s for s in STATE_WORDS if s in split_scores.states]:
@@ -159,6 +166,24 @@ def print_sizes(curve: pd.DataFrame, metric: str) -> None:
     if rows:
         columns = ["of the parameters", "region size", *(row.axis for row in shown)]
         print_rows(f"graft by region size, {split} (95% intervals)", columns, rows)
+
+
+def print_path(run: Run, metric: str) -> None:
+    """The task's metric between the base and both ends, on each data set of the WiSE grid, where a run has it."""
+    row = metric_row(metric)
+    if not run.spec.interpolation:
+        return
+    points = run.interpolation()
+    points = points[(points["metric"] == metric) & (points["size"].isna() | (points["size"] == run.record.size))]
+    for dataset, of_data in points.groupby("dataset", sort=False):
+        cells = {
+            (path, alpha): row.cell(*estimate)
+            for path, alpha, *estimate in of_data[["path", "alpha", "value", "low", "high"]].itertuples(index=False)
+        }
+        alphas = sorted({alpha for _, alpha in cells})
+        rows = [[f"{alpha:.0%}", *(cells.get((path, alpha), MISSING) for path in PATHS)] for alpha in alphas]
+        title = f"from the base to the fine-tuned model and to the graft, {dataset} (95% intervals)"
+        print_rows(title, ["of the way", *(f"{PATH_WORDS[path]}: {row.axis}" for path in PATHS)], rows)
 
 
 def estimate_text(estimate: Estimate | None, metric: Metric) -> str:
@@ -191,7 +216,7 @@ def print_table(title: str, frame: pd.DataFrame, *, keep: Sequence[str] = (), is
     """
     if not sys.stdout.isatty():
         lines = [*([] if is_alone else [title]), *tab_separated(frame), *([] if is_alone else [""])]
-        typer.echo("\n".join(map(visible, lines)))
+        print("\n".join(map(visible, lines)))
         return
     console = Console()
     table = readable(frame, keep)

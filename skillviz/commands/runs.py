@@ -12,7 +12,17 @@ import typer
 from skillviz import read_only
 from skillviz.atomic import working_folder, write_file
 from skillviz.commands import options
-from skillviz.commands.output import estimate_text, note, print_json, print_rows, print_run, run_json, say, writable
+from skillviz.commands.output import (
+    estimate_text,
+    note,
+    print_finding,
+    print_json,
+    print_rows,
+    print_run,
+    run_json,
+    say,
+    writable,
+)
 from skillviz.core import formats
 from skillviz.core.localizers.table import makes_graft
 from skillviz.core.metrics import metric_row
@@ -70,6 +80,7 @@ def show(run: RunName, runs_dir: options.RunsDir = None, as_json: options.AsJson
     for check in record.checks:
         say(f"Self-check {'passed' if check.passed else 'FAILED'}: {check.name}. {check.detail}".rstrip())
     say(f"Reproduce: {record.spec.command()}{option_of(store_root(runs_dir))}")
+    print_finding(stored)
     if as_json:
         print_json(run_json(stored))
 

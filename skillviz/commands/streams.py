@@ -1,0 +1,94 @@
+"""Standard output and error that end no command: what cannot be written to them is lost, and the work is not."""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import io
+import os
+import sys
+from typing import Any
+
+PLAIN = {"–": "-", "—": "-", "−": "-", "…": "...", "·": "|", "×": "x", "≥": ">=", "≤": "<=", "→": "->", "’": "'"}
+"""Signs of our own sentences and tables for terminals whose encoding lacks them; others are written as `\\u2020`."""
+ERRORS = "skillviz"
+CLOSED = (errno.EPIPE, errno.EBADF)
+
+
+class Sink(io.RawIOBase):
+    """A descriptor that takes everything: after the first error of the system it writes nothing and keeps the error."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor, self.error, self.has_lost = descriptor, _closed(descriptor), False
+
+    def writable(self) -> bool:
+        """True, also of a closed one."""
+        return True
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return self.descriptor
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return self.error is None and os.isatty(self.descriptor)
+
+    def write(self, content: Any) -> int:
+        """The number of bytes, written or lost."""
+        size = memoryview(content).nbytes
+        if self.error is None:
+            try:
+                return os.write(self.descriptor, content)
+            except BlockingIOError:
+                return 0
+            except OSError as error:
+                self.error = error
+        self.has_lost = True
+        return size
+
+
+def _closed(descriptor: int) -> OSError | None:
+    """The error of a descriptor that is closed. Its number goes to no file: libraries write to whatever has it."""
+    try:
+        os.fstat(descriptor)
+    except OSError as error:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        if nothing != descriptor:
+            os.dup2(nothing, descriptor)
+            os.close(nothing)
+        return error
+    return None
+
+
+def _plainer(error: UnicodeError) -> tuple[str | bytes, int]:
+    """What an encoding lacks in signs that it has."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    letters = error.object[error.start : error.end]
+    return "".join(PLAIN.get(letter, ascii(letter)[1:-1]) for letter in letters), error.end
+
+
+def install() -> tuple[Sink, Sink]:
+    """Puts a Sink below the standard output and error of this process, each in its own encoding; returns both."""
+    codecs.register_error(ERRORS, _plainer)
+    sinks = Sink(1), Sink(2)
+    sys.stdout, sys.stderr = (
+        io.TextIOWrapper(
+            io.BufferedWriter(sink),
+            encoding=getattr(old, "encoding", None) or "utf-8",
+            errors=ERRORS,
+            line_buffering=sink.isatty() or sink.fileno() == 2,
+            write_through=False,
+        )
+        for sink, old in zip(sinks, (sys.stdout, sys.stderr), strict=True)
+    )
+    return sinks
+
+
+def what_was_lost(sink: Sink) -> str:
+    """What to tell of a standard output that could not be written; empty where nothing was lost."""
+    sys.stdout.flush()
+    if sink.error is None or not sink.has_lost:
+        return ""
+    why = "was closed" if sink.error.errno in CLOSED else f"cannot be written ({sink.error.strerror})"
+    return f"Standard output {why}, so the result is not printed in full. Everything that the command stores is stored."

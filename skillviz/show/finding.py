@@ -1,0 +1,68 @@
+"""The finding of a run as sentences for a terminal: what is recovered and how it is calibrated, else why not."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from skillviz.core import formats
+from skillviz.core.localizers.table import DEFAULT_LOCALIZER, localizer, makes_graft
+from skillviz.runs.record import RunRecord, Scores
+from skillviz.runs.run import Run
+from skillviz.show import sentences
+from skillviz.show.entries import headline_scores, headline_split
+
+LITTLE = 0.5  # of the gain; below it the finding says why
+MOST = 0.9  # of the gain; so much is nearly all of it
+SPREAD = 0.1  # of the parameters over which the movement is spread: an AdamW fine-tune has 0.3 or more
+LARGER = (3, 10, 30)  # times as large
+
+
+def finding(run: Run) -> list[str]:
+    """The sentence on the main region, on the test set where there is one; then why little is recovered, and what to
+    try next, where that is so."""
+    record, scores = run.record, headline_scores(run.record)
+    if scores is None:
+        return ["This run stored no scores."]
+    main = sentences.overview(record, scores).replace("**", "")
+    told = [f"{formats.capital(headline_split(record))} set, {formats.counted(scores.n, 'example')}: {main}"]
+    if lost := sentences.no_gain(scores, record.metric):
+        return told if lost in main else [*told, lost.removeprefix(sentences.NO_GAIN).strip()]
+    recovered = scores.recovered.value if scores.recovered is not None else None
+    if recovered is None or recovered >= LITTLE or not makes_graft(record.spec.localizer):
+        return told
+    return [*told, _why(run), _next(run, record, scores)]
+
+
+def _why(run: Run) -> str:
+    """Why a region recovers little, by how its weights and all others moved."""
+    layers = run.layers()
+    squares, selected = (float((layers[name] ** 2).sum()) for name in ("movement_l2", "movement_l2_selected"))
+    lengths, d = float((layers["movement_mean"] * layers["total"]).sum()), int(layers["total"].sum())
+    held = formats.share(selected / squares) if squares else formats.share(0.0)
+    if squares and lengths**2 / (d * squares) >= SPREAD:
+        return (
+            "Little is recovered: fine-tuning moved nearly every parameter, as AdamW does, and the region holds "
+            f"{held} of the squared movement."
+        )
+    return f"Little is recovered, though few parameters moved far: the region holds {held} of the squared movement."
+
+
+def _next(run: Run, record: RunRecord, scores: Scores) -> str:
+    """What to try next: a size of this run that recovers nearly all, else larger ones; else another localizer."""
+    share, split = record.share or 0.0, headline_split(record)
+    known = _recovered_by_share(run.curve(), split)
+    enough = [one for one, value in known.items() if one > share and value >= MOST]
+    if enough:
+        return f"{formats.share(min(enough))} of the parameters recover {formats.percent(known[min(enough)], 0)} of it."
+    larger = [formats.share(times * share) for times in LARGER if times * share < 1 and times * share > max(known)]
+    if localizer(record.spec.localizer).budgeted and larger:
+        return f"Next: larger regions, with --size {' '.join(larger)}."
+    if record.spec.localizer != DEFAULT_LOCALIZER:
+        return f"Next: another localizer, such as --method {DEFAULT_LOCALIZER}."
+    return "Next: more steps, or a fine-tuning that moves fewer parameters (finetune --help lists recipes)."
+
+
+def _recovered_by_share(curve: pd.DataFrame, split: str) -> dict[float, float]:
+    """Share of the parameters of each size to the share of the gain that it recovers."""
+    rows = curve[(curve["split"] == split) & (curve["metric"] == "recovered")]
+    return {float(row["share"]): float(row["value"]) for _, row in rows.iterrows()}
