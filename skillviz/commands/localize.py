@@ -68,7 +68,7 @@ def localize(
     max_train: options.MaxTrain = None,
     max_validation: options.MaxValidation = None,
     max_test: options.MaxTest = None,
-    nulls: options.Nulls = NullChoice(DEFAULT_NULLS),
+    nulls: options.Nulls = options.DEFAULT_NULL_CHOICE,
     null_draws: options.NullDraws = 1,
     interpolation: options.Interpolation = False,
     also: options.Also = None,

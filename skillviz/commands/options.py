@@ -14,7 +14,7 @@ from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.models import convert
 from skillviz.runs.slurm_queue import SLURM
-from skillviz.runs.spec import DEFAULT_SIZE
+from skillviz.runs.spec import DEFAULT_NULLS, DEFAULT_SIZE
 
 
 class ReadoutName(StrEnum):
@@ -206,6 +206,17 @@ CsvFile = Annotated[
 AsJson = Annotated[
     bool, typer.Option("--json", rich_help_panel=WHERE, help="Print one JSON object as the last line of stdout.")
 ]
+
+
+class NullChoice(StrEnum):
+    """The null movements that a search is made on too."""
+
+    none = "none"
+    shuffled = "shuffled"
+    all = "all"
+
+
+DEFAULT_NULL_CHOICE = NullChoice(DEFAULT_NULLS)
 
 
 class Autocast(StrEnum):

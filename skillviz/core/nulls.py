@@ -8,12 +8,9 @@ of the movement, so that it needs no memory in lean mode and a resumed search se
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
 
 SHUFFLED, REVERSED, SIGNS = "shuffled", "reversed", "signs"
 ROUNDS, FEWEST = 6, 4
@@ -85,19 +82,6 @@ def drawn_signs(index: np.ndarray, seed: int, tensor: int) -> np.ndarray:
     key = _mixed(np.array([_key(seed, tensor, ROUNDS)], dtype=np.uint64))[0]
     bit = _mixed(np.asarray(index, dtype=np.uint64) ^ key) >> np.uint64(63)
     return (1 - 2 * bit.astype(np.int64)).astype(np.float32)
-
-
-def null_movement(
-    kind: str, index: np.ndarray, n: int, movement_at: Callable[[np.ndarray], Tensor], seed: int, tensor: int
-) -> Tensor:
-    """The null movement of the entries `index` of a tensor of n entries, float32.
-
-    `movement_at` gives the fine-tuned movement at entries of that tensor, in the order asked for.
-    """
-    if kind == SHUFFLED:
-        return movement_at(sources(index, n, seed, tensor)).float()
-    own = movement_at(index).float()
-    return -own if kind == REVERSED else own * torch.from_numpy(drawn_signs(index, seed, tensor)).to(own.device)
 
 
 def _key(seed: int, tensor: int, number: int) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from skillviz.core.nulls import NULLS, null_movement
+from skillviz.core.nulls import NULLS, REVERSED, SHUFFLED, drawn_signs, sources
 from skillviz.errors import BadInput
 from skillviz.models.lean_pair import LeanPair
 from skillviz.models.pair import ModelPair
@@ -36,6 +37,19 @@ def null_pair(pair: ModelPair, kind: str, draw: int) -> ModelPair:
         part = null_movement(kind, index, parameter.size, lambda at, of=tau[own]: of[at], draw, number)
         moved[own] = (pair.base[own].float() + part).to(pair.base.dtype)
     return replace(pair, finetuned=moved)
+
+
+def null_movement(
+    kind: str, index: np.ndarray, n: int, movement_at: Callable[[np.ndarray], Tensor], seed: int, tensor: int
+) -> Tensor:
+    """The null movement of the entries `index` of a tensor of n entries, float32.
+
+    `movement_at` gives the fine-tuned movement at entries of that tensor, in the order asked for.
+    """
+    if kind == SHUFFLED:
+        return movement_at(sources(index, n, seed, tensor)).float()
+    own = movement_at(index).float()
+    return -own if kind == REVERSED else own * torch.from_numpy(drawn_signs(index, seed, tensor)).to(own.device)
 
 
 class NullVector(StoredVector):

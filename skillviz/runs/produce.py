@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import psutil
@@ -26,8 +27,8 @@ from skillviz.runs.folder import CHECKPOINT, RunFolder
 from skillviz.runs.held_out import data_record, why_not
 from skillviz.runs.library import Library, library
 from skillviz.runs.memory import free_memory, refuse_larger
-from skillviz.runs.options import other_models_of
 from skillviz.runs.nulls import NullDraw, kept_null, planned_draws, searched_null
+from skillviz.runs.options import other_models_of
 from skillviz.runs.pace import OTHERS, Pace, Scored, passes
 from skillviz.runs.passes import FOLDER, Passes
 from skillviz.runs.plan import Plan, planned

@@ -14,9 +14,9 @@ from skillviz.core.region import Region
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.layers import layers_table
 from skillviz.runs.metrics import Metrics, complement_row, curve_rows, graft_row, graft_row_of, scores
+from skillviz.runs.nulls import NullDraw, null_notes
 from skillviz.runs.passes import Passes
 from skillviz.runs.points import grid_sizes
-from skillviz.runs.nulls import NullDraw, null_notes
 from skillviz.runs.record import Check, NullNote, Scores, TaskNote, TransferNote
 from skillviz.runs.search import Searched
 from skillviz.runs.selfcheck import ends_check, ranking_check, restored_check, size_check

@@ -10,8 +10,9 @@ import torch
 from scipy.stats import chisquare
 
 from skillviz.core.beyond import beyond_null
-from skillviz.core.nulls import NULLS, REVERSED, SHUFFLED, SIGNS, drawn_signs, null_movement, sources
+from skillviz.core.nulls import NULLS, REVERSED, SHUFFLED, SIGNS, drawn_signs, sources
 from skillviz.errors import BadData
+from skillviz.models.null_pair import null_movement
 
 SIZES = (1, 2, 3, 5, 16, 17, 255, 256, 257, 1000, 65_537)
 

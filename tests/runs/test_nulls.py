@@ -1,0 +1,129 @@
+"""Nulls of a run: the same search on null movements, stored with its predictions, resumed, and told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.core.beyond import beyond_null
+from skillviz.core.region import Region
+from skillviz.core.scores import correct
+from skillviz.errors import BadInput
+from skillviz.models.null_pair import null_pair
+from skillviz.models.predict import predict
+from skillviz.runs import nulls, produce
+from skillviz.runs.produce import carry_on
+from skillviz.runs.produce import produce as produced
+from skillviz.runs.run import Run
+from skillviz.runs.session import Session
+from skillviz.runs.spec import RunSpec, read_spec
+from skillviz.runs.store import Store
+from skillviz.runs.tables import score_matrix
+from skillviz.show.entries import headline_scores
+from skillviz.show.sentences import beyond_null as sentence
+from tests.runs.tiny_world import spec_of
+
+
+@pytest.fixture(scope="module")
+def run(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    spec = spec_of(world, localizer="stagewise", steps=3, batch_size=16, nulls="all", null_draws=2)
+    return produced(spec, Store(tmp_path_factory.mktemp("nulls")))
+
+
+def stored(run: Run) -> pd.DataFrame:
+    return pd.read_parquet(run.path / "nulls.parquet")
+
+
+def test_every_draw_is_stored_with_its_predictions(run: Run) -> None:
+    found = stored(run).groupby(["null", "draw", "split"]).size().reset_index()
+    assert set(found["null"] + found["draw"].astype(str)) == {"shuffled0", "shuffled1", "reversed0", "signs0", "signs1"}
+    assert [note.kind for note in run.record.nulls] == ["shuffled", "reversed", "signs"]
+    assert [note.draws for note in run.record.nulls] == [2, 1, 2]
+    assert all(note.sizes == (run.record.size,) * note.draws for note in run.record.nulls)
+    assert [note.true_signs is not None for note in run.record.nulls] == [False, False, True]
+
+
+def test_beyond_is_the_graft_less_its_nulls(run: Run) -> None:
+    labels = run.labels
+    rows = run.predictions()
+    own = rows[(rows["split"] == "test") & (rows["state"] == "grafted")]
+    drawn = stored(run)
+    drawn = drawn[(drawn["split"] == "test") & (drawn["null"] == "shuffled")]
+    right = [correct(score_matrix(one, labels), one["label"].to_numpy()) for _, one in drawn.groupby("draw")]
+    wanted = beyond_null(correct(score_matrix(own, labels), own["label"].to_numpy()), np.array(right, dtype=float))
+    found = run.record.nulls[0].beyond["test"]["accuracy"]
+    assert (found.value, found.low, found.high) == pytest.approx(tuple(wanted[:3]))
+
+
+def test_a_null_is_the_same_search_on_the_null_movement(run: Run, world: Path) -> None:
+    session = Session()
+    pair, data = session.pair(run.spec), session.encoded(run.spec)
+    moved = null_pair(pair, "shuffled", 1)
+    plan = produce.prepare(run.spec, session, produce.library(run.path.parent))
+    problem, options, _ = produce.problem_of(plan, moved, data)
+    search = plan.row.search(problem, run.record.size, seed=run.spec.seed, options=options)
+    while True:
+        try:
+            next(search)
+        except StopIteration as end:
+            order = end.value.order
+            break
+    problem.reset()
+    region = Region.from_flat(np.sort(order[: run.record.size]), pair.table.shapes)
+    wanted = predict(moved, data["test"], "grafted", region)
+    rows = stored(run)
+    rows = rows[(rows["null"] == "shuffled") & (rows["draw"] == 1) & (rows["split"] == "test")]
+    assert np.array_equal(score_matrix(rows, run.labels), wanted)
+
+
+def test_the_finding_says_what_the_null_does(run: Run) -> None:
+    scores = headline_scores(run.record)
+    assert scores is not None
+    told = sentence(run.record, scores)
+    assert "2 draws" in told and "shuffled movements" in told and "beyond it" in told
+    without = run.record.model_copy(update={"nulls": ()})
+    assert sentence(without, scores) == ""
+
+
+def test_a_resumed_run_takes_the_draws_it_has(world: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = spec_of(world, nulls="all", null_draws=2)
+    whole = produced(spec, Store(store.root.parent / "whole"))
+    searched, real = list[tuple[str, int]](), nulls.searched_null
+
+    def cut(*arguments: object) -> object:
+        if len(searched) == 2:
+            raise KeyboardInterrupt
+        searched.append(arguments[4])  # type: ignore[arg-type]
+        return real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(produce, "searched_null", cut)
+    with pytest.raises(KeyboardInterrupt):
+        produced(spec, store)
+    assert searched == [("shuffled", 0), ("shuffled", 1)]
+    searched.clear()
+    monkeypatch.setattr(produce, "searched_null", lambda *a: (searched.append(a[4]), real(*a))[1])
+    (folder,) = store.unfinished()
+    folder.reopen()
+    resumed = carry_on(folder)
+    assert searched == [("reversed", 0), ("signs", 0), ("signs", 1)], "the first two were kept"
+    assert resumed.record.nulls == whole.record.nulls
+    pd.testing.assert_frame_equal(stored(resumed), stored(whole))
+
+
+@pytest.mark.parametrize(("name", "options"), [("random", {}), ("lottery", {"steps": 2})])
+def test_controls_have_no_null(world: Path, store: Store, name: str, options: dict[str, int]) -> None:
+    run = produced(spec_of(world, localizer=name, nulls="shuffled", **options), store)
+    assert run.record.nulls == () and not (run.path / "nulls.parquet").exists()
+
+
+def test_keys_of_runs_without_nulls_stay() -> None:
+    plain = RunSpec(base="a", finetuned="b", task="sst2")
+    assert "nulls" not in plain.json_text() and "null_draws" not in plain.json_text()
+    assert plain.key() != plain.model_copy(update={"nulls": "shuffled"}).key()
+    assert "--nulls none" in plain.command() and "nulls='none'" in plain.python()
+    assert "--null" not in plain.model_copy(update={"nulls": "shuffled"}).command()
+    with pytest.raises(BadInput, match="nulls"):
+        read_spec({"base": "a", "finetuned": "b", "task": "sst2", "nulls": "mixed"})
