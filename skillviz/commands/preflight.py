@@ -20,7 +20,7 @@ from skillviz.errors import BadInput, SkillvizError
 from skillviz.jobs.devices import chosen, devices
 from skillviz.jobs.slots import slot_of
 from skillviz.jobs.slurm import backend_named
-from skillviz.models.preflight import Preflight, with_loaded_tokenizers
+from skillviz.models.preflight import Preflight, as_loaded
 from skillviz.models.preflight import preflight as check_pair
 from skillviz.runs.estimate import Estimate, Facts, estimate, facts_of
 from skillviz.runs.library import library
@@ -141,7 +141,7 @@ def _rehearsed(spec: RunSpec, result: Preflight, runs_dir: Path | None, is_whole
     if is_whole:
         Store(store_root(runs_dir)).refuse_unwritable()
         prepared = prepare(spec, Session(), library(runs_dir))
-        return (*with_loaded_tokenizers(result).notes, *prepared.notes)
+        return (*as_loaded(result).notes, *prepared.notes)
     return rehearse(result).notes
 
 

@@ -17,7 +17,7 @@ from skillviz.core.formats import byte_size, counted
 from skillviz.models.checkpoint import SINGLE, read_info
 from skillviz.models.fetch import resolve
 from skillviz.models.frozen_tensors import FLOAT16, strip
-from skillviz.models.preflight import Preflight, preflight, with_loaded_tokenizers
+from skillviz.models.preflight import Preflight, as_loaded, preflight
 from skillviz.models.tokenizer import BESIDE, FILES, has_tokenizer
 
 CARD = "README.md"
@@ -43,7 +43,7 @@ def write_difference(
     """
     check = preflight(base, finetuned)
     check.raise_first()
-    check = with_loaded_tokenizers(check)
+    check = as_loaded(check)
     check.raise_first()
     source = resolve(finetuned)
     with whole_folder(out, replace=replace) as draft:

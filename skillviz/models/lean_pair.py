@@ -28,6 +28,7 @@ from skillviz.models.pair import (
     load_base,
     load_finetuned,
     moved_notes,
+    refuse_more_tokens,
 )
 from skillviz.models.preflight import Preflight, class_order
 from skillviz.models.stored_vector import StoredTensors, StoredVector, read
@@ -174,6 +175,7 @@ def load_lean(
         raise error
     model = load_finetuned(check, kept, device_map=device_map(check, where, kept))
     tokenizer = load_tokenizer(check.tokenizer_folder)
+    refuse_more_tokens(model, tokenizer)
     set_padding(model, tokenizer)
     load_base(check, model, kept, hollow=True)  # raises what does not fit
     if getattr(model, "hf_device_map", None) is None:

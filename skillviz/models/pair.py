@@ -28,7 +28,7 @@ from skillviz.models.checkpoint import ModelInfo, own_dtype
 from skillviz.models.device import pick
 from skillviz.models.heads import reads_end
 from skillviz.models.load import DTYPES, Loaded, load_model, quiet
-from skillviz.models.preflight import Preflight, class_order, is_padded, preflight, with_loaded_tokenizers
+from skillviz.models.preflight import Preflight, as_loaded, class_order, is_padded, preflight
 from skillviz.models.tokenizer import load_tokenizer, set_padding
 from skillviz.models.tokenizer_comparison import added_tokens
 from skillviz.tasks import registry
@@ -271,6 +271,7 @@ def load_pair(
     tuned = load_finetuned(check, kept)
     rows = _with_rows_of_base(check, tuned)
     tokenizer = load_tokenizer(check.tokenizer_folder)
+    refuse_more_tokens(tuned, tokenizer)
     set_padding(tuned, tokenizer)
     _refuse_without_end(check, tuned, tokenizer)
     base_values = load_base(check, tuned, kept)
@@ -303,7 +304,7 @@ def checked(
     task = None if task is None else registry.task(task)
     check = preflight(base, finetuned, task, readout)
     check.raise_first()
-    check = with_loaded_tokenizers(check)
+    check = as_loaded(check)
     check.raise_first()
     return check, task, where, DTYPES[own_dtype(check.base, check.finetuned) if dtype == "own" else dtype]
 
@@ -315,18 +316,26 @@ def rehearse(check: Preflight) -> Preflight:
     The models of a difference from a published base are not made: its headers tell everything.
     """
     check.raise_first()
-    check = with_loaded_tokenizers(check)
+    check = as_loaded(check)
     check.raise_first()
     if frozen.left_out(check.finetuned):
         return check
     tuned = load_finetuned(check, torch.float32, hollow=True)
     _with_rows_of_base(check, tuned)
     tokenizer = load_tokenizer(check.tokenizer_folder)
+    refuse_more_tokens(tuned, tokenizer)
     set_padding(tuned, tokenizer)
     _refuse_without_end(check, tuned, tokenizer)
     load_base(check, tuned, torch.float32, hollow=True)
     graftable(tuned.config.model_type, {n: tuple(p.shape) for n, p in tuned.named_parameters()}, tuned.config.to_dict())
     return check
+
+
+def refuse_more_tokens(tuned: Any, tokenizer: Any) -> None:
+    """Raises PairMismatch where the tokenizer, as it is loaded, has a token that the model has no row for."""
+    size, rows = 1 + max(tokenizer.get_vocab().values(), default=-1), len(tuned.get_input_embeddings().weight)
+    if size > rows:
+        raise PairMismatch(f"the tokenizer has {size:,} tokens and the model {rows:,}; it belongs to another model.")
 
 
 def _refuse_without_end(check: Preflight, tuned: Any, tokenizer: Any) -> None:
