@@ -180,7 +180,7 @@ class Graft:
                     f"the {before:,} of its base; use the base that the graft was made for."
                 )
             sizes.add(len(tensor))
-        return sizes == {after}
+        return after in sizes
 
     def _with_rows(self, model: Any) -> dict[str, Tensor]:
         """The model's own tensors of the vocabulary, with room for the rows of added tokens."""

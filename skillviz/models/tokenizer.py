@@ -31,6 +31,13 @@ FILES = (
 BESIDE = CONFIG, SPECIAL_MAP, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
 """Files beside the vocabulary: settings, and where older versions of transformers name special and added tokens."""
 
+OVERRULED = (
+    ("normalizer", "lowercase", "do_lower_case"),
+    ("normalizer", "strip_accents", "strip_accents"),
+    ("normalizer", "handle_chinese_chars", "tokenize_chinese_chars"),
+    ("pre_tokenizer", "add_prefix_space", "add_prefix_space"),
+)
+"""Part and key of a tokenizer.json, and the name of the same setting in tokenizer_config.json."""
 SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len")
 MOST_GROWTH = 1_000
@@ -228,13 +235,13 @@ def usual_length(finetuned: ModelInfo) -> int:
 def words_problem(task: Task, readout: str, folder: Path) -> str:
     """Why the readout cannot ask this task with this tokenizer, as a sentence; empty where nothing speaks against it.
 
-    A tokenizer without tokenizer.json is taken at its word: loading it tells.
+    A tokenizer without tokenizer.json, or with other settings beside it, is taken at its word: loading it tells.
     """
     try:
         if readout == "head":
             return ""
         template, words = task.wording(readout)
-        if readout == "prompt" and (folder / TOKENIZER_FILE).is_file():
+        if readout == "prompt" and (folder / TOKENIZER_FILE).is_file() and not _is_overruled(folder):
             word_ids(task, parse(template, task.text), words, _light_of(folder))
     except (BadInput, BadModel) as error:
         return str(error.args[0])
@@ -247,6 +254,17 @@ def most_tokens(answers: Sequence[str], folder: Path) -> int | None:
         return None
     tokenizer = _light_of(folder)
     return max(len(tokenizer(f" {answer}")["input_ids"]) for answer in answers) + 1
+
+
+def _is_overruled(folder: Path) -> bool:
+    """Whether a setting of the folder is not that of its tokenizer.json: most classes then take the setting."""
+    config = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    content = read_json(folder / TOKENIZER_FILE)
+    for part, key, setting in OVERRULED:
+        stated = (content.get(part) or {}).get(key)
+        if None not in (stated, config.get(setting)) and stated != config[setting]:
+            return True
+    return False
 
 
 def _light_of(folder: Path) -> _LightTokenizer:
