@@ -37,6 +37,8 @@ MOST_GROWTH = 1_000
 """How many times as long a normalizer may make a text; those of known models replace a letter by one."""
 TRIAL = "A trial: é ☃ 😀 123."
 """What a loaded tokenizer is tried on: letters that vocabularies have and have not."""
+WITHOUT_END = ("t5", "mt5", "umt5", "xlnet", "funnel")
+"""Families that know distances, not places, so that a number of positions in their files bounds nothing."""
 MAX_LENGTH = "skillviz_max_length"
 """Where a config.json says what longest input a model was fine-tuned, or a graft made, with, in tokens."""
 POSITION_TABLE = re.compile(
@@ -173,10 +175,10 @@ def fit_together(model: Any, tokenizer: Any) -> None:
     Llama's and GPT-2's heads look for the last token before the padding.
     """
     model.config.pad_token_id = tokenizer.pad_token_id
-    tokenizer.model_max_length = min([tokenizer.model_max_length, *_places(model)])
+    tokenizer.model_max_length = min([tokenizer.model_max_length, *places(model)])
 
 
-def _places(model: Any) -> Iterator[int]:
+def places(model: Any) -> Iterator[int]:
     """The tokens that fit into each of the model's learned position tables.
 
     RoBERTa's relatives count positions from their padding id on, and tell their table of it; BART's count from an
@@ -257,6 +259,8 @@ class _LightTokenizer:
 def _positions(folder: Path) -> int | None:
     """Rows of the position table of the folder's model, None where its configuration does not say."""
     config = _read(folder / "config.json") if (folder / "config.json").is_file() else {}
+    if config.get("model_type") in WITHOUT_END:
+        return None
     return next((int(config[key]) for key in POSITIONS if isinstance(config.get(key), int)), None)
 
 
