@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from skillviz.models.device import pick
 from skillviz.models.heads import reads_end
 from skillviz.models.load import DTYPES, Loaded, load_model, quiet
 from skillviz.models.preflight import Preflight, added_rows, class_order, is_padded, preflight
-from skillviz.models.tokenizer import added_tokens, fit_together, load_tokenizer, usual_length
+from skillviz.models.tokenizer import added_tokens, fit_together, load_tokenizer, saved_length, usual_length
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
 from skillviz.tasks.task import USUAL_LENGTH, Task
@@ -122,9 +122,22 @@ class ModelPair:
         return min(task.limit(self.readout_name) or self.usual_length, int(self.tokenizer.model_max_length))
 
     def encode(self, task: Task, frame: pd.DataFrame) -> Encoded:
-        """The frame's examples for the pair's tokenizer and readout, none longer than `limit`."""
-        most = task.limit(self.readout_name) or self.usual_length
-        return encode(task, frame, self.tokenizer, self.readout_name, most)
+        """The frame's examples for the pair's tokenizer and readout, none longer than `limit`.
+
+        With a note where the task states no length, and the fine-tuned tokenizer was saved with a shorter one.
+        """
+        stated = task.limit(self.readout_name)
+        encoded = encode(task, frame, self.tokenizer, self.readout_name, stated or self.usual_length)
+        saved = None if stated else saved_length(self.finetuned_info.folder)
+        long = int((encoded.lengths > saved).sum()) if saved else 0
+        if not long:
+            return encoded
+        note = (
+            f"{long:,} of {counted(len(encoded), 'text')} {'has' if long == 1 else 'have'} more than {saved:,} tokens, "
+            "the length with which the fine-tuned model's tokenizer was saved. If it was fine-tuned with that length, "
+            f"write 'max_length: {saved}' into the task file."
+        )
+        return replace(encoded, notes=(*encoded.notes, note))
 
     @property
     def movement(self) -> Movement:

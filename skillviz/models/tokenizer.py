@@ -111,6 +111,16 @@ def load_tokenizer(folder: Path) -> Any:
     return tokenizer
 
 
+def saved_length(folder: Path) -> int | None:
+    """The tokens to which the folder's tokenizer.json says that texts are shortened; None where it does not.
+
+    It is what the last call before saving asked for: perhaps the fine-tuning's length. transformers does not follow it.
+    """
+    cut = _read(folder / TOKENIZER_FILE).get("truncation") if (folder / TOKENIZER_FILE).is_file() else None
+    length = cut.get("max_length") if isinstance(cut, dict) else None
+    return length if isinstance(length, int) else None
+
+
 def _refuse_growth(folder: Path) -> None:
     """Raises BadModel where the steps before the tokenizer's own would make a text many times as long."""
     if not (folder / TOKENIZER_FILE).is_file():
