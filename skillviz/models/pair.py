@@ -32,10 +32,9 @@ from skillviz.models.device import pick
 from skillviz.models.heads import reads_end
 from skillviz.models.load import DTYPES, Loaded, load_model, quiet
 from skillviz.models.preflight import Preflight, as_loaded, is_padded, preflight
-from skillviz.models.tokenizer import fit_together, load_tokenizer, usual_length
+from skillviz.models.tokenizer import encoded_for, fit_together, load_tokenizer, usual_length
 from skillviz.models.tokenizer_comparison import added_tokens
 from skillviz.tasks import registry
-from skillviz.tasks.encode import encode
 from skillviz.tasks.task import USUAL_LENGTH, Task
 
 PAIR_DTYPES = ("float32", "bfloat16", "own")
@@ -125,8 +124,7 @@ class ModelPair:
 
     def encode(self, task: Task, frame: pd.DataFrame) -> Encoded:
         """The frame's examples for the pair's tokenizer and readout, none longer than `limit`."""
-        most = task.limit(self.readout_name) or self.usual_length
-        return encode(task, frame, self.tokenizer, self.readout_name, most)
+        return encoded_for(self.finetuned_info, task, frame, self.tokenizer, self.readout_name)
 
     @property
     def movement(self) -> Movement:

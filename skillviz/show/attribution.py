@@ -82,8 +82,8 @@ def tokens_words(rows: pd.DataFrame, label: str) -> str:
     """The word of the text that speaks most for the class in each state."""
     if not rows.loc[~rows["special"].astype(bool), "value"].abs().max() > 0:
         return "No token changes anything: sentence and baseline are the same to the models."
-    words = rows[rows["word"] >= 0].groupby(["state", "word"], sort=False)
-    words = words.agg(token=("token", "".join), value=("value", "sum")).reset_index()
+    of_text = rows[rows["word"] >= 0].groupby(["state", "word"], sort=False)
+    words = of_text.agg(token=("token", "".join), value=("value", "sum")).reset_index()
     return _most_for(rows, words, label, "word", lambda most: f"“{text.plain(most['token'])}”")
 
 
