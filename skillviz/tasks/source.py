@@ -241,15 +241,20 @@ def label_numbers(values: np.ndarray, task: Task, shown: str) -> np.ndarray:
 
 
 def _numbers(task: Task) -> dict[str, int]:
-    """Label by each way in which a cell may name it, -1 for those that the task drops; exact names come first."""
-    numbers = dict.fromkeys(task.drop, -1)
+    """Label by each way in which a cell may name it, -1 for those that the task drops; exact names come first.
+
+    Where names are numbers ("1" to "5"), a number is never an index; where they are true and false, 1 and 0 are those.
+    """
+    dropped = dict.fromkeys(task.drop, -1)
     names = task.classes or {label: label for label in task.labels}
     named = {name: task.labels.index(label) for name, label in names.items()}
+    bare = {_bare(name): number for name, number in (*named.items(), *dropped.items())}
     indices: dict[str, int] = {}
-    if not task.classes and not _numeric(task):  # where names are numbers ("1" to "5"), a number is never an index
-        indices = {"false": 0, "true": 1} | {str(number): number for number in range(len(task.labels))}
-    bare = {_bare(name): number for name, number in (*indices.items(), *named.items(), *numbers.items())}
-    return {**bare, **indices, **named, **numbers}
+    if {"true", "false"} <= bare.keys() and not task.classes:
+        indices = {"0": bare["false"], "1": bare["true"]}
+    elif not task.classes and not _numeric(task):
+        indices = {"false": 0, "true": 1, **{str(number): number for number in range(len(task.labels))}}
+    return {**indices, **bare, **named, **dropped}
 
 
 def _bare(name: str) -> str:
@@ -260,4 +265,4 @@ def _bare(name: str) -> str:
 
 
 def _numeric(task: Task) -> bool:
-    return any(label.lstrip("-").isdecimal() for label in task.labels)
+    return any(_bare(label).lstrip("-").isdecimal() for label in task.labels)
