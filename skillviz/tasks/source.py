@@ -273,9 +273,11 @@ def _number(value: str, task: Task) -> int | None:
         return None
     if value.lower() in ("true", "false"):
         return int(value.lower() == "true")
-    whole = WHOLE.sub(r"\1", value)
+    whole, truths = WHOLE.sub(r"\1", value), places(["false", "true"], task.labels)
+    if None not in truths and whole in ("0", "1"):  # labels [true, false] are no order of 0 and 1
+        return truths[int(whole)]
     return int(whole) if whole.isdecimal() and int(whole) < len(task.labels) else None
 
 
 def _numeric(task: Task) -> bool:
-    return any(label.lstrip("-").isdecimal() for label in task.labels)
+    return any(_bare(label).lstrip("-").isdecimal() for label in task.labels)

@@ -100,7 +100,7 @@ def rows_of(upload: Upload) -> pd.DataFrame:
 def _refuse_without_names(frame: pd.DataFrame, name: str) -> None:
     """Raises BadData for a file whose first line is a row: its names are values that rows share. pandas numbers columns
     that have no names."""
-    names = [column for column in frame if not column.startswith("Unnamed: ")]
+    names = [str(column) for column in frame if not str(column).startswith("Unnamed: ")]
     shared = [column for column in names if frame[column].nunique() <= min(MOST_CLASSES, len(frame) - 1)]
     is_numbered = names == [str(number) for number in range(len(names))]
     if shared and not is_numbered and all((frame[column] == column).any() for column in shared):
