@@ -29,7 +29,7 @@ def reading(what: str, damaged: type[StoreError] = NotReadable) -> Iterator[None
     try:
         yield
     except UnicodeError as error:
-        raise damaged(f"{what} is not UTF-8 text ({error}). Save it as UTF-8, or remove it.") from error
+        raise damaged(f"{what} is not UTF-8 text. Save it as UTF-8, or remove it.") from error
     except OSError as error:
         kind = damaged if error.errno in (None, *ABSENT) else NotReadable
         advice = "" if kind is damaged else " Check its rights and the disk, then try again."

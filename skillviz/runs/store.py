@@ -378,7 +378,8 @@ def _has_somebody(path: Path, record: RunRecord) -> bool:
     """Whether a process works on an open run; one that was asked for just now has yet to name itself."""
     if record.status == "queued" and not (path / WORK / PROCESS).exists():
         with suppress(OSError):
-            return time.time() - (path / RECORD).stat().st_mtime < STARTUP
+            age = time.time() - (path / RECORD).stat().st_mtime
+            return abs(age) < STARTUP  # far below 0 the clock was set back: the run would be awaited until it is there
     return is_alive(path / WORK)
 
 

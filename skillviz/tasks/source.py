@@ -280,4 +280,4 @@ def _number(value: str, task: Task) -> int | None:
 
 
 def _numeric(task: Task) -> bool:
-    return any(_bare(label).lstrip("-").isdecimal() for label in task.labels)
+    return any(WHOLE.sub(r"\1", label.strip()).lstrip("-").isdecimal() for label in task.labels)

@@ -59,7 +59,7 @@ from skillviz.studies.paper.request import refuse_wrong
 from skillviz.studies.paper.setting import SettingRow
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec
-from skillviz.studies.store import FILE, StudyFolder, list_studies, studies_in, study_folders
+from skillviz.studies.store import FILE, StudyFolder, list_studies, studies_in, study_folders, unreadable_studies
 from skillviz.studies.store import RECORD as STUDY_RECORD
 from skillviz.studies.subject import Subject, subject
 from skillviz.tasks import demo_world, registry, uploaded
@@ -666,6 +666,16 @@ def studies() -> Sequence[StudyFolder]:
 @kept_for_store(_study_files, seconds=SCAN_SECONDS)
 def _studies_in(store: Store) -> Sequence[StudyFolder]:
     return studies_in(store)
+
+
+def broken_studies() -> Sequence[Unreadable]:
+    """Folders of studies that cannot be read, with the reason."""
+    return [broken for store in library().stores for broken in _broken_studies_in(store)]
+
+
+@kept_for_store(_study_files, seconds=SCAN_SECONDS)
+def _broken_studies_in(store: Store) -> Sequence[Unreadable]:
+    return unreadable_studies(store)
 
 
 def study_table(study: StudyFolder, name: str) -> pd.DataFrame:
