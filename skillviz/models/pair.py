@@ -70,7 +70,7 @@ class OrderedReadout:
         return logits[:, columns(self.order, logits.device)]
 
 
-@dataclass
+@dataclass(repr=False)
 class ModelPair:
     """A checked pair. `flat.model` rests at the base values, with the fine-tuned head; `base` and `finetuned` are [d].
 
@@ -97,6 +97,10 @@ class ModelPair:
     rest: str = "base"
     rescaled: bool = False
     added_rows: int = 0
+
+    def __repr__(self) -> str:
+        ends = f"{self.base_info.id} → {self.finetuned_info.id}"
+        return f"{type(self).__name__}({ends}, {self.readout_name} readout, {self.d:,} graftable, on {self.device})"
 
     @property
     def micro_tokens(self) -> int | None:

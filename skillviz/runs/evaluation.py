@@ -12,6 +12,7 @@ import torch
 from skillviz.atomic import working_folder
 from skillviz.core.encoded import encoding_notes
 from skillviz.core.graft import Graft
+from skillviz.core.metrics import metric_row
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch
 from skillviz.models.applied import applied, opened_base, save_applied
@@ -40,6 +41,14 @@ class Evaluation:
     readout: str
     notes: tuple[str, ...]
     temperature: float | None = None
+
+    def __repr__(self) -> str:
+        split = "test" if "test" in self.scores else "validation"
+        scored, row = self.scores[split], metric_row(self.metric)
+        values = (
+            f"{state} {row.number(of[self.metric].value)}" for state, of in scored.states.items() if self.metric in of
+        )
+        return f"Evaluation({split}, n = {scored.n:,}, {row.title}: {', '.join(values)})"
 
     def headline(self) -> dict[str, Any]:
         """The test set's values with their intervals, as `evaluate --json` prints them; see Scores.by_state."""

@@ -30,6 +30,9 @@ class Splits:
     notes: tuple[str, ...]
     fingerprint: str
 
+    def __repr__(self) -> str:
+        return f"Splits(train {len(self.train):,}, validation {len(self.validation):,}, test {len(self.test):,})"
+
     @property
     def validates_on_train(self) -> bool:
         """Whether the validation examples were drawn from the train split."""
