@@ -56,7 +56,7 @@ class Outside(Mapping[str, tuple[Tensor, Tensor]]):
         return len(self.stored)
 
 
-@dataclass
+@dataclass(repr=False)
 class LeanPair(ModelPair):
     """A pair whose `base` and `finetuned` are vectors of stored values. `setting` is the state the model is in."""
 

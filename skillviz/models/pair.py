@@ -78,7 +78,7 @@ class OrderedReadout:
         return logits[:, columns(self.order, logits.device)]
 
 
-@dataclass
+@dataclass(repr=False)
 class ModelPair:
     """A checked pair. `flat.model` rests at the base values, with the fine-tuned head; `base` and `finetuned` are [d].
 
@@ -107,6 +107,10 @@ class ModelPair:
     rescaled: bool = False
     added_rows: tuple[int, ...] = ()
     usual_length: int = USUAL_LENGTH
+
+    def __repr__(self) -> str:
+        ends = f"{self.base_info.id} → {self.finetuned_info.id}"
+        return f"{type(self).__name__}({ends}, {self.readout_name} readout, {self.d:,} graftable, on {self.device})"
 
     @property
     def micro_tokens(self) -> int | None:

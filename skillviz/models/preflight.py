@@ -89,6 +89,11 @@ class Preflight:
     class_order: tuple[int, ...] | None = None
     tokenizers: TokenizerComparison | None = None
 
+    def __repr__(self) -> str:
+        graftable = "" if self.d is None else f", {self.d:,} graftable"
+        fits = "fits" if self.fits else f"does not fit: {self.problems[0]}"
+        return f"Preflight({self.base.id} → {self.finetuned.id}, {self.readout or 'no'} readout{graftable}, {fits})"
+
     @property
     def problems(self) -> list[str]:
         """What does not match, a sentence each; empty for a good pair."""
