@@ -94,12 +94,16 @@ def parts_words(rows: pd.DataFrame, label: str) -> str:
 
 def _most_for(rows: pd.DataFrame, shares: pd.DataFrame, label: str, noun: str, name: Callable[[pd.Series], str]) -> str:
     """Of each state of `rows`, the one of its `shares` with the largest value above 0; so said where there is none."""
-    phrases = []
+    phrases, none, models = [], True, []
     for state in rows["state"].unique():
-        mine, model = shares[shares["state"] == state], f"in the {state_style(str(state)).title} model"
-        best = mine.nlargest(1, "value")
+        models.append(model := f"in the {state_style(str(state)).title} model")
+        best = shares[shares["state"] == state].nlargest(1, "value")
         found = [f"{name(most)} {model} ({_nats(most['value'])})" for _, most in best.iterrows() if most["value"] > 0]
-        phrases += found or [f"no {noun} speaks for it {model}"]
+        phrases += found or [f"no {noun} {model}"]
+        none = none and not found
+    if none:
+        where = models[0] if len(models) == 1 else "in any of the models"
+        return f"No {noun} speaks for **{text.plain(label)}** {where}."
     return f"What counts most for **{text.plain(label)}**: {'; '.join(phrases)}."
 
 
