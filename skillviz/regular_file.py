@@ -56,6 +56,14 @@ def may_be_regular(path: Path | str) -> bool:
         return True
 
 
+def has_size(path: Path, size: int) -> bool:
+    """Whether a regular file of so many bytes is there; False where the system does not say."""
+    try:
+        return is_regular(path) and path.stat().st_size == size
+    except OSError:
+        return False
+
+
 def folder_names(folder: Path) -> list[str]:
     """The sorted names in a folder but for hidden ones, none where it is not there; raises NotReadable."""
     with reading(f"the folder {folder}"):

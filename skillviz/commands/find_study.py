@@ -5,6 +5,7 @@ Reads pandas and the like: to be imported by a command when it is called.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -192,4 +193,4 @@ def _has_tables(at: Snapshot) -> bool:
     folder = at.folder
     if folder is None or not folder.tables() or folder.record.key != at.plan.key:
         return False
-    return all((folder.path / name).is_file() for name in folder.record.files)
+    return all(os.path.isfile(folder.path / name) for name in folder.record.files)

@@ -27,6 +27,7 @@ from typing import NamedTuple
 from filelock import BaseFileLock, Timeout
 
 from skillviz.atomic import write_text
+from skillviz.errors import DiskFull
 from skillviz.jobs.devices import automatic
 from skillviz.locks import lock_at
 from skillviz.runs.folder import WORK
@@ -159,7 +160,7 @@ def _take_turn(root: Path, slot: str, run_id: str) -> None:
         if ticket.is_of(root, run_id):
             with suppress(FileNotFoundError):  # it was given up just now
                 ticket.path.rename(ticket.path.with_name(_name(HOLDS, user, run_id)))
-    with _next_number(root, slot) as number:
+    with suppress(OSError, DiskFull), _next_number(root, slot) as number:  # a full disk costs the order, not the job
         write_text(_folder(root, slot) / f"{SERVED}{user}", f"{number}\n")
 
 
