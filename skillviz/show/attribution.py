@@ -94,7 +94,7 @@ def parts_words(rows: pd.DataFrame, label: str) -> str:
 
 def _most_for(rows: pd.DataFrame, shares: pd.DataFrame, label: str, noun: str, name: Callable[[pd.Series], str]) -> str:
     """Of each state of `rows`, the one of its `shares` with the largest value above 0; so said where there is none."""
-    phrases, none, models = [], True, []
+    phrases, models, none = list[str](), list[str](), True
     for state in rows["state"].unique():
         models.append(model := f"in the {state_style(str(state)).title} model")
         best = shares[shares["state"] == state].nlargest(1, "value")
