@@ -246,7 +246,8 @@ class _Names(NamedTuple):
 
 def _plain_names(names: Collection[str], model_type: str) -> _Names:
     """The names without what wrappers added and without a prefix that all share and the family does not have."""
-    plain, renames, wrapper = {name: name for name in names}, [], ""
+    plain, wrapper = {name: name for name in names}, ""
+    renames: list[str] = []
     for pattern in WRAPPERS:
         inside = {name: re.sub(pattern, "", own, count=1) for name, own in plain.items()}
         if inside != plain:
