@@ -35,7 +35,8 @@ def test_validation_cut_from_rows_that_a_model_may_have_seen(
     task = without_validation(task_file, tmp_path / "task")
     elsewhere = shutil.copytree(pair[1], tmp_path / "elsewhere")
     (elsewhere / "finetune.json").unlink()
-    for tuned, cut, warned in ((elsewhere, task, True), (pair[1], task, False), (elsewhere, task_file, False)):
+    # with a validation file the pair was trained on every train row, so a cut of them is seen by both
+    for tuned, cut, warned in ((elsewhere, task, True), (pair[1], task, True), (elsewhere, task_file, False)):
         models = ("--base", pair[0], "--finetuned", tuned, "--task", cut)
         runs = tmp_path / f"runs-{warned}-{tuned.name}-{cut.parent.name}"
         said = call("localize", *models, "--size", "5%", *QUICK, "--runs-dir", runs)
@@ -43,7 +44,7 @@ def test_validation_cut_from_rows_that_a_model_may_have_seen(
         assert (SEEN in said.out) == warned
         assert any(SEEN in note for note in Store(runs).list()[0].record.notes) == warned
         scored = call("evaluate", *models, "--device", "cpu")
-        assert scored.code == 0 and (why_not(UNKNOWN_TASK) in scored.out) == (tuned == elsewhere)
+        assert scored.code == 0 and why_not(UNKNOWN_TASK) in scored.out
 
 
 @pytest.mark.nightly
