@@ -359,9 +359,13 @@ def rehearse(check: Preflight) -> tuple[Preflight, Any]:
 
 
 def refuse_more_tokens(tuned: Any, tokenizer: Any) -> None:
-    """Raises PairMismatch where the tokenizer, as it is loaded, has a token that the model has no row for."""
-    size, rows = 1 + max(tokenizer.get_vocab().values(), default=-1), len(tuned.get_input_embeddings().weight)
-    if size > rows:
+    """Raises PairMismatch where the tokenizer, as it is loaded, has a token that the model has no row for.
+
+    A family without a vocabulary, such as Canine, has no rows of tokens.
+    """
+    rows = getattr(tuned.config, "vocab_size", None)
+    size = 1 + max(tokenizer.get_vocab().values(), default=-1)
+    if rows is not None and size > rows:
         raise PairMismatch(f"the tokenizer has {size:,} tokens and the model {rows:,}; it belongs to another model.")
 
 
