@@ -19,14 +19,14 @@ from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.show import text
 from skillviz.ui import cache
-from skillviz.ui.cache import encoding_notes
+from skillviz.ui.cache import PAIR, encoding_notes
 from tests.cases.build import task_file, tiny_rows
 from tests.pages.test_launch import alone, box, button, opened, said, small
 from tests.ui.conftest import nobody_waits
 
 __all__ = ["alone", "nobody_waits", "small"]
 
-SEEN = "The validation examples are train rows"
+SEEN = "the validation examples are train rows"
 
 
 @pytest.fixture
@@ -61,7 +61,8 @@ def listed(test: AppTest) -> list[str]:
 def from_worker(tmp_path: Path, spec: RunSpec) -> dict[str, list[str]]:
     """The answer of the worker's operation, given in this process."""
     pair = spec.model_dump(mode="json")
-    return dict(answer(Worker(tmp_path / "runs"), "encoded_texts", {"pair": pair})["notes"])
+    given = answer(Worker(tmp_path / "runs"), "encoded_texts", {"pair": pair})
+    return {**given["notes"], PAIR: given["pair"]}
 
 
 @pytest.mark.parametrize(
@@ -132,12 +133,12 @@ def test_the_worker_is_asked_once_for_the_texts_of_one_pair_and_task(small: Path
 
     def ask(operation: str, pair: dict[str, Any]) -> dict[str, Any]:
         asked.append(pair)
-        return {"notes": {"test": ["noted"]}}
+        return {"notes": {"test": ["noted"]}, "pair": ["of the pair"]}
 
     client = SimpleNamespace(store=task.parent, ask=ask)
     for fields in ({}, {"sizes": ("1%",)}, {"localizer": "movement"}, {"seed": 3}, {"max_test": 10}):
         future = encoding_notes(spec_of(small, task, **fields), client)  # type: ignore[arg-type]
-        assert future.result(10) == {"test": ["noted"]}
+        assert future.result(10) == {"test": ["noted"], PAIR: ["of the pair"]}
     assert [pair["max_test"] for pair in asked] == [None, 10], "a size, a localizer or a seed changes no text"
 
 

@@ -18,7 +18,7 @@ from skillviz.models.frozen_tensors import ShippedPair, shipped_pairs
 from skillviz.models.local_models import ENVIRONMENT, LocalModel, roots
 from skillviz.models.preflight import Preflight
 from skillviz.models.public_pairs import PublicPair, convert_command, public_pairs
-from skillviz.runs.provenance import TRAINED_HERE
+from skillviz.runs.held_out import TRAINED_HERE
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.tasks import registry
