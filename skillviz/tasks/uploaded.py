@@ -15,7 +15,7 @@ import pyarrow as pa
 import yaml
 
 from skillviz.atomic import remove_folder, whole_folder
-from skillviz.errors import BadData, BadInput, NotReadable, SkillvizError
+from skillviz.errors import BadData, BadInput, NotReadable, SkillvizError, without_drafts
 from skillviz.regular_file import folder_names
 from skillviz.tasks.splits import Splits, load
 from skillviz.tasks.task import CHOICE, CLASSIFICATION, GENERATION, LETTERS, Task
@@ -207,7 +207,7 @@ def save(draft: Draft, root: Path) -> tuple[Path, Splits]:
                 splits = load(read_task(part / FILE))
             except SkillvizError as error:
                 raise type(error)(
-                    _in_names_of_uploads(str(error.args[0]).replace(f"{part}{os.sep}", ""), draft)
+                    _in_names_of_uploads(str(error.args[0]).replace(f"{without_drafts(str(part))}{os.sep}", ""), draft)
                 ) from error
     except OSError as error:
         raise BadInput(f"the task cannot be written to {folder}: {error.strerror}.") from error
