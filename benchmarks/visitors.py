@@ -50,6 +50,7 @@ BUSY, TURNS = 12, 3
 READERS, LIVE, BROWSERS = 12, 5, 3
 READS = (2.0, 12.0)  # seconds that a reader of the class stays on a page
 LIVE_PAGES = ("surgery", "tour", "interpolation")
+SCORED = "score=yes"  # in the address of the page Surgery: its button was pressed
 STORED_PAGES = tuple(name for name in PAGES if name not in LIVE_PAGES)
 BARE_PAGES = ("zero", "one", "two")
 TIMES_BARE, SLOPE = 2.0, 1.0
@@ -231,7 +232,7 @@ async def lesson(server: Server, queries: Sequence[str], minutes: float) -> dict
         await asyncio.gather(
             watch(),
             *(visits(server.address, STORED_PAGES, queries, end, READS, n, seen["websocket"]) for n in range(READERS)),
-            *(visits(server.address, LIVE_PAGES, ["score=yes"], end, READS, 100 + n, seen["live"]) for n in range(LIVE)),
+            *(visits(server.address, LIVE_PAGES, [SCORED], end, READS, 100 + n, seen["live"]) for n in range(LIVE)),
             *(browses(playwright, server.address, queries, end, 200 + n, seen["browser"]) for n in range(BROWSERS)),
         )
     kinds = zip(seen.items(), (READERS, LIVE, BROWSERS), strict=True)

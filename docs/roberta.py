@@ -69,13 +69,14 @@ def page() -> str:
     rows = [
         [
             EXPERIMENTS[name].title.partition(":")[0], f"`{COMMAND.format(name)}`", str(one.models), str(one.runs),
-            str(one.scores), formats.rough_seconds(one.seconds["cuda"]), formats.byte_size(one.device),
+            str(one.scores), formats.order_of_magnitude(one.seconds["cuda"]), formats.byte_size(one.device),
             formats.byte_size(one.host["cuda"]), formats.byte_size(one.disk),
         ]
         for name, one in plans.items()
     ]  # fmt: skip
-    first = next(iter(plans.values()))
-    basis = f"Times are {first.basis['cuda']}."
+    basis = (
+        "Times are orders of magnitude at an assumed speed; once an experiment runs, its own steps tell the time left."
+    )
     table = "\n".join([*formats.markdown_table(COLUMNS, rows), "", basis])
     return WORDS.read_text(encoding="utf-8").replace(TABLE, table)
 

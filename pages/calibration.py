@@ -16,7 +16,7 @@ logits, labels = page.state_logits(run, choice.split, choice.states)
 bins, equal_width = calibration_controls.reliability_bins(run, choice, logits, labels)
 
 with finding:
-    calibration_controls.verdicts(choice, logits, labels)
+    calibration_controls.verdicts(run, choice, logits, labels)
 show(exhibits.confidence(equal_width, theme()), run.id)
 errors, p_values = calibration_controls.errors_of(run, choice, logits, labels)
 show(exhibits.reliability(bins, theme(), errors=errors, p_values=p_values), run.id)

@@ -15,10 +15,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
-from filelock import FileLock
 
 from skillviz import read_only
 from skillviz.errors import BadInput, DiskFull, is_disk_full, without_drafts
+from skillviz.locks import lock_at
 
 TEMPORARY = ".part"
 REPLACED = ".old"
@@ -132,7 +132,7 @@ def folder_lock(target: Path) -> Iterator[None]:
     read_only.refuse()
     locks = target.parent / ".locks"
     locks.mkdir(parents=True, exist_ok=True)
-    with FileLock(locks / f"{target.name}.lock"):
+    with lock_at(locks / f"{target.name}.lock"):
         for left in _drafts(target):
             remove(left, ignore_errors=True)
         yield

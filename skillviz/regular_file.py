@@ -29,7 +29,7 @@ def reading(what: str, damaged: type[StoreError] = NotReadable) -> Iterator[None
     try:
         yield
     except UnicodeError as error:
-        raise damaged(f"{what} is not UTF-8 text ({error}). Save it as UTF-8, or remove it.") from error
+        raise damaged(f"{what} is not UTF-8 text. Save it as UTF-8, or remove it.") from error
     except OSError as error:
         kind = damaged if error.errno in (None, *ABSENT) else NotReadable
         advice = "" if kind is damaged else " Check its rights and the disk, then try again."
@@ -54,6 +54,14 @@ def may_be_regular(path: Path | str) -> bool:
         return is_regular(path)
     except OSError:
         return True
+
+
+def has_size(path: Path, size: int) -> bool:
+    """Whether a regular file of so many bytes is there; False where the system does not say."""
+    try:
+        return is_regular(path) and path.stat().st_size == size
+    except OSError:
+        return False
 
 
 def folder_names(folder: Path) -> list[str]:

@@ -169,6 +169,7 @@ def test_a_head_read_at_the_end_of_a_text_needs_a_tokenizer_that_ends_it(
             tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(single="$A")
         else:
             tokenizer.pad_token = tokenizer.eos_token
+            change_config(folder, pad_token_id=tokenizer.eos_token_id)
         tokenizer.save_pretrained(folder)
     for load in (rehearse, lambda check: load_pair(base, finetuned, device="cpu")):
         with pytest.raises(BadModel, match=words):

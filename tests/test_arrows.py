@@ -15,7 +15,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 
 # A layer may import the ones named here, itself, and nothing else of ours. `api` is what stands at the top of the
 # package, __init__ and api, and imports no command: those belong to `cli`. LEAVES are used everywhere.
-LEAVES = ("errors", "atomic", "json_text", "read_only", "regular_file")
+LEAVES = ("errors", "atomic", "json_text", "locks", "read_only", "regular_file")
 FILES_OF_THEIR_OWN = (*LEAVES, "cli", "__main__")
 RUNS = ("runs", "models", "tasks", "core", *LEAVES)
 STUDIES = ("studies", "analysis", *RUNS)
@@ -34,7 +34,8 @@ MAY_IMPORT = {
     "tasks": RUNS[3:],
     "core": LEAVES,
     "errors": (),
-    "atomic": ("errors", "read_only"),
+    "atomic": ("errors", "locks", "read_only"),
+    "locks": (),
     "read_only": ("errors",),
     "json_text": ("errors", "regular_file"),
     "regular_file": ("errors",),

@@ -21,7 +21,7 @@ from skillviz.errors import BadData, SkillvizError
 from skillviz.live.protocol import decoded
 from skillviz.models.checkpoint import read_header
 from skillviz.models.local_models import _read as model_config
-from skillviz.models.tokenizer import _read as tokenizer_content
+from skillviz.models.tokenizer import read_json as tokenizer_content
 from skillviz.runs.checkpoint import Checkpoint
 from skillviz.runs.process import launch_of
 from skillviz.runs.run import read_record

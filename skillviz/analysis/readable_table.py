@@ -93,7 +93,6 @@ COLUMNS = {
     "bias": Words("bias of the mask"),
     "batch_size": Words("examples a step"),
     "seconds": Words("seconds", "seconds"),
-    "estimated": Words("estimated", "seconds"),
 }
 """A column's title where its name is no word, and its kind where its numbers have a unit."""
 OF_TABLE = {

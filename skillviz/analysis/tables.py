@@ -247,8 +247,15 @@ def without_tuples(table: pd.DataFrame) -> pd.DataFrame:
 def csv_text(table: pd.DataFrame) -> str:
     """The table as CSV at full precision; a text that a spreadsheet would run as a formula is quoted (`'=1+1`)."""
     plain = without_tuples(table)
-    texts = {str(n): plain[n].map(_no_formula) for n in plain if not pd.api.types.is_numeric_dtype(plain[n])}
+    texts = {str(n): _no_formulas(plain[n]) for n in plain if not pd.api.types.is_numeric_dtype(plain[n])}
     return plain.assign(**texts).rename(columns=_no_formula).to_csv(index=False)
+
+
+def _no_formulas(column: pd.Series) -> pd.Series:
+    """The column with each text as `_no_formula` gives it; of thousands of rows few texts are different."""
+    if isinstance(column.dtype, pd.StringDtype):
+        return column.map({cell: _no_formula(cell) for cell in column.unique()})
+    return column.map(_no_formula)
 
 
 def _no_formula(cell: Any) -> Any:

@@ -76,8 +76,9 @@ def evaluate(
     print_scores(scored.scores, scored.metric)
     differences = scored.scores[scored.split].differences
     for name in (name for name in panels(scored.metric) if name in differences):
-        title, words = metric_row(name).heading, metric_difference(name, differences[name])
-        say(f"{title}, grafted − fine-tuned on {scored.split}: {verdict(name, differences[name])}, {words}.")
+        less = differences[name]
+        words = "" if less.value is None else f", {metric_difference(name, less)}"
+        say(f"{metric_row(name).heading}, grafted − fine-tuned on {scored.split}: {verdict(name, less)}{words}.")
     if scored.size is not None:
         say(f"Region: {scored.size:,} of {scored.d:,} graftable parameters ({100 * scored.size / scored.d:.4g}%).")
     for remark in scored.notes:

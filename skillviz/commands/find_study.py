@@ -5,15 +5,20 @@ Reads pandas and the like: to be imported by a command when it is called.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 import pandas as pd
 
-from skillviz.commands.output import note
-from skillviz.errors import BadInput
+from skillviz.commands.output import note, say
+from skillviz.errors import BadInput, SkillvizError
+from skillviz.runs.artifact import LOCALIZE
 from skillviz.runs.library import library
+from skillviz.runs.plan import notes_before_start
+from skillviz.runs.session import Session
 from skillviz.runs.store import Store, store_root
 from skillviz.studies.finetuned_model import slug
 from skillviz.studies.make_tables import tables_of_runs
@@ -79,6 +84,21 @@ def steps(at: Snapshot, is_packed: bool = False) -> pd.DataFrame:
     if (is_packed or ABSENT in states) and set(states[:-1]) <= {FINISHED, ABSENT} and _has_tables(at):
         states[-1] = FINISHED
     return frame.assign(state=states)
+
+
+def say_notes(at: Snapshot) -> list[str]:
+    """Prints the notes that the missing runs of a plan will store, each once, and returns them.
+
+    A run whose model is yet to be made has none. A refusal is said where runs are checked.
+    """
+    session, notes = Session(), dict[str, None]()
+    for step in at.plan.of(LOCALIZE):
+        if not at.is_there(step):
+            with suppress(SkillvizError):
+                notes |= dict.fromkeys(notes_before_start(step.spec, session))
+    for line in ("Notes:", *(f"- {one}" for one in notes)) if notes else ():
+        say(line)
+    return list(notes)
 
 
 def place(at: Snapshot, runs_dir: Path | None) -> str:
@@ -173,4 +193,4 @@ def _has_tables(at: Snapshot) -> bool:
     folder = at.folder
     if folder is None or not folder.tables() or folder.record.key != at.plan.key:
         return False
-    return all((folder.path / name).is_file() for name in folder.record.files)
+    return all(os.path.isfile(folder.path / name) for name in folder.record.files)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skillviz.commands import options
+from skillviz.commands import find_study, options
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.output import note, print_json, print_table, say
 from skillviz.commands.study import run_here, submit
@@ -190,11 +190,12 @@ def reproduce(
     if dry_run:
         _tell(row, chosen)
         what = needs(study, store, count)
-        forget_tasks(study, store)
         for sentence in what.sentences():
             say(sentence)
+        notes = find_study.say_notes(Snapshot(plan(study), store))
+        forget_tasks(study, store)
         if as_json:
-            print_json({"name": study.name, **asdict(what)})
+            print_json({"name": study.name, **asdict(what), "notes": notes})
         return
     if cluster is not None:
         if workers:

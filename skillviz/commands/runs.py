@@ -28,7 +28,7 @@ from skillviz.core.localizers.table import makes_graft
 from skillviz.core.metrics import metric_row
 from skillviz.core.region_parts import GROUPINGS
 from skillviz.errors import CorruptRun
-from skillviz.runs.doctor import findings, mended
+from skillviz.runs.doctor import Finding, findings, mended
 from skillviz.runs.interval_table import interval_table
 from skillviz.runs.intervals import FILE, write
 from skillviz.runs.library import Library, library, open_run
@@ -38,6 +38,7 @@ from skillviz.runs.store import Store, option_of, problems_of, store_root, writt
 from skillviz.show.bundle import bundle
 from skillviz.show.entries import headline_scores
 from skillviz.show.report import page
+from skillviz.studies.store import unreadable_studies
 from skillviz.tasks.project import expanded
 
 app = typer.Typer(help="List, show, verify, mend, export and delete stored runs.", no_args_is_help=True)
@@ -119,6 +120,7 @@ def doctor(
     """
     store = Store(store_root(runs_dir))
     seen = list(findings(store)) if dry_run else mended(store)
+    seen += [Finding(broken.path, broken.reason, "left") for broken in unreadable_studies(store)]
     for finding in seen:
         cure = f"to be {finding.cure}" if dry_run and finding.cure != "left" else finding.cure
         say(f"{finding.path}: {cure}. {finding.problem}")

@@ -45,7 +45,7 @@ Study = Annotated[
         "entry), runs (the entries).",
     ),
 ]
-STEPS = ["step", "kind", "title", "state", "seconds", "estimated"]
+STEPS = ["step", "kind", "title", "state", "seconds"]
 
 
 @app.command()
@@ -61,7 +61,7 @@ def run(
             "cores; else 1.",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print steps and minutes only; write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print steps, time, notes; write nothing.")] = False,
     partial: Annotated[
         bool, typer.Option("--partial", help="Make the tables from what is finished, even if steps failed.")
     ] = False,
@@ -173,7 +173,7 @@ def status(
     runs_dir: options.RunsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Print every step of a study with its state, its measured or estimated seconds, and the time left.
+    """Print every step of a study with its state and the seconds it took, and the time left.
 
     A step that is "not here" was finished, but what it made is not in this store: fine-tuned models do not ship.
     """
@@ -251,15 +251,17 @@ def pack(
 
 
 def _dry(study: StudySpec, store: Store, workers: int, as_json: bool) -> None:
-    """Prints the plan and its minutes; nothing is written."""
+    """Prints the plan, its time and the notes that its runs will store; nothing is written."""
     at = Snapshot(plan(study), store)
     check(at, deep=True)
     frame = find_study.steps(at)
     print_table(study.name, frame[[name for name in STEPS if name != "seconds"]], keep=("state",))
     left = time_left(at, workers)
     say(f"{study.name}: {left}")
+    notes = find_study.say_notes(at)
     if as_json:
-        print_json({"name": study.name, "left": left, "workers": workers, "steps": _records(frame)})
+        fields = {"name": study.name, "left": left, "workers": workers, "notes": notes}
+        print_json({**fields, "steps": _records(frame)})
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import gc
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -28,7 +28,8 @@ def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued r
     Ctrl-C and SIGTERM leave a checkpoint to continue from. Ends with exit code 0 where another process closed the run.
     On a cluster, the signal before the time limit leaves one too, and the job goes back into the queue.
     """
-    folder, begun = RunFolder(run), time.time()
+    folder = RunFolder(run)
+    before = _stamp(folder.work / CHECKPOINT)
     if not folder.is_open or is_alive(folder.work, besides=os.getpid()):
         folder.log(
             f"nothing to do: {folder.record.status}" if not folder.is_open else "another process is working on it"
@@ -61,14 +62,21 @@ def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued r
                 carry_on(folder, report)
     except Suspended as interrupt:
         if interrupt.time_is_up:
-            checkpoint = folder.work / CHECKPOINT
-            if checkpoint.is_file() and checkpoint.stat().st_mtime >= begun:
+            if _stamp(folder.work / CHECKPOINT) not in (None, before):
                 slurm_queue.requeue()
             else:  # the next attempt would come no farther
                 folder.fail(ended_by_cluster(TIME_LIMIT))
         raise
     finally:
         gc.freeze()  # the process ends: to go through all that torch has made once more takes two seconds
+
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    """What changes when a file is written anew, whatever the clock says; None where it is not there."""
+    with suppress(OSError):
+        state = file.stat()
+        return state.st_ino, state.st_mtime_ns
+    return None
 
 
 def work_study(

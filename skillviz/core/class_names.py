@@ -13,10 +13,12 @@ SHORTEST = 3
 """Letters of the shortest abbreviation that stands for a name that begins with it: `pos`, `neg`."""
 BETWEEN = re.compile(r"(?<=[^\W\d_])[\s_-]+(?=[^\W_])|(?<=[^\W_])[\s_-]+(?=[^\W\d_])")
 """What joins two words, but not two numbers."""
+WHOLE = re.compile(r"^(-?\d+)\.0+$")
+"""A whole number as pandas writes it beside a gap."""
 
 
 def _plain(name: str) -> str:
-    return unicodedata.normalize("NFKC", name).strip().casefold()
+    return WHOLE.sub(r"\1", unicodedata.normalize("NFKC", name).strip().casefold())
 
 
 def _joined(name: str) -> str:

@@ -40,6 +40,10 @@ class Encoded:
     generation: Generation | None = None
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        longest = int(self.lengths.max()) if len(self) else 0
+        return f"Encoded({len(self):,} examples of up to {longest:,} tokens, {self.n_labels} labels)"
+
     def __len__(self) -> int:
         return len(self.input_ids)
 

@@ -180,7 +180,7 @@ def time_left(seconds: float | None) -> str:
     """`about 12 s left`; says so where nothing is measured yet, and where the work takes longer than was measured."""
     if seconds is None:
         return NOT_MEASURED
-    return f"about {rough_seconds(seconds)} left" if seconds >= 1 else "longer than measured so far"
+    return f"about {rough_seconds(max(1.0, seconds))} left" if seconds > 0 else "longer than measured so far"
 
 
 def order_of_magnitude(seconds: float) -> str:

@@ -50,6 +50,13 @@ class Graft:
     header: Mapping[str, Any] = field(default_factory=dict)
     rows: Mapping[str, Tensor] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        parts = [f"{self.region.size:,} of {self.region.d:,} entries ({100 * self.region.share:.4g}%)"]
+        parts += [f"head of {len(self.head)} tensors"] if self.head else []
+        added = max((len(rows) for rows in self.rows.values()), default=0)
+        parts += [f"{added:,} added vocabulary rows"] if added else []
+        return f"Graft({', '.join(parts)})"
+
     @classmethod
     def of(
         cls,
@@ -180,7 +187,7 @@ class Graft:
                     f"the {before:,} of its base; use the base that the graft was made for."
                 )
             sizes.add(len(tensor))
-        return sizes == {after}
+        return after in sizes
 
     def _with_rows(self, model: Any) -> dict[str, Tensor]:
         """The model's own tensors of the vocabulary, with room for the rows of added tokens."""

@@ -155,7 +155,7 @@ def parts_of(table: ParameterTable, entries: int = PART) -> Iterator[tuple[int, 
             yield number, start, min(start + entries, parameter.size)
 
 
-@dataclass
+@dataclass(repr=False)
 class LeanProblem(Problem):
     """A problem whose `base` and `finetuned` are vectors that are read; `flat` is a LeanModel, which rests at base.
 

@@ -129,6 +129,9 @@ class ParameterTable:
     stacks: tuple[Stack, ...] = ()
     repeats: int = 1
 
+    def __repr__(self) -> str:
+        return f"ParameterTable({self.model_type}, {self.d:,} entries in {len(self.parameters)} tensors)"
+
     @cached_property
     def d(self) -> int:
         """Number of graftable entries."""

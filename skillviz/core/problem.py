@@ -26,7 +26,7 @@ def soft(base: Tensor, gamma: Tensor, tau: Tensor) -> Tensor:
     return (base.float() + gamma * tau).to(base.dtype)
 
 
-@dataclass
+@dataclass(repr=False)
 class Problem:
     """A model whose graftable vector `flat.theta` lies at `base` [d] and may move towards `finetuned` [d].
 
@@ -38,6 +38,10 @@ class Problem:
     finetuned: Tensor
     train: Objective
     selection: Objective | None = None
+
+    def __repr__(self) -> str:
+        judged = f", {self.selection.n:,} to judge by" if self.selection is not None else ""
+        return f"Problem({self.d:,} graftable entries, {self.train.n:,} training examples{judged})"
 
     @property
     def d(self) -> int:

@@ -59,7 +59,7 @@ class Purified:
         return (self.union - self.region).size
 
 
-@dataclass
+@dataclass(repr=False)
 class Joint(Problem):
     """Several tasks as one problem: the same movement, the sum of the losses. Its own model is the first task's."""
 

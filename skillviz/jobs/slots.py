@@ -4,16 +4,18 @@ All users of a deployment share one queue, in the shared store, and take turns i
 whose last turn is the longest ago. So many jobs of one user do not hold up another's first. Among one user's own jobs,
 first come first served.
 
-    .slots/<device>/<time>-<user>~<run>   a ticket: a run that waits; without `<user>~` where a store is no user's
+    .slots/<device>/<number>-<user>~<run> a ticket: a run that waits; without `<user>~` where a store is no user's
     .slots/<device>/000...-<user>~<run>   the run that has the device
-    .slots/<device>/served-<user>         its time of change is the user's last turn
+    .slots/<device>/served-<user>         holds the number of the user's last turn
     .slots/<device>/lock                  held by the process that has the device
+    .slots/<device>/numbers.lock          held while a number is drawn
+
+Tickets and turns are numbered in one sequence: a clock may be set back, or differ between machines.
 """
 
 from __future__ import annotations
 
 import heapq
-import os
 import re
 import time
 from collections import defaultdict, deque
@@ -22,20 +24,23 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, Timeout
 
+from skillviz.atomic import write_text
+from skillviz.errors import DiskFull
 from skillviz.jobs.devices import automatic
+from skillviz.locks import lock_at
 from skillviz.runs.folder import WORK
 from skillviz.runs.process import launch_of
 from skillviz.runs.store import is_awaited, written
 from skillviz.runs.users import shared_root, store_of_user, user_of
 
 SLOTS = ".slots"
-LOCK = "lock"
+LOCK, NUMBERS = "lock", "numbers.lock"
 POLL = 0.1  # seconds between two looks at the queue of who is next
 FARTHEST = 5.0  # of who is far behind: 200 that wait take a fifth of a core so, at 3 ms a look
 TICKET = re.compile(r"(\d{20})-(?:([0-9a-f]{32})~)?([^~]+)")
-HOLDS = "0" * 20  # the time on the ticket of the run that has the device
+HOLDS = "0" * 20  # the number on the ticket of the run that has the device
 SERVED = "served-"
 
 
@@ -59,9 +64,18 @@ def take_ticket(root: Path, slot: str, run_id: str) -> Path:
             old.path.unlink(missing_ok=True)
     folder = _folder(root, slot)
     folder.mkdir(parents=True, exist_ok=True)
-    ticket = folder / _name(f"{time.time_ns():020d}", user_of(root), run_id)
-    ticket.touch()
+    with _next_number(root, slot) as number:
+        ticket = folder / _name(f"{number:020d}", user_of(root), run_id)
+        ticket.touch()
     return ticket
+
+
+@contextmanager
+def _next_number(root: Path, slot: str) -> Iterator[int]:
+    """A number that is larger than all on tickets and turns of a device; nobody else draws one until it is used."""
+    with lock_at(_folder(root, slot) / NUMBERS):
+        drawn = [*(int(ticket.number) for ticket in _tickets(root, slot)), *_served(root, slot).values()]
+        yield 1 + max(drawn, default=0)
 
 
 def give_up_ticket(root: Path, run_id: str) -> None:
@@ -94,7 +108,7 @@ def device_for_run(root: Path, slot: str, run_id: str, on_wait: Callable[[int], 
     """The device is this run's inside. Until then `on_wait` is called regularly with the number of jobs before it."""
     if position(root, slot, run_id) is None:
         take_ticket(root, slot, run_id)
-    lock = FileLock(_folder(root, slot) / LOCK)
+    lock = lock_at(_folder(root, slot) / LOCK)
     try:
         while not _acquired(lock, before := _before(root, slot, run_id)):
             on_wait(max(before, 1))
@@ -113,11 +127,12 @@ def devices_for_study(root: Path, slots: Sequence[str], on_wait: Callable[[str],
     A study stands in no queue: it takes a device between two jobs.
     """
     places = {slot: _folder(root, slot) for slot in sorted(set(slots))}
-    locks = {slot: FileLock(place / LOCK) for slot, place in places.items()}
+    locks: dict[str, BaseFileLock] = {}
     try:
-        for slot, lock in locks.items():
+        for slot, place in places.items():
             with written(root):
-                places[slot].mkdir(parents=True, exist_ok=True)
+                place.mkdir(parents=True, exist_ok=True)
+            lock = locks[slot] = lock_at(place / LOCK)
             while not _acquired(lock, 0):
                 on_wait(slot)
                 time.sleep(POLL)
@@ -127,7 +142,7 @@ def devices_for_study(root: Path, slots: Sequence[str], on_wait: Callable[[str],
             lock.release()
 
 
-def _acquired(lock: FileLock, before: int) -> bool:
+def _acquired(lock: BaseFileLock, before: int) -> bool:
     """Whether the lock is ours now. The tickets keep the order; the lock alone keeps two from running."""
     if before:
         return False
@@ -145,22 +160,23 @@ def _take_turn(root: Path, slot: str, run_id: str) -> None:
         if ticket.is_of(root, run_id):
             with suppress(FileNotFoundError):  # it was given up just now
                 ticket.path.rename(ticket.path.with_name(_name(HOLDS, user, run_id)))
-    (_folder(root, slot) / f"{SERVED}{user}").touch()
+    with suppress(OSError, DiskFull), _next_number(root, slot) as number:  # a full disk costs the order, not the job
+        write_text(_folder(root, slot) / f"{SERVED}{user}", f"{number}\n")
 
 
 def _folder(root: Path, slot: str) -> Path:
     return shared_root(root) / SLOTS / slot
 
 
-def _name(time_text: str, user: str, run_id: str) -> str:
-    return f"{time_text}-{user}~{run_id}" if user else f"{time_text}-{run_id}"
+def _name(number: str, user: str, run_id: str) -> str:
+    return f"{number}-{user}~{run_id}" if user else f"{number}-{run_id}"
 
 
 class _Ticket(NamedTuple):
-    """A file whose name says when a run was queued, and whose it is."""
+    """A file whose name says in which order runs were queued, and whose each is."""
 
     path: Path
-    time: str
+    number: str
     user: str
     run_id: str
 
@@ -182,11 +198,11 @@ def _tickets(root: Path, slot: str = "*") -> list[_Ticket]:
 
 
 def _served(root: Path, slot: str) -> dict[str, int]:
-    """When each user had the last turn."""
+    """The number of each user's last turn."""
     turns = {}
     for path in _folder(root, slot).glob(f"{SERVED}*"):
-        with suppress(OSError):  # the user is being removed
-            turns[path.name.removeprefix(SERVED)] = os.stat(path).st_mtime_ns
+        with suppress(OSError, ValueError):  # the user is being removed
+            turns[path.name.removeprefix(SERVED)] = int(path.read_text(encoding="ascii"))
     return turns
 
 
@@ -214,16 +230,16 @@ def _in_turn(tickets: Sequence[_Ticket], served: dict[str, int]) -> list[_Ticket
     A user who never had a turn comes before those who had.
     """
     waiting: dict[str, deque[_Ticket]] = defaultdict(deque)
-    for ticket in sorted(tickets, key=lambda ticket: (ticket.time, ticket.run_id)):
-        if ticket.time != HOLDS:
+    for ticket in sorted(tickets, key=lambda ticket: (ticket.number, ticket.run_id)):
+        if ticket.number != HOLDS:
             waiting[ticket.user].append(ticket)
-    turns = [(served.get(user, 0), own[0].time, user) for user, own in waiting.items()]
+    turns = [(served.get(user, 0), own[0].number, user) for user, own in waiting.items()]
     heapq.heapify(turns)
-    line, last = [ticket for ticket in tickets if ticket.time == HOLDS], max(served.values(), default=0)
+    line, last = [ticket for ticket in tickets if ticket.number == HOLDS], max(served.values(), default=0)
     while turns:
         _, _, user = heapq.heappop(turns)
         line.append(waiting[user].popleft())
         if waiting[user]:
             last += 1
-            heapq.heappush(turns, (last, waiting[user][0].time, user))
+            heapq.heappush(turns, (last, waiting[user][0].number, user))
     return line

@@ -12,12 +12,13 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Any
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from skillviz import read_only
 from skillviz.errors import LiveError
 from skillviz.live.address import ENVIRONMENT, Address, address_of
 from skillviz.live.protocol import VERSION, Message, connect, raise_error, receive, send
+from skillviz.locks import lock_at
 from skillviz.runs import quota
 from skillviz.runs.process import environment
 from skillviz.tasks.project import LIVE_WORKERS_VARIABLE
@@ -99,8 +100,8 @@ class Client:
             self.address.open()
             left = max(0.0, end - time.monotonic())
             # where workers are counted, no other store's is started meanwhile
-            others = FileLock(self.address.lock_of_all, timeout=left) if self._most() is not None else nullcontext()
-            with FileLock(self.address.lock, timeout=left), others:
+            others = lock_at(self.address.lock_of_all, timeout=left) if self._most() is not None else nullcontext()
+            with lock_at(self.address.lock, timeout=left), others:
                 # another may have started it while this one waited for the lock
                 return _connection(self.address, end) or self._started(end)
         except Timeout as error:

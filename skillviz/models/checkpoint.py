@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -113,10 +113,14 @@ class ModelInfo:
 
     folder: Path
     config: Mapping[str, Any]
-    tensors: Mapping[str, Stored] = field(repr=False)
+    tensors: Mapping[str, Stored]
     adapter: Mapping[str, Any] | None = None
     wrapper: str = ""
     renames: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        kind = "LoRA adapter" if self.adapter is not None else self.model_type
+        return f"ModelInfo({self.id}, {kind}, {len(self.tensors)} tensors)"
 
     @property
     def id(self) -> str:
@@ -242,7 +246,8 @@ class _Names(NamedTuple):
 
 def _plain_names(names: Collection[str], model_type: str) -> _Names:
     """The names without what wrappers added and without a prefix that all share and the family does not have."""
-    plain, renames, wrapper = {name: name for name in names}, [], ""
+    plain, wrapper = {name: name for name in names}, ""
+    renames: list[str] = []
     for pattern in WRAPPERS:
         inside = {name: re.sub(pattern, "", own, count=1) for name, own in plain.items()}
         if inside != plain:

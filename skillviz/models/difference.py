@@ -17,7 +17,7 @@ from skillviz.core.formats import byte_size, counted
 from skillviz.models.checkpoint import SINGLE, read_info
 from skillviz.models.fetch import resolve
 from skillviz.models.frozen_tensors import FLOAT16, check_single, strip
-from skillviz.models.preflight import Preflight, preflight, with_loaded_tokenizers
+from skillviz.models.preflight import Preflight, as_loaded, preflight
 from skillviz.models.tokenizer import BESIDE, FILES, has_tokenizer
 
 CARD = "README.md"
@@ -43,7 +43,7 @@ def write_difference(
     """
     check = preflight(base, finetuned)
     check.raise_first()
-    check = with_loaded_tokenizers(check)
+    check = as_loaded(check)
     check.raise_first()
     check_single(check.finetuned)
     half_base, _ = check.base.read_as_float16(), check.finetuned.read_as_float16()  # refused before there is a draft

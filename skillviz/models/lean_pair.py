@@ -27,6 +27,7 @@ from skillviz.models.pair import (
     load_base,
     load_finetuned,
     moved_notes,
+    refuse_more_tokens,
     refuse_unmoved,
 )
 from skillviz.models.preflight import Preflight
@@ -55,7 +56,7 @@ class Outside(Mapping[str, tuple[Tensor, Tensor]]):
         return len(self.stored)
 
 
-@dataclass
+@dataclass(repr=False)
 class LeanPair(ModelPair):
     """A pair whose `base` and `finetuned` are vectors of stored values. `setting` is the state the model is in."""
 
@@ -166,8 +167,9 @@ def load_lean(
         raise error
     model = load_finetuned(check, kept, device_map=device_map(check, where, kept))
     tokenizer = load_tokenizer(check.tokenizer_folder)
+    refuse_more_tokens(model, tokenizer)
     fit_together(model, tokenizer)
-    _, notes = load_base(check, model, kept, hollow=True)  # raises what does not fit
+    load_base(check, model, kept, hollow=True)  # raises what does not fit
     if getattr(model, "hf_device_map", None) is None:
         model.to(where)
     shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
@@ -188,7 +190,7 @@ def load_lean(
     )  # fmt: skip
     pair._set_state("pretrained", None)
     refuse_unmoved(counts := pair.movement.counts())
-    pair.notes = (*check.notes, *notes, *moved_notes(table, counts, outside))
+    pair.notes = (*check.notes, *moved_notes(table, counts, outside))
     pair.usual_length = usual_length(check.finetuned)
     pair.class_order = check.class_order
     return pair

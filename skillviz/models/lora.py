@@ -315,10 +315,10 @@ def base_note(adapter: ModelInfo, base: ModelInfo) -> Iterator[str]:
     if not named:
         yield f"The adapter '{adapter.id}' does not say which base it was trained on, so '{base.id}' is taken as it is."
         return
-    shown = named if may_be_hub_id(named.partition("@")[0]) else _last_part(named)
+    where = ", in another place" if _last_part(named) == _last_part(base.id) else ""
     yield (
-        f"The adapter '{adapter.id}' was trained on '{shown}', which could not be compared with '{base.id}'. If they "
-        "differ, give that base."
+        f"The adapter '{adapter.id}' was trained on '{_last_part(named)}'{where}, which could not be compared with "
+        f"'{base.id}'. If they differ, give that base."
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,20 +31,10 @@ from skillviz.models.class_order import names_of_pair
 from skillviz.models.device import pick
 from skillviz.models.heads import reads_end
 from skillviz.models.load import DTYPES, Loaded, load_model, quiet
-from skillviz.models.preflight import (
-    SETTINGS,
-    Preflight,
-    is_padded,
-    preflight,
-    setting_mismatch,
-    setting_note,
-    unsaid_settings,
-    with_loaded_tokenizers,
-)
-from skillviz.models.tokenizer import fit_together, load_tokenizer, usual_length
+from skillviz.models.preflight import Preflight, as_loaded, is_padded, preflight
+from skillviz.models.tokenizer import encoded_for, fit_together, load_tokenizer, usual_length
 from skillviz.models.tokenizer_comparison import added_tokens
 from skillviz.tasks import registry
-from skillviz.tasks.encode import encode
 from skillviz.tasks.task import USUAL_LENGTH, Task
 
 PAIR_DTYPES = ("float32", "bfloat16", "own")
@@ -88,7 +78,7 @@ class OrderedReadout:
         return logits[:, columns(self.order, logits.device)]
 
 
-@dataclass
+@dataclass(repr=False)
 class ModelPair:
     """A checked pair. `flat.model` rests at the base values, with the fine-tuned head; `base` and `finetuned` are [d].
 
@@ -118,6 +108,10 @@ class ModelPair:
     added_rows: tuple[int, ...] = ()
     usual_length: int = USUAL_LENGTH
 
+    def __repr__(self) -> str:
+        ends = f"{self.base_info.id} → {self.finetuned_info.id}"
+        return f"{type(self).__name__}({ends}, {self.readout_name} readout, {self.d:,} graftable, on {self.device})"
+
     @property
     def micro_tokens(self) -> int | None:
         """Padded tokens of a micro-batch; None where the device tells."""
@@ -134,8 +128,7 @@ class ModelPair:
 
     def encode(self, task: Task, frame: pd.DataFrame) -> Encoded:
         """The frame's examples for the pair's tokenizer and readout, none longer than `limit`."""
-        most = task.limit(self.readout_name) or self.usual_length
-        return encode(task, frame, self.tokenizer, self.readout_name, most)
+        return encoded_for(self.finetuned_info, task, frame, self.tokenizer, self.readout_name)
 
     @property
     def movement(self) -> Movement:
@@ -305,13 +298,14 @@ def load_pair(
     tuned = load_finetuned(check, kept)
     rows = _with_rows_of_base(check, tuned)
     tokenizer = load_tokenizer(check.tokenizer_folder)
+    refuse_more_tokens(tuned, tokenizer)
     fit_together(tuned, tokenizer)
     _refuse_without_end(check, tuned, tokenizer)
-    base_values, notes = load_base(check, tuned, kept)
+    base_values = load_base(check, tuned, kept)
     for name in rows:  # those that only the base has are its own in every state
         tuned.get_parameter(name).data[check.finetuned.vocab_size :] = base_values[name][check.finetuned.vocab_size :]
     pair = _joined(check, tuned.to(where), base_values, tokenizer, where)
-    pair.notes = (*check.notes, *notes)
+    pair.notes = check.notes
     if not is_graft:
         refuse_unmoved(counts := pair.movement.counts())
         pair.notes += tuple(moved_notes(pair.table, counts, pair.outside))
@@ -337,7 +331,7 @@ def checked(
     task = None if task is None else registry.task(task)
     check = preflight(base, finetuned, task, readout)
     check.raise_first()
-    check = with_loaded_tokenizers(check)
+    check = as_loaded(check)
     check.raise_first()
     return check, where, DTYPES[own_dtype(check.base, check.finetuned) if dtype == "own" else dtype]
 
@@ -349,18 +343,30 @@ def rehearse(check: Preflight) -> tuple[Preflight, Any]:
     The models of a difference from a published base are not made: its headers tell everything.
     """
     check.raise_first()
-    check = with_loaded_tokenizers(check)
+    check = as_loaded(check)
     check.raise_first()
     tokenizer = load_tokenizer(check.tokenizer_folder)
     if frozen.left_out(check.finetuned):
         return check, tokenizer
     tuned = load_finetuned(check, torch.float32, hollow=True)
     _with_rows_of_base(check, tuned)
+    refuse_more_tokens(tuned, tokenizer)
     fit_together(tuned, tokenizer)
     _refuse_without_end(check, tuned, tokenizer)
-    _, notes = load_base(check, tuned, torch.float32, hollow=True)
+    load_base(check, tuned, torch.float32, hollow=True)
     graftable(tuned.config.model_type, {n: tuple(p.shape) for n, p in tuned.named_parameters()}, tuned.config.to_dict())
-    return replace(check, notes=(*check.notes, *notes)), tokenizer
+    return check, tokenizer
+
+
+def refuse_more_tokens(tuned: Any, tokenizer: Any) -> None:
+    """Raises PairMismatch where the tokenizer, as it is loaded, has a token that the model has no row for.
+
+    A family without a vocabulary, such as Canine, has no rows of tokens.
+    """
+    rows = getattr(tuned.config, "vocab_size", None)
+    size = 1 + max(tokenizer.get_vocab().values(), default=-1)
+    if rows is not None and size > rows:
+        raise PairMismatch(f"the tokenizer has {size:,} tokens and the model {rows:,}; it belongs to another model.")
 
 
 def _refuse_without_end(check: Preflight, tuned: Any, tokenizer: Any) -> None:
@@ -446,12 +452,8 @@ def _with_rows_of_base(check: Preflight, tuned: Any) -> list[str]:
     return [name for name, parameter in tuned.named_parameters() if parameter.shape != before[name]]
 
 
-def load_base(
-    check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = False
-) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-    """Every parameter of the base by the name it has in the fine-tuned model, but for the head; and notes on settings
-    that one configuration alone has, which transformers has filled in.
-    """
+def load_base(check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = False) -> dict[str, Tensor]:
+    """Every parameter of the base by the name it has in the fine-tuned model, but for the head."""
     labels = {"num_labels": tuned.config.num_labels}
     rounded = check.base.rounded
     kind = torch.float32 if rounded else dtype
@@ -460,7 +462,6 @@ def load_base(
         loaded.model.half().to(dtype)
     heads = set(head_names(check.readout, check.base.model_type, loaded.model.state_dict()))
     _check_base(check, loaded, heads)
-    notes = tuple(_settings_notes(check, loaded.model.config, tuned.config))
     values = {name: t for name, t in loaded.model.state_dict().items() if name not in heads}
     named = dict(tuned.named_parameters())
     if check.added_rows:
@@ -471,18 +472,7 @@ def load_base(
                 f"the base has no '{name}' of shape {tuple(named[name].shape)}; name the base that "
                 "this model was fine-tuned from."
             )
-    return values, notes
-
-
-def _settings_notes(check: Preflight, base: Any, finetuned: Any) -> Iterator[str]:
-    """Notes on settings that differ once both are filled in; raises PairMismatch for what fine-tuning cannot change."""
-    for key in unsaid_settings(check.base, check.finetuned) if check.finetuned.adapter is None else ():
-        one, other = getattr(base, key, None), getattr(finetuned, key, None)
-        if one == other:
-            continue
-        if key in SETTINGS:
-            raise setting_mismatch(key, one, other)
-        yield setting_note(key, one, other)
+    return values
 
 
 def _with_added(values: Mapping[str, Tensor], tuned: Any, before: int, numbers: Sequence[int]) -> dict[str, Tensor]:

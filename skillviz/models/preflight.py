@@ -89,6 +89,11 @@ class Preflight:
     class_order: tuple[int, ...] | None = None
     tokenizers: TokenizerComparison | None = None
 
+    def __repr__(self) -> str:
+        graftable = "" if self.d is None else f", {self.d:,} graftable"
+        fits = "fits" if self.fits else f"does not fit: {self.problems[0]}"
+        return f"Preflight({self.base.id} → {self.finetuned.id}, {self.readout or 'no'} readout{graftable}, {fits})"
+
     @property
     def problems(self) -> list[str]:
         """What does not match, a sentence each; empty for a good pair."""
@@ -175,11 +180,36 @@ def preflight(
     )
 
 
-def with_loaded_tokenizers(check: Preflight) -> Preflight:
-    """The preflight of a pair that fits with its tokenizers compared as transformers loads them (imports torch).
+def as_loaded(check: Preflight) -> Preflight:
+    """The preflight of a pair that fits with all compared that files alone cannot tell (imports torch): settings that
+    one configuration leaves to its family's default, and tokenizers."""
+    return _with_loaded_tokenizers(_with_loaded_settings(check))
 
-    Nothing is loaded where equal files prove that they are the same, or where a folder has none.
-    """
+
+def _with_loaded_settings(check: Preflight) -> Preflight:
+    """Settings that only one configuration states, compared with the other's default."""
+    configs = [info.config for info in (check.base, check.finetuned)]
+    unstated = [key for key in (*SETTINGS, *NOTED_SETTINGS) if len({config.get(key) is None for config in configs}) > 1]
+    if check.finetuned.adapter is not None or not unstated:
+        return check
+    from transformers import AutoConfig  # seconds to import
+
+    folders = (check.base.folder, check.finetuned.folder)
+    try:
+        loaded = [AutoConfig.from_pretrained(f, local_files_only=True, trust_remote_code=False) for f in folders]
+    except (KeyError, OSError, TypeError, ValueError):  # loading the model refuses it, with its reason
+        return check
+    base, finetuned = (
+        replace(info, config={**info.config, **{key: getattr(config, key, None) for key in unstated}})
+        for info, config in zip((check.base, check.finetuned), loaded, strict=True)
+    )
+    notes = [note for note in _settings_note(base, finetuned) if note not in check.notes]
+    return replace(check, errors=tuple(_check_architecture(base, finetuned)), notes=(*check.notes, *notes))
+
+
+def _with_loaded_tokenizers(check: Preflight) -> Preflight:
+    """Tokenizers compared as transformers loads them; not where equal files prove that they are the same, or where a
+    folder has none."""
     base, finetuned, before = check.base, check.finetuned, check.tokenizers
     folders = (base.folder, finetuned.folder)
     if before is None or before.is_loaded or not all(map(has_tokenizer, folders)):
@@ -198,7 +228,7 @@ def with_loaded_tokenizers(check: Preflight) -> Preflight:
     return replace(
         check,
         tokenizers=after,
-        errors=tuple(errors),
+        errors=(*check.errors, *errors),
         notes=(*notes, *_tokenizer_notes(base, finetuned, after)),
     )
 
@@ -318,15 +348,6 @@ def _differing(base: ModelInfo, finetuned: ModelInfo, keys: Iterable[str]) -> It
         one, other = base.config.get(key), finetuned.config.get(key)
         if one is not None and other is not None and one != other:
             yield key, one, other
-
-
-def unsaid_settings(base: ModelInfo, finetuned: ModelInfo) -> list[str]:
-    """The settings that one configuration alone has: they are compared once transformers has filled in the other."""
-    return [
-        key
-        for key in (*SETTINGS, *NOTED_SETTINGS)
-        if (base.config.get(key) is None) != (finetuned.config.get(key) is None)
-    ]
 
 
 def _is_linear(finetuned: ModelInfo) -> bool:

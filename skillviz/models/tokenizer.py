@@ -5,14 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from skillviz import json_text
+from skillviz.core.encoded import Encoded
+from skillviz.core.formats import counted
 from skillviz.errors import BadInput, BadModel, CorruptFile, ModelNotFound, PairMismatch
 from skillviz.models.checkpoint import ModelInfo
 from skillviz.regular_file import LONGEST_JSON, read_text
+from skillviz.tasks.encode import encode
 from skillviz.tasks.task import USUAL_LENGTH, Task
 from skillviz.tasks.template import parse
 from skillviz.tasks.tokenizer_errors import refused
@@ -31,12 +37,21 @@ FILES = (
 BESIDE = CONFIG, SPECIAL_MAP, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
 """Files beside the vocabulary: settings, and where older versions of transformers name special and added tokens."""
 
+OVERRULED = (
+    ("normalizer", "lowercase", "do_lower_case"),
+    ("normalizer", "strip_accents", "strip_accents"),
+    ("normalizer", "handle_chinese_chars", "tokenize_chinese_chars"),
+    ("pre_tokenizer", "add_prefix_space", "add_prefix_space"),
+)
+"""Part and key of a tokenizer.json, and the name of the same setting in tokenizer_config.json."""
 SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len")
 MOST_GROWTH = 1_000
 """How many times as long a normalizer may make a text; those of known models replace a letter by one."""
 TRIAL = "A trial: é ☃ 😀 123."
 """What a loaded tokenizer is tried on: letters that vocabularies have and have not."""
+WITHOUT_END = ("t5", "mt5", "umt5", "xlnet", "funnel")
+"""Families that know distances, not places, so that a number of positions in their files bounds nothing."""
 MAX_LENGTH = "skillviz_max_length"
 """Where a config.json says what longest input a model was fine-tuned, or a graft made, with, in tokens."""
 POSITION_TABLE = re.compile(
@@ -151,6 +166,16 @@ def load_tokenizer(folder: Path) -> Any:
     return tokenizer
 
 
+def saved_length(folder: Path) -> int | None:
+    """The tokens to which the folder's tokenizer.json says that texts are shortened; None where it does not.
+
+    It is what the last call before saving asked for: perhaps the fine-tuning's length. transformers does not follow it.
+    """
+    cut = read_json(folder / TOKENIZER_FILE).get("truncation") if (folder / TOKENIZER_FILE).is_file() else None
+    length = cut.get("max_length") if isinstance(cut, dict) else None
+    return length if isinstance(length, int) else None
+
+
 def _refuse_growth(folder: Path) -> None:
     """Raises BadModel where the steps before the tokenizer's own would make a text many times as long."""
     if not (folder / TOKENIZER_FILE).is_file():
@@ -199,10 +224,10 @@ def fit_together(model: Any, tokenizer: Any) -> None:
     if isinstance(own, int) and 0 <= own < len(tokenizer) and (token := tokenizer.convert_ids_to_tokens(own)):
         tokenizer.pad_token = token
     model.config.pad_token_id = tokenizer.pad_token_id
-    tokenizer.model_max_length = min([tokenizer.model_max_length, *_places(model)])
+    tokenizer.model_max_length = min([tokenizer.model_max_length, *places(model)])
 
 
-def _places(model: Any) -> Iterator[int]:
+def places(model: Any) -> Iterator[int]:
     """The tokens that fit into each of the model's learned position tables.
 
     RoBERTa's relatives count positions from their padding id on, and tell their table of it; BART's count from an
@@ -225,16 +250,35 @@ def usual_length(finetuned: ModelInfo) -> int:
     return int(min(most, USUAL_LENGTH)) if isinstance(most, int | float) and most >= 4 else USUAL_LENGTH
 
 
+def encoded_for(finetuned: ModelInfo, task: Task, frame: pd.DataFrame, tokenizer: Any, readout: str) -> Encoded:
+    """A task's examples for the tokenizer of a pair, none longer than the task, the fine-tuning or the model allows.
+
+    With a note where the task states no length, and the fine-tuned tokenizer was saved with a shorter one.
+    """
+    stated = task.limit(readout)
+    encoded = encode(task, frame, tokenizer, readout, stated or usual_length(finetuned))
+    saved = None if stated else saved_length(finetuned.folder)
+    long = int((encoded.lengths > saved).sum()) if saved else 0
+    if not long:
+        return encoded
+    note = (
+        f"{long:,} of {counted(len(encoded), 'text')} {'has' if long == 1 else 'have'} more than {saved:,} tokens, "
+        "the length with which the fine-tuned model's tokenizer was saved. If it was fine-tuned with that length, "
+        f"write 'max_length: {saved}' into the task file."
+    )
+    return replace(encoded, notes=(*encoded.notes, note))
+
+
 def words_problem(task: Task, readout: str, folder: Path) -> str:
     """Why the readout cannot ask this task with this tokenizer, as a sentence; empty where nothing speaks against it.
 
-    A tokenizer without tokenizer.json is taken at its word: loading it tells.
+    A tokenizer without tokenizer.json, or with other settings beside it, is taken at its word: loading it tells.
     """
     try:
         if readout == "head":
             return ""
         template, words = task.wording(readout)
-        if readout == "prompt" and (folder / TOKENIZER_FILE).is_file():
+        if readout == "prompt" and (folder / TOKENIZER_FILE).is_file() and not _is_overruled(folder):
             word_ids(task, parse(template, task.text), words, _light_of(folder))
     except (BadInput, BadModel) as error:
         return str(error.args[0])
@@ -247,6 +291,17 @@ def most_tokens(answers: Sequence[str], folder: Path) -> int | None:
         return None
     tokenizer = _light_of(folder)
     return max(len(tokenizer(f" {answer}")["input_ids"]) for answer in answers) + 1
+
+
+def _is_overruled(folder: Path) -> bool:
+    """Whether a setting of the folder is not that of its tokenizer.json: most classes then take the setting."""
+    config = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    content = read_json(folder / TOKENIZER_FILE)
+    for part, key, setting in OVERRULED:
+        stated = (content.get(part) or {}).get(key)
+        if None not in (stated, config.get(setting)) and stated != config[setting]:
+            return True
+    return False
 
 
 def _light_of(folder: Path) -> _LightTokenizer:
@@ -286,6 +341,8 @@ class _LightTokenizer:
 def _positions(folder: Path) -> int | None:
     """Rows of the position table of the folder's model, None where its configuration does not say."""
     config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
+    if config.get("model_type") in WITHOUT_END:
+        return None
     return next((int(config[key]) for key in POSITIONS if isinstance(config.get(key), int)), None)
 
 

@@ -95,7 +95,7 @@ def compared_by_files(base: Path, finetuned: Path) -> TokenizerComparison:
     config = base / "config.json"
     one, other = (_Files(folder, folder / "config.json", config) for folder in (base, finetuned))
     cuts = _unequal(("truncation_side",), one.settings, other.settings)
-    added, moved, differences = dict[str, int](), (), list[str]()
+    added, moved, differences = dict[str, int](), tuple[str, ...](), list[str]()
     if one.bytes != other.bytes or one.named != other.named:
         added, moved, differences = _vocabulary_differences(*vocabularies)
     is_certain = bool(differences) and None not in vocabularies

@@ -14,10 +14,16 @@ from skillviz.core.metrics import Metric
 from skillviz.plots.theme import SOFT_INK, check_theme, template
 
 
+def span(values: np.ndarray | Sequence[float]) -> tuple[float, float]:
+    """The lowest and the highest of these values that is measured; 0 and 1 where none is."""
+    known = np.asarray(values, dtype=float)
+    known = known[np.isfinite(known)]
+    return (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+
+
 def value_range(values: np.ndarray, words: Metric) -> list[float]:
     """An axis' ends about these values, in the metric's unit, with a little air; of shares in 0..100%, within it."""
-    known = values[np.isfinite(values)]
-    low, high = float(known.min()), float(known.max())
+    low, high = span(values)
     air = 0.06 * (high - low) or 1.0
     is_share = words.unit == "%"
     least = 0.0 if is_share and low >= 0 else -np.inf

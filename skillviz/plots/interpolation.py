@@ -16,7 +16,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from skillviz.core.metrics import Metric, metric_row
-from skillviz.plots.figure import blank, canvas, ordered, require
+from skillviz.plots.figure import blank, canvas, ordered, require, span
 from skillviz.plots.references import legend_level, reference_style
 from skillviz.plots.theme import STATES, Style, spare_style, state_style
 
@@ -85,7 +85,7 @@ def _range(rows: Sequence[pd.DataFrame], axis: str, references: Mapping[str, flo
     drawn = [one[(one["alpha"] % 1 == 0) | (len(one) == 1)] for one in rows]
     ends = [one[[f"{axis}_low", f"{axis}_high"]].to_numpy(float).ravel() for one in drawn]
     values = np.concatenate([*(one[axis].to_numpy(float) for one in rows), *ends])
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    low, high = span(values)
     levels = [value * words.scale for value in references.values()]
     close = [level for level in levels if 2 * low - high <= level <= 2 * high - low]
     low, high = min([low, *close]), max([high, *close])

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from skillviz.core.metrics import Metric, metric_row
-from skillviz.plots.figure import blank, ordered, require
+from skillviz.plots.figure import blank, ordered, require, span
 from skillviz.plots.interpolation import COLUMNS, NOTHING, PATHS, datasets_of, numbers, on, path_style
 from skillviz.plots.references import legend_level, near_levels, reference_style
 from skillviz.plots.theme import SOFT_INK, template
@@ -57,9 +57,9 @@ def along_paths(
         title = on(metric, dataset).axis.replace(" on ", " on<br>", 1)  # it fits beside a low panel
         figure.update_yaxes(title_text=title, row=number, col=1)
         if room is not None:
-            ends = _values(spanned, [dataset]) * metric_row(metric).scale
-            air = 0.06 * float(np.nanmax(ends) - np.nanmin(ends)) or 1.0
-            figure.update_yaxes(range=[np.nanmin(ends) - air, np.nanmax(ends) + air], row=number, col=1)
+            low, high = span(_values(spanned, [dataset]) * metric_row(metric).scale)
+            air = 0.06 * (high - low) or 1.0
+            figure.update_yaxes(range=[low - air, high + air], row=number, col=1)
     for alpha in sorted(set(chosen["alpha"])):
         figure.add_vline(x=100 * alpha, line={"color": SOFT_INK[theme], "width": 1.5}, layer="below")
     near = near_levels(references or {}, _values(spanned, shown))

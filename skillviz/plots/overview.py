@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from skillviz.core.metrics import HEADLINE, Metric, metric_row
-from skillviz.plots.figure import blank, center_axis, centers, error_bars, ordered, require
+from skillviz.plots.figure import blank, center_axis, centers, error_bars, ordered, require, span
 from skillviz.plots.references import legend_level, near_levels, reference_style
 from skillviz.plots.theme import STATES, state_style, template
 
@@ -66,7 +66,7 @@ def state_comparison(
 def _range(scores: pd.DataFrame, levels: list[float], words: Metric) -> list[float]:
     """The panel's ends: all values, intervals and levels with a little air."""
     shown = np.concatenate([scores[["value", "low", "high"]].to_numpy(float).ravel(), levels]) * words.scale
-    low, high = float(np.nanmin(shown)), float(np.nanmax(shown))
+    low, high = span(shown)
     air = 0.05 * (high - low) or 1.0
     return [low - air, high + air]
 

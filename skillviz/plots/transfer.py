@@ -12,7 +12,17 @@ import plotly.graph_objects as go
 
 from skillviz.core import formats
 from skillviz.core.metrics import Metric, metric_row
-from skillviz.plots.figure import blank, canvas, center_axis, centers, error_bars, ordered, range_around_zero, require
+from skillviz.plots.figure import (
+    blank,
+    canvas,
+    center_axis,
+    centers,
+    error_bars,
+    ordered,
+    range_around_zero,
+    require,
+    span,
+)
 from skillviz.plots.references import near_levels, reference_style
 from skillviz.plots.theme import GROUND, INK, SOFT_INK, STATES, state_style
 
@@ -81,8 +91,7 @@ def _write_values(figure: go.Figure, words: Metric) -> None:
                     name="dot", text=f"{value:.{words.digits}f}", x=end, y=y, xanchor="left", xshift=6, showarrow=False,
                     font={"size": 11, "color": trace.marker.color},
                 )  # fmt: skip
-    every = np.concatenate(lows)
-    low, high = float(np.nanmin(every)), max(ends[1:])
+    low, high = span(np.concatenate(lows))[0], span(ends[1:])[1]
     air = (high - low) or 1.0
     figure.update_xaxes(range=[low - 0.05 * air, high + VALUES * air])
 

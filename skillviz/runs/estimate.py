@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from skillviz.core.formats import byte_size, order_of_magnitude
 from skillviz.core.localizers.table import GROUP_SHARE, LEAN_CANDIDATES, Cost, Workload, localizer
@@ -38,7 +39,8 @@ AGAIN = 1.35  # a backward pass that computes activations again, over one that k
 PROCESS = 5.1e8  # bytes of a process that has torch, transformers and a task
 A_ROW, A_ROW_TOKEN = 500.0, 30.0  # bytes of an example, and of each token of it, as text, as ids and padded
 MICRO_TOKENS = {"cpu": 512, "cuda": 32_768}
-ACTIVATIONS = 100.0  # bytes of a token, layer and unit of width in a forward and backward pass
+ACTIVATIONS = 100.0  # bytes of a token, layer and unit of width in a forward and backward pass in float32
+PADDED = 1.5  # tokens of a padded batch, over those of its texts
 LEAN_TOKENS = 4096  # tokens of a micro-batch of lean mode at the most
 LEAN_PARTS = 4e7  # bytes of the parts that are read at a time, and of one tensor's gradient
 A_CANDIDATE = 64.0  # bytes of numbers that a search in lean mode keeps of each candidate, with what ranking them takes
@@ -190,8 +192,8 @@ def decoding_passes(facts: Facts) -> float:
     return 2 + A_TOKEN * facts.new_tokens / facts.tokens if facts.new_tokens else 1
 
 
-def _cost(spec: RunSpec, facts: Facts) -> Cost:
-    """What one search does; options that cannot be read are left at their defaults: other code reports them."""
+def _options(spec: RunSpec) -> Any:
+    """The localizer's options; those that cannot be read are left at their defaults: other code reports them."""
     row, options = localizer(spec.localizer), {}
     for option in row.shown_options:
         common = getattr(spec, option.name) if option.name in ("steps", "batch_size") else None
@@ -199,9 +201,14 @@ def _cost(spec: RunSpec, facts: Facts) -> Cost:
         if value is not None:
             with suppress(BadInput):
                 options[option.name] = option.read(value)
+    return row.options(**options)
+
+
+def _cost(spec: RunSpec, facts: Facts) -> Cost:
+    """What one search does."""
     train, validation = facts.counts.get("train", 0), facts.counts.get("validation", 0)
     work = Workload(facts.d, facts.labels, train, validation, max(facts.sizes))
-    return row.cost(row.options(**options), work)
+    return localizer(spec.localizer).cost(_options(spec), work)
 
 
 def peak_bytes(spec: RunSpec, facts: Facts) -> float:
@@ -229,14 +236,18 @@ def peak_bytes(spec: RunSpec, facts: Facts) -> float:
     files = facts.parameters if is_cpu and outside > MOVES_OUTSIDE * facts.d else outside
     rest = narrow * (facts.parameters + 3 * facts.d + outside + files)
     loading = narrow * (2 * facts.parameters + 5.25 * facts.d + outside)
-    activations = tokens * ACTIVATIONS * facts.width * facts.layers
+    a_layer = narrow / 4 * ACTIVATIONS * facts.width
     held = 4 * cost.vectors * facts.d + cost.bytes
     if cost.backward:
-        held += 4 * facts.d + activations + (RANKING * facts.d if is_cpu else 0.0)
+        batch = min(
+            getattr(_options(spec), "batch_size", 0) or facts.counts.get("train", 1), facts.counts.get("train", 1)
+        )
+        passed = min(tokens, PADDED * batch * facts.tokens * facts.sequences)
+        held += 4 * facts.d + passed * a_layer * facts.layers + (RANKING * facts.d if is_cpu else 0.0)
     searching = rest + held
     resampled = min(RESAMPLED * max(facts.counts.get("test", 0), facts.counts.get("validation", 0)), MOST_RESAMPLED)
     grid = KEPT * facts.width if spec.interpolation else 0.0
-    scoring = rest + max(resampled if is_cpu else 0.0, grid + activations / 2)
+    scoring = rest + max(resampled if is_cpu else 0.0, grid + tokens * a_layer)
     return process + max(loading, searching, scoring)
 
 

@@ -12,6 +12,7 @@ import torch
 from skillviz.atomic import working_folder
 from skillviz.core.encoded import encoding_notes
 from skillviz.core.graft import Graft
+from skillviz.core.metrics import metric_row
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch
 from skillviz.models.applied import applied, opened_base, save_applied
@@ -50,6 +51,13 @@ class Evaluation:
     def split(self) -> str:
         """The split that is reported: test, or validation where there is no test set."""
         return "test" if "test" in self.scores else "validation"
+
+    def __repr__(self) -> str:
+        scored, row = self.scores[self.split], metric_row(self.metric)
+        values = (
+            f"{state} {row.number(of[self.metric].value)}" for state, of in scored.states.items() if self.metric in of
+        )
+        return f"Evaluation({self.split}, n = {scored.n:,}, {row.title}: {', '.join(values)})"
 
     def headline(self) -> dict[str, Any]:
         """The test set's values with their intervals, as `evaluate --json` prints them; see Scores.by_state.

@@ -7,16 +7,17 @@ from pathlib import Path
 import pandas as pd
 
 from skillviz.errors import StoreError
+from skillviz.regular_file import folder_names
 from skillviz.runs.intervals import COLUMNS, computed
-from skillviz.runs.run import COVERS, RECORD, stored_record
+from skillviz.runs.run import COVERS, stored_record
 from skillviz.runs.score import FOLDER, SCORE_VERSION, stored_score
-from skillviz.runs.score import RECORD as SCORE_RECORD
+from skillviz.runs.store import Store
 
 
 def interval_table(root: Path) -> pd.DataFrame:
     """The rows of every finished run and of all scores of older versions under a store's root, as intervals.COLUMNS."""
-    frames = [_of_run(path.parent) for path in sorted(root.glob(f"*/{RECORD}"))]
-    frames += [_of_score(path.parent) for path in sorted((root / FOLDER).glob(f"*/{SCORE_RECORD}"))]
+    frames = [_of_run(path) for path in Store(root).folders()]
+    frames += [_of_score(root / FOLDER / name) for name in folder_names(root / FOLDER)]
     rows = [frame for frame in frames if len(frame)]
     return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=list(COLUMNS))
 

@@ -20,7 +20,7 @@ from skillviz import __version__, json_text
 from skillviz.atomic import folder_lock, sha256, whole_folder
 from skillviz.core.region_parts import ALONE, WITHOUT, RegionPart
 from skillviz.errors import CorruptRun
-from skillviz.regular_file import regular
+from skillviz.regular_file import has_size, regular
 from skillviz.runs import tables
 from skillviz.runs.folder import now
 from skillviz.runs.library import Library
@@ -156,5 +156,5 @@ def _read(path: Path) -> PartScores | None:
         record, _ = without_unknown(PartsRecord, content)
     except (OSError, ValueError, TypeError, ValidationError):
         return None
-    whole = all((path / n).is_file() and (path / n).stat().st_size == note.size for n, note in record.files.items())
+    whole = all(has_size(path / n, note.size) for n, note in record.files.items())
     return PartScores(path, record) if whole and record.schema_version == PARTS_VERSION else None

@@ -14,11 +14,12 @@ from types import FrameType
 from typing import Any
 
 import psutil
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock
 
 from skillviz import json_text
 from skillviz.atomic import write_text
 from skillviz.errors import SkillvizError
+from skillviz.locks import NOT_OURS, lock_at
 from skillviz.runs import slurm_queue
 from skillviz.runs.progress import Progress, Report
 from skillviz.tasks.project import importable
@@ -28,7 +29,6 @@ LAUNCH = "launch.json"
 LOCK = "process.lock"
 PLACE = ("boot", "space")  # in process.json: this start of the machine, this container's space of process numbers
 CLOCK = 2.0  # seconds by which two readings of one process's start time may differ
-NO_LOCK = (Timeout, OSError, NotImplementedError)  # another has it, or the file system has no locks
 SPIN = "GOMP_SPINCOUNT"
 LOOK = 1.0  # seconds that somebody who asks whether a lock is held may hold it
 GRACE = 0.8  # seconds that a step may take after the signal, before it is broken off
@@ -108,29 +108,30 @@ def let_go(work: Path) -> None:
         lock.release()
 
 
-_locks: dict[Path, FileLock] = {}
+_locks: dict[Path, BaseFileLock] = {}
 """The locks that this process holds, by folder; the system lets go of them with the process."""
 
 
 def _hold(work: Path) -> None:
     if work.resolve() in _locks:
         return
-    lock = FileLock(work / LOCK, timeout=LOOK, thread_local=False)  # another thread may let go of it
-    with suppress(*NO_LOCK):
+    lock = lock_at(work / LOCK, timeout=LOOK, thread_local=False)  # another thread may let go of it
+    with suppress(*NOT_OURS):
         lock.acquire()
         _locks[work.resolve()] = lock
 
 
 def _is_held(work: Path) -> bool:
     """Whether a process, here or elsewhere, holds the folder's lock; where that cannot be asked, it is assumed to."""
-    if not (work / LOCK).exists():
+    lock = lock_at(work / LOCK, blocking=False)
+    if not os.path.exists(lock.lock_file):
         return False
     if work.resolve() in _locks:
         return True
     try:
-        with FileLock(work / LOCK, blocking=False):
+        with lock:
             return False
-    except NO_LOCK:
+    except NOT_OURS:
         return True
 
 

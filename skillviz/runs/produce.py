@@ -264,12 +264,12 @@ class _Production:
         examples = {split: len(encoded) for split, encoded in self.data.items()}
         tokens = {split: int(encoded.lengths.sum()) for split, encoded in self.data.items()}
         if is_ends:
-            totals = [2 * sum(counts[split] for split in EVALUATED if split in counts) for counts in (examples, tokens)]
+            first, second = (2 * sum(of.get(split, 0) for split in EVALUATED) for of in (examples, tokens))
         else:
             examples[OTHERS] = sum(map(len, others.values()))
             tokens[OTHERS] = sum(int(encoded.lengths.sum()) for encoded in others.values())
-            totals = [passes(spec, counts, self.plan.sizes) for counts in (examples, tokens)]
-        return Scored(*totals, pace=self.session.pace)
+            first, second = (passes(spec, counts, self.plan.sizes) for counts in (examples, tokens))
+        return Scored(first, second, self.session.pace)
 
     def on_scored(self, examples: int, tokens: int, text: str, is_new: bool) -> None:
         """Tells the watchers of examples that were scored: at most once a second, and at the end of a pass."""

@@ -17,7 +17,7 @@ from skillviz import json_text
 from skillviz.atomic import folder_lock, sha256, whole_folder
 from skillviz.errors import BadInput, CorruptRun
 from skillviz.models.heads import Readout
-from skillviz.regular_file import regular
+from skillviz.regular_file import has_size, regular
 from skillviz.runs import tables
 from skillviz.runs.artifact import (
     A_RUN,
@@ -198,7 +198,7 @@ def read_score(path: Path) -> Score | None:
         return None
     if record.schema_version < SCORE_VERSION:
         record = _with_intervals(path, record)
-    whole = all((path / n).is_file() and (path / n).stat().st_size == note.size for n, note in record.files.items())
+    whole = all(has_size(path / n, note.size) for n, note in record.files.items())
     return Score(path, record) if whole else None
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 from skillviz.core.encoded import Encoded
 from skillviz.core.localizers.table import is_rescaled, rest_of
 from skillviz.models.preflight import Preflight, preflight
-from skillviz.models.tokenizer import usual_length
+from skillviz.models.tokenizer import encoded_for
 from skillviz.runs.held_out import Fit, against_fitting, fitted
 from skillviz.runs.metrics import Metrics, metrics, with_scaled
 from skillviz.runs.pace import Pace
@@ -25,7 +25,6 @@ from skillviz.runs.record import TaskNote
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.transfer import Other, other_examples, refuse_unfit, text_digests, training_texts
 from skillviz.tasks import registry
-from skillviz.tasks.encode import encode
 from skillviz.tasks.project import expanded
 from skillviz.tasks.sample import sampled
 from skillviz.tasks.splits import Splits, load
@@ -152,8 +151,7 @@ class Session:
     def _encode(self, spec: RunSpec, task: Task, frame: pd.DataFrame) -> Encoded:
         """A task's examples for the pair's tokenizer and readout, none longer than the model takes."""
         check = self.preflight(spec)
-        most = task.limit(check.readout) or usual_length(check.finetuned)
-        return encode(task, frame, self.tokenizer(spec), check.readout, most)
+        return encoded_for(check.finetuned, task, frame, self.tokenizer(spec), check.readout)
 
     def ends(self, spec: RunSpec, passes: Passes | None = None) -> dict[str, dict[str, np.ndarray]]:
         """Logits [n, label] by split, then state, of the pre-trained and the fine-tuned model."""

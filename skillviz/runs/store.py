@@ -97,8 +97,12 @@ class Store:
     def refuse_unwritable(self) -> None:
         """Raises StoreError where no run could be stored; nothing is left behind."""
         place = next(folder for folder in (self.root, *self.root.absolute().parents) if folder.exists())
-        with written(self.root), tempfile.TemporaryDirectory(dir=place, prefix=".skillviz-"):
-            pass
+        with written(self.root):
+            try:
+                tempfile.TemporaryDirectory(dir=place, prefix=".skillviz-").cleanup()
+            except OSError as error:
+                error.filename = str(self.root)  # and not a trial that nobody asked for
+                raise
 
     def list(self, among: Collection[str] | None = None) -> Sequence[Run]:
         """The finished runs whose files are all there, newest first; of these names alone where some are given."""
@@ -374,7 +378,8 @@ def _has_somebody(path: Path, record: RunRecord) -> bool:
     """Whether a process works on an open run; one that was asked for just now has yet to name itself."""
     if record.status == "queued" and not (path / WORK / PROCESS).exists():
         with suppress(OSError):
-            return time.time() - (path / RECORD).stat().st_mtime < STARTUP
+            age = time.time() - (path / RECORD).stat().st_mtime
+            return abs(age) < STARTUP  # far below 0 the clock was set back: the run would be awaited until it is there
     return is_alive(path / WORK)
 
 

@@ -79,7 +79,7 @@ def grid_logits(
         if kept is not None:
             passes.heard(len(inside) * len(encoded), len(inside) * int(encoded.lengths.sum()), text, False)
         objective = pair.objective(encoded)
-        objective.heard = lambda n, tokens, text=text: passes.heard(n, tokens, text, True)
+        objective.heard = partial(_told, passes, text)
         computed: list[np.ndarray] = []
         with closing(_each(kept) if kept is not None else _points(pair, objective, path, inside, region)) as points:
             for alpha in every:
@@ -94,6 +94,11 @@ def grid_logits(
 
 def _each(kept: np.ndarray) -> Generator[np.ndarray, None, None]:
     yield from kept
+
+
+def _told(passes: Passes, text: str, examples: int, tokens: int) -> None:
+    """Tells of examples that went through the model."""
+    passes.heard(examples, tokens, text, True)
 
 
 def _points(

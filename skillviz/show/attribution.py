@@ -82,8 +82,8 @@ def tokens_words(rows: pd.DataFrame, label: str) -> str:
     """The word of the text that speaks most for the class in each state."""
     if not rows.loc[~rows["special"].astype(bool), "value"].abs().max() > 0:
         return "No token changes anything: sentence and baseline are the same to the models."
-    words = rows[rows["word"] >= 0].groupby(["state", "word"], sort=False)
-    words = words.agg(token=("token", "".join), value=("value", "sum")).reset_index()
+    of_text = rows[rows["word"] >= 0].groupby(["state", "word"], sort=False)
+    words = of_text.agg(token=("token", "".join), value=("value", "sum")).reset_index()
     return _most_for(rows, words, label, "word", lambda most: f"“{text.plain(most['token'])}”")
 
 
@@ -94,12 +94,16 @@ def parts_words(rows: pd.DataFrame, label: str) -> str:
 
 def _most_for(rows: pd.DataFrame, shares: pd.DataFrame, label: str, noun: str, name: Callable[[pd.Series], str]) -> str:
     """Of each state of `rows`, the one of its `shares` with the largest value above 0; so said where there is none."""
-    phrases = []
+    phrases, models, none = list[str](), list[str](), True
     for state in rows["state"].unique():
-        mine, model = shares[shares["state"] == state], f"in the {state_style(str(state)).title} model"
-        best = mine.nlargest(1, "value")
+        models.append(model := f"in the {state_style(str(state)).title} model")
+        best = shares[shares["state"] == state].nlargest(1, "value")
         found = [f"{name(most)} {model} ({_nats(most['value'])})" for _, most in best.iterrows() if most["value"] > 0]
-        phrases += found or [f"no {noun} speaks for it {model}"]
+        phrases += found or [f"no {noun} {model}"]
+        none = none and not found
+    if none:
+        where = models[0] if len(models) == 1 else "in any of the models"
+        return f"No {noun} speaks for **{text.plain(label)}** {where}."
     return f"What counts most for **{text.plain(label)}**: {'; '.join(phrases)}."
 
 

@@ -11,9 +11,10 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
-from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from skillviz import __version__
 from skillviz.analysis.tables import csv_text
@@ -93,10 +94,20 @@ def stored_bytes(runs: Sequence[Run]) -> int:
     return sum(note.size for run in runs for note in run.record.files.values())
 
 
+def parts_stamp(runs: Sequence[Run], seen: Library) -> tuple[int, ...]:
+    """Times that change when scores of parts of these runs are stored, which may come after the runs are finished."""
+    stamp = []
+    for folder in (store.root / PARTS / run.id for run in runs for store in seen.stores):
+        with suppress(OSError):
+            stamp += [path.stat().st_mtime_ns for path in (folder, *sorted(folder.iterdir()))]
+    return tuple(stamp)
+
+
 def _copied(file: IO[bytes], archive: ZipFile, name: str) -> tuple[str, int]:
     """Copies a file into the archive; its sha256 and its bytes."""
     entry = ZipInfo(name, time.localtime()[:6])
-    entry.compress_type, entry.external_attr = ZIP_DEFLATED, 0o644 << 16
+    is_packed = name.endswith((".parquet", ".safetensors"))  # to deflate them takes long and saves little
+    entry.compress_type, entry.external_attr = ZIP_STORED if is_packed else ZIP_DEFLATED, 0o644 << 16
     digest, size = hashlib.sha256(), 0
     with archive.open(entry, "w", force_zip64=True) as target:
         while chunk := file.read(CHUNK):

@@ -54,7 +54,8 @@ def _next(run: Run, record: RunRecord, scores: Scores) -> str:
     enough = [one for one, value in known.items() if one > share and value >= MOST]
     if enough:
         return f"{formats.share(min(enough))} of the parameters recover {formats.percent(known[min(enough)], 0)} of it."
-    larger = [formats.share(times * share) for times in LARGER if times * share < 1 and times * share > max(known)]
+    sizes = [times * share for times in LARGER if max(known, default=0.0) < times * share < 1]
+    larger = [f"{float(f'{100 * size:.1g}'):g}%" for size in sizes]
     if localizer(record.spec.localizer).budgeted and larger:
         return f"Next: larger regions, with --size {' '.join(larger)}."
     if record.spec.localizer != DEFAULT_LOCALIZER:

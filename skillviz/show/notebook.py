@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 
-import pandas as pd
 import plotly.graph_objects as go
 
 from skillviz.analysis.readable_table import as_stored, html
@@ -64,10 +63,9 @@ class Plots:
         """Scores on other tasks."""
         return self._figure("transfer", name, theme)
 
-    def names(self) -> pd.DataFrame:
-        """All figures of the run: the method, the name to pass to it, and the title."""
-        rows = [(page, name, one.title) for page in PAGES for name, one in self._exhibits(page, "light")]
-        return pd.DataFrame(rows, columns=["method", "name", "title"])
+    def names(self) -> list[str]:
+        """The names of all figures of the run, behind the method that draws each: `region.map` is `region("map")`."""
+        return [f"{page}.{name}" for page in PAGES for name, _ in self._exhibits(page, "light")]
 
     def _figure(self, page: str, name: str, theme: str) -> go.Figure:
         check_theme(theme)

@@ -13,10 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from skillviz import json_text
 from skillviz.atomic import write_text
+from skillviz.locks import lock_at
 from skillviz.runs import slurm_queue
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, Workshop
 from skillviz.runs.folder import CANCEL, CHECKPOINT, WORK, now
@@ -184,6 +183,6 @@ def _note(
 
 @contextmanager
 def _locked(path: Path) -> Iterator[StudyRecord | None]:
-    with FileLock(path / WORK / NOTES_LOCK, timeout=PATIENCE):
+    with lock_at(path / WORK / NOTES_LOCK, timeout=PATIENCE):
         folder = open_study(path)
         yield folder.record if folder is not None else None

@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from skillviz.analysis.tables import LAYOUT
 from skillviz.atomic import disk_errors, write_text
 from skillviz.errors import BadInput, visible
+from skillviz.locks import lock_at
 from skillviz.runs import slurm_queue
 from skillviz.runs.folder import CANCEL, EVENTS, LOG, WORK, now
 from skillviz.runs.process import CLUSTER, is_alive, jobs_of, launch_of, name_process, note_launch, unname_process
@@ -54,7 +55,7 @@ class Journal:
                 f"the study '{self.plan.study.name}' is running on a cluster; wait for it, or cancel it with "
                 f"`python -m skillviz jobs cancel {self.plan.study.name}`."
             )
-        lock = FileLock(work / LOCK)
+        lock = lock_at(work / LOCK)
         try:
             lock.acquire(blocking=False)
         except Timeout as error:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from skillviz.regular_file import has_size
 from skillviz.runs.artifact import LOCALIZE, Finished, Stored
 from skillviz.runs.folder import OPEN, WORK
 from skillviz.runs.process import is_alive
@@ -64,10 +65,7 @@ class Snapshot:
         folder = self.folder
         if folder is None or not folder.record.files or folder.record.key != self.plan.key:
             return False
-        whole = all(
-            (file := folder.path / name).is_file() and file.stat().st_size == note.size
-            for name, note in folder.record.files.items()
-        )
+        whole = all(has_size(folder.path / name, note.size) for name, note in folder.record.files.items())
         return whole and folder.record.made_of == self.digest()
 
     def digest(self) -> str:

@@ -12,7 +12,8 @@ import csv
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import pyarrow as pa
 
@@ -74,7 +75,7 @@ def _rows_and_lines(file: DataFile, layout: Layout) -> Iterator[tuple[list[str],
     with file.text() as lines:
         for _ in range(layout.skipped):
             lines.readline()
-        quoting = csv.QUOTE_MINIMAL if layout.has_quoting else csv.QUOTE_NONE
+        quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if layout.has_quoting else csv.QUOTE_NONE
         reader = csv.reader(
             lines, delimiter=layout.separator, skipinitialspace=layout.is_spaced, quoting=quoting, strict=True
         )
@@ -111,7 +112,8 @@ def _layout(file: DataFile, usual: str) -> tuple[Layout, list[str]]:
         return plain, []
     quoted = Layout(separator, skipped, is_spaced, has_quoting=True)
     as_quoting, as_letters = _look(file, quoted), _look(file, plain)
-    if as_letters.fault is None and (as_quoting.fault is not None or _are_letters(file, quoted, plain)):
+    may_be_letters = as_letters.fault is None and not as_letters.has_quoted_names
+    if may_be_letters and (as_quoting.fault is not None or _are_letters(file, quoted, plain)):
         if separator != "\t" and as_letters.escaped:
             raise BadData(
                 f'{file.shown} has quotes with a backslash before them, in row {as_letters.escaped}; write "" for a '
@@ -122,10 +124,13 @@ def _layout(file: DataFile, usual: str) -> tuple[Layout, list[str]]:
         return quoted, []
     if as_quoting.cells:
         raise _wrong_count(file, quoted, as_quoting.cells, as_quoting.fault, as_quoting.columns)
+    if_letters = (
+        f", and {counted(as_letters.cells, 'cell')} in row {as_letters.fault} if they are letters, for "
+        f"{as_letters.columns} columns separated by {plain.separated_by}"
+    )
     raise BadData(
-        f"{file.shown} has double quotes that do not close as those of CSV do, in row {as_quoting.fault}, and "
-        f"{counted(as_letters.cells, 'cell')} in row {as_letters.fault} if they are letters, for {as_letters.columns} "
-        f'columns separated by {plain.separated_by}. Write "" for a quote within a quoted text, or {WAY_OUT}.'
+        f"{file.shown} has double quotes that do not close as those of CSV do, in row {as_quoting.fault}"
+        f'{if_letters if as_letters.fault else ""}. Write "" for a quote within a quoted text, or {WAY_OUT}.'
     )
 
 
@@ -149,27 +154,29 @@ def _wrong_count(file: DataFile, layout: Layout, cells: int, row: int, columns: 
 class _Look:
     """Where a reading of a file fails: the row, and how many cells it has, 0 where its quotes are at fault.
 
-    `escaped` is the first row with a quote after a backslash.
+    `escaped` is the first row with a quote after a backslash. `has_quoted_names`: the header has names in quotes.
     """
 
     columns: int
     fault: int | None = None
     cells: int = 0
     escaped: int = 0
+    has_quoted_names: bool = False
 
 
 def _look(file: DataFile, layout: Layout) -> _Look:
-    columns = escaped = number = 0
+    look, number = _Look(0), 0
     try:
         for number, row in enumerate(_rows(file, layout)):
-            columns = columns or len(row)
-            if not layout.has_quoting and not escaped and any('\\"' in cell for cell in row):
-                escaped = number
-            if len(row) != columns:
-                return _Look(columns, number, len(row), escaped)
+            if number == 0:
+                look = _Look(len(row), has_quoted_names=any(cell.startswith('"') for cell in row))
+            if len(row) != look.columns:
+                return replace(look, fault=number, cells=len(row))
+            if not look.escaped and any('\\"' in cell for cell in row):
+                look = replace(look, escaped=number)
     except csv.Error:
-        return _Look(columns, number + 1)
-    return _Look(columns, escaped=escaped)
+        return replace(look, fault=number + 1)
+    return look
 
 
 @dataclass
@@ -204,8 +211,6 @@ def _are_letters(file: DataFile, quoted: Layout, plain: Layout) -> bool:
     """Whether the quotes of a file that is whole in both readings are letters; raises BadData where nothing tells."""
     letters = _rows_and_lines(file, plain)
     header, _ = next(letters)
-    if any(cell.startswith('"') for cell in header):
-        return False
     columns, is_disputed = [_Column() for _ in header], False
     quoted_without_need, unquoted = set[int](), set[int]()
     for row, end in itertools.islice(_rows_and_lines(file, quoted), 1, None):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -172,8 +173,8 @@ class Columns:
         self.file, self.wanted = file, wanted
         self.left_out: dict[str, str] = {}
         self._parts: dict[str, list[pa.Array | pa.ChunkedArray]] = {}
-        self._within: dict[str, int] = {}
-        self._rows = self._size = 0
+        self._within, self._sizes = Counter[str](), Counter[str]()
+        self._rows = 0
 
     def reads(self, name: str) -> bool:
         """Whether this column is to be read."""
@@ -183,23 +184,26 @@ class Columns:
         """Notes why a column is not read; raises BadData where it was asked for."""
         self.left_out[name] = reason
         self._parts.pop(name, None)
+        self._sizes.pop(name, None)
         if self.wanted is not None:
             raise BadData(f"column '{name}' of {self.file.shown} {reason}; save it as text, or leave it out.")
 
     def add(self, part: Mapping[str, pa.Array | pa.ChunkedArray], rows: int) -> None:
         """Takes the next rows of the columns; one that a part lacks has no value there. Raises BadData at a limit."""
         for name, column in part.items():
+            if not self.reads(name):
+                continue
             earlier = self._parts.setdefault(name, [pa.nulls(self._rows)] if self._rows else [])
             earlier.append(column)
-            self._size += column.nbytes
+            self._sizes[name] += column.nbytes
         self._rows += rows
         for name, parts in self._parts.items():
             if name not in part:
                 parts.append(pa.nulls(rows))
         self.file.refuse_size(self._rows, len(self._parts))
-        limits = self.file.limits
-        if limits is not None and self._size > limits.size:
-            raise self.file.too_large(f"holds more than {limits.size // MIB} MiB once it is decompressed")
+        while (limits := self.file.limits) is not None and self._sizes.total() > limits.size:
+            (largest, _), *_ = self._sizes.most_common(1)
+            self.leave_out(largest, f"holds most of more than {limits.size // MIB} MiB once it is decompressed")
 
     def add_values(self, part: Mapping[str, Sequence[object]], rows: int) -> None:
         """Takes the next rows of the columns as values of JSON."""
@@ -214,7 +218,7 @@ class Columns:
 
     def has_room_within(self, name: str, values: int) -> bool:
         """Whether so many more values may be in the lists of a column; it is left out where they may not."""
-        self._within[name] = self._within.get(name, 0) + values
+        self._within[name] += values
         limits = self.file.limits
         if limits is None or self._within[name] <= limits.within:
             return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz.core.class_names import match, places
+from skillviz.core.class_names import WHOLE, match, places
 from skillviz.core.formats import counted
 from skillviz.core.generation import REFERENCE as IS_REFERENCE
 from skillviz.errors import BadData
@@ -265,9 +264,8 @@ def _number(value: str, task: Task) -> int | None:
     """The label that a cell names, by name (case and outer spaces aside) or index, -1 where the task drops it; None
     where it names none."""
     value = value.strip()
-    whole = re.sub(r"^(-?\d+)\.0+$", r"\1", value)  # 1.0, as pandas writes whole numbers beside a gap
     known = [*task.drop, *(task.classes or task.labels)]
-    place = next((place for place in places([value, whole], known) if place is not None), None)
+    (place,) = places([value], known)
     if place is not None:
         name = known[place]
         return -1 if place < len(task.drop) else task.labels.index(task.classes.get(name, name))
@@ -275,8 +273,11 @@ def _number(value: str, task: Task) -> int | None:
         return None
     if value.lower() in ("true", "false"):
         return int(value.lower() == "true")
+    whole, truths = WHOLE.sub(r"\1", value), places(["false", "true"], task.labels)
+    if None not in truths and whole in ("0", "1"):  # labels [true, false] are no order of 0 and 1
+        return truths[int(whole)]
     return int(whole) if whole.isdecimal() and int(whole) < len(task.labels) else None
 
 
 def _numeric(task: Task) -> bool:
-    return any(label.lstrip("-").isdecimal() for label in task.labels)
+    return any(WHOLE.sub(r"\1", label.strip()).lstrip("-").isdecimal() for label in task.labels)

@@ -33,6 +33,9 @@ class Splits:
     k_shot: int | None = None
     seed: int = 0
 
+    def __repr__(self) -> str:
+        return f"Splits(train {len(self.train):,}, validation {len(self.validation):,}, test {len(self.test):,})"
+
     @property
     def validates_on_train(self) -> bool:
         """Whether the validation examples were drawn from the train split."""

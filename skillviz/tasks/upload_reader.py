@@ -65,6 +65,7 @@ class UploadReader:
             rows = None if "error" in answer else connection.recv_bytes()
             if answer["memory"] > GROWN:
                 self._end()
+                self._started()
         except (EOFError, OSError) as error:
             raise self._why_it_ended(name) from error
         finally:
@@ -98,21 +99,21 @@ class UploadReader:
             )  # fmt: skip
         return self._connection
 
-    def _end(self) -> int:
-        """Ends the process and returns its exit status; another starts with the next file."""
+    def _end(self, patience: float = 0.1) -> int:
+        """Ends the process, which has so many seconds to do so itself, and returns its exit status."""
         code = 0
         if self._connection is not None:
             self._connection.close()
         if self._process is not None:
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(timeout=0.1)  # one that has crashed says how
+                self._process.wait(timeout=patience)
             self._process.kill()
             code = self._process.wait()
         self._connection = self._process = None
         return code
 
     def _why_it_ended(self, name: str) -> SkillvizError:
-        code = self._end()
+        code = self._end(patience=5)  # one that has crashed says how
         said = ""
         if self._log is not None:
             self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - 4096))
@@ -124,7 +125,8 @@ class UploadReader:
         if -code in CRASHES:
             kind = (reading.ending(name) or "")[1:].upper()
             return BadData(f"{name} cannot be read as {kind}: its reader crashes. Save it again, as CSV or JSONL.")
-        reason = said.splitlines()[-1] if said else f"it ended with status {code}"
+        killed = "it was killed, as happens where memory is short; try again"
+        reason = killed if -code == signal.SIGKILL else (said.splitlines() or [f"it ended with status {code}"])[-1]
         return SkillvizError(
             f"{name} was not read, because the process that reads uploads failed: {reason.rstrip('.')}."
         )

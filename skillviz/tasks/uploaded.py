@@ -15,7 +15,7 @@ import pyarrow as pa
 import yaml
 
 from skillviz.atomic import remove_folder, whole_folder
-from skillviz.errors import BadData, BadInput, NotReadable, SkillvizError
+from skillviz.errors import BadData, BadInput, NotReadable, SkillvizError, without_drafts
 from skillviz.regular_file import folder_names
 from skillviz.tasks.splits import Splits, load
 from skillviz.tasks.task import CHOICE, CLASSIFICATION, GENERATION, LETTERS, Task
@@ -100,7 +100,7 @@ def rows_of(upload: Upload) -> pd.DataFrame:
 def _refuse_without_names(frame: pd.DataFrame, name: str) -> None:
     """Raises BadData for a file whose first line is a row: its names are values that rows share. pandas numbers columns
     that have no names."""
-    names = [column for column in frame if not column.startswith("Unnamed: ")]
+    names = [str(column) for column in frame if not str(column).startswith("Unnamed: ")]
     shared = [column for column in names if frame[column].nunique() <= min(MOST_CLASSES, len(frame) - 1)]
     is_numbered = names == [str(number) for number in range(len(names))]
     if shared and not is_numbered and all((frame[column] == column).any() for column in shared):
@@ -207,7 +207,7 @@ def save(draft: Draft, root: Path) -> tuple[Path, Splits]:
                 splits = load(read_task(part / FILE))
             except SkillvizError as error:
                 raise type(error)(
-                    _in_names_of_uploads(str(error.args[0]).replace(f"{part}{os.sep}", ""), draft)
+                    _in_names_of_uploads(str(error.args[0]).replace(f"{without_drafts(str(part))}{os.sep}", ""), draft)
                 ) from error
     except OSError as error:
         raise BadInput(f"the task cannot be written to {folder}: {error.strerror}.") from error

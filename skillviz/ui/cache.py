@@ -59,7 +59,7 @@ from skillviz.studies.paper.request import refuse_wrong
 from skillviz.studies.paper.setting import SettingRow
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec
-from skillviz.studies.store import FILE, StudyFolder, list_studies, studies_in, study_folders
+from skillviz.studies.store import FILE, StudyFolder, list_studies, studies_in, study_folders, unreadable_studies
 from skillviz.studies.store import RECORD as STUDY_RECORD
 from skillviz.studies.subject import Subject, subject
 from skillviz.tasks import demo_world, registry, uploaded
@@ -548,7 +548,7 @@ def _without_caps(spec: RunSpec) -> RunSpec:
     return RunSpec(**fields, sizes=("1",))
 
 
-@remembered(copied, lambda spec: (_without_caps(spec).json_text(), _files_of(spec)), max_entries=32)
+@remembered(copied, lambda spec: (_without_caps(spec).json_text(), _spec_files(spec)), max_entries=32)
 def facts(spec: RunSpec) -> Facts:
     """What a run's headers and all its data say, without its caps; raises a SkillvizError."""
     return facts_of(_without_caps(spec))
@@ -560,13 +560,13 @@ def _data_of(spec: RunSpec) -> RunSpec:
     return _without_caps(spec).model_copy(update=spec.model_dump(include=caps))
 
 
-def _files_of(spec: RunSpec) -> Stamp:
+def _spec_files(spec: RunSpec) -> Stamp:
     return _stamp(*_model_files(spec.base, spec.finetuned), *_task_files(spec.task))
 
 
 @remembered(
     shared,
-    lambda spec, client: (str(client.store), _data_of(spec).json_text(), _files_of(spec)),
+    lambda spec, client: (str(client.store), _data_of(spec).json_text(), _spec_files(spec)),
     max_entries=TEXTS,
     ttl=TEXTS_SECONDS,
 )
@@ -611,7 +611,7 @@ class _KnownTexts(Session):
         return replace(check, notes=tuple(self.by_split.get(PAIR, check.notes))), None
 
 
-@remembered(shared, lambda spec: (_data_of(spec).json_text(), _files_of(spec)), max_entries=DATA_READ)
+@remembered(shared, lambda spec: (_data_of(spec).json_text(), _spec_files(spec)), max_entries=DATA_READ)
 def _rows_read(spec: RunSpec) -> Session:
     """A session that keeps the rows of a run's data, so that another size or localizer reads them no second time."""
     session = Session()
@@ -619,7 +619,7 @@ def _rows_read(spec: RunSpec) -> Session:
     return session
 
 
-@remembered(copied, lambda spec, by_split: (spec.json_text(), repr(by_split), _files_of(spec)), max_entries=32)
+@remembered(copied, lambda spec, by_split: (spec.json_text(), repr(by_split), _spec_files(spec)), max_entries=32)
 def notes_before_start(spec: RunSpec, by_split: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """The notes that a run will store, as far as they are known before its start, with those on its texts by split;
     raises a SkillvizError where the run would be refused."""
@@ -666,6 +666,16 @@ def studies() -> Sequence[StudyFolder]:
 @kept_for_store(_study_files, seconds=SCAN_SECONDS)
 def _studies_in(store: Store) -> Sequence[StudyFolder]:
     return studies_in(store)
+
+
+def broken_studies() -> Sequence[Unreadable]:
+    """Folders of studies that cannot be read, with the reason."""
+    return [broken for store in library().stores for broken in _broken_studies_in(store)]
+
+
+@kept_for_store(_study_files, seconds=SCAN_SECONDS)
+def _broken_studies_in(store: Store) -> Sequence[Unreadable]:
+    return unreadable_studies(store)
 
 
 def study_table(study: StudyFolder, name: str) -> pd.DataFrame:

@@ -6,7 +6,6 @@ Pictures (PNG, SVG, PDF) are made in the browser: see `pictures.js` and `svg_to_
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,10 +22,12 @@ from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 from skillviz.analysis.readable_table import ReadableTable, as_stored, latex, markdown
 from skillviz.analysis.tables import csv_text
 from skillviz.plots.theme import FONT, GROUND, INK, SOFT_INK
+from skillviz.runs.library import Library
 from skillviz.runs.run import Run
-from skillviz.show.bundle import bundle, stored_bytes
+from skillviz.show.bundle import bundle, parts_stamp, stored_bytes
 from skillviz.show.table_words import in_words
-from skillviz.ui import cache
+from skillviz.ui import cache, visitor
+from skillviz.ui.downloads import DOWNLOADS, Tab
 
 NAME = "skillviz_pictures"
 HTML = """
@@ -38,6 +39,7 @@ HTML = """
 <p role="status"></p>
 """
 MOST_ZIPPED = 256 << 20  # bytes of stored files: the zip is made in memory
+MOST_OF_VISITOR = 50  # runs in a zip for who is not at this machine: some seconds of its processor
 MODULE = Path(__file__)  # the pictures' files lie beside it
 
 _buttons = st.components.v2.component(
@@ -125,19 +127,36 @@ def zip_button(
 
     `reports` make a run's report as HTML, by its id. No model is opened, so that no graft is in the file.
     """
-    size = stored_bytes(runs)
-    if size > MOST_ZIPPED:
-        help = f"{size >> 20} MB are too many: at most {MOST_ZIPPED >> 20} fit here. Use `runs export` in a terminal."
+    too_much = _too_much(runs)
+    make = partial(_zipped, tuple(runs), dict(reports or {}), cache.library(), Tab()) if runs else b""
     st.download_button(
-        label, partial(_zipped, tuple(runs), dict(reports or {})), f"{file}.zip", "application/zip", key=key,
-        on_click="ignore", icon=":material/folder_zip:", help=help, disabled=not runs or size > MOST_ZIPPED,
+        label, make, f"{file}.zip", "application/zip", key=key, on_click="ignore", icon=":material/folder_zip:",
+        help=too_much or help, disabled=not runs or bool(too_much),
     )  # fmt: skip
 
 
-def _zipped(runs: Sequence[Run], reports: Mapping[str, Callable[[], bytes]]) -> bytes:
-    made = io.BytesIO()
-    bundle(runs, cache.library(), made, reports=reports, grafts={})
-    return made.getvalue()
+def _too_much(runs: Sequence[Run]) -> str:
+    """Why these runs are too many for one zip; empty where they are not."""
+    if len(runs) > MOST_OF_VISITOR and not visitor.is_local():
+        return f"{len(runs):,} runs are too many for one file: at most {MOST_OF_VISITOR}. Choose fewer."
+    size = stored_bytes(runs)
+    if size > MOST_ZIPPED:
+        return f"{size >> 20} MB are too many: at most {MOST_ZIPPED >> 20} fit here. Use `runs export` in a terminal."
+    return ""
+
+
+def _zipped(runs: Sequence[Run], reports: Mapping[str, Callable[[], bytes]], seen: Library, tab: Tab) -> bytes:
+    """The zip; without reports, which depend on other runs too, it is made once for all who choose these runs."""
+    key = None if reports else (*((str(run.path), run.record.finished) for run in runs), parts_stamp(runs, seen))
+    return DOWNLOADS.get(key, tab, lambda file: bundle(runs, seen, file, reports=reports, grafts={}))
+
+
+def report_button(label: str, report: Callable[[], bytes], *, file: str, key: str, help: str) -> None:
+    """Draws the button that saves a report, which takes seconds to make."""
+    st.download_button(
+        label, partial(DOWNLOADS.get, None, Tab(), lambda out: out.write(report())), file, "text/html", key=key,
+        on_click="ignore", icon=":material/article:", help=help,
+    )  # fmt: skip
 
 
 def html(figure: go.Figure, heading: Heading) -> bytes:

@@ -136,7 +136,6 @@ def one_of(
     shown: Callable[[str], str] = str,
     help: str | None = None,
     place: DeltaGenerator | None = None,
-    follows: bool = False,
 ) -> str:
     """The option chosen in a box. What the address asks for and is none of them is said, in `place`, until another one
     than the default is chosen: nothing else is started in its place unseen.
@@ -145,7 +144,7 @@ def one_of(
     if (linked := address.linked(name)) is not None:
         lost.pop(name, None)
         lost |= {} if linked in options else {name: linked}
-    value = controls.select(name, label, options, default, shown=shown, help=help, follows=follows)
+    value = controls.select(name, label, options, default, shown=shown, help=help)
     if value != default:
         lost.pop(name, None)
     if name in lost:

@@ -19,12 +19,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import streamlit as st
+from google.protobuf.message import DecodeError
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 from streamlit import net_util
+from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from skillviz import read_only
 from skillviz.errors import SkillvizError
@@ -38,6 +40,8 @@ POLICY = 1008  # the code of a websocket that is closed for whom it comes from
 TOO_LONG = 1009  # the code of one that is closed for a message that is too long
 LONGEST = 8 << 20  # bytes of a message: a box drawn over ten thousand marks names each of them
 REFUSED = "This dashboard answers its own pages alone. Behind a proxy, set browser.serverAddress to its public name."
+OF_PAGES = ("rerun_script", "stop_script", "file_urls_request", "app_heartbeat")
+"""Messages to Streamlit that concern the tab alone that sends them. Two more are in `is_of_page`."""
 METRICS = "/_stcore/metrics"  # names and sizes of all caches, for anybody
 UP = 0.3  # seconds after which the server answers
 MALLOC = {-8: 2, -3: 1 << 20, -1: 1 << 20}
@@ -141,19 +145,38 @@ class Guard:
 
 
 def _short(receive: Receive, send: Send) -> Receive:
-    """The messages of a websocket up to one that is longer than any page sends: it ends there.
+    """The messages of a websocket that pages need, up to one that is longer than any page sends: it ends there.
 
     Streamlit would keep up to 25 MB of whatever a visitor's browser says of itself.
     """
 
     async def received() -> Message:
-        message = await receive()
-        if max(len(message.get("bytes") or b""), len(message.get("text") or "")) <= LONGEST:
-            return message
-        await send({"type": "websocket.close", "code": TOO_LONG})
-        return {"type": "websocket.disconnect", "code": TOO_LONG}
+        while True:
+            message = await receive()
+            if max(len(message.get("bytes") or b""), len(message.get("text") or "")) > LONGEST:
+                await send({"type": "websocket.close", "code": TOO_LONG})
+                return {"type": "websocket.disconnect", "code": TOO_LONG}
+            if is_of_page(message.get("bytes") or b""):
+                return message
 
     return received
+
+
+def is_of_page(content: bytes) -> bool:
+    """Whether a message to Streamlit is one that a page sends; also of one that is none, which Streamlit refuses.
+
+    Others are for who develops an app: they empty the caches of all visitors, stop the server, watch or write its
+    files, or tell of its repository.
+    """
+    message = BackMsg()
+    try:
+        message.ParseFromString(content)
+    except DecodeError:
+        return True
+    kind = message.WhichOneof("type")
+    if kind == "backend_operation_request":
+        return message.backend_operation_request.WhichOneof("payload") in ("deferred_file", "dataframe_chunk")
+    return kind is None or kind in OF_PAGES
 
 
 def is_of_this_site(origin: str) -> bool:

@@ -182,12 +182,17 @@ def test_a_page_over_a_store_that_may_not_be_listed_says_so(own: Store, refuse: 
     assert any("Permission denied" in words.value for words in test.markdown)
 
 
-def test_studies_that_cannot_be_read_are_named(store: Store, refuse: Refuse) -> None:
+def test_studies_that_cannot_be_read_are_named(own: Store, refuse: Refuse) -> None:
+    store = own
     whole, broken = fake_study(store.root, "table1"), fake_study(store.root, "figure5")
     refuse(broken / "study.json", errno.EIO)
     assert [study.path for study in studies_in(store)] == [whole]
     (entry,) = unreadable_studies(store)
     assert entry.path == broken and "Input/output error" in entry.reason
+    said = call("runs", "doctor", "--dry-run", "--runs-dir", store.root)
+    assert "figure5" in said.out and "Input/output error" in said.out
+    test = AppTest.from_file(str(PAGES["studies"].path), default_timeout=60).run()
+    assert not test.exception and any("Input/output error" in each.value for each in test.warning)
     refuse(store.root / FOLDER, errno.EACCES)
     assert studies_in(store) == []
     assert [entry.path for entry in unreadable_studies(store)] == [store.root / FOLDER]

@@ -16,6 +16,8 @@ from skillviz.core.confusion import class_results
 from skillviz.core.intervals import bootstrap, metric_difference, metric_interval, recovered_gain
 from skillviz.core.metrics import score
 from skillviz.core.verdicts import NOT_MEASURED
+from skillviz.plots.figure import span
+from skillviz.plots.overview import state_comparison
 from skillviz.runs.metrics import metrics, scores
 from skillviz.runs.record import TaskNote
 from skillviz.runs.transfer import other_examples
@@ -166,3 +168,14 @@ def test_fine_tuning_keeps_the_last_step_where_validation_cannot_choose(tmp_path
 def test_a_frame_without_classes_has_no_note(tmp_path: Path) -> None:
     task = registry.task(str(task_file(tmp_path / "a", tiny_rows(20), tiny_rows(20))))
     assert class_notes(task, "test", pd.Series([], dtype=int)) == []
+
+
+def test_a_panel_of_a_metric_that_is_not_measured_is_empty_and_labelled() -> None:
+    frame = pd.DataFrame(
+        [(state, "f1", math.nan, math.nan, math.nan) for state in ("pretrained", "grafted", "finetuned")]
+        + [(state, "nll", 0.4, 0.3, 0.5) for state in ("pretrained", "grafted", "finetuned")],
+        columns=["state", "metric", "value", "low", "high"],
+    )
+    figure = state_comparison(frame, ["f1", "nll"], height=400)  # a warning is an error here
+    assert figure.layout.xaxis.title.text == "F1, %" and all(math.isfinite(end) for end in figure.layout.xaxis.range)
+    assert span(np.array([math.nan, math.inf])) == (0.0, 1.0) and span([3.0, math.nan, 1.0]) == (1.0, 3.0)

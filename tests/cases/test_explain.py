@@ -32,26 +32,29 @@ def rows(**values: list[float]) -> pd.DataFrame:
         ([0, 0.1, 0.1, 0.1, 0.3, 2.0, 0.2, 0, 0], "“good” in the fine-tuned model (+0.30 nats)"),
         ([0, 0.1, 0.4, 0.5, 0.6, 0.0, 0.0, 0, 0], "“unspeakably” in the fine-tuned model (+0.90 nats)"),
         ([0, 0.5, 2.0, -1.9, 0.1, 0.0, 0.0, 0, 0], "“dull” in the fine-tuned model (+0.50 nats)"),
-        ([0, -0.5, -2.0, -1, -0.1, 3.0, 0.0, 0, 0], "no word speaks for it in the fine-tuned model"),
+        ([0, -0.5, -2.0, -1, -0.1, 3.0, 0.0, 0, 0], ""),
     ],
     ids=["against", "the template", "a whole word", "a word's sum", "none"],
 )
 def test_the_word_that_is_named(values: list[float], named: str) -> None:
     said = shown.tokens_words(rows(finetuned=values), "positive")
-    assert said == f"What counts most for **positive**: {named}."
+    none = "No word speaks for **positive** in the fine-tuned model."
+    assert said == (f"What counts most for **positive**: {named}." if named else none)
 
 
 def test_every_model_is_named_even_where_no_word_speaks_for_the_class() -> None:
     for_it, against = [0, 0, 0, 0, 0.7, 0, 0, 0, 0], [0, -1, 0, 0, -0.2, 0.4, 0, 0, 0]
     said = shown.tokens_words(rows(pretrained=against, finetuned=for_it), "positive")
-    assert "no word speaks for it in the pre-trained model; “good” in the fine-tuned model (+0.70 nats)" in said
+    assert "no word in the pre-trained model; “good” in the fine-tuned model (+0.70 nats)" in said
+    said = shown.tokens_words(rows(pretrained=against, finetuned=against), "positive")
+    assert said == "No word speaks for **positive** in any of the models."
 
 
 def test_a_layer_that_speaks_against_the_class_is_not_named() -> None:
     parts = pd.DataFrame([("grafted", "MLP out", 0, -4.0), ("grafted", "attention output", 1, 0.2)],
                          columns=["state", "part", "layer", "value"])  # fmt: skip
     assert "layer 1's attention output in the grafted model (+0.20 nats)" in shown.parts_words(parts, "positive")
-    assert "no layer speaks for it in the grafted model" in shown.parts_words(parts.iloc[:1], "positive")
+    assert shown.parts_words(parts.iloc[:1], "positive") == "No layer speaks for **positive** in the grafted model."
 
 
 def answer_of(tmp_path: Path, family: str, readout: str, text: Any, pair: bool = False) -> dict[str, Any]:

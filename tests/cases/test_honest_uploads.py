@@ -114,7 +114,8 @@ TIGHT = Limits(rows=10, columns=3, cells=24, within=6, size=400)
         ([{"text": "a"}] * 11, ["text"], "more than 10 rows"),
         ([{"text": "a", "x": 1, "y": 2, "z": 3}], None, "more than 3 columns"),
         ([{"text": "a", "x": 1, "y": 2}] * 9, None, "more than 24 cells"),
-        ([{"text": "a" * 101}] * 4, ["text"], "more than 0 MiB"),
+        ([{"text": "a" * 101}] * 4, ["text"], "column 'text' of a.{} holds .*more than 0 MiB"),
+        ([{"text": "a", "html": "b" * 101}] * 4, ["text", "html"], "column 'html' of a.{} holds .*more than 0"),
         ([{"text": "a", "x": [1, 2]}] * 4, ["text", "x"], "column 'x' of a.{} holds more than 6 values in its lists"),
     ],
 )
@@ -127,8 +128,14 @@ def test_limits_are_of_what_is_used(
     file = DataFile(f"a.{ending}", content, TIGHT)
     with pytest.raises(BadData, match=said.format(ending)):
         reading.read(file, wanted)
-    if len(rows) < 10 and "MiB" not in said:
+    if len(rows) < 10 and len(rows[0]) > 1:
         assert len(reading.read(file, ["text"])) == len(rows), "the other columns do not count"
+
+
+def test_a_column_that_is_too_large_is_left_out_and_the_others_are_read() -> None:
+    limits = Limits(rows=30_000, size=200_000)
+    rows = reading.read(DataFile("a.csv", b"text,html\n" + (b"a,bbbbbbbbbbbb\n") * 25_000, limits))
+    assert len(rows) == 25_000 and rows.table.column_names == ["text"] and "most of more than" in rows.left_out["html"]
 
 
 def test_what_a_task_names_is_all_that_comes_back() -> None:

@@ -91,6 +91,23 @@ def test_booleans_are_classes_however_they_are_spelled(tmp_path: Path, keys: str
     assert list(load(task(path)).test["label"]) == [0, 1] * 3
 
 
+@pytest.mark.parametrize("labels", [["True", "False"], ["true", "false"], ["FALSE", "TRUE"]])
+@pytest.mark.parametrize("values", [(False, True), ("false", "true"), ("False", "True"), (0, 1), ("0.0", "1.0")])
+def test_labels_that_are_called_true_and_false_are_found_by_their_names(
+    tmp_path: Path, labels: list[str], values: tuple[Any, Any]
+) -> None:
+    path = write_task(tmp_path, [{"text": f"a {n}", "label": values[n % 2]} for n in range(6)], labels=labels)
+    names = [labels[number].lower() for number in load(task(path)).test["label"]]
+    assert names == ["false", "true"] * 3
+
+
+@pytest.mark.parametrize("labels", [["1.0", "2.0"], ["1", "2"]])
+def test_a_number_among_numbers_is_a_name_and_no_index(tmp_path: Path, labels: list[str]) -> None:
+    assert read_back(tmp_path, [{"text": "a", "label": 1}, {"text": "b", "label": 2.0}], labels=labels)[1] == [0, 1]
+    with pytest.raises(BadData, match="the label '0' in row 1"):
+        read_back(tmp_path, [{"text": "a", "label": 0}, {"text": "b", "label": 1}], labels=labels)
+
+
 def test_a_boolean_may_be_dropped(tmp_path: Path) -> None:
     rows = [{"text": f"a {n}", "label": [True, 0, 1][n % 3]} for n in range(9)]
     path = write_task(tmp_path, rows)

@@ -155,6 +155,19 @@ def test_the_length_of_the_fine_tuning_is_used_where_the_folder_says_it(fitted, 
     )
 
 
+def test_a_length_that_the_tokenizer_was_saved_with_is_said_and_not_followed(fitted, tmp_path: Path) -> None:
+    """transformers does not follow it either: it is what the last call before saving asked for."""
+    base, tuned, model, tok = with_settings(fitted, tmp_path)
+    tok(["a"], truncation=True, max_length=32)
+    tok.save_pretrained(tuned)
+    rows = [*told_late(30, 150), *tiny_rows(10)]
+    ours, result = evaluated(base, tuned, task_file(tmp_path / "task", rows[:10], rows))
+    assert ours == own_accuracy(model, tok, rows, PLACES)
+    assert any(note.startswith("test: 30 of 40 texts have more than 32 tokens") for note in result.notes)
+    _, result = evaluated(base, tuned, task_file(tmp_path / "stated", rows[:10], rows, max_length=PLACES))
+    assert not any("more than 32 tokens" in note for note in result.notes)
+
+
 def test_one_length_from_fine_tuning_to_the_graft_alone(tmp_path: Path) -> None:
     """Trained, localized, evaluated and applied without the fine-tuned model: all shorten to the same length."""
     from skillviz.models.finetune.run import finetune

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 
 from skillviz.core.architectures import FAMILIES
 from skillviz.models.pair import load_pair
-from skillviz.models.tokenizer import load_tokenizer
+from skillviz.models.tokenizer import fit_together, load_tokenizer, places
 from skillviz.tasks.splits import load
 from skillviz.tasks.user_file import read_task
 from tests.cases.build import evaluated, task_file, tiny_rows
@@ -49,8 +50,6 @@ def test_evaluate_shortens_texts_to_the_positions(tmp_path: Path, family: str) -
 @pytest.mark.parametrize("family", first(FAMILIES, (*FROM_PADDING, *OTHERS).__contains__))
 def test_the_limit_is_what_the_family_takes(tmp_path: Path, family: str) -> None:
     """At the limit the model runs; one token more is too much wherever the model has a position table."""
-    from skillviz.models.tokenizer import _places, fit_together
-
     model = family_model(family)
     model.config.save_pretrained(tmp_path)
     unlimited(tmp_path)
@@ -60,9 +59,20 @@ def test_the_limit_is_what_the_family_takes(tmp_path: Path, family: str) -> None
     assert run(model, limit).isfinite().all()
     if family in FROM_PADDING:
         assert limit == POSITIONS
-    if list(_places(model)):
+    if list(places(model)):
         with pytest.raises((IndexError, RuntimeError)):
             run(model, limit + 1)
+
+
+@pytest.mark.parametrize("family", ["t5", "mt5", "funnel"])
+def test_distances_have_no_end(tmp_path: Path, family: str) -> None:
+    """Old files of these families state positions, which bound nothing."""
+    model = family_model(family)
+    model.config.save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "n_positions": 40, "max_position_embeddings": 40}))
+    unlimited(tmp_path)
+    assert load_tokenizer(tmp_path).model_max_length > 512 and run(model, 100).isfinite().all()
 
 
 def run(model: torch.nn.Module, tokens: int) -> torch.Tensor:

@@ -39,10 +39,11 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def made(pair: Path, task: Path, runs: Path) -> Run:
-    """A run of top movement on the pair and the task."""
+def made(pair: Path, task: Path, runs: Path, *others: Path) -> Run:
+    """A run of top movement on the pair and the task, scored on these others too."""
     models = {"base": str(pair / "base"), "finetuned": str(pair / "tuned"), "task": str(task)}
-    return produce(RunSpec(**models, localizer="movement", sizes=("5%",), device="cpu"), Store(runs))
+    spec = RunSpec(**models, localizer="movement", sizes=("5%",), device="cpu", others=tuple(map(str, others)))
+    return produce(spec, Store(runs))
 
 
 def test_rows_that_the_model_has_seen_judge_nothing(pair: Path, tmp_path: Path) -> None:
@@ -73,8 +74,11 @@ def with_validation(folder: Path, validation: Any, train: Any = TRAIN, **changes
 
 def test_an_unseen_validation_file_is_fitted_on_and_the_rival_stands(pair: Path, tmp_path: Path) -> None:
     noisy = [{**row, "label": 1 - row["label"]} if n % 5 == 0 else row for n, row in enumerate(HELD)]
-    run = made(pair, with_validation(tmp_path / "task", noisy), tmp_path / "runs")
+    other = task_file(tmp_path / "other", TRAIN, tiny_rows(30, seed=7))
+    run = made(pair, with_validation(tmp_path / "task", noisy), tmp_path / "runs", other)
     scores = run.record.metrics["test"]
+    (elsewhere,) = run.record.transfers
+    assert SCALED in elsewhere.scores.states and "ece" in elsewhere.scores.scaled_differences
     assert run.record.temperature is not None and run.record.unfitted == ""
     assert SCALED in scores.states and "ece" in scores.scaled_differences
     assert not any("No comparison with temperature" in note for note in run.record.notes)

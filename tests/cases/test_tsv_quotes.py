@@ -77,6 +77,7 @@ def test_a_quote_within_a_text_beside_quoted_cells() -> None:
         ("a.csv", 'text,label\nfine,0\n"odd, one,1\nbad,0\n', "do not close .* row 2, and 3 cells in row 2"),
         ("a.csv", 'text,label\n"he said \\"x\\" ok",1\nbad,0\n', "backslash before them, in row 1"),
         ("a.tsv", 'text\tlabel\n"c\t0\n"a"\tb\t1\n', "do not close .* in row 1, and 3 cells in row 2"),
+        ("a.tsv", '"text"\t"label"\n"a "b" c"\t"1"\n"d"\t"0"\n', "do not close .* in row 1. Write"),
         ("a.csv", 'text,label\n"a, b",1\n"c, d",0,1\n', "3 cells in row 2 and 2 columns, separated by commas"),
     ],
 )

@@ -88,11 +88,13 @@ def test_it_prints_what_the_graft_brings_back_at_every_size(localized):
         assert f" {size} " in row and f" {100 * recovered[size]:.1f} (".replace("-", "−") in row
 
 
-def test_without_json_stdout_ends_with_where_the_run_lies(pair, task_file, user_runs):
+def test_where_the_run_lies_is_said_before_what_it_found(pair, task_file, user_runs):
     members = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file)
     said = call("localize", *members, "--size", "9", "--method", "movement", "--device", "cpu")
     assert said.code == 0
-    assert str(user_runs) in said.out.strip().splitlines()[-1]
+    lines = said.out.strip().splitlines()
+    (place,) = [number for number, line in enumerate(lines) if str(user_runs) in line]
+    assert lines[place + 1].startswith("Test set, ")
 
 
 def test_options_of_a_localizer_are_read(pair, task_file, user_runs):

@@ -146,7 +146,7 @@ def test_memory_says_which_mode_fits(tmp_path: Path, memory: str, says: str) -> 
 def mode(name: str, needs: float, budget: float, refused: str = "") -> preflight.Mode:
     spec = RunSpec(base="a", finetuned="b", task="c", lean=name == "lean")
     fits = needs <= budget and not refused
-    return preflight.Mode(name, "--lean" if name == "lean" else "", spec, Estimate({}, int(needs)), fits, refused)
+    return preflight.Mode(name, "--lean" if name == "lean" else "", spec, Estimate(60.0, int(needs)), fits, refused)
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_fine_tuning_of_other_steps_takes_no_stored_pair(tmp_path: Path) -> None
 def test_a_dry_run_says_what_is_needed_and_writes_nothing(tmp_path: Path) -> None:
     said = call("reproduce", "table1", "--tasks", "film-sentiment", "--dry-run", "--runs-dir", tmp_path / "r", "--json")
     assert said.code == 0 and not (tmp_path / "r").exists()
-    assert "one GPU" in said.out and "assumed, not measured" in said.out and "Disk: " in said.out
+    assert "one GPU" in said.out and "an order of magnitude, not measured" in said.out and "Disk: " in said.out
     known = said.json
     assert (known["models"], known["runs"], known["scores"], known["unknown"]) == (9, 3, 9, 0)
     assert known["left"] == 22 and min(known["seconds"]["cpu"], known["disk"], known["device"]) > 0

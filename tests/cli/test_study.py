@@ -56,7 +56,7 @@ def test_a_study_that_ships_is_told_as_it_lies_there(shipped: Path, user_runs: P
     assert said.code == 0 and said.json["states"] == {"finished": 2, "not here": 1}
     assert [step["state"] for step in said.json["steps"]] == ["not here", "finished", "finished"]
     assert f"It ships with skillviz in {shipped / 'studies' / 'tiny-one'}, with the tables scores" in said.out
-    assert f"to make it again in {user_runs}: 3 of 3 steps left" in said.out
+    assert f"to make it again in {user_runs}: 3 of 3 steps to do" in said.out
     assert said.json["workers"] == 1 and "side by side" not in said.json["left"], "at the demo's scale, of own models"
     assert not user_runs.exists()
 
@@ -71,7 +71,7 @@ def test_tables_that_ship_stand_though_their_runs_bear_other_names(
     path.write_text(path.read_text().replace(study.record.made_of, "0" * 64))
     assert call("study", "status", "tiny-one", "--json").json["states"] == {"finished": 3}
     own = call("study", "status", "tiny-one", "--runs-dir", shipped, "--json")
-    assert own.json["states"] == {"finished": 2, "missing": 1} and own.json["left"].startswith("1 of 3 steps left")
+    assert own.json["states"] == {"finished": 2, "missing": 1} and own.json["left"].startswith("1 of 3 steps to do")
 
 
 def test_the_tables_that_ship_are_printed_and_packed(shipped: Path, tmp_path: Path, user_runs: Path) -> None:
@@ -87,7 +87,7 @@ def test_the_tables_that_ship_are_printed_and_packed(shipped: Path, tmp_path: Pa
 def test_a_study_that_ships_is_run_in_the_users_own_store(shipped: Path, user_runs: Path) -> None:
     before = sorted(path for path in shipped.rglob("*"))
     dry = call("study", "run", "tiny-one", "--dry-run", "--json")
-    assert dry.json["workers"] == 1 and dry.json["left"].startswith("3 of 3 steps left") and not user_runs.exists()
+    assert dry.json["workers"] == 1 and dry.json["left"].startswith("3 of 3 steps to do") and not user_runs.exists()
     said = call("study", "run", "tiny-one", "--workers", "1", "--json")
     assert said.code == 0 and said.json["steps"]["finished"] == 3, said.err
     assert said.json["path"] == str(user_runs / "studies" / "tiny-one")

@@ -148,7 +148,7 @@ def test_a_pair_that_fits_shows_time_memory_and_the_command(small: Path) -> None
     text = said(test)
     assert "The two fit: 4,448 graftable parameters in 2 layers" in text and not test.error
     assert "**222 (5%)** of 4,448" in text and "task *tiny*" in text
-    assert "of memory of" in text and "rough: nothing measured on this machine yet" in text
+    assert "Time: **seconds**" in text and "order of magnitude" in text and "that are free" in text
     differences = test.table[0].value.set_index("Aspect")["Here"]
     assert differences["Training examples"] == "all 64" and "Localizer" in differences
     command = test.code[0].value

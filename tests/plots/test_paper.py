@@ -58,7 +58,8 @@ def test_the_limits_of_a_claim_are_lines_in_its_unit_and_in_sight() -> None:
 
 
 def test_the_mark_of_a_calibration_error_stands_within_its_interval() -> None:
-    rows = frames.claim().assign(debiased=[0.045, *[float("nan")] * 4])
+    rows = frames.claim()
+    rows = rows.assign(debiased=[0.045, *[float("nan")] * (len(rows) - 1)])
     supports = comparisons(rows, "points", (0.0,)).data[0]
     assert supports.x[0] == pytest.approx(4.5) and supports.error_x.array[0] == pytest.approx(2.5)
 

@@ -65,7 +65,7 @@ def test_the_record_tells_what_was_scored(made: Run, others: tuple[str, str]) ->
     assert near.mapping == {name: name for name in made.labels} and near.unmapped == 0
     assert near.rows == 40 and near.dropped + near.scores.n == near.rows
     assert near.majority == pytest.approx(0.5, abs=0.1) and len(near.fingerprint) == 64
-    assert set(STATES) <= near.scores.states.keys() and "finetuned_scaled" in near.scores.states
+    assert set(STATES) == near.scores.states.keys()  # no temperature: the tiny pair makes no error on validation
     assert near.scores.differences["accuracy"].low is not None
     assert Store(made.path.parent).verify(made.id) == []
 

@@ -62,7 +62,6 @@ def draft(name: str = "mine", files: dict[str, Upload] | None = None, **changes:
     return Draft(name, files or {"train": Upload("a.csv", csv())}, {**values, **changes})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "make"), MAKERS.items())
 def test_rows_are_read_in_every_format(name: str, make: Callable[[], bytes]) -> None:
     rows = rows_of(Upload(name, make()))
@@ -72,7 +71,6 @@ def test_rows_are_read_in_every_format(name: str, make: Callable[[], bytes]) -> 
 
 
 @pytest.mark.cases(0, 3)
-@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "CSV"])
 @pytest.mark.parametrize(("sign", "by"), [(",", "commas"), (";", "semicolons"), ("\t", "tabs")])
 def test_cells_may_be_separated_by_commas_semicolons_or_tabs(sign: str, by: str, suffix: str) -> None:
@@ -98,7 +96,6 @@ def as_parquet(column: pa.Array) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("upload", "said"),
     [
@@ -214,7 +211,6 @@ def test_classes_are_sorted_as_a_reader_expects_and_not_too_many() -> None:
     assert are_indices(["0", "1", "2"]) and not are_indices(["1", "2"]) and not are_indices(["b", "a"])
 
 
-@pytest.mark.slow
 def test_a_task_is_written_with_its_rows_beside_it(tmp_path: Path) -> None:
     files = {"train": Upload("a.csv", csv()), "test": Upload("t.parquet", parquet(ROWS[:6]))}
     path, splits = save(draft(files=files, metric="f1", positive="good"), tmp_path)
@@ -227,7 +223,6 @@ def test_a_task_is_written_with_its_rows_beside_it(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["mine"]
 
 
-@pytest.mark.slow
 def test_without_a_test_set_a_fifth_is_set_aside_once(tmp_path: Path) -> None:
     path, splits = save(draft(), tmp_path)
     texts = {split: set(getattr(splits, split)["text_a"]) for split in ("train", "validation", "test")}
@@ -237,7 +232,6 @@ def test_without_a_test_set_a_fifth_is_set_aside_once(tmp_path: Path) -> None:
     assert set(other.test["text_a"]) == texts["test"]
 
 
-@pytest.mark.slow
 def test_names_of_classes_as_they_stand_and_rows_left_out(tmp_path: Path) -> None:
     rows = [{**row, "label": ("no", "null", "-")[row["label"] if n else 2]} for n, row in enumerate(ROWS)]
     files = {"train": Upload("a.jsonl", jsonl(rows))}
@@ -273,7 +267,6 @@ def test_what_is_wrong_is_said_and_leaves_nothing(
     assert not list((tmp_path / "tasks").glob("*")) and not list((tmp_path / "tasks").glob(".*"))
 
 
-@pytest.mark.slow
 def test_a_task_is_never_overwritten(tmp_path: Path) -> None:
     path, _ = save(draft(), tmp_path)
     before = path.read_text()

@@ -102,6 +102,23 @@ def test_the_only_run_of_its_pair_gives_way_to_the_pair_studied_most() -> None:
     assert to_begin_with(entries[-1:], entries[-1]) == ["far"]
 
 
+def test_a_users_own_runs_come_before_those_that_ship() -> None:
+    shipped = [entry(f"s{seed}", localizer=name, seed=seed) for name in ("random", "movement") for seed in range(2)]
+    own_pair, other = ("mine", "tuned", "own", "x", "head"), ("mine", "tuned2", "else", "y", "head")
+    own = {"is_of_user": True, "pair": own_pair, "task": "own"}
+    older = entry("older", localizer="random", created="2026-02-01", **own)
+    newest = entry("newest", localizer="stagewise", created="2026-02-02", **own)
+    assert to_begin_with([newest, older, *shipped], newest) == ["newest", "older"]
+    demo = entry("demo", localizer="stagewise", is_of_user=True, created="2026-02-03")
+    assert to_begin_with([demo, *shipped], demo)[0] == "demo", "a run of a pair that ships has its company"
+    single = entry("single", is_of_user=True, pair=other, task="else", created="2026-02-04")
+    assert to_begin_with([single, newest, older, *shipped], single) == ["newest", "older"], "the newest with company"
+    assert to_begin_with([single, older, *shipped], single) == ["single", "older"], "or the newest"
+    kin = entry("kin", is_of_user=True, pair=(*other[:1], "tuned3", *other[2:]), task="else", created="2026-01-05")
+    assert to_begin_with([single, kin, newest, older], single) == ["single", "kin"], "two models on one task"
+    assert "single" not in to_begin_with([single, *shipped], single), "its only run has nothing to be compared with"
+
+
 def test_every_localizer_comes_at_its_usual_settings() -> None:
     like = entry("like", localizer="stagewise")
     other = tuple((name, "7" if name == "steps" else value) for name, value in like.settings)

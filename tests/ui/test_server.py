@@ -77,7 +77,7 @@ def test_the_sizes_of_caches_are_nobodys_business() -> None:
 
 @pytest.mark.parametrize("kind", ["bytes", "text"])
 def test_a_websocket_ends_at_a_message_that_no_page_sends(kind: str) -> None:
-    made, heard, sent = {"bytes": b"x", "text": "x"}[kind], [], []
+    made, heard, sent = {"bytes": b"\0", "text": "x"}[kind], [], []  # b"xx" would be a message of developers
     messages = [
         {"type": "websocket.receive", kind: made * length} for length in (10, server.LONGEST, server.LONGEST + 1)
     ]

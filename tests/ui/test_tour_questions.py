@@ -129,14 +129,17 @@ def test_who_is_better_calibrated_and_who_is_right_elsewhere(ends: tuple[float, 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("value", "answer"), [(-0.2, "less"), (0.5, "much"), (0.95, "all"), (1.4, "all"), (None, UNTOLD)]
+    ("value", "answer"), [(-0.2, "less"), (0.5, "much"), (0.95, "all"), (1.4, "all"), (None, None)]
 )
-def test_a_guess_is_checked_by_the_run(value: float | None, answer: str, skilled: Run) -> None:
+def test_a_guess_is_checked_by_the_run(value: float | None, answer: str | None, skilled: Run) -> None:
     scores = skilled.record.metrics["test"].model_copy(
         update={"recovered": Estimate(value=value, low=value, high=value)}
     )
     record: RunRecord = skilled.record.model_copy(update={"metrics": {"test": scores}})
     assert share_recovered(record).answer == answer
+    flat = {**scores.states, "finetuned": scores.states["pretrained"]}
+    without = scores.model_copy(update={"states": flat, "recovered": Estimate(value=None)})
+    assert share_recovered(record.model_copy(update={"metrics": {"test": without}})).answer == UNTOLD
 
 
 def test_before_the_run_there_is_nothing_to_check() -> None:

@@ -47,6 +47,9 @@ class Finetuned:
     folders: Mapping[str, Path] = field(default_factory=dict)
     """Of several tasks: the folder of each model, by task, or "<stage>/<task>"."""
 
+    def __repr__(self) -> str:
+        return f"Finetuned({self.path}, best of {len(self.history):,} steps: {self.best_step:,})"
+
 
 @dataclass(frozen=True)
 class FineTuning:

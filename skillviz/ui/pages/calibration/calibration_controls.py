@@ -12,6 +12,7 @@ import streamlit as st
 from skillviz.core import formats
 from skillviz.core.bins import BINS
 from skillviz.core.metrics import metric_row, panels
+from skillviz.runs.held_out import why_not
 from skillviz.runs.record import SPLITS, Estimate
 from skillviz.runs.run import Run
 from skillviz.show import calibration, measures, sentences
@@ -54,7 +55,8 @@ def controls_of(run: Run) -> Choice:
     scaled = False
     if run.record.temperature is not None:
         scaled = controls.switch("scaled", "Temperature-scaled model", True, help=about("temperature"))
-    st.caption(sentences.temperature(run.record))
+    if not run.record.unfitted:
+        st.caption(sentences.temperature(run.record))
     before = controls.switch("pretrained", "Pre-trained model", False)
     states = (
         ("grafted", "finetuned") + ((measures.TEMPERATURE,) if scaled else ()) + (("pretrained",) if before else ())
@@ -87,12 +89,15 @@ def errors_of(
     )  # fmt: skip
 
 
-def verdicts(choice: Choice, logits: dict[str, np.ndarray], labels: np.ndarray) -> None:
-    """For each rival of the graft the paired difference in ECE with its verdict, the first as a chip, and the bins."""
+def verdicts(run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np.ndarray) -> None:
+    """For each rival of the graft the paired difference in ECE with its verdict, the first as a chip, and the bins; and
+    why the temperature-scaled model is none, where no temperature could be fitted."""
     (verdict, first), *others = calibration.verdicts(logits, labels, choice.bins, choice.equal_mass)
     lines = [f"{chip_text(verdict)} {first}" if verdict else first]
     lines += [f"{formats.capital(verdict)}. {words}" if verdict else words for verdict, words in others]
     st.markdown("  \n".join(lines))
+    if why := why_not(run.record.unfitted):
+        st.caption(why)
     st.caption(
         sentences.ece_basis(choice.bins, choice.equal_mass, len(labels)), help=about("ece", "debiased", "paired")
     )

@@ -182,8 +182,8 @@ def _fill_box(entries: Sequence[Entry], by_id: dict[str, Entry]) -> None:
         return
     written = address.current(RUNS)
     if written in (None, st.session_state.get(BEGUN)):  # nobody chose these
-        st.session_state[KEY] = ids = to_begin_with(entries, _last(entries, by_id))
-        st.session_state[BEGUN] = ",".join(ids)
+        st.session_state[KEY] = begun = to_begin_with(entries, _last(entries, by_id))
+        st.session_state[BEGUN] = ",".join(begun)
         return
     wanted = list(dict.fromkeys(name for name in written.split(",") if name and written != NONE))
     ids = dict.fromkeys(resolved for name in wanted if (resolved := _resolved(name, by_id)))

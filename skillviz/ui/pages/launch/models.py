@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
+from skillviz import json_text
 from skillviz.core import formats
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.models import fetch
@@ -15,8 +18,10 @@ from skillviz.models.frozen_tensors import ShippedPair, shipped_pairs
 from skillviz.models.local_models import ENVIRONMENT, LocalModel, roots
 from skillviz.models.preflight import Preflight
 from skillviz.models.public_pairs import PublicPair, convert_command, public_pairs
+from skillviz.runs.held_out import TRAINED_HERE
 from skillviz.show import text
 from skillviz.show.glossary import about
+from skillviz.tasks import registry
 from skillviz.tasks.demo_world import PairEntry, World
 from skillviz.tasks.task import Task
 from skillviz.ui import cache, controls, fetching, form, sign_in, visitor
@@ -170,6 +175,16 @@ def _fit(choices: Choices) -> None:
         choices.refuse(problem)
     if headers.fits:
         st.caption(f":material/check: The two fit: {headers.d or 0:,} graftable parameters in {headers.layers} layers.")
+        choices.known = choices.known or _trained_for(headers.finetuned.folder)
+
+
+def _trained_for(folder: Path) -> str:
+    """The task of the registry that skillviz fine-tuned a model for, as its folder says; empty for any other model."""
+    with suppress(OSError, ValueError):
+        record = json_text.read(folder / TRAINED_HERE)
+        task = record.get("task") if isinstance(record, dict) else None
+        return task if isinstance(task, str) and task in registry.TASKS else ""
+    return ""
 
 
 def base_box(name: str, label: str, help: str = BASE_HELP, placeholder: str = "choose, or type") -> str:

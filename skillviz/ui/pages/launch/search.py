@@ -35,17 +35,16 @@ def search(choices: Choices) -> None:
     with st.container(border=True):
         st.markdown("## 3 · Search", help=about("localizer", "region", "size"))
         names = [name for name in LOCALIZERS if name != EXPRESSION]  # made on the page Surgery
-        usual = str(RunSpec.model_fields["localizer"].default)
-        fits = [name for name in (usual, *names) if _refused(choices, LOCALIZERS[name]) is None]
+        first = str(RunSpec.model_fields["localizer"].default)
         name = form.one_of(
-            "new.method", "Localizer", names, fits[0], shown=lambda n: localizer_style(n).title, follows=True,
+            "new.method", "Localizer", names, first, shown=lambda n: localizer_style(n).title,
             help="The method that chooses the region. `stagewise` is the most exact for its time, `linearized` the "
             "fastest, `learned` the paper's; the others are what these are compared with.",
         )  # fmt: skip
         row = LOCALIZERS[name]
         choices.values["localizer"] = name
         st.caption(row.sentence)
-        if (error := _refused(choices, row)) is not None:
+        if choices.task is not None and (error := refused_generation(row, choices.task)) is not None:
             choices.refuse(sign_in.sentence_of(error))
         _sizes(choices, row)
         _seeds(choices, row)
@@ -53,11 +52,6 @@ def search(choices: Choices) -> None:
             place_ = st.container()
             with st.expander("Options of this localizer"):
                 _options(choices, row, place_)
-
-
-def _refused(choices: Choices, row: Localizer) -> BadInput | None:
-    """Why a localizer is not for the chosen task; None where it is."""
-    return refused_generation(row, choices.task) if choices.task is not None else None
 
 
 def _sizes(choices: Choices, row: Localizer) -> None:

@@ -76,14 +76,11 @@ def export(run: Run, report: Callable[[], bytes]) -> None:
             help="Stored files, tables as CSV, the report and a manifest with the SHA-256 of every file. "
             "The graft needs the models: the zip names the command.",
         )  # fmt: skip
-        st.download_button(
+        exports.report_button(
             "Report (HTML)",
             report,
-            exports.file_name(run.id, "report.html"),
-            "text/html",
+            file=exports.file_name(run.id, "report.html"),
             key="file.report",
-            on_click="ignore",
-            icon=":material/article:",
             help="Every figure, table and explanation in one file of about 5 MB that works offline.",
         )
         for name, title in {REGION: "Region (safetensors)", RANKING: "Ranking (safetensors)"}.items():

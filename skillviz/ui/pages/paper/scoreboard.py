@@ -24,7 +24,7 @@ from skillviz.ui.row_click import rows_that_open, selected
 KEY = "paper.scoreboard"
 ITEM, CLAIM, NONE = "item", "claim", "none"
 TALL, SHORT = 600, 320  # pixels; short where an experiment without a claim is open below
-COLORS = {CONFIRMED: "green", CONTRADICTED: "red", INCONCLUSIVE: "gray", NOT_MEASURED: "gray"}
+COLORS = {CONFIRMED: "green", CONTRADICTED: "red", INCONCLUSIVE: "gray", NOT_MEASURED: "blue"}
 COLUMNS = {
     "where": st.column_config.TextColumn("in paper", width=60),
     "verdict": st.column_config.MultiselectColumn(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from skillviz.atomic import working_folder
-from skillviz.errors import BadInput, SkillvizError
+from skillviz.errors import BadInput, SkillvizError, without_drafts
 from skillviz.runs.store import Store
 from skillviz.studies.paper.request import is_as_requested, refuse_edited
 from skillviz.studies.plan import plan
@@ -32,7 +32,7 @@ def uploaded(name: str, content: bytes) -> StudySpec:
         try:
             return _checked(read_study(path))
         except SkillvizError as error:
-            raise type(error)(str(error.args[0]).replace(f"{folder}{os.sep}", "")) from error
+            raise type(error)(str(error.args[0]).replace(f"{without_drafts(str(folder))}{os.sep}", "")) from error
 
 
 def claim(study: StudySpec) -> str:

@@ -22,7 +22,7 @@ from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.store import StudyFolder
 from skillviz.tasks.project import with_a_checkout
 from skillviz.tasks.readable_names import readable
-from skillviz.ui import address, cache, controls, exports, page, study_choice, study_words
+from skillviz.ui import address, cache, controls, exports, page, sign_in, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.paper import words as paper_words
 from skillviz.ui.pages.sparsity.view import figures as checkpoint_figures
@@ -93,6 +93,8 @@ def _choose_view(default: str) -> str:
 
 def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> None:
     """All studies as a table whose rows open them; nothing where there are none."""
+    for broken in cache.broken_studies():
+        st.warning(text.plain(sign_in.without_places(broken.reason)), icon=":material/warning:")
     if not studies:
         return
     studies = sorted(studies, key=paper_words.place_of)

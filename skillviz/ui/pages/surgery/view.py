@@ -142,7 +142,7 @@ def _scored(run: Run, region: HandRegion, split: str, size: int | None, total: i
     """The worker's answer about the graft, its complement and the random regions; None until it is asked for, or where
     there is none, which is then said."""
     drawn = list(CONTROLS) if region.size < region.d else []
-    grafts = [{"states": [state]} for state in ("grafted", "complement")]
+    grafts: list[dict[str, Any]] = [{"states": [state]} for state in ("grafted", "complement")]
     grafts += [{"states": [], "controls": [name]} for name in drawn]
     beside = f", and {formats.counted(len(drawn), 'random region')} of its size" if drawn else ""
     sample = exhibits.sample_words(size or total, total, split)

@@ -167,6 +167,7 @@ def share_recovered(record: RunRecord | None) -> Question:
     estimate = scores.recovered if scores else None
     if estimate is None or estimate.value is None:
         why = sentences.no_gain(scores, record.metric) if scores else ""
+        why = why or f"The share of the gain is {NOT_MEASURED}."
         return Question(asks, choices, UNTOLD if why.startswith(sentences.NO_GAIN) else None, why)
     answer = next(name for name, (low, high) in bounds.items() if low <= estimate.value < high)
     interval = f"95%: {formats.percent_interval(estimate.low, estimate.high, 0)}"

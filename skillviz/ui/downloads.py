@@ -1,0 +1,113 @@
+"""Downloads that take seconds to make: one at a time, once for all who ask for the same, and only for an open tab.
+
+Streamlit makes a file in one of a few threads that all visitors share. So whoever cannot be served soon is refused at
+once, and holds no thread.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from streamlit import runtime
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from skillviz.errors import SkillvizError
+
+MOST_WAITING = 3  # visitors that are served or wait; a server has at least five threads for downloads
+MOST_KEPT = 128 << 20  # bytes of finished files in memory
+LOOK = 0.5  # seconds between two looks at whether a tab that waits is open
+Make = Callable[[io.BytesIO], object]
+
+
+class Refused(SkillvizError):
+    """A download that is not made: another one is under way, or its tab is closed."""
+
+
+class Tab:
+    """The tab that a script runs for."""
+
+    def __init__(self) -> None:
+        context = get_script_run_ctx()
+        self.id = context.session_id if context else ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its browser is still connected; always outside of a server."""
+        return not (self.id and runtime.exists()) or runtime.get_instance().is_active_session(self.id)
+
+
+class _ForTab(io.BytesIO):
+    """A file that cannot be written on once its tab is closed: whoever fills it ends there."""
+
+    def __init__(self, tab: Any) -> None:
+        super().__init__()
+        self.tab = tab
+
+    def write(self, content: Any) -> int:
+        if not self.tab.is_open:
+            raise Refused("the tab that asked for this file is closed.")
+        return super().write(content)
+
+
+class Downloads:
+    """The files that are being made, and those made last."""
+
+    def __init__(self, most_waiting: int = MOST_WAITING, most_kept: int = MOST_KEPT) -> None:
+        self.most_waiting, self.most_kept = most_waiting, most_kept
+        self._lock, self._turn = threading.Lock(), threading.Lock()
+        self._tabs: set[str] = set()
+        self._kept: OrderedDict[Hashable, bytes] = OrderedDict()
+
+    def get(self, key: Hashable, tab: Any, make: Make) -> bytes:
+        """What `make` writes, or wrote for the same key; with the key None it is always made.
+
+        Raises Refused where the tab has a download under way, too many others have, or the tab is closed.
+        """
+        with self._lock:
+            if (kept := self._known(key)) is not None:
+                return kept
+            if tab.id in self._tabs or len(self._tabs) >= self.most_waiting:
+                raise Refused("the server is making other downloads; try again in a minute.")
+            self._tabs.add(tab.id)
+        try:
+            return self._made(key, tab, make)
+        finally:
+            with self._lock:
+                self._tabs.discard(tab.id)
+
+    def _made(self, key: Hashable, tab: Any, make: Make) -> bytes:
+        while not self._turn.acquire(timeout=LOOK):
+            if not tab.is_open:
+                raise Refused("the tab that asked for this file is closed.")
+        try:
+            with self._lock:  # another one may have made it meanwhile
+                if (kept := self._known(key)) is not None:
+                    return kept
+            file = _ForTab(tab)
+            make(file)
+            content = file.getvalue()
+            with self._lock:
+                self._keep(key, content)
+            return content
+        finally:
+            self._turn.release()
+
+    def _known(self, key: Hashable) -> bytes | None:
+        if key is None or key not in self._kept:
+            return None
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+    def _keep(self, key: Hashable, content: bytes) -> None:
+        if key is None or len(content) > self.most_kept:
+            return
+        self._kept[key] = content
+        while sum(map(len, self._kept.values())) > self.most_kept:
+            self._kept.popitem(last=False)
+
+
+DOWNLOADS = Downloads()
