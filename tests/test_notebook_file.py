@@ -54,7 +54,7 @@ def test_the_notebook_runs_and_shows_what_it_says(tmp_path: Path) -> None:
     checks = [cell["value"] for cell in told if cell["value"] is not None]
     assert [len(one) for one in checks] == [3, 2]
     assert all(value is True for one in checks for value in one.values())
-    assert [cell["kind"] for cell in told].count("DataFrame") == 3
+    assert [cell["kind"] for cell in told].count("DataFrame") == 2
 
 
 def test_it_is_stored_without_outputs() -> None:

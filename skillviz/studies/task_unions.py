@@ -185,9 +185,9 @@ def mean_relative_gain(scored: TaskScores, graft: Sequence[np.ndarray]) -> Inter
     examples = percentile_interval(float(by_seed.mean()), drawn)
     if not np.isfinite(examples.value):
         return examples
-    over = mean_of_intervals(
-        by_seed, by_seed - (examples.value - examples.low), by_seed + (examples.high - examples.value)
-    )
+    # without ends no resample differs, and only the seeds do
+    down, up = np.nan_to_num([examples.value - examples.low, examples.high - examples.value])
+    over = mean_of_intervals(by_seed, by_seed - down, by_seed + up)
     return Interval(over.value, over.low, over.high)
 
 

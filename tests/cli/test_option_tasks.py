@@ -136,7 +136,7 @@ def test_references_are_scored_from_preflight_to_an_applied_graft(
     assert call("report", run.id, *runs, "-o", report).code == 0
     assert no_confidence(record) in (html := report.read_text(encoding="utf-8")) and "(McNemar" not in html
     sliced = call("slices", run.id, *runs)
-    assert "perplexity" in sliced.out and "points" not in sliced.out and "worse" in sliced.out, sliced.err
+    assert "perplexity" in sliced.out and "points" not in sliced.out and "not measured" in sliced.out, sliced.err
     parts = call("parts", run.id, "--sample", "8", "--draws", "1", *runs)
     told = " ".join(parts.out.split())
     assert "Alone, layer" in told and "cells; worse: 0." in told, parts.err

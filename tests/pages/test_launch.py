@@ -567,7 +567,7 @@ def test_an_upload_whose_answer_is_written_goes_to_a_finished_run(small: Path, u
     test = writing(opened(**query))
     box(test, "Each row has").set_value("generation").run()
     button(test, "Check and save").click().run()
-    assert "The answer is generated, up to 32 tokens" in said(test) and "of memory of" in said(test)
+    assert "The answer is generated, up to 32 tokens" in said(test) and "Memory: **" in said(test)
     button(test, "Start").click().run()
     store = Store(user_runs)
     deadline = time.monotonic() + 240

@@ -102,7 +102,8 @@ def test_results_are_found_by_labels(whole: Whole) -> None:
     assert [run.spec.seed for run in runs] == [0, 1] and results.entry(runs[0])["finetune_seed"] == 0
     (score,) = results.scores(recipe="graft-retrain", on="two")
     assert score.dataset == "two" and 0 <= (score.metrics["finetuned"]["accuracy"] or 0) <= 1
-    assert set(score.metrics) == {"pretrained", "finetuned", "finetuned_scaled"} == set(score.intervals)
+    assert set(score.metrics) == {"pretrained", "finetuned"} == set(score.intervals)
+    assert score.record.unfitted == "at end", "nothing to fit on a handful of validation examples"
     frame = score.predictions()
     assert set(frame["state"]) == {"pretrained", "finetuned"} and set(frame["dataset"]) == {"two"}
     spec = results.finetuned_of(score)
