@@ -68,7 +68,7 @@ def localize(
     max_train: options.MaxTrain = None,
     max_validation: options.MaxValidation = None,
     max_test: options.MaxTest = None,
-    nulls: options.Nulls = options.DEFAULT_NULL_CHOICE,
+    nulls: options.Nulls = options.NullChoice.none,
     null_draws: options.NullDraws = 1,
     interpolation: options.Interpolation = False,
     also: options.Also = None,

@@ -14,7 +14,7 @@ from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.models import convert
 from skillviz.runs.slurm_queue import SLURM
-from skillviz.runs.spec import DEFAULT_NULLS, DEFAULT_SIZE
+from skillviz.runs.spec import DEFAULT_SIZE
 
 
 class ReadoutName(StrEnum):
@@ -214,9 +214,6 @@ class NullChoice(StrEnum):
     none = "none"
     shuffled = "shuffled"
     all = "all"
-
-
-DEFAULT_NULL_CHOICE = NullChoice(DEFAULT_NULLS)
 
 
 class Autocast(StrEnum):

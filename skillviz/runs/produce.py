@@ -144,6 +144,8 @@ class _Production:
     told: float = 0.0
     phase_name: str = ""
     stepped: float | None = None
+    total: int | None = None
+    ahead: int = 0
     steps: Pace = field(default_factory=Pace)
 
     def run(self) -> Run:
@@ -161,6 +163,7 @@ class _Production:
             searched = self.search_regions()
         self.seconds["search"] = round(self.seconds["search"] + self.checkpoints.before, 3)
         with self.checkpoints.saving(searched):
+            self.ahead = len(planned_draws(spec, self.plan.row))
             with self.phase("evaluate", "scoring the grafts"):
                 self.scored.begin()
                 scoring = Scoring(spec, self.plan.task, self.plan.size, session, self.folder, self.passes)
@@ -188,8 +191,9 @@ class _Production:
 
     def searched_nulls(self) -> list[NullDraw]:
         """The draws of the run's nulls; those of an earlier attempt are taken from its kept scores."""
-        plan, spec, draws = self.plan, self.plan.spec, list[NullDraw]()
-        for null in planned_draws(spec, plan.row):
+        plan, planned, draws = self.plan, planned_draws(self.plan.spec, self.plan.row), list[NullDraw]()
+        for null in planned:
+            self.ahead, self.stepped = len(planned) - len(draws) - 1, None
             text = f"{plan.row.title} on {null[0]} movements, draw {null[1] + 1}"
             self.tell_scored(text)
             problem = partial(problem_of, plan)
@@ -202,9 +206,13 @@ class _Production:
 
     def on_null_step(self, text: str, searching: SearchStep) -> None:
         """Tells the watchers of a step of a null's search."""
-        step = searching.step
+        step, now = searching.step, time.perf_counter()
+        if self.stepped is not None:
+            self.steps.add(1, now - self.stepped)
+        self.stepped = now
+        left = None if step.total is None else self.steps.left(step.total - step.step + self.ahead * step.total)
         self.beat()
-        self.report(Progress("nulls", step.step, step.total, text, step.finite_loss, step.size))
+        self.report(Progress("evaluate", step.step, step.total, text, step.finite_loss, step.size, left))
 
     def restored(self) -> State | None:
         """The state to go on from, None at the beginning; `searched` then holds what a checkpoint has kept."""
@@ -239,7 +247,7 @@ class _Production:
         now = time.perf_counter()
         if self.stepped is not None:  # the first step takes as long as what is made ready for it, too
             self.steps.add(1, now - self.stepped)
-        self.stepped = now
+        self.stepped, self.total = now, step.total
         left = self.seconds_left(step, searching.searches - searching.number)
         with self.checkpoints.saving(self.searched, step.state):
             self.folder.event(
@@ -255,7 +263,8 @@ class _Production:
         """Seconds until the run is finished, with so many searches after this one; None where nothing is measured."""
         if step.total is None:
             return None
-        searching, scoring = self.steps.left(step.total - step.step + searches * step.total), self.scored.left
+        ahead = searches + len(planned_draws(self.plan.spec, self.plan.row))
+        searching, scoring = self.steps.left(step.total - step.step + ahead * step.total), self.scored.left
         return None if searching is None or scoring is None else round(searching + scoring, 1)
 
     def to_score(self, is_ends: bool = False) -> Scored:
@@ -281,7 +290,8 @@ class _Production:
         """Tells the watchers how many examples are scored."""
         scored, phase = self.scored, self.phase_name
         left = scored.left if phase == "evaluate" else None  # before the search nothing is known of it
-        left = None if left is None else round(left, 1)
+        nulls = self.steps.left(self.ahead * (self.total or 0))
+        left = None if left is None or nulls is None else round(left + nulls, 1)
         self.told = time.monotonic()
         self.folder.event(phase=phase, step=scored.done, total=scored.examples, left=left)
         self.beat()

@@ -22,11 +22,9 @@ Dtype = Literal["float32", "bfloat16", "own"]
 KEY = "key:"
 """Before the key of a spec, in place of a run's id: its newest finished run."""
 
-WORDS = {"base", "finetuned", "task", "readout", "localizer", "sizes", "nulls"}
+WORDS = {"base", "finetuned", "task", "readout", "localizer", "sizes"}
 FLAGS = {"localizer": "--method", "sizes": "--size"}
 DEFAULT_SIZE = "0.1%"
-DEFAULT_NULLS = "shuffled"
-"""Kinds of nulls of a run that a command or a line of Python starts; a spec, as of a study, has none unless it asks."""
 LEFT_OUT = {
     "others": [], "lean": False, "data_parallel": 1, "cuda_graphs": False, "nulls": "none", "null_draws": 1,
 }  # fmt: skip
@@ -119,7 +117,6 @@ class RunSpec(BaseModel):
         words += ["--method", self.localizer]
         for size in self.sizes:
             words += ["--size", size]
-        words += [] if self.nulls == DEFAULT_NULLS else ["--nulls", self.nulls]
         for name, value in self._changed().items():
             words += _words(name, value)
         return shlex.join(words)
@@ -129,8 +126,6 @@ class RunSpec(BaseModel):
         arguments = {"task": self.task, "localizer": self.localizer, "sizes": list(self.sizes)}
         if self.readout:
             arguments["readout"] = self.readout
-        if self.nulls != DEFAULT_NULLS:
-            arguments["nulls"] = self.nulls
         arguments |= self._changed()
         named = "".join(f"    {name}={value!r},\n" for name, value in arguments.items())
         pair = f"    base={self.base!r},\n    finetuned={self.finetuned!r},\n"

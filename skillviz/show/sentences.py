@@ -93,12 +93,12 @@ def beyond_null(record: RunRecord, scores: Scores) -> str:
     own, share = scores.recovered, null.states[split].get("recovered")
     has_share = own is not None and own.low is not None and own.low > 0
     metric = record.metric
-    did = f"{metric_row(metric).title} {metric_value(metric, null.states[split][metric].value)}"
+    did = f"reaches {metric_row(metric).title} {metric_value(metric, null.states[split][metric].value)}"
     if has_share and share is not None and share.value is not None:
         did = f"recovers **{formats.percent(share.value, 0)}** of the gain"
     draws = "one draw" if null.draws == 1 else f"{null.draws} draws"
     beyond = metric_difference("accuracy", null.beyond[split]["accuracy"])
-    return f"The same search over shuffled movements ({draws}): {did}; the graft is {beyond} beyond it."
+    return f"The same search over shuffled movements ({draws}) {did}; beyond it: {beyond}."
 
 
 def _control(record: RunRecord, scores: Scores, size: str) -> str:

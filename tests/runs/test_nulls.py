@@ -15,6 +15,7 @@ from skillviz.errors import BadInput
 from skillviz.models.null_pair import null_pair
 from skillviz.models.predict import predict
 from skillviz.runs import nulls, produce
+from skillviz.runs.folder import RunFolder
 from skillviz.runs.produce import carry_on
 from skillviz.runs.produce import produce as produced
 from skillviz.runs.run import Run
@@ -83,7 +84,7 @@ def test_the_finding_says_what_the_null_does(run: Run) -> None:
     scores = headline_scores(run.record)
     assert scores is not None
     told = sentence(run.record, scores)
-    assert "2 draws" in told and "shuffled movements" in told and "beyond it" in told
+    assert "2 draws" in told and "shuffled movements" in told and "beyond it: " in told
     without = run.record.model_copy(update={"nulls": ()})
     assert sentence(without, scores) == ""
 
@@ -105,7 +106,8 @@ def test_a_resumed_run_takes_the_draws_it_has(world: Path, store: Store, monkeyp
     assert searched == [("shuffled", 0), ("shuffled", 1)]
     searched.clear()
     monkeypatch.setattr(produce, "searched_null", lambda *a: (searched.append(a[4]), real(*a))[1])
-    (folder,) = store.unfinished()
+    (cut_short,) = store.unfinished()
+    folder = RunFolder(cut_short.path)
     folder.reopen()
     resumed = carry_on(folder)
     assert searched == [("reversed", 0), ("signs", 0), ("signs", 1)], "the first two were kept"
@@ -123,7 +125,7 @@ def test_keys_of_runs_without_nulls_stay() -> None:
     plain = RunSpec(base="a", finetuned="b", task="sst2")
     assert "nulls" not in plain.json_text() and "null_draws" not in plain.json_text()
     assert plain.key() != plain.model_copy(update={"nulls": "shuffled"}).key()
-    assert "--nulls none" in plain.command() and "nulls='none'" in plain.python()
-    assert "--null" not in plain.model_copy(update={"nulls": "shuffled"}).command()
+    assert "--null" not in plain.command() and "null" not in plain.python()
+    assert "--nulls shuffled" in plain.model_copy(update={"nulls": "shuffled"}).command()
     with pytest.raises(BadInput, match="nulls"):
         read_spec({"base": "a", "finetuned": "b", "task": "sst2", "nulls": "mixed"})
