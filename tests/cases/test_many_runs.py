@@ -57,6 +57,7 @@ def changed(store: Store, run_id: str) -> None:
     os.utime(place, ns=(later, later))
 
 
+@pytest.mark.slow
 def test_a_list_that_is_longer_than_any_cache_is_read_once(made: Run, tmp_path: Path, reads: Counter[str]) -> None:
     store = copied(made, tmp_path / "many", MANY)
     assert len(store.list()) == MANY and set(reads.values()) == {1} and len(reads) == MANY
@@ -103,6 +104,7 @@ def test_after_a_change_pages_look_at_that_run_alone(
     assert {entry.id for entry in cache.entries()} == {entry.id for entry in before} - {one} and looked == [one]
 
 
+@pytest.mark.cases(2, 2)
 @pytest.mark.parametrize("page", ["jobs", "runs", "overview", "home"])
 def test_a_page_reads_no_record_twice(own: Store, page: str, reads: Counter[str]) -> None:
     def opened() -> None:

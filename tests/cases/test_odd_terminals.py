@@ -29,6 +29,7 @@ def shell(line: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(words, env={**os.environ, **given}, capture_output=True, timeout=300)
 
 
+@pytest.mark.cases(1, 2)
 @pytest.mark.parametrize(
     "terminal",
     [
@@ -45,6 +46,7 @@ def test_every_sign_is_written_in_the_terminal_s_encoding(made: Run, terminal: d
     assert made.id in words and "-" in words and "\ufffd" not in words
 
 
+@pytest.mark.slow
 def test_a_run_is_stored_though_nobody_reads_on(tmp_path: Path) -> None:
     """The reader goes after the first line, while the search has yet to begin, and the terminal knows no dash."""
     tiny_pair(tmp_path)
@@ -59,6 +61,7 @@ def test_a_run_is_stored_though_nobody_reads_on(tmp_path: Path) -> None:
     assert said.returncode == 2
 
 
+@pytest.mark.cases(2, 2)
 @pytest.mark.parametrize(
     ("place", "words"),
     [(">&-", "was closed"), ("> /dev/full", "No space left on device"), ("| true", "was closed"), (">&- 2>&-", "")],

@@ -40,6 +40,7 @@ def process_of(reader: UploadReader) -> psutil.Process:
     return psutil.Process(reader._process.pid)
 
 
+@pytest.mark.cases(1, 1)
 @pytest.mark.parametrize("folder", [PROJECT, Path("/")], ids=["checkout", "another"])
 def test_an_upload_is_read_from_any_folder_and_the_process_ends_with_its_server(folder: Path) -> None:
     code = (
