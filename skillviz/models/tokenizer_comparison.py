@@ -94,7 +94,7 @@ def compared_by_files(base: Path, finetuned: Path) -> TokenizerComparison:
         return TokenizerComparison(Comparison.UNKNOWN, sizes=sizes)
     config = base / "config.json"
     one, other = (_Files(folder, folder / "config.json", config) for folder in (base, finetuned))
-    cuts = _unequal(("truncation_side",), one.settings, other.settings)
+    cuts = _unequal(("truncation_side",), {"truncation_side": one.cut_side}, {"truncation_side": other.cut_side})
     added, moved, differences = dict[str, int](), tuple[str, ...](), list[str]()
     if one.bytes != other.bytes or one.named != other.named:
         added, moved, differences = _vocabulary_differences(*vocabularies)
@@ -194,6 +194,15 @@ class _Files:
     def content(self) -> dict[str, Any]:
         """tokenizer.json."""
         return read_json(self.folder / TOKENIZER_FILE)
+
+    @property
+    def cut_side(self) -> str:
+        """The side on which long texts are shortened: the settings' own, else the one that tokenizer.json was saved
+        with, else transformers' default."""
+        if side := self.settings.get("truncation_side"):
+            return str(side)
+        cut = self.content.get("truncation") if TOKENIZER_FILE in self.bytes else None
+        return str(cut.get("direction") or "right").lower() if isinstance(cut, dict) else "right"
 
     def first_other(self, other: _Files) -> str:
         """A trial text that tokenizer.json gives other ids in the other folder, as words; empty for none."""
