@@ -282,5 +282,19 @@ def test_the_side_on_which_long_texts_are_cut_is_said(tmp_path: Path, sides: tup
         assert any("shorten long texts differently (truncation_side: right and left)" in n for n in check.notes)
 
 
+def test_a_lower_limit_of_the_base_is_said(tmp_path: Path) -> None:
+    """The fine-tuned model's own lower limit is followed instead, so nothing differs from it."""
+    model = bert()
+    base = saved(tmp_path / "base", model, tiny_tokenizer("bert"))
+    fit(model, tiny_tokenizer("bert"), rows(), steps=5)
+    tuned = saved(tmp_path / "tuned", model, tiny_tokenizer("bert"))
+    for limits, said in (((16, 64), True), ((64, 16), False), ((512, 1024), False), ((16, int(1e30)), True)):
+        settings(base, model_max_length=limits[0])
+        settings(tuned, model_max_length=limits[1])
+        for check in (preflight(base, tuned), rehearse(preflight(base, tuned))[0]):
+            assert any("(model_max_length: 16 and 64)" in note for note in check.notes) is said
+            assert any("model_max_length" in note for note in check.notes) is said
+
+
 def test_the_comparison_by_files_needs_no_torch() -> None:
     assert heavy_after("skillviz.models.tokenizer_comparison", "skillviz.models.preflight", "tokenizers") == {}
