@@ -32,6 +32,9 @@ MASKED_HEADS: dict[str, tuple[str, ...]] = {
 # else: it is run on the answers' positions alone. Others are asked for all positions.
 PLAIN_DECODERS = ("gpt2", "opt", "gpt_neox", "llama", "mistral", "qwen2", "qwen3")
 
+READ_AT_LAST = ("xlnet",)
+"""Families whose head reads the last place of its input, padding or not: their texts must end there."""
+
 
 class Readout(Protocol):
     """Reads class scores off a model."""
@@ -61,8 +64,32 @@ class HeadReadout:
 
     def logits(self, model: Any, batch: Batch) -> Tensor:
         """The head's logits [batch, label]."""
-        logits: Tensor = model(**batch.inputs).logits
+        if model.config.model_type in READ_AT_LAST:
+            logits: Tensor = model(**_padded_before(batch.inputs)).logits
+        elif getattr(model.config, "is_encoder_decoder", False):
+            logits = _by_ends(model, batch.inputs)
+        else:
+            logits = model(**batch.inputs).logits
         return logits[:, 0] if logits.ndim == 3 else logits
+
+
+def _padded_before(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The inputs with each text's padding moved before it."""
+    mask = inputs["attention_mask"]
+    length = mask.shape[-1]
+    places = (torch.arange(length, device=mask.device) + mask.sum(-1, keepdim=True)) % length
+    return {name: values.gather(-1, places) for name, values in inputs.items()}
+
+
+def _by_ends(model: Any, inputs: dict[str, Tensor]) -> Tensor:
+    """The head's logits of an encoder-decoder, which takes only texts with equally many end tokens at a time."""
+    ends = (inputs["input_ids"] == model.config.eos_token_id).sum(-1)
+    groups = [(ends == count).nonzero()[:, 0] for count in ends.unique()]
+    if len(groups) == 1:
+        logits: Tensor = model(**inputs).logits
+        return logits
+    parts = [model(**{name: values[rows] for name, values in inputs.items()}).logits for rows in groups]
+    return torch.cat(parts)[torch.cat(groups).argsort().to(parts[0].device)]
 
 
 @dataclass(frozen=True)

@@ -160,8 +160,8 @@ def load_tokenizer(folder: Path) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
-        if (positions := _positions(folder)) is not None:
-            tokenizer.model_max_length = min(tokenizer.model_max_length, positions)
+        if (rows := positions(folder)) is not None:
+            tokenizer.model_max_length = min(tokenizer.model_max_length, rows)
         tokenizer(TRIAL)
     return tokenizer
 
@@ -338,7 +338,7 @@ class _LightTokenizer:
         return [str(self.tokenizer.id_to_token(number)) for number in ids]
 
 
-def _positions(folder: Path) -> int | None:
+def positions(folder: Path) -> int | None:
     """Rows of the position table of the folder's model, None where its configuration does not say."""
     config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
     if config.get("model_type") in WITHOUT_END:

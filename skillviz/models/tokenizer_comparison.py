@@ -8,8 +8,9 @@ both are loaded and tried on texts.
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from skillviz.models.tokenizer import (
     TOKENIZER_FILE,
     has_tokenizer,
     load_tokenizer,
+    positions,
     read_json,
     vocabulary,
     with_added_tokens,
@@ -94,7 +96,7 @@ def compared_by_files(base: Path, finetuned: Path) -> TokenizerComparison:
         return TokenizerComparison(Comparison.UNKNOWN, sizes=sizes)
     config = base / "config.json"
     one, other = (_Files(folder, folder / "config.json", config) for folder in (base, finetuned))
-    cuts = _unequal(("truncation_side",), one.settings, other.settings)
+    cuts = _cuts((one.cut_side, other.cut_side), (one.longest, other.longest))
     added, moved, differences = dict[str, int](), tuple[str, ...](), list[str]()
     if one.bytes != other.bytes or one.named != other.named:
         added, moved, differences = _vocabulary_differences(*vocabularies)
@@ -123,7 +125,7 @@ def compared_as_loaded(base: Path, finetuned: Path) -> TokenizerComparison:
     vocabularies = one.get_vocab(), other.get_vocab()
     added, moved, differences = _vocabulary_differences(*vocabularies)
     is_certain = bool(differences)
-    cuts = _cuts(one, other)
+    cuts = _cuts(*zip(*((t.truncation_side, t.model_max_length) for t in (one, other)), strict=True))
     if added:
         try:
             one = with_added_tokens(one, added_to(one, other), {})
@@ -194,6 +196,22 @@ class _Files:
     def content(self) -> dict[str, Any]:
         """tokenizer.json."""
         return read_json(self.folder / TOKENIZER_FILE)
+
+    @property
+    def cut_side(self) -> str:
+        """The side on which long texts are shortened: the settings' own, else the one that tokenizer.json was saved
+        with, else transformers' default."""
+        if side := self.settings.get("truncation_side"):
+            return str(side)
+        cut = self.content.get("truncation") if TOKENIZER_FILE in self.bytes else None
+        return str(cut.get("direction") or "right").lower() if isinstance(cut, dict) else "right"
+
+    @property
+    def longest(self) -> float:
+        """The tokens of the longest input, as it will be once loaded; infinite where nothing says it."""
+        stated = self.settings.get("model_max_length")
+        rows = positions(self.folder)
+        return min(stated if isinstance(stated, int | float) else math.inf, math.inf if rows is None else rows)
 
     def first_other(self, other: _Files) -> str:
         """A trial text that tokenizer.json gives other ids in the other folder, as words; empty for none."""
@@ -342,19 +360,14 @@ def _example(text: str) -> str:
     return f"the tokens of {text!r}"
 
 
-def _cuts(one: Any, other: Any) -> tuple[str, ...]:
-    """What differs in how long texts are shortened."""
-    limits = (one.model_max_length, other.model_max_length)
-    settings = [{"truncation_side": tokenizer.truncation_side} for tokenizer in (one, other)]
-    if max(limits) < NO_LIMIT:
-        settings = [{**part, "model_max_length": limit} for part, limit in zip(settings, limits, strict=True)]
-    return _unequal(("truncation_side", "model_max_length"), *settings)
+def _cuts(sides: tuple[str, str], limits: tuple[float, float]) -> tuple[str, ...]:
+    """What differs in how long texts are shortened, as words.
 
-
-def _unequal(keys: Sequence[str], one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, ...]:
-    """The settings of these names that both state and that differ, as words."""
-    both = [key for key in keys if key in one and key in other and one[key] != other[key]]
-    return tuple(f"{key}: {one[key]} and {other[key]}" for key in both)
+    A limit counts where the base's is the lower one: the fine-tuned model's own is followed as it is.
+    """
+    side = [f"truncation_side: {sides[0]} and {sides[1]}"] if sides[0] != sides[1] else []
+    is_lower = limits[0] < limits[1] < NO_LIMIT
+    return (*side, *([f"model_max_length: {limits[0]} and {limits[1]}"] if is_lower else []))
 
 
 def _sizes(*vocabularies: Mapping[str, int] | None) -> tuple[int | None, int | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -252,15 +253,47 @@ def test_a_folder_without_a_tokenizer_is_said(tmp_path: Path) -> None:
     assert "The fine-tuned model's folder has no tokenizer: the base's is used." in check.notes
 
 
-def test_the_side_on_which_long_texts_are_cut_is_said(tmp_path: Path) -> None:
+def cut_on_the_left(folder: Path) -> None:
+    """The tokenizer.json of a tokenizer that last shortened texts on their left; the settings do not say it."""
+    tokenizer = tiny_tokenizer("bert")
+    tokenizer.truncation_side = "left"
+    tokenizer("a", truncation=True, max_length=64)
+    tokenizer.save_pretrained(folder)
+    assert "truncation_side" not in json.loads((folder / "tokenizer_config.json").read_text())
+
+
+@pytest.mark.parametrize(
+    "sides",
+    [
+        (partial(settings, truncation_side="right"), partial(settings, truncation_side="left")),
+        (lambda folder: None, partial(settings, truncation_side="left")),
+        (lambda folder: None, cut_on_the_left),
+    ],
+    ids=["both settings", "one setting", "tokenizer.json"],
+)
+def test_the_side_on_which_long_texts_are_cut_is_said(tmp_path: Path, sides: tuple[Change, Change]) -> None:
     model = bert()
     base = saved(tmp_path / "base", model, tiny_tokenizer("bert"))
     fit(model, tiny_tokenizer("bert"), rows(), steps=5)
     tuned = saved(tmp_path / "tuned", model, tiny_tokenizer("bert"))
-    settings(base, truncation_side="right")
-    settings(tuned, truncation_side="left")
+    for change, folder in zip(sides, (base, tuned), strict=True):
+        change(folder)
     for check in (preflight(base, tuned), rehearse(preflight(base, tuned))[0]):
         assert any("shorten long texts differently (truncation_side: right and left)" in n for n in check.notes)
+
+
+def test_a_lower_limit_of_the_base_is_said(tmp_path: Path) -> None:
+    """The fine-tuned model's own lower limit is followed instead, so nothing differs from it."""
+    model = bert()
+    base = saved(tmp_path / "base", model, tiny_tokenizer("bert"))
+    fit(model, tiny_tokenizer("bert"), rows(), steps=5)
+    tuned = saved(tmp_path / "tuned", model, tiny_tokenizer("bert"))
+    for limits, said in (((16, 64), True), ((64, 16), False), ((512, 1024), False), ((16, int(1e30)), True)):
+        settings(base, model_max_length=limits[0])
+        settings(tuned, model_max_length=limits[1])
+        for check in (preflight(base, tuned), rehearse(preflight(base, tuned))[0]):
+            assert any("(model_max_length: 16 and 64)" in note for note in check.notes) is said
+            assert any("model_max_length" in note for note in check.notes) is said
 
 
 def test_the_comparison_by_files_needs_no_torch() -> None:
