@@ -32,13 +32,8 @@ def scaled(logits: ArrayLike, temperature: float) -> Floats:
     return z / temperature
 
 
-def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> float:
-    """The temperature in 0.02..50 of least NLL on these (validation) predictions; see `temperature_fit`."""
-    return temperature_fit(logits, labels).value
-
-
 def temperature_fit(logits: ArrayLike, labels: ArrayLike) -> Temperature:
-    """The temperature of least NLL, with what it gains and whether the search ended at a bound.
+    """The temperature in 0.02..50 of least NLL on these (validation) predictions, its gain, and whether it is a bound.
 
     The NLL is convex in b = 1/temperature, so its slope changes sign once at most and bisection cannot miss the
     minimum. A validation set without an error has none: the best temperature is then the lowest allowed, and

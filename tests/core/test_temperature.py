@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from skillviz.core import scores
-from skillviz.core.temperature import COLDEST, HOTTEST, fit_temperature, scaled, temperature_fit
+from skillviz.core.temperature import COLDEST, HOTTEST, scaled, temperature_fit
 from skillviz.errors import BadInput
 from tests.core.drawn_predictions import PROPERTY, logits_of, predictions
 from tests.reference import calibration as slow
@@ -39,7 +39,7 @@ def test_it_equals_a_golden_section_search() -> None:
     logits = random.normal(size=(200, 3)) * 4
     labels = np.array([random.choice(3, p=p) for p in scores.probabilities(logits / 3)])
     searched = slow.best_temperature(logits.tolist(), labels.tolist(), COLDEST, HOTTEST)
-    assert fit_temperature(logits, labels) == pytest.approx(searched, rel=1e-6)
+    assert temperature_fit(logits, labels).value == pytest.approx(searched, rel=1e-6)
 
 
 def test_a_planted_temperature_is_found_by_hand() -> None:
@@ -48,7 +48,7 @@ def test_a_planted_temperature_is_found_by_hand() -> None:
     fit = temperature_fit(logits, labels)
     assert fit.value == pytest.approx(5 / np.log(3), rel=1e-9) and not fit.at_bound
     assert scores.probabilities(scaled(logits, fit.value))[0, 0] == pytest.approx(0.75, rel=1e-9)
-    assert fit_temperature(-logits, labels) != pytest.approx(fit.value, rel=1e-2)  # a dropped sign
+    assert temperature_fit(-logits, labels).value != pytest.approx(fit.value, rel=1e-2)  # a dropped sign
 
 
 def test_bounds_are_reached_and_said() -> None:
@@ -65,7 +65,7 @@ def test_equal_logits_leave_nothing_to_fit() -> None:
 
 def test_bad_input() -> None:
     with pytest.raises(BadInput, match="no predictions"):
-        fit_temperature(np.empty((0, 2)), np.empty(0, dtype=int))
+        temperature_fit(np.empty((0, 2)), np.empty(0, dtype=int))
     for temperature in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(BadInput, match="positive number"):
             scaled(np.zeros((1, 2)), temperature)
