@@ -313,7 +313,7 @@ def advice(kind: str) -> End | type[SkillvizError]:
 
 def visible(text: str) -> str:
     """The text with control characters, and those that turn the direction of writing, as `\\x1b`: names that strangers
-    gave would move a terminal's cursor or hide what stands beside them. Drafts have the names of what they become."""
+    gave would move a terminal's cursor or hide what stands beside them. Drafts have their final names."""
     return without_drafts(_UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text))
 
 

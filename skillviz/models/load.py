@@ -97,7 +97,7 @@ def load_model(
 
 
 def _embedding_of_output(info: ModelInfo, model: Any, missing: Iterable[str]) -> dict[str, str]:
-    """What makes the output matrix in the file the token embedding that the model lacks: pattern and name; or nothing.
+    """The renaming (pattern, name) that makes the file's output matrix the token embedding that the model lacks.
 
     A language-model class ties the two itself; one with another head does not know the output matrix.
     """

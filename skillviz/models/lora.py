@@ -236,7 +236,7 @@ def _refused_settings(adapter: ModelInfo, base: ModelInfo) -> BadModel | None:
 
 
 def _refused_names(adapter: ModelInfo) -> BadModel | None:
-    """Why peft would leave the adapter's tensors out, as it does without an error where their names are others."""
+    """The reason why peft would leave out the adapter's tensors, as it does without an error for unknown ones."""
     odd = next((name for name in adapter.shapes if not name.startswith(PREFIX) or UNSAVED.search(name)), None)
     if odd is None:
         return None
@@ -346,7 +346,7 @@ def is_its_base(adapter: ModelInfo, base: ModelInfo) -> Comparison:
 
 
 def _same_weights(one: ModelInfo, other: ModelInfo) -> Comparison:
-    """Whether two models have the same values, also where one is stored as float16."""
+    """True if two models have the same values, also where one is stored as float16."""
     if one.folder.resolve() == other.folder.resolve() or one.fingerprint == other.fingerprint:
         return Comparison.SAME
     if "quantization_config" in one.config:  # as in QLoRA: what it is converted to has other shapes and values

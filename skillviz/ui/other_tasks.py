@@ -60,7 +60,7 @@ def offered(run: Run) -> tuple[Offered, ...]:
 
 
 def _is_allowed(task: Task) -> bool:
-    """Whether the visitor may read the task's file and data: those beside a run's task may lie outside the folders."""
+    """True if the visitor may read the task's file and data: those beside a run's task may lie outside the folders."""
     with suppress(BadInput):
         return bool(visitor.allowed(task))
     return False
