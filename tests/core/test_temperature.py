@@ -19,9 +19,8 @@ def test_the_fit_never_worsens_nll_nor_changes_a_prediction(drawn: tuple) -> Non
     logits, labels = drawn
     fit = temperature_fit(logits, labels)
     assert COLDEST <= fit.value <= HOTTEST
-    assert fit.nll_after <= fit.nll_before + 1e-12
     cooled = scaled(logits, fit.value)
-    assert scores.nll(cooled, labels) == pytest.approx(fit.nll_after, rel=1e-9, abs=1e-12)
+    assert scores.nll(cooled, labels) <= scores.nll(logits, labels) + 1e-12
     assert (scores.predictions(cooled) == scores.predictions(logits)).all()
 
 
@@ -29,7 +28,7 @@ def test_the_fit_never_worsens_nll_nor_changes_a_prediction(drawn: tuple) -> Non
 @given(predictions())
 def test_no_other_temperature_is_better(drawn: tuple) -> None:
     logits, labels = drawn
-    best = temperature_fit(logits, labels).nll_after
+    best = scores.nll(scaled(logits, temperature_fit(logits, labels).value), labels)
     for other in np.geomspace(COLDEST, HOTTEST, 25):
         assert scores.nll(scaled(logits, other), labels) >= best - 1e-9
 
@@ -53,7 +52,7 @@ def test_a_planted_temperature_is_found_by_hand() -> None:
 
 def test_bounds_are_reached_and_said() -> None:
     sure = logits_of([0.9, 0.8])
-    assert temperature_fit(sure, np.array([0, 0]))[:1] + temperature_fit(sure, np.array([0, 0]))[3:] == (COLDEST, True)
+    assert temperature_fit(sure, np.array([0, 0])) == (COLDEST, True)
     worse_than_chance = temperature_fit(sure, np.array([1, 1]))
     assert (worse_than_chance.value, worse_than_chance.at_bound) == (HOTTEST, True)
 
