@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from skillviz.errors import BadModel, is_out_of_memory
+from skillviz.errors import BadModel, first_line, is_out_of_memory
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.heads import stands_for
 
@@ -135,9 +135,3 @@ def quiet() -> Iterator[None]:
         transformers_logging.set_verbosity(level)
         if bar:
             transformers_logging.enable_progress_bar()
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's message, with its class where the message is empty."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from skillviz.core.comparison import Comparison
-from skillviz.errors import BadModel, PairMismatch, RandomHead, SkillvizError
+from skillviz.errors import BadModel, PairMismatch, RandomHead, SkillvizError, first_line
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import hub_name, is_local, may_be_hub_id, resolve
 from skillviz.models.heads import HEADS, LINEAR_HEAD, choose_readout, is_head, missing_head, own_shapes, prefix_of
@@ -257,7 +257,7 @@ def load_merged(base: ModelInfo, adapter: ModelInfo, readout: str, dtype: torch.
     # torch, which reading headers does not need
     from peft import PeftModel
 
-    from skillviz.models.load import first_line, quiet  # imports torch
+    from skillviz.models.load import quiet  # imports torch
 
     model = load_for_adapter(base, adapter, readout)
     try:

@@ -545,15 +545,11 @@ def _check_vocabulary(base: ModelInfo, finetuned: ModelInfo, tokenizers: Tokeniz
         # their rows are the base's only where all other tokens keep their ids
         if has_tokenizer(base.folder) and not tokenizers.added:
             moved = tokenizers.moved
-            which = (
-                f"it gives '{moved[0]}'{_more(list(moved))} another id"
-                if moved
-                else (
-                    "the base's cannot be compared with it"
-                    if tokenizers.sizes[0] is None
-                    else listed(tokenizers.differences)
-                )
-            )
+            which = listed(tokenizers.differences)
+            if moved:
+                which = f"it gives '{moved[0]}'{_more(list(moved))} another id"
+            elif tokenizers.sizes[0] is None:
+                which = "the base's cannot be compared with it"
             yield PairMismatch(
                 f"the fine-tuned model's tokenizer has added tokens, and {which}; added tokens are accepted where all "
                 "others keep their ids: give the base that this model was fine-tuned from."

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from skillviz import read_only
-from skillviz.errors import BadData, DataNotFound, is_out_of_memory
+from skillviz.errors import BadData, DataNotFound, first_line, is_out_of_memory
 from skillviz.tasks import delimited, json_rows, parquet_rows
 from skillviz.tasks.rows import DataFile, Rows, unusable
 from skillviz.tasks.task import Hub, Task
@@ -123,8 +123,7 @@ def _first_cause(error: BaseException) -> str:
     """The first line of the innermost error, without its final stop."""
     while error.__cause__ is not None:
         error = error.__cause__
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0].rstrip(".")
+    return first_line(error).rstrip(".")
 
 
 @contextmanager
