@@ -49,7 +49,7 @@ from skillviz.core.region import Region
 from skillviz.core.scores import correct, losses
 from skillviz.core.seeds_interval import mean_of_intervals, seeds_and_examples
 from skillviz.core.stability import pairwise_iou, stability
-from skillviz.core.temperature import fit_temperature, scaled
+from skillviz.core.temperature import scaled, temperature_fit
 from skillviz.runs.record import TaskNote
 from skillviz.studies.task_unions import TaskScores, mean_relative_gain
 
@@ -356,7 +356,7 @@ def less_scaled(run: str, n: int, random: np.random.Generator) -> dict[str, Answ
     (graft, labels), (tuned, _) = (stored_logits(run, state) for state in ("grafted", "finetuned"))
     held, held_labels = stored_logits(run, "finetuned", "validation")
     drawn, on = random.integers(0, len(labels), n), random.integers(0, len(held), len(held))
-    fixed, fitted = _temperature(run), fit_temperature(held[on], held_labels[on])
+    fixed, fitted = _temperature(run), temperature_fit(held[on], held_labels[on]).value
     ours = ece(graft, labels)
     truths = [ours - ece(scaled(tuned, temperature), labels) for temperature in (fixed, fitted)]
     sample = graft[drawn], tuned[drawn], labels[drawn]
@@ -370,7 +370,7 @@ def less_scaled(run: str, n: int, random: np.random.Generator) -> dict[str, Answ
 
 @lru_cache
 def _temperature(run: str) -> float:
-    return fit_temperature(*stored_logits(run, "finetuned", "validation"))
+    return temperature_fit(*stored_logits(run, "finetuned", "validation")).value
 
 
 def over_seeds(pool: Pool, seeds: int, n: int, random: np.random.Generator) -> dict[str, Answer]:

@@ -27,7 +27,7 @@ OWN_SIZE = "learned"
 
 @dataclass(frozen=True)
 class Count:
-    """How many comparisons support a claim, speak against it, leave it open, and have no interval."""
+    """The numbers of comparisons that support a claim, speak against it, leave it open, and have no interval."""
 
     supporting: int
     against: int
@@ -41,7 +41,7 @@ class Count:
 
 
 def counts(lows: Iterable[float], highs: Iterable[float], sign: int = 1) -> Count:
-    """What comparisons with these ends say, counted; `sign` as of `beyond`."""
+    """The counted verdicts of comparisons with these ends; `sign` as of `beyond`."""
     ends = list(zip(lows, highs, strict=True))
     measured = [beyond(low, high, 0.0, sign) for low, high in ends if np.isfinite(low) and np.isfinite(high)]
     outcomes = (sum(outcome is wanted for outcome in measured) for wanted in (True, False, None))

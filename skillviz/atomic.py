@@ -177,7 +177,7 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 
 def _disk_full(path: Path) -> DiskFull:
-    """What to say where `path` cannot be written; the system's folder of temporary files has no name of ours."""
+    """The error where `path` cannot be written; the system's folder of temporary files has no name of ours."""
     if path == Path(tempfile.gettempdir()) or path.parent == Path(tempfile.gettempdir()) and path.name == WORKING:
         return DiskFull(
             f"there is no space left for temporary files in {tempfile.gettempdir()}. Free some space, or set TMPDIR to "

@@ -311,9 +311,14 @@ def advice(kind: str) -> End | type[SkillvizError]:
     return ENDS.get(kind) or error_class(kind) or SkillvizError
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its class if it has none."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
 def visible(text: str) -> str:
     """The text with control characters, and those that turn the direction of writing, as `\\x1b`: names that strangers
-    gave would move a terminal's cursor or hide what stands beside them. Drafts have the names of what they become."""
+    gave would move a terminal's cursor or hide what stands beside them. Drafts have their final names."""
     return without_drafts(_UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text))
 
 

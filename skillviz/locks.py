@@ -15,19 +15,19 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.E
 """What file systems without locks say when they are asked for one."""
 NOT_OURS = (Timeout, OSError)
 """What taking a lock raises where another process has it, or its place cannot be written."""
-SOFT = ".held"  # behind the lock's name: its own file must not be there while nobody holds it
+SOFT = ".held"  # behind the lock's name: its own file must not be there while the lock is free
 
 _known: dict[int, bool] = {}
 """Device -> whether its file system has locks; asked once a process."""
 
 
 def lock_at(path: Path | str, **options: Any) -> BaseFileLock:
-    """A lock in a folder that is there, not yet taken; `options` are those of filelock."""
+    """A lock in a folder that is there, not yet taken; `options` go to filelock."""
     return FileLock(path, **options) if has_locks(Path(path).parent) else SoftFileLock(f"{path}{SOFT}", **options)
 
 
 def has_locks(folder: Path) -> bool:
-    """Whether the folder's file system has locks; True where that cannot be tried, so that the lock says why."""
+    """True if the folder's file system has locks; True where that cannot be tried, so that the lock says why."""
     try:
         device = os.stat(folder).st_dev
         if device not in _known:

@@ -24,7 +24,7 @@ ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 def reading(what: str, damaged: type[StoreError] = NotReadable) -> Iterator[None]:
     """Turns the system's refusal to read `what` into NotReadable.
 
-    Where it says that nothing is there, or the bytes are not UTF-8, the error is `damaged`.
+    The error is `damaged` if nothing is there, or if the bytes are not UTF-8.
     """
     try:
         yield
@@ -36,20 +36,29 @@ def reading(what: str, damaged: type[StoreError] = NotReadable) -> Iterator[None
         raise kind(f"{what} cannot be read ({error.strerror or error}).{advice}") from error
 
 
-def is_regular(path: Path | str) -> bool:
-    """Whether a regular file, or a link to one, is there; raises OSError where the system does not say."""
+def size_of(path: Path | str) -> int | None:
+    """Bytes of a regular file, or of one that a link names; None if none is there, OSError if the system does not say.
+
+    It looks at the disk once, as a list of runs has thousands of files.
+    """
     try:
-        return stat.S_ISREG(os.stat(path).st_mode)
+        state = os.stat(path)
     except ValueError:  # a name that no file can have
-        return False
+        return None
     except OSError as error:
         if error.errno in ABSENT:
-            return False
+            return None
         raise
+    return state.st_size if stat.S_ISREG(state.st_mode) else None
+
+
+def is_regular(path: Path | str) -> bool:
+    """True for a regular file or a link to one; raises OSError if the system does not say."""
+    return size_of(path) is not None
 
 
 def may_be_regular(path: Path | str) -> bool:
-    """As `is_regular`, and True where the system does not say: what is there is then listed as unreadable."""
+    """`is_regular`, and True if the system does not say: what is there is then listed as unreadable."""
     try:
         return is_regular(path)
     except OSError:
@@ -57,9 +66,9 @@ def may_be_regular(path: Path | str) -> bool:
 
 
 def has_size(path: Path, size: int) -> bool:
-    """Whether a regular file of so many bytes is there; False where the system does not say."""
+    """True for a regular file of so many bytes; False if the system does not say."""
     try:
-        return is_regular(path) and path.stat().st_size == size
+        return size_of(path) == size
     except OSError:
         return False
 

@@ -30,7 +30,7 @@ class Sink(io.RawIOBase):
         return self.descriptor
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
+        """True if it is a terminal."""
         return self.error is None and os.isatty(self.descriptor)
 
     def write(self, content: Any) -> int:
@@ -61,7 +61,7 @@ def _closed(descriptor: int) -> OSError | None:
 
 
 def _plainer(error: UnicodeError) -> tuple[str | bytes, int]:
-    """What an encoding lacks in signs that it has."""
+    """The letters that an encoding lacks, in signs that it has."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end]
@@ -86,7 +86,7 @@ def install() -> tuple[Sink, Sink]:
 
 
 def what_was_lost(sink: Sink) -> str:
-    """What to tell of a standard output that could not be written; empty where nothing was lost."""
+    """The sentence on a standard output that could not be written; empty where nothing was lost."""
     sys.stdout.flush()
     if sink.error is None or not sink.has_lost:
         return ""

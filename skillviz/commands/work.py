@@ -72,7 +72,7 @@ def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued r
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:
-    """What changes when a file is written anew, whatever the clock says; None where it is not there."""
+    """A value that changes when a file is written again, even if the clock is set back; None if it is not there."""
     with suppress(OSError):
         state = file.stat()
         return state.st_ino, state.st_mtime_ns

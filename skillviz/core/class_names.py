@@ -31,9 +31,9 @@ KEYS: tuple[Callable[[str], str], ...] = (str, _plain, _joined)
 
 @dataclass(frozen=True)
 class Matching:
-    """How `names` match `labels`: `order` has the place of each label among the names, None where not all are known.
+    """The match of `names` with `labels`: `order` has each label's place among the names, None if one is not known.
 
-    SAME: every label has its name, whatever their order. DIFFERENT: a name stands in another label's place, and the
+    SAME: every label has its name, in any order. DIFFERENT: a name stands in another label's place, and the
     rest does not tell which is which. UNKNOWN: nothing speaks for or against taking both in their order. `taken` are
     (name, label) that were matched though they differ by more than case: as an abbreviation, or as the last one left.
     """
@@ -45,7 +45,7 @@ class Matching:
 
     @property
     def is_reordered(self) -> bool:
-        """Whether the labels are known to come in another order than the names."""
+        """True if the labels are known to be in another order than the names."""
         return self.order is not None and self.order != tuple(range(len(self.order)))
 
 
@@ -60,7 +60,7 @@ def places(names: Sequence[str], labels: Sequence[str]) -> list[int | None]:
 
 
 def match(names: Sequence[str], labels: Sequence[str]) -> Matching:
-    """How these names match the labels; there may be more names than labels, and any of them may be missing."""
+    """The match of these names with the labels; there may be more names than labels, and any of them may be missing."""
     found = places(names, labels)
     found = [None if place is not None and found.count(place) > 1 else place for place in found]
     by_name = {place: at for at, place in enumerate(found) if place is not None}
@@ -81,6 +81,6 @@ def match(names: Sequence[str], labels: Sequence[str]) -> Matching:
 
 
 def _shortens(one: str, other: str) -> bool:
-    """Whether one of two names is an abbreviation of the other: its first letters, and no number cut short."""
+    """True if one of two names is an abbreviation of the other: its first letters, and no number cut short."""
     short, whole = sorted((_joined(one), _joined(other)), key=len)
     return len(short) >= SHORTEST and whole.startswith(short) and not whole[len(short) :][:1].isdigit()

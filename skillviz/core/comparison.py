@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Comparison(StrEnum):
-    """Whether two things are equal, as far as a check can tell; the last two are said where the numbers stand."""
+    """The answer of a check of two things that should be equal; the last two are said beside the numbers."""
 
     SAME = "same"
     DIFFERENT = "different"

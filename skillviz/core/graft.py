@@ -256,7 +256,7 @@ def _wrong_values(*parts: Mapping[str, Tensor]) -> str:
 
 
 def _wrong_numbers(vocabulary: Mapping[str, Any], rows: Mapping[str, Tensor]) -> str:
-    """What is wrong with the numbers of these rows of added tokens; empty where they fit."""
+    """The fault in the numbers of these rows of added tokens; empty if there is none."""
     numbers = _numbers({"vocabulary": vocabulary})
     behind = [number for number in numbers if number >= vocabulary["rows"]]
     if not numbers or {len(t) if t.dim() else 0 for t in rows.values()} != {len(numbers)}:
@@ -274,7 +274,7 @@ def _numbers(header: Mapping[str, Any]) -> list[int]:
 
 
 def _rows_after(header: Mapping[str, Any]) -> int:
-    """The rows of a vocabulary that has room for those of added tokens."""
+    """The rows of a vocabulary with room for added tokens."""
     return max(_whole(header["vocabulary"]["rows"], "rows of its vocabulary"), 1 + max(_numbers(header)))
 
 

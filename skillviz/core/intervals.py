@@ -384,7 +384,7 @@ def percentile_interval(value: float, draws: Floats, level: float = LEVEL) -> In
 
 
 def spread_interval(value: float, draws: Floats, level: float = LEVEL) -> Interval:
-    """As `percentile_interval`, of one model's metric: without ends where no draw differs, at 0 too."""
+    """`percentile_interval` of one model's metric: without ends where no draw differs, at 0 too."""
     interval = percentile_interval(value, draws, level)
     return interval if interval.high > interval.low else Interval(interval.value, float("nan"), float("nan"))
 

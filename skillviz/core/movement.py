@@ -1,4 +1,4 @@
-"""How far fine-tuning moved each entry: not at all where the two differ only by the rounding of the fine-tuned file.
+"""The movement of each entry in fine-tuning: none where the two differ only by the rounding of the fine-tuned file.
 
 A model that is stored in 16 bits differs from its float32 base in nearly every entry, trained or not. So the base is
 compared as it would be stored in the fine-tuned file.
@@ -38,7 +38,7 @@ class Movement:
     """Fine-tuned minus base of the entries of a table, 0 where the base rounded to the fine-tuned dtype is the same.
 
     Each member is a vector [d], in memory or read when it is asked for (core.lean). The fine-tuned dtype of a tensor is
-    the 16-bit one that holds all its values, whatever dtype they are in now.
+    the 16-bit one that holds all its values, in any dtype that they are in now.
     """
 
     def __init__(self, base: Any, finetuned: Any, table: ParameterTable) -> None:
@@ -68,7 +68,7 @@ class Movement:
         return change
 
     def counts(self) -> Counts:
-        """What the entries that differ are."""
+        """Counts of the entries that differ, by kind."""
         moved = rounded = unclear = 0
         named = ""
         for number, first, last in self._spans():

@@ -192,12 +192,6 @@ def _counts_by_tensor(a: Region, b: Region) -> np.ndarray:
     return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
 
-def chance_overlap(size: int, d: int) -> float:
-    """Share of any other region that a random region of this size covers, drawn evenly over all d entries: size / d."""
-    _check_sizes(d, size)
-    return size / d
-
-
 def chance_iou(size_a: int, size_b: int, d: int) -> float:
     """Mean of |a and b| / |a or b| over random regions of these sizes, drawn evenly over d; NaN where both are empty.
 

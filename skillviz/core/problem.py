@@ -55,7 +55,7 @@ class Problem:
 
     @cached_property
     def movement(self) -> Movement:
-        """How far each entry moved."""
+        """The movement of each entry."""
         return Movement(self.base, self.finetuned, self.table)
 
     @cached_property

@@ -11,14 +11,13 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from skillviz.errors import BadInput, NoCluster
-from skillviz.runs.slurm_queue import SLURM, is_there
+from skillviz.runs.slurm_queue import is_there
 from skillviz.tasks.project import OURS, expanded, project_root
 from skillviz.tasks.refusals import refused
 from skillviz.tasks.yaml_files import TextLoader, read_yaml
 
 VARIABLE = f"{OURS}CLUSTER"
 FILE = "cluster.yaml"
-CLUSTERS = (SLURM,)
 LONGEST_NOTICE = 90  # seconds before its time limit that a job is told to save; a quarter of a short limit
 TIME = re.compile(r"(?:(\d{1,4})-)?(\d{1,6})(?::(\d{1,2}))?(?::(\d{1,2}))?")
 OURSELVES = (

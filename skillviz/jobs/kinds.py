@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from skillviz.atomic import write_text
 from skillviz.errors import NoCluster, SkillvizError, StoreError
 from skillviz.jobs.backend import Backend
-from skillviz.jobs.cluster import SLURM
 from skillviz.jobs.job import Event, Job, JobProgress, JobStatus, Kind, seconds_left
 from skillviz.jobs.slots import give_up_ticket, position, slot_in, slot_of, take_ticket
 from skillviz.jobs.slurm import SlurmBackend, backend_named
@@ -20,6 +19,7 @@ from skillviz.runs.folder import CANCEL, EVENTS, LOG, OPEN, WORK, RunFolder
 from skillviz.runs.process import CLUSTER, is_alive, jobs_of, launch_of, note_launch, unname_process
 from skillviz.runs.record import Failure, RunRecord
 from skillviz.runs.record_failure import failure_of
+from skillviz.runs.slurm_queue import SLURM
 from skillviz.runs.store import Store, is_awaited, written
 from skillviz.studies.array import ENDED, begin, cancelled
 from skillviz.studies.check import check

@@ -72,7 +72,7 @@ def take_ticket(root: Path, slot: str, run_id: str) -> Path:
 
 @contextmanager
 def _next_number(root: Path, slot: str) -> Iterator[int]:
-    """A number that is larger than all on tickets and turns of a device; nobody else draws one until it is used."""
+    """A number that is larger than all on tickets and turns of a device; no other process draws one meanwhile."""
     with lock_at(_folder(root, slot) / NUMBERS):
         drawn = [*(int(ticket.number) for ticket in _tickets(root, slot)), *_served(root, slot).values()]
         yield 1 + max(drawn, default=0)

@@ -18,10 +18,11 @@ from typing import Any
 
 from skillviz.errors import NoCluster
 from skillviz.jobs.backend import LOCAL, POLL, Backend
-from skillviz.jobs.cluster import SLURM, ClusterSettings, checked_settings
+from skillviz.jobs.cluster import ClusterSettings, checked_settings
 from skillviz.runs import slurm_queue
 from skillviz.runs.folder import LOG, WORK
 from skillviz.runs.process import PROCESS, environment, is_alive, jobs_of, name_jobs
+from skillviz.runs.slurm_queue import SLURM
 
 PATIENCE = 10.0  # seconds that a cancelled job has to end: those of its own, and Slurm's
 MOST_TASKS = 1000  # of one array: Slurm's own limit (MaxArraySize) is 1001 where nobody raised it

@@ -208,7 +208,7 @@ def attribute(
 
 
 def _is_text(request: PairRequest, text: Text, encoded: Encoded) -> np.ndarray:
-    """Which tokens of the one example come from its texts, bool [token]; the others are the template's.
+    """The tokens of the one example that come from its texts, bool [token]; the others are the template's.
 
     A text is where the tokens change as it is replaced, by each of two fillers: one may be like it.
     """
@@ -226,7 +226,7 @@ def _is_text(request: PairRequest, text: Text, encoded: Encoded) -> np.ndarray:
 
 
 def _shared(one: np.ndarray, other: np.ndarray) -> int:
-    """How many tokens both begin with."""
+    """The number of tokens that both begin with."""
     n = min(len(one), len(other))
     return int(np.append(one[:n] == other[:n], False).argmin())
 
@@ -487,7 +487,7 @@ def _trained_on(request: PairRequest, among: Sequence[str]) -> frozenset[str]:
 
 
 def encoded_texts(request: PairRequest) -> Answer:
-    """What encoding changed in the task's texts, `notes` by split, and the notes on the `pair` with its tokenizers
+    """The changes of the task's texts by encoding, `notes` by split, and the notes on the `pair` with its tokenizers
     loaded. The pair's weights are not read."""
     session = Session()
     notes = {split: list(texts.notes) for split, texts in session.encoded(request.spec).items()}

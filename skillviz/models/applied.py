@@ -54,7 +54,7 @@ class _Token(BaseModel):
 
 
 class _Vocabulary(BaseModel):
-    """The base's number of rows, the numbers of the added ones, and what makes its tokenizer the fine-tuned model's."""
+    """The base's number of rows, the numbers of the added ones, and the changes of its tokenizer."""
 
     rows: TokenId
     numbers: list[TokenId] = []

@@ -72,7 +72,7 @@ class _Config(BaseModel):
 class Stored:
     """One tensor of a file: shape, dtype as the format names it, and its bytes [start, end) in the file.
 
-    `rounded` is set where its values are read as float16 whatever the file has; `name` is its name in the file.
+    `rounded` is set where its values are read as float16 from a file of any dtype; `name` is its name in the file.
     """
 
     shape: tuple[int, ...]
@@ -107,7 +107,7 @@ class ModelInfo:
     """A model's folder without its weights. `tensors` are named as in the files, but without what a wrapper added and
     without a prefix that all share and no model of the family has.
 
-    `adapter` is the adapter_config.json of a LoRA checkpoint; its `config` may be empty. `wrapper` is what was left
+    `adapter` is the adapter_config.json of a LoRA checkpoint; its `config` may be empty. `wrapper` is the part left
     out of names, such as `_orig_mod.` or `net.`, '' for most models; `renames` are the patterns of it, in turn.
     """
 

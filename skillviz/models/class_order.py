@@ -1,4 +1,4 @@
-"""Which output of a classification head is which label of a task, by the names that the configuration gives them."""
+"""The output of a classification head for each label of a task, by the names that the configuration gives them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skillviz.tasks.task import Task
 
 @dataclass(frozen=True)
 class ClassOrder:
-    """The head's output for each label of the task; `outputs` is None where they come in the task's own order.
+    """The head's output for each label of the task; `outputs` is None where they are in the task's own order.
 
     `error` says that the names contradict that order and do not tell another one, `notes` how they were matched where
     they do not say the same.
@@ -27,7 +27,7 @@ class ClassOrder:
 
 
 def names_of_pair(finetuned: ModelInfo, base: ModelInfo) -> ClassNames:
-    """What the fine-tuned model calls its classes; an adapter whose folder does not say calls them as its base does."""
+    """The fine-tuned model's names of its classes; an adapter whose folder has none has those of its base."""
     own = class_names(finetuned.config)
     return class_names(base.config) if finetuned.adapter is not None and own.are_numbers else own
 

@@ -312,7 +312,7 @@ OLD_NAMES = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerN
 
 
 def outer_prefix(model_type: str, names: Collection[str]) -> str:
-    """What all tensors of a file begin with that no model of the family begins with: the attribute of a program's own
+    """The beginning that all tensors of a file have and no model of the family: the attribute of a program's own
     class that holds the model, such as `net.`; '' where the names are the family's own, or the family is unknown."""
     heads, outer = HEADS.get(model_type), ""
     if heads is None:
@@ -335,7 +335,7 @@ def outer_prefix(model_type: str, names: Collection[str]) -> str:
 
 
 def prefix_of(name: str, names: Collection[str]) -> str:
-    """What must be left out at the beginning of a name to make it one of these; '' where nothing does."""
+    """The beginning to leave out of a name to make it one of these; '' where nothing does."""
     ends = [at + 1 for at, sign in enumerate(name) if sign == "."]
     return next((name[:end] for end in ends if name[end:] in names), "")
 
@@ -425,7 +425,7 @@ def label_count(info: ModelInfo) -> int | None:
 
 @dataclass(frozen=True)
 class ClassNames:
-    """What a configuration calls its head's outputs, in their order; empty where one has no name, or several.
+    """A configuration's names of its head's outputs, in their order; empty where one has no name, or several.
 
     `are_numbers` where the outputs are only numbered, as by default (`LABEL_0`). `contradiction` is a name that
     `id2label` and `label2id` give to two different outputs.

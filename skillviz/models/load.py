@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from skillviz.errors import BadModel, is_out_of_memory
+from skillviz.errors import BadModel, first_line, is_out_of_memory
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.heads import stands_for
 
@@ -97,7 +97,7 @@ def load_model(
 
 
 def _embedding_of_output(info: ModelInfo, model: Any, missing: Iterable[str]) -> dict[str, str]:
-    """What makes the output matrix in the file the token embedding that the model lacks: pattern and name; or nothing.
+    """The renaming (pattern, name) that makes the file's output matrix the token embedding that the model lacks.
 
     A language-model class ties the two itself; one with another head does not know the output matrix.
     """
@@ -135,9 +135,3 @@ def quiet() -> Iterator[None]:
         transformers_logging.set_verbosity(level)
         if bar:
             transformers_logging.enable_progress_bar()
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's message, with its class where the message is empty."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

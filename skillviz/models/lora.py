@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from skillviz.core.comparison import Comparison
-from skillviz.errors import BadModel, PairMismatch, RandomHead, SkillvizError
+from skillviz.errors import BadModel, PairMismatch, RandomHead, SkillvizError, first_line
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import hub_name, is_local, may_be_hub_id, resolve
 from skillviz.models.heads import HEADS, LINEAR_HEAD, choose_readout, is_head, missing_head, own_shapes, prefix_of
@@ -236,7 +236,7 @@ def _refused_settings(adapter: ModelInfo, base: ModelInfo) -> BadModel | None:
 
 
 def _refused_names(adapter: ModelInfo) -> BadModel | None:
-    """Why peft would leave the adapter's tensors out, as it does without an error where their names are others."""
+    """The reason why peft would leave out the adapter's tensors, as it does without an error for unknown ones."""
     odd = next((name for name in adapter.shapes if not name.startswith(PREFIX) or UNSAVED.search(name)), None)
     if odd is None:
         return None
@@ -257,7 +257,7 @@ def load_merged(base: ModelInfo, adapter: ModelInfo, readout: str, dtype: torch.
     # torch, which reading headers does not need
     from peft import PeftModel
 
-    from skillviz.models.load import first_line, quiet  # imports torch
+    from skillviz.models.load import quiet  # imports torch
 
     model = load_for_adapter(base, adapter, readout)
     try:
@@ -346,7 +346,7 @@ def is_its_base(adapter: ModelInfo, base: ModelInfo) -> Comparison:
 
 
 def _same_weights(one: ModelInfo, other: ModelInfo) -> Comparison:
-    """Whether two models have the same values, also where one is stored as float16."""
+    """True if two models have the same values, also where one is stored as float16."""
     if one.folder.resolve() == other.folder.resolve() or one.fingerprint == other.fingerprint:
         return Comparison.SAME
     if "quantization_config" in one.config:  # as in QLoRA: what it is converted to has other shapes and values

@@ -132,7 +132,7 @@ class ModelPair:
 
     @property
     def movement(self) -> Movement:
-        """How far each graftable entry moved."""
+        """The movement of each graftable entry."""
         return Movement(self.base, self.finetuned, self.table)
 
     @property
@@ -550,7 +550,7 @@ def moved_notes(table: ParameterTable, counts: Counts, outside: Mapping[str, tup
 
 
 def _is_rounding(base: Tensor, finetuned: Tensor) -> bool:
-    """Whether the fine-tuned values are the base's in 16 bits."""
+    """True if the fine-tuned values are the base's in 16 bits."""
     return any(torch.equal(base.to(dtype).to(base.dtype), finetuned.to(base.dtype)) for dtype in NARROW)
 
 

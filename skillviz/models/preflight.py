@@ -330,7 +330,7 @@ def _settings_note(base: ModelInfo, finetuned: ModelInfo) -> Iterator[str]:
 
 
 def setting_note(key: str, base: Any, finetuned: Any) -> str:
-    """What to say of a setting that fine-tuning may change."""
+    """The note on a setting that fine-tuning may change."""
     return (
         f"The configurations differ in {key}: {base} in the base, {finetuned} in the fine-tuned model, whose value is "
         "used in every state, also in 'pretrained'."
@@ -363,7 +363,7 @@ def _base_head(base: ModelInfo) -> str:
 
 
 def _tokenizer_notes(base: ModelInfo, finetuned: ModelInfo, tokenizers: TokenizerComparison) -> Iterator[str]:
-    """Which tokenizer is used, what the other would change, and whose vocabulary rows are used."""
+    """Notes on the tokenizer that is used, the changes by the other one, and the vocabulary rows."""
     rows = added_rows(base, finetuned, tokenizers)
     yield from _rows_note(base, finetuned, tokenizers, rows)
     if not has_tokenizer(base.folder) and has_tokenizer(finetuned.folder):
@@ -378,7 +378,7 @@ def _tokenizer_notes(base: ModelInfo, finetuned: ModelInfo, tokenizers: Tokenize
 
 
 def _difference_note(tokenizers: TokenizerComparison, is_extended: bool) -> Iterator[str]:
-    """Whose scores are not its own because the other's tokenizer is used."""
+    """The model whose scores are not its own because the other's tokenizer is used."""
     if tokenizers.result is Comparison.SAME:
         return
     what = f" ({listed(tokenizers.differences, 3)})"
@@ -545,15 +545,11 @@ def _check_vocabulary(base: ModelInfo, finetuned: ModelInfo, tokenizers: Tokeniz
         # their rows are the base's only where all other tokens keep their ids
         if has_tokenizer(base.folder) and not tokenizers.added:
             moved = tokenizers.moved
-            which = (
-                f"it gives '{moved[0]}'{_more(list(moved))} another id"
-                if moved
-                else (
-                    "the base's cannot be compared with it"
-                    if tokenizers.sizes[0] is None
-                    else listed(tokenizers.differences)
-                )
-            )
+            which = listed(tokenizers.differences)
+            if moved:
+                which = f"it gives '{moved[0]}'{_more(list(moved))} another id"
+            elif tokenizers.sizes[0] is None:
+                which = "the base's cannot be compared with it"
             yield PairMismatch(
                 f"the fine-tuned model's tokenizer has added tokens, and {which}; added tokens are accepted where all "
                 "others keep their ids: give the base that this model was fine-tuned from."

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from skillviz.errors import BadInput, HubError
+from skillviz.errors import BadInput, HubError, first_line
 
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 LONGEST = 96
@@ -92,12 +92,12 @@ def _as_sentence(deed: str) -> Iterator[None]:
         status = error.response.status_code if error.response is not None else None
         if status in (401, 403):
             raise HubError(f"the Hugging Face Hub does not let you {deed} (status {status}). {LOGIN}") from error
-        raise HubError(f"the Hugging Face Hub refused to {deed}: {_first_line(error)}") from error
+        raise HubError(f"the Hugging Face Hub refused to {deed}: {first_line(error)}") from error
     except (OSError, ValueError, RuntimeError) as error:
         if isinstance(error, OSError) and error.filename:  # of a file here, and not of the network
             raise HubError(f"could not {deed}: {error.filename} cannot be read ({error.strerror}).") from error
         # a README that the hub refuses is a ValueError, a failed upload a RuntimeError
-        raise HubError(f"could not {deed} at {constants.ENDPOINT}: {_first_line(error)}") from error
+        raise HubError(f"could not {deed} at {constants.ENDPOINT}: {first_line(error)}") from error
     except Exception as error:
         if not type(error).__module__.startswith(("httpx", "httpcore", "hf_xet", "huggingface_hub")):
             raise
@@ -105,7 +105,3 @@ def _as_sentence(deed: str) -> Iterator[None]:
             f"the Hugging Face Hub cannot be reached at {constants.ENDPOINT}. Check the network, then run the command "
             "again."
         ) from error
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -65,17 +65,11 @@ def has_tokenizer(folder: Path) -> bool:
     return any(all((folder / name).is_file() for name in names) for names in FILES)
 
 
-def vocabulary_size(folder: Path) -> int | None:
-    """One more than the largest token id of the folder's tokenizer, None where its files do not tell."""
-    ids = vocabulary(folder)
-    return None if ids is None else 1 + max(ids.values(), default=-1)
-
-
 def vocabulary(folder: Path) -> dict[str, int] | None:
     """Token -> id of the folder's tokenizer, added tokens too, as transformers numbers them.
 
     None where its files do not tell. An added token that only a file beside tokenizer.json names gets the next free id,
-    whatever that file says.
+    even if that file gives another.
     """
     if (path := folder / TOKENIZER_FILE).is_file():
         state = path.stat()
@@ -139,7 +133,7 @@ def _checked(ids: Mapping[str, Any], path: Path) -> dict[str, int]:
 
 @contextmanager
 def _named_tokens(path: Path) -> Iterator[None]:
-    """Inside, whatever a strange vocabulary makes Python raise becomes CorruptFile."""
+    """Turns every Python error that a strange vocabulary causes into CorruptFile."""
     try:
         yield
     except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
@@ -169,7 +163,7 @@ def load_tokenizer(folder: Path) -> Any:
 def saved_length(folder: Path) -> int | None:
     """The tokens to which the folder's tokenizer.json says that texts are shortened; None where it does not.
 
-    It is what the last call before saving asked for: perhaps the fine-tuning's length. transformers does not follow it.
+    The last call before saving set it: perhaps the fine-tuning's length. transformers does not follow it.
     """
     cut = read_json(folder / TOKENIZER_FILE).get("truncation") if (folder / TOKENIZER_FILE).is_file() else None
     length = cut.get("max_length") if isinstance(cut, dict) else None
@@ -294,7 +288,7 @@ def most_tokens(answers: Sequence[str], folder: Path) -> int | None:
 
 
 def _is_overruled(folder: Path) -> bool:
-    """Whether a setting of the folder is not that of its tokenizer.json: most classes then take the setting."""
+    """True if a setting of the folder differs from its tokenizer.json: most classes then take the setting."""
     config = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
     content = read_json(folder / TOKENIZER_FILE)
     for part, key, setting in OVERRULED:
@@ -305,28 +299,36 @@ def _is_overruled(folder: Path) -> bool:
 
 
 def _light_of(folder: Path) -> _LightTokenizer:
-    return _light(folder / TOKENIZER_FILE, (folder / TOKENIZER_FILE).stat().st_mtime_ns)
+    return _light(folder, (folder / TOKENIZER_FILE).stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=2)
-def _light(path: Path, changed: int) -> _LightTokenizer:
+def _light(folder: Path, changed: int) -> _LightTokenizer:
     """The tokenizer of a file that was last changed then."""
-    _refuse_growth(path.parent)
-    return _LightTokenizer(path)
+    return _LightTokenizer(folder)
+
+
+def of_file(folder: Path) -> Any:
+    """The tokenizer of the folder's tokenizer.json alone, without padding and truncation; raises BadModel.
+
+    The file keeps both from the last call before it was saved, and transformers ignores them too.
+    """
+    _refuse_growth(folder)
+    from tokenizers import Tokenizer  # heavy
+
+    with refused(folder):
+        tokenizer = Tokenizer.from_file(str(folder / TOKENIZER_FILE))
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+    return tokenizer
 
 
 class _LightTokenizer:
     """The few things of a tokenizer that `word_ids` asks for."""
 
-    def __init__(self, path: Path) -> None:
-        from tokenizers import Tokenizer  # heavy; only the page that starts a run asks this
-
-        self.folder = path.parent
-        with refused(self.folder):
-            self.tokenizer = Tokenizer.from_file(str(path))
-            # the file keeps those of the last call before it was saved, which transformers sets aside too
-            self.tokenizer.no_padding()
-            self.tokenizer.no_truncation()
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.tokenizer = folder, of_file(folder)
+        with refused(folder):
             unknown = getattr(self.tokenizer.model, "unk_token", None)
             self.unk_token_id = self.tokenizer.token_to_id(unknown) if unknown else None
 

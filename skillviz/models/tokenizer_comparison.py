@@ -1,4 +1,4 @@
-"""Whether a pair's two tokenizers turn every text into the same ids: by their files, without torch, or as loaded.
+"""The comparison of a pair's two tokenizers, which should agree: by their files, without torch, or as loaded.
 
 Files that are equal prove that two tokenizers are the same; files that differ often prove nothing, as transformers
 builds most tokenizers from their vocabulary and settings and not from tokenizer.json. The answer is then UNKNOWN until
@@ -11,14 +11,16 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from skillviz.atomic import working_folder
 from skillviz.core.comparison import Comparison
 from skillviz.core.formats import counted
-from skillviz.errors import PairMismatch
+from skillviz.errors import BadModel, PairMismatch
 from skillviz.models.tokenizer import (
     ADDED,
     CONFIG,
@@ -28,11 +30,13 @@ from skillviz.models.tokenizer import (
     TOKENIZER_FILE,
     has_tokenizer,
     load_tokenizer,
+    of_file,
     positions,
     read_json,
     vocabulary,
     with_added_tokens,
 )
+from skillviz.tasks.tokenizer_errors import refused
 
 TOKENS = (
     "added_tokens_decoder", "additional_special_tokens", "extra_special_tokens", "model_specific_special_tokens",
@@ -71,7 +75,7 @@ TRIALS = (
 
 @dataclass(frozen=True)
 class TokenizerComparison:
-    """How the fine-tuned model's tokenizer compares with the base's.
+    """The comparison of the fine-tuned model's tokenizer with the base's.
 
     `added` are the tokens, with their ids, that only the fine-tuned model's has, where it extends the base's: all other
     tokens keep their ids. `result` then is on all but these. `moved` are tokens of another id. `differences` name
@@ -189,12 +193,12 @@ class _Files:
 
     @property
     def is_plain(self) -> bool:
-        """Whether loading it gives what tokenizer.json says."""
+        """True if loading it gives what tokenizer.json says."""
         return self.kind[0] in PLAIN and TOKENIZER_FILE in self.bytes
 
-    @property
+    @cached_property
     def content(self) -> dict[str, Any]:
-        """tokenizer.json."""
+        """tokenizer.json, which may have tens of megabytes."""
         return read_json(self.folder / TOKENIZER_FILE)
 
     @property
@@ -215,17 +219,13 @@ class _Files:
 
     def first_other(self, other: _Files) -> str:
         """A trial text that tokenizer.json gives other ids in the other folder, as words; empty for none."""
-        from tokenizers import Tokenizer  # heavy
-
         try:
-            two = [Tokenizer.from_str(files.bytes[TOKENIZER_FILE].decode()) for files in (self, other)]
-        except Exception:  # the library raises no class of its own; loading the tokenizer says why
+            two = [of_file(files.folder) for files in (self, other)]
+            with refused(self.folder):
+                unequal = (text for text in TRIALS if len({tuple(t.encode(text).ids) for t in two}) > 1)
+                return next((_example(text) for text in unequal), "")
+        except BadModel:  # loading the tokenizer says why
             return ""
-        for tokenizer in two:
-            tokenizer.no_padding()
-            tokenizer.no_truncation()
-        unequal = (text for text in TRIALS if len({tuple(t.encode(text).ids) for t in two}) > 1)
-        return next((_example(text) for text in unequal), "")
 
 
 def _first_json(*paths: Path) -> dict[str, Any]:
@@ -261,7 +261,7 @@ def _token(value: Any) -> Any:
 def _vocabulary_differences(
     one: Mapping[str, int] | None, other: Mapping[str, int] | None
 ) -> tuple[dict[str, int], tuple[str, ...], list[str]]:
-    """The tokens by which the other vocabulary extends the one, those of another id, and what differs in words."""
+    """The tokens by which the other vocabulary extends the one, those with another id, the differences in words."""
     if one is None or other is None:
         return {}, (), ["vocabulary"]
     new = {t: number for t, number in sorted(other.items(), key=lambda item: item[1]) if t not in one}
@@ -297,7 +297,7 @@ def _flags(files: _Files) -> dict[str, Any]:
 
 
 def _flag_differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Whether a token that both have is read in another way, as with a space before it."""
+    """The first token that both have and that is read in another way, as with a space before it."""
     unequal = sorted(token for token in one.keys() & other.keys() if one[token] != other[token])
     return [f"how the token '{unequal[0]}' is found"] if unequal else []
 
@@ -308,11 +308,9 @@ def _canonical(content: Mapping[str, Any]) -> dict[str, Any]:
 
     empty = {"model": {"type": "WordLevel", "vocab": {}, "unk_token": ""}, "added_tokens": []}
     plain = {part: content.get(part) for part in PARTS}
-    try:
+    with suppress(BadModel), refused("tokenizer.json"):  # the parts are then compared as they are written
         written = Tokenizer.from_str(json.dumps({**content, **empty, "padding": None, "truncation": None})).to_str()
         plain = {part: json.loads(written)[part] for part in PARTS}
-    except Exception:  # as above; the parts are then compared as they are written
-        pass
     return {**plain, "model": _model(content.get("model"))}
 
 
@@ -361,7 +359,7 @@ def _example(text: str) -> str:
 
 
 def _cuts(sides: tuple[str, str], limits: tuple[float, float]) -> tuple[str, ...]:
-    """What differs in how long texts are shortened, as words.
+    """The differences in shortening long texts, as words.
 
     A limit counts where the base's is the lower one: the fine-tuned model's own is followed as it is.
     """

@@ -1,4 +1,4 @@
-"""Which files of a folder are a model's weights, and what to do where they are in a format that is not read."""
+"""The files of a folder that are a model's weights, and the advice where they are in a format that is not read."""
 
 from __future__ import annotations
 
@@ -101,9 +101,9 @@ def below(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def refusal(folder: Path, source: str) -> BadModel:
-    """Why a folder without safetensors cannot be used as a model, and what to do: convert, export, or another folder.
+    """The refusal of a folder without safetensors, with the advice: convert, export, or another folder.
 
-    `source` is what the user typed.
+    `source` is the user's own word for it.
     """
     if convert.is_pickled(folder):
         name = next(name for name in convert.PICKLES if (folder / name).is_file())
@@ -144,7 +144,7 @@ def _models_below(folder: Path) -> list[Path]:
 
 
 def _is_model(folder: Path) -> bool:
-    """Whether the folder's weights are a whole model or an adapter, and not a part of one."""
+    """True if the folder's weights are a whole model or an adapter, and not a part of one."""
     config = folder / "config.json"
     try:
         return (folder / "adapter_config.json").is_file() or '"model_type"' in read_text(config, LONGEST_JSON)

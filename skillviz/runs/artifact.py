@@ -45,8 +45,7 @@ A_RUN = 2.0  # seconds of the intervals and files of a run or score
 
 
 class Change(NamedTuple):
-    """How the sources of a finished artifact compare with the present ones, and in words why they differ or cannot be
-    compared."""
+    """The comparison of a finished artifact's sources with the present ones, and the reason in words ('' for SAME)."""
 
     comparison: Comparison
     why: str = ""
@@ -74,7 +73,7 @@ class Finished(Protocol):
 
 
 class Clock(Protocol):
-    """What a cost is counted from."""
+    """The facts that a cost is counted from."""
 
     def facts(self, spec: RunSpec, device: str) -> estimate.Facts | None:
         """What headers and data tell of a run; None where they cannot be read."""
@@ -142,7 +141,7 @@ class Artifact(Protocol):
         """What is finished of it; whether it is still current, `changes` tells."""
 
     def changes(self, finished: Any, store: Store, session: Session) -> Change:
-        """How its sources compare with the present ones: UNKNOWN where one of them is gone or cannot be read."""
+        """The comparison of its sources with the present ones: UNKNOWN where one of them is gone or cannot be read."""
 
     def make(self, workshop: Workshop, device: str, stored: Stored | None = None) -> None:
         """Makes it, whole or not at all; what is finished is replaced, what was interrupted is resumed."""
@@ -245,7 +244,7 @@ def changes_of(
     others: Sequence[TransferNote],
     session: Session,
 ) -> Change:
-    """How these notes compare with the present models, data and tasks, by the first that differs.
+    """The comparison of these notes with the present models, data and tasks, by the first that differs.
 
     A spec names folders and files, whose content may have changed.
     """
@@ -314,7 +313,7 @@ def _region_keys(spec: RunSpec) -> Sequence[str]:
 
 
 def _change_of_regions(run: Run, store: Store) -> Change:
-    """How the regions of the runs that a run names by key compare with those that it was made of."""
+    """The comparison of the regions of the runs that a run names by key with the regions that it was made of."""
     keys = _region_keys(run.spec)
     if not keys:
         return CURRENT

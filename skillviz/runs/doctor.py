@@ -57,7 +57,7 @@ def findings(store: Store) -> Iterator[Finding]:
 
 
 def _readable(path: Path, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
-    """What a look at a path finds; where the path cannot be read, that."""
+    """The findings of a look at a path; an unreadable path is one."""
     try:
         with reading(str(path)):
             yield from look()
@@ -114,7 +114,7 @@ def _of_run(store: Store, path: Path) -> Iterator[Finding]:
         yield Finding(path / WORK, "The run is finished and needs it no more.", "cleaned", RunFolder(path).clear_work)
     problems = problems_of(entry)
     changed = [problem.sentence for problem in problems if not problem.is_foreign]
-    if any(problem.is_unknown for problem in problems):  # it may be whole: nothing is moved that nobody could look at
+    if any(problem.is_unknown for problem in problems):  # it may be whole: a run is not moved before it could be read
         yield Finding(path, " ".join(changed), "left")
         return
     if changed:

@@ -1,4 +1,4 @@
-"""How much a run passes through its models and how much memory it needs, from headers and row counts alone.
+"""The work and the memory of a run, from headers and row counts alone.
 
 Before a run starts, its time is an order of magnitude: machines differ, and so does what else they do. Once it runs,
 runs/pace.py measures.
@@ -40,7 +40,7 @@ PROCESS = 5.1e8  # bytes of a process that has torch, transformers and a task
 A_ROW, A_ROW_TOKEN = 500.0, 30.0  # bytes of an example, and of each token of it, as text, as ids and padded
 MICRO_TOKENS = {"cpu": 512, "cuda": 32_768}
 ACTIVATIONS = 100.0  # bytes of a token, layer and unit of width in a forward and backward pass in float32
-PADDED = 1.5  # tokens of a padded batch, over those of its texts
+PADDED = 1.5  # tokens of a padded batch, over its texts' own
 LEAN_TOKENS = 4096  # tokens of a micro-batch of lean mode at the most
 LEAN_PARTS = 4e7  # bytes of the parts that are read at a time, and of one tensor's gradient
 A_CANDIDATE = 64.0  # bytes of numbers that a search in lean mode keeps of each candidate, with what ranking them takes
@@ -90,7 +90,7 @@ class Estimate:
 
 
 def estimate(spec: RunSpec, facts: Facts) -> Estimate:
-    """What a run will take, before anything of it is measured."""
+    """The time and memory of a run, before anything of it is measured."""
     evaluated = facts.counts.get("validation", 0) + facts.counts.get("test", 0)
     scored = 2 * evaluated + passes(spec, facts.counts, facts.sizes)
     seconds = BEGIN[facts.device] + search_seconds(spec, facts)
@@ -115,7 +115,7 @@ def example_seconds(facts: Facts) -> float:
 def facts_of(spec: RunSpec, device: str = "cpu", check: Preflight | None = None) -> Facts:
     """The facts of a spec, without weights; raises SkillvizError where the pair, the task or a size is wrong.
 
-    `found` is what is known of the pair already, as where the fine-tuned model has yet to be made.
+    `check` is the pair's preflight if it is known; that of the base alone where the fine-tuned model is yet to be made.
     """
     task = registry.task(spec.task)
     if check is None:
@@ -145,7 +145,7 @@ def facts_from(
     spec: RunSpec, task: Task, check: Preflight, counts: Mapping[str, int], words: float, device: str,
     options: float = 1.0,
 ) -> Facts:  # fmt: skip
-    """The facts of a spec from a checked pair and what is known of the data: rows, and words of an example."""
+    """The facts of a spec from a checked pair and the data's known numbers: rows, and words of an example."""
     config, d = check.base.config, check.d or 1
     width = int(config.get("hidden_size") or config.get("n_embd") or config.get("dim") or 512)
     whole = sum(prod(shape) for shape in check.base.shapes.values())
@@ -205,7 +205,7 @@ def _options(spec: RunSpec) -> Any:
 
 
 def _cost(spec: RunSpec, facts: Facts) -> Cost:
-    """What one search does."""
+    """The cost of one search."""
     train, validation = facts.counts.get("train", 0), facts.counts.get("validation", 0)
     work = Workload(facts.d, facts.labels, train, validation, max(facts.sizes))
     return localizer(spec.localizer).cost(_options(spec), work)
@@ -213,7 +213,7 @@ def _cost(spec: RunSpec, facts: Facts) -> Cost:
 
 def peak_bytes(spec: RunSpec, facts: Facts) -> float:
     """Bytes of the process at its peak, or on a GPU of the GPU's memory and PROCESS: the largest of loading, searching
-    and scoring, with what rests in memory then.
+    and scoring, with all that is in memory then.
 
     In lean mode: the model's own bytes, numbers of the candidates, the parts being read, activations of one block.
     """

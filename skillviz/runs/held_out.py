@@ -1,4 +1,4 @@
-"""Whether the fine-tuned model's temperature can be fitted: on validation examples of its task that it has not seen.
+"""Conditions for fitting the fine-tuned model's temperature: validation examples of its task that it has not seen.
 
 A temperature that was fitted on anything else is no rival: on rows that the model was trained on it makes the model
 surer still, and on another task's labels it has an advantage that the graft has not.
@@ -7,6 +7,7 @@ surer still, and on another task's labels it has an advantage that the graft has
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,7 +57,7 @@ class Fit(NamedTuple):
 
 
 def why_not(reason: str) -> str:
-    """The sentence for a reason of WHY: why the fine-tuned model is not compared temperature-scaled, and what helps."""
+    """The sentence for a reason of WHY: why the fine-tuned model is not compared temperature-scaled, and the advice."""
     if not reason:
         return ""
     why = WHY[reason].format(fewest=FEWEST, coldest=COLDEST, hottest=HOTTEST)
@@ -91,7 +92,7 @@ def against_fitting(
     """
     if task.kind == GENERATION or not len(splits.validation):
         return ""
-    trained = trained_on(_record(folder), task, splits)
+    trained = trained_on(training_record(folder), task, splits)
     if trained.task is Comparison.DIFFERENT:
         return OTHER_TASK
     is_own |= Comparison.SAME in (trained.task, trained_on(drawn, task, splits).task)
@@ -106,16 +107,16 @@ def against_fitting(
 
 
 class Trained(NamedTuple):
-    """Whether a model was trained on a task's data, and on the train rows of the same draw."""
+    """The answer to whether a model was trained on a task's data, and on the train rows of the same draw."""
 
     task: Comparison
     draw: Comparison
 
 
 def trained_on(record: Any, task: Task, splits: Splits) -> Trained:
-    """What a record (`data_record`, finetune.json) says of a task's data; UNKNOWN without one, or if they changed."""
+    """The word of a record (`data_record`, finetune.json) on a task's data; UNKNOWN without one or on changed data."""
     unknown = Trained(Comparison.UNKNOWN, Comparison.UNKNOWN)
-    if not isinstance(record, Mapping):
+    if not isinstance(record, Mapping) or not record:
         return unknown
     if record.get("data_fingerprint") == splits.fingerprint:
         return Trained(Comparison.SAME, Comparison.SAME)
@@ -135,18 +136,19 @@ def trained_on(record: Any, task: Task, splits: Splits) -> Trained:
 
 
 def data_record(name: str, labels: tuple[str, ...], fingerprint: str, counts: Mapping[str, int], spec: Any) -> Any:
-    """What the header of a region or graft says of its data, with the names of finetune.json."""
+    """The data's entry in the header of a region or graft, with the names of finetune.json."""
     return {
         "task": name, "labels": list(labels), "k_shot": spec.k_shot, "data_seed": spec.data_seed,
         "examples": dict(counts), "data_fingerprint": fingerprint,
     }  # fmt: skip
 
 
-def _record(folder: Path) -> Any:
-    try:
-        return json_text.read(folder / TRAINED_HERE)
-    except (OSError, ValueError):
-        return None
+def training_record(folder: Path) -> Mapping[str, Any]:
+    """The record of a fine-tuned model's training in its folder; empty for a model that was fine-tuned elsewhere."""
+    with suppress(OSError, ValueError):
+        record = json_text.read(folder / TRAINED_HERE)
+        return record if isinstance(record, Mapping) else {}
+    return {}
 
 
 def _shared(frame: pd.DataFrame, known: frozenset[bytes]) -> float:

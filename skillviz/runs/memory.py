@@ -14,7 +14,7 @@ CGROUP = Path("/sys/fs/cgroup")
 
 
 def free_memory() -> int:
-    """Bytes of main memory that a process can still take: those of the machine, or of its container if it has less."""
+    """Bytes of main memory that a process can still take: of the machine, or of its container if it has less."""
     return min([psutil.virtual_memory().available, *_free_of_container()])
 
 

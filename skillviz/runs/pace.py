@@ -1,4 +1,4 @@
-"""How long the rest of a run takes: the work that is left, at the pace measured on the work that is done."""
+"""The time that the rest of a run takes: the work that is left, at the pace measured on the work that is done."""
 
 from __future__ import annotations
 

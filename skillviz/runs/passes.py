@@ -31,7 +31,7 @@ FOLDER = "scores"
 
 @dataclass(frozen=True)
 class Passes:
-    """Passes that are told to `heard`. Their scores are kept in `folder`, where one is named.
+    """Passes that report to `heard`. Their scores are kept in `folder`, where one is named.
 
     `stamp` says what they belong to: settings, weights, data, device. A file is named by the hash of its stamp and
     pass, so that the scores of other weights or data are not found.
@@ -88,7 +88,7 @@ UNKEPT = Passes()
 
 
 def digest(encoded: Encoded) -> str:
-    """sha256 of what a model reads of the examples, in their order."""
+    """sha256 of all parts of the examples that a model reads, in their order."""
     generation = encoded.generation and (encoded.generation.references, encoded.generation.max_new_tokens)
     hashed = hashlib.sha256(f"{encoded.n_labels} {encoded.by_length} {generation}".encode())
     answers = [one for row in encoded.answers or () for one in row]

@@ -27,7 +27,7 @@ from skillviz.tasks.project import expanded
 
 @dataclass(frozen=True)
 class Plan:
-    """What is known of a run before its folder exists; `notes` on the pair, the data and the options."""
+    """The known facts of a run before its folder exists; `notes` on the pair, the data and the options."""
 
     spec: RunSpec
     row: Localizer

@@ -226,7 +226,7 @@ class _Production:
         return checkpoint.state
 
     def stamp(self) -> dict[str, Any]:
-        """What a checkpoint and kept scores belong to."""
+        """The identity that a checkpoint and kept scores belong to."""
         pair, plan = self.pair, self.plan
         return {
             "spec": plan.spec.key(),

@@ -6,7 +6,6 @@ import os
 import re
 import secrets
 import shlex
-import stat
 import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -18,7 +17,7 @@ from typing import Any
 from skillviz import read_only
 from skillviz.atomic import clear_abandoned, disk_errors, remove_folder, sha256, whole_folder, write_text
 from skillviz.errors import CorruptRun, NotReadable, RunNotFound, StoreError, advice, visible
-from skillviz.regular_file import ABSENT, folder_names, is_regular, may_be_regular, reading
+from skillviz.regular_file import folder_names, is_regular, may_be_regular, reading, size_of
 from skillviz.runs.folder import OPEN, WORK, RunFolder, artifacts, now, record_text
 from skillviz.runs.process import PROCESS, end_on_cluster, is_alive
 from skillviz.runs.record import Failure, RunRecord
@@ -61,7 +60,7 @@ class Unreadable:
 
     @property
     def reason(self) -> str:
-        """Why, in a sentence."""
+        """The reason, in a sentence."""
         return str(self.error.args[0])
 
     @property
@@ -101,7 +100,7 @@ class Store:
             try:
                 tempfile.TemporaryDirectory(dir=place, prefix=".skillviz-").cleanup()
             except OSError as error:
-                error.filename = str(self.root)  # and not a trial that nobody asked for
+                error.filename = str(self.root)  # the trial's own name means nothing to a user
                 raise
 
     def list(self, among: Collection[str] | None = None) -> Sequence[Run]:
@@ -159,7 +158,7 @@ class Store:
         )
 
     def has(self, run_id: str) -> bool:
-        """Whether there is a run folder of exactly this id, finished or not, readable or not; raises NotReadable."""
+        """True if there is a run folder of exactly this id, finished or not, readable or not; raises NotReadable."""
         if run_id[:1] in ("", ".") or Path(run_id).name != run_id:
             return False
         try:
@@ -275,7 +274,7 @@ def written(root: Path) -> Iterator[None]:
 
 
 def _concerns(path: Path, root: Path) -> bool:
-    """Whether a path is in the folder `root`, or a folder that it is in."""
+    """True if a path is in the folder `root`, or a folder that it is in."""
     path, root = path.absolute(), root.absolute()
     return path.is_relative_to(root) or root.is_relative_to(path)
 
@@ -337,7 +336,7 @@ def _readable_entry(path: Path) -> Run | Unfinished:
         return Unfinished(path, record)
     for name, note in record.files.items():
         with reading(f"{name} of {path.name}"):
-            if not _is_file_of(path, name, note.size):
+            if size_of(os.path.join(path, name)) != note.size:
                 raise CorruptRun(f"{name} is missing or not {note.size:,} bytes long.")
     return Run(path, record)
 
@@ -356,22 +355,6 @@ def _end(path: Path) -> dict[str, Any]:
 def ended_by_cluster(kind: str) -> Failure:
     """What a record says of an end that a cluster gives a class of failure."""
     return Failure(kind=kind, message=f"The cluster ended this job: {kind}.", hint=advice(kind).hint)
-
-
-def _is_file_of(folder: Path, name: str, size: int) -> bool:
-    """Whether a folder has a file of this name and size; one look at the disk, as a list of runs has thousands.
-
-    Raises OSError where the system does not say.
-    """
-    try:
-        state = os.stat(os.path.join(folder, name))
-    except ValueError:  # a name that no file can have
-        return False
-    except OSError as error:
-        if error.errno in ABSENT:
-            return False
-        raise
-    return stat.S_ISREG(state.st_mode) and state.st_size == size
 
 
 def _has_somebody(path: Path, record: RunRecord) -> bool:
@@ -393,7 +376,7 @@ def is_awaited(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Problem:
-    """A difference between a run's files and what its run.json vouches for, or a file that cannot be compared."""
+    """A difference between a run's files and its run.json, or a file that cannot be compared."""
 
     sentence: str
     is_foreign: bool = False
@@ -403,7 +386,7 @@ class Problem:
 
 
 def problems_of(run: Run) -> Sequence[Problem]:
-    """One for each difference between the run's files and what run.json vouches for, and for each unreadable file."""
+    """One for each difference between the run's files and its run.json, and for each unreadable file."""
     problems: list[Problem] = []
     for name in (RECORD, *run.record.files, ""):  # each by itself: one that cannot be read hides none of the others
         try:
@@ -420,9 +403,9 @@ def _problems_of_file(run: Run, name: str) -> Iterator[Problem]:
             yield Problem(f"{RECORD} was changed: its sha256 is not that of its other values.")
         return
     path, note = run.path / name, run.record.files[name]
-    if not is_regular(path):
+    if (size := size_of(path)) is None:
         yield Problem(f"{name} is missing.")
-    elif (size := path.stat().st_size) != note.size:
+    elif size != note.size:
         yield Problem(f"{name} has {size:,} bytes; run.json says {note.size:,}.")
     elif sha256(path) != note.sha256:
         yield Problem(f"{name} was changed: its sha256 is not the one in run.json.")

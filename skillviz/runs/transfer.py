@@ -63,7 +63,7 @@ class Other:
 
 
 def label_mapping(source: Task, other: Task, mapping: LabelMap | None = None) -> dict[str, str | None]:
-    """Label of the other task -> the source's; by name, letter case aside, where no mapping is given.
+    """Label of the other task -> the source's; by name (see `core.class_names.places`), where no mapping is given.
 
     Raises BadInput where one has no classes, the two differ in their number of texts, or their labels do not fit.
     """
@@ -171,7 +171,7 @@ def _words(source: Task, other: Task, mapping: LabelMap, kind: str) -> tuple[str
     by_label: dict[str, str] = {}
     for label, word in zip(other.labels, words, strict=True):
         mapped = mapping[label]
-        if mapped is not None and (mapped not in by_label or mapped.lower() == label.lower()):
+        if mapped is not None and (mapped not in by_label or places([label], [mapped]) == [0]):
             by_label[mapped] = word
     rest = dict(zip(source.labels, source_words or (None,) * len(source.labels), strict=True))
     chosen = [by_label.get(label) or rest[label] for label in source.labels]

@@ -81,7 +81,8 @@ def grid_logits(
         objective = pair.objective(encoded)
         objective.heard = partial(_told, passes, text)
         computed: list[np.ndarray] = []
-        with closing(_each(kept) if kept is not None else _points(pair, objective, path, inside, region)) as points:
+        points = (z for z in kept) if kept is not None else _points(pair, objective, path, inside, region)
+        with closing(points):
             for alpha in every:
                 logits = next(points) if alpha or start is None else start
                 start = logits if alpha == 0.0 else start
@@ -90,10 +91,6 @@ def grid_logits(
         if kept is None and computed:
             passes.keep(np.stack(computed), *place)
         passes.heard(0, 0, text, True)
-
-
-def _each(kept: np.ndarray) -> Generator[np.ndarray, None, None]:
-    yield from kept
 
 
 def _told(passes: Passes, text: str, examples: int, tokens: int) -> None:

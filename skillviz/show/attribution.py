@@ -93,7 +93,7 @@ def parts_words(rows: pd.DataFrame, label: str) -> str:
 
 
 def _most_for(rows: pd.DataFrame, shares: pd.DataFrame, label: str, noun: str, name: Callable[[pd.Series], str]) -> str:
-    """Of each state of `rows`, the one of its `shares` with the largest value above 0; so said where there is none."""
+    """The largest of the `shares` above 0 in each state of `rows`; so said where there is none."""
     phrases, models, none = list[str](), list[str](), True
     for state in rows["state"].unique():
         models.append(model := f"in the {state_style(str(state)).title} model")

@@ -6,7 +6,6 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, localizer, makes_graft
-from skillviz.runs.record import RunRecord, Scores
 from skillviz.runs.run import Run
 from skillviz.show import sentences
 from skillviz.show.entries import headline_scores, headline_split
@@ -18,8 +17,8 @@ LARGER = (3, 10, 30)  # times as large
 
 
 def finding(run: Run) -> list[str]:
-    """The sentence on the main region, on the test set where there is one; then why little is recovered, and what to
-    try next, where that is so."""
+    """The sentence on the main region, on the test set where there is one; then the reason and the
+    advice if little is recovered."""
     record, scores = run.record, headline_scores(run.record)
     if scores is None:
         return ["This run stored no scores."]
@@ -30,11 +29,11 @@ def finding(run: Run) -> list[str]:
     recovered = scores.recovered.value if scores.recovered is not None else None
     if recovered is None or recovered >= LITTLE or not makes_graft(record.spec.localizer):
         return told
-    return [*told, _why(run), _next(run, record, scores)]
+    return [*told, _why(run), _next(run)]
 
 
 def _why(run: Run) -> str:
-    """Why a region recovers little, by how its weights and all others moved."""
+    """The reason why a region recovers little, by the movement of its weights and of all others."""
     layers = run.layers()
     squares, selected = (float((layers[name] ** 2).sum()) for name in ("movement_l2", "movement_l2_selected"))
     lengths, d = float((layers["movement_mean"] * layers["total"]).sum()), int(layers["total"].sum())
@@ -47,8 +46,9 @@ def _why(run: Run) -> str:
     return f"Little is recovered, though few parameters moved far: the region holds {held} of the squared movement."
 
 
-def _next(run: Run, record: RunRecord, scores: Scores) -> str:
-    """What to try next: a size of this run that recovers nearly all, else larger ones; else another localizer."""
+def _next(run: Run) -> str:
+    """The advice for the next run: a size of this run recovering nearly all, else larger ones, or another localizer."""
+    record = run.record
     share, split = record.share or 0.0, headline_split(record)
     known = _recovered_by_share(run.curve(), split)
     enough = [one for one, value in known.items() if one > share and value >= MOST]

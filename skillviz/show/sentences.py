@@ -322,7 +322,7 @@ def no_gain(scores: Scores, metric: str) -> str:
 
 
 def _unrecovered(scores: Scores, metric: str) -> str:
-    """Why there is no recovered gain: none was made, or it is not measured."""
+    """The reason why there is no recovered gain: none was made, or it is not measured."""
     gain = _gain(scores, metric)
     if gain is None:
         return f"The gain in {metric_row(metric).title} is {NOT_MEASURED}: these examples cannot support it."
@@ -330,7 +330,7 @@ def _unrecovered(scores: Scores, metric: str) -> str:
 
 
 def _gain(scores: Scores, metric: str) -> float | None:
-    """What fine-tuning gained, above 0 for the better; None where an end is not measured."""
+    """The gain of fine-tuning, above 0 for the better; None where an end is not measured."""
     found = [scores.states.get(state, {}).get(metric) for state in ("pretrained", "finetuned")]
     before, after = (end.value if end is not None else None for end in found)
     return None if before is None or after is None else metric_row(metric).sign * (after - before)

@@ -120,7 +120,7 @@ def finding(graft: Grafted, task: TaskNote, against: str) -> tuple[DifferenceVer
     return verdict(metric, difference), f"{words}, {metric_difference(metric, difference)}"
 
 
-def scoreboard(graft: Grafted, task: TaskNote, sizes: Mapping[str, int], total: int) -> pd.DataFrame:
+def scoreboard(graft: Grafted, sizes: Mapping[str, int], total: int) -> pd.DataFrame:
     """One row a model, best known first: its size, on how many examples, and each metric with its interval, as text.
 
     `sizes` are the entries by model; of the others there is none.

@@ -11,19 +11,6 @@ LOCAL_OPTIONS = {"--runs-dir": 1, "--workers": 1, "--json": 0, "--partial": 0, "
 """Options that do not change what is computed, each with the number of its values."""
 
 
-def shareable(command: str | None) -> str | None:
-    """The command without such options, and without local paths: files of the project from its root, others by name.
-
-    A study file may say anything here: what is no command line, as a lone quote, keeps its words as they are.
-    """
-    if command is None:
-        return None
-    try:
-        return shlex.join(map(_plain, _without_local_options(shlex.split(command))))
-    except ValueError:
-        return " ".join(_plain(word) for word in command.split())
-
-
 def rerunnable(command: str | None, name: str) -> str | None:
     """The command as it may be handed on, where that means the same from any folder; else the one that runs the stored
     study of this name again."""

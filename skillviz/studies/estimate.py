@@ -1,4 +1,4 @@
-"""How long the rest of a study takes: the work of the steps that are left, at the pace of those that are finished.
+"""The time that the rest of a study takes: the work of the steps that are left, at the pace of those that are finished.
 
 Before a step is finished, it is an order of magnitude. The work of a step comes from headers and row counts.
 """

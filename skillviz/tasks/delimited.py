@@ -2,8 +2,8 @@
 
 Spreadsheets and pandas write a cell in double quotes where it holds a separator, a line break or a quote, and double
 the quotes within it. Files such as GLUE's quote nothing: their quotes are letters. A file is read in the way in which
-it is whole, so that each row has as many cells as there are columns. Where both ways are, they may give other rows:
-then what the disputed lines put into other columns decides, and a file that does not tell is refused.
+it is whole, so that each row has as many cells as there are columns. If both ways are whole, they may differ:
+then the disputed lines' cells in other columns decide, and a file that does not tell is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WAY_OUT = "save it as JSONL or Parquet, which need no quotes"
 
 @dataclass(frozen=True)
 class Layout:
-    """How a file's cells are separated, after so many lines before its header, and whether quotes quote."""
+    """The separator of a file's cells, the lines before its header, and the meaning of quotes."""
 
     separator: str
     skipped: int = 0
@@ -95,7 +95,7 @@ def _names(header: Sequence[str], file: DataFile) -> list[str]:
 
 
 def _layout(file: DataFile, usual: str) -> tuple[Layout, list[str]]:
-    """How the file is to be read, and a note where its quotes are letters. Raises BadData where that is open."""
+    """The file's layout, and a note if its quotes are letters. Raises BadData where that is open."""
     with file.text() as lines:
         skipped, first = 0, lines.readline()
         while first and not first.strip():
@@ -135,7 +135,7 @@ def _layout(file: DataFile, usual: str) -> tuple[Layout, list[str]]:
 
 
 def _separator_of(first: str, usual: str) -> str:
-    """What parts this first line into the most columns; of several `usual`."""
+    """The separator that parts this first line into the most columns; `usual` among equals."""
     try:
         columns = {sign: len(next(csv.reader([first], delimiter=sign), [])) for sign in SEPARATORS}
     except csv.Error:
@@ -152,7 +152,7 @@ def _wrong_count(file: DataFile, layout: Layout, cells: int, row: int, columns: 
 
 @dataclass(frozen=True)
 class _Look:
-    """Where a reading of a file fails: the row, and how many cells it has, 0 where its quotes are at fault.
+    """The failure of a reading of a file: the row, and the number of its cells, 0 if its quotes are at fault.
 
     `escaped` is the first row with a quote after a backslash. `has_quoted_names`: the header has names in quotes.
     """
@@ -181,7 +181,7 @@ def _look(file: DataFile, layout: Layout) -> _Look:
 
 @dataclass
 class _Column:
-    """What a column holds in lines that both readings agree on, up to a number, and in those that they dispute."""
+    """A column's cells in lines that both readings agree on, up to a number, and in those that they dispute."""
 
     count: int = 0
     agreed: set[str] = field(default_factory=set)
@@ -197,7 +197,7 @@ class _Column:
 
     @property
     def fits(self) -> bool | None:
-        """Whether the disputed lines hold what belongs into this column; None where the agreed ones do not tell."""
+        """True if the disputed lines fit this column; None if the agreed ones do not tell."""
         if not self.count or any(cell[:1] == '"' or cell[-1:] == '"' for cell in self.disputed):
             return None
         if self.is_numeric:
@@ -208,7 +208,7 @@ class _Column:
 
 
 def _are_letters(file: DataFile, quoted: Layout, plain: Layout) -> bool:
-    """Whether the quotes of a file that is whole in both readings are letters; raises BadData where nothing tells."""
+    """True if the quotes of a file that is whole in both readings are letters; raises BadData where nothing tells."""
     letters = _rows_and_lines(file, plain)
     header, _ = next(letters)
     columns, is_disputed = [_Column() for _ in header], False

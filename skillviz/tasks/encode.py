@@ -59,7 +59,7 @@ def encode(task: Task, frame: pd.DataFrame, tokenizer: Any, readout: str, max_le
 
 
 def _shortened_note(count: int, texts: int, task: Task, limit: int, by_model: bool) -> tuple[str, ...]:
-    """How many texts were shortened to the limit, and whose limit it is; nothing where none was."""
+    """A note on the number of texts shortened to the limit, and on whose limit it is; nothing where none was."""
     if not count:
         return ()
     what, were = counted(texts, "text pair" if task.pair else "text"), "was" if count == 1 else "were"
@@ -292,7 +292,7 @@ def _pad_id(tokenizer: Any) -> int:
 
 
 def _harmless(texts: list[str], tokenizer: Any) -> list[str]:
-    """The texts with a space inside whatever this tokenizer reads as its mask token, so that data cannot place a mask.
+    """The texts with a space inside whatever this tokenizer reads as its mask, so that data cannot place a mask.
 
     Any other token of the tokenizer, special ones too, is read as the model would read it.
     """

@@ -155,4 +155,3 @@ MAX_LENGTH = 128
 TASKS: dict[str, Task] = {
     row.name: row if row.max_length else row.model_copy(update={"max_length": MAX_LENGTH}) for row in _ROWS
 }
-OUT_OF_DISTRIBUTION = ("imdb", "yelp", "amazon", "mnli_01", "snli_01")

@@ -49,7 +49,7 @@ def _is(kind: pa.DataType, tests: Sequence[Any]) -> bool:
 
 
 def _is_usable(field: pa.Field, values: Counter[str], columns: Columns) -> bool:
-    """Whether a task can use a column, by its type and by how many values the file says that its lists have."""
+    """True if a task can use a column, by its type and by how many values the file says that its lists have."""
     if reason := _unusable(field.type):
         columns.leave_out(field.name, reason)
         return False
@@ -59,7 +59,7 @@ def _is_usable(field: pa.Field, values: Counter[str], columns: Columns) -> bool:
 
 
 def _unusable(kind: pa.DataType) -> str:
-    """Why no task can use a column of this type; empty where one can."""
+    """The reason why no task can use a column of this type; empty where one can."""
     if types.is_dictionary(kind):
         kind = kind.value_type
     elif _is(kind, LISTS):
@@ -72,7 +72,7 @@ def _unusable(kind: pa.DataType) -> str:
 
 
 def _values(opened: parquet.ParquetFile) -> Counter[str]:
-    """How many values the file says that each column has, those in lists counted one by one."""
+    """The number of values that the file states for each column, those in lists counted one by one."""
     counts = Counter[str]()
     for group in range(opened.metadata.num_row_groups):
         for place in range(opened.metadata.num_columns):
@@ -112,7 +112,7 @@ def _size(chunk: pa.DictionaryArray) -> int:
 
 
 def _class_names(schema: pa.Schema) -> dict[str, ClassNames]:
-    """What `datasets` calls the numbers of columns, as it notes in a file that it writes."""
+    """The class names of columns that `datasets` notes in a file that it writes."""
     try:
         stored = json_text.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
         return {

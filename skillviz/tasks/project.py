@@ -30,7 +30,7 @@ DEPLOYMENT_VARIABLES = (
 
 
 def importable() -> dict[str, str]:
-    """What a process that is started from any folder needs in its environment to find the package first."""
+    """The environment in which a process that is started from any folder finds the package first."""
     paths = [str(PROJECT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {"PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
 

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from skillviz import read_only
-from skillviz.errors import BadData, DataNotFound, is_out_of_memory
+from skillviz.errors import BadData, DataNotFound, first_line, is_out_of_memory
 from skillviz.tasks import delimited, json_rows, parquet_rows
-from skillviz.tasks.rows import DataFile, Rows
+from skillviz.tasks.rows import DataFile, Rows, unusable
 from skillviz.tasks.task import Hub, Task
 
 READERS = {
@@ -69,11 +69,9 @@ def cells(dataset: Any, column: str, shown: str) -> list[Any]:
     except UnicodeDecodeError as error:
         raise BadData(f"{shown} is not UTF-8 text (column '{column}'); save it as UTF-8.") from error
     except (ValueError, OverflowError, NotImplementedError) as error:  # pyarrow's are among them
-        raise BadData(
-            f"column '{column}' of {shown} cannot be read: {_first_cause(error)}; save it as text."
-        ) from error
+        raise unusable(column, shown, f"cannot be read ({_first_cause(error)})") from error
     if any(isinstance(value, bytes) for value in values):
-        raise BadData(f"column '{column}' of {shown} holds bytes; save it as text, or leave it out.")
+        raise unusable(column, shown, "holds bytes")
     return values
 
 
@@ -125,8 +123,7 @@ def _first_cause(error: BaseException) -> str:
     """The first line of the innermost error, without its final stop."""
     while error.__cause__ is not None:
         error = error.__cause__
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0].rstrip(".")
+    return first_line(error).rstrip(".")
 
 
 @contextmanager

@@ -34,7 +34,7 @@ MIXED = "mixes lists with other values"
 
 @dataclass(frozen=True)
 class Limits:
-    """What may be read of a file that a stranger sent. Columns that are not read do not count."""
+    """Limits on reading a file that was uploaded. Columns that are not read do not count."""
 
     rows: int = 1_000_000
     columns: int = 2_000
@@ -76,7 +76,7 @@ class DataFile:
             return stored
         stored.close()
         packed = io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content
-        unpacked = gzip.open(packed)  # noqa: SIM115  # whoever asks for it closes it
+        unpacked = gzip.open(packed)  # noqa: SIM115  # the caller closes it
         return io.BufferedReader(_Counted(unpacked, self)) if self.limits else unpacked  # type: ignore[return-value]
 
     def text(self) -> TextIO:
@@ -163,10 +163,15 @@ class Rows:
         return replace(self, table=self.table.take(rows))
 
 
+def unusable(column: str, shown: str, reason: str) -> BadData:
+    """The error for a column of a file that no task can use."""
+    return BadData(f"column '{column}' of {shown} {reason}; save it as text, or leave it out.")
+
+
 class Columns:
     """Collects the columns of a file, of all or of those that were `wanted`.
 
-    What no task can use is left out where everything was asked for, and refused where the column itself was.
+    A column that no task can use is left out if all were asked for, and refused if it was named.
     """
 
     def __init__(self, file: DataFile, wanted: Sequence[str] | None) -> None:
@@ -177,7 +182,7 @@ class Columns:
         self._rows = 0
 
     def reads(self, name: str) -> bool:
-        """Whether this column is to be read."""
+        """True if this column is to be read."""
         return name not in self.left_out and (self.wanted is None or name in self.wanted)
 
     def leave_out(self, name: str, reason: str) -> None:
@@ -186,7 +191,7 @@ class Columns:
         self._parts.pop(name, None)
         self._sizes.pop(name, None)
         if self.wanted is not None:
-            raise BadData(f"column '{name}' of {self.file.shown} {reason}; save it as text, or leave it out.")
+            raise unusable(name, self.file.shown, reason)
 
     def add(self, part: Mapping[str, pa.Array | pa.ChunkedArray], rows: int) -> None:
         """Takes the next rows of the columns; one that a part lacks has no value there. Raises BadData at a limit."""
@@ -217,7 +222,7 @@ class Columns:
         self.add(arrays, rows)
 
     def has_room_within(self, name: str, values: int) -> bool:
-        """Whether so many more values may be in the lists of a column; it is left out where they may not."""
+        """True if so many more values may be in the lists of a column; it is left out where they may not."""
         self._within[name] += values
         limits = self.file.limits
         if limits is None or self._within[name] <= limits.within:
@@ -243,7 +248,7 @@ class Columns:
         columns = {name: _joined(parts) for name, parts in self._parts.items()}
         if not columns and self.left_out:
             name, reason = next(iter(self.left_out.items()))
-            raise BadData(f"column '{name}' of {self.file.shown} {reason}; save it as text, or leave it out.")
+            raise unusable(name, self.file.shown, reason)
         table = pa.table(columns) if columns else pa.table({"": pa.nulls(self._rows)})
         features = features or dict.fromkeys(names, ClassNames())
         return Rows(table, list(names), self.left_out, tuple(notes), features, separated_by)

@@ -217,7 +217,7 @@ def label_texts(dataset: Any, task: Task, shown: str) -> tuple[np.ndarray, tuple
 
 
 def _class_names(declared: Sequence[str], task: Task) -> tuple[list[str], tuple[str, ...]]:
-    """What the source's classes are called in the task, with a note where they are not called so there; no names where
+    """The task's names of the source's classes, with a note where the two differ; no names where
     their numbers are the task's labels."""
     known = [*task.drop, *(task.classes or task.labels)]
     is_known = any(place is not None for place in places(declared, known))

@@ -21,8 +21,8 @@ class Splits:
     reference (where it is to be generated) and label (index into task.labels).
 
     `example_id` is "<split of the source>-<row in it, from 0>", so that a validation row drawn from train
-    keeps the id of its train row. `fingerprint` is the sha256 over all ids, texts and labels; `k_shot` and `seed` are
-    those of the draw.
+    keeps the id of its train row. `fingerprint` is the sha256 over all ids, texts and labels; `k_shot` and `seed` made
+    the draw.
     """
 
     train: pd.DataFrame

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from skillviz.errors import BadModel, SkillvizError
+from skillviz.errors import BadModel, SkillvizError, first_line
 
 PANIC = "PanicException"
 """How the library's Rust code ends where it does not expect something: no Exception, so nothing else would catch it."""
@@ -21,7 +21,7 @@ def refused(name: object) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != PANIC:
             raise
-        why = next(iter(str(error).splitlines()), type(error).__name__)
         raise BadModel(
-            f"the tokenizer of '{name}' cannot be used ({why}); save it again with `tokenizer.save_pretrained`."
+            f"the tokenizer of '{name}' cannot be used ({first_line(error)}); save it again with "
+            "`tokenizer.save_pretrained`."
         ) from error

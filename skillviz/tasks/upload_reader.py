@@ -28,7 +28,7 @@ import pyarrow as pa
 from skillviz.errors import BadData, SkillvizError, error_class
 from skillviz.tasks import reading
 from skillviz.tasks.project import importable
-from skillviz.tasks.rows import DataFile, Limits, Rows, as_text
+from skillviz.tasks.rows import DataFile, Limits, Rows, as_text, unusable
 
 MEMORY = 2 * 2**30  # bytes that the process may hold
 GROWN = 2**29  # bytes of memory with which it is replaced before the next file
@@ -113,7 +113,7 @@ class UploadReader:
         return code
 
     def _why_it_ended(self, name: str) -> SkillvizError:
-        code = self._end(patience=5)  # one that has crashed says how
+        code = self._end(patience=5)  # the exit status of a crash is the reason
         said = ""
         if self._log is not None:
             self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - 4096))
@@ -146,7 +146,7 @@ atexit.register(reader.end)
 
 
 def answer(name: str, content: bytes, columns: Sequence[str] | None) -> tuple[dict[str, Any], bytes]:
-    """What the process answers: a header, and the rows as an Arrow stream, empty for an error."""
+    """The answer of the process: a header, and the rows as an Arrow stream, empty for an error."""
     try:
         rows = reading.read(DataFile(name, content, Limits()), columns)
         left_out, texts = dict(rows.left_out), {}
@@ -157,7 +157,7 @@ def answer(name: str, content: bytes, columns: Sequence[str] | None) -> tuple[di
                 left_out[column] = f"cannot be written as text ({error})"
         if not texts:
             column, reason = next(iter(left_out.items()))
-            raise BadData(f"column '{column}' of {name} {reason}; save it as text, or leave it out.")
+            raise unusable(column, name, reason)
         sink = pa.BufferOutputStream()
         table = pa.table(texts)
         with pa.ipc.new_stream(sink, table.schema) as stream:
@@ -171,7 +171,7 @@ def answer(name: str, content: bytes, columns: Sequence[str] | None) -> tuple[di
 
 
 def _serve(connection: Connection) -> None:
-    """Answers until the other end is closed, as it is when the server ends in whatever way."""
+    """Answers until the other end is closed, as it also is when the server is killed."""
     pa.set_cpu_count(1)
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     _, most = resource.getrlimit(resource.RLIMIT_CPU)

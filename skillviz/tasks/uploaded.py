@@ -17,6 +17,7 @@ import yaml
 from skillviz.atomic import remove_folder, whole_folder
 from skillviz.errors import BadData, BadInput, NotReadable, SkillvizError, without_drafts
 from skillviz.regular_file import folder_names
+from skillviz.tasks.rows import unusable
 from skillviz.tasks.splits import Splits, load
 from skillviz.tasks.task import CHOICE, CLASSIFICATION, GENERATION, LETTERS, Task
 from skillviz.tasks.upload_reader import reader
@@ -84,7 +85,7 @@ class UploadedRows:
 
 
 def read(upload: Upload) -> UploadedRows:
-    """What an upload holds, read by a process of its own; raises BadData, also for too much of it."""
+    """The rows of an upload, read by a process of its own; raises BadData, also for too much of it."""
     rows = reader.read(upload.name, upload.content)
     frame = pd.DataFrame({name: _series(rows.table[name]) for name in rows.column_names})
     if rows.separated_by:
@@ -265,7 +266,7 @@ def _usable_rows(upload: Upload, draft: Draft) -> UploadedRows:
     rows = read(upload)
     for name in draft.columns:
         if name in rows.left_out:
-            raise BadData(f"column '{name}' of {upload.name} {rows.left_out[name]}; save it as text.")
+            raise unusable(name, upload.name, rows.left_out[name])
     return rows
 
 

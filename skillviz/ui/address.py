@@ -84,7 +84,7 @@ def forget(name: str) -> None:
 
 
 def follow(name: str, key: str, default: Any) -> None:
-    """Forgets the value of a control that nobody has touched, where it has another default now: it takes that one.
+    """Forgets the value of a control that the user has not touched and that has another default now: it takes that one.
 
     For a control whose default depends on another control; before its state is read, and `is_set` after that. A user
     touches it in its widget, in a link, or by a button that sets it.
@@ -101,7 +101,7 @@ def follow(name: str, key: str, default: Any) -> None:
 
 
 def is_set(key: str) -> None:
-    """Notes the state of a control's widget before it is drawn, to tell whether somebody has touched it since."""
+    """Notes the state of a control's widget before it is drawn, to tell whether the user has touched it since."""
     value = st.session_state[key]
     _memory(_SET)[key] = list(value) if isinstance(value, list) else value
 

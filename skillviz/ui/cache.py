@@ -185,7 +185,7 @@ def _run_files(store: Store) -> str:
 
 
 def _files_of(store: Store) -> _Files:
-    """What a script saw of a store moments ago: it asks several times, and there are thousands of files."""
+    """The files of a store as the script saw them moments ago: it asks several times, and there are thousands."""
     if store.root == libraries.shipped_root():  # it changes when skillviz does
         return _shipped_files(store)
     return script.once_read(f"runs {store.root}", partial(_look_at_files, store))
@@ -212,12 +212,12 @@ def _look_at_files(store: Store) -> _Files:
 
 @shared(show_spinner=False, max_entries=STORES)
 def _looks(root: str) -> list[float]:
-    """When all files of a store were looked at last; one value."""
+    """The time of the last look at all files of a store; one value."""
     return [-math.inf]
 
 
 def _is_looked_at(store: Store) -> bool:
-    """Whether all of a store's files were looked at moments ago; where not, the caller does so now."""
+    """True if all of a store's files were looked at moments ago; where not, the caller does so now."""
     last, now = _looks(_name_of(store)), time.monotonic()
     if now - last[0] <= SCAN_SECONDS:
         return True
@@ -284,7 +284,7 @@ def entries() -> tuple[Entry, ...]:
 
 
 class _Renewed(Generic[Value]):
-    """Values by the run's name, each as long as what it is made of stays: one change makes one value anew."""
+    """Values by the run's name, each as long as what it is made of stays: one change replaces one value."""
 
     def __init__(self) -> None:
         self.kept: dict[str, tuple[Any, Value]] = {}
@@ -393,7 +393,7 @@ def note(run_id: str) -> str:
 
 
 def notes(run_ids: Iterable[str]) -> dict[str, str]:
-    """The user's notes on those of these runs that have one; in the place of one that cannot be read, why."""
+    """The user's notes on these runs, if they have one; in the place of one that cannot be read, why."""
     noted, found = user_store().noted(), {}
     for run_id in run_ids:
         if run_id in noted:
@@ -418,7 +418,7 @@ def table(run: Run, name: str) -> pd.DataFrame:
 
 @remembered(shared, lambda run: (str(run.path), run.record.finished))
 def curve(run: Run) -> pd.DataFrame:
-    """The run's curve, of which a page reads those of all runs of a pair: every one is kept, some kilobytes each."""
+    """The run's curve, which a page reads for all runs of a pair: every one is kept, some kilobytes each."""
     return run.curve()
 
 
@@ -555,7 +555,7 @@ def facts(spec: RunSpec) -> Facts:
 
 
 def _data_of(spec: RunSpec) -> RunSpec:
-    """The spec with nothing but what decides how its data are encoded."""
+    """The spec with only the fields that decide how its data are encoded."""
     caps = {"max_train", "max_validation", "max_test"}
     return _without_caps(spec).model_copy(update=spec.model_dump(include=caps))
 

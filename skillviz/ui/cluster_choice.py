@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from skillviz.errors import SkillvizError
 from skillviz.jobs import cluster
+from skillviz.runs.slurm_queue import SLURM
 from skillviz.ui import controls, sign_in
 
 HERE = "here"
-TITLES = {HERE: "This machine", cluster.SLURM: "Slurm cluster"}
+TITLES = {HERE: "This machine", SLURM: "Slurm cluster"}
 
 
 def choose(key: str) -> str | None:

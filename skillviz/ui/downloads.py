@@ -1,6 +1,6 @@
 """Downloads that take seconds to make: one at a time, once for all who ask for the same, and only for an open tab.
 
-Streamlit makes a file in one of a few threads that all visitors share. So whoever cannot be served soon is refused at
+Streamlit makes a file in one of a few threads that all visitors share. So a request that would wait long is refused at
 once, and holds no thread.
 """
 
@@ -36,12 +36,12 @@ class Tab:
 
     @property
     def is_open(self) -> bool:
-        """Whether its browser is still connected; always outside of a server."""
+        """True if its browser is still connected; always outside of a server."""
         return not (self.id and runtime.exists()) or runtime.get_instance().is_active_session(self.id)
 
 
 class _ForTab(io.BytesIO):
-    """A file that cannot be written on once its tab is closed: whoever fills it ends there."""
+    """A file that cannot be written on once its tab is closed: its writer ends there."""
 
     def __init__(self, tab: Any) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Downloads:
         self._kept: OrderedDict[Hashable, bytes] = OrderedDict()
 
     def get(self, key: Hashable, tab: Any, make: Make) -> bytes:
-        """What `make` writes, or wrote for the same key; with the key None it is always made.
+        """The bytes that `make` writes, or wrote for the same key; with the key None it is always made.
 
         Raises Refused where the tab has a download under way, too many others have, or the tab is closed.
         """

@@ -136,7 +136,7 @@ def zip_button(
 
 
 def _too_much(runs: Sequence[Run]) -> str:
-    """Why these runs are too many for one zip; empty where they are not."""
+    """The reason why these runs are too many for one zip; empty where they are not."""
     if len(runs) > MOST_OF_VISITOR and not visitor.is_local():
         return f"{len(runs):,} runs are too many for one file: at most {MOST_OF_VISITOR}. Choose fewer."
     size = stored_bytes(runs)

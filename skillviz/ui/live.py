@@ -67,13 +67,13 @@ def ask(run: Run, operation: str, *, topic: str, waiting: str = WAITING, **argum
 
 
 def has_models(run: Run) -> bool:
-    """Whether both models are here, or answers about the run are stored, which need none."""
+    """True if both models are here, or answers about the run are stored, which need none."""
     own = cache.user_store().root
     return any((store / ANSWERS / run.id).is_dir() for store in (own, shared_root(own))) or not _absent(run)
 
 
 def wanted(run: Run, name: str, label: str, costs: str, *, of: str, needs_data: bool = True) -> bool:
-    """Whether the user pressed the button that has the models compute; else says what that `costs`.
+    """True if the user pressed the button that has the models compute; else says what that `costs`.
 
     Draws no button where a model is not here, or the data of the run's task where it `needs_data`; that is then said.
     `name` and `of` as of `controls.press`.

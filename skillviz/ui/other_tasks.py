@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from skillviz.core.class_names import places
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.runs.run import Run
 from skillviz.tasks import registry
@@ -60,7 +61,7 @@ def offered(run: Run) -> tuple[Offered, ...]:
 
 
 def _is_allowed(task: Task) -> bool:
-    """Whether the visitor may read the task's file and data: those beside a run's task may lie outside the folders."""
+    """True if the visitor may read the task's file and data: those beside a run's task may lie outside the folders."""
     with suppress(BadInput):
         return bool(visitor.allowed(task))
     return False
@@ -68,8 +69,7 @@ def _is_allowed(task: Task) -> bool:
 
 def as_offered(task: Task, run: Run) -> Offered:
     """The task as one that can be chosen."""
-    known = {label.lower() for label in run.labels}
-    fits = {label.lower() for label in task.labels} <= known
+    fits = None not in places(task.labels, run.labels)
     name = name_beside(task.name, run.datasets[0])
     return Offered(_reference(task), name, task.title if name == task.name else "", task.labels, fits)
 

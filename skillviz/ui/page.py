@@ -66,7 +66,7 @@ def begin_library(name: str) -> tuple[Entry, ...]:
 
 
 def is_linked(run_id: str) -> bool:
-    """Whether the address of a page about no run in particular named this run when it was opened."""
+    """True if the address of a page about no run in particular named this run when it was opened."""
     return bool(st.session_state.get(LINKED) == run_id)
 
 

@@ -163,7 +163,7 @@ def _short(receive: Receive, send: Send) -> Receive:
 
 
 def is_of_page(content: bytes) -> bool:
-    """Whether a message to Streamlit is one that a page sends; also of one that is none, which Streamlit refuses.
+    """True if a message to Streamlit is one that a page sends; also of one that is none, which Streamlit refuses.
 
     Others are for who develops an app: they empty the caches of all visitors, stop the server, watch or write its
     files, or tell of its repository.

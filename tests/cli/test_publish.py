@@ -114,10 +114,10 @@ def test_an_adapter_is_published_and_opened_by_peft(hub, pair, run_id, tmp_path:
     # what the card tells a stranger to type, with the two names where they are on this machine
     base, runs = pair[0], run_id[2]
     lines = card.split("```python\n")[1].split("```")[0]
-    assert '"someone/adapter"' in lines and f'"{base.name}"' in lines
+    assert '"someone/adapter"' in lines and f'"path/to/{base.name}"' in lines
     lines = lines.replace('"someone/adapter"', repr(str(tmp_path / "uploads" / "someone/adapter")))
     names: dict[str, Any] = {}
-    exec(lines.replace(f'"{base.name}"', repr(str(base))), names)
+    exec(lines.replace(f'"path/to/{base.name}"', repr(str(base))), names)
     graft, _ = graft_of_run(open_run(str(run_id[0]), runs))
     ids = torch.randint(5, 20, (4, 9), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():

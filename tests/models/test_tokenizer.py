@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillviz.errors import BadLabelWord, BadModel, CorruptFile, SkillvizError
-from skillviz.models.tokenizer import load_tokenizer, vocabulary_size, words_problem
+from skillviz.models.tokenizer import load_tokenizer, vocabulary, words_problem
 from skillviz.tasks import registry
 from skillviz.tasks.task import LabelWords, Task
 from skillviz.tasks.template import parse
@@ -65,7 +65,7 @@ def test_it_needs_no_torch(tmp_path: Path) -> None:
 def test_a_strange_vocabulary_is_refused(tmp_path: Path, content: object) -> None:
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
     with pytest.raises(CorruptFile, match="none of tokens and ids"):
-        vocabulary_size(tmp_path)
+        vocabulary(tmp_path)
 
 
 STRANGE = {

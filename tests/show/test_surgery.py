@@ -91,13 +91,13 @@ def test_random_controls_are_named_and_every_row_says_on_how_many_examples(run: 
     told["logits"] |= {"random": told["logits"]["complement"], "random-matched": told["logits"]["grafted"]}
     found = grafted_of(told, run.predictions(), "test", run.record.task)
     assert np.array_equal(found.logits[RANDOM], found.logits["complement"]) and SAME_TENSORS in found.scores
-    board = scoreboard(found, run.record.task, {"grafted": 1234, RANDOM: 1234}, 120)
+    board = scoreboard(found, {"grafted": 1234, RANDOM: 1234}, 120)
     assert board["model"].tolist() == [
         "Your region", "Random region, same size", "Random, same number in each tensor", "This run's region",
         "Fine-tuned without your region", "Fine-tuned", "Pre-trained",
     ]  # fmt: skip
     assert set(board["examples"]) == {f"{N} of 120"} and board["entries"].tolist()[:3] == ["1,234", "1,234", ""]
-    assert "This run's region" not in set(scoreboard(found.without(REGION), run.record.task, {}, 120)["model"])
+    assert "This run's region" not in set(scoreboard(found.without(REGION), {}, 120)["model"])
     value = found.scores[RANDOM]["accuracy"].value
     assert board["Accuracy"].iloc[1].startswith(f"{100 * value:.1f}% (")
 

@@ -33,7 +33,7 @@ class TrainingData:
 
     @property
     def encoding_notes(self) -> tuple[str, ...]:
-        """What encoding changed in the texts that were used."""
+        """The changes that encoding made in the texts that were used."""
         return encoding_notes(self._encoded)
 
     def limit(self, tokenizer: Any) -> int:

@@ -1,8 +1,8 @@
 """Whether a study comes out as in the paper: claims of the paper, each judged from intervals in the study's tables.
 
-Torch-free. A comparison supports a claim, or speaks against it, only where its 95% interval does so as a whole. Of the
-comparisons that have an interval, half or more have to support a claim, and fewer to speak against it, for it to be
-confirmed; it is contradicted the other way round, and else inconclusive. Without any it is not measured.
+Torch-free. A comparison supports a claim, or speaks against it, only where its 95% interval does so as a whole. A
+claim is confirmed if at least half of the comparisons that have an interval support it and fewer speak against it. It
+is contradicted the other way round, and else inconclusive. Without any it is not measured.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Comparison:
 
     @property
     def is_measured(self) -> bool:
-        """Whether it has an interval; one without width, about another value than 0, is none."""
+        """True if it has an interval; one without width, about another value than 0, is none."""
         return bool(np.isfinite(self.low) and np.isfinite(self.high)) and not self.low == self.high != 0
 
 
@@ -93,12 +93,12 @@ class Verdict:
 
     @property
     def measured(self) -> int:
-        """How many have an interval."""
+        """The number of comparisons with an interval."""
         return sum(one.is_measured for one in self.comparisons)
 
     @property
     def open(self) -> int:
-        """How many have an interval that leaves it open."""
+        """The number of comparisons whose interval leaves it open."""
         return self.measured - self.supporting - self.against
 
     @property

@@ -34,11 +34,6 @@ def own_task(id_task: str, task: str) -> bool:
     return id_task == task
 
 
-def other_task(id_task: str, task: str) -> bool:
-    """On another task."""
-    return id_task != task
-
-
 def large_shift(id_task: str, task: str) -> bool:
     """Where the paper calls the shift large: from QNLI to inference, from MPQA to reviews, or what stands for them."""
     stands_in = is_stand_in(id_task) and family(id_task) == "inference"

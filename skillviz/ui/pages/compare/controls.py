@@ -113,7 +113,7 @@ def seeds_of(entries: Sequence[Entry], like: Entry) -> list[str]:
 def to_begin_with(entries: Sequence[Entry], like: Entry) -> list[str]:
     """What is shown where the address names no runs: those beside `like`, a user's own before those that ship.
 
-    Where it is the only run of its pair: a user's newest others of its task, else the user's newest run that is not
+    If it is the only run of its pair: a user's newest others of its task, else the user's newest run that is not
     alone and those beside that, else the user's newest runs. Without any, the pair that was studied most.
     """
     own = [entry for entry in entries if entry.is_of_user] if like.is_of_user else []
@@ -181,7 +181,7 @@ def _fill_box(entries: Sequence[Entry], by_id: dict[str, Entry]) -> None:
         st.session_state[KEY] = [run_id for run_id in st.session_state[KEY] if run_id in by_id]
         return
     written = address.current(RUNS)
-    if written in (None, st.session_state.get(BEGUN)):  # nobody chose these
+    if written in (None, st.session_state.get(BEGUN)):  # the page chose these
         st.session_state[KEY] = begun = to_begin_with(entries, _last(entries, by_id))
         st.session_state[BEGUN] = ",".join(begun)
         return

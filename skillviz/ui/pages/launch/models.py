@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
-from skillviz import json_text
 from skillviz.core import formats
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.models import fetch
@@ -18,7 +16,7 @@ from skillviz.models.frozen_tensors import ShippedPair, shipped_pairs
 from skillviz.models.local_models import ENVIRONMENT, LocalModel, roots
 from skillviz.models.preflight import Preflight
 from skillviz.models.public_pairs import PublicPair, convert_command, public_pairs
-from skillviz.runs.held_out import TRAINED_HERE
+from skillviz.runs.held_out import training_record
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.tasks import registry
@@ -180,11 +178,8 @@ def _fit(choices: Choices) -> None:
 
 def _trained_for(folder: Path) -> str:
     """The task of the registry that skillviz fine-tuned a model for, as its folder says; empty for any other model."""
-    with suppress(OSError, ValueError):
-        record = json_text.read(folder / TRAINED_HERE)
-        task = record.get("task") if isinstance(record, dict) else None
-        return task if isinstance(task, str) and task in registry.TASKS else ""
-    return ""
+    task = training_record(folder).get("task")
+    return task if isinstance(task, str) and task in registry.TASKS else ""
 
 
 def base_box(name: str, label: str, help: str = BASE_HELP, placeholder: str = "choose, or type") -> str:

@@ -273,7 +273,7 @@ def _note(entry: Entry) -> None:
     key = f"library.note.{entry.id}"
     try:
         stored = cache.note(entry.id)
-    except StoreError as error:  # nothing may be written over a note that nobody could read
+    except StoreError as error:  # nothing may be written over a note that cannot be read
         st.error(text.plain(sign_in.sentence_of(error)))
         return
     st.session_state.setdefault(key, stored)

@@ -120,7 +120,7 @@ def graft(run: Run, region: HandRegion, answer: DeltaGenerator) -> DeltaGenerato
     with answer:
         _verdicts(scores, run, total, split)
     sizes = dict.fromkeys(("grafted", "complement", RANDOM, SAME_TENSORS), region.size) | {REGION: region.run_size}
-    board = exhibits.scoreboard(scores, task, sizes, total)
+    board = exhibits.scoreboard(scores, sizes, total)
     st.table(board, border="horizontal", hide_index=True)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(
