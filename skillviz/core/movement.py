@@ -38,15 +38,16 @@ class Movement:
     """Fine-tuned minus base of the entries of a table, 0 where the base rounded to the fine-tuned dtype is the same.
 
     Each member is a vector [d], in memory or read when it is asked for (core.lean). The fine-tuned dtype of a tensor is
-    the 16-bit one that holds all its values, in any dtype that they are in now.
+    the 16-bit one that holds all its values, in any dtype that they are in now, and may be either where both do:
+    float16 rounds the smallest values of a bfloat16 base.
     """
 
     def __init__(self, base: Any, finetuned: Any, table: ParameterTable) -> None:
         self.base, self.finetuned, self.table = base, finetuned, table
-        self._narrow: dict[int, torch.dtype | None] = {}
+        self._narrow: dict[int, tuple[torch.dtype, ...]] = {}
 
-    def narrow(self, number: int) -> torch.dtype | None:
-        """The 16-bit dtype that holds every fine-tuned value of the tensor of that number; None if none does."""
+    def narrow(self, number: int) -> tuple[torch.dtype, ...]:
+        """The 16-bit dtypes that hold every fine-tuned value of the tensor of that number."""
         if number not in self._narrow:
             self._narrow[number] = self._holding(self.finetuned, number)
         return self._narrow[number]
@@ -54,16 +55,16 @@ class Movement:
     def of(self, number: int, base: Tensor, finetuned: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """The movement between values of that tensor, in a dtype."""
         change = finetuned.to(dtype) - base.to(dtype)
-        if (narrow := self.narrow(number)) is not None:
-            change.masked_fill_(base.to(narrow) == finetuned.to(narrow), 0)
+        if narrow := self.narrow(number):
+            change.masked_fill_(_rounded_alike(base, finetuned, narrow), 0)
         return change
 
     def whole(self) -> Tensor:
         """The movement of all entries, float32 [d]."""
         change = self.finetuned.float() - self.base.float()
         for number, start, end in self._spans():
-            if (narrow := self.narrow(number)) is not None:
-                same = self.base[start:end].to(narrow) == self.finetuned[start:end].to(narrow)
+            if narrow := self.narrow(number):
+                same = _rounded_alike(self.base[start:end], self.finetuned[start:end], narrow)
                 change[start:end].masked_fill_(same, 0)
         return change
 
@@ -73,30 +74,41 @@ class Movement:
         named = ""
         for number, first, last in self._spans():
             narrow = self.narrow(number)
-            before = self._holding(self.base, number) if narrow is None else None
+            before = () if narrow else self._holding(self.base, number)
             for start in range(first, last, PART):
                 base, tuned = (v[start : min(start + PART, last)].float() for v in (self.base, self.finetuned))
                 differ = base != tuned
                 stored = narrow or before
-                same = differ & (base.to(stored) == tuned.to(stored)) if stored else torch.zeros_like(differ)
+                same = differ & _rounded_alike(base, tuned, stored)
                 count = int(same.sum())
                 rounded += count if narrow else 0
                 unclear += count if before else 0
                 moved += int(differ.sum()) - (count if narrow else 0)
-                named = str(stored).removeprefix("torch.") if count else named
+                if count:
+                    alike = [int((differ & _rounded_alike(base, tuned, (dtype,))).sum()) for dtype in stored]
+                    named = str(stored[alike.index(max(alike))]).removeprefix("torch.")
         return Counts(moved, rounded, unclear, named)
 
     def _spans(self) -> Iterator[tuple[int, int, int]]:
         ends = zip(self.table.offsets[:-1], self.table.offsets[1:], strict=True)
         return ((number, int(start), int(end)) for number, (start, end) in enumerate(ends))
 
-    def _holding(self, vector: Any, number: int) -> torch.dtype | None:
-        """The 16-bit dtype that holds a tensor's values exactly."""
+    def _holding(self, vector: Any, number: int) -> tuple[torch.dtype, ...]:
+        """The 16-bit dtypes that hold a tensor's values exactly."""
         first, last = int(self.table.offsets[number]), int(self.table.offsets[number + 1])
+        if (own := vector[first : first + 1].dtype) in NARROW:
+            return (own,)
+        found = []
         for dtype in NARROW:
-            if vector[first : first + 1].dtype == dtype:
-                return dtype
             parts = (vector[start : min(start + PART, last)] for start in range(first, last, PART))
             if all(torch.equal(part.to(dtype).to(part.dtype), part) for part in parts):
-                return dtype
-        return None
+                found.append(dtype)
+        return tuple(found)
+
+
+def _rounded_alike(base: Tensor, finetuned: Tensor, dtypes: tuple[torch.dtype, ...]) -> Tensor:
+    """Where the two have one value when they are rounded to one of these dtypes."""
+    same = torch.zeros(base.shape, dtype=torch.bool, device=base.device)
+    for dtype in dtypes:
+        same |= base.to(dtype) == finetuned.to(dtype)
+    return same

@@ -40,6 +40,18 @@ def test_a_base_saved_in_16_bits_is_no_fine_tuned_model(tmp_path: Path, dtype: t
             load(base, tuned, device="cpu", dtype="float32")
 
 
+@pytest.mark.parametrize("load", [load_pair, load_lean])
+def test_a_bfloat16_base_saved_in_float16_is_no_fine_tuned_model(tmp_path: Path, load) -> None:
+    """float16 rounds the smallest values, and bfloat16 holds what it makes of them."""
+    model = bert()
+    with torch.no_grad():
+        dict(model.bert.named_parameters())[MOVED].view(-1)[:100] *= 1e-4
+    base = saved(tmp_path / "base", model.to(torch.bfloat16), tiny_tokenizer("bert"))
+    tuned = saved(tmp_path / "tuned", model.to(torch.float16), tiny_tokenizer("bert"))
+    with pytest.raises(PairMismatch, match="differ only by rounding: one is the other stored as float16"):
+        load(base, tuned, device="cpu", dtype="float32")
+
+
 @pytest.mark.parametrize("upcast", [False, True])
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 def test_only_what_moved_beyond_rounding_counts(tmp_path: Path, dtype: torch.dtype, upcast: bool) -> None:
