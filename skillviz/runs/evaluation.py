@@ -24,7 +24,7 @@ from skillviz.runs.metrics import scores
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import overlap_note, task_note
 from skillviz.runs.record import Scores
-from skillviz.runs.transfer import text_digests
+from skillviz.runs.transfer import seen_texts
 from skillviz.tasks import registry
 from skillviz.tasks.project import expanded
 from skillviz.tasks.splits import load
@@ -151,7 +151,7 @@ def _scored(
     for number, (split, state) in enumerate(passes):
         progress(Progress("predict", number, len(passes), f"scoring on {split}"))
         logits[split][state] = predict(pair, data[split], state, region)
-    note, fit, training = task_note(task, splits), Fit(None), frozenset(text_digests(splits.train))
+    note, fit, training = task_note(task, splits), Fit(None), seen_texts(task, splits, None)
     if "finetuned" in states and "validation" in data:
         reason = against_fitting(
             pair.finetuned_info.folder, task, splits, training=training, is_own=False, drawn=drawn,

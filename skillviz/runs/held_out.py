@@ -33,7 +33,7 @@ MOSTLY = 0.5
 SEEN, PROBABLY_SEEN, TESTED, OTHER_TASK, UNKNOWN_TASK, FEW, ONE_CLASS, AT_END = (
     "seen", "probably seen", "tested", "other task", "unknown task", "few", "one class", "at end",
 )  # fmt: skip
-ADVICE = "Name a validation file of at least {fewest} examples that the model has not seen."
+ADVICE = "Name a validation file of at least {fewest} examples{classes} that the model has not seen."
 WHY: Mapping[str, str] = {
     SEEN: "the fine-tuned model was trained on validation examples, so its validation scores say little, too.",
     PROBABLY_SEEN: "the validation examples are train rows, which the fine-tuned model has probably seen, so its "
@@ -62,7 +62,9 @@ def why_not(reason: str) -> str:
         return ""
     why = WHY[reason].format(fewest=FEWEST, coldest=COLDEST, hottest=HOTTEST)
     of_its_own = reason in (OTHER_TASK, UNKNOWN_TASK)
-    advice = "Score the task that it was fine-tuned on." if of_its_own else ADVICE.format(fewest=FEWEST)
+    classes = ", of several classes," if reason == ONE_CLASS else ""
+    named = ADVICE.format(fewest=FEWEST, classes=classes)
+    advice = "Score the task that it was fine-tuned on." if of_its_own else named
     return f"No comparison with temperature scaling: {why} {advice}"
 
 

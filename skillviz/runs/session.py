@@ -23,7 +23,7 @@ from skillviz.runs.pace import Pace
 from skillviz.runs.provenance import overlap_note
 from skillviz.runs.record import TaskNote
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.transfer import Other, other_examples, refuse_unfit, text_digests, training_texts
+from skillviz.runs.transfer import Other, other_examples, refuse_unfit, seen_texts, training_texts
 from skillviz.tasks import registry
 from skillviz.tasks.project import expanded
 from skillviz.tasks.sample import sampled
@@ -73,9 +73,7 @@ class Session:
 
     def _training(self, spec: RunSpec) -> frozenset[bytes]:
         """Digests of the training texts: of the whole split where the search takes a part, as fine-tuning took all."""
-        if spec.max_train is not None and spec.k_shot is None:
-            return training_texts(self.task(spec))
-        return frozenset(text_digests(self.splits(spec).train))
+        return seen_texts(self.task(spec), self.splits(spec), spec.max_train)
 
     def refuse_unfit(self, spec: RunSpec) -> None:
         """Raises BadInput where one of the spec's other tasks cannot be scored; no data are read."""

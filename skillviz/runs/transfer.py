@@ -17,7 +17,7 @@ from skillviz.runs.record import Scores, TaskNote, TransferNote
 from skillviz.tasks.definition import definition
 from skillviz.tasks.readable_names import name_beside
 from skillviz.tasks.source import opened
-from skillviz.tasks.splits import class_notes, fingerprint, load_test
+from skillviz.tasks.splits import Splits, class_notes, fingerprint, load_test
 from skillviz.tasks.task import GENERATION, LabelWords, Task, Template
 
 KINDS = {"prompt": "masked", "causal": "causal"}
@@ -182,6 +182,16 @@ def training_texts(source: Task) -> frozenset[bytes]:
     """Digests of the texts of the source's whole training split, whatever part of it a run was searched on."""
     train = opened(source, ("train",))["train"]
     return frozenset(text_digests(train.frame(source, np.arange(len(train.rows)))))
+
+
+def seen_texts(task: Task, splits: Splits, max_train: int | None) -> frozenset[bytes]:
+    """Digests of the texts that a model of this task may have been trained on: all but those left out by a k-shot draw.
+
+    Where the splits hold a part of the train split (the others are validation, or over the cap), fine-tuning elsewhere
+    took it all.
+    """
+    is_part = len(splits.train) > 0 and (max_train is not None or splits.validates_on_train)
+    return training_texts(task) if is_part and splits.k_shot is None else frozenset(text_digests(splits.train))
 
 
 def text_digests(frame: pd.DataFrame) -> list[bytes]:

@@ -35,6 +35,9 @@ class Plots:
     def __init__(self, run: StoredRun) -> None:
         self._run = run
 
+    def __repr__(self) -> str:
+        return f"Plots({', '.join(PAGES)}; names() lists the figures)"
+
     def overview(self, name: str = "", theme: str = "light") -> go.Figure:
         """The models' scores, or the search's progress."""
         return self._figure("overview", name, theme)

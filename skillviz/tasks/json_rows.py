@@ -110,7 +110,7 @@ def _shaped(value: Any, file: DataFile) -> Iterator[dict[str, Any]]:
         yield from _by_columns_or_rows(value, file)
     elif value and all(isinstance(one, list) for one in value.values()):
         yield from _transposed(value, file)
-    else:
+    elif value:
         yield value
 
 

@@ -175,8 +175,8 @@ def class_notes(task: Task, split: str, labels: pd.Series) -> list[str]:
     if len(present) > 1:
         return [f"{split} has no row with the label {', '.join(absent)}."]
     (only,) = present
-    have = f"{len(labels):,} rows have" if len(labels) > 1 else "1 row has"
-    first = f"{split}: all {have} the label '{task.labels[only]}'"
+    have = f"all {len(labels):,} rows have" if len(labels) > 1 else "its only row has"
+    first = f"{split}: {have} the label '{task.labels[only]}'"
     if split == "train":
         return [f"{first}, so training and search see no other class."]
     return [

@@ -20,12 +20,14 @@ from skillviz.plots.figure import span
 from skillviz.plots.overview import state_comparison
 from skillviz.runs.metrics import metrics, scores
 from skillviz.runs.record import TaskNote
+from skillviz.runs.session import Session
+from skillviz.runs.spec import RunSpec
 from skillviz.runs.transfer import other_examples
 from skillviz.show import sentences
 from skillviz.tasks import registry
 from skillviz.tasks.splits import class_notes, load
 from tests.cases.build import bert, evaluated, fit, saved, task_file, tiny_rows
-from tests.tiny import tiny_tokenizer
+from tests.tiny import tiny_pair, tiny_tokenizer
 
 F1 = TaskNote(name="t", labels=("no", "yes"), metric="f1", positive=1)
 
@@ -117,7 +119,7 @@ def test_a_split_of_one_class_is_said(tmp_path: Path) -> None:
     assert f"test: all {len(positive)} rows have the label 'positive'" in said_of_test
     assert "F1 is not measured" in said_of_test and "train: all" not in said_of_test
     assert "train: all 27 rows have the label 'positive'" in notes_of(tmp_path / "b", positive, both)
-    assert "test: all 1 row has the label" in notes_of(tmp_path / "c", both, positive[:1])
+    assert "test: its only row has the label" in notes_of(tmp_path / "c", both, positive[:1])
     assert "have the label" not in notes_of(tmp_path / "d", both, both)
 
 
@@ -179,3 +181,17 @@ def test_a_panel_of_a_metric_that_is_not_measured_is_empty_and_labelled() -> Non
     figure = state_comparison(frame, ["f1", "nll"], height=400)  # a warning is an error here
     assert figure.layout.xaxis.title.text == "F1, %" and all(math.isfinite(end) for end in figure.layout.xaxis.range)
     assert span(np.array([math.nan, math.inf])) == (0.0, 1.0) and span([3.0, math.nan, 1.0]) == (1.0, 3.0)
+
+
+@pytest.mark.parametrize(("caps", "count"), [({}, 20), ({"max_train": 5}, 20), ({"k_shot": 4}, 8)])
+def test_test_rows_that_fine_tuning_saw_are_all_counted(tmp_path: Path, caps: dict[str, int], count: int) -> None:
+    """Rows that are validation here, or over the cap, were training rows where the model was made."""
+    rows = [{"text": f"a good one {n}", "label": n % 2} for n in range(20)]
+    task = task_file(tmp_path / "own", rows, rows)
+    note = f"{count} of 20 test examples have the text of a training example"
+    base, finetuned = tiny_pair(tmp_path)
+    models = {"base": str(base), "finetuned": str(finetuned)}
+    (said,) = Session().overlap(RunSpec(**models, task=str(task), device="cpu", **caps))
+    assert said.startswith(note)
+    if "max_train" not in caps:
+        assert any(one.startswith(note) for one in evaluated(base, finetuned, task, **caps)[1].notes)

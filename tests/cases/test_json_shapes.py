@@ -62,6 +62,12 @@ def test_several_lists_of_rows_are_refused_by_their_names() -> None:
         rows_of(Upload("a.json", json.dumps({"one": ROWS, "two": ROWS}).encode()))
 
 
+@pytest.mark.parametrize("content", ["{}", "[]", "\n"])
+def test_a_file_of_nothing_has_no_rows(content: str) -> None:
+    with pytest.raises(BadData, match="a.json has no rows"):
+        rows_of(Upload("a.json", content.encode()))
+
+
 def read_back(folder: Path, rows: list[dict[str, Any]], **changes: Any) -> tuple[list[str], list[int]]:
     """Texts and labels of a task with these rows."""
     test = load(task(write_task(folder, rows, **changes))).test

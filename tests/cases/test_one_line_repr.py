@@ -79,6 +79,8 @@ def test_a_pair_that_does_not_fit_says_why(tmp_path: Path) -> None:
 
 
 def test_the_names_of_figures_are_names(objects: dict[str, Any]) -> None:
+    line = repr(objects["Run"].plot)
+    assert line.startswith("Plots(overview, region, ") and "names()" in line and len(line) <= LONGEST
     names = objects["Run"].plot.names()
     assert isinstance(names, list) and all(isinstance(name, str) for name in names)
     method, _, name = names[0].partition(".")

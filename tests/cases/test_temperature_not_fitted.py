@@ -180,6 +180,7 @@ def test_every_reason_says_why_and_what_to_do() -> None:
         assert said.startswith("No comparison with temperature scaling: ") and said.count(". ") >= 1 and "{" not in said
         assert "Name a validation file" in said or "Score the task" in said
     assert why_not("") == ""
+    assert "of several classes" in why_not(held_out.ONE_CLASS) and "several classes" not in why_not(held_out.FEW)
 
 
 def test_scores_apart_from_grafts_follow_the_same_rule(pair: Path, tmp_path: Path) -> None:
