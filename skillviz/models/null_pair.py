@@ -34,7 +34,7 @@ def null_pair(pair: ModelPair, kind: str, draw: int) -> ModelPair:
         start = int(pair.table.offsets[number])
         own = slice(start, start + parameter.size)
         index = np.arange(parameter.size, dtype=np.int64)
-        part = null_movement(kind, index, parameter.size, lambda at, of=tau[own]: of[at], draw, number)
+        part = null_movement(kind, index, parameter.size, tau[own].__getitem__, draw, number)
         moved[own] = (pair.base[own].float() + part).to(pair.base.dtype)
     return replace(pair, finetuned=moved)
 
