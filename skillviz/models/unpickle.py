@@ -20,7 +20,7 @@ import torch
 from safetensors.torch import save_file
 
 MOST_LETTERS = 120  # of torch's own words
-WRAPPED = "state_dict"  # what trainers put the tensors under
+WRAPPED = ("state_dict", "model_state_dict", "model", "module")  # the keys under which trainers put the tensors
 
 
 class NotTensors(Exception):
@@ -33,8 +33,10 @@ def tensors_of(path: Path) -> dict[str, torch.Tensor]:
         loaded: Any = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # its text may name weights_only=False, which would run what is in the file
         raise NotTensors(f"{path.name} {_reason(path, error)}") from error
-    if isinstance(loaded, dict) and isinstance(loaded.get(WRAPPED), dict):
-        loaded = loaded[WRAPPED]
+    while isinstance(loaded, dict) and (
+        inside := next((loaded[k] for k in WRAPPED if isinstance(loaded.get(k), dict)), None)
+    ):
+        loaded = inside
     if not isinstance(loaded, dict) or not loaded:
         raise NotTensors(f"{path.name} holds no tensors by name")
     for name, value in loaded.items():

@@ -16,10 +16,11 @@ from skillviz.errors import NewerSchema, NotReadable, StoreError
 from skillviz.regular_file import reading
 from skillviz.runs.folder import LOG, WORK, RunFolder, artifacts
 from skillviz.runs.process import is_alive
-from skillviz.runs.run import read_record
+from skillviz.runs.run import RECORD, REGION, read_record
 from skillviz.runs.store import NOTES, PARTS, Store, Unfinished, Unreadable, option_of, problems_of, written
 
 QUARANTINE = ".quarantine"
+OF_RUNS = (REGION, "predictions.parquet")
 NAME = re.compile(r"[a-zA-Z0-9][\w.-]{0,199}", re.ASCII)  # a run's id that can be a folder's name
 Cure = Literal["cleaned", "repaired", "quarantined", "left"]
 
@@ -44,6 +45,7 @@ def findings(store: Store) -> Iterator[Finding]:
     """
     try:
         folders = [path for path in store.folders() if not os.path.islink(path)]
+        others = [store.root / name for name in store.names() if store.root / name not in folders]
     except NotReadable as error:
         yield Finding(store.root, str(error.args[0]), "left")
         return
@@ -52,6 +54,13 @@ def findings(store: Store) -> Iterator[Finding]:
             yield from _readable(folder, partial(_leftovers, folder))
     for path in folders:
         yield from _readable(path, partial(_of_folder, store, path))
+    for path in others:
+        if not os.path.islink(path) and any(os.path.lexists(path / name) for name in OF_RUNS):
+            yield Finding(
+                path,
+                f"it holds a run's files, but no {RECORD} that is a file; restore it, or delete the folder",
+                "left",
+            )
     for name in sorted(store.noted()):
         yield from _readable(store.root / NOTES / f"{name}.txt", partial(_of_note, store, name))
 

@@ -139,6 +139,19 @@ def test_a_folder_name_that_is_not_utf_8_is_listed_as_it_can_be_printed(store: S
     assert store.unreadable() == [] and ids(store) == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("instead", ["nothing", "a folder", "a pipe"])
+def test_a_run_without_its_record_is_named_by_doctor(store: Store, instead: str) -> None:
+    run = store.list()[0]
+    lost = store.root / "lost"
+    shutil.copytree(run.path, lost)
+    (lost / RECORD).unlink()
+    if instead != "nothing":
+        (os.mkdir if instead == "a folder" else os.mkfifo)(lost / RECORD)
+    (found,) = [one for one in findings(store) if one.path == lost]
+    assert found.cure == "left" and RECORD in found.problem
+    assert mended(store) and lost.is_dir() and [one.path for one in store.list()].count(run.path) == 1
+
+
 def test_a_note_that_is_not_utf_8_is_said_and_kept(store: Store) -> None:
     run = store.list()[0]
     place = store.root / NOTES / f"{run.id}.txt"

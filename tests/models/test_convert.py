@@ -101,8 +101,9 @@ def test_shards_an_adapter_and_a_trainers_state(tmp_path: Path, told: list[str])
     assert same(joined, {name: TENSORS[name] for name in "ab"})
     adapter = resolve(pickled(tmp_path / "adapter", **{"adapter_model.bin": {"a": TENSORS["a"]}}))
     assert same(load_file(adapter / "adapter_model.safetensors"), {"a": TENSORS["a"]})
-    wrapped = resolve(pickled(tmp_path / "wrapped", **{"pytorch_model.bin": {"state_dict": TENSORS, "epoch": 3}}))
-    assert same(load_file(wrapped / "model.safetensors"), TENSORS)
+    for key in ("state_dict", "model_state_dict", "model", "module"):
+        wrapped = resolve(pickled(tmp_path / key, **{"pytorch_model.bin": {key: TENSORS, "epoch": 3}}))
+        assert same(load_file(wrapped / "model.safetensors"), TENSORS)
 
 
 @pytest.mark.slow
