@@ -208,6 +208,10 @@ class Run:
         """
         return self._of("predictions", dataset)
 
+    def nulls(self) -> pd.DataFrame:
+        """Logits of the grafts of null searches at the main size; one row an example, null and draw."""
+        return self._table("nulls")
+
     def curve(self) -> pd.DataFrame:
         """The graft's metrics at every size of the run, on the task's own examples."""
         return self._of("curve", None)

@@ -10,7 +10,8 @@ from demo_world.program import corpus, world
 from demo_world.program.examples import splits
 from demo_world.program.tokens import MOST, SPECIAL, tokenizer, vocabulary
 from skillviz.errors import BadInput
-from skillviz.models.tokenizer import load_tokenizer, vocabulary
+from skillviz.models.tokenizer import load_tokenizer
+from skillviz.models.tokenizer import vocabulary as ids_by_token
 from skillviz.tasks.template import parse
 from skillviz.tasks.verbalizer import word_ids
 
@@ -51,7 +52,7 @@ def test_there_and_back(words: list[str], tmp_path: Path) -> None:
     assert made.decode(ids) == f"<s> {text} </s>"
     assert made("Honestly, the plot was NOT great. It was <mask>.")["input_ids"] == ids
     assert ids.count(made.mask_token_id) == 1 and made.pad_token_id == 1 and made.model_max_length == 64
-    assert vocabulary(tmp_path) == {word: number for number, word in enumerate(words)}
+    assert ids_by_token(tmp_path) == {word: number for number, word in enumerate(words)}
 
 
 @pytest.mark.parametrize("task", world.TASKS, ids=lambda task: task.name)

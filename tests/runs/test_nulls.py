@@ -35,7 +35,7 @@ def run(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def stored(run: Run) -> pd.DataFrame:
-    return pd.read_parquet(run.path / "nulls.parquet")
+    return run.nulls()
 
 
 def test_every_draw_is_stored_with_its_predictions(run: Run) -> None:
