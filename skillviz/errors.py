@@ -329,6 +329,11 @@ def without_drafts(text: str) -> str:
     return text
 
 
+def without_folder(sentence: str, folder: object) -> str:
+    """An error's sentence with the files in a draft or working folder called by their names alone."""
+    return sentence.replace(f"{without_drafts(str(folder))}{os.sep}", "")
+
+
 def _shortened(sentence: str) -> str:
     """On one line, as libraries whose words it quotes may use several; its two ends where it is very long."""
     sentence = " ".join(line.strip() for line in sentence.splitlines()) if "\n" in sentence else sentence

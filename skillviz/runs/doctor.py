@@ -45,7 +45,8 @@ def findings(store: Store) -> Iterator[Finding]:
     """
     try:
         folders = [path for path in store.folders() if not os.path.islink(path)]
-        others = [store.root / name for name in store.names() if store.root / name not in folders]
+        known = {path.name for path in folders}
+        others = [store.root / name for name in store.names() if name not in known]
     except NotReadable as error:
         yield Finding(store.root, str(error.args[0]), "left")
         return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -122,12 +121,12 @@ def null_notes(
     for kind in dict.fromkeys(draw.kind for draw in draws):
         own = [draw for draw in draws if draw.kind == kind]
         signs = [draw.true_signs for draw in own if draw.true_signs is not None]
-        of = partial(_of_split, own, task=task)
+        of = {split: _of_split(own, states[split], labels[split], split, task) for split in own[0].logits}
         notes.append(
             NullNote(
                 kind=kind, draws=len(own), sizes=tuple(draw.size for draw in own),
-                states={split: of(states[split], labels[split], split)[0] for split in own[0].logits},
-                beyond={split: of(states[split], labels[split], split)[1] for split in own[0].logits},
+                states={split: means for split, (means, _) in of.items()},
+                beyond={split: beyond for split, (_, beyond) in of.items()},
                 true_signs=float(np.mean(signs)) if signs else None,
             )
         )  # fmt: skip

@@ -206,13 +206,19 @@ class _Production:
 
     def on_null_step(self, text: str, searching: SearchStep) -> None:
         """Tells the watchers of a step of a null's search."""
-        step, now = searching.step, time.perf_counter()
-        if self.stepped is not None:
-            self.steps.add(1, now - self.stepped)
-        self.stepped = now
+        step = searching.step
+        self.time_step()
         left = None if step.total is None else self.steps.left(step.total - step.step + self.ahead * step.total)
         self.beat()
         self.report(Progress("evaluate", step.step, step.total, text, step.finite_loss, step.size, left))
+
+    def time_step(self) -> None:
+        """Adds the step that has just ended to the pace; the first of a search takes its preparation too, and is left
+        out."""
+        now = time.perf_counter()
+        if self.stepped is not None:
+            self.steps.add(1, now - self.stepped)
+        self.stepped = now
 
     def restored(self) -> State | None:
         """The state to go on from, None at the beginning; `searched` then holds what a checkpoint has kept."""
@@ -244,10 +250,8 @@ class _Production:
     def on_step(self, searching: SearchStep) -> None:
         """Tells the watchers of one step."""
         step, target = searching.step, searching.target
-        now = time.perf_counter()
-        if self.stepped is not None:  # the first step takes as long as what is made ready for it, too
-            self.steps.add(1, now - self.stepped)
-        self.stepped, self.total = now, step.total
+        self.time_step()
+        self.total = step.total
         left = self.seconds_left(step, searching.searches - searching.number)
         with self.checkpoints.saving(self.searched, step.state):
             self.folder.event(

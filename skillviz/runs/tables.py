@@ -68,26 +68,22 @@ GENERATED = (
     Column(TEXT, "str", "", "the text that the model generated greedily, without the space around it"),
 )
 """Of references: first and last are missing where nothing is generated, the last of the parts of a region."""
+EXAMPLE = Column("example_id", "str", "", "<split>-<row in the source file>")
+LABEL = Column("label", "int64", "class number", "the true class, counted from 0")
 PREDICTIONS = Table(
     "predictions",
-    (
-        Column("example_id", "str", "", "<split>-<row in the source file>"),
-        DATASET,
-        SPLIT,
-        Column("state", "str", "", "pretrained, finetuned, grafted or complement"),
-        Column("label", "int64", "class number", "the true class, counted from 0"),
-    ),
+    (EXAMPLE, DATASET, SPLIT, Column("state", "str", "", "pretrained, finetuned, grafted or complement"), LABEL),
     logits=True,
 )
 NULLS = Table(
     "nulls",
     (
-        Column("example_id", "str", "", "<split>-<row in the source file>"),
+        EXAMPLE,
         DATASET,
         SPLIT,
         Column("null", "str", "", "the kind of null movement that was searched: shuffled, reversed or signs"),
         Column("draw", "int64", "", "its draw, counted from 0"),
-        Column("label", "int64", "class number", "the true class, counted from 0"),
+        LABEL,
     ),
     logits=True,
 )
@@ -170,8 +166,8 @@ PARTS = Table(
         Column("size", "int64", "entries", "entries of the part; those of what is grafted, for pretrained and grafted"),
         Column("condition", "str", "", "alone, without; pretrained or grafted (the whole region)"),
         Column("draw", "int64", "", "0 for the part itself, from 1 on a random control in its place"),
-        Column("example_id", "str", "", "<split>-<row in the source file>"),
-        Column("label", "int64", "class number", "the true class, counted from 0"),
+        EXAMPLE,
+        LABEL,
     ),
     logits=True,
 )

@@ -15,7 +15,7 @@ import pyarrow as pa
 import yaml
 
 from skillviz.atomic import remove_folder, whole_folder
-from skillviz.errors import BadData, BadInput, NotReadable, SkillvizError, without_drafts
+from skillviz.errors import BadData, BadInput, NotReadable, SkillvizError, without_folder
 from skillviz.regular_file import folder_names
 from skillviz.tasks.rows import unusable
 from skillviz.tasks.splits import Splits, load
@@ -207,9 +207,7 @@ def save(draft: Draft, root: Path) -> tuple[Path, Splits]:
             try:
                 splits = load(read_task(part / FILE))
             except SkillvizError as error:
-                raise type(error)(
-                    _in_names_of_uploads(str(error.args[0]).replace(f"{without_drafts(str(part))}{os.sep}", ""), draft)
-                ) from error
+                raise type(error)(_in_names_of_uploads(without_folder(str(error.args[0]), part), draft)) from error
     except OSError as error:
         raise BadInput(f"the task cannot be written to {folder}: {error.strerror}.") from error
     return folder / FILE, splits

@@ -63,6 +63,15 @@ def saved(folder: Path, model: PreTrainedModel, tokenizer: Any = None) -> Path:
     return folder
 
 
+def trained_pair(folder: Path, rows: Rows, steps: int = 40) -> Path:
+    """The folder with `base` and `tuned`, which was trained elsewhere on all of the rows."""
+    tokenizer, model = tiny_tokenizer("bert"), bert()
+    saved(folder / "base", model, tokenizer)
+    fit(model, tokenizer, rows, steps=steps)
+    saved(folder / "tuned", model, tokenizer)
+    return folder
+
+
 def task_file(folder: Path, train: Rows, test: Rows, **changes: Any) -> Path:
     """The path of a YAML task of two classes with JSONL data."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -83,4 +92,4 @@ def evaluated(base: Path, finetuned: Path, task: Path, **options: Any) -> tuple[
     return float(result.headline()["metrics"]["finetuned"]["accuracy"]), result
 
 
-__all__ = ["Rows", "bert", "evaluated", "fit", "own_accuracy", "saved", "task_file", "tiny_rows"]
+__all__ = ["Rows", "bert", "evaluated", "fit", "own_accuracy", "saved", "task_file", "tiny_rows", "trained_pair"]

@@ -20,7 +20,7 @@ from skillviz.runs.produce import produce
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
-from tests.cases.build import bert, fit, saved, task_file, tiny_rows
+from tests.cases.build import bert, fit, saved, task_file, tiny_rows, trained_pair
 from tests.cli.calls import call
 from tests.tiny import tiny_tokenizer
 
@@ -41,11 +41,7 @@ def with_validation(path: Path, rows: Any) -> Path:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """base, tuned (elsewhere, on `own`), the tasks `own` and `other`, and a run on `own`."""
-    folder, tokenizer = tmp_path_factory.mktemp("world"), tiny_tokenizer("bert")
-    model = bert()
-    saved(folder / "base", model, tokenizer)
-    fit(model, tokenizer, TRAIN, steps=40)
-    saved(folder / "tuned", model, tokenizer)
+    folder = trained_pair(tmp_path_factory.mktemp("world"), TRAIN)
     with_validation(task_file(folder / "own", TRAIN, TEST), HELD)
     with_validation(task_file(folder / "other", OTHER_TRAIN, OTHER_TEST), OTHER_HELD)
     return folder

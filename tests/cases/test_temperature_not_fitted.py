@@ -22,7 +22,7 @@ from skillviz.show import measures, sentences
 from skillviz.show.report import sections
 from skillviz.tasks import registry
 from skillviz.tasks.splits import load
-from tests.cases.build import bert, fit, saved, task_file, tiny_rows
+from tests.cases.build import bert, fit, saved, task_file, tiny_rows, trained_pair
 from tests.tiny import tiny_tokenizer
 
 TRAIN, HELD, TEST = tiny_rows(120, seed=1), tiny_rows(40, seed=2), tiny_rows(40, seed=3)
@@ -31,12 +31,7 @@ TRAIN, HELD, TEST = tiny_rows(120, seed=1), tiny_rows(40, seed=2), tiny_rows(40,
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `base` and `tuned`, which was trained elsewhere on all of the train rows."""
-    folder, tokenizer = tmp_path_factory.mktemp("pair"), tiny_tokenizer("bert")
-    model = bert()
-    saved(folder / "base", model, tokenizer)
-    fit(model, tokenizer, TRAIN, steps=40)
-    saved(folder / "tuned", model, tokenizer)
-    return folder
+    return trained_pair(tmp_path_factory.mktemp("pair"), TRAIN)
 
 
 def made(pair: Path, task: Path, runs: Path, *others: Path) -> Run:

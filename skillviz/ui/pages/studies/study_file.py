@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from skillviz.atomic import working_folder
-from skillviz.errors import BadInput, SkillvizError, without_drafts
+from skillviz.errors import BadInput, SkillvizError, without_folder
 from skillviz.runs.store import Store
 from skillviz.studies.paper.request import is_as_requested, refuse_edited
 from skillviz.studies.plan import plan
@@ -32,7 +31,7 @@ def uploaded(name: str, content: bytes) -> StudySpec:
         try:
             return _checked(read_study(path))
         except SkillvizError as error:
-            raise type(error)(str(error.args[0]).replace(f"{without_drafts(str(folder))}{os.sep}", "")) from error
+            raise type(error)(without_folder(str(error.args[0]), folder)) from error
 
 
 def claim(study: StudySpec) -> str:
