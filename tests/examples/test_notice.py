@@ -1,0 +1,43 @@
+"""examples/NOTICE.md names the source, the authors and the license of every folder that ships."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.test_arrows import PROJECT
+
+EXAMPLES = PROJECT / "examples"
+LICENSE = re.compile(r"\[(?:Apache-2\.0|MIT|CC BY(?:-SA)? [34]\.0)\]\(https://\S+\)")
+
+
+def rows() -> dict[str, list[str]]:
+    """Folder -> its cells in the tables of the notice."""
+    lines = [line.strip("| ").split(" | ") for line in (EXAMPLES / "NOTICE.md").read_text("utf-8").splitlines()]
+    return {cells[0].strip("`"): cells[1:] for cells in lines if cells[0].startswith("`")}
+
+
+def folders() -> list[str]:
+    """The folders of models and texts, as the notice names them."""
+    return sorted(f"{kind}/{folder.name}" for kind in ("models", "data") for folder in (EXAMPLES / kind).iterdir())
+
+
+def test_the_notice_names_every_folder_and_no_other() -> None:
+    assert sorted(rows()) == folders()
+
+
+@pytest.mark.parametrize("folder", folders())
+def test_a_folder_is_named_with_source_authors_license_and_changes(folder: str) -> None:
+    source, authors, license, changed = rows()[folder]
+    assert "](https://" in source and re.search(r"20\d\d", authors) and changed
+    assert LICENSE.fullmatch(license)
+
+
+@pytest.mark.parametrize("path", sorted((EXAMPLES / "tasks").glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_task_says_the_license_of_its_texts(path: Path) -> None:
+    source = yaml.safe_load(path.read_text("utf-8"))["source"]
+    license = re.match(r"\[(.*?)\]", rows()[f"data/{path.stem}"][2])
+    assert license is not None and f"; {license[1]} (examples/NOTICE.md)" in source
