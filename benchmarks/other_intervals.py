@@ -48,6 +48,7 @@ from skillviz.core.metrics import ece, score, statistic
 from skillviz.core.region import Region
 from skillviz.core.scores import correct, losses
 from skillviz.core.seeds_interval import mean_of_intervals, seeds_and_examples
+from skillviz.core.separation import auroc, auroc_difference
 from skillviz.core.stability import pairwise_iou, stability
 from skillviz.core.temperature import scaled, temperature_fit
 from skillviz.runs.record import TaskNote
@@ -71,6 +72,12 @@ SLICES = (20, 60, 150)
 """Examples of a slice; `analysis.slices.LEAST` says from which on a metric has an interval."""
 TOKEN_SPREADS = (0.3, 1.0)
 """Standard deviation over references of the log of their nats per token: 1 has a few very unlikely references."""
+SCOPES = tuple(
+    (f"confidences {'with ties' if spread > 1 else 'without ties'}, shifted by {shift:g}", shift, spread)
+    for shift in (0.3, 1.0, 1.8, 2.7) for spread in (1.0, 1.5)
+)  # fmt: skip
+"""Made-up confidences of two models on a test set and on texts that fit no class: how far the two kinds lie apart in
+standard deviations, and how much more the latter spread."""
 DIFFERENCE, APART, CHANGE = ", difference", ", difference, not paired", ", change of a difference"
 """What is asked of two methods, behind the name of a metric."""
 CONTROLS = 3
@@ -115,6 +122,8 @@ def cells() -> Iterator[Cell]:
     for n, spread in itertools.product(SIZES, TOKEN_SPREADS):
         name = f"references, nats per token {spread}"
         yield Cell(name, "perplexity", n, lambda r, n=n, spread=spread: perplexities(spread, n, r))
+    for n, (name, shift, spread) in itertools.product(SIZES, SCOPES):
+        yield Cell(name, "out of scope", n, lambda r, n=n, of=(shift, spread): separations(of, n, r), 2.0)
     for n, spread in itertools.product(SIZES, SPREADS):
         name = f"like sst2-sentences, controls {spread} points"
         yield Cell(name, "part less controls", n, lambda r, s=spread, n=n: less_controls(of_spread(SST2, s), n, r))
@@ -224,6 +233,31 @@ def perplexities(spread: float, n: int, random: np.random.Generator) -> dict[str
         "perplexity": (single.low, single.high, truth[0]),
         "perplexity, difference": (less.low, less.high, truth[0] - truth[1]),
     }
+
+
+def separations(of: tuple[float, float], n: int, random: np.random.Generator) -> dict[str, Answer]:
+    """AUROC of one model and of two, on n test examples and half as many texts that fit no class."""
+    inside, outside, truth = _confidences(*of)
+    x, y = inside[:, random.integers(0, inside.shape[1], n)], outside[:, random.integers(0, outside.shape[1], n // 2)]
+    single, less = auroc(x[0], y[0]), auroc_difference(x[0], y[0], x[1], y[1])
+    return {
+        "AUROC": (single.low, single.high, truth[0]),
+        "AUROC, difference": (less.low, less.high, truth[0] - truth[1]),
+    }
+
+
+@lru_cache
+def _confidences(shift: float, spread: float, count: int = 4000) -> tuple[np.ndarray, np.ndarray, list[float]]:
+    """Confidences [model, example] of both kinds, and each model's AUROC; the second model tells them apart less."""
+    random = np.random.default_rng(1)
+    both = []
+    for center, scale in ((shift, 1.0), (0.0, spread)):
+        shared = random.standard_normal(count)
+        scores = np.stack([part * center + scale * (0.9 * shared + 0.44 * random.standard_normal(count))
+                           for part in (1.0, 0.85)])  # fmt: skip
+        sure = 1 / (1 + np.exp(-1 - scores))
+        both.append(sure.round(2) if spread > 1 else sure)
+    return both[0], both[1], [auroc(x, y).value for x, y in zip(*both, strict=True)]
 
 
 @lru_cache
@@ -625,7 +659,7 @@ KINDS = {
     "share of the gain of nearly equal models": "bootstrap and Tango",
     "accuracy": "Wilson", "agreement": "Wilson", "mean IoU": "jackknife", "overlap": "jackknife",
     "union's gain": "examples and seeds", "part less controls": "examples and seeds",
-    "accuracy, difference on a slice": "Tango",
+    "accuracy, difference on a slice": "Tango", "AUROC": "DeLong, on the logit", "AUROC, difference": "DeLong, paired",
     "share of the gain": "paired bootstrap", "size at which 50% of the gain is back": "where the curve's ends cross",
     "size at which 95% of the gain is back": "where the curve's ends cross",
 }  # fmt: skip

@@ -20,3 +20,4 @@ with finding:
 show(exhibits.confidence(equal_width, theme()), run.id)
 errors, p_values = calibration_controls.errors_of(run, choice, logits, labels)
 show(exhibits.reliability(bins, theme(), errors=errors, p_values=p_values), run.id)
+calibration_controls.out_of_scope(run)

@@ -347,6 +347,11 @@ _ROWS = (
         "examples, all three models on the same ones.",
     ),
     Metric(
+        "auroc", "AUROC", interval="none",
+        help="Area under the ROC curve: the probability that the model is surer of a random test example than of a "
+        "random text that fits no class. 50% is guessing, 100% tells all of them apart.",
+    ),
+    Metric(
         "precision", "precision", interval="wilson", of_predictions=True,
         help="Of the examples that the model puts into the class, the share that belong there.",
     ),

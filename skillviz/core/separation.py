@@ -35,9 +35,7 @@ def auroc(inside: ArrayLike, outside: ArrayLike) -> Interval:
     return Interval(value, low, high)
 
 
-def auroc_difference(
-    inside_a: ArrayLike, outside_a: ArrayLike, inside_b: ArrayLike, outside_b: ArrayLike
-) -> Interval:
+def auroc_difference(inside_a: ArrayLike, outside_a: ArrayLike, inside_b: ArrayLike, outside_b: ArrayLike) -> Interval:
     """AUROC of a - AUROC of b, both of the same examples in the same order, with the paired interval.
 
     Exactly 0 to 0 for two models that order all examples alike; the ends are NaN where another difference has no

@@ -22,6 +22,7 @@ from skillviz.plots.figure import blank, error_bars, ordered, require
 from skillviz.plots.theme import INK, SOFT_INK, STATES, Style, check_theme, state_style, template
 
 COLUMNS = ("state", "bin", "lower", "upper", "count", "confidence", "accuracy", "low", "high")
+SCOPE_COLUMNS = ("state", "scope", "lower", "upper", "count")
 CONFIDENCE = "confidence, %"
 NOTHING = "No predictions to bin yet."
 PANEL_COLUMNS = 3  # at most, so that axis titles fit on a phone
@@ -100,6 +101,41 @@ def reliability_diagram(
         figure.add_trace(diagonal, **_cell(place, len(panels)))
     figure.update_yaxes(range=[0, ABOVE + COUNT_TALL], tickvals=list(range(0, 101, 20)))
     figure.update_layout(uniformtext={"minsize": LEAST_COUNT, "mode": "hide"})
+    return figure
+
+
+def scope_histogram(
+    counts: pd.DataFrame, titles: Mapping[str, str], *, theme: str = "light", height: int | None = None
+) -> go.Figure:
+    """Share of examples by confidence in two kinds, one panel a state: filled bars for `test`, hatched for the other.
+
+    `counts` has state, scope, lower, upper (0..1) and count; `titles` are the words under each state's name.
+    """
+    require(counts, SCOPE_COLUMNS, "confidences in and out of scope")
+    names = ordered(counts.loc[counts["count"] > 0, "state"], STATES)
+    if not names:
+        return blank(NOTHING, check_theme(theme), height or PANEL_HEIGHT, CONFIDENCE, "share of examples, %")
+    start = 100 * float(counts.loc[counts["count"] > 0, "lower"].min())
+    heads = [_title(state_style(name), titles.get(name, "")) for name in names]
+    figure = _grid(heads, "share of its kind, %", start, theme, height)
+    for place, name in enumerate(names):
+        style = state_style(name)
+        for scope, rows in counts[counts["state"] == name].groupby("scope", sort=False):
+            middle, width = _edges(rows)
+            total = max(float(rows["count"].sum()), 1.0)
+            kind = "test" if scope == "test" else "out of scope"
+            hover = [
+                f"{count:,} of {total:,.0f} ({100 * count / total:.1f}%), {kind}<br>"
+                f"confidence above {100 * a:.1f} to {100 * b:.1f}%"
+                for count, a, b in zip(rows["count"], rows["lower"], rows["upper"], strict=True)
+            ]
+            bar = go.Bar(
+                x=middle, y=100 * rows["count"].to_numpy(float) / total, width=width, name=f"{style.title}: {kind}",
+                marker=_filled(style) if scope == "test" else _hatched(style), hovertext=hover,
+                hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
+            )  # fmt: skip
+            figure.add_trace(bar, **_cell(place, len(names)))
+    figure.update_yaxes(rangemode="tozero")
     return figure
 
 

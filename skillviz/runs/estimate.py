@@ -18,10 +18,11 @@ from skillviz.core.size import parse_size
 from skillviz.errors import BadInput
 from skillviz.models.checkpoint import own_dtype
 from skillviz.models.preflight import Preflight, preflight
-from skillviz.runs.pace import OTHERS, passes
+from skillviz.runs.pace import OTHERS, OUTSIDE, passes
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks import registry
 from skillviz.tasks.published_rows import PUBLISHED_ROWS, published_counts
+from skillviz.tasks.source import out_of_scope
 from skillviz.tasks.splits import load, load_test
 from skillviz.tasks.task import CLASSIFICATION, GENERATION, USUAL_LENGTH, Task
 
@@ -127,6 +128,8 @@ def facts_of(spec: RunSpec, device: str = "cpu", check: Preflight | None = None)
     counts = {name: len(frame) for name, frame in frames.items() if len(frame)}
     if spec.others:
         counts[OTHERS] = sum(len(load_test(registry.task(name), max_test=spec.max_test)[0]) for name in spec.others)
+    if (outside := out_of_scope(task)) is not None:
+        counts[OUTSIDE] = min(len(outside), spec.max_test or len(outside))
     return facts_from(spec, task, check, counts, splits.words, device, splits.options)
 
 

@@ -23,6 +23,7 @@ from skillviz.runs.region_expression import ResolvedExpression, made_with, resol
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks.project import expanded
+from skillviz.tasks.source import OUT_OF_SCOPE
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ def planned(spec: RunSpec, session: Session, runs: Library) -> Plan:
         *session.overlap(spec),
         *filter(None, (why_not(session.against_fitting(spec)),)),
         *encoding_notes(session.encoded(spec)),
+        *(encoding_notes({OUT_OF_SCOPE: outside}) if (outside := session.encoded_out_of_scope(spec)) else ()),
         *notes,
     )
     task = task_note(session.task(spec), splits)

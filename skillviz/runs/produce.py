@@ -29,7 +29,7 @@ from skillviz.runs.library import Library, library
 from skillviz.runs.memory import free_memory, refuse_larger
 from skillviz.runs.nulls import NullDraw, kept_null, planned_draws, searched_null
 from skillviz.runs.options import other_models_of
-from skillviz.runs.pace import OTHERS, Pace, Scored, passes
+from skillviz.runs.pace import OTHERS, OUTSIDE, Pace, Scored, passes
 from skillviz.runs.passes import FOLDER, Passes
 from skillviz.runs.plan import Plan, planned
 from skillviz.runs.progress import Progress, Report, silent
@@ -281,6 +281,8 @@ class _Production:
         else:
             examples[OTHERS] = sum(map(len, others.values()))
             tokens[OTHERS] = sum(int(encoded.lengths.sum()) for encoded in others.values())
+            if (outside := self.session.encoded_out_of_scope(spec)) is not None:
+                examples[OUTSIDE], tokens[OUTSIDE] = len(outside), int(outside.lengths.sum())
             first, second = (passes(spec, counts, self.plan.sizes) for counts in (examples, tokens))
         return Scored(first, second, self.session.pace)
 

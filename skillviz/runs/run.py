@@ -212,6 +212,13 @@ class Run:
         """Logits of the grafts of null searches at the main size; one row an example, null and draw."""
         return self._table("nulls")
 
+    def out_of_scope(self) -> pd.DataFrame:
+        """Logits of texts that fit no class, one row a text and state; without rows where the task names no such file.
+
+        The graft is that of the main size.
+        """
+        return self._table("out_of_scope")
+
     def curve(self) -> pd.DataFrame:
         """The graft's metrics at every size of the run, on the task's own examples."""
         return self._of("curve", None)

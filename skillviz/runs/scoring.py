@@ -24,6 +24,7 @@ from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.tables import score_columns
 from skillviz.runs.wise import wise_tables
+from skillviz.tasks.source import OUT_OF_SCOPE
 
 GRAFTS = ("grafted", "complement")
 
@@ -68,6 +69,8 @@ class Scoring:
         self.folder.write_ranking(ranking, table.d)
         others = list(scored_others(self.session, self.spec, region, self.task, temperature, self.passes))
         self.folder.write_table("predictions", pd.concat([self.predictions(logits), *(rows for _, rows in others)]))
+        if (outside := self.out_of_scope(region)) is not None:
+            self.folder.write_table("out_of_scope", outside)
         self.folder.write_table("curve", self.curve(searched, metrics))
         if pair.rest == "base":
             self.folder.write_table("complement", self.complement(searched, logits))
@@ -111,6 +114,19 @@ class Scoring:
         frames = [
             prediction_rows(states, data[split].ids, data[split].labels, task.name, split, task.labels)
             for split, states in logits.items()
+        ]
+        return pd.concat(frames, ignore_index=True)
+
+    def out_of_scope(self, region: Region) -> pd.DataFrame | None:
+        """out_of_scope.parquet; None for a task that names no texts that fit no class."""
+        encoded = self.session.encoded_out_of_scope(self.spec)
+        if encoded is None:
+            return None
+        grafted = self.passes.predict(self.pair, encoded, OUT_OF_SCOPE, "grafted", region)
+        logits = {**self.session.out_of_scope_ends(self.spec, self.passes), "grafted": grafted}
+        frames = [
+            pd.DataFrame(score_columns(z, self.task.labels)).assign(example_id=encoded.ids, state=state)
+            for state, z in logits.items()
         ]
         return pd.concat(frames, ignore_index=True)
 

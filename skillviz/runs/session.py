@@ -27,6 +27,7 @@ from skillviz.runs.transfer import Other, other_examples, refuse_unfit, seen_tex
 from skillviz.tasks import registry
 from skillviz.tasks.project import expanded
 from skillviz.tasks.sample import sampled
+from skillviz.tasks.source import OUT_OF_SCOPE, out_of_scope
 from skillviz.tasks.splits import Splits, load
 from skillviz.tasks.task import Task
 
@@ -36,7 +37,10 @@ if TYPE_CHECKING:
 
 ENDS = ("pretrained", "finetuned")
 EVALUATED = ("validation", "test")
-OF_DATA = ("task", "splits", "overlap", "preflight", "others", "rehearsed", "encoded")  # what does not go with the pair
+OF_DATA = (
+    "task", "splits", "overlap", "preflight", "others", "rehearsed", "encoded", "encoded_out_of_scope",
+)  # fmt: skip
+"""What does not go with the pair."""
 
 
 @dataclass(frozen=True)
@@ -215,6 +219,29 @@ class Session:
             (_pair_key(spec), _data_key(spec), spec.others),
             lambda: {name: one(name, encoded) for name, encoded in self.encoded_others(spec).items()},
         )
+
+    def encoded_out_of_scope(self, spec: RunSpec) -> Encoded | None:
+        """The texts that fit no class as token ids, at most as many as test examples may be; None where the task names
+        none."""
+
+        def make() -> Encoded | None:
+            task = self.task(spec)
+            frame = out_of_scope(task)
+            if frame is None:
+                return None
+            return self._encode(spec, task, sampled(frame, most=spec.max_test, seed=spec.data_seed))
+
+        most = self.tokenizer(spec).model_max_length
+        return self._remember("encoded_out_of_scope", (_pair_key(spec), _data_key(spec), most), make)
+
+    def out_of_scope_ends(self, spec: RunSpec, passes: Passes) -> dict[str, np.ndarray]:
+        """Logits [n, label] of the pre-trained and fine-tuned model on these texts; empty where there are none."""
+
+        def make() -> dict[str, np.ndarray]:
+            pair, encoded = self.pair(spec), self.encoded_out_of_scope(spec)
+            return {} if encoded is None else {e: passes.predict(pair, encoded, OUT_OF_SCOPE, e) for e in ENDS}
+
+        return self._remember("out_of_scope_ends", (_pair_key(spec), _data_key(spec)), make)
 
     def movement(self, spec: RunSpec) -> pd.DataFrame:
         """How far each part of each tensor moved."""

@@ -88,6 +88,12 @@ NULLS = Table(
     logits=True,
 )
 """Predictions of the grafts of null searches at the main size."""
+OUT_OF_SCOPE = Table(
+    "out_of_scope",
+    (EXAMPLE, Column("state", "str", "", "pretrained, finetuned or grafted")),
+    logits=True,
+)
+"""Predictions for texts that fit no class, of a task that names such a file."""
 CURVE = Table(
     "curve",
     (
@@ -174,8 +180,10 @@ PARTS = Table(
 """What each part of a region does: stored beside the runs of a store, not in a run's folder (runs.part_scores)."""
 TABLES = {
     t.name: t
-    for t in (PREDICTIONS, NULLS, CURVE, COMPLEMENT, HISTORY, LAYERS, INTERPOLATION, INTERPOLATION_BINS, PARTS)
-}
+    for t in (
+        PREDICTIONS, NULLS, OUT_OF_SCOPE, CURVE, COMPLEMENT, HISTORY, LAYERS, INTERPOLATION, INTERPOLATION_BINS, PARTS,
+    )
+}  # fmt: skip
 
 
 def empty(name: str, labels: Sequence[str] = ()) -> pd.DataFrame:

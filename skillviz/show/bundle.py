@@ -28,6 +28,7 @@ from skillviz.runs.part_scores import RECORD as PARTS_FILE
 from skillviz.runs.part_scores import stored_parts
 from skillviz.runs.run import RECORD, Run
 from skillviz.runs.store import PARTS
+from skillviz.show import out_of_scope
 from skillviz.show.entries import entry_of, run_labels
 
 MANIFEST, README = "manifest.json", "README.md"
@@ -122,7 +123,8 @@ def _tables(run: Run) -> Iterator[tuple[str, str]]:
     readers: Mapping[str, Callable[[], Any]] = {
         "scores": run.scores, "predictions": run.predictions, "curve": run.curve, "complement": run.complement,
         "history": run.history, "layers": run.layers, "interpolation": run.interpolation,
-        "interpolation_bins": run.interpolation_bins,
+        "interpolation_bins": run.interpolation_bins, "out_of_scope": run.out_of_scope,
+        "out_of_scope_scores": lambda: out_of_scope.scores(out_of_scope.of_run(run)),
     }  # fmt: skip
     for name, read in readers.items():
         if len(frame := read()):

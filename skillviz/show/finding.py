@@ -7,7 +7,7 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, localizer, makes_graft
 from skillviz.runs.run import Run
-from skillviz.show import sentences
+from skillviz.show import out_of_scope, sentences
 from skillviz.show.entries import headline_scores, headline_split
 
 LITTLE = 0.5  # of the gain; below it the finding says why
@@ -24,6 +24,8 @@ def finding(run: Run) -> list[str]:
         return ["This run stored no scores."]
     main = sentences.overview(record, scores).replace("**", "")
     told = [f"{formats.capital(headline_split(record))} set, {formats.counted(scores.n, 'example')}: {main}"]
+    if sure := out_of_scope.of_run(run):
+        told.append(out_of_scope.finding(sure))
     if lost := sentences.no_gain(scores, record.metric):
         return told if lost in main else [*told, lost.removeprefix(sentences.NO_GAIN).strip()]
     recovered = scores.recovered.value if scores.recovered is not None else None

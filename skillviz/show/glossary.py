@@ -66,6 +66,8 @@ GLOSSARY = {
     "mcnemar": "McNemar's exact test looks only at examples that exactly one of two models gets right. If both models "
     "were equally good, these would split like coin flips; p is the chance of a split at least this uneven.",
     "margin": "The true class's score minus the best other class's, in nats. Above zero, the model is right.",
+    "out_of_scope": "Texts that fit none of the task's classes. A model should be less sure of them than of its own "
+    "test examples.",
     "slices": "Groups of examples: one class, one range of lengths, or one value of a data column. Slices of "
     "fewer than 20 examples have no interval, nor have those of fewer than 150 for NLL. Each difference is compared "
     "with zero, so a graft that is worse overall loses on most slices. Among many, some differ by chance. The false "

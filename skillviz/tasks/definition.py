@@ -8,7 +8,7 @@ from typing import Any
 
 from skillviz.tasks.task import Task
 
-OF_DATA = frozenset({"data", "label", "classes", "drop", "options", "answer", "reference"})
+OF_DATA = frozenset({"data", "label", "classes", "drop", "options", "answer", "reference", "out_of_scope"})
 """Which rows there are, their options and what their labels are: the fingerprint of the examples tells of these."""
 DESCRIPTIVE = frozenset({"name", "title", "source", "path"})
 """What only names or describes the task."""

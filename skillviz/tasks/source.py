@@ -15,13 +15,16 @@ from skillviz.core.generation import REFERENCE as IS_REFERENCE
 from skillviz.errors import BadData
 from skillviz.tasks.reading import cells, from_file, from_hub
 from skillviz.tasks.task import CHOICE, GENERATION, SPLITS, Hub, Task
-from skillviz.tasks.user_file import data_files
+from skillviz.tasks.user_file import data_files, out_of_scope_file
 
 OPTIONS = "options"
 """The column of a frame that holds each example's own options, a tuple of texts."""
 
 REFERENCE = "reference"
 """The column of a frame that holds the text that is to be generated."""
+
+OUT_OF_SCOPE = "out_of_scope"
+"""What the ids of texts that fit no class begin with, as those of examples do with their split."""
 
 Options = list[tuple[str, ...]]
 
@@ -114,10 +117,7 @@ def _source(task: Task, split: str, every_column: bool) -> Source:
     reading = tuple(f"{split}: {note}." for note in getattr(dataset, "notes", ()))
     if len(dataset) == 0:
         raise BadData(f"{shown} has no rows; task '{task.name}' needs at least one in its {split} split.")
-    for column in task.columns:
-        if column not in dataset.column_names:
-            known = ", ".join(dataset.column_names)
-            raise BadData(f"{shown} has no column '{column}', which task '{task.name}' names; its columns: {known}.")
+    _refuse_without_columns(dataset, task.columns, task, shown)
     if task.kind == GENERATION:
         references, every = reference_texts(dataset, task, shown), np.arange(len(dataset))
         labels = np.full(len(every), IS_REFERENCE)
@@ -129,6 +129,27 @@ def _source(task: Task, split: str, every_column: bool) -> Source:
         raise BadData(f"{shown} has no rows left: all have a label that task '{task.name}' drops.")
     dropped = len(labels) - len(rows)
     return Source(split, shown, dataset, rows, labels[rows], dropped, options, notes=(*reading, *notes))
+
+
+def _refuse_without_columns(dataset: Any, columns: Sequence[str], task: Task, shown: str) -> None:
+    for column in columns:
+        if column not in dataset.column_names:
+            known = ", ".join(dataset.column_names)
+            raise BadData(f"{shown} has no column '{column}', which task '{task.name}' names; its columns: {known}.")
+
+
+def out_of_scope(task: Task) -> pd.DataFrame | None:
+    """The texts that fit no class of the task, as `Source.frame` gives examples; None where it names no such file.
+
+    Their label is 0, which says nothing: whatever encodes examples takes one. Raises BadData or BadInput.
+    """
+    path = out_of_scope_file(task)
+    if path is None:
+        return None
+    dataset = from_file(path, task.text)
+    _refuse_without_columns(dataset, task.text, task, path.name)
+    every = np.arange(len(dataset))
+    return Source(OUT_OF_SCOPE, path.name, dataset, every, np.zeros_like(every), 0).frame(task, every)
 
 
 def reference_texts(dataset: Any, task: Task, shown: str) -> list[str]:

@@ -87,6 +87,8 @@ class Task(_Frozen):
     score is its whole log-likelihood, so that the softmax is the model's own distribution over the options;
     `length_normalised` compares them by token instead (Brown et al. 2020, section 2.4).
 
+    `out_of_scope` is a file of texts that fit no class, written as those of `data` are.
+
     With `reference`, the column of the text that is to be generated, there are neither labels nor options. The text is
     generated greedily, `max_new_tokens` at the most, up to the end-of-text token or, if `stop` says so, a line break.
     An exact match is a text equal to the reference but for white space, and for case and punctuation where
@@ -117,6 +119,7 @@ class Task(_Frozen):
     max_length_causal: int | None = Field(default=None, ge=4)
     lmbff_exact: bool = False
     length_normalised: bool = False
+    out_of_scope: str | None = Field(default=None, min_length=1)
     source: str = ""
     path: Path | None = None
 
@@ -195,6 +198,8 @@ class Task(_Frozen):
             raise BadInput(f"{where}: the metric f1 needs two labels, and there are {len(self.labels)}; use accuracy.")
         if not 0 <= self.positive < len(self.labels):
             raise BadInput(f"{where}: positive must be one of the labels {_listed(self.labels)}.")
+        if self.out_of_scope and not self.has_classes:
+            raise BadInput(f"{where}: 'out_of_scope' names texts that fit no class; without classes leave it out.")
         for kind in READOUTS:
             self._check_readout(kind, where)
         return self

@@ -40,6 +40,7 @@ KEYS = (
     "max_length_causal",
     "lmbff_exact",
     "length_normalised",
+    "out_of_scope",
     "source",
 )
 REQUIRED = ("name", "data", "text", "labels")
@@ -83,20 +84,25 @@ def read_task(path: Path) -> Task:
 
 def data_files(task: Task) -> dict[str, Path]:
     """Split -> existing file, for a task with files; raises BadInput or BadData where one is missing."""
-    files = {}
-    for split, written in _written(task).items():
-        path = _folder(task) / expanded(written, f"data.{split} of task '{task.name}'")
-        has_variable = "$" in written  # what it holds is not for everybody who can name the file on a page
-        if ending(path.name) is None:
-            name = written if has_variable else path.name
-            raise BadData(f"task '{task.name}': data.{split} is {name}; allowed: {ALLOWED}.")
-        if not path.is_file():
-            shown = written if has_variable else path
-            raise BadData(
-                f"task '{task.name}': there is no file {shown} (data.{split}); correct the path in the task file."
-            )
-        files[split] = path
-    return files
+    return {split: _existing(task, written, f"data.{split}") for split, written in _written(task).items()}
+
+
+def out_of_scope_file(task: Task) -> Path | None:
+    """The existing file of texts that fit no class, None where the task names none; raises as `data_files` does."""
+    return _existing(task, task.out_of_scope, "out_of_scope") if task.out_of_scope else None
+
+
+def _existing(task: Task, written: str, key: str) -> Path:
+    """The file that a task names under this key; raises BadInput or BadData where it cannot be read or is missing."""
+    path = _folder(task) / expanded(written, f"{key} of task '{task.name}'")
+    has_variable = "$" in written  # what it holds is not for everybody who can name the file on a page
+    if ending(path.name) is None:
+        name = written if has_variable else path.name
+        raise BadData(f"task '{task.name}': {key} is {name}; allowed: {ALLOWED}.")
+    if not path.is_file():
+        shown = written if has_variable else path
+        raise BadData(f"task '{task.name}': there is no file {shown} ({key}); correct the path in the task file.")
+    return path
 
 
 def _written(task: Task) -> dict[str, str]:

@@ -77,6 +77,11 @@ FIGURES: dict[str, tuple[Draw, Callable[[], pd.DataFrame], dict[str, Any]]] = {
     "overlap_iou": (overlap.overlap_map, several.shares, {}),
     "overlap_asymmetric": (overlap.overlap_map, several.shares, {"kind": "overlap"}),
     "confidence_histogram": (calibration.confidence_histogram, frames.reliability, {}),
+    "scope_histogram": (
+        calibration.scope_histogram,
+        frames.scopes,
+        {"titles": {"grafted": "AUROC 84.0%<br>(82.1–85.8)"}},
+    ),
     "reliability_diagram": (calibration.reliability_diagram, frames.reliability, {}),
     "region_map": (region.region_map, frames.layers, {"chosen": (3, "value")}),
     "region_map_24": (region.region_map, lambda: frames.layers(24), {}),

@@ -62,6 +62,20 @@ def reliability(states: tuple[str, ...] = ("finetuned", "grafted", "temperature"
     return pd.concat([_state_bins(s, sharpness[s], n, 15, rng) for s in states], ignore_index=True)
 
 
+def scopes() -> pd.DataFrame:
+    """Counts by confidence of test examples and of texts that fit no class, for which the models are less sure."""
+    rng, edges = np.random.default_rng(3), np.linspace(0, 1, 21)
+    rows = [
+        pd.DataFrame({
+            "state": state, "scope": scope, "lower": edges[:-1], "upper": edges[1:],
+            "count": np.histogram(rng.beta(sharp, 1.2, 900), edges)[0],
+        })
+        for state, sharpness in (("pretrained", (2, 1.8)), ("grafted", (6, 2)), ("finetuned", (9, 4)))
+        for scope, sharp in zip(("test", "out_of_scope"), sharpness, strict=True)
+    ]  # fmt: skip
+    return pd.concat(rows, ignore_index=True)
+
+
 KINDS = ("query", "key", "value", "attention output", "MLP in", "MLP out", "LayerNorm")
 SHAPES = {"MLP in": (1536, 384), "MLP out": (384, 1536), "LayerNorm": (1, 384)}
 

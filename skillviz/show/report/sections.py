@@ -24,6 +24,7 @@ from skillviz.show import calibration as calibration_exhibits
 from skillviz.show import example_table, measures, sentences, text
 from skillviz.show import examples as example_exhibits
 from skillviz.show import interpolation as interpolation_exhibits
+from skillviz.show import out_of_scope as scope_exhibits
 from skillviz.show import overview as overview_exhibits
 from skillviz.show import part_effects as part_exhibits
 from skillviz.show import region as region_exhibits
@@ -186,6 +187,14 @@ def calibration(run: Run) -> Section:
                 tuple(f"**{formats.capital(verdict)}**: {words}" if verdict else words for verdict, words in verdicts)
             ),
             Charts(tuple(partial(make, bins) for make in makes)),
+        ]
+    if sure := scope_exhibits.of_run(run):
+        judged = (f"**{formats.capital(verdict)}**: {words}" for verdict, words in scope_exhibits.findings(sure))
+        parts += [
+            Heading(scope_exhibits.TITLE),
+            Words(scope_exhibits.confidence_words(sure), scope_exhibits.WORDS),
+            Points(tuple(judged)),
+            Charts((partial(scope_exhibits.histogram, sure),)),
         ]
     return Section("calibration", title, tuple(parts))
 

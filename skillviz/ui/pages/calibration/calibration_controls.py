@@ -16,9 +16,11 @@ from skillviz.runs.held_out import why_not
 from skillviz.runs.record import SPLITS, Estimate
 from skillviz.runs.run import Run
 from skillviz.show import calibration, measures, sentences
+from skillviz.show import out_of_scope as scope
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
-from skillviz.ui import cache, controls
+from skillviz.ui import cache, controls, page
+from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text
 from skillviz.ui.empty import missing
 from skillviz.ui.page_table import PAGES
@@ -101,3 +103,16 @@ def verdicts(run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np
     st.caption(
         sentences.ece_basis(choice.bins, choice.equal_mass, len(labels)), help=about("ece", "debiased", "paired")
     )
+
+
+def out_of_scope(run: Run) -> None:
+    """The section on texts that fit no class; nothing for a run whose task names none."""
+    outside = page.table(run, "out_of_scope", needed=False)
+    if outside.empty:
+        return
+    predictions = page.table(run, "predictions")
+    sure = cache.computed(("out of scope",), [run], lambda: scope.confidences(run, predictions, outside))
+    st.markdown(f"## {scope.TITLE}", help=about(*scope.WORDS, "paired"))
+    lines = [f"{chip_text(verdict)} {words}" for verdict, words in scope.findings(sure)]
+    st.markdown("  \n".join([scope.confidence_words(sure), *lines]))
+    show(scope.histogram(sure, theme()), run.id)
