@@ -131,7 +131,7 @@ def checkpoint_points(runs: Mapping[int, Sequence[Run]]) -> pd.DataFrame:
 
 
 def series_of(run: Run, runs: Iterable[Run]) -> dict[int, list[Run]]:
-    """By training step the runs on checkpoints of the same fine-tuning, where this run's model is `checkpoint-<step>`.
+    """By training step the runs on models of the same fine-tuning: `<folder>/checkpoint-<step>`, and the folder's own.
 
     They are runs of the same search with any seed, and of top movement, on the same data at the same sizes; empty
     where there is no second checkpoint.
@@ -153,10 +153,14 @@ def series_of(run: Run, runs: Iterable[Run]) -> dict[int, list[Run]]:
 
 
 def _checkpoint(run: Run) -> tuple[str, int] | None:
-    """The folder above a run's model and the model's step; None where its name is not `checkpoint-<step>`."""
-    folder, _, name = run.spec.finetuned.rstrip("/").rpartition("/")
-    number = re.fullmatch(r"checkpoint-(\d+)", name)
-    return (folder, int(number[1])) if number else None
+    """The folder of the fine-tuning of a run's model, and the model's step: that of `<folder>/checkpoint-<step>`, or all
+    steps of the folder's own model. None where neither is known."""
+    place = run.spec.finetuned.rstrip("/")
+    folder, _, name = place.rpartition("/")
+    if number := re.fullmatch(r"checkpoint-(\d+)", name):
+        return folder, int(number[1])
+    steps = run.record.finetuned.steps if run.record.finetuned else None
+    return (place, steps) if steps else None
 
 
 def _scores(shown: Sequence[Side], drawn: Resampled) -> Iterator[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import tomllib
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from skillviz.core.formats import counted
 from skillviz.core.parameters import ParameterTable
 from skillviz.models.checkpoint import ModelInfo
+from skillviz.runs.held_out import training_record
 from skillviz.runs.record import Architecture, ModelNote, TaskNote
 from skillviz.runs.transfer import text_digests
 from skillviz.tasks.definition import definition
@@ -25,12 +27,15 @@ PACKAGES = ("skillviz", "torch", "transformers", "numpy", "pandas", "safetensors
 
 def model_note(source: str, info: ModelInfo) -> ModelNote:
     """What identifies a member of the pair; `source` as the spec has it, since folders differ by machine."""
+    settings = training_record(info.folder).get("settings")
+    steps = settings.get("steps") if isinstance(settings, Mapping) else None
     return ModelNote(
         source=source,
         revision=info.revision,
         model_type=info.model_type,
         dtype=info.dtype,
         fingerprint=info.fingerprint,
+        steps=steps if isinstance(steps, int) else None,
     )
 
 

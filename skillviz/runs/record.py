@@ -86,13 +86,14 @@ class Check(Frozen):
 
 
 class ModelNote(Frozen):
-    """What identifies one member of the pair."""
+    """What identifies one member of the pair; `steps` are those of its fine-tuning, where skillviz trained it."""
 
     source: str
     revision: str | None = None
     model_type: str = ""
     dtype: str = ""
     fingerprint: str = ""
+    steps: int | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class TaskNote(Frozen):

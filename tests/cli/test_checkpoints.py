@@ -17,6 +17,7 @@ from skillviz.commands.checkpoints import steps_of
 from skillviz.errors import BadInput
 from skillviz.plots.checkpoints import PANELS
 from skillviz.runs.produce import produce
+from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, shipped_root
 from tests.cli.calls import call
@@ -53,6 +54,16 @@ def test_a_series_along_training(trained: tuple[Path, Path], task_file: Path, tm
     runs = Store(tmp_path).list()
     series = series_of(runs[0], runs)
     assert sorted(series) == [9, 30, 100] and series_of(runs[0], runs[:1]) == {}
+    last = runs[-1].record  # the model of the folder itself took all steps
+    folder, note = last.spec.finetuned.rpartition("/")[0], last.finetuned
+    assert note is not None
+    own = last.model_copy(update={
+        "spec": last.spec.model_copy(update={"finetuned": folder}), "finetuned": note.model_copy(update={"steps": 400}),
+    })  # fmt: skip
+    whole = series_of(Run(runs[-1].path, own), [*runs, Run(runs[-1].path, own)])
+    assert sorted(whole) == [9, 30, 100, 400]
+    unknown = own.model_copy(update={"finetuned": note.model_copy(update={"steps": None})})
+    assert series_of(Run(runs[-1].path, unknown), runs) == {}
     points = checkpoint_points(series)
     of = points.set_index(["what", "metric", "step"])["value"]
     needed = points[points["what"] == "needed"].set_index("step")

@@ -15,9 +15,17 @@ from hypothesis.extra.numpy import arrays
 from skillviz.core import formats
 from skillviz.core.calibration import reliability
 from skillviz.core.metrics import ece
-from skillviz.plots.calibration import confidence_histogram, reliability_diagram
+from skillviz.plots.calibration import confidence_histogram, reliability_diagram, scope_histogram
 from skillviz.plots.theme import STATES
 from tests.plots import frames
+
+
+def test_both_kinds_are_drawn_as_shares_of_their_kind() -> None:
+    figure = scope_histogram(frames.scopes(), {"grafted": "AUROC 84.0%"})
+    assert len(figure.data) == 6 and "AUROC 84.0%" in str(figure.layout.annotations)
+    for bar in figure.data:
+        assert float(np.sum(bar.y)) == pytest.approx(100)
+        assert bool(bar.marker.pattern.shape) is ("out of scope" in bar.name)
 
 
 def two_bins() -> pd.DataFrame:

@@ -102,8 +102,6 @@ def test_what_is_shown_of_them(runs: tuple[Path, Run, Run]) -> None:
     assert "AUROC" in line and "40 texts" in line and not any("scope" in line for line in finding(without))
     exhibit = out_of_scope.histogram(sure, "light")
     assert len(exhibit.figure.data) == 2 * len(sure) and "out of scope" in exhibit.alt
-    counted = sum(len(bar.y) and float(np.sum(bar.y)) for bar in exhibit.figure.data)
-    assert counted == pytest.approx(100 * 2 * len(sure)), "all of either kind is drawn"
 
 
 def test_report_and_zip_hold_them(runs: tuple[Path, Run, Run]) -> None:
