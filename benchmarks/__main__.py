@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import baselines_report, comparators, localizer_figure, localizer_report, other_intervals
+from benchmarks import baselines_report, comparators, live_pages, localizer_figure, localizer_report, other_intervals
 from benchmarks import coverage as measure
 from benchmarks import localizer as regions
 from benchmarks import speed as measured_speed
@@ -153,6 +153,16 @@ def baselines(
     """Write the tables of docs/baselines.md from the stored studies, without running a model."""
     names = baselines_report.write(studies)
     typer.echo(f"Wrote the tables of {', '.join(names) or 'no study'} to docs/baselines.md.")
+
+
+@app.command()
+def live(
+    run: Annotated[str, typer.Option(help="Id of a run that ships. Default: the one that the dashboard opens on.")] = "",
+    searches: Annotated[int, typer.Option(min=0, help="Quick localizations to time.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder of README.md and results.")] = Path(__file__).parent,
+) -> None:
+    """Measure how long the live pages take: a sentence, an explanation, a region by hand, a quick localization."""
+    typer.echo(live_pages.main(run, out, searches))
 
 
 @app.command()

@@ -131,7 +131,7 @@ def checkpoint_points(runs: Mapping[int, Sequence[Run]]) -> pd.DataFrame:
 
 
 def series_of(run: Run, runs: Iterable[Run]) -> dict[int, list[Run]]:
-    """By training step the runs on models of the same fine-tuning: `<folder>/checkpoint-<step>`, and the folder's own.
+    """By training step the runs on models of one fine-tuning: `<folder>/checkpoint-<step>`, and the folder's own.
 
     They are runs of the same search with any seed, and of top movement, on the same data at the same sizes; empty
     where there is no second checkpoint.
@@ -153,8 +153,10 @@ def series_of(run: Run, runs: Iterable[Run]) -> dict[int, list[Run]]:
 
 
 def _checkpoint(run: Run) -> tuple[str, int] | None:
-    """The folder of the fine-tuning of a run's model, and the model's step: that of `<folder>/checkpoint-<step>`, or all
-    steps of the folder's own model. None where neither is known."""
+    """The folder of the fine-tuning of a run's model, and the model's step; None where neither is known.
+
+    The step is that of `<folder>/checkpoint-<step>`, or all steps for the folder's own model.
+    """
     place = run.spec.finetuned.rstrip("/")
     folder, _, name = place.rpartition("/")
     if number := re.fullmatch(r"checkpoint-(\d+)", name):

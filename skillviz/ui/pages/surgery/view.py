@@ -40,7 +40,6 @@ TYPED = ("pretrained", "grafted", "finetuned", "complement")
 JOINTS = {NO_DIFFERENCE: "from", NOT_MEASURED: "against"}
 """Behind a verdict that is no comparative."""
 LONGEST = 600
-QUICK, PATIENCE = 1000, 30.0  # examples, and seconds, up to which the whole split is one click away
 JOB = "job"
 
 
@@ -186,12 +185,14 @@ def _verdicts(scores: Grafted, run: Run, total: int, split: str) -> None:
 
 
 def _whole(scored: Mapping[str, Any], n: int, total: int, split: str) -> None:
-    """Which examples the numbers are of, and one click to score all of them where that is quick."""
+    """Which examples the numbers are of, and one click to score all of them, with the time that it takes where that was
+    just measured."""
     st.markdown(f"on **{exhibits.sample_words(n, total, split)}**", width="content")
-    seconds = total / n * scored["seconds"] if not scored["stored"] else None
-    if n < total and (total <= QUICK or (seconds is not None and seconds <= PATIENCE)):
+    if n < total:
+        takes = "" if scored["stored"] else f"About {formats.rough_seconds(total / n * scored['seconds'])}."
         st.button(
             f"Score all {total:,}", icon=":material/done_all:", on_click=controls.assign, args=("sample", total),
+            help=takes or None,
         )  # fmt: skip
 
 

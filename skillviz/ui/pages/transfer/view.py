@@ -20,6 +20,8 @@ from skillviz.ui.other_tasks import Offered, as_offered, offered, offered_task
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.interpolation.view import metrics
 
+SAMPLE = 200
+"""Examples that another task is scored on at first, drawn by class: all of them can take minutes."""
 LEFT_OUT, SKIPPED = "left out", "skipped"  # in the address, and on the page
 NOTHING = (
     "This run was scored on its own task alone. Choose another task with the same labels to score all three models on "
@@ -129,11 +131,17 @@ def _live_scores(run: Run, other: Offered) -> TransferNote | None:
     if arguments and not any(arguments["mapping"].values()):
         st.info("Its labels have other names. Choose above which label of this run each one stands for.")
         return None
-    rows = cache.scored_rows(other.named)
-    examples = f"its {rows:,} test examples" if rows else "its test examples"
+    rows, asked_about = cache.scored_rows(other.named), f"{run.id} {other.named} {arguments}"
+    is_small = rows is not None and rows <= SAMPLE
+    every = f"{rows:,}" if rows is not None else "of them"
+    examples = f"its {every} test examples" if is_small else f"{SAMPLE} of its test examples first"
     costs = f"Scores the base, the graft, its complement and the fine-tuned model on {examples}."
     if not live.wanted(run, "transfer", "Score this task", costs, of=f"{other.named} {arguments}", needs_data=False):
         return None
+    if not is_small and not controls.press(
+        "transfer_all", f"Score all {every}", of=asked_about, icon=":material/done_all:"
+    ):
+        arguments["sample"] = SAMPLE
     answer = live.ask(run, "transfer", topic="transfer", task=other.named, **arguments)
     return None if answer is None else TransferNote(**answer["note"])
 

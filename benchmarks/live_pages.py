@@ -1,0 +1,136 @@
+"""How long the live pages take on the example pair: a typed sentence, an explanation, a region by hand, a quick search.
+
+Each is asked of the worker as the page asks it, once the pair is loaded, several times with other texts or regions, as
+a stored answer costs nothing; the search is the tour's job, from its start to the finished run. Targets are for two
+quiet cores.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import psutil
+
+from benchmarks.machine import machine, written
+from skillviz import jobs
+from skillviz.live.client import Client
+from skillviz.runs.run import Run
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import Store, shipped_root
+from skillviz.show.entries import entry_of, first_choice
+from skillviz.ui.pages.tour.job import QUICK
+
+NAME = "live_pages"
+LOAD, SENTENCE, EXPLAIN, TOKENS, REGION, BESIDE, SEARCH = (
+    "worker and pair are loaded", "a typed sentence, three models", "explain it: tokens, three models",
+    "the same by layers", "graft a region by hand, 200 sentences", "the page Surgery: graft, complement, two controls",
+    "a quick localization in the tour, with its process",
+)  # fmt: skip
+TARGETS = {SENTENCE: 0.3, EXPLAIN: 4.0, REGION: 3.0, SEARCH: 45.0}
+"""Seconds."""
+TEXTS = (
+    "A slow start, but the last hour is a joy.", "I have rarely been so bored by a film.",
+    "The plot makes no sense and the songs go on for ever, yet my children loved every minute of it.",
+    "Warm, funny and a little too long.", "Nobody in this room can act.",
+)  # fmt: skip
+SHOWN = ("pretrained", "grafted", "finetuned")
+SAMPLE, LONGEST = 200, 600.0
+
+
+def opening_run() -> Run:
+    """The run that the dashboard opens on."""
+    store = Store(shipped_root())
+    return store.open(first_choice([entry_of(run, is_of_user=False) for run in store.list()]).id)
+
+
+def measure(run: Run, store: Path, searches: int) -> list[dict[str, Any]]:
+    """One row a request: how often it was made, median and longest seconds."""
+    client, pair = Client(store), {"run": run.id}
+    seconds: dict[str, list[float]] = {}
+
+    def timed(what: str, ask: Callable[[], object]) -> None:
+        begun = time.perf_counter()
+        ask()
+        seconds.setdefault(what, []).append(time.perf_counter() - begun)
+
+    def score(**arguments: Any) -> None:
+        client.ask("evaluate_region", pair=pair, split="test", sample=SAMPLE, timeout=LONGEST, **arguments)
+
+    timed(LOAD, lambda: client.ask("open", pair=pair, timeout=LONGEST))
+    try:
+        for text in TEXTS:
+            about: dict[str, Any] = {"pair": pair, "states": list(SHOWN), "timeout": LONGEST}
+            timed(SENTENCE, lambda: client.ask("score_text", texts=[text], **about))
+            timed(EXPLAIN, lambda: client.ask("attribute", text=text, **about))
+            timed(TOKENS, lambda: client.ask("attribute", text=text, method="layer-conductance", **about))
+        for expression in regions(run):
+            timed(REGION, lambda: score(region=expression, states=["grafted"]))
+        for expression in regions(run, len(TEXTS)):
+            timed(BESIDE, lambda: list(_as_surgery_asks(score, expression)))
+    finally:
+        psutil.Process(client.ask("ping")["pid"]).terminate()
+    for number in range(searches):
+        timed(SEARCH, lambda: search(run, Store(store), number))
+    return [
+        {
+            "what": what, "n": len(taken), "median": round(float(np.median(taken)), 3), "longest": round(max(taken), 3),
+            "target": TARGETS.get(what),
+        }
+        for what, taken in seconds.items()
+    ]  # fmt: skip
+
+
+def regions(run: Run, first: int = 0) -> Iterator[dict[str, Any]]:
+    """Regions that the form of Surgery makes, another each time: a layer's part of the run's region, and whole layers."""
+    layers = run.record.architecture.layers if run.record.architecture else 1
+    for number in range(first, first + 3):
+        layer = number % layers
+        yield {"intersection": [{"run": run.id}, {"layers": [layer]}]} if number % 2 else {"layers": [layer]}
+
+
+def _as_surgery_asks(score: Callable[..., None], expression: dict[str, Any]) -> Iterator[None]:
+    for state in ("grafted", "complement"):
+        yield score(region=expression, states=[state])
+    for control in ("random", "random-matched"):
+        yield score(region=expression, states=[], controls=[control])
+
+
+def search(run: Run, store: Store, number: int) -> None:
+    """The tour's job on the run's pair; a seed each, as a run that is there is not made again."""
+    same = {name: getattr(run.spec, name) for name in ("base", "finetuned", "task", "readout", "localizer")}
+    spec = RunSpec(**same, sizes=run.spec.sizes[:1], **{**QUICK, "seed": QUICK["seed"] + number})
+    job = jobs.start(spec, store)
+    while (now := jobs.status(store, job.run_id)).is_open:
+        time.sleep(0.2)
+    if now.status != "finished":
+        raise RuntimeError(f"the search ended as {now.status}; its log is in {store.root / job.run_id}")
+
+
+def table(result: dict[str, Any]) -> str:
+    """The result as a markdown table, and what it was taken on."""
+    rows = ["| what | n | median, s | longest, s | target |", "| --- | --- | --- | --- | --- |"]
+    for row in result["rows"]:
+        target = row["target"]
+        met = "" if target is None else f"{target:g}, {'met' if row['median'] <= target else 'missed'}"
+        rows.append(f"| {row['what']} | {row['n']} | {row['median']:.2f} | {row['longest']:.2f} | {met} |")
+    there = result["machine"]
+    note = f"Run `{result['run']}`; {there['cpu']}, {there['cores']} cores; load at the start {there['load']}."
+    return "\n".join([*rows, "", note, ""])
+
+
+def main(run_id: str, out: Path, searches: int) -> str:
+    """Measures, writes results/live_pages.json and the table of README.md in `out`, and returns the table."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    there, run = machine(), Store(shipped_root()).open(run_id) if run_id else opening_run()
+    with TemporaryDirectory(prefix="skillviz-live-") as folder:
+        rows = measure(run, Path(folder) / "runs", searches)
+    result = {"run": run.id, "machine": there, "rows": rows}
+    shown = table(result)
+    written(NAME, result, shown, out)
+    return shown
