@@ -157,7 +157,7 @@ def baselines(
 
 @app.command()
 def live(
-    run: Annotated[str, typer.Option(help="Id of a run that ships. Default: the one that the dashboard opens on.")] = "",
+    run: Annotated[str, typer.Option(help="A run that ships. Default: the one that the dashboard opens on.")] = "",
     searches: Annotated[int, typer.Option(min=0, help="Quick localizations to time.")] = 1,
     out: Annotated[Path, typer.Option(help="Folder of README.md and results.")] = Path(__file__).parent,
 ) -> None:

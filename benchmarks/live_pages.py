@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,15 +20,15 @@ import psutil
 
 from benchmarks.machine import machine, written
 from skillviz import jobs
+from skillviz.core.random_entries import CONTROLS
 from skillviz.live.client import Client
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, shipped_root
 from skillviz.show.entries import entry_of, first_choice
-from skillviz.ui.pages.tour.job import QUICK
 
 NAME = "live_pages"
-LOAD, SENTENCE, EXPLAIN, TOKENS, REGION, BESIDE, SEARCH = (
+LOAD, SENTENCE, EXPLAIN, LAYERS, REGION, BESIDE, SEARCH = (
     "worker and pair are loaded", "a typed sentence, three models", "explain it: tokens, three models",
     "the same by layers", "graft a region by hand, 200 sentences", "the page Surgery: graft, complement, two controls",
     "a quick localization in the tour, with its process",
@@ -39,6 +40,10 @@ TEXTS = (
     "The plot makes no sense and the songs go on for ever, yet my children loved every minute of it.",
     "Warm, funny and a little too long.", "Nobody in this room can act.",
 )  # fmt: skip
+QUICK: dict[str, Any] = {
+    "seed": 3, "steps": 6, "batch_size": 32, "max_train": 400, "max_validation": 50, "max_test": 200,
+}  # fmt: skip
+"""The search of the tour's last step."""
 SHOWN = ("pretrained", "grafted", "finetuned")
 SAMPLE, LONGEST = 200, 600.0
 
@@ -54,29 +59,43 @@ def measure(run: Run, store: Path, searches: int) -> list[dict[str, Any]]:
     client, pair = Client(store), {"run": run.id}
     seconds: dict[str, list[float]] = {}
 
-    def timed(what: str, ask: Callable[[], object]) -> None:
+    @contextmanager
+    def timed(what: str) -> Iterator[None]:
         begun = time.perf_counter()
-        ask()
+        yield
         seconds.setdefault(what, []).append(time.perf_counter() - begun)
 
-    def score(**arguments: Any) -> None:
-        client.ask("evaluate_region", pair=pair, split="test", sample=SAMPLE, timeout=LONGEST, **arguments)
+    def score(expression: Mapping[str, Any], **arguments: Any) -> None:
+        client.ask(
+            "evaluate_region", pair=pair, region=dict(expression), split="test", sample=SAMPLE, timeout=LONGEST,
+            **arguments,
+        )  # fmt: skip
 
-    timed(LOAD, lambda: client.ask("open", pair=pair, timeout=LONGEST))
+    with timed(LOAD):
+        client.ask("open", pair=pair, timeout=LONGEST)
     try:
         for text in TEXTS:
             about: dict[str, Any] = {"pair": pair, "states": list(SHOWN), "timeout": LONGEST}
-            timed(SENTENCE, lambda: client.ask("score_text", texts=[text], **about))
-            timed(EXPLAIN, lambda: client.ask("attribute", text=text, **about))
-            timed(TOKENS, lambda: client.ask("attribute", text=text, method="layer-conductance", **about))
+            with timed(SENTENCE):
+                client.ask("score_text", texts=[text], **about)
+            with timed(EXPLAIN):
+                client.ask("attribute", text=text, **about)
+            with timed(LAYERS):
+                client.ask("attribute", text=text, method="layer-conductance", **about)
         for expression in regions(run):
-            timed(REGION, lambda: score(region=expression, states=["grafted"]))
+            with timed(REGION):
+                score(expression, states=["grafted"])
         for expression in regions(run, len(TEXTS)):
-            timed(BESIDE, lambda: list(_as_surgery_asks(score, expression)))
+            with timed(BESIDE):  # as the page asks: one request a model, for its bar of progress
+                for state in ("grafted", "complement"):
+                    score(expression, states=[state])
+                for control in CONTROLS:
+                    score(expression, states=[], controls=[control])
     finally:
         psutil.Process(client.ask("ping")["pid"]).terminate()
     for number in range(searches):
-        timed(SEARCH, lambda: search(run, Store(store), number))
+        with timed(SEARCH):
+            search(run, Store(store), number)
     return [
         {
             "what": what, "n": len(taken), "median": round(float(np.median(taken)), 3), "longest": round(max(taken), 3),
@@ -87,18 +106,11 @@ def measure(run: Run, store: Path, searches: int) -> list[dict[str, Any]]:
 
 
 def regions(run: Run, first: int = 0) -> Iterator[dict[str, Any]]:
-    """Regions that the form of Surgery makes, another each time: a layer's part of the run's region, and whole layers."""
+    """Regions that the form of Surgery makes, another each time: one layer's part of the run's region, or a layer."""
     layers = run.record.architecture.layers if run.record.architecture else 1
     for number in range(first, first + 3):
         layer = number % layers
         yield {"intersection": [{"run": run.id}, {"layers": [layer]}]} if number % 2 else {"layers": [layer]}
-
-
-def _as_surgery_asks(score: Callable[..., None], expression: dict[str, Any]) -> Iterator[None]:
-    for state in ("grafted", "complement"):
-        yield score(region=expression, states=[state])
-    for control in ("random", "random-matched"):
-        yield score(region=expression, states=[], controls=[control])
 
 
 def search(run: Run, store: Store, number: int) -> None:
