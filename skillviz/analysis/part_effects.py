@@ -62,6 +62,24 @@ def part_effects(predictions: pd.DataFrame, task: TaskNote, metric: str) -> pd.D
     return frame.astype({"layer": "Int64", "head": "Int64"})
 
 
+def changed_predictions(
+    predictions: pd.DataFrame, task: TaskNote, place: tuple[float | None, str, float | None], condition: str
+) -> pd.DataFrame:
+    """The examples whose prediction a part turns: example_id, label, before, after; those set right first.
+
+    `place` is the part's layer, kind and head; before is the class that REFERENCE predicts, after that of its graft.
+    """
+    of_end = predictions[predictions["condition"] == REFERENCE[condition]]
+    rows = predictions[(predictions["condition"] == condition) & (predictions["draw"] == 0)]
+    for name, value in zip(PLACE, place, strict=False):
+        rows = rows[rows[name].isna() if value is None or pd.isna(value) else (rows[name] == value).fillna(False)]
+    before, after = (score_matrix(one, task.labels).argmax(axis=1) for one in (of_end, rows))
+    frame = rows[["example_id", "label"]].reset_index(drop=True).assign(before=before, after=after)
+    turned = frame[frame["before"] != frame["after"]]
+    order = (turned["after"] != turned["label"]).astype(int) + (turned["before"] == turned["label"])
+    return turned.loc[order.sort_values(kind="stable").index].reset_index(drop=True)
+
+
 def excess(value: float, resampled: np.ndarray, controls: list[tuple[float, np.ndarray]]) -> dict[str, Any]:
     """The part less its controls, with an interval over draws and examples together."""
     if not controls:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pandas as pd
 
 from skillviz.core import formats
@@ -62,6 +64,26 @@ def finding(effects: pd.DataFrame, condition: str, metric: str, grouping: str) -
         f"{first}: **{exact.change(best['value'])}** ({ends}). "
         f"Better: {better} of {formats.counted(len(rows), noun)}; worse: {worse}{without}. {counted_rows(rows, metric)}"
     ).rstrip()
+
+
+def changed(turned: pd.DataFrame, labels: Sequence[str], texts: Mapping[str, str]) -> pd.DataFrame:
+    """The table of `changed_predictions` for the eye; without the texts where they are not at hand."""
+    names = dict(enumerate(labels))
+    table = pd.DataFrame({
+        "text": turned["example_id"].map(texts), "true": turned["label"].map(names),
+        "before": turned["before"].map(names), "after": turned["after"].map(names), "example": turned["example_id"],
+    })  # fmt: skip
+    return table if texts else table.drop(columns="text")
+
+
+def changed_words(turned: pd.DataFrame, n: int) -> str:
+    """How many predictions a part turns, and how many of these to the right and to the wrong class."""
+    mended = int((turned["after"] == turned["label"]).sum())
+    spoiled = int((turned["before"] == turned["label"]).sum())
+    return (
+        f"It changes **{len(turned)}** of {formats.counted(n, 'prediction')}: {mended} from wrong to right, {spoiled} "
+        "from right to wrong."
+    )
 
 
 @drawn_once

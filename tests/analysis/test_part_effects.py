@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.analysis.part_effects import COLUMNS, part_effects
+from skillviz.analysis.part_effects import COLUMNS, changed_predictions, part_effects
 from skillviz.core.intervals import metric_difference
 from skillviz.core.region_parts import ALONE, WITHOUT, RegionPart
 from skillviz.runs.part_scores import end_rows, part_rows
@@ -86,3 +86,20 @@ def test_examples_out_of_step_and_no_rows(made) -> None:
     with pytest.raises(ValueError, match="not scored on the same examples"):
         part_effects(turned, TASK, "accuracy")
     assert part_effects(frame.iloc[:0], TASK, "accuracy").empty
+
+
+@pytest.mark.parametrize(
+    ("place", "condition", "graft", "end"),
+    [((0, "value", None), ALONE, "a", "pretrained"), ((None, "bias", pd.NA), WITHOUT, "b-", "grafted")],
+)
+def test_the_predictions_that_a_part_turns(made, place: tuple, condition: str, graft: str, end: str) -> None:
+    frame, known, labels = made
+    turned = changed_predictions(frame, TASK, place, condition)
+    before, after = (known[name].argmax(axis=1) for name in (end, graft))
+    assert set(turned["example_id"]) == {f"test-{n}" for n in np.flatnonzero(before != after)}
+    by_id = turned.set_index("example_id")
+    for n in np.flatnonzero(before != after):
+        row = by_id.loc[f"test-{n}"]
+        assert (row["label"], row["before"], row["after"]) == (labels[n], before[n], after[n])
+    right = (turned["after"] == turned["label"]).tolist()
+    assert right == sorted(right, reverse=True), "those set right come first"

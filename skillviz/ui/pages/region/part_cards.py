@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from skillviz.analysis.part_effects import part_effects
+from skillviz.analysis.part_effects import changed_predictions, part_effects
 from skillviz.core import formats
 from skillviz.core.metrics import likelihood_metric, metric_heading, metric_names
 from skillviz.core.region_parts import ALONE, CELLS, EXPERT_KINDS, EXPERTS, HEADS
-from skillviz.errors import BadInput
+from skillviz.errors import BadInput, SkillvizError
 from skillviz.live.part_scores import PartScoring
 from skillviz.runs.estimate import Facts, example_seconds
 from skillviz.runs.part_scores import PartScores, stored_parts
 from skillviz.runs.run import Run
 from skillviz.show import part_effects as exhibits
 from skillviz.show.entries import headline_split
+from skillviz.show.example_table import whole_text
 from skillviz.show.glossary import about
-from skillviz.ui import cache, controls, live, page, sign_in
+from skillviz.ui import cache, controls, exports, live, page, sign_in
 from skillviz.ui.action import action
 from skillviz.ui.chart import show, theme
 
@@ -104,10 +106,37 @@ def _effects(run: Run, scores: PartScores) -> None:
             show(exhibits.part_map(effects, condition, metric, record.grouping, theme()), run.id)
         with right:
             show(rivals, run.id)
+    if run.record.has_classes:
+        _changed(run, scores, exhibits.strongest(effects, condition, metric), condition)
     st.caption(
         f"{place}{formats.counted(record.n, 'example')} of the {record.split} set, {record.created[:10]}. "
         f"`python -m skillviz parts {run.id} --by {record.grouping} --sample 1000 --again` scores them on more."
     )
+
+
+def _changed(run: Run, scores: PartScores, strongest: pd.DataFrame, condition: str) -> None:
+    """The examples whose prediction one part turns: the one that changes most, or another of the box."""
+    task, n = run.record.task, scores.record.n
+    assert task is not None
+    by_name = {row["name"]: (row["layer"], row["kind"], row["head"]) for row in strongest.to_dict("records")}
+    names = list(by_name)
+    name = controls.select("part", "Predictions changed by", names, names[0], width=360)
+    with page.explained():
+        turned = cache.computed(
+            ("turned", str(scores.path), scores.record.created, condition, name), [run],
+            lambda: changed_predictions(scores.predictions(), task, by_name[name], condition),
+        )  # fmt: skip
+    texts: dict[str, str] = {}
+    with suppress(SkillvizError):  # Examples says what would bring them
+        frame = cache.texts(run, scores.record.split)
+        texts = dict(zip(frame["example_id"], whole_text(frame), strict=True))
+    st.markdown(exhibits.changed_words(turned, n))
+    if len(turned):
+        table = exhibits.changed(turned, run.labels, texts)
+        st.dataframe(table, hide_index=True, alt=f"Predictions that {name} changes, {exhibits.CONDITIONS[condition]}")
+        exports.table_menu(
+            table, file=exports.file_name(run.id, "changed"), key="changed", caption=f"Predictions changed by {name}"
+        )
 
 
 def _compute(run: Run, grouping: str) -> None:
