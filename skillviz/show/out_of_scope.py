@@ -93,7 +93,7 @@ def histogram(sure: Mapping[str, Confidences], theme: str) -> Exhibit:
     """How many examples of either kind are predicted with which confidence, a panel a model."""
     table, row = scores(sure), metric_row("auroc")
     words = {
-        of["state"]: f"AUROC {row.number(of['auroc'])}<br>({row.ends(of['low'], of['high'])})"
+        of["state"]: f"AUROC {row.number(of['auroc'])}<br>({row.ends(of['low'], of['high'])})<br>hatched: out of scope"
         for of in table.to_dict("records")
     }
     edges = equal_width_edges(BINS)
