@@ -32,7 +32,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
 from benchmarks import baselines_report, localizer_report, report
-from docs import demo_world, results, stored_examples
+from docs import demo_world, lesson_plan, results, stored_examples
 from skillviz.analysis.answers import answers_by_state
 from skillviz.analysis.older_tables import RENAMED, read_older
 from skillviz.analysis.tables import LAYOUT, TABLES, check
@@ -256,6 +256,7 @@ def main() -> None:
         page.main()
     report.main([PROJECT / "benchmarks" / "studies" / name for name in MINILM_STUDIES], given.runs_dir)
     stored_examples.main()
+    lesson_plan.main()
     baselines_report.write()
     localizer_report.write_tables()
     if given.changes:

@@ -1,8 +1,7 @@
 """Pictures and measures of every page: `python docs/screenshots.py` renews docs/screenshots/, pages.csv and pages.md.
 
 Starts the dashboard on a free port over the runs that ship, opens each page in headless Chromium on the run that the
-dashboard opens on (`--run` names another; Transfer and Examples on one of the demo world, which has other data and
-sentences that may ship), and for light and dark writes
+dashboard opens on (`--run` names another), and for light and dark writes
 
     docs/screenshots/<page>-<theme>.png          the window at 1440x900
     docs/screenshots/<page>-<theme>-small.png    the window at 1280x720
@@ -37,7 +36,7 @@ sys.path.insert(0, str(PROJECT))
 
 from skillviz.plots.theme import INK
 from skillviz.runs.store import Store, shipped_root
-from skillviz.show.entries import demo_choice, entry_of, hero
+from skillviz.show.entries import entry_of, hero
 from skillviz.ui.page_table import HOME, PAGES
 from tests.e2e.accessibility import findings
 from tests.e2e.server import PATIENCE, served, settle
@@ -88,8 +87,7 @@ HEAD = """\
 
 ## Numbers
 
-Before and after the redesign, in a window of 1440x900, on the run that the dashboard opens on. Transfer needs other
-data and Examples shows sentences, so both are opened on a run of the demo world.
+Before and after the redesign, in a window of 1440x900, on the run that the dashboard opens on.
 
 - **Words**: visible on the whole page. Folded text, tables, figures and icons are not counted. Before, compare,
   methods, overview, tasks, studies and examples are the numbers that asked for the redesign; {counted}
@@ -188,10 +186,8 @@ def dashboard(project: Path) -> Iterator[str]:
 
 
 def addresses(pages: list[str], run: str) -> dict[str, str]:
-    """Where each page is opened: on the run, or on one of the demo world, which has other data and sentences."""
-    demo = demo_choice([entry_of(one, is_of_user=False) for one in Store(shipped_root()).list()])
-    on = dict.fromkeys(("transfer", "examples"), demo.id if demo else run)
-    return {name: "/" if name == HOME else f"/{name}?run={on.get(name, run)}" for name in pages}
+    """Where each page is opened: on the run."""
+    return {name: "/" if name == HOME else f"/{name}?run={run}" for name in pages}
 
 
 def measured(project: Path, pages: list[str], run: str, out: Path | None) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ Its numbers are invented and only shaped like real ones: never show or ship them
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.core.region import Region
 from skillviz.core.size import parse_size
 from skillviz.runs.held_out import fitted
-from skillviz.runs.metrics import curve_rows, graft_row, scores
+from skillviz.runs.metrics import complement_row, curve_rows, graft_row, scores
 from skillviz.runs.points import bin_rows, metric_rows
 from skillviz.runs.record import Architecture, Check, ModelNote, TaskNote, TransferNote
 from skillviz.runs.run import Run
@@ -58,6 +58,7 @@ def fake_run(
     task: str = "sst2",
     nested: bool = False,
     kind: str = CLASSIFICATION,
+    complement: bool = False,
 ) -> Run:
     """A finished run in `store`: four states, a curve of every size, `layers` blocks of a BERT-like table.
 
@@ -89,6 +90,8 @@ def fake_run(
     transfers = tuple(_transfer(name, *found, note, temperature) for name, found in elsewhere.items())
     folder.write_table("predictions", pd.concat([_predictions(data, note), *_other_predictions(elsewhere, note)]))
     folder.write_table("curve", _curve(spec, counts, table.d, note))
+    if complement:
+        folder.write_table("complement", _curve(spec, counts, table.d, note, complement_row))
     folder.write_table("history", _history(localizer, counts[:1] if nested else counts, steps, seed))
     folder.write_table("layers", _layers(region, table, seed))
     if interpolation:
@@ -210,14 +213,16 @@ def _predictions(data: Mapping[str, tuple[dict[str, np.ndarray], np.ndarray]], n
     return pd.concat(frames)
 
 
-def _curve(spec: RunSpec, counts: Sequence[int], d: int, note: TaskNote) -> pd.DataFrame:
+def _curve(
+    spec: RunSpec, counts: Sequence[int], d: int, note: TaskNote, row: Callable[..., Any] = graft_row
+) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for size in counts:
         strength = float(np.clip(1 + 0.12 * np.log10(size / counts[0]), 0.3, 1.25))
         for split in ("validation", "test"):
             logits, y = _logits(split, note, spec.seed, spec.localizer, strength)
             common = {"localizer": spec.localizer, "seed": spec.seed, "size": size, "share": size / d}
-            rows += curve_rows(graft_row(logits, y, note), **common, dataset=note.name, split=split)
+            rows += curve_rows(row(logits, y, note), **common, dataset=note.name, split=split)
     return pd.DataFrame(rows)
 
 

@@ -25,12 +25,10 @@ from skillviz.runs.run import REGION, Run
 from skillviz.runs.spec import RunSpec, key_in, words_of_region
 from skillviz.show import small_world, text
 from skillviz.studies.finetuned_model import recipe_in
-from skillviz.tasks.demo_world import MAIN, PREFIX
 from skillviz.tasks.readable_names import readable_name
 
 LEVELS = ("pair", "size", "localizer", "seed")
 DEFAULT_SHARE = 0.001
-DEMO_PAIR = (f"{PREFIX}base", f"{PREFIX}pairs/{MAIN}")
 LISTS = 32  # of entries, such as those of one store
 PATH_SIGNS = re.compile(r"[/\\]")
 LONGEST = 40  # characters of a setting in the picker
@@ -338,42 +336,39 @@ def _fewest(told: Sequence[str], others: Sequence[Sequence[str]]) -> list[str]:
     return []
 
 
-def demo_choice(entries: Sequence[Entry]) -> Entry | None:
-    """The run that the tour is about: the demo world's main pair by the default localizer, the first seed that ships,
-    and of its regions the largest, which brings the skill back."""
-
-    def order(entry: Entry) -> tuple[object, ...]:
-        is_other = entry.localizer != DEFAULT_LOCALIZER
-        return (is_other, entry.is_of_user, entry.seed, -entry.size, entry.created, entry.id)
-
-    return min((e for e in entries if (e.base, e.finetuned) == DEMO_PAIR), key=order, default=None)
-
-
+OPENING_PAIR = ("examples/models/minilm-l6", "examples/pairs/mr-sgd")
+"""Base and fine-tuned model of the run that the dashboard opens on, at DEFAULT_SHARE by the default localizer."""
 HERO = f"{REAL_PAIRS}/ag-news-minilm-l6"
-"""The fine-tuned model that the dashboard opens on: one that ships, so that the live pages can work on it."""
+"""The fine-tuned model that stands for it where that run does not ship."""
 ENOUGH = 0.85
 """The share of the gain that it must bring back."""
 
 
 def hero(entries: Sequence[Entry]) -> Entry | None:
-    """The run that the dashboard opens on: the smallest region of HERO by the default localizer with ENOUGH of the
-    gain; None where it does not ship."""
+    """The run that the dashboard opens on: that of OPENING_PAIR with the lowest seed, else the smallest region of HERO
+    with ENOUGH of the gain; None where neither ships."""
     role_of = roles(entries)
-    candidates = [
-        entry for entry in entries
-        if not entry.is_of_user and entry.finetuned == HERO and entry.localizer == DEFAULT_LOCALIZER
-        and role_of[entry.id] == "headline" and (entry.recovered or 0) >= ENOUGH
-    ]  # fmt: skip
+    of_default = [entry for entry in entries if not entry.is_of_user and entry.localizer == DEFAULT_LOCALIZER]
+    headlines = [entry for entry in of_default if role_of[entry.id] == "headline"]
+    opening = [entry for entry in headlines if (entry.base, entry.finetuned) == OPENING_PAIR]
+    if opening:
+        return min(opening, key=lambda e: (_distance(e.share, DEFAULT_SHARE), e.seed, e.id))
+    candidates = [entry for entry in headlines if entry.finetuned == HERO and (entry.recovered or 0) >= ENOUGH]
     return min(candidates, key=lambda e: (e.size, e.id), default=None)
+
+
+def opening_entry(entries: Sequence[Entry]) -> Entry:
+    """The run of Home and of the tour: that of `hero`, whatever else is there, else the first choice."""
+    return hero(entries) or first_choice(entries)
 
 
 def first_choice(entries: Sequence[Entry]) -> Entry:
     """The run to show when none was asked for: the user's newest, else the one that the dashboard opens on, else the
-    demo world's, else the most studied pair's default at 0.1%."""
+    most studied pair's default at 0.1%."""
     of_user = [entry for entry in entries if entry.is_of_user]
     if of_user:
         return max(of_user, key=lambda e: e.created)
-    if shipped := hero(entries) or demo_choice(entries):
+    if shipped := hero(entries):
         return shipped
     runs = Counter(entry.pair for entry in entries)
     studied = max(entries, key=lambda e: (runs[e.pair], e.created)).pair

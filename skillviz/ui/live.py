@@ -32,7 +32,7 @@ from skillviz.runs.run import Run
 from skillviz.runs.store import ANSWERS
 from skillviz.runs.users import shared_root, user_of
 from skillviz.show import text
-from skillviz.show.entries import demo_choice
+from skillviz.show.entries import hero
 from skillviz.tasks.reading import is_on_hub_alone
 from skillviz.tasks.registry import with_data
 from skillviz.tasks.task import Hub, Task
@@ -112,22 +112,22 @@ def explain(run: Run, error: SkillvizError, topic: str, other: str | None = None
         return
     if isinstance(error, BadData | UnsetVariable) and lacks_data(run):
         _explain_no_data(error)
-        _offer_demo(run, topic)
+        _offer_opening(run, topic)
         return
     icon = ":material/deployed_code_alert:" if isinstance(error, BadModel) else ":material/error:"
     st.warning(text.with_code(sign_in.sentence_of(error)), icon=icon)
     if isinstance(error, LiveError):
         st.button("Try again", key=f"live.again.{topic}", icon=":material/refresh:")
     if isinstance(error, BadInput):
-        _offer_demo(run, topic)
+        _offer_opening(run, topic)
 
 
 def say_absent(run: Run, topic: str) -> bool:
-    """Whether a model is not here, which is then said, and the demo world offered."""
+    """Whether a model is not here, which is then said, and the opening run offered."""
     absent = _absent(run)
     if absent:
         _explain_absent(run, absent)
-        _offer_demo(run, topic)
+        _offer_opening(run, topic)
     return bool(absent)
 
 
@@ -157,13 +157,13 @@ def _explain_no_data(error: SkillvizError) -> None:
         st.markdown(text.with_code(sign_in.sentence_of(error)))
 
 
-def _offer_demo(run: Run, topic: str) -> None:
-    """Offers the same page on the demo world, whose models and data ship; where that is shown already, nothing."""
-    demo = demo_choice(cache.entries())
-    if demo is not None and run.spec.base != demo.base:
+def _offer_opening(run: Run, topic: str) -> None:
+    """Offers the same page on the run that the dashboard opens on; where its pair is shown already, nothing."""
+    opening = hero(cache.entries())
+    if opening is not None and run.spec.finetuned != opening.finetuned:
         st.button(
-            "Try this page on the demo world, which needs no download", key=f"live.demo.{topic}",
-            on_click=address.keep, args=(address.RUN, demo.id), icon=":material/school:",
+            "Try this page on the run that the dashboard opens on", key=f"live.opening.{topic}",
+            on_click=address.keep, args=(address.RUN, opening.id), icon=":material/school:",
         )  # fmt: skip
 
 

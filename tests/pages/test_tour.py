@@ -1,12 +1,14 @@
-"""The tour: every step with its control and its question, on a skill that can be told and on one that cannot; live on
-a demo world in miniature; its address, reset, presenter mode; and what it says where something is missing."""
+"""The tour: every step with its control and its question, on stored numbers and live on a tiny pair; its address,
+reset, presenter mode; and what it says where something is missing."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -17,17 +19,18 @@ from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from skillviz.ui import cache
 from skillviz.ui.page_table import PAGES
+from skillviz.ui.pages.tour.steps import NULL, OTHERS, RIVALS, options
 from skillviz.ui.pages.tour.view import CONTROLS, STEPS
 from skillviz.ui.presenter import UNDER
-from tests.demo_world.miniature import demo, demo_project, skilled, skilled_runs
 from tests.jobs.conftest import ended
-from tests.live.conftest import own_workers
+from tests.live.conftest import lived, own_workers
 from tests.pages.test_pages import charts
+from tests.tour_runs import SKILLED, skilled, skilled_runs
 
-__all__ = ["demo", "demo_project", "own_workers", "skilled", "skilled_runs"]
+__all__ = ["lived", "own_workers", "skilled", "skilled_runs"]
 EVERY = range(1, len(STEPS) + 1)
 CONTROL = dict(zip(EVERY, CONTROLS, strict=False))
-RIGHT = {1: "finetuned", 5: "grafted", 6: "grafted"}  # of the stand-in, by its stored intervals
+RIGHT = {1: "finetuned", 4: "less", 5: "grafted", 6: "grafted"}  # of the stand-in, by its stored intervals
 
 
 def opened(**query: str | int) -> AppTest:
@@ -104,37 +107,8 @@ def _names(test: AppTest) -> list[str]:
     from skillviz.ui.pages.tour import questions
 
     step = int(test.query_params.get("step", "1"))
-    runs = {run.spec.localizer: run for run in Store(cache.user_store().root).list()}
-    run = runs["stagewise"]
-    grafts = {questions.SEARCHED: run, "movement": runs["movement"], "random": runs["random"]}
-    record = run.record
-    logits = {state: run.logits(state) for state in ("pretrained", "finetuned")}
-    grid, scores = run.interpolation(), record.metrics["test"]
-    own = grid[(grid["dataset"] == record.task.name) & (grid["path"] == "wise-ft")]
-    question = {
-        1: lambda: questions.more_often(
-            logits["pretrained"][2], logits["finetuned"][2], logits["finetuned"][1], record.task
-        ),
-        2: lambda: questions.half_way(own, record.task.metric),
-        3: lambda: questions.graft_or_finetuned("", scores, record.task.metric),
-        4: lambda: questions.best_choice(
-            {name: of.logits("grafted")[2] for name, of in grafts.items()}, logits["finetuned"][1], {}, record.task
-        ),
-        5: lambda: questions.calibrated(scores),
-        6: lambda: questions.graft_or_finetuned("", record.transfers[0].scores, record.task.metric),
-    }[step]()
-    assert list(test.radio[0].options) == list(question.choices.values())
-    return list(question.choices)
-
-
-@pytest.mark.nightly
-def test_a_skill_that_is_not_there_cannot_be_told(demo: Run) -> None:
-    test = opened(step=1)
-    assert not test.exception and "24 test sentences" in test.radio[0].label
-    answered(test, "finetuned")
-    assert "**Not quite:** no clear difference" in said(test)
-    answered(test, "untold")
-    assert "**Right.**" in said(test) and told(test).endswith("1 of 1 answer right")
+    names = {1: ["pretrained", "finetuned"], 2: list(questions.PARTS), 4: list(questions.SHARES)}
+    return [*names.get(step, ["grafted", "finetuned"]), questions.UNTOLD]
 
 
 def figure(test: AppTest) -> tuple[str, dict]:
@@ -255,13 +229,14 @@ def test_presenter_mode_is_large_and_can_be_left(skilled: Run) -> None:
     assert asked(test, "present") == "yes" and "clamp(" in styles(test)
 
 
-def test_without_a_demo_run_the_command_that_makes_one_is_told(ids: dict[str, str]) -> None:
+def test_without_a_run_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SKILLVIZ_RUNS", str(tmp_path / "empty"))
+    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
     test = opened(step=3)
-    assert not test.exception and not test.radio
-    assert "demo world" in test.info[0].value and test.code[0].value == "python -m skillviz demo build"
+    assert not test.exception and not test.radio and "Localize a pair" in test.info[0].value
 
 
-def test_it_shows_the_demo_run_whatever_run_is_chosen(skilled: Run) -> None:
+def test_it_shows_the_opening_run_whatever_run_is_chosen(skilled: Run) -> None:
     from tests.fake_run import fake_run
     from tests.ui.shared_store import SMALL
 
@@ -271,11 +246,24 @@ def test_it_shows_the_demo_run_whatever_run_is_chosen(skilled: Run) -> None:
     assert "600 test sentences" in said(test)
 
 
+def test_the_complement_the_null_and_the_rivals_are_one_choice_away(skilled: Run) -> None:
+    test = opened(step=4)
+    offered = test.selectbox[0].options
+    assert offered[:4] == ["the whole region", "everything but the region", *list(RIVALS.values())[::2]]
+    assert OTHERS[NULL] not in offered, "the stand-in has no null"
+    whole = metrics(test)
+    test.selectbox[0].select("rest").run()
+    assert metrics(test) != whole and "everything but the region" in said(test) and not test.exception
+    button(test, "Reveal").click().run()
+    assert re.search(r"It recovers .* not the only place|no clear gain is left", said(test))
+    assert "shuffled movements is not measured" in said(test) and "top movement" in said(test)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("step", "control"), [(3, {"tour__size": 140}), (4, {"tour__keep": "layer-0"})])
 def test_without_weights_a_step_goes_on_with_what_is_stored(step: int, control: dict[str, int], skilled: Run) -> None:
     test = opened(step=step, **control)
-    assert not test.exception and len(test.warning) == 1 and "demo_world/base" in said(test)
+    assert not test.exception and len(test.warning) == 1 and SKILLED["base"] in said(test)
     assert len(charts(test)) == 1 and _right(test)
 
 
@@ -289,12 +277,12 @@ def _right(test: AppTest) -> str:
 
 def test_without_weights_a_typed_sentence_says_what_is_missing(skilled: Run) -> None:
     test = opened(tour__sentence="a fine film")
-    assert not test.exception and "demo_world/base" in said(test) and len(test.warning) == len(test.radio) == 1
+    assert not test.exception and SKILLED["base"] in said(test) and len(test.warning) == len(test.radio) == 1
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("own_workers")
-def test_a_worker_that_dies_is_told_of_and_the_tour_goes_on(demo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_dies_is_told_of_and_the_tour_goes_on(tiny: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     dead = (sys.executable, "-c", "raise SystemExit('no room')")
     monkeypatch.setattr("skillviz.ui.live.Client", lambda root, **settings: Client(root, command=dead, **settings))
     test = opened(tour__sentence="a fine film")
@@ -302,46 +290,44 @@ def test_a_worker_that_dies_is_told_of_and_the_tour_goes_on(demo: Run, monkeypat
     assert "**Right.**" in said(answered(test, "untold"))
 
 
+@pytest.fixture
+def tiny(lived: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run of a tiny pair whose weights and data are here, in a copy of its store as the user's folder."""
+    shutil.copytree(lived / "runs", tmp_path / "runs")
+    monkeypatch.setenv("SKILLVIZ_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
+    (run,) = Store(tmp_path / "runs").list()
+    return run
+
+
 @pytest.mark.nightly
 @pytest.mark.usefixtures("own_workers")
-def test_every_live_control_asks_the_models(demo: Run) -> None:
+def test_every_live_control_asks_the_models(tiny: Run) -> None:
     """One session through the steps that ask: a typed sentence, a size between two stored ones, a part."""
     test = opened()
     assert not test.exception and len(charts(test)) == 1 and "Stored scores" in said(test)
     first = test.text_area[0].value
     button(test, "Another example").click().run()
     assert test.text_area[0].value != first and "Stored scores" in said(test)
-    test.text_area[0].input("the film was a zyzzyva").run()
-    assert not test.warning and "“zyzzyva”" in said(test) and "Computed live." in said(test)
+    test.text_area[0].input("the film was fine").run()
+    assert not test.warning and "Computed live." in said(test)
     assert re.search(r"Pre-trained \*\*\w+\*\* \([\d.]+%\); fine-tuned \*\*\w+\*\*", said(test))
-    button(test, "Next").click().run()
     test.query_params["step"] = "3"
     test.run()
-    sizes = test.select_slider[0].options
-    between = next(i for i, size in enumerate(sizes) if "stored" not in size)
-    test.select_slider[0].set_value(_sizes()[between]).run()
-    assert not test.warning and "Computed live; 24 test sentences" in said(test)
+    stored = sorted(int(size) for size in tiny.curve()["size"].unique())
+    test.select_slider[0].set_value(next(size for size in options(stored, True) if size not in stored)).run()
+    assert not test.warning and "Computed live" in said(test)
     test.query_params["step"] = "4"
     test.run()
     test.selectbox[0].select("attention").run()
     assert not test.warning and not test.exception and "Computed live" in said(test)
     assert re.search(r"[\d,]+ of [\d,]+ parameters", said(test))
-    test.selectbox[0].select("random").run()
-    assert not test.warning and not test.exception and "as many as the region has. Stored" in said(test)
-
-
-def _sizes() -> list[int]:
-    """The sizes that the slider offers, of all the searched runs in the user's store."""
-    from skillviz.ui.pages.tour.steps import options
-
-    runs = [run for run in Store(cache.user_store().root).list() if run.spec.localizer == "stagewise"]
-    return options(sorted({int(size) for run in runs for size in run.curve()["size"]}), True)
 
 
 @pytest.fixture
-def store(demo: Run) -> Iterator[Store]:
+def store(tiny: Run) -> Iterator[Store]:
     """The user's store; jobs that still live at the end are cancelled."""
-    found = Store(demo.path.parent)
+    found = Store(tiny.path.parent)
     yield found
     for job in jobs.list(found):
         if job.is_open:
@@ -358,32 +344,29 @@ def test_without_a_choice_there_is_no_guess_to_keep(skilled: Run) -> None:
 
 
 @pytest.mark.slow
-def test_the_last_step_starts_a_job_and_checks_the_guess_by_its_run(demo: Run, store: Store) -> None:
+def test_the_last_step_starts_a_job_and_checks_the_guess_by_its_run(tiny: Run, store: Store) -> None:
     test = answered(opened(step=7), "all")
     assert "Your guess is kept" in said(test) and told(test) == "Step 7 of 7"
     assert "Continue with the run of this tour" in said(test)
-    button(test, "Find its region").click().run()
+    button(test, "Find a region").click().run()
     assert not test.exception and not test.warning
     name = asked(test, "tour.job")
     assert f"`{name}`" in said(test)
     job = ended(store, name)
-    assert job.status == "finished" and job.spec.base == "demo_world/base", job.error
+    assert job.status == "finished" and job.spec.base == tiny.spec.base and job.spec.nulls == "none", job.error
     test.run()
     assert re.search(r"\*\*(Right|Not quite)", said(test)) and told(test).count("1 answer right") == 1
-    assert not button(test, "Find its region").disabled
+    assert not button(test, "Find a region").disabled
     links = [link.proto for link in test.get("page_link")]
     assert "overview" in [link.page for link in links] and len(links) >= 6
     assert "Continue with your own run" in said(test) and all(name in link.query_string for link in links[-6:])
+    assert "shuffled movements is not measured" in said(test)
     later, answer = opened(step=7, tour__job=name), r"It recovers|did not improve"
     assert "Make your guess" in said(later) and not re.search(answer, said(later)), "the answer waits for its question"
     assert re.search(answer, said(answered(later, "all")))
 
 
-@pytest.mark.slow
-def test_a_pair_that_is_gone_is_refused_with_a_sentence(demo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir("/")
-    monkeypatch.setattr("skillviz.tasks.project.project_root", lambda: demo.path)
+def test_a_pair_that_is_gone_is_refused_with_a_sentence(skilled: Run) -> None:
     test = opened(step=7)
-    button(test, "Find its region").click().run()
-    assert not test.exception and "tour.job" not in test.query_params
-    assert "there is no task file" in test.warning[0].value
+    button(test, "Find a region").click().run()
+    assert not test.exception and "tour.job" not in test.query_params and test.warning[0].value

@@ -7,7 +7,7 @@ from dataclasses import replace
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.runs.store import Store, shipped_root
 from skillviz.show import home
-from skillviz.show.entries import ENOUGH, HERO, Entry, entry_of, headline_scores, hero
+from skillviz.show.entries import ENOUGH, HERO, OPENING_PAIR, Entry, entry_of, headline_scores, hero, opening_entry
 
 
 def shipped() -> list[Entry]:
@@ -30,11 +30,22 @@ def test_the_opening_is_a_real_run_that_ships() -> None:
 
 
 def test_the_smallest_region_with_enough_of_the_gain_is_shown() -> None:
-    (first, *_) = (entry for entry in shipped() if entry == hero(shipped()))
+    (first, *_) = (replace(entry, finetuned=HERO) for entry in shipped() if entry == hero(shipped()))
     less = replace(first, id="less", size=first.size // 2, recovered=ENOUGH - 0.01)
     small = replace(first, id="small", size=first.size // 2, recovered=ENOUGH)
     assert hero([first, less]) == first and hero([first, small]) == small
     assert hero([replace(first, is_of_user=True)]) is None and hero([]) is None
+    assert opening_entry([replace(first, is_of_user=True)]).is_of_user
+
+
+def test_the_opening_pairs_run_at_a_tenth_of_a_percent_goes_first() -> None:
+    (other, *_) = (entry for entry in shipped() if entry == hero(shipped()))
+    base, finetuned = OPENING_PAIR
+    pair = replace(other, base=base, finetuned=finetuned, pair=("mr",), recovered=0.5)
+    sizes = [replace(pair, id=str(count), size=count, d=1_000_000) for count in (100, 1_000, 10_000)]
+    seed = replace(sizes[1], id="seed", seed=1)
+    assert hero([other, seed, *sizes]) == sizes[1], "whatever it brings back"
+    assert hero([other, replace(sizes[1], localizer="movement")]) == other
 
 
 def test_what_was_not_measured_is_not_told() -> None:

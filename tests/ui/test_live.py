@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from skillviz.models.fetch import COMMANDS
 from skillviz.runs.library import shipped_root
 from skillviz.runs.store import Store
-from skillviz.show.entries import demo_choice, entry_of
+from skillviz.show.entries import entry_of, hero
 
 REAL = "sst2-sentences-minilm-l6-first-order-1064-s0-0abb22"
 
@@ -87,16 +87,16 @@ def without_data(run_id: str, folder: str) -> None:
     live.explain(Store(Path(folder)).open(run_id), BadData("'train.jsonl' is not there."), "test")
 
 
-def test_where_models_or_data_are_missing_the_demo_world_is_offered() -> None:
+def test_where_models_or_data_are_missing_the_opening_run_is_offered() -> None:
     shipped = Store(shipped_root()).list()
-    demo = demo_choice([entry_of(run, is_of_user=False) for run in shipped])
-    assert demo is not None
+    opening = hero([entry_of(run, is_of_user=False) for run in shipped])
+    assert opening is not None
     test = AppTest.from_function(without_data, args=(REAL, str(shipped_root())), default_timeout=60).run()
     (offer,) = test.button
     offer.click().run()
-    assert not test.exception and test.query_params["run"] == demo.id
-    test = AppTest.from_function(without_data, args=(demo.id, str(shipped_root())), default_timeout=60).run()
-    assert not test.exception and not test.button, "on the demo world itself it would lead nowhere"
+    assert not test.exception and test.query_params["run"] == opening.id
+    test = AppTest.from_function(without_data, args=(opening.id, str(shipped_root())), default_timeout=60).run()
+    assert not test.exception and not test.button, "on the run itself it would lead nowhere"
 
 
 def without_its_data(folder: str, run_id: str) -> None:

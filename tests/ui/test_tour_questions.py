@@ -11,23 +11,23 @@ from skillviz.runs.library import shipped_root
 from skillviz.runs.record import Estimate, RunRecord, Scores, TaskNote
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
-from skillviz.show.entries import demo_choice, entry_of
-from skillviz.tasks.demo_world import read_world
+from skillviz.show.entries import entry_of, hero
 from skillviz.ui.pages.tour.questions import (
     SEARCHED,
     UNTOLD,
     Question,
-    best_choice,
     calibrated,
     graft_or_finetuned,
     half_way,
     more_often,
     share_recovered,
+    without_region,
 )
-from tests.demo_world.miniature import skilled, skilled_runs
+from tests.tour_runs import skilled, skilled_runs
 
 __all__ = ["skilled", "skilled_runs"]
 
+NULL = "The null is stored."
 TASK = TaskNote(name="t", labels=("a", "b"))
 LABELS = np.arange(200) % 2
 LOGITS = np.eye(2)[LABELS] * 2.0
@@ -94,15 +94,22 @@ def test_of_a_way_that_is_not_stored_nothing_is_asked(gained: tuple[float, float
 
 
 @pytest.mark.parametrize(
-    ("errors", "answer"),
-    [((0.1, 0.3, 0.4), SEARCHED), ((0.3, 0.1, 0.4), "movement"), ((0.1, 0.1, 0.4), UNTOLD), ((0.1, 0.3, 0.1), UNTOLD)],
-)
-def test_the_best_choice_of_parameters_beats_every_other_one(errors: tuple[float, ...], answer: str) -> None:
-    names = (SEARCHED, "movement", "random")
-    gains = dict.fromkeys(names, Estimate(value=0.5, low=0.4, high=0.6))
-    found = best_choice(dict(zip(names, map(wrong, errors), strict=True)), LABELS, gains, TASK)
-    assert found.answer == answer and list(found.choices) == [*names, UNTOLD]
-    assert plain(found.why).count("50% (40") == 3 and f"{100 * (errors[1] - errors[0]):.1f} points" in plain(found.why)
+    ("ends", "answer", "finding"),
+    [
+        ((0.8, 0.9), "much", "not the only place"), ((0.96, 1.1), "all", "not the only place"),
+        ((0.1, 0.3), "less", "not the only place"), ((-0.1, 0.1), "less", "no clear gain is left"),
+    ],
+)  # fmt: skip
+def test_how_much_is_left_without_the_region(
+    ends: tuple[float, float], answer: str, finding: str, skilled: Run
+) -> None:
+    left = Estimate(value=sum(ends) / 2, low=ends[0], high=ends[1])
+    shares = {SEARCHED: Estimate(value=0.9, low=0.8, high=1.0), "movement": None}
+    asked = without_region(left, shares, skilled.record, skilled.record.metrics["test"])
+    assert asked.answer == answer and finding in asked.why
+    assert "searched region 90% (80" in plain(asked.why) and "top movement" not in asked.why
+    assert "shuffled movements is not measured" in asked.why
+    assert without_region(None, shares, skilled.record, skilled.record.metrics["test"]).answer is None
 
 
 def plain(text: str) -> str:
@@ -121,7 +128,7 @@ def test_who_is_better_calibrated_and_who_is_right_elsewhere(ends: tuple[float, 
     scores = Scores(
         n=100, states=states, differences={"ece": middle, "accuracy": turned}, scaled_differences={"ece": middle}
     )
-    assert calibrated(scores).answer == answer and "temperature-scaled" in calibrated(scores).why
+    assert calibrated(scores).answer == answer and "temperature scaling" in calibrated(scores).why
     elsewhere = graft_or_finetuned("Which one?", scores, "accuracy")
     assert elsewhere.answer == answer
     assert calibrated(Scores(n=100, states=states)).answer is None
@@ -136,14 +143,14 @@ def test_a_guess_is_checked_by_the_run(value: float | None, answer: str | None, 
         update={"recovered": Estimate(value=value, low=value, high=value)}
     )
     record: RunRecord = skilled.record.model_copy(update={"metrics": {"test": scores}})
-    assert share_recovered(record).answer == answer
+    assert share_recovered(record, NULL).answer == answer
     flat = {**scores.states, "finetuned": scores.states["pretrained"]}
     without = scores.model_copy(update={"states": flat, "recovered": Estimate(value=None)})
-    assert share_recovered(record.model_copy(update={"metrics": {"test": without}})).answer == UNTOLD
+    assert share_recovered(record.model_copy(update={"metrics": {"test": without}}), NULL).answer == UNTOLD
 
 
 def test_before_the_run_there_is_nothing_to_check() -> None:
-    assert share_recovered(None).answer is None and "finishes" in share_recovered(None).why
+    assert share_recovered(None, NULL).answer is None and "finishes" in share_recovered(None, NULL).why
 
 
 @pytest.mark.slow
@@ -159,30 +166,24 @@ def test_of_a_real_run_the_answers_agree_with_its_predictions(skilled: Run) -> N
     assert calibrated(skilled.record.metrics["test"]).answer == "grafted"
 
 
-def test_on_the_run_that_ships_most_answers_are_decided() -> None:
-    """Four of the six say what is better, one where half of the gain is; one shows that nothing is lost."""
-    world = read_world()
-    assert world is not None, "the demo world ships; `python -m skillviz demo build` makes it"
-    runs = {name: Store(shipped_root()).open(name) for name in world.runs}
-    chosen = demo_choice([entry_of(run, is_of_user=False) for run in runs.values()])
+def test_on_the_run_that_ships_every_question_has_an_answer() -> None:
+    runs = {run.id: run for run in Store(shipped_root()).list()}
+    chosen = hero([entry_of(run, is_of_user=False) for run in runs.values()])
     assert chosen is not None
-    run, own = runs[chosen.id], [run for run in runs.values() if entry_of(run, is_of_user=False).pair == chosen.pair]
-    alike = {one.spec.localizer: one for one in own if (one.record.size, one.spec.seed) == (chosen.size, chosen.seed)}
-    record, (_, labels, graft) = run.record, run.logits("grafted")
-    scores, metric = record.metrics["test"], record.task.metric
-    before, after = (run.logits(state)[2] for state in ("pretrained", "finetuned"))
+    run, left = runs[chosen.id], runs[chosen.id].complement()
+    record, scores = run.record, run.record.metrics["test"]
+    row = left[(left["split"] == "test") & (left["metric"] == "recovered") & (left["size"] == record.size)].iloc[0]
+    complement = Estimate(value=row["value"], low=row["low"], high=row["high"])
     path = run.interpolation()
-    others = {name: alike[name].logits("grafted")[2] for name in ("movement", "random")}
-    gains = {name: alike[name].record.metrics["test"].recovered for name in others}
-    answers = [
-        more_often(before, after, labels, record.task).answer,
-        half_way(path[(path["dataset"] == record.task.name) & (path["path"] == "wise-ft")], metric).answer,
-        graft_or_finetuned("", scores, metric).answer,
-        best_choice({SEARCHED: graft, **others}, labels, gains, record.task).answer,
-        calibrated(scores).answer,
-        graft_or_finetuned("", record.transfers[0].scores, metric).answer,
+    path = path[(path["dataset"] == record.task.name) & (path["path"] == "wise-ft")]
+    before, after = (run.logits(state)[2] for state in ("pretrained", "finetuned"))
+    asked = [
+        more_often(before, after, run.logits("finetuned")[1], record.task),
+        half_way(path, record.metric),
+        graft_or_finetuned("", scores, record.metric),
+        without_region(complement, {SEARCHED: scores.recovered}, record, scores),
+        calibrated(scores),
+        *(graft_or_finetuned("", note.scores, record.metric) for note in record.transfers[:1]),
     ]
-    assert scores.n >= 4000 and record.transfers[0].scores.n >= 4000
-    assert [answers[0], *answers[3:]] == ["finetuned", SEARCHED, "grafted", "grafted"]
-    assert answers[2] == UNTOLD and answers.count(UNTOLD) == 1
-    assert scores.recovered.value >= 0.95 and gains["random"].high < 0.05 and gains["movement"].high < 0.6
+    assert all(question is not None and question.answer in question.choices for question in asked)
+    assert asked[0].answer == "finetuned" and scores.n >= 2000

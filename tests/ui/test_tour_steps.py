@@ -8,11 +8,10 @@ import pytest
 
 from skillviz.runs.run import Run
 from skillviz.show.glossary import GLOSSARY
-from skillviz.tasks.demo_world import World
 from skillviz.ui.pages.tour import steps
-from skillviz.ui.pages.tour.demo_run import DemoRun
+from skillviz.ui.pages.tour.opening_run import OpeningRun
 from skillviz.ui.pages.tour.view import STEPS
-from tests.demo_world.miniature import skilled, skilled_runs
+from tests.tour_runs import skilled, skilled_runs
 
 __all__ = ["skilled", "skilled_runs"]
 
@@ -20,13 +19,13 @@ SENTENCE = re.compile(r"[.?!:]\W*(?= [A-Z*]|$)")
 
 
 @pytest.fixture
-def demo(skilled: Run) -> DemoRun:
-    return DemoRun(skilled, None)
+def opening(skilled: Run) -> OpeningRun:
+    return OpeningRun(skilled)
 
 
 @pytest.mark.parametrize("number", range(len(STEPS)))
-def test_a_step_says_at_most_four_short_sentences(number: int, demo: DemoRun) -> None:
-    sentences = [part for part in SENTENCE.split(STEPS[number].says(demo)) if part.strip(" *")]
+def test_a_step_says_at_most_four_short_sentences(number: int, opening: OpeningRun) -> None:
+    sentences = [part for part in SENTENCE.split(STEPS[number].says(opening)) if part.strip(" *")]
     assert 2 <= len(sentences) <= 5, sentences  # what is asked of the models counts as one more
     assert max(len(sentence.split()) for sentence in sentences) <= 32, sentences
     assert set(STEPS[number].words) <= set(GLOSSARY)
@@ -36,13 +35,9 @@ def test_there_are_seven_steps_at_most() -> None:
     assert 2 <= len(STEPS) <= 7 and len({step.title for step in STEPS}) == len(STEPS)
 
 
-def test_the_captions_have_the_worlds_and_the_runs_numbers(demo: DemoRun) -> None:
-    world = World(seed=0, vocabulary=1190, parameters={"base": 972_198})
-    caption = steps.toy_caption(DemoRun(demo.run, world))
-    assert "1.0 million parameters" in caption and "1,190 words" in caption
-    assert "parameters" not in steps.toy_caption(demo) and f"{demo.record.d:,}" in steps.larger_share(demo)
-
-
-def test_words_that_are_not_known_are_named() -> None:
-    assert steps.unknown_words([]) == ""
-    assert "“a\\*b”" in steps.unknown_words(["a*b"]) and "“a” and “b”" in steps.unknown_words(["a", "b"])
+def test_the_captions_have_the_runs_numbers(opening: OpeningRun) -> None:
+    assert f"{opening.record.d:,}" in steps.text_paper(opening)
+    assert opening.other is not None and f"{opening.other.scores.n:,} sentences" in steps.text_other(opening.other)
+    none, some = (opening.other.model_copy(update={"dropped": count}) for count in (None, 4))
+    assert "4 left out" in steps.text_other(some) and "left out" not in steps.text_other(none)
+    assert steps.text_source(opening) == "", "its task's file is not here"

@@ -6,7 +6,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.show import home, measures
-from skillviz.show.entries import Entry, first_choice, headline_split, hero
+from skillviz.show.entries import Entry, headline_split, opening_entry
 from skillviz.show.glossary import about
 from skillviz.ui import address, cache, page, run_list
 from skillviz.ui.chart import show, theme
@@ -16,7 +16,7 @@ from skillviz.ui.page_table import PAGES, is_presented
 
 def draw(top: DeltaGenerator, entries: tuple[Entry, ...]) -> None:
     """Doors beside the title in `top`, then numbers and figures."""
-    shown = hero(entries) or first_choice(entries)
+    shown = opening_entry(entries)
     with page.explained():
         run = cache.run(shown.id)
     if not is_presented():  # the way out stands there, and a room opens nothing

@@ -15,7 +15,7 @@ from skillviz.plots.theme import localizer_style
 from skillviz.runs.folder import OPEN
 from skillviz.runs.store import Unfinished, Unreadable
 from skillviz.show import text
-from skillviz.show.entries import Entry, first_choice, hero, pair_labels, run_labels
+from skillviz.show.entries import Entry, opening_entry, pair_labels, run_labels
 from skillviz.tasks.readable_names import readable_name
 from skillviz.ui import (
     address,
@@ -196,7 +196,7 @@ def _first_task(entries: Sequence[Entry]) -> str:
     """The task whose runs are open: that of the run in hand, else of the one that the dashboard opens on."""
     run_id = address.last_used(address.RUN)
     last = next((entry for entry in entries if entry.id == run_id), None)
-    return (last or hero(entries) or first_choice(entries)).task
+    return (last or opening_entry(entries)).task
 
 
 def _nothing(heading: str, words: str) -> None:

@@ -1,75 +1,69 @@
-"""The tour's last step: a localization of a demo pair as a job of its own, and where to go from there."""
+"""The tour's last step: a quick localization of the run's own pair as a job, and where to go from there."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from skillviz import jobs
+from skillviz.core import formats
 from skillviz.errors import SkillvizError, StoreError
 from skillviz.jobs.job import Job
 from skillviz.runs.spec import RunSpec
 from skillviz.show import text
-from skillviz.tasks.demo_world import MAIN, PairEntry, World
-from skillviz.ui import address, cache, controls, jobs_view, sign_in
+from skillviz.ui import address, cache, jobs_view, sign_in
 from skillviz.ui import page_table as pages
 from skillviz.ui.action import action
 from skillviz.ui.pages.tour import questions
-from skillviz.ui.pages.tour.demo_run import DemoRun
+from skillviz.ui.pages.tour.opening_run import OpeningRun
 from skillviz.ui.pages.tour.questions import Question
 
-PAIR, JOB = "tour.pair", "tour.job"
-SIZE = "1%"
-SEED = 3  # the shipped runs have others
+JOB = "tour.job"
+QUICK: dict[str, Any] = {
+    "seed": 3, "steps": 6, "batch_size": 32, "max_train": 400, "max_validation": 50, "max_test": 200
+}  # fmt: skip
+"""A search of at most 45 s with MiniLM on two quiet cores; the shipped runs have other seeds."""
 FOUND, GUESS = "Its region is one click away below.", "Make your guess, then reveal what it found."
 FURTHER = ("overview", "sparsity", "examples", "surgery", "compare", "launch")
 
 
-def draw(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question | None:
-    """The pair and the button on the left, the job on the right; None where the world's index is not here."""
+def draw(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question:
+    """The search and its button on the left, the job on the right."""
+    spec = spec_of(opening)
     with left:
         job = _started()
-        if demo.world is not None and demo.world.pairs:
-            names = [pair.name for pair in demo.world.pairs]
-            first = MAIN if MAIN in names else names[0]
-            name = controls.select(PAIR, "Pair", names, first, shown=partial(pair_title, demo.world))
-            _button(spec_of(demo.world, demo.world.pair(name)), job)
-        else:
-            st.info("The demo world's index is missing, so there is no pair to offer.")
+        st.caption(
+            f"{spec.steps} steps of {spec.batch_size} sentences, drawn from {spec.max_train}; scored on "
+            f"{spec.max_test} test sentences. The tour's own run searched longer and is scored on "
+            f"{formats.count(opening.scores.n)}."
+        )
+        _button(spec, job)
+    is_finished = job is not None and job.status == "finished"
     with right:
         if job is None:
             with st.container(border=True):
                 st.caption("No search has started yet. Its progress appears here.")
-        elif job.status == "finished":  # what it found is the answer
+        elif is_finished:  # what it found is the answer
             with st.container(border=True):
                 st.markdown(f"The search has finished. {FOUND if is_revealed else GUESS}")
         else:
             jobs_view.follow(job.run_id)
-    return questions.share_recovered(job.run if job is not None and job.status == "finished" else None)
+    null = questions.null_sentence(opening.record, opening.scores)
+    return questions.share_recovered(job.run if job is not None and is_finished else None, f"As stored: {null}")
 
 
-def spec_of(world: World, pair: PairEntry) -> RunSpec:
-    """A short localization of a pair of the world."""
-    models: dict[str, Any] = {"base": pair.base, "finetuned": pair.finetuned, "readout": pair.readout}
-    drawn: dict[str, Any] = {"k_shot": pair.k_shot, "data_seed": world.seed} if pair.k_shot else {}
-    return RunSpec(**models, task=world.task(pair.task).file, sizes=(SIZE,), seed=SEED, **drawn)
-
-
-def pair_title(world: World, name: str) -> str:
-    """A pair in words: its task's title, then how few its examples are, and its readout where it is not a prompt."""
-    pair = world.pair(name)
-    title = world.task(pair.task).title
-    details = [f"{pair.k_shot} examples a class"] if pair.k_shot else []
-    details += [] if pair.readout == "prompt" else [f"{pair.readout} readout"]
-    return ", ".join([title, *details])
+def spec_of(opening: OpeningRun) -> RunSpec:
+    """A quick search of the run's pair for its main size, without nulls: those of this pair and size are stored."""
+    spec = opening.record.spec
+    same = {name: getattr(spec, name) for name in ("base", "finetuned", "task", "readout", "localizer")}
+    return RunSpec(**same, sizes=spec.sizes[:1], **QUICK)
 
 
 def _button(spec: RunSpec, job: Job | None) -> None:
     is_open = job is not None and job.is_open
-    if action("Find its region", type="primary", icon=":material/play_arrow:", disabled=is_open, key="tour.start"):
+    if action("Find a region", type="primary", icon=":material/play_arrow:", disabled=is_open, key="tour.start"):
         _start(spec)
     if is_open:
         st.caption("One search at a time here. Launch accepts more.")
@@ -103,7 +97,7 @@ def _started() -> Job | None:
     return job
 
 
-def further(demo: DemoRun, is_revealed: bool) -> None:
+def further(opening: OpeningRun, is_revealed: bool) -> None:
     """Where to go from here: other pages, on the run that was made here once its answer is told, else the tour's."""
     job = _started()
     own = job.run_id if is_revealed and job is not None and job.status == "finished" else None
@@ -112,4 +106,4 @@ def further(demo: DemoRun, is_revealed: bool) -> None:
         for name in FURTHER:
             entry = pages.PAGES[name]
             options: dict[str, Any] = {"label": entry.question, "icon": ":material/arrow_outward:"}
-            st.page_link(entry.link(), **options, query_params={address.RUN: own or demo.run.id})
+            st.page_link(entry.link(), **options, query_params={address.RUN: own or opening.run.id})

@@ -6,7 +6,7 @@ What was answered is kept for the session.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,15 @@ CLAIMED = "A difference counts only if its 95% interval excludes zero."
 ENOUGH, HALF = 0.95, 0.5
 PARTS = {"early": (0.0, 0.35), "middle": (0.35, 0.65), "late": (0.65, 1.01)}
 SEARCHED = "searched"
-CHOICES = {SEARCHED: "searched region", "movement": "top movement", "random": "random region"}
+CHOICES = {
+    SEARCHED: "searched region", "movement": "top movement",
+    "random-matched": "random in the same tensors", "random": "random",
+}  # fmt: skip
+"""Ways to choose as many parameters, by localizer."""
+SHARES = {"less": (-np.inf, HALF), "much": (HALF, ENOUGH), "all": (ENOUGH, np.inf)}
+SHARE_CHOICES = {
+    "less": "less than half", "much": "half to 95%", "all": "95% or more", UNTOLD: "there is no gain to recover",
+}  # fmt: skip
 FEWEST = 3  # points of a way: its ends, and one between
 ANSWERS = "tour.answers"  # in the session: what was answered to each question, and whether it was right
 WIDGET = "tour.choice."
@@ -93,52 +101,58 @@ def half_way(line: pd.DataFrame, metric: str) -> Question | None:
     return Question(asks, choices, answer, why)
 
 
-def best_choice(
-    grafts: Mapping[str, np.ndarray], labels: np.ndarray, recovered: Mapping[str, Estimate | None], task: TaskNote
+def without_region(
+    complement: Estimate | None, recovered: Mapping[str, Estimate | None], record: RunRecord, scores: Scores
 ) -> Question:
-    """Which choice of as many parameters gives the best graft: better than every other one by the paired interval.
+    """How much of the gain the fine-tuned model keeps without the region.
 
-    `grafts` are logits [n, label] by SEARCHED or a localizer, all on the same examples.
+    `complement` is that share; `recovered` are the shares that grafts of as many parameters bring back, by SEARCHED or
+    a localizer.
     """
-    differences = {
-        (one, other): estimate(metric_difference(grafts[one], grafts[other], labels, task.metric, positive(task)))
-        for one in grafts for other in grafts if one != other
-    }  # fmt: skip
-    verdicts = {pair: sentences.verdict(task.metric, difference) for pair, difference in differences.items()}
-    best = [one for one in grafts if all(verdicts[one, other] == "better" for other in grafts if other != one)]
-    undecided = None if NOT_MEASURED in verdicts.values() else UNTOLD
+    asks = "Everything fine-tuned *but* the region: how much of the gain comes back?"
+    question = _share_of_gain(asks, complement, record, scores)
+    if complement is None or complement.low is None:
+        return question
+    finding = "the region is not the only place" if complement.low > 0 else "no clear gain is left without the region"
     shares = [
         f"{CHOICES[name]} {formats.percent(gain.value, 0)} ({formats.percent_interval(gain.low, gain.high, 0)})"
         for name, gain in recovered.items()
         if gain is not None and gain.value is not None
     ]
-    changes = [
-        sentences.metric_difference(task.metric, differences[SEARCHED, other]) for other in grafts if other != SEARCHED
-    ]
-    why = f"Gain recovered: {', '.join(shares)}. Searched minus the others: {formats.listed(changes, len(changes))}."
-    return Question(
-        "Same number of parameters: which graft is the most accurate?",
-        {name: CHOICES[name] for name in grafts} | {UNTOLD: NO_DIFFERENCE},
-        best[0] if best else undecided,
-        why,
-    )
+    why = f"{question.why.removesuffix('.')}: {finding}. As many parameters alone: {', '.join(shares)}. "
+    return replace(question, why=why + null_sentence(record, scores))
+
+
+def null_sentence(record: RunRecord, scores: Scores) -> str:
+    """What the run's null recovers and how far the graft lies beyond it; not measured where the run has none."""
+    return sentences.beyond_null(record, scores) or f"The same search over shuffled movements is {NOT_MEASURED}."
 
 
 def calibrated(scores: Scores) -> Question:
     """Whose confidence is nearer to the truth, by the paired interval of the difference in ECE."""
     values = [scores.states[state]["ece"].value for state in ("grafted", "finetuned")]
-    difference, scaled = scores.differences.get("ece"), scores.scaled_differences.get("ece")
+    difference = scores.differences.get("ece")
     why = _compared("ece", ("Graft", values[0]), ("fine-tuned", values[1]), difference)
-    if scaled is not None and scaled.value is not None:
-        decided = sentences.verdict("ece", scaled)
-        ends = metric_row("ece").ends(scaled.low, scaled.high)
-        why += f" Against the temperature-scaled model, a fairer rival: {decided} (95%: {ends})."
+    why += f" {_beside_scaling(scores)}"
     return Question(
         "Which model's confidence is closer to its accuracy (lower ECE)?",
         {"grafted": "the graft's", "finetuned": "the fine-tuned model's", UNTOLD: NO_DIFFERENCE},
         _winner("ece", difference, "grafted", "finetuned"),
         why,
     )
+
+
+def _beside_scaling(scores: Scores) -> str:
+    """How the graft does beside the fine-tuned model at its fitted temperature, by ECE and NLL."""
+    told = []
+    for metric in ("ece", "nll"):
+        graft, scaled = (scores.states.get(state, {}).get(metric) for state in ("grafted", "finetuned_scaled"))
+        if graft is not None and scaled is not None:
+            decided = sentences.verdict(metric, scores.scaled_differences.get(metric))
+            pair = " against ".join(sentences.metric_value(metric, one.value) for one in (graft, scaled))
+            told.append(f"{metric_row(metric).title} {pair}, {decided}")
+    rival = "Beside temperature scaling, a fairer rival,"
+    return f"{rival} the graft has {'; '.join(told)}." if told else f"{rival} the graft is {NOT_MEASURED}."
 
 
 def graft_or_finetuned(asks: str, scores: Scores, metric: str) -> Question:
@@ -154,24 +168,26 @@ def graft_or_finetuned(asks: str, scores: Scores, metric: str) -> Question:
     )
 
 
-def share_recovered(record: RunRecord | None) -> Question:
-    """How much of the gain a region gives back; of a run that is not made yet, nothing can be said."""
+def share_recovered(record: RunRecord | None, null: str) -> Question:
+    """How much of the gain a region gives back; of a run that is not made yet, nothing can be said. `null` is a
+    sentence on the search over null movements."""
     asks = "Guess: how much of the gain will your region recover?"
-    bounds = {"less": (-np.inf, HALF), "much": (HALF, ENOUGH), "all": (ENOUGH, np.inf)}
-    choices = {
-        "less": "less than half", "much": "half to 95%", "all": "95% or more", UNTOLD: "there is no gain to recover",
-    }  # fmt: skip
     if record is None:
-        return Question(asks, choices, None, "There is no answer until your run finishes.")
+        return Question(asks, SHARE_CHOICES, None, "There is no answer until your run finishes.")
     scores = next((record.metrics[split] for split in ("test", "validation") if split in record.metrics), None)
-    estimate = scores.recovered if scores else None
-    if estimate is None or estimate.value is None:
+    question = _share_of_gain(asks, scores.recovered if scores else None, record, scores)
+    return replace(question, why=f"{question.why} {null}")
+
+
+def _share_of_gain(asks: str, recovered: Estimate | None, record: RunRecord, scores: Scores | None) -> Question:
+    """The question in which of SHARES a share of the gain is; there may be no gain, or no share may be measured."""
+    if recovered is None or recovered.value is None:
         why = sentences.no_gain(scores, record.metric) if scores else ""
         why = why or f"The share of the gain is {NOT_MEASURED}."
-        return Question(asks, choices, UNTOLD if why.startswith(sentences.NO_GAIN) else None, why)
-    answer = next(name for name, (low, high) in bounds.items() if low <= estimate.value < high)
-    interval = f"95%: {formats.percent_interval(estimate.low, estimate.high, 0)}"
-    return Question(asks, choices, answer, f"It recovers {formats.percent(estimate.value, 0)} ({interval}).")
+        return Question(asks, SHARE_CHOICES, UNTOLD if why.startswith(sentences.NO_GAIN) else None, why)
+    answer = next(name for name, (low, high) in SHARES.items() if low <= recovered.value < high)
+    interval = f"95%: {formats.percent_interval(recovered.low, recovered.high, 0)}"
+    return Question(asks, SHARE_CHOICES, answer, f"It recovers {formats.percent(recovered.value, 0)} ({interval}).")
 
 
 def _winner(metric: str, difference: Estimate | None, first: str, second: str) -> str | None:

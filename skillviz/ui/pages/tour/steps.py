@@ -5,7 +5,6 @@ The text of every step is here too.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,13 +17,14 @@ from skillviz.core import formats
 from skillviz.core.bins import BINS
 from skillviz.core.intervals import recovered_gain, wilson
 from skillviz.core.metrics import metric_row
+from skillviz.core.nulls import SHUFFLED
 from skillviz.core.scores import confidence, correct, probabilities
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.metrics import estimate as as_estimate
 from skillviz.runs.metrics import positive
-from skillviz.runs.record import Estimate
+from skillviz.runs.record import Estimate, NullNote, TransferNote
 from skillviz.runs.run import RANKING, Run
-from skillviz.show import interpolation, measures, small_world, surgery, text, tour
+from skillviz.show import interpolation, measures, surgery, text, tour
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import about
 from skillviz.show.interpolation import NEAREST, STORED
@@ -36,29 +36,40 @@ from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.interpolation.view import grid_of, levels
 from skillviz.ui.pages.surgery import hand_region
 from skillviz.ui.pages.tour import questions
-from skillviz.ui.pages.tour.demo_run import DemoRun, Sample, samples
+from skillviz.ui.pages.tour.opening_run import LONGEST, OpeningRun, Sample, samples
 from skillviz.ui.pages.tour.questions import Question
 from skillviz.ui.run_list import pair_entries
 
 SENTENCE = "tour.sentence"
-LONGEST = 200
 ENDS = ("pretrained", "finetuned")
-WORD = re.compile(r"\w+")
 WAY, SHIFT = "tour.way", "tour.shift"
-LIVE = 1000  # test sentences that a graft is scored on live, so that it takes about a second
+LIVE = 200  # test sentences that a graft is scored on live: MiniLM takes about 3 s on two quiet cores
 TITLES = {"pretrained": "Pre-trained", "grafted": "Graft", "finetuned": "Fine-tuned"}
 HEIGHT = 310  # pixels of a figure: with it a step and its answer fit a window of 1280 by 720
 SIZE = "tour.size"
 BETWEEN = 2  # sizes offered between two stored ones, where the models are asked
 KEEP = "tour.keep"
-WHOLE = "all"
-RIVALS = {"movement": "as many that moved the most", "random": "as many at random"}
+WHOLE, REST, NULL = "all", "rest", "null"
+RIVALS = {
+    "movement": "as many that moved the most",
+    "random-matched": "as many at random in the same tensors",
+    "random": "as many at random",
+}
 """Other choices of as many parameters, by the localizer whose stored run has them."""
+OTHERS = {
+    WHOLE: "the whole region",
+    REST: "everything but the region",
+    NULL: "as many by the same search over shuffled movements",
+    **RIVALS,
+}
+"""What can be copied besides a part of the region."""
+PAPER_D, PAPER_SHARE = 85_054_464, 0.0001  # PAPER.md, section 2
 GROUPS = {
     "attention": ("all attention modules", ("query", "key", "value", "attention output")),
     "mlp": ("all MLP modules", ("MLP in", "MLP out")),
     "norms": ("all LayerNorms", ("LayerNorm",)),
 }
+GRAFTED, REST_STATE = "grafted", "complement"
 SURE = "tour.sure"
 COMPARED = ("grafted", "finetuned")
 GROWS = "The line ends at the slider; *Reveal* shows the rest."
@@ -66,24 +77,24 @@ TO_GRAFT = "0% is the pre-trained model, 100% the graft. The band is the 95% int
 MOST = 99  # percent
 
 
-def draw_sentence(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question:
+def draw_sentence(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question:
     """The sentence on the left, the two models on the right."""
-    examples = samples(demo)
+    examples = samples(opening)
     with left:
         words = _sentence_box(examples)
         sample = next((one for one in examples if one.text == words), None)
-        logits = _sentence_logits(demo, words, sample)
+        logits = _sentence_logits(opening, words, sample)
         if logits is not None:
-            _show_answers(demo, words, sample, logits)
+            _show_answers(opening, words, sample, logits)
     if logits is not None:
         with right:
             true = sample.label if sample else None
             show(
-                tour.sentence_answers(surgery.typed_probabilities(logits, ENDS), demo.run.labels, true, theme()),
-                demo.run.id,
+                tour.sentence_answers(surgery.typed_probabilities(logits, ENDS), opening.run.labels, true, theme()),
+                opening.run.id,
             )
-    stored, labels = demo.logits(*ENDS)
-    return questions.more_often(stored["pretrained"], stored["finetuned"], labels, demo.task)
+    stored, labels = opening.logits(*ENDS)
+    return questions.more_often(stored["pretrained"], stored["finetuned"], labels, opening.task)
 
 
 def _sentence_box(examples: Sequence[Sample]) -> str:
@@ -98,61 +109,61 @@ def _sentence_box(examples: Sequence[Sample]) -> str:
     return words
 
 
-def _sentence_logits(demo: DemoRun, words: str, sample: Sample | None) -> dict[str, np.ndarray] | None:
+def _sentence_logits(opening: OpeningRun, words: str, sample: Sample | None) -> dict[str, np.ndarray] | None:
     """Logits [1, label] of both models: stored for an example, asked of the models for any other sentence."""
     if sample is not None:
         return {state: sample.logits[state][None] for state in ENDS}
     if not words:
         st.caption("Type a sentence, then press Ctrl+Enter or tap outside.")
         return None
-    answer = live.ask(demo.run, "score_text", topic=SENTENCE, texts=[words], states=list(ENDS))
+    answer = live.ask(opening.run, "score_text", topic=SENTENCE, texts=[words], states=list(ENDS))
     return None if answer is None else {state: answer["logits"][state] for state in ENDS}
 
 
-def _show_answers(demo: DemoRun, words: str, sample: Sample | None, logits: dict[str, np.ndarray]) -> None:
-    """Both answers in words, what the label says, and which words the world does not know."""
-    st.markdown(f"{surgery.predicted(surgery.typed_probabilities(logits, ENDS), demo.run.labels)}.")
-    label = text.plain(demo.run.labels[sample.label]) if sample else ""
+def _show_answers(opening: OpeningRun, words: str, sample: Sample | None, logits: dict[str, np.ndarray]) -> None:
+    """Both answers in words, and what the label says."""
+    st.markdown(f"{surgery.predicted(surgery.typed_probabilities(logits, ENDS), opening.run.labels)}.")
+    label = text.plain(opening.run.labels[sample.label]) if sample else ""
     st.caption(f"A test sentence, labeled {label}. Stored scores." if sample else "Computed live.")
-    known = cache.vocabulary(demo.run.spec.base)
-    strange = [word for word in WORD.findall(words) if known and word.lower() not in known]
-    if note := unknown_words(list(dict.fromkeys(strange))):
-        st.caption(note)
 
 
-def draw_wise_ft(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question | None:
+def draw_wise_ft(
+    opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool
+) -> Question | None:
     """WiSE-FT on the task's own examples; None where the run has stored nothing of the way."""
-    grid, task = grid_of(demo.run), demo.task.name
+    grid, task = grid_of(opening.run), opening.task.name
     with left:
         label = "Mixing weight, from the pre-trained to the fine-tuned model"
-        alpha = _alpha_slider(demo, grid, FINETUNED, WAY, label)
-        points = _chosen_point(demo, grid, [task], FINETUNED, alpha)
+        alpha = _alpha_slider(opening, grid, FINETUNED, WAY, label)
+        points = _chosen_point(opening, grid, [task], FINETUNED, alpha)
     reads = "0% is the pre-trained model, 100% the fine-tuned one. The band is the 95% interval over sentences."
     with right:
         shown = points if is_revealed else _explored(points, alpha)
-        show(_along(demo, shown, points, task, reads if is_revealed else f"{reads} {GROWS}"), demo.run.id)
-    return questions.half_way(grid.at("points", task, FINETUNED, None), demo.task.metric)
+        show(_along(opening, shown, points, task, reads if is_revealed else f"{reads} {GROWS}"), opening.run.id)
+    return questions.half_way(grid.at("points", task, FINETUNED, None), opening.task.metric)
 
 
-def draw_wise_graft(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question | None:
+def draw_wise_graft(
+    opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool
+) -> Question | None:
     """WiSE-Graft on the task's own examples and, drawn too, on those of the other; None where there is no other."""
-    if demo.other is None:
+    if opening.other is None:
         return None
-    grid, task, other = grid_of(demo.run), demo.task.name, demo.other.name
+    grid, task, other = grid_of(opening.run), opening.task.name, opening.other.name
     with left:
         label = "Mixing weight, from the pre-trained model to the graft"
-        alpha = _alpha_slider(demo, grid, GRAFT, SHIFT, label)
-        points = _chosen_point(demo, grid, [task, other], GRAFT, alpha)
-        presenter.small_print(small_shift(demo))
+        alpha = _alpha_slider(opening, grid, GRAFT, SHIFT, label)
+        points = _chosen_point(opening, grid, [task, other], GRAFT, alpha)
+        presenter.small_print(text_other(opening.other))
     shown = _explored(points, alpha)
-    if grid.nearest(other, FINETUNED, demo.record.size or 1, 0.0) is not None:
+    if grid.nearest(other, FINETUNED, opening.record.size or 1, 0.0) is not None:
         rival = grid.at("points", other, FINETUNED, None).assign(current=False)
         points = pd.concat([points, rival], ignore_index=True)
     with right:
         reads = interpolation.BOTH_PATHS if is_revealed else f"{TO_GRAFT} {GROWS}"
-        show(_along(demo, points if is_revealed else shown, points, other, reads), demo.run.id)
-    asks = f"Which model is more accurate on the other domain ({demo.title(other)})?"
-    return questions.graft_or_finetuned(asks, demo.other.scores, demo.task.metric)
+        show(_along(opening, points if is_revealed else shown, points, other, reads), opening.run.id)
+    asks = f"Which model is more accurate on the other domain ({opening.title(other)})?"
+    return questions.graft_or_finetuned(asks, opening.other.scores, opening.task.metric)
 
 
 def _explored(points: pd.DataFrame, alpha: float) -> pd.DataFrame:
@@ -160,25 +171,25 @@ def _explored(points: pd.DataFrame, alpha: float) -> pd.DataFrame:
     return points[points["current"] | (points["alpha"] < alpha + 1e-9)]
 
 
-def _along(demo: DemoRun, points: pd.DataFrame, every: pd.DataFrame, dataset: str, reads: str) -> Exhibit:
+def _along(opening: OpeningRun, points: pd.DataFrame, every: pd.DataFrame, dataset: str, reads: str) -> Exhibit:
     """The metric along the paths on one data set, which is named in words; the axes leave room for `every` point."""
-    metric, words = demo.task.metric, demo.in_words(dataset)
+    metric, words = opening.task.metric, opening.in_words(dataset)
     drawn, room = (part[part["dataset"] == dataset].assign(dataset=words) for part in (points, every))
     height = presenter.unenlarged(HEIGHT)
-    return interpolation.paths(drawn, [words], metric, levels(demo.run, metric), theme(), height, reads, room)
+    return interpolation.paths(drawn, [words], metric, levels(opening.run, metric), theme(), height, reads, room)
 
 
-def _alpha_slider(demo: DemoRun, grid: Grid, path: str, name: str, label: str) -> float:
+def _alpha_slider(opening: OpeningRun, grid: Grid, path: str, name: str, label: str) -> float:
     """A stored point of the way, 0..1; the first to begin with."""
-    nearest = grid.nearest(demo.task.name, path, demo.record.size or 1, 0.0)
-    line = grid.at("points", demo.task.name, path, nearest[0] if nearest else None)
+    nearest = grid.nearest(opening.task.name, path, opening.record.size or 1, 0.0)
+    line = grid.at("points", opening.task.name, path, nearest[0] if nearest else None)
     stored = sorted({round(100 * float(alpha)) for alpha in line["alpha"]})
     return controls.steps(name, label, stored, 0, shown=lambda a: f"{a}%") / 100
 
 
-def _chosen_point(demo: DemoRun, grid: Grid, datasets: Sequence[str], path: str, alpha: float) -> pd.DataFrame:
+def _chosen_point(opening: OpeningRun, grid: Grid, datasets: Sequence[str], path: str, alpha: float) -> pd.DataFrame:
     """The path's line and its chosen point on each data set, drawn as numbers too: stored there, or the nearest."""
-    parts, size, metric = [], demo.record.size or 1, demo.task.metric
+    parts, size, metric = [], opening.record.size or 1, opening.task.metric
     for place, dataset in zip(st.columns(len(datasets)), datasets, strict=True):
         nearest = grid.nearest(dataset, path, size, alpha)
         if nearest is None:
@@ -187,29 +198,29 @@ def _chosen_point(demo: DemoRun, grid: Grid, datasets: Sequence[str], path: str,
         kind = STORED if abs(nearest[1] - alpha) < 1e-9 else NEAREST
         parts += [line.assign(current=False), rows.assign(current=True)]
         with place:
-            st.markdown(f"**{demo.title(dataset)}**")
+            st.markdown(f"**{opening.title(dataset)}**")
             cards.estimate(metric, estimate(rows, metric), title=metric_row(metric).heading)
-            st.caption(interpolation.source(kind, path, *nearest, demo.record.d))
+            st.caption(interpolation.source(kind, path, *nearest, opening.record.d))
     return pd.concat(parts, ignore_index=True)
 
 
-def ask_graft(demo: DemoRun, expression: Mapping[str, Any], topic: str) -> Grafted | None:
+def ask_graft(opening: OpeningRun, expression: Mapping[str, Any], topic: str) -> Grafted | None:
     """The graft of a region on LIVE test examples, in the task's metric; None where no model answers."""
-    arguments: dict[str, Any] = {"region": dict(expression), "split": demo.split, "states": ["grafted"]}
-    if demo.scores.n > LIVE:
+    arguments: dict[str, Any] = {"region": dict(expression), "split": opening.split, "states": ["grafted"]}
+    if opening.scores.n > LIVE:
         arguments["sample"] = LIVE
-    answer = live.ask(demo.run, "evaluate_region", topic=topic, **arguments)
+    answer = live.ask(opening.run, "evaluate_region", topic=topic, **arguments)
     if answer is None:
         return None
-    return surgery.grafted_of(answer, demo.predictions, demo.split, demo.task, (demo.task.metric,))
+    return surgery.grafted_of(answer, opening.predictions, opening.split, opening.task, (opening.task.metric,))
 
 
 def show_between_ends(
-    demo: DemoRun, graft: Mapping[str, Estimate], live: Grafted | None = None, has_finetuned: bool = True
+    opening: OpeningRun, graft: Mapping[str, Estimate], live: Grafted | None = None, has_finetuned: bool = True
 ) -> None:
     """The task's metric of pre-trained model, this graft and fine-tuned model, side by side and on the same examples:
     those of the live answer, else the whole split."""
-    metric, ends = demo.task.metric, live.scores if live is not None else demo.scores.states
+    metric, ends = opening.task.metric, live.scores if live is not None else opening.scores.states
     with st.container(horizontal=True):
         for state, title in TITLES.items():
             if state == "finetuned" and not has_finetuned:
@@ -219,37 +230,36 @@ def show_between_ends(
                 cards.estimate(metric, estimates.get(metric), title=title, helps=state == "pretrained")
 
 
-def source(demo: DemoRun, live: Grafted | None = None) -> str:
+def source(opening: OpeningRun, live: Grafted | None = None) -> str:
     """`Stored; 4,000 test sentences.`, or on how many of them something was computed live."""
-    whole = f"{formats.count(demo.scores.n)} {demo.split} sentences"
+    whole = f"{formats.count(opening.scores.n)} {opening.split} sentences"
     if live is None:
         return f"Stored; {whole}."
-    if live.n == demo.scores.n:
+    if live.n == opening.scores.n:
         return f"Computed live; {whole}."
     return f"Computed live. All models here are scored on the same {live.n:,} of the {whole}."
 
 
-def draw_region(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question:
+def draw_region(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question:
     """The slider over region sizes and the graft of the chosen one on the left, all stored sizes on the right."""
-    stored = _curve_of(demo, demo.record.spec.localizer)
+    stored = _curve_of(opening, opening.record.spec.localizer)
     sizes = sorted(int(size) for size in stored["size"].unique())
     with left:
-        size = _size(demo, sizes)
+        size = _size(opening, sizes)
         is_stored = size in sizes
-        live_scores = None if is_stored else ask_graft(demo, {"run": demo.run.id, "size": size}, SIZE)
-        row = _stored_estimates(stored, size) if is_stored else _live_estimates(demo, live_scores)
-        _recovered(demo, size, row, live_scores, is_revealed)
-        presenter.small_print(larger_share(demo))
+        live_scores = None if is_stored else ask_graft(opening, {"run": opening.run.id, "size": size}, SIZE)
+        row = _stored_estimates(stored, size) if is_stored else _live_estimates(opening, live_scores)
+        _recovered(opening, size, row, live_scores, is_revealed)
+        presenter.small_print(text_paper(opening))
     with right:
-        by_chance = _curve_of(demo, "random")
-        lines = pd.concat([stored, by_chance], ignore_index=True) if len(by_chance) else stored
+        by_chance = [curve for name in ("random-matched", "random") if len(curve := _curve_of(opening, name))]
+        lines = pd.concat([stored, *by_chance[:1]], ignore_index=True)
         height = presenter.unenlarged(HEIGHT)
-        show(tour.sizes(lines, demo.record, demo.split, size, row, is_revealed, theme(), height), demo.run.id)
-    share = formats.share(demo.record.share)
-    asks = (
-        f"With {share} of the parameters copied, which model is more accurate on the {demo.scores.n:,} test sentences?"
-    )
-    return questions.graft_or_finetuned(asks, demo.scores, demo.task.metric)
+        show(tour.sizes(lines, opening.record, opening.split, size, row, is_revealed, theme(), height), opening.run.id)
+    share = formats.share(opening.record.share)
+    n = f"{opening.scores.n:,} test sentences"
+    asks = f"With {share} of the parameters copied, which model is more accurate on the {n}?"
+    return questions.graft_or_finetuned(asks, opening.scores, opening.task.metric)
 
 
 def options(stored: list[int], has_ranking: bool) -> list[int]:
@@ -260,9 +270,9 @@ def options(stored: list[int], has_ranking: bool) -> list[int]:
     return sorted({int(size) for step in steps for size in step})
 
 
-def _size(demo: DemoRun, stored: list[int]) -> int:
+def _size(opening: OpeningRun, stored: list[int]) -> int:
     """The size chosen; the smallest to begin with."""
-    offered, d = options(stored, RANKING in demo.run.files), demo.record.d or 1
+    offered, d = options(stored, RANKING in opening.run.files), opening.record.d or 1
     if len(offered) < 2:
         return offered[0]
     return controls.steps(
@@ -278,28 +288,28 @@ def _stored_estimates(curve: pd.DataFrame, size: int) -> dict[str, Estimate]:
     return {metric: one for metric, one in estimates.items() if one is not None}
 
 
-def _live_estimates(demo: DemoRun, scores: Grafted | None) -> dict[str, Estimate] | None:
+def _live_estimates(opening: OpeningRun, scores: Grafted | None) -> dict[str, Estimate] | None:
     """The same of the graft of the ranking's first entries, asked of the models; of the metrics only the task's own."""
     if scores is None:
         return None
-    estimates, metric = dict(scores.scores["grafted"]), demo.task.metric
+    estimates, metric = dict(scores.scores["grafted"]), opening.task.metric
     if {"pretrained", "finetuned"} <= scores.logits.keys():
         grafted, *ends = (scores.logits[state] for state in ("grafted", "pretrained", "finetuned"))
-        gain = recovered_gain(grafted, ends[0], ends[1], scores.labels, metric, positive=positive(demo.task))
+        gain = recovered_gain(grafted, ends[0], ends[1], scores.labels, metric, positive=positive(opening.task))
         estimates["recovered"] = as_estimate(gain)
     return estimates
 
 
 def _recovered(
-    demo: DemoRun, size: int, row: Mapping[str, Estimate] | None, live_scores: Grafted | None, is_revealed: bool
+    opening: OpeningRun, size: int, row: Mapping[str, Estimate] | None, live_scores: Grafted | None, is_revealed: bool
 ) -> None:
     """The graft between the two ends, and how much of the gain it gives back; until the answer is revealed, without
     the fine-tuned model and the share of its gain."""
     if row is None:
         st.caption("Choose one of the stored sizes.")
         return
-    show_between_ends(demo, row, live_scores, is_revealed)
-    gain, copied = row.get("recovered"), f"**{formats.share(size / (demo.record.d or 1))}** of the parameters"
+    show_between_ends(opening, row, live_scores, is_revealed)
+    gain, copied = row.get("recovered"), f"**{formats.share(size / (opening.record.d or 1))}** of the parameters"
     if not is_revealed:
         st.markdown(f"{copied} ({formats.count(size)}) are copied.")
     elif gain is not None and gain.value is not None:
@@ -308,57 +318,64 @@ def _recovered(
             f"{copied} ({formats.count(size)}) recover **{formats.percent(gain.value, 0)}** of the gain ({interval}).",
             help=about("recovered"),
         )
-    st.caption(source(demo, live_scores))
+    st.caption(source(opening, live_scores))
 
 
-def _curve_of(demo: DemoRun, localizer: str) -> pd.DataFrame:
+def _curve_of(opening: OpeningRun, localizer: str) -> pd.DataFrame:
     """The curves of the same pair's runs by a localizer, with the seed of the tour's run."""
-    seed = demo.record.spec.seed
-    drawn = [entry for entry in pair_entries(demo.run) if entry.localizer == localizer and entry.seed == seed]
+    seed = opening.record.spec.seed
+    drawn = [entry for entry in pair_entries(opening.run) if entry.localizer == localizer and entry.seed == seed]
     with page.explained():
         curves = [cache.curve(run) for run in cache.runs(entry.id for entry in drawn)]
-    return measures.pair_curve(drawn, curves, demo.split)
+    return measures.pair_curve(drawn, curves, opening.split)
 
 
-def rivals(demo: DemoRun) -> dict[str, Run]:
+def _rivals(opening: OpeningRun) -> dict[str, Run]:
     """Stored runs with as many entries, chosen in the other ways of RIVALS; those that are here."""
-    entries = [entry for entry in pair_entries(demo.run) if entry.size == demo.record.size]
+    entries = [entry for entry in pair_entries(opening.run) if entry.size == opening.record.size]
     run_ids = {name: next((e.id for e in entries if e.localizer == name), None) for name in RIVALS}
     with page.explained():
         return {name: cache.run(run_id) for name, run_id in run_ids.items() if run_id is not None}
 
 
-def draw_place(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question | None:
-    """A part of the region, or as many parameters chosen otherwise, grafted alone: its map, and its scores."""
-    others = rivals(demo)
+def draw_place(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question:
+    """A part of the region, the rest of the model, or as many parameters chosen otherwise: its map, and its scores."""
+    rivals = _rivals(opening)
+    has_null, whole = shuffled(opening) is not None, {"run": opening.run.id}
     with left:
-        by_name = parts(demo.layers)
-        chosen = controls.select(KEEP, "Copy", [WHOLE, *by_name, *others], WHOLE, shown=part_title)
-        whole = {"run": demo.run.id}
-        if chosen in others:
-            layers = page.table(others[chosen], "layers")
-            _rival_numbers(demo, others[chosen])
-        else:
+        by_name = parts(opening.layers)
+        named = [WHOLE, REST, *([NULL] if has_null else []), *rivals, *by_name]
+        chosen = controls.select(KEEP, "Copy", named, WHOLE, shown=part_title)
+        layers = opening.layers
+        if chosen in by_name:
             with page.explained():
-                table = hand_region.table_of(demo.run)
-                expression = {"intersection": [whole, by_name[chosen]]} if chosen in by_name else whole
-                region = hand_region.hand_region_of(demo.run, expression, table)
+                table = hand_region.table_of(opening.run)
+                expression = {"intersection": [whole, by_name[chosen]]}
+                region = hand_region.hand_region_of(opening.run, expression, table)
             layers = region.layers
-            _part_numbers(demo, expression, region.size)
+            _part_numbers(opening, expression, region.size)
+        else:
+            layers = page.table(rivals[chosen], "layers") if chosen in rivals else layers
+            _stored_numbers(opening, chosen, rivals.get(chosen))
     with right:
-        show(surgery.layout(layers, theme(), presenter.unenlarged(HEIGHT), sides=False), demo.run.id)
-    return _most_accurate(demo, others)
+        show(surgery.layout(layers, theme(), presenter.unenlarged(HEIGHT), sides=False), opening.run.id)
+    recovered = {questions.SEARCHED: opening.scores.recovered}
+    recovered |= {name: run.record.metrics[opening.split].recovered for name, run in rivals.items()}
+    return questions.without_region(_left_without(opening), recovered, opening.record, opening.scores)
 
 
-def _most_accurate(demo: DemoRun, others: Mapping[str, Run]) -> Question | None:
-    """Which choice of as many parameters gives the best graft; None where no other one is stored."""
-    if not others:
+def shuffled(opening: OpeningRun) -> NullNote | None:
+    """The run's null of shuffled movements on the split that is shown; None where it has none."""
+    return next((n for n in opening.record.nulls if n.kind == SHUFFLED and opening.split in n.states), None)
+
+
+def _left_without(opening: OpeningRun) -> Estimate | None:
+    """The share of the gain that the fine-tuned model keeps without the region."""
+    with page.explained():
+        rows = opening.run.complement()
+    if rows.empty:
         return None
-    runs = {questions.SEARCHED: demo.run, **others}
-    logits = {name: run.logits("grafted", demo.split) for name, run in runs.items()}
-    recovered = {name: run.record.metrics[demo.split].recovered for name, run in runs.items()}
-    labels = next(iter(logits.values()))[1]
-    return questions.best_choice({name: z for name, (_, _, z) in logits.items()}, labels, recovered, demo.task)
+    return estimate(rows[(rows["split"] == opening.split) & (rows["size"] == opening.record.size)], "recovered")
 
 
 def parts(layers: pd.DataFrame) -> dict[str, Mapping[str, Any]]:
@@ -372,51 +389,54 @@ def parts(layers: pd.DataFrame) -> dict[str, Mapping[str, Any]]:
 
 def part_title(name: str) -> str:
     """`only layer 2`; `the whole region`; `as many at random`."""
-    if name == WHOLE:
-        return "the whole region"
-    if name in RIVALS:
-        return RIVALS[name]
-    return f"only {GROUPS[name][0] if name in GROUPS else name.replace('-', ' ')}"
+    return OTHERS.get(name) or f"only {GROUPS[name][0] if name in GROUPS else name.replace('-', ' ')}"
 
 
-def _part_numbers(demo: DemoRun, expression: Mapping[str, Any], size: int) -> None:
-    """How the part does alone, beside the whole region; what is stored where the whole is kept."""
-    whole = demo.record.size or 1
+def _part_numbers(opening: OpeningRun, expression: Mapping[str, Any], size: int) -> None:
+    """How a part of the region does alone, beside the whole region; what is stored where it is empty or the whole."""
+    whole = opening.record.size or 1
     if size in (0, whole):
-        show_between_ends(demo, demo.scores.states.get("grafted" if size else "pretrained", {}))
+        show_between_ends(opening, opening.scores.states.get("grafted" if size else "pretrained", {}))
         kept = "The whole region." if size else "No part of the region is there, so the graft is the base model."
-        st.caption(f"{kept} {source(demo)}")
+        st.caption(f"{kept} {source(opening)}")
         return
     st.caption(f"{formats.count(size)} of {formats.counted(whole, 'parameter')} ({formats.percent(size / whole)}).")
-    scores = ask_graft(demo, expression, KEEP)
+    scores = ask_graft(opening, expression, KEEP)
     if scores is None:
         return
-    show_between_ends(demo, scores.scores["grafted"], scores)
+    show_between_ends(opening, scores.scores["grafted"], scores)
     if surgery.REGION in scores.logits:
-        st.markdown(surgery.compared(scores, demo.task, demo.task.metric), help=about("paired"))
-    st.caption(source(demo, scores))
+        st.markdown(surgery.compared(scores, opening.task, opening.task.metric), help=about("paired"))
+    st.caption(source(opening, scores))
 
 
-def _rival_numbers(demo: DemoRun, rival: Run) -> None:
-    """How as many parameters do that were chosen otherwise, as stored."""
-    show_between_ends(demo, rival.record.metrics[demo.split].states["grafted"])
-    st.caption(f"{formats.counted(rival.record.size or 0, 'parameter')}, as many as the region has. {source(demo)}")
+def _stored_numbers(opening: OpeningRun, chosen: str, rival: Run | None) -> None:
+    """How the region, its complement, its null or as many parameters chosen otherwise do, as stored."""
+    states, size, d = opening.scores.states, opening.record.size or 0, opening.record.d or 0
+    null = shuffled(opening)
+    if rival is not None:
+        states = rival.record.metrics[opening.split].states
+    graft = null.states[opening.split] if chosen == NULL and null else states[REST_STATE if chosen == REST else GRAFTED]
+    show_between_ends(opening, graft)
+    copied = f"{formats.counted(d - size if chosen == REST else size, 'parameter')}, {part_title(chosen)}."
+    map_of = " The map is that of the region." if chosen in (REST, NULL) else ""
+    st.caption(f"{copied}{map_of} {source(opening)}")
 
 
-def draw_confidence(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question:
+def draw_confidence(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question:
     """The slider and what it leaves on the left, the histogram of confidence on the right; what is right is not shown
     until it is revealed."""
-    logits, labels = demo.logits(*COMPARED)
+    logits, labels = opening.logits(*COMPARED)
     bins = measures.reliability_bins(logits, labels, BINS, False)
     with left:
-        lowest = round(100 / max(len(demo.run.labels), 1))
+        lowest = round(100 / max(len(opening.run.labels), 1))
         least = controls.whole(SURE, "Minimum confidence, %", lowest, MOST, lowest, help=about("confidence")) / 100
         table = sure_answers(logits, labels, least)
         _show_claims(table, len(labels), is_revealed)
     bins = bins if is_revealed else bins.assign(accuracy=np.nan, low=np.nan, high=np.nan)
     with right:
-        show(tour.sureness(bins, least, theme(), presenter.unenlarged(HEIGHT)), demo.run.id)
-    return questions.calibrated(demo.scores)
+        show(tour.sureness(bins, least, theme(), presenter.unenlarged(HEIGHT)), opening.run.id)
+    return questions.calibrated(opening.scores)
 
 
 def sure_answers(logits: Mapping[str, np.ndarray], labels: np.ndarray, least: float) -> pd.DataFrame:
@@ -449,29 +469,35 @@ def _show_claims(table: pd.DataFrame, n: int, is_revealed: bool) -> None:
                 st.caption(f"Right, 95%: {formats.percent_interval(row['low'], row['high'])}")
 
 
-def text_two_models(demo: DemoRun) -> str:
+def text_two_models(opening: OpeningRun) -> str:
     """Step 1."""
-    entry = demo.entry(demo.task.name)
-    task = f"*{text.plain(entry.asks)}*" if entry else demo.title(demo.task.name)
+    task = opening.defined(opening.task.name)
+    title = text.plain(task.title) if task and task.title else opening.title(opening.task.name)
+    is_head = opening.record.readout == "head"
+    differ = (
+        "share the fine-tuned classification head and differ in the parameters below it"
+        if is_head
+        else ("differ only in the values of their parameters")
+    )
     return (
-        "The **pre-trained** model learned to guess missing words. **Fine-tuning** trained a copy of it on "
-        f"{demo.task.counts.get('train', 0):,} labeled sentences of one task: {task} "
-        "The two models differ only in the values of their parameters. Edit the sentence and compare their answers."
+        "The **pre-trained** model learned from general text. **Fine-tuning** trained a copy of it on labeled "
+        f"sentences of one task: *{title}*. The two {differ}. Edit the sentence and compare "
+        "their answers."
     )
 
 
-def text_path(demo: DemoRun) -> str:
+def text_path(opening: OpeningRun) -> str:
     """Step 2."""
     return (
-        f"Fine-tuning changed each parameter by {demo.moved:.2g} on average. At 0% all parameters have their "
+        f"Fine-tuning changed each parameter by {opening.moved:.2g} on average. At 0% all parameters have their "
         "pre-trained values, at 100% their fine-tuned values. Every point in between is a model too, without any "
         "training (**WiSE-FT**). Move the slider: where does the skill appear?"
     )
 
 
-def text_region(demo: DemoRun) -> str:
+def text_region(opening: OpeningRun) -> str:
     """Step 3."""
-    searched = localizer_style(demo.record.spec.localizer).title
+    searched = localizer_style(opening.record.spec.localizer).title
     return (
         "Copy the fine-tuned values of only *some* parameters onto the pre-trained model. The result is a **graft**, "
         f"and the copied parameters are its **region**. Nothing is trained. A search ({searched}) chose which "
@@ -479,15 +505,15 @@ def text_region(demo: DemoRun) -> str:
     )
 
 
-def text_place(demo: DemoRun) -> str:
+def text_place(opening: OpeningRun) -> str:
     """Step 4."""
     return (
-        f"The map shows where the region's {formats.count(demo.record.size)} parameters are. Copy only one part of it: "
-        "is one part enough? Or copy just as many parameters, chosen in another way: does it matter which ones?"
+        f"The map shows where the region's {formats.count(opening.record.size)} parameters are. Copy everything *but* "
+        "them, as many chosen in another way, or only a part of them: is the skill in this region alone?"
     )
 
 
-def text_confidence(demo: DemoRun) -> str:
+def text_confidence(opening: OpeningRun) -> str:
     """Step 5."""
     return (
         "A model is **calibrated** if 90% of its answers with 90% confidence are right. The slider keeps only the "
@@ -495,55 +521,40 @@ def text_confidence(demo: DemoRun) -> str:
     )
 
 
-def text_shift(demo: DemoRun) -> str:
+def text_shift(opening: OpeningRun) -> str:
     """Step 6."""
-    if demo.other is None:
+    if opening.other is None:
         return "This run has scores on its own task only, so there is no other domain to show."
     return (
-        f"The model was fine-tuned on *{demo.title(demo.task.name)}*. Here it is tested on "
-        f"*{demo.title(demo.other.name)}*, which it never saw. The slider goes from the pre-trained model to the "
+        f"The model was fine-tuned on *{opening.title(opening.task.name)}*. Here it is tested on "
+        f"*{opening.title(opening.other.name)}*, which it never saw. The slider goes from the pre-trained model to the "
         "graft: only the region's parameters change (**WiSE-Graft**). Does the skill help there too?"
     )
 
 
-def text_yourself(demo: DemoRun) -> str:
+def text_yourself(opening: OpeningRun) -> str:
     """Step 7."""
     return (
-        "Choose a small pair and let a search find the region of its skill on this machine. "
+        f"Let a quick search find a region of {formats.share(opening.record.share)} of the parameters on this machine. "
         "You can close this tab; the job keeps running. Make your guess while it runs."
     )
 
 
-def toy_caption(demo: DemoRun) -> str:
-    """What the demo world is, and what its numbers do not say."""
-    world, size = demo.world, ""
-    if world is not None and world.vocabulary and "base" in world.parameters:
-        size = f"{world.parameters['base'] / 1e6:.1f} million parameters, {formats.count(world.vocabulary)} words, "
+def text_source(opening: OpeningRun) -> str:
+    """Whose sentences these are; empty where the task's file does not say it."""
+    task = opening.defined(opening.task.name)
+    return f"Sentences: {text.plain(task.source)}." if task and task.source else ""
+
+
+def text_paper(opening: OpeningRun) -> str:
+    """How large the models of the paper are, and which share is enough in them."""
     return (
-        f"A toy: {size}sentences from a grammar, some with wrong labels on purpose. It shows how grafting works, "
-        "not how good language models are."
+        f"This model has {formats.count(opening.record.d)} graftable parameters. The paper's models have about "
+        f"{PAPER_D / 1e6:.0f} million, and about {formats.share(PAPER_SHARE)} is enough for most tasks."
     )
 
 
-def larger_share(demo: DemoRun) -> str:
-    """Why its region sizes say nothing about large models."""
-    return (
-        f"Large models need a smaller share: this one has only {formats.count(demo.record.d)} graftable parameters. "
-        f"{small_world.papers()}"
-    )
-
-
-def unknown_words(words: list[str]) -> str:
-    """Which typed words the small world has not; empty where it knows all."""
-    if not words:
-        return ""
-    listed = formats.listed([f"“{text.plain(word)}”" for word in words], 5)
-    return f"Not in the vocabulary: {listed}. The models read {'it' if len(words) == 1 else 'them'} as unknown."
-
-
-def small_shift(demo: DemoRun) -> str:
-    """What the other domain of the demo world is, and is not."""
-    return (
-        "Both domains come from the same grammar, with different words and without one misleading cue. This shift is "
-        "mild; real ones may behave differently."
-    )
+def text_other(other: TransferNote) -> str:
+    """What the other task's sentences are, and how many are left out."""
+    dropped = f"; {formats.count(other.dropped)} left out, seen in training" if other.dropped else ""
+    return f"{formats.count(other.scores.n)} sentences of another source, without any training on it{dropped}."

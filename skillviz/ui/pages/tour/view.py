@@ -13,7 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 from skillviz.show.glossary import about
 from skillviz.ui import address, controls, presenter
 from skillviz.ui.pages.tour import job, questions, steps
-from skillviz.ui.pages.tour.demo_run import DemoRun, shown_run
+from skillviz.ui.pages.tour.opening_run import OpeningRun
 from skillviz.ui.pages.tour.questions import Question
 
 STEP = "step"
@@ -32,28 +32,20 @@ class Step:
 
     title: str
     words: tuple[str, ...]
-    says: Callable[[DemoRun], str]
-    draw: Callable[[DemoRun, DeltaGenerator, DeltaGenerator, bool], Question | None]
+    says: Callable[[OpeningRun], str]
+    draw: Callable[[OpeningRun, DeltaGenerator, DeltaGenerator, bool], Question | None]
 
 
 STEPS = (
     Step("What fine-tuning changed", ("pretrained",), steps.text_two_models, steps.draw_sentence),
     Step("Between the base and the fine-tuned model", ("wise", "movement"), steps.text_path, steps.draw_wise_ft),
     Step("How small can the region be?", ("region", "graft"), steps.text_region, steps.draw_region),
-    Step("Where is the skill?", ("region", "density"), steps.text_place, steps.draw_place),
+    Step("Is it the only place?", ("region", "complement", "density"), steps.text_place, steps.draw_place),
     Step("Is the model's confidence justified?", ("ece", "confidence"), steps.text_confidence, steps.draw_confidence),
     Step("In another domain", ("ood", "wise"), steps.text_shift, steps.draw_wise_graft),
     Step("Do it yourself", ("localizer", "seed"), steps.text_yourself, job.draw),
 )
-CONTROLS = (
-    steps.SENTENCE, steps.WAY, steps.SIZE, steps.KEEP, steps.SURE, steps.SHIFT,
-    job.PAIR, job.JOB,
-)  # fmt: skip
-
-
-def demo_run() -> DemoRun:
-    """The run that the tour shows; explains and stops where there is none."""
-    return shown_run()
+CONTROLS = (steps.SENTENCE, steps.WAY, steps.SIZE, steps.KEEP, steps.SURE, steps.SHIFT, job.JOB)
 
 
 def current() -> int:
@@ -80,24 +72,24 @@ def bar(number: int) -> None:
         )  # fmt: skip
 
 
-def draw(number: int, demo: DemoRun) -> None:
+def draw(number: int, opening: OpeningRun) -> None:
     """The step: heading and text, control and what follows it, question; all of it fits a window 720 pixels high."""
     step = STEPS[number - 1]
     st.html(STYLE)
     left, right = st.columns(2, gap="medium")
     with left:
         st.markdown(f"## {step.title}", help=about(*step.words))
-        st.markdown(step.says(demo))
-    question = step.draw(demo, left, right, str(number) in questions.answers())
+        st.markdown(step.says(opening))
+    question = step.draw(opening, left, right, str(number) in questions.answers())
     if question is not None:
         questions.ask_question(str(number), question)
         if number < len(STEPS):
             with st.container(key="tour-next"):
                 st.button("Next step", on_click=_go, args=(number + 1,), type="primary", width="stretch")
-    if number == 1:
-        presenter.small_print(steps.toy_caption(demo))
+    if number == 1 and (source := steps.text_source(opening)):
+        presenter.small_print(source)
     if number == len(STEPS):
-        job.further(demo, str(number) in questions.answers())
+        job.further(opening, str(number) in questions.answers())
 
 
 def reset() -> None:

@@ -1,8 +1,9 @@
-"""What the tour is about: the demo world's main run, its task and the other one, and sentences to begin with."""
+"""The run that the tour is about: the one that the dashboard opens on, with its tasks and sentences to start with."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -10,20 +11,19 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from skillviz.core import formats
 from skillviz.core.scores import predictions as classes
 from skillviz.errors import SkillvizError
 from skillviz.runs.record import RunRecord, Scores, TaskNote, TransferNote
 from skillviz.runs.run import Run
 from skillviz.show import text
-from skillviz.show.entries import demo_choice, headline_split
-from skillviz.tasks.demo_world import TaskEntry, World
-from skillviz.tasks.project import with_a_checkout
+from skillviz.show.entries import headline_split, opening_entry
+from skillviz.tasks.readable_names import readable_name
+from skillviz.tasks.task import Task
 from skillviz.ui import cache, page
 from skillviz.ui import page_table as pages
 
-BUILD = "python -m skillviz demo build"
 STATES = ("pretrained", "grafted", "finetuned")
+LONGEST = 200  # characters of a sentence
 SAMPLE_CASES = (
     ("changed", 3),
     ("right", 1),
@@ -33,7 +33,7 @@ SAMPLE_CASES = (
 
 @dataclass(frozen=True)
 class Sample:
-    """A test sentence, its class, and what the run has stored of it: logits [label] by state."""
+    """A test sentence, its class, and the logits [label] that the run stores of it, by state."""
 
     text: str
     label: int
@@ -41,15 +41,14 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class DemoRun:
-    """The run that the tour shows; `world` is None where its index is not here."""
+class OpeningRun:
+    """The run that the tour shows."""
 
     run: Run
-    world: World | None
 
     @property
     def record(self) -> RunRecord:
-        """What the run says of itself."""
+        """The run's record."""
         return self.run.record
 
     @property
@@ -70,25 +69,24 @@ class DemoRun:
 
     @property
     def other(self) -> TransferNote | None:
-        """The same skill in another domain, None where the run was scored on none."""
+        """The first other task, None where the run was scored on none."""
         return next(iter(self.record.transfers), None)
 
-    def entry(self, name: str) -> TaskEntry | None:
-        """What the world's index says of a task."""
-        tasks = self.world.tasks if self.world else ()
-        return next((task for task in tasks if task.name == name), None)
+    def defined(self, name: str) -> Task | None:
+        """The file of the run's task or of one of its other tasks; None where it is not here."""
+        named = next((note.named for note in self.record.transfers if note.name == name), self.record.spec.task)
+        with suppress(SkillvizError):
+            return cache.task_defined(named or name)
+        return None
 
     def title(self, name: str) -> str:
-        """A task in words, its own name where nothing says more; in Markdown."""
+        """The title of a task's file before its colon, `Movie reviews`, else the task's name; in Markdown."""
         return text.plain(self.in_words(name))
 
     def in_words(self, name: str) -> str:
         """The same as plain text, for a figure."""
-        entry = self.entry(name)
-        if entry is None:
-            return formats.capital(name)
-        size = f" ({formats.count(entry.examples.get('test', 0))} tests)"
-        return formats.capital(entry.title.removeprefix("Shifted: ").removesuffix(size))
+        task = self.defined(name)
+        return (task.title.partition(":")[0] if task else "") or readable_name(name)
 
     @cached_property
     def predictions(self) -> pd.DataFrame:
@@ -110,58 +108,44 @@ class DemoRun:
         return page.state_logits(self.run, self.split, states or STATES)
 
 
-def shown_run() -> DemoRun:
-    """The tour's run, whatever run the other pages show; explains and stops where no demo run is here."""
+def opening_run() -> OpeningRun:
+    """The run that the dashboard opens on, whatever run the other pages show; explains and stops where none fits."""
     with page.explained():
-        world, chosen = cache.world(), demo_choice(cache.entries())
-        run = cache.run(chosen.id) if chosen else None
+        entries = [entry for entry in cache.entries() if entry.has_classes]
+        run = cache.run(opening_entry(entries).id) if entries else None
     if run is None or run.record.task is None or not run.record.metrics:
-        _explain_missing()
+        st.info(
+            "The tour walks through the run that the dashboard opens on, and there is no run of a task with classes "
+            "here. Localize a pair, or open a folder with runs.",
+            icon=":material/school:",
+        )
+        with st.container(horizontal=True):
+            for name in ("launch", "runs"):
+                st.page_link(pages.PAGES[name].link(), label=pages.PAGES[name].question)
         st.stop()
-    return DemoRun(run, world)
+    return OpeningRun(run)
 
 
-def samples(demo: DemoRun) -> list[Sample]:
+def samples(opening: OpeningRun) -> list[Sample]:
     """Sentences to begin with: some that fine-tuning set right, one that was right before, one that it spoiled; then
     others, where there are too few of these. None where the task's data are not on this machine.
     """
     try:
-        texts = cache.texts(demo.run, demo.split)
+        texts = cache.texts(opening.run, opening.split)
     except SkillvizError:
         return []
-    return cache.computed(("samples", cache.texts_mark(demo.run, demo.split)), [demo.run], partial(_drawn, demo, texts))
+    mark = ("samples", cache.texts_mark(opening.run, opening.split))
+    return cache.computed(mark, [opening.run], partial(_drawn, opening, texts))
 
 
-def _drawn(demo: DemoRun, texts: pd.DataFrame) -> list[Sample]:
-    logits, labels = demo.logits()
-    rows = demo.predictions[demo.predictions["split"] == demo.split]
+def _drawn(opening: OpeningRun, texts: pd.DataFrame) -> list[Sample]:
+    logits, labels = opening.logits()
+    rows = opening.predictions[opening.predictions["split"] == opening.split]
     words = texts.set_index("example_id")["text_a"].reindex(rows["example_id"].unique())
     right = {state: classes(logits[state]) == labels for state in ("pretrained", "finetuned")}
-    before, after = right["pretrained"], right["finetuned"]
+    before, after, fits = right["pretrained"], right["finetuned"], words.str.len().to_numpy() <= LONGEST
     cases = {"changed": ~before & after, "right": before & after, "wrong": before & ~after}
-    first = [int(i) for case, count in SAMPLE_CASES for i in np.flatnonzero(cases[case])[:count]]
-    places = list(dict.fromkeys([*first, *range(len(labels))]))[: sum(count for _, count in SAMPLE_CASES)]
+    first = [int(i) for case, count in SAMPLE_CASES for i in np.flatnonzero(cases[case] & fits)[:count]]
+    places = list(dict.fromkeys([*first, *np.flatnonzero(fits)]))[: sum(count for _, count in SAMPLE_CASES)]
     by_text = {str(words.iloc[i]): (int(labels[i]), {state: z[i] for state, z in logits.items()}) for i in places}
     return [Sample(sentence, *row) for sentence, row in by_text.items()]
-
-
-def _explain_missing() -> None:
-    """What brings a demo world, and where else to go."""
-    about = (
-        "The tour walks through a run of the **demo world**, a small world of sentences with two small models, and "
-        "there is no such run here."
-    )
-    if lacking := with_a_checkout():
-        st.info(f"{about}{lacking} Open the dashboard there to take the tour.", icon=":material/school:")
-    else:
-        st.info(
-            f"{about} It ships with skillviz; this makes it again, in one to two hours on two processor cores:",
-            icon=":material/school:",
-        )
-        st.code(BUILD, language=None)
-        st.caption(
-            "The tour looks for its run among those that ship and in your own folder. Reload this page afterwards."
-        )
-    with st.container(horizontal=True):
-        for name in ("launch", "runs"):
-            st.page_link(pages.PAGES[name].link(), label=pages.PAGES[name].question)

@@ -1,0 +1,45 @@
+"""A stand-in for the run that the tour shows: runs of seeded numbers as of the opening pair, without weights."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillviz.core.localizers.table import DEFAULT_LOCALIZER
+from skillviz.runs.run import Run
+from skillviz.runs.store import Store
+from skillviz.show.entries import OPENING_PAIR
+from tests.fake_run import fake_run
+
+SKILLED: dict[str, Any] = {
+    "base": f"{OPENING_PAIR[0]}-gone", "finetuned": f"{OPENING_PAIR[1]}-gone", "task": "gone/mr.yaml",
+    "others": ("cr",), "interpolation": True, "sizes": ("1%", "0.1%", "10%"),
+    "layers": 2, "width": 16, "steps": 6, "complement": True,
+    "n": {"validation": 60, "test": 600},
+}  # fmt: skip
+"""Names of files that do not exist: what needs weights or data says so."""
+
+
+@pytest.fixture(scope="session")
+def skilled_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with the stand-in. Not to be changed."""
+    return _skilled_runs(tmp_path_factory.getbasetemp() / "skilled")
+
+
+@cache  # pytest makes an imported session fixture again in each module; this makes it once a process
+def _skilled_runs(root: Path) -> Path:
+    for localizer in (DEFAULT_LOCALIZER, "movement", "random"):
+        fake_run(Store(root), localizer=localizer, **SKILLED)
+    return root
+
+
+@pytest.fixture
+def skilled(skilled_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The stand-in's searched run, which ships; the user's folder is empty."""
+    monkeypatch.setenv("SKILLVIZ_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: skilled_runs)
+    monkeypatch.setattr("skillviz.show.entries.OPENING_PAIR", (SKILLED["base"], SKILLED["finetuned"]))
+    return next(run for run in Store(skilled_runs).list() if run.spec.localizer == DEFAULT_LOCALIZER)
