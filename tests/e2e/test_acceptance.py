@@ -13,7 +13,7 @@ import pytest
 
 from skillviz import jobs
 from skillviz.runs.store import Store
-from skillviz.show.entries import demo_choice, entry_of
+from skillviz.show.entries import entry_of, hero
 from skillviz.tasks.demo_world import read_world
 from skillviz.tasks.project import PROJECT
 from skillviz.ui.page_table import HOME, PAGES
@@ -49,8 +49,8 @@ def newcomers(store: Store, serve: Callable[[Path], str]) -> str:
 
 @pytest.fixture(scope="module")
 def run_id() -> str:
-    """The demo run that the tour is about."""
-    chosen = demo_choice([entry_of(run, is_of_user=False) for run in Store(PROJECT / "cached_runs").list()])
+    """The run that the tour is about."""
+    chosen = hero([entry_of(run, is_of_user=False) for run in Store(PROJECT / "cached_runs").list()])
     assert chosen is not None
     return chosen.id
 
