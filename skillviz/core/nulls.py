@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-SHUFFLED, REVERSED, SIGNS = "shuffled", "reversed", "signs"
+SHUFFLED, REVERSED, SIGNS, LEARNED_SIGNS = "shuffled", "reversed", "signs", "learned-signs"
 ROUNDS, FEWEST = 6, 4
 """Rounds of the Feistel network, and the fewest bits of its halves: tests/core/test_nulls.py counts where entries go.
 With halves of a single bit, tensors of fewer than ten entries are not permuted evenly."""
@@ -20,13 +20,17 @@ With halves of a single bit, tensors of fewer than ten entries are not permuted 
 
 @dataclass(frozen=True)
 class Null:
-    """One kind of null movement, in words: what the transform keeps, what it breaks, and what a difference shows."""
+    """One kind of null movement, in words: what the transform keeps, what it breaks, and what a difference shows.
+
+    `is_drawn`: draws differ; otherwise there is one. `has_signs`: the share of true signs in its region is reported.
+    """
 
     name: str
     keeps: str
     breaks: str
     tests: str
-    is_drawn: bool
+    is_drawn: bool = False
+    has_signs: bool = False
 
 
 NULLS = {
@@ -44,7 +48,6 @@ NULLS = {
             keeps="the size and the place of every movement",
             breaks="the direction: every sign is turned",
             tests="whether it matters that entries moved toward the fine-tuned values",
-            is_drawn=False,
         ),
         Null(
             SIGNS,
@@ -52,6 +55,14 @@ NULLS = {
             breaks="the signs, which are drawn at random",
             tests="whether a search finds the true signs; their share in its region is reported",
             is_drawn=True,
+            has_signs=True,
+        ),
+        Null(
+            LEARNED_SIGNS,
+            keeps="the size and the place of every movement",
+            breaks="the signs: the search chooses each entry's sign by the gradient, as training does",
+            tests="whether the fine-tuned signs add anything to training as many entries on the same data",
+            has_signs=True,
         ),
     )
 }

@@ -30,7 +30,8 @@ def soft(base: Tensor, gamma: Tensor, tau: Tensor) -> Tensor:
 class Problem:
     """A model whose graftable vector `flat.theta` lies at `base` [d] and may move towards `finetuned` [d].
 
-    `train` is what a region is searched on, `selection` what intermediate regions are judged on.
+    `train` is what a region is searched on, `selection` what intermediate regions are judged on. `has_free_signs`: the
+    search chooses the sign of each entry's movement, so that `finetuned` counts for its distance alone (core/nulls.py).
     """
 
     flat: FlatModel
@@ -38,6 +39,7 @@ class Problem:
     finetuned: Tensor
     train: Objective
     selection: Objective | None = None
+    has_free_signs: bool = False
 
     def __repr__(self) -> str:
         judged = f", {self.selection.n:,} to judge by" if self.selection is not None else ""
@@ -112,7 +114,7 @@ class Problem:
             self.flat.theta.copy_(self.base.float() + gamma * self.tau)
 
     def set_soft_at(self, index: Tensor, gamma: Tensor, tau: Tensor) -> None:
-        """Put the watched entries `index` [c] at base + gamma * movement, and all others at base."""
+        """Put the watched entries `index` [c] at base + gamma * movement, gamma in [-1, 1], and all others at base."""
         self.reset()
         self.flat.theta[index] = soft(self.base[index], gamma, tau)
 

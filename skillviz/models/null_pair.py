@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skillviz.core.nulls import NULLS, REVERSED, SHUFFLED, drawn_signs, sources
+from skillviz.core.nulls import LEARNED_SIGNS, NULLS, REVERSED, SHUFFLED, drawn_signs, sources
 from skillviz.errors import BadInput
 from skillviz.models.lean_pair import LeanPair
 from skillviz.models.pair import ModelPair
@@ -20,14 +20,15 @@ def null_pair(pair: ModelPair, kind: str, draw: int) -> ModelPair:
     """The pair with a null movement in the place of its own: the same model, base, head and readout.
 
     It shares the model with the pair, so one of them is used at a time. In lean mode the movement is computed part by
-    part from the files. Raises BadInput for an unknown kind, and for a control's pair.
+    part from the files. Where signs are learned, every entry moves up until `with_signs` gives the search's. Raises
+    BadInput for an unknown kind, and for a control's pair.
     """
     if kind not in NULLS:
         raise BadInput(f"'{kind}' is not a null; known: {', '.join(NULLS)}.")
     if pair.rest != "base" or pair.rescaled:
         raise BadInput("a control has no null: its movement is not that of fine-tuning.")
     if isinstance(pair, LeanPair):
-        return replace(pair, finetuned=NullVector(pair.base, pair.finetuned, kind, draw))
+        return replace(pair, finetuned=NullVector(pair.base, pair.finetuned, kind, draw, pair.flat.dtype))
     tau = pair.finetuned.float() - pair.base.float()
     moved = torch.empty_like(pair.base)
     for number, parameter in enumerate(pair.table.parameters):
@@ -49,20 +50,34 @@ def null_movement(
     if kind == SHUFFLED:
         return movement_at(sources(index, n, seed, tensor)).float()
     own = movement_at(index).float()
+    if kind == LEARNED_SIGNS:
+        return own.abs()
     return -own if kind == REVERSED else own * torch.from_numpy(drawn_signs(index, seed, tensor)).to(own.device)
 
 
-class NullVector(StoredVector):
-    """The values of a base plus a null movement, float32, each computed when it is asked for."""
+def with_signs(pair: ModelPair, order: np.ndarray, signs: np.ndarray) -> ModelPair:
+    """The pair in which the entries `order` [k], global flat indices, move by their movement times `signs` [k]."""
+    index, by = torch.from_numpy(np.sort(order)), torch.from_numpy(signs[np.argsort(order)])
+    base = pair.base[index].float()
+    values = (base + by.to(base) * (pair.finetuned[index].float() - base)).to(pair.finetuned.dtype)
+    if isinstance(pair, LeanPair):
+        return replace(pair, finetuned=SignedVector(pair.finetuned, index, values))
+    finetuned = pair.finetuned.clone()
+    finetuned[index] = values
+    return replace(pair, finetuned=finetuned)
 
-    def __init__(self, base: StoredVector, finetuned: StoredVector, kind: str, draw: int) -> None:
+
+class NullVector(StoredVector):
+    """The values of a base plus a null movement, rounded to the model's dtype, each computed when it is asked for."""
+
+    def __init__(self, base: StoredVector, finetuned: StoredVector, kind: str, draw: int, dtype: torch.dtype) -> None:
         super().__init__(base.stored, base.table)
-        self.base, self.moved, self.kind, self.draw = base, finetuned, kind, draw
+        self.base, self.moved, self.kind, self.draw, self.rounded_to = base, finetuned, kind, draw, dtype
 
     @property
     def dtype(self) -> torch.dtype:
-        """That of the sum."""
-        return torch.float32
+        """The model's, to which the ordinary mode rounds the sum too."""
+        return self.rounded_to
 
     def part(self, number: int, start: int, end: int) -> Tensor:
         """Entries start to end of the table's tensor of that number."""
@@ -77,4 +92,27 @@ class NullVector(StoredVector):
 
         size = self.table.parameters[number].size
         null = null_movement(self.kind, local.numpy(), size, movement_at, self.draw, number)
-        return self.base.at(number, local).float() + null
+        return (self.base.at(number, local).float() + null).to(self.dtype)
+
+
+class SignedVector(StoredVector):
+    """The values of another vector, but `values` [k] at the entries `index` [k], ascending global flat indices."""
+
+    def __init__(self, other: StoredVector, index: Tensor, values: Tensor) -> None:
+        super().__init__(other.stored, other.table)
+        self.other, self.index, self.values = other, index, values
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """That of the other vector."""
+        return self.other.dtype
+
+    def part(self, number: int, start: int, end: int) -> Tensor:
+        """Entries start to end of the table's tensor of that number."""
+        return self.at(number, torch.arange(start, end))
+
+    def at(self, number: int, local: Tensor) -> Tensor:
+        """The values at these entries of the table's tensor of that number."""
+        entries = local + int(self.table.offsets[number])
+        places = torch.searchsorted(self.index, entries).clamp_(max=len(self.index) - 1)
+        return torch.where(self.index[places] == entries, self.values[places], self.other.at(number, local))

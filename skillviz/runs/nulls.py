@@ -10,14 +10,13 @@ import numpy as np
 
 from skillviz.core.beyond import beyond_null
 from skillviz.core.encoded import Encoded
-from skillviz.core.localizers.table import EXPRESSION, Localizer
-from skillviz.core.nulls import NULLS, SIGNS
+from skillviz.core.localizers.table import Localizer
+from skillviz.core.nulls import LEARNED_SIGNS, NULLS
 from skillviz.core.problem import Problem
-from skillviz.core.random_entries import CONTROLS
 from skillviz.core.region import Region
 from skillviz.core.scores import correct, log_probabilities
 from skillviz.core.seeds_interval import mean_of_intervals
-from skillviz.models.null_pair import null_pair
+from skillviz.models.null_pair import null_pair, with_signs
 from skillviz.models.pair import ModelPair
 from skillviz.models.predict import predict
 from skillviz.runs.metrics import graft_row
@@ -35,8 +34,8 @@ ProblemOf = Callable[[ModelPair, Mapping[str, Encoded]], tuple[Problem, Any, lis
 
 @dataclass(frozen=True)
 class NullDraw:
-    """One search on a null movement: its region's size, the logits of its graft by split, and, of drawn signs, the
-    share of the region's entries that kept the true sign."""
+    """One search on a null movement: its region's size, the logits of its graft by split, and, of drawn or learned
+    signs, the share of the region's entries that have the true sign."""
 
     kind: str
     draw: int
@@ -45,14 +44,11 @@ class NullDraw:
     true_signs: float | None = None
 
 
-def has_null(row: Localizer) -> bool:
-    """Whether a localizer has a null: it makes a graft of fine-tuned values and looks at where they are."""
-    return row.makes_graft and row.name not in (*CONTROLS, EXPRESSION)
-
-
 def planned_draws(spec: RunSpec, row: Localizer) -> list[tuple[str, int]]:
     """Each null that is searched, as its kind and draw; a kind that nothing is drawn for is searched once."""
-    kinds = [kind for kind in NULLS if spec.nulls in (kind, ALL)] if has_null(row) else []
+    kinds = [kind for kind in NULLS if spec.nulls in (kind, ALL)] if row.has_null else []
+    if not row.learns_signs:
+        kinds = [kind for kind in kinds if kind != LEARNED_SIGNS]
     return [(kind, draw) for kind in kinds for draw in range(spec.null_draws if NULLS[kind].is_drawn else 1)]
 
 
@@ -65,14 +61,36 @@ def searched_null(
     passes: Passes,
     on_step: Callable[[SearchStep], None],
 ) -> NullDraw:
-    """One draw: the plan's search at its main size on the null movement, and its graft's logits on every scored split.
+    """One draw: the null's region at the plan's main size, and its graft's logits on every scored split.
 
-    A localizer that answers all sizes by one search makes that search. The model is at the base again afterwards, and
-    the scores are kept for a run that is resumed.
+    The scores are kept for a run that is resumed.
+    """
+    kind, draw = null
+    moved, region = null_graft(pair, data, problem_of, plan, null, on_step)
+    signs = _true_signs(pair, moved, region) if NULLS[kind].has_signs else None
+    logits = {split: predict(moved, data[split], "grafted", region) for split in SCORED if split in data}
+    for split, scores in logits.items():
+        passes.keep(scores, *_place(null, data[split], split))
+    passes.keep(np.array([[region.size, np.nan if signs is None else signs]]), *_place(null))
+    return NullDraw(kind, draw, region.size, logits, signs)
+
+
+def null_graft(
+    pair: ModelPair,
+    data: Mapping[str, Encoded],
+    problem_of: ProblemOf,
+    plan: Plan,
+    null: tuple[str, int],
+    on_step: Callable[[SearchStep], None],
+) -> tuple[ModelPair, Region]:
+    """The null pair, with the signs of the search where it chose them, and the region of the plan's search on it.
+
+    A localizer that answers all sizes by one search makes that search. The model is at the base again afterwards.
     """
     kind, draw = null
     moved, row = null_pair(pair, kind, draw), plan.row
     problem, options, _ = problem_of(moved, data)
+    problem.has_free_signs = kind == LEARNED_SIGNS
     searched = Searched()
     sizes = plan.sizes if row.is_one_search else plan.sizes[:1]
     try:
@@ -80,13 +98,9 @@ def searched_null(
             on_step(step)
     finally:
         problem.reset()
-    region = searched.region(searched.size, pair.table.shapes)
-    signs = _true_signs(pair, moved, region) if kind == SIGNS else None
-    logits = {split: predict(moved, data[split], "grafted", region) for split in SCORED if split in data}
-    for split, scores in logits.items():
-        passes.keep(scores, *_place(null, data[split], split))
-    passes.keep(np.array([[region.size, np.nan if signs is None else signs]]), *_place(null))
-    return NullDraw(kind, draw, region.size, logits, signs)
+    if searched.signs:
+        moved = with_signs(moved, searched.orders[searched.size], searched.signs[searched.size])
+    return moved, searched.region(searched.size, pair.table.shapes)
 
 
 def kept_null(passes: Passes, data: Mapping[str, Encoded], null: tuple[str, int]) -> NullDraw | None:

@@ -27,7 +27,7 @@ from skillviz.runs.folder import CHECKPOINT, RunFolder
 from skillviz.runs.held_out import data_record, why_not
 from skillviz.runs.library import Library, library
 from skillviz.runs.memory import free_memory, refuse_larger
-from skillviz.runs.nulls import NullDraw, kept_null, planned_draws, searched_null
+from skillviz.runs.nulls import NullDraw, kept_null, null_graft, planned_draws, searched_null
 from skillviz.runs.options import other_models_of
 from skillviz.runs.pace import OTHERS, OUTSIDE, Pace, Scored, passes
 from skillviz.runs.passes import FOLDER, Passes
@@ -121,13 +121,16 @@ def problem_of(plan: Plan, pair: ModelPair, data: Mapping[str, Encoded]) -> tupl
 
 
 def follow(spec: RunSpec, store: Store) -> None:
-    """Searches beside the process that makes the run, with its own part of every batch; stores nothing."""
+    """Searches beside the process that makes the run, its nulls too, with a part of every batch; stores nothing."""
     session = Session()
     plan = prepare(spec, session, library(store.root))
     pair, data = session.pair(spec), session.encoded(spec)
     problem, options, _ = problem_of(plan, pair, data)
     for _ in search(plan.row, problem, plan.sizes, spec.seed, options, Searched()):
         pass
+    problem.reset()
+    for null in planned_draws(spec, plan.row):
+        null_graft(pair, data, partial(problem_of, plan), plan, null, lambda step: None)
 
 
 @dataclass

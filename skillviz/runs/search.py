@@ -18,9 +18,11 @@ from skillviz.runs.tables import empty
 
 @dataclass
 class Searched:
-    """`orders` maps each size, the main one first, to its entries as global flat indices, best first."""
+    """`orders` maps each size, the main one first, to its entries as global flat indices, best first; `signs` to the
+    sign of each of them where the search chose it."""
 
     orders: dict[int, np.ndarray] = field(default_factory=dict)
+    signs: dict[int, np.ndarray] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -98,3 +100,5 @@ def search(
         order = np.asarray(selection.order, dtype=np.int64)
         cuts = [target] if not row.is_one_search else sizes if row.budgeted else [len(order)]
         searched.orders |= {size: order[:size] for size in cuts}
+        if selection.signs is not None:
+            searched.signs |= {size: selection.signs[:size] for size in cuts}

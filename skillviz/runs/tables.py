@@ -17,6 +17,7 @@ from skillviz.core.generation import (
     has_matches,
     is_generated,
 )
+from skillviz.core.nulls import NULLS as NULL_KINDS
 
 LOGIT = "logit_"
 
@@ -81,7 +82,7 @@ NULLS = Table(
         EXAMPLE,
         DATASET,
         SPLIT,
-        Column("null", "str", "", "the kind of null movement that was searched: shuffled, reversed or signs"),
+        Column("null", "str", "", f"the kind of null movement that was searched: {', '.join(NULL_KINDS)}"),
         Column("draw", "int64", "", "its draw, counted from 0"),
         LABEL,
     ),

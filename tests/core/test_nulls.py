@@ -10,7 +10,7 @@ import torch
 from scipy.stats import chisquare
 
 from skillviz.core.beyond import beyond_null
-from skillviz.core.nulls import NULLS, REVERSED, SHUFFLED, SIGNS, drawn_signs, sources
+from skillviz.core.nulls import LEARNED_SIGNS, NULLS, REVERSED, SHUFFLED, SIGNS, drawn_signs, sources
 from skillviz.errors import BadData
 from skillviz.models.null_pair import null_movement
 
@@ -78,7 +78,8 @@ def test_each_null_keeps_and_breaks_as_its_row_says() -> None:
     assert torch.equal(null(SHUFFLED).sort().values, movement) and not torch.equal(null(SHUFFLED), movement)
     assert torch.equal(null(REVERSED), -movement)
     assert torch.equal(null(SIGNS).abs(), movement.abs()) and not torch.equal(null(SIGNS), movement)
-    assert set(NULLS) == {SHUFFLED, REVERSED, SIGNS}
+    assert torch.equal(null(LEARNED_SIGNS), movement.abs()), "until the search has chosen"
+    assert set(NULLS) == {SHUFFLED, REVERSED, SIGNS, LEARNED_SIGNS}
 
 
 def test_beyond_by_hand() -> None:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from skillviz.core.nulls import NULLS, REVERSED, SHUFFLED, SIGNS
+from skillviz.core.nulls import LEARNED_SIGNS, NULLS, SHUFFLED, SIGNS
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.models.lean_pair import load_lean
-from skillviz.models.null_pair import null_pair
+from skillviz.models.null_pair import null_pair, with_signs
 from skillviz.models.pair import load_pair
 from skillviz.models.predict import predict
 from skillviz.runs.selfcheck import fingerprint_of
@@ -36,18 +36,19 @@ def test_a_null_pair_moves_from_the_same_base(tmp_path: Path, kind: str, dtype: 
         own, other = tau[start:end], moved[start:end]
         if kind == SHUFFLED:
             own, other = own.sort().values, other.sort().values
-        elif kind == SIGNS:
+        elif kind in (SIGNS, LEARNED_SIGNS):
             own, other = own.abs(), other.abs()
         else:
             own = -own
         assert torch.allclose(own, other, **tolerance)
-    assert kind == REVERSED or not torch.equal(null.finetuned, null_pair(pair, kind, 1).finetuned)
+    assert not NULLS[kind].is_drawn or not torch.equal(null.finetuned, null_pair(pair, kind, 1).finetuned)
 
 
 @pytest.mark.parametrize("kind", NULLS)
-def test_lean_null_pairs_are_those_of_the_ordinary_mode(tmp_path: Path, kind: str) -> None:
-    models = tiny_pair(tmp_path, "bert", "head")
-    pair, lean = load_pair(*models), load_lean(*models)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_lean_null_pairs_are_those_of_the_ordinary_mode(tmp_path: Path, kind: str, dtype: torch.dtype) -> None:
+    models = tiny_pair(tmp_path, "bert", "head", dtype)
+    pair, lean = load_pair(*models, dtype="own"), load_lean(*models)
     null, lean_null = null_pair(pair, kind, 3), null_pair(lean, kind, 3)
     region = Region.from_flat(np.arange(2, pair.d, 7), pair.table.shapes)
     encoded = examples(tmp_path, pair, rows=6)
@@ -59,6 +60,23 @@ def test_lean_null_pairs_are_those_of_the_ordinary_mode(tmp_path: Path, kind: st
     index = torch.tensor([5, 0, pair.d - 1, 9])
     assert torch.equal(null.finetuned[index], lean_null.finetuned[index])
     assert torch.equal(null.finetuned[3:40], lean_null.finetuned[3:40])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_grafts_signs_are_those_given_in_both_modes(tmp_path: Path, dtype: torch.dtype) -> None:
+    models = tiny_pair(tmp_path, "bert", "head", dtype)
+    pair, lean = load_pair(*models, dtype="own"), load_lean(*models)
+    order = np.random.default_rng(0).permutation(pair.d)[:500]
+    signs = np.resize(np.array([1, -1, 0, -1], dtype=np.float32), 500)
+    signed, lean_signed = (with_signs(null_pair(one, LEARNED_SIGNS, 0), order, signs) for one in (pair, lean))
+    tau = (null_pair(pair, LEARNED_SIGNS, 0).finetuned.float() - pair.base.float())[order]
+    wanted = (pair.base[order].float() + torch.from_numpy(signs) * tau).to(dtype)
+    assert torch.equal(signed.finetuned[order], wanted)
+    assert not torch.equal(signed.finetuned[order], (pair.base[order].float() + tau).to(dtype)), "no signs would pass"
+    region = Region.from_flat(np.sort(order), pair.table.shapes)
+    with signed.at("grafted", region), lean_signed.at("grafted", region):
+        assert fingerprint_of(signed) == fingerprint_of(lean_signed)
+    assert fingerprint_of(pair) == fingerprint_of(lean)
 
 
 def test_unknown_nulls_and_controls_are_refused(tmp_path: Path) -> None:

@@ -34,20 +34,23 @@ def slow_gains(grad: np.ndarray, tau: np.ndarray) -> np.ndarray:
 
 def slow_stagewise(
     base: np.ndarray, tuned: np.ndarray, gradient: Gradient, draws: Sequence[np.ndarray], size: int,
-    candidates: list[int], start: int, most: int,
-) -> list[int]:  # fmt: skip
-    """The stagewise region, best first."""
+    candidates: list[int], start: int, most: int, free: bool = False,
+) -> tuple[list[int], list[float]]:  # fmt: skip
+    """The stagewise region, best first, and the sign of each entry; with `free` the search chooses it."""
     tau = tuned.astype(F) - base.astype(F)
+    if free:
+        tau = np.abs(tau)
     by_movement = [candidates[j] for j in slow_top([abs(float(tau[i])) for i in candidates], len(candidates))]
     members = set(by_movement[:start])
-    score = {i: F(0) for i in candidates}
+    gained = {i: F(0) for i in candidates}
     for step, rows in enumerate(draws, start=1):
         theta = base.copy()
         for i in members:
-            theta[i] = tuned[i]
+            theta[i] = F(base[i]) + F(slow_sign(gained[i]) * tau[i]) if free else tuned[i]
         gains = slow_gains(gradient(theta, rows)[1], tau)
         for i in candidates:
-            score[i] = F(score[i] + gains[i])
+            gained[i] = F(gained[i] + gains[i])
+        score = {i: abs(gained[i]) if free else gained[i] for i in candidates}
         last = step == len(draws)
         leaving = sorted((i for i in members if score[i] < 0), key=lambda i: (score[i], i))
         leaving = leaving[: min(most, len(candidates) - size) if last else most]
@@ -57,32 +60,48 @@ def slow_stagewise(
         if not last:
             coming = [i for i in coming if score[i] > 0]
         members = (members - set(leaving)) | set(coming)
-    return sorted(members, key=lambda i: (tau[i] == 0, -score[i], i))
+    order = sorted(members, key=lambda i: (tau[i] == 0, -score[i], i))
+    return order, [slow_sign(gained[i]) for i in order]
+
+
+def slow_sign(value: float) -> float:
+    """-1, 0 or 1."""
+    return 0.0 if value == 0 else 1.0 if value > 0 else -1.0
 
 
 def slow_judged(
     base: np.ndarray, tuned: np.ndarray, gradient: Gradient, draws: Sequence[np.ndarray], held: np.ndarray, size: int,
     candidates: list[int], start: int, rate: float, judged: int, fixed: Sequence[int] = (),
-) -> tuple[list[int], object]:  # fmt: skip
-    """The judged region without what is fixed in it, best first, and what was chosen: a step or "movement"."""
+    signs: dict[int, float] | None = None,
+) -> tuple[list[int], object, dict[int, float]]:  # fmt: skip
+    """The judged region without what is fixed in it, best first, and what was chosen: a step or "movement".
+
+    Where `signs` are given, those of the fixed entries, the search chooses the others'; the last result has all.
+    """
     tau = tuned.astype(F) - base.astype(F)
+    if signs is not None:
+        tau = np.abs(tau)
     free = [i for i in candidates if i not in fixed]
     by_movement = [*fixed, *(free[j] for j in slow_top([abs(float(tau[i])) for i in free], len(free)))]
-    members, score = set(by_movement[:start]), dict.fromkeys(candidates, F(0))
+    members, gained = set(by_movement[:start]), dict.fromkeys(candidates, F(0))
     norms, full_at = [], 0
 
-    def grafted(region: set[int]) -> np.ndarray:
+    def signs_now() -> dict[int, float]:
+        return {i: (signs or {}).get(i) or slow_sign(gained[i]) for i in candidates}
+
+    def grafted(region: set[int], by: dict[int, float]) -> np.ndarray:
         theta = base.copy()
         for i in region:
-            theta[i] = tuned[i]
+            theta[i] = tuned[i] if signs is None else F(base[i]) + F(by[i] * tau[i])
         return theta
 
-    looked_at: list[tuple[object, set[int]]] = [("movement", set(by_movement[:size]))]
+    looked_at: list[tuple[object, set[int], dict[int, float]]] = [("movement", set(by_movement[:size]), signs_now())]
     for step, rows in enumerate(draws, start=1):
-        gains = slow_gains(gradient(grafted(members), rows)[1], tau)
+        gains = slow_gains(gradient(grafted(members, signs_now()), rows)[1], tau)
         norms.append(sum(float(gains[i]) ** 2 for i in candidates) ** 0.5)
         for i in candidates:
-            score[i] = F(score[i] + F(gains[i] * F(min(1.0, float(np.median(norms)) / norms[-1]))))
+            gained[i] = F(gained[i] + F(gains[i] * F(min(1.0, float(np.median(norms)) / norms[-1]))))
+        score = {i: gained[i] if signs is None else abs(gained[i]) for i in candidates}
         last = step == len(draws)
         if not full_at and len(members) >= size:
             full_at = step
@@ -98,24 +117,26 @@ def slow_judged(
         members = (members - set(leaving)) | set(coming)
         if step > len(draws) - judged:
             filled = set(sorted(candidates, key=lambda i: (i not in members, -score[i], i))[:size])
-            looked_at.append((step, filled))
-    losses = [gradient(grafted(region), held)[0] for _, region in looked_at]
-    chosen, region = looked_at[int(np.argmin(losses))]
-    return sorted(region - set(fixed), key=lambda i: (tau[i] == 0, -score[i], i)), chosen
+            looked_at.append((step, filled, signs_now()))
+    losses = [gradient(grafted(region, by), held)[0] for _, region, by in looked_at]
+    chosen, region, by = looked_at[int(np.argmin(losses))]
+    return sorted(region - set(fixed), key=lambda i: (tau[i] == 0, -score[i], i)), chosen, by
 
 
 def slow_nested(
     base: np.ndarray, tuned: np.ndarray, gradient: Gradient, draws: Sequence[np.ndarray], held: np.ndarray,
-    rungs: Sequence[int], steps: int, share: float, rate: float, judged: int,
-) -> list[int]:  # fmt: skip
-    """The entries of a climb, rung by rung, best first on each."""
-    order: list[int] = []
+    rungs: Sequence[int], steps: int, share: float, rate: float, judged: int, free: bool = False,
+) -> tuple[list[int], dict[int, float]]:  # fmt: skip
+    """The entries of a climb, rung by rung, best first on each, and with `free` the sign of each."""
+    order, signs = list[int](), dict[int, float]()
     for number, rung in enumerate(rungs):
         candidates = slow_candidates(tuned.astype(F) - base.astype(F), share, rung)
         drawn = draws[number * steps : (number + 1) * steps]
         args = (held, rung, candidates, max(1, len(order)), rate, judged, tuple(order))
-        order += slow_judged(base, tuned, gradient, drawn, *args)[0]
-    return order
+        new, _, by = slow_judged(base, tuned, gradient, drawn, *args, signs if free else None)
+        order += new
+        signs |= {i: by[i] for i in new}
+    return order, signs
 
 
 def slow_frank_wolfe(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from skillviz.core.beyond import beyond_null
+from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS
+from skillviz.core.nulls import NULLS
 from skillviz.core.region import Region
 from skillviz.core.scores import correct
 from skillviz.errors import BadInput
@@ -40,11 +44,13 @@ def stored(run: Run) -> pd.DataFrame:
 
 def test_every_draw_is_stored_with_its_predictions(run: Run) -> None:
     found = stored(run).groupby(["null", "draw", "split"]).size().reset_index()
-    assert set(found["null"] + found["draw"].astype(str)) == {"shuffled0", "shuffled1", "reversed0", "signs0", "signs1"}
-    assert [note.kind for note in run.record.nulls] == ["shuffled", "reversed", "signs"]
-    assert [note.draws for note in run.record.nulls] == [2, 1, 2]
+    assert set(found["null"] + found["draw"].astype(str)) == {
+        "shuffled0", "shuffled1", "reversed0", "signs0", "signs1", "learned-signs0",
+    }  # fmt: skip
+    assert [note.kind for note in run.record.nulls] == list(NULLS)
+    assert [note.draws for note in run.record.nulls] == [2, 1, 2, 1]
     assert all(note.sizes == (run.record.size,) * note.draws for note in run.record.nulls)
-    assert [note.true_signs is not None for note in run.record.nulls] == [False, False, True]
+    assert [note.true_signs is not None for note in run.record.nulls] == [row.has_signs for row in NULLS.values()]
 
 
 def test_beyond_is_the_graft_less_its_nulls(run: Run) -> None:
@@ -80,6 +86,36 @@ def test_a_null_is_the_same_search_on_the_null_movement(run: Run, world: Path) -
     assert np.array_equal(score_matrix(rows, run.labels), wanted)
 
 
+def test_learned_signs_are_those_of_the_search(run: Run) -> None:
+    session = Session()
+    pair, data = session.pair(run.spec), session.encoded(run.spec)
+    plan = produce.prepare(run.spec, session, produce.library(run.path.parent))
+    moved, region = nulls.null_graft(
+        pair, data, partial(produce.problem_of, plan), plan, ("learned-signs", 0), lambda step: None
+    )
+    index = region.flat()
+    tau, change = ((one.finetuned - pair.base)[index] for one in (pair, moved))
+    assert torch.allclose(change.abs(), tau.abs(), atol=1e-6)
+    assert {-1.0, 1.0} <= set(change.sign().tolist()), "both signs are chosen"
+    note = next(note for note in run.record.nulls if note.kind == "learned-signs")
+    assert note.true_signs == pytest.approx(float((change.sign() == tau.sign()).float().mean()))
+    rows = stored(run)
+    rows = rows[(rows["null"] == "learned-signs") & (rows["split"] == "test")]
+    wanted = score_matrix(rows, run.labels)
+    assert np.array_equal(wanted, predict(moved, data["test"], "grafted", region))
+    upward = null_pair(pair, "learned-signs", 0)
+    assert not np.array_equal(wanted, predict(upward, data["test"], "grafted", region)), "signs left out would pass"
+
+
+def test_which_localizers_have_a_null() -> None:
+    without = {"random", "random-matched", EXPRESSION, "biases", "layers", "kinds", "dare", "lottery"}
+    assert {row.name for row in LOCALIZERS.values() if not row.has_null} == without
+    spec = RunSpec(base="a", finetuned="b", task="sst2", nulls="all", null_draws=2)
+    kinds = {name: {kind for kind, _ in nulls.planned_draws(spec, row)} for name, row in LOCALIZERS.items()}
+    assert all(kinds[name] == set() for name in without)
+    assert kinds["stagewise"] == set(NULLS) and kinds["movement"] == set(NULLS) - {"learned-signs"}
+
+
 def test_the_finding_says_what_the_null_does(run: Run) -> None:
     scores = headline_scores(run.record)
     assert scores is not None
@@ -110,7 +146,8 @@ def test_a_resumed_run_takes_the_draws_it_has(world: Path, store: Store, monkeyp
     folder = RunFolder(cut_short.path)
     folder.reopen()
     resumed = carry_on(folder)
-    assert searched == [("reversed", 0), ("signs", 0), ("signs", 1)], "the first two were kept"
+    rest = [("reversed", 0), ("signs", 0), ("signs", 1)]
+    assert searched[:3] == rest, "the first two were kept"
     assert resumed.record.nulls == whole.record.nulls
     pd.testing.assert_frame_equal(stored(resumed), stored(whole))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from skillviz.core.localizers.record import Selection
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import moved_first, top
 from skillviz.errors import BadSize
@@ -14,10 +15,15 @@ from skillviz.errors import BadSize
 
 @dataclass(frozen=True)
 class Candidates:
-    """The `count` largest movers: `index` [c] into the d entries, ascending; `tau` [c] their movement."""
+    """The `count` largest movers: `index` [c] into the d entries, ascending; `tau` [c] their movement.
+
+    With `free_signs` the search chooses the sign of each entry's movement: that of the gains accumulated so far, which
+    are those of +|tau|. An entry without evidence has none yet and stays at the base.
+    """
 
     index: Tensor
     tau: Tensor
+    free_signs: bool = False
 
     @classmethod
     def of(cls, problem: Problem, share: float, size: int) -> Candidates:
@@ -31,7 +37,7 @@ class Candidates:
             kept = top(tau.abs(), max(moved, size)).sort().values
             index, tau = index[kept], tau[kept]
         problem.watch(index)
-        return cls(index, tau)
+        return cls(index, tau.abs() if problem.has_free_signs else tau, problem.has_free_signs)
 
     def __len__(self) -> int:
         return len(self.index)
@@ -39,6 +45,27 @@ class Candidates:
     def gain(self, problem: Problem) -> Tensor:
         """-g * tau [c] of the last gradient: what switching an entry on gains, to first order."""
         return problem.gradient_at(self.index).mul_(self.tau).neg_()
+
+    def worth(self, score: Tensor) -> Tensor:
+        """What entries are chosen by: their accumulated gains [c]; of free signs those with the better sign."""
+        return score.abs() if self.free_signs else score
+
+    def signs(self, score: Tensor) -> Tensor | None:
+        """The sign -1, 0 or 1 of each entry [c] after these accumulated gains; None where it is the movement's own."""
+        return score.sign() if self.free_signs else None
+
+    def graft(self, problem: Problem, selected: Tensor, score: Tensor) -> None:
+        """Put the model at the graft of the entries `selected` [c], with the signs of their accumulated gains."""
+        signs = self.signs(score)
+        if signs is None:
+            problem.set_region(self.index[selected])
+        else:
+            problem.set_soft_at(self.index, signs * selected, self.tau)
+
+    def selection(self, order: Tensor, signs: Tensor | None, notes: tuple[str, ...] = ()) -> Selection:
+        """The result of a search: places among the candidates, best first, and the candidates' signs [c]."""
+        chosen = None if signs is None else signs[order].cpu().numpy()
+        return Selection(self.index[order].cpu().numpy(), notes, chosen)
 
     def best(self, scores: Tensor, among: Tensor) -> Tensor:
         """The places `among` the candidates by their scores [c], best first; those that did not move come last."""

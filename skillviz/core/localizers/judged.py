@@ -43,19 +43,19 @@ def stagewise_judged(
             growth.restore(resume)
             judge.restore(resume)
         else:
-            judge.consider(0, candidates, growth.movers(size))
+            judge.consider(0, candidates, growth.movers(size), growth.score)
         draws = islice(problem.draws(options.batch_size, seed, judge.others), behind, None)
         for step in range(behind + 1, options.steps + 1):
-            problem.set_region(candidates.index[growth.selected])
+            candidates.graft(problem, growth.selected, growth.score)
             loss = problem.train.backward(next(draws))
             growth.add(candidates.gain(problem))
             added, removed = growth.switch(step)
             if step > options.steps - options.judged:
-                judge.consider(step, candidates, growth.filled())
+                judge.consider(step, candidates, growth.filled(), growth.score)
             seconds, held = perf_counter() - begun, int(growth.selected.sum())
             state = partial(_state, step, growth, judge)
             yield Step(step, loss, held, added, removed, seconds, options.steps, state)
-    return Selection(growth.order(judge.region).cpu().numpy(), (_note(judge, options),))
+    return candidates.selection(growth.order(judge.region), judge.signs, (_note(judge, options),))
 
 
 def stagewise_nested(
@@ -74,8 +74,10 @@ def stagewise_nested(
     total, behind = len(rungs) * options.steps, done(resume)
     rate = 1 / max(1, options.grow_share * options.steps)
     order = torch.empty(0, dtype=torch.long, device=problem.device)
+    signs = torch.empty(0, device=problem.device)
     if resume:
         order = resume["order"].to(order.device)
+        signs = resume.get("signs", signs).to(order.device)
     judge = Judge(problem, options.examples, seed)
     draws = islice(problem.draws(options.batch_size, seed, judge.others), behind, None)
     with problem.at_base_afterwards():
@@ -85,30 +87,37 @@ def stagewise_nested(
             fixed = torch.isin(candidates.index, order)
             start = max(int(fixed.sum()), 1)
             growth = Growth(candidates, rung, options.steps, rate, start, fixed)
+            if candidates.free_signs:  # what the rung below chose keeps its sign: no gain outweighs it
+                places = torch.searchsorted(candidates.index, order)
+                growth.score[places] = torch.where(signs == 0, 0.0, signs * float("inf"))
             judge.forget()
             first = number_of_rung * options.steps
             if resume and behind > first:
                 growth.restore(resume)
                 judge.restore(resume)
             else:
-                judge.consider(0, candidates, growth.movers(rung))
+                judge.consider(0, candidates, growth.movers(rung), growth.score)
             for step in range(max(first, behind) + 1, first + options.steps + 1):
-                problem.set_region(candidates.index[growth.selected])
+                candidates.graft(problem, growth.selected, growth.score)
                 loss = problem.train.backward(next(draws))
                 growth.add(candidates.gain(problem))
                 added, removed = growth.switch(step - first)
                 if step > first + options.steps - options.judged:
-                    judge.consider(step, candidates, growth.filled())
+                    judge.consider(step, candidates, growth.filled(), growth.score)
                 if step == first + options.steps:
-                    order = torch.cat([order, growth.order(judge.region)])
+                    new = growth.order(judge.region)
+                    order = torch.cat([order, candidates.index[new]])
+                    signs = signs if judge.signs is None else torch.cat([signs, judge.signs[new]])
                 seconds, held = perf_counter() - begun, min(size, int(growth.selected.sum()))
-                state = partial(_rung_state, step, order, growth, judge)
+                state = partial(_rung_state, step, order, signs, growth, judge)
                 yield Step(step, loss, held, added, removed, seconds, total, state)
-    return Selection(order[:size].cpu().numpy())
+    chosen = signs[:size].cpu().numpy() if problem.has_free_signs else None
+    return Selection(order[:size].cpu().numpy(), signs=chosen)
 
 
-def _rung_state(step: int, order: Tensor, growth: Growth, judge: Judge) -> State:
-    return {**_state(step, growth, judge), "order": order}
+def _rung_state(step: int, order: Tensor, signs: Tensor, growth: Growth, judge: Judge) -> State:
+    state = {**_state(step, growth, judge), "order": order}
+    return {**state, "signs": signs} if growth.candidates.free_signs else state
 
 
 def _state(step: int, growth: Growth, judge: Judge) -> State:
@@ -154,17 +163,17 @@ class Growth:
             self.full_at = step
         past = (step - self.full_at) / max(1, self.steps - self.full_at) if self.full_at else 0.0
         most = max(1, round(self.size * self.rate * (1 - (1 - LAST_CAP) * past)))
-        score = self.score.masked_fill(self.fixed, float("inf"))
+        score = self.candidates.worth(self.score).masked_fill(self.fixed, float("inf"))
         return switch(score, self.selected, self.size, most, step == self.steps)
 
     def filled(self) -> Tensor:
         """A region of exactly the size, bool [c]: the members and then the best scores."""
-        return self._best(self.selected.to(self.score.dtype), self.score, self.size)
+        return self._best(self.selected.to(self.score.dtype), self.candidates.worth(self.score), self.size)
 
     def order(self, region: Tensor) -> Tensor:
-        """The global indices of a region's entries that are not fixed, best score first."""
+        """The places of a region's entries that are not fixed, best score first."""
         chosen = (region & ~self.fixed).nonzero().squeeze(1)
-        return self.candidates.index[self.candidates.best(self.score, chosen)]
+        return self.candidates.best(self.candidates.worth(self.score), chosen)
 
     def state(self) -> State:
         """What cannot be computed again."""
@@ -201,19 +210,23 @@ class Judge:
         """Begin again: nothing was judged yet."""
         self.step, self.loss = -1, float("inf")
         self.region = torch.empty(0, dtype=torch.bool)
+        self.signs: Tensor | None = None
 
-    def consider(self, step: int, candidates: Candidates, region: Tensor) -> None:
-        """Keep this region [c] of a step if its loss is the smallest so far."""
-        self.problem.set_region(candidates.index[region])
+    def consider(self, step: int, candidates: Candidates, region: Tensor, score: Tensor) -> None:
+        """Keep this region [c] of a step, with the signs that the scores give, if its loss is the smallest so far."""
+        candidates.graft(self.problem, region, score)
         loss = self.problem.train.loss(self.rows)
         if self.step < 0 or loss < self.loss:
             self.step, self.loss, self.region = step, loss, region.clone()
+            self.signs = candidates.signs(score)
 
     def state(self) -> State:
         """What is kept so far."""
-        return {"best_step": number(self.step), "best_loss": number(self.loss), "best_region": self.region}
+        kept = {"best_step": number(self.step), "best_loss": number(self.loss), "best_region": self.region}
+        return kept if self.signs is None else {**kept, "best_signs": self.signs}
 
     def restore(self, state: State) -> None:
         """Go on from what was kept."""
         self.step, self.loss = int(state["best_step"]), float(state["best_loss"])
         self.region = state["best_region"].to(self.problem.device)
+        self.signs = state["best_signs"].to(self.problem.device) if "best_signs" in state else None

@@ -44,10 +44,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Selection:
-    """The chosen entries as global flat indices, best first, int64 [size]; and remarks for the reader."""
+    """The chosen entries as global flat indices, best first, int64 [size]; and remarks for the reader.
+
+    `signs` float32 [size] are -1, 0 or 1 for each entry where the search chose them (`Problem.has_free_signs`).
+    """
 
     order: np.ndarray
     notes: tuple[str, ...] = ()
+    signs: np.ndarray | None = None
 
     def counted(self, problem: Problem) -> Selection:
         """With a remark where some of the chosen entries did not move: to copy them changes nothing."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from skillviz.core.localizers.candidates import Candidates
-from skillviz.core.localizers.record import Search, Selection, State, Step, done, number
+from skillviz.core.localizers.record import Search, State, Step, done, number
 from skillviz.core.localizers.table import StagewiseOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
@@ -23,7 +23,8 @@ def stagewise(
 
     Each step takes the gradient at the current graft and adds -g * tau to every candidate's score. The
     best outsiders come in, members whose score has turned negative go out; both at most `switch_share`
-    of the size. So entries are chosen for what they add to those already there.
+    of the size. So entries are chosen for what they add to those already there. Where signs are free, an entry has
+    the sign of its score, and none goes out: it changes its sign.
     """
     begun = perf_counter()
     candidates = Candidates.of(problem, options.candidate_share, size)
@@ -38,16 +39,16 @@ def stagewise(
     draws = islice(problem.draws(options.batch_size, seed), behind, None)
     with problem.at_base_afterwards():
         for step in range(behind + 1, options.steps + 1):
-            problem.set_region(candidates.index[selected])
+            candidates.graft(problem, selected, score)
             loss = problem.train.backward(next(draws))
             score += candidates.gain(problem)
             last = step == options.steps
-            added, removed = switch(score, selected, size, most, last)
+            added, removed = switch(candidates.worth(score), selected, size, most, last)
             seconds = perf_counter() - begun
             state = partial(_state, step, score, selected)
             yield Step(step, loss, int(selected.sum()), added, removed, seconds, options.steps, state)
-    order = candidates.best(score, selected.nonzero().squeeze(1))
-    return Selection(candidates.index[order].cpu().numpy())
+    order = candidates.best(candidates.worth(score), selected.nonzero().squeeze(1))
+    return candidates.selection(order, candidates.signs(score))
 
 
 def _state(step: int, score: Tensor, selected: Tensor) -> State:

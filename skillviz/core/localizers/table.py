@@ -534,7 +534,9 @@ class Localizer:
     the graftable entries outside the region are: the base's values, or zero. `rescaled`: the values inside are not the
     fine-tuned ones but base + movement * d / size. `lean`: it needs no vector of all entries, so lean mode has it.
     `compares_answers`: it takes the gradient of each answer's score, so that there must be several; not where a text is
-    generated. `method` is its graft in tables of studies, where comparisons have names of their own.
+    generated. `has_null`: its result on a null movement is its null (core/nulls.py); not where the places are drawn or
+    given, or where it makes no graft. `learns_signs`: it accumulates first-order scores, so that it can choose the sign
+    of each entry too. `method` is its graft in tables of studies, where comparisons have names of their own.
     """
 
     name: str
@@ -555,6 +557,8 @@ class Localizer:
     method: str = "graft"
     lean: bool = False
     compares_answers: bool = False
+    has_null: bool = True
+    learns_signs: bool = False
 
     @property
     def is_one_search(self) -> bool:
@@ -619,7 +623,7 @@ LOCALIZERS: dict[str, Localizer] = {
             "Grows the region a few parameters at a time and drops those that stop helping, judged at the current "
             "graft.",
             OURS, "skillviz.core.localizers.stagewise:stagewise", StagewiseOptions,
-            budgeted=True, nested=False, seeded=True, cost=_stepwise(0.5), lean=True,
+            budgeted=True, nested=False, seeded=True, cost=_stepwise(0.5), lean=True, learns_signs=True,
             color="#1D5FD1", marker="square", dash="solid",
         ),
         Localizer(
@@ -627,7 +631,7 @@ LOCALIZERS: dict[str, Localizer] = {
             "Grows the region as stagewise does, with fewer switches at the end, and keeps the region that does best "
             "on held training examples; top movement if none does better.",
             OURS, "skillviz.core.localizers.judged:stagewise_judged", JudgedOptions,
-            budgeted=True, nested=False, seeded=True, cost=_judged_cost, lean=True,
+            budgeted=True, nested=False, seeded=True, cost=_judged_cost, lean=True, learns_signs=True,
             color="#00A0A0", marker="square-cross", dash="12px,3px",
         ),
         Localizer(
@@ -635,7 +639,7 @@ LOCALIZERS: dict[str, Localizer] = {
             "One search for all sizes: each region grows around the next smaller one, judged on held training "
             "examples.",
             OURS, "skillviz.core.localizers.judged:stagewise_nested", NestedOptions,
-            budgeted=True, nested=True, seeded=True, cost=_nested_cost, lean=True,
+            budgeted=True, nested=True, seeded=True, cost=_nested_cost, lean=True, learns_signs=True,
             color="#B47818", marker="square-x", dash="2px,6px",
         ),
         Localizer(
@@ -682,35 +686,35 @@ LOCALIZERS: dict[str, Localizer] = {
         Localizer(
             "random", "random", "A uniform draw: the control.",
             f"{PAPER}, Fig. 2", "skillviz.core.localizers.simple:random", NoOptions,
-            budgeted=True, nested=True, seeded=True, cost=_held(4), method="graft_random", lean=True,
+            budgeted=True, nested=True, seeded=True, cost=_held(4), method="graft_random", lean=True, has_null=False,
             color="#B56576", marker="cross", dash="dot",
         ),
         Localizer(
             "recipe", "by hand",
             "The layers, kinds, rows and stored regions that you name; its size is what they hold.",
             OURS, "skillviz.core.localizers.parts:by_hand", ExpressionOptions,
-            budgeted=False, nested=False, seeded=False, cost=_held(3),
+            budgeted=False, nested=False, seeded=False, cost=_held(3), has_null=False,
             color="#D050C8", marker="triangle-left", dash="4px,2px",
         ),
         Localizer(
             "biases", "biases",
             "All biases, including those of LayerNorm: what BitFit trains.",
             f"{PAPER}, Fig. 4a", "skillviz.core.localizers.parts:biases", NoOptions,
-            budgeted=False, nested=False, seeded=False, cost=_held(2), method="graft_biases",
+            budgeted=False, nested=False, seeded=False, cost=_held(2), method="graft_biases", has_null=False,
             color="#A075BC", marker="triangle-right", dash="6px,2px,2px,2px",
         ),
         Localizer(
             "layers", "whole layers",
             "Every graftable parameter of the layers you name; all layers by default.",
             OURS, "skillviz.core.localizers.parts:layers", LayersOptions,
-            budgeted=False, nested=False, seeded=False, cost=_held(3),
+            budgeted=False, nested=False, seeded=False, cost=_held(3), has_null=False,
             color="#11A011", marker="hexagon2", dash="9px,4px",
         ),
         Localizer(
             "kinds", "whole kinds",
             "Every graftable parameter of the module kinds you name; all kinds by default.",
             OURS, "skillviz.core.localizers.parts:kinds", KindsOptions,
-            budgeted=False, nested=False, seeded=False, cost=_held(3),
+            budgeted=False, nested=False, seeded=False, cost=_held(3), has_null=False,
             color="#9900FF", marker="octagon", dash="2px,3px",
         ),
         Localizer(
@@ -726,7 +730,7 @@ LOCALIZERS: dict[str, Localizer] = {
             "A uniform draw with as many parameters in each layer and module as top movement, or as a region you name: "
             "the control for where a region is.",
             OURS, "skillviz.core.localizers.baselines:random_matched", MatchedOptions,
-            budgeted=True, nested=True, seeded=True, cost=_held(5), method="graft_matched",
+            budgeted=True, nested=True, seeded=True, cost=_held(5), method="graft_matched", has_null=False,
             color="#CC7755", marker="cross-thin-open", dash="3px,6px",
         ),
         Localizer(
@@ -767,6 +771,7 @@ LOCALIZERS: dict[str, Localizer] = {
             "the fine-tuned ones.",
             "after Yu et al. 2024 (DARE)", "skillviz.core.localizers.baselines:dare", NoOptions,
             budgeted=True, nested=True, seeded=True, cost=_held(4), rescaled=True, method="graft_dare",
+            has_null=False,
             color="#AA77EE", marker="y-down-open", dash="1px,2px",
         ),
         Localizer(
@@ -774,6 +779,7 @@ LOCALIZERS: dict[str, Localizer] = {
             "A control: the rest is zero instead of the base's values, and the region is learned for that.",
             f"{PAPER}, Fig. 4b", "skillviz.core.localizers.lottery:lottery", LotteryOptions,
             budgeted=True, nested=False, seeded=True, cost=_stepwise(5), rest="zero", method="graft_lottery",
+            has_null=False,
             color="#FF00FE", marker="asterisk-open", dash="1px,4px",
         ),
     )

@@ -45,7 +45,7 @@ def test_it_takes_the_twins_steps(case: dict[str, Any], size: int) -> None:
     draws = list(islice(problem.draws(4, 3, np.setdiff1d(np.arange(12), held)), 6))
     candidates = slow_candidates(problem.tau.numpy(), 0.1, size)
     args = (*arrays(problem), twin.loss_and_gradient, draws, held, size, candidates, max(1, round(0.2 * size)))
-    order, chosen = slow_judged(*args, 1 / 3, 3)
+    order, chosen, _ = slow_judged(*args, 1 / 3, 3)
     found = finish(problem, size)[1]
     assert found.order.tolist() == order
     words = "top movement" if chosen == "movement" else f"step {chosen} of 6"
@@ -57,7 +57,7 @@ def test_it_takes_the_twins_steps(case: dict[str, Any], size: int) -> None:
             return loss, -gradient if len(rows) == 4 else gradient
 
         planted = [slow_judged(*args[:2], uphill, *args[3:], 1 / 3, 3), slow_judged(*args, 1 / 6, 3)]
-        assert all(found.order.tolist() != other for other, _ in planted), "a dropped sign or another rate would pass"
+        assert all(found.order.tolist() != other for other, *_ in planted), "a dropped sign or another rate would pass"
 
 
 def test_the_gradients_never_see_a_held_example(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +79,8 @@ def test_no_region_that_was_judged_is_better_than_the_one_kept() -> None:
     judge = Judge(problem, options.examples, 0)
     problem.set_region(torch.from_numpy(found.order))
     kept = problem.train.loss(judge.rows)
-    judge.consider(0, candidates, Growth(candidates, 60, 12, 0.1, 6).movers(60))
+    growth = Growth(candidates, 60, 12, 0.1, 6)
+    judge.consider(0, candidates, growth.movers(60), growth.score)
     problem.reset()
     assert kept <= judge.loss and f"loss {kept:.3f}" in found.notes[0]
 
@@ -167,8 +168,8 @@ def test_the_climb_takes_the_twins_steps(case: dict[str, Any]) -> None:
     draws = list(islice(problem.draws(4, 3, np.setdiff1d(np.arange(12), held)), 4 * len(rungs)))
     args = (*arrays(problem), twin.loss_and_gradient, draws, held, rungs, 4, 0.1)
     found = climb(problem, rungs[-1])[1].order.tolist()
-    assert found == slow_nested(*args, 1 / 2, 2)
-    assert found != slow_nested(*args, 1 / 4, 2) and len(found) == rungs[-1]
+    assert found == slow_nested(*args, 1 / 2, 2)[0]
+    assert found != slow_nested(*args, 1 / 4, 2)[0] and len(found) == rungs[-1]
 
 
 def test_the_ladder_is_that_of_the_model_and_every_rung_is_a_region_of_its_own() -> None:
