@@ -490,7 +490,7 @@ def encoded_texts(request: PairRequest) -> Answer:
     """The changes of the task's texts by encoding, `notes` by split, and the notes on the `pair` with its tokenizers
     loaded. The pair's weights are not read."""
     session = Session()
-    notes = {split: list(texts.notes) for split, texts in session.encoded(request.spec).items()}
+    notes = {split: list(texts.notes) for split, texts in session.texts(request.spec).items()}
     return {"notes": notes, "pair": list(session.rehearsed(request.spec)[0].notes)}
 
 

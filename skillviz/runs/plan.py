@@ -23,7 +23,6 @@ from skillviz.runs.region_expression import ResolvedExpression, made_with, resol
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks.project import expanded
-from skillviz.tasks.source import OUT_OF_SCOPE
 
 
 @dataclass(frozen=True)
@@ -79,13 +78,13 @@ def planned(spec: RunSpec, session: Session, runs: Library) -> Plan:
     if not row.budgeted and not resolved:
         notes += (f"The localizer {row.name} sets its own size; the size you gave is not used.",)
     splits = session.splits(spec)
+    session.out_of_scope(spec)  # refused before the start where its file cannot be read
     notes = (
         *session.rehearsed(spec)[0].notes,
         *splits.notes,
         *session.overlap(spec),
         *filter(None, (why_not(session.against_fitting(spec)),)),
-        *encoding_notes(session.encoded(spec)),
-        *(encoding_notes({OUT_OF_SCOPE: outside}) if (outside := session.encoded_out_of_scope(spec)) else ()),
+        *encoding_notes(session.texts(spec)),
         *notes,
     )
     task = task_note(session.task(spec), splits)

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 ENDS = ("pretrained", "finetuned")
 EVALUATED = ("validation", "test")
 OF_DATA = (
-    "task", "splits", "overlap", "preflight", "others", "rehearsed", "encoded", "encoded_out_of_scope",
+    "task", "splits", "overlap", "preflight", "others", "rehearsed", "encoded", "out_of_scope",
+    "encoded_out_of_scope",
 )  # fmt: skip
 """What does not go with the pair."""
 
@@ -220,19 +221,27 @@ class Session:
             lambda: {name: one(name, encoded) for name, encoded in self.encoded_others(spec).items()},
         )
 
+    def out_of_scope(self, spec: RunSpec) -> pd.DataFrame | None:
+        """The texts that fit no class, at most as many as test examples may be; None where the task names none."""
+
+        def make() -> pd.DataFrame | None:
+            frame = out_of_scope(self.task(spec))
+            return None if frame is None else sampled(frame, most=spec.max_test, seed=spec.data_seed)
+
+        return self._remember("out_of_scope", _data_key(spec), make)
+
     def encoded_out_of_scope(self, spec: RunSpec) -> Encoded | None:
-        """The texts that fit no class as token ids, at most as many as test examples may be; None where the task names
-        none."""
+        """The same as token ids."""
+        frame = self.out_of_scope(spec)
+        if frame is None:
+            return None
+        key = _pair_key(spec), _data_key(spec), self.tokenizer(spec).model_max_length
+        return self._remember("encoded_out_of_scope", key, lambda: self._encode(spec, self.task(spec), frame))
 
-        def make() -> Encoded | None:
-            task = self.task(spec)
-            frame = out_of_scope(task)
-            if frame is None:
-                return None
-            return self._encode(spec, task, sampled(frame, most=spec.max_test, seed=spec.data_seed))
-
-        most = self.tokenizer(spec).model_max_length
-        return self._remember("encoded_out_of_scope", (_pair_key(spec), _data_key(spec), most), make)
+    def texts(self, spec: RunSpec) -> dict[str, Encoded]:
+        """All texts of the task as token ids, by split, and under OUT_OF_SCOPE those that fit no class."""
+        outside = self.encoded_out_of_scope(spec)
+        return {**self.encoded(spec), **({} if outside is None else {OUT_OF_SCOPE: outside})}
 
     def out_of_scope_ends(self, spec: RunSpec, passes: Passes) -> dict[str, np.ndarray]:
         """Logits [n, label] of the pre-trained and fine-tuned model on these texts; empty where there are none."""

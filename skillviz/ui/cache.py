@@ -601,7 +601,7 @@ class _KnownTexts(Session):
 
     by_split: Mapping[str, Sequence[str]] = MappingProxyType({})
 
-    def encoded(self, spec: RunSpec) -> dict[str, Any]:
+    def texts(self, spec: RunSpec) -> dict[str, Any]:
         """The notes on the texts of each split."""
         return {split: _Encoded(notes) for split, notes in self.by_split.items() if split != PAIR}
 
