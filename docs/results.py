@@ -256,8 +256,7 @@ def result(study: StudyFolder, row: Experiment | None, words: Mapping[str, Any])
     record = study.record
     command = record.command or (_command(row, record.scale or "") if row else "")
     localized = sum(step.kind == "localize" for step in record.steps.values())
-    before = f" (estimated {formats.seconds(record.estimated)})" if record.estimated is not None else ""
-    spent = f"{formats.seconds(record.seconds)}{before}"
+    spent = formats.seconds(record.seconds)
     machine = record.device or _get(words, "machines", study.name) or _get(words, "machines", record.scale or "")
     title = SCALES[record.scale].title if record.scale in SCALES else "Own study"
     work = f"{formats.counted(localized, 'localization')}; {spent} on {machine or 'an unnamed device'}"

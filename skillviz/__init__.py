@@ -13,8 +13,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from skillviz.tasks.project import finetuned_root
-
 if TYPE_CHECKING:
     from skillviz.api import (
         Evaluation,
@@ -72,9 +70,6 @@ _HOMES = {
     "task": "skillviz.tasks.registry",
 }
 """Names that need no torch; all others come from skillviz.api, which does."""
-
-
-finetuned_root()  # so that a stored run's fine-tuned model is found under its name in any process
 
 
 def __getattr__(name: str) -> Any:

@@ -68,8 +68,8 @@ def localize(
     `progress` is called with runs.progress.Progress records. Raises an error of skillviz.errors for wrong input.
     """
     given = {"sizes": size if isinstance(size, str | int | float) else tuple(size), "localizer": method, **settings}
-    members = {"base": str(base), "finetuned": str(finetuned), "task": _task_name(task)}
-    spec = read_spec({**members, **given}).anchored(Path.cwd())
+    pair = {"base": str(base), "finetuned": str(finetuned), "task": _task_name(task)}
+    spec = read_spec({**pair, **given}).anchored(Path.cwd())
     return Run.of(produce(spec, Store(store_root(runs_dir)), progress))
 
 

@@ -28,7 +28,7 @@ SkillvizError                the interface shows its sentence; anything else is 
     ├── CorruptRun           a file differs from what its run vouches for
     ├── NotReadable          the system refuses a file or folder, or a text is not UTF-8
     ├── WrongCheckpoint      a checkpoint of another spec, other weights or data, or one that cannot be read
-    ├── NewerSchema          written by a later version of skillviz
+    ├── OtherVersion         made by another version of skillviz
     ├── ReadOnly             SKILLVIZ_READONLY is set: nothing is started or written
     ├── OverQuota            a user has as much as the deployment allows
     └── DiskFull
@@ -229,8 +229,12 @@ class WrongCheckpoint(StoreError):
     """A checkpoint of another spec, other weights or other data, or one that cannot be read."""
 
 
-class NewerSchema(StoreError):
-    """Written by a later version of skillviz."""
+class OtherVersion(StoreError):
+    """Made by another version of skillviz: a record with another layout, or with fields of another version."""
+
+    title = "Another version of skillviz"
+    hint = "Make it again, or open it with the version that made it."
+    page_hint = "Make it again, or open it with the version that made it."
 
 
 class ReadOnly(StoreError):

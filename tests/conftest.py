@@ -81,7 +81,7 @@ def real() -> Path:
 def user_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder of runs for this test alone, so that nobody's own runs or models are read or written."""
     folder = tmp_path / "runs"
-    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(tmp_path / "members"))
+    monkeypatch.setenv("SKILLVIZ_FINETUNED", str(tmp_path / "finetuned-models"))
     monkeypatch.setenv("SKILLVIZ_RUNS", str(folder))
     monkeypatch.setenv("SKILLVIZ_ROOTS", str(tmp_path.parents[1]))  # what tests make lies below it
     return folder

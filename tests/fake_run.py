@@ -27,6 +27,10 @@ from skillviz.runs.store import Store
 from skillviz.runs.tables import score_columns
 from skillviz.tasks.task import CLASSIFICATION, GENERATION
 
+SMALL: dict[str, Any] = {
+    "n": {"validation": 4, "test": 6}, "layers": 1, "width": 4, "steps": 2, "sizes": ("5%", "20%"),
+}  # fmt: skip
+"""Of the smallest run with all that a page shows."""
 # how much a state knows of the label, how sure it is beyond that, and how much it shares with finetuned
 STATES = {
     "pretrained": (0.25, 0.6, 0.2),
@@ -221,7 +225,7 @@ def _curve(
         strength = float(np.clip(1 + 0.12 * np.log10(size / counts[0]), 0.3, 1.25))
         for split in ("validation", "test"):
             logits, y = _logits(split, note, spec.seed, spec.localizer, strength)
-            common = {"localizer": spec.localizer, "seed": spec.seed, "size": size, "share": size / d}
+            common = {"localizer": spec.localizer, "seed": spec.seed, "size": size, "share": size / d, "gain": 1.0}
             rows += curve_rows(row(logits, y, note), **common, dataset=note.name, split=split)
     return pd.DataFrame(rows)
 

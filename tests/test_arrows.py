@@ -15,7 +15,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 
 # A layer may import the ones named here, itself, and nothing else of ours. `api` is what stands at the top of the
 # package, __init__ and api, and imports no command: those belong to `cli`. LEAVES are used everywhere.
-LEAVES = ("errors", "atomic", "json_text", "locks", "read_only", "regular_file")
+LEAVES = ("errors", "atomic", "json_text", "layout", "locks", "read_only", "regular_file")
 FILES_OF_THEIR_OWN = (*LEAVES, "cli", "__main__")
 RUNS = ("runs", "models", "tasks", "core", *LEAVES)
 STUDIES = ("studies", "analysis", *RUNS)
@@ -35,6 +35,7 @@ MAY_IMPORT = {
     "core": LEAVES,
     "errors": (),
     "atomic": ("errors", "locks", "read_only"),
+    "layout": ("errors",),
     "locks": (),
     "read_only": ("errors",),
     "json_text": ("errors", "regular_file"),

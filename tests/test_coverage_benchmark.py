@@ -148,14 +148,6 @@ def test_every_cell_is_measured() -> None:
     )
 
 
-def test_the_page_counts_the_verdicts_that_changed() -> None:
-    changed = pd.read_csv(coverage.ROOT / "docs" / "changed_verdicts.csv", keep_default_na=False)
-    lost = int((changed["verdict_after"] == "no interval").sum())
-    page = " ".join(coverage.PAGES[0].read_text(encoding="utf-8").split())
-    assert f"Of the {len(changed)} rows" in page
-    assert f"{lost} have no interval any more and {len(changed) - lost} have another verdict" in page
-
-
 def test_a_cell_counts_what_its_intervals_hold() -> None:
     def once(random: np.random.Generator) -> dict[str, other_intervals.Answer]:
         estimate = random.normal()

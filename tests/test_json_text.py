@@ -25,7 +25,7 @@ from skillviz.models.tokenizer import read_json as tokenizer_content
 from skillviz.runs.checkpoint import Checkpoint
 from skillviz.runs.process import launch_of
 from skillviz.runs.run import read_record
-from skillviz.runs.score import stored_score
+from skillviz.runs.score import read_score
 from skillviz.studies.store import open_study
 from skillviz.tasks.reading import from_file
 
@@ -75,7 +75,7 @@ def test_it_is_refused_in_a_short_sentence(tmp_path: Path, what: str, strange: s
 def test_what_is_passed_over_stays_passed_over(tmp_path: Path, strange: str) -> None:
     for name in ("study.json", "score.json", "launch.json", "config.json", "lines.jsonl"):
         (tmp_path / name).write_text(strange)
-    assert open_study(tmp_path) is None and stored_score(tmp_path) is None
+    assert open_study(tmp_path) is None and read_score(tmp_path) is None
     assert launch_of(tmp_path) == {"cwd": Path.cwd()} and model_config(tmp_path / "config.json") == {}
     with pytest.raises(BadData, match="is not JSON"):
         from_file(tmp_path / "lines.jsonl")

@@ -20,7 +20,6 @@ from skillviz.live.client import Client
 from skillviz.models.fetch import graft_file, resolve
 from skillviz.runs.disk_cache import DiskCache
 from skillviz.runs.doctor import findings, mended
-from skillviz.runs.intervals import FILE
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.tasks.reading import from_hub
@@ -56,7 +55,6 @@ WORK = (
     "skillviz.commands.parts.PartScoring", "skillviz.runs.export.export", "skillviz.core.graft.Graft.load",
     "skillviz.models.difference.write_difference", "skillviz.commands.report.report_of",
     "skillviz.commands.runs.bundle", "skillviz.commands.runs.typer.confirm",
-    "skillviz.commands.runs.interval_table",
 )  # fmt: skip
 """What commands must not come to."""
 
@@ -95,17 +93,6 @@ def test_a_door_left_open_is_seen(store: Store, tmp_path: Path, monkeypatch: pyt
     before = contents(tmp_path)
     write_text(tmp_path / "file", "words")
     assert contents(tmp_path) != before
-
-
-@pytest.mark.parametrize("version", ["v1", "v5"])
-def test_older_runs_are_shown_where_their_intervals_cannot_be_stored(
-    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    frozen = Path(__file__).parent / "runs" / "frozen" / version
-    store = Store(shutil.copytree(frozen, tmp_path / "runs", ignore=shutil.ignore_patterns(FILE)))
-    monkeypatch.setenv(read_only.ENVIRONMENT, "1")
-    before = contents(tmp_path)
-    assert len(store.list()) == len(store.folders()) and not list(findings(store)) and contents(tmp_path) == before
 
 
 def test_a_cached_answer_is_computed_and_not_kept(store: Store, tmp_path: Path) -> None:

@@ -15,12 +15,15 @@ from skillviz.core.graft import Graft
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.regular_file import regular
-from skillviz.runs.migrate import SCHEMA_VERSION
 from skillviz.runs.run import Run, read_record
 from skillviz.runs.store import Store
+from tests.fake_run import fake_run
 from tests.patience import within
 
-(FROZEN,) = (Path(__file__).parent / "runs" / "frozen" / f"v{SCHEMA_VERSION}").glob("sst2-*")
+FILES = (
+    "curve.parquet", "history.parquet", "interpolation.parquet", "interpolation_bins.parquet", "layers.parquet",
+    "predictions.parquet", "ranking.safetensors", "region.safetensors", "run.json",
+)  # fmt: skip
 READERS: dict[str, tuple[Callable[[Path], Any], type[Exception]]] = {
     "a path": (regular, FileNotFoundError),
     "JSON": (json_text.read, FileNotFoundError),
@@ -37,12 +40,12 @@ def test_a_pipe_is_no_file(name: str, tmp_path: Path) -> None:
         read(tmp_path / "pipe")
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in FROZEN.iterdir()))
+@pytest.mark.parametrize("name", FILES)
 def test_a_pipe_among_a_runs_files_keeps_nobody_waiting(name: str, tmp_path: Path) -> None:
     """The list opens without it, and whoever asks for that file's content is told that it cannot be read."""
-    folder = tmp_path / FROZEN.name
-    shutil.copytree(FROZEN, folder)
-    run = Run(folder, read_record(folder))
+    run = fake_run(Store(tmp_path), interpolation=True)
+    folder = run.path
+    assert sorted(path.name for path in folder.iterdir() if path.is_file()) == list(FILES)
     (folder / name).unlink()
     os.mkfifo(folder / name)
     with within(20):

@@ -19,7 +19,7 @@ NAMED = (
     "skillviz",
     "skillviz.errors",
     *(f"skillviz.live.{name}" for name in ("client", "protocol", "address", "waiting", "server")),
-    *(f"skillviz.runs.{name}" for name in ("spec", "store", "migrate", "tables", "session", "plan")),
+    *(f"skillviz.runs.{name}" for name in ("spec", "store", "tables", "session", "plan")),
     *(
         f"skillviz.core.{name}"
         for name in (

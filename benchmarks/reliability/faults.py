@@ -268,13 +268,6 @@ def _demo_writes() -> None:
     read_only.refuse = lambda: None
 
 
-def _later_refused() -> None:
-    """A field that is not declared makes a run unreadable."""
-    from skillviz.runs import run
-
-    run.without_unknown = lambda kind, content: (kind(**content), ())
-
-
 FAULTS = {
     fault.name: fault
     for fault in (
@@ -298,7 +291,6 @@ FAULTS = {
         Fault("not-escaped", "names are put into HTML as they are", "markup", _not_escaped),
         Fault("formulas-pass", "a cell that begins a formula is not quoted", "markup", _formulas_pass),
         Fault("demo-writes", "a read-only dashboard refuses nothing", "public-demo", _demo_writes),
-        Fault("later-refused", "a field of run.json that nobody declared is refused", "later-fields", _later_refused),
         Fault("bins-off", "confidences are put into lower bins", "other-programs", _other_edges),
         Fault("one-in-100", "one example in a hundred counts the wrong way", "stored-numbers", _another_class),
         Fault("hash-skipped", "the hash of a checkpoint is not compared", "checkpoint-bits", _hash_skipped),

@@ -6,7 +6,7 @@ from benchmarks.reliability.attempt import Attempt, Promise
 from skillviz.core.localizers.table import LOCALIZERS
 
 LOST, RESUME, BAD_INPUT, ONE_BAD, NUMBERS, CHECKPOINT = "lost", "resume", "input", "one-bad", "numbers", "checkpoint"
-OLD, STRANGERS = "old-runs", "strangers"
+STRANGERS = "strangers"
 
 PROMISES = {
     promise.name: promise
@@ -16,7 +16,6 @@ PROMISES = {
         Promise(BAD_INPUT, "Bad input is refused in a sentence"),
         Promise(ONE_BAD, "One bad run never hides the others"),
         Promise(STRANGERS, "Strangers stay out"),
-        Promise(OLD, "Old runs stay readable"),
         Promise(NUMBERS, "The numbers are right"),
         Promise(CHECKPOINT, "A damaged checkpoint is noticed"),
     )
@@ -69,8 +68,6 @@ ATTEMPTS = {
                 f"{HERE}.strangers:markup", 20, 1000),
         Attempt("public-demo", STRANGERS, "each action that starts or writes, with SKILLVIZ_READONLY=1",
                 f"{HERE}.strangers:public_demo", 20, 200),
-        Attempt("later-fields", OLD, "a run of each schema version, with fields that no version has, at every level",
-                f"{HERE}.old_runs:later_fields", 60, 1000),
         Attempt("other-programs", NUMBERS, "values of scikit-learn, torchmetrics and netcal on random and edge cases",
                 f"{HERE}.right_numbers:reference", 10_000, 10_000),
         Attempt("stored-numbers", NUMBERS, "metrics in run.json of shipped runs, computed again from predictions",

@@ -72,8 +72,8 @@ def refuse_changed(by_stage: Stages, order: Sequence[str]) -> None:
             raise BadData(
                 f"after stage {stage} the grafting model answers {changed:,} of {len(answers.ids):,} test examples of "
                 f"'{task}' otherwise than after its own stage (other logits; {other:,} other predictions), which later "
-                "training must not change; the stored stages are wrong: delete the member's folder and run the study "
-                "again."
+                "training must not change; the stored stages are wrong: delete the folder of the fine-tuned model and "
+                "run the study again."
             )
 
 

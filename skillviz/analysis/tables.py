@@ -10,9 +10,6 @@ import pandas as pd
 from skillviz.core.metrics import OWN
 from skillviz.runs.tables import Column, Table, typed
 
-LAYOUT = 5
-"""The version of the columns; tables stored in an older one are read by `analysis.older_tables`."""
-
 OVER = ("examples and seeds", "examples and seeds, unpaired", "")
 """What an interval of a difference is over: examples and seeds, paired; the same of each side by itself, joined, which
 is wider (sizes without predictions); empty where there is no interval."""

@@ -131,8 +131,8 @@ def finetune(
             "--out",
             metavar="DIR",
             rich_help_panel=options.WHERE,
-            help="The folder to write to; without it the cache of studies, $SKILLVIZ_MEMBERS, where nothing is trained "
-            "twice.",
+            help="The folder to write to; without it the cache of studies, $SKILLVIZ_FINETUNED, where nothing is "
+            "trained twice.",
         ),
     ] = None,
     recipe: Recipe = SGD,
@@ -351,7 +351,7 @@ def _train_into_folder(
     where = f"the models are in {done.path}" if done.folders else f"the model is in {done.path}"
     say(f"Kept step {done.best_step:,} of {len(done.history):,}; {where} ({done.seconds:.0f} s).")
     if as_json:
-        folders = {"members": {name: str(path) for name, path in done.folders.items()}} if done.folders else {}
+        folders = {"models": {name: str(path) for name, path in done.folders.items()}} if done.folders else {}
         print_json({
             "path": str(done.path), "best_step": done.best_step, "steps": len(done.history), "touched": done.touched,
             "trained": done.trained, **folders, "seconds": round(done.seconds, 3), "metrics": done.scores,

@@ -229,8 +229,8 @@ Method = Annotated[
         "--method",
         metavar="NAME",
         rich_help_panel=SEARCH,
-        help=f"The localizer: {', '.join(LOCALIZERS)}. learned is the paper's and decides its size itself; recipe "
-        "builds the region that --option recipe=JSON describes.",
+        help=f"The localizer: {', '.join(LOCALIZERS)}. learned is the paper's and decides its size itself; "
+        "expression builds the region that --option expression=JSON describes.",
     ),
 ]
 Sizes = Annotated[

@@ -29,15 +29,14 @@ from skillviz.core.metrics import metric_row
 from skillviz.core.region_parts import GROUPINGS
 from skillviz.errors import CorruptRun
 from skillviz.runs.doctor import Finding, findings, mended
-from skillviz.runs.interval_table import interval_table
-from skillviz.runs.intervals import FILE, write
 from skillviz.runs.library import Library, library, open_run
 from skillviz.runs.part_scores import stored_parts
 from skillviz.runs.run import Run
-from skillviz.runs.store import Store, option_of, problems_of, store_root, written
+from skillviz.runs.store import Store, option_of, problems_of, store_root
 from skillviz.show.bundle import bundle
 from skillviz.show.entries import headline_scores
 from skillviz.show.report import page
+from skillviz.studies.finetuned_store import unreadable_models
 from skillviz.studies.store import unreadable_studies
 from skillviz.tasks.project import expanded
 
@@ -116,11 +115,13 @@ def doctor(
     """Find what is wrong in the folder of runs and repair it.
 
     Leftovers of killed processes are removed. Runs and files that differ from what run.json vouches for move to
-    .quarantine in the folder of runs; nothing is deleted. Runs that failed can be resumed, so they stay.
+    .quarantine in the folder of runs; nothing is deleted. Runs that failed can be resumed, so they stay, and
+    so does everything that another version of skillviz made.
     """
     store = Store(store_root(runs_dir))
     seen = list(findings(store)) if dry_run else mended(store)
-    seen += [Finding(broken.path, broken.reason, "left") for broken in unreadable_studies(store)]
+    broken = (*unreadable_studies(store), *unreadable_models())
+    seen += [Finding(one.path, one.reason, "left") for one in broken]
     for finding in seen:
         cure = f"to be {finding.cure}" if dry_run and finding.cure != "left" else finding.cure
         say(f"{finding.path}: {cure}. {finding.problem}")
@@ -183,26 +184,6 @@ def _grafts(runs: Sequence[Run], folder: Path) -> dict[str, Path]:
             files[run.id] = folder / f"{run.id}.safetensors"
             graft.save(files[run.id])
     return files
-
-
-@app.command()
-def intervals(runs_dir: options.RunsDir = None) -> None:
-    """Recompute calibration intervals of older runs from their stored predictions. No model is run."""
-    read_only.refuse()
-    root = store_root(runs_dir)
-    frame = interval_table(root)
-    if frame.empty:
-        say(f"No run in {root} needs it: their intervals are stored in the runs themselves.")
-        return
-    with written(root):
-        write(root, frame)
-    folders = frame["run"].drop_duplicates()
-    scores = int(folders.str.contains("/").sum())
-    parts = [
-        formats.counted(len(folders) - scores, "run"),
-        *([f"{formats.counted(scores, 'set')} of scores"] if scores else []),
-    ]
-    say(f"{formats.counted(len(frame), 'interval')} of {formats.listed(parts)}: {root / FILE}")
 
 
 @app.command()

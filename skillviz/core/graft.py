@@ -22,11 +22,9 @@ from torch import Tensor, nn
 from skillviz import json_text
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, CorruptFile, PairMismatch
+from skillviz.layout import KEY, LAYOUT, refuse_another
 from skillviz.regular_file import regular
 
-PLAIN, WITH_ROWS = 1, 2
-"""Format versions. WITH_ROWS has vocabulary rows of added tokens, without which a reader of 1 would make another
-model; a graft without them is written as PLAIN."""
 HEAD, ROWS = "head.", "rows."
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 """Of values, heads and rows of added tokens."""
@@ -91,7 +89,7 @@ class Graft:
         header = {
             **self.header,
             "format": "skillviz.graft",
-            "version": WITH_ROWS if self.rows else PLAIN,
+            KEY: LAYOUT,
             "size": self.region.size,
             "d": self.region.d,
             "shapes": {n: list(s) for n, s in self.region.shapes.items()},
@@ -100,7 +98,7 @@ class Graft:
 
     @classmethod
     def load(cls, path: Path | str) -> Graft:
-        """The graft of a file; raises CorruptFile where the file is not one."""
+        """The graft of a file; raises CorruptFile where the file is not one, and OtherVersion."""
         if Path(path).is_dir():
             raise BadInput(f"{path} is a folder; name the graft file itself (the one that export wrote).")
         try:
@@ -121,11 +119,7 @@ class Graft:
             raise CorruptFile(
                 f"{path} is not a graft file: it has no skillviz.graft header; name one that `export` wrote."
             )
-        if type(header.get("version")) is not int or header["version"] not in (PLAIN, WITH_ROWS):
-            raise CorruptFile(
-                f"{path} is of graft format {header.get('version')}; this skillviz reads {PLAIN} and {WITH_ROWS}. "
-                "Update skillviz, or export the graft again."
-            )
+        refuse_another(header, f"the graft {path}")
         head, rows = (
             {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)} for prefix in (HEAD, ROWS)
         )
@@ -133,8 +127,6 @@ class Graft:
             n.removesuffix(".indices") for n in tensors if n.endswith(".indices") and not n.startswith((HEAD, ROWS))
         ]
         try:
-            if (header["version"] == WITH_ROWS) != bool(rows):
-                raise ValueError(f"version {header['version']} does not go with {len(rows)} tensors of added rows")
             if rows and _whole(header["vocabulary"]["rows"], "rows of its vocabulary") < 1:
                 raise ValueError("it has no rows of the base's vocabulary")
             if rows and (wrong := _wrong_numbers(header["vocabulary"], rows)):

@@ -29,7 +29,7 @@ PART = 2**18
 
 
 class Vector(Protocol):
-    """The values [d] of one member of a pair, in table order, that are read when they are asked for."""
+    """The values [d] of one model of a pair, in table order, that are read when they are asked for."""
 
     def __len__(self) -> int:
         """The number of graftable entries."""

@@ -37,7 +37,7 @@ class Counts:
 class Movement:
     """Fine-tuned minus base of the entries of a table, 0 where the base rounded to the fine-tuned dtype is the same.
 
-    Each member is a vector [d], in memory or read when it is asked for (core.lean). The fine-tuned dtype of a tensor is
+    Each model is a vector [d], in memory or read when it is asked for (core.lean). The fine-tuned dtype of a tensor is
     the 16-bit one that holds all its values, in any dtype that they are in now, and may be either where both do:
     float16 rounds the smallest values of a bfloat16 base.
     """

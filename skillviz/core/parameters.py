@@ -227,15 +227,6 @@ def graftable(
     return table
 
 
-def kind_now(model_type: str, name: str) -> str | None:
-    """The kind that the table has today for all of a tensor; None where it has several, or none of its own."""
-    family = FAMILIES.get(model_type, UNKNOWN)
-    place = _place(family, name)
-    if place is None or any(re.search(split.pattern, place.rest) for split in family.splits):
-        return None
-    return next((kind for pattern, kind in family.kinds if re.search(pattern, place.rest)), None)
-
-
 def readout_names(model_type: str, names: Iterable[str]) -> list[str]:
     """The names that belong to a pooler or classification head: trained, never graftable."""
     patterns = FAMILIES.get(model_type, UNKNOWN).head

@@ -191,7 +191,8 @@ class Region:
         """Write `<name>` -> sorted indices as safetensors, with the shapes, size, d and `header` as JSON.
 
         Indices are stored as int32, and as int64 only for a parameter of more than 2^31 entries. A `compact` file
-        (version 2) holds each parameter's in the smallest form of `packed`.
+        (version 2) holds each parameter's in the smallest form of `packed`. The file has no layout of its own: the
+        run.json beside it vouches for it, and `version` says how the indices are packed.
         """
         meta = {**(header or {}), "format": "skillviz.region", "version": 2 if compact else 1, "size": self.size}
         meta |= {"d": self.d, "shapes": {n: list(s) for n, s in self.shapes.items()}}

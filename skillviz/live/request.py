@@ -10,21 +10,22 @@ from typing import Any
 import pandas as pd
 
 from skillviz import __version__
+from skillviz.core.comparison import Comparison
 from skillviz.core.encoded import Encoded
 from skillviz.core.region import Region
 from skillviz.core.region_expression import checked, region_of
 from skillviz.errors import BadData, BadInput, PairMismatch
+from skillviz.layout import LAYOUT
 from skillviz.live.pair_cache import LoadedPair, PairCache
 from skillviz.models.pair import ModelPair
 from skillviz.runs.disk_cache import DiskCache, cache_key
-from skillviz.runs.intervals import METHOD
 from skillviz.runs.library import library
 from skillviz.runs.region_expression import in_full, stored_in
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.runs.store import ANSWERS
 from skillviz.tasks import registry
-from skillviz.tasks.definition import definition, same_definition
+from skillviz.tasks.definition import compared, definition
 from skillviz.tasks.task import SPLITS, Task
 from skillviz.tasks.user_file import task_stamp
 
@@ -123,7 +124,8 @@ class PairRequest:
         if self.run is None or self.run.record.task is None:
             return
         note = self.run.record.task
-        if not same_definition(note.definition, definition(self.task, self.run.record.readout)):
+        present = definition(self.task, self.run.record.readout)
+        if compared(note.definition, present) is Comparison.DIFFERENT:
             raise BadData(
                 f"the definition of the task '{note.name}' (template, label words, metric or lengths) is not the one "
                 f"that run {self.run.id} was made with; restore the old one, or localize again."
@@ -146,8 +148,8 @@ class PairRequest:
         if isinstance(full.get("task"), str):
             stamps.append(task_stamp(registry.task(full["task"], "task")))
         record = self.run.record
-        members = [note.fingerprint for note in (record.base, record.finetuned) if note]
-        run = {"run": self.run.id, "spec": record.key, "members": members, "version": __version__, "intervals": METHOD}
+        models = [note.fingerprint for note in (record.base, record.finetuned) if note]
+        run = {"run": self.run.id, "spec": record.key, "models": models, "version": __version__, "layout": LAYOUT}
         run["form"] = FORM
         drawn = {"drawn": DRAWN} if full.get("sample") is not None else {}
         return cache_key({"operation": operation, "arguments": full, "stamps": stamps, **run, **drawn})

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skillviz import json_text
 from skillviz.atomic import whole_folder
-from skillviz.errors import BadInput, BadModel, CorruptFile, WrongBase
+from skillviz.errors import BadInput, CorruptFile, OtherVersion, SkillvizError, WrongBase
+from skillviz.layout import KEY, LAYOUT, refuse_another
 from skillviz.models.checkpoint import SINGLE, ModelInfo, Stored, read_info
 from skillviz.models.fetch import REAL_PAIRS, resolve
 from skillviz.models.heads import HEADS
@@ -27,7 +28,8 @@ from skillviz.tasks.project import project_root
 if TYPE_CHECKING:
     import torch
 
-KEY = "skillviz_frozen"
+FROZEN = "skillviz_frozen"
+"""The field of config.json that says what is left out: with the layout, the base and its fingerprint."""
 FLOAT16 = "float16"
 
 
@@ -41,13 +43,13 @@ class Stripped:
 
 def left_out(info: ModelInfo) -> dict[str, str]:
     """Name in the fine-tuned model -> name in the base's files, of the tensors it was stored without."""
-    record = info.config.get(KEY) or {}
+    record = info.config.get(FROZEN) or {}
     return {str(name): str(other) for name, other in (record.get("tensors") or {}).items()}
 
 
 def published_base(info: ModelInfo) -> str | None:
     """Where the base is published, as `org/name` or `org/name@revision`; None where the folder does not say."""
-    hub = (info.config.get(KEY) or {}).get("hub")
+    hub = (info.config.get(FROZEN) or {}).get("hub")
     return str(hub) if hub else None
 
 
@@ -72,15 +74,19 @@ def shipped_pairs() -> list[ShippedPair]:
 
 def base_as_read(info: ModelInfo, base: ModelInfo) -> ModelInfo:
     """The base as this fine-tuned model is to be filled from: rounded to float16 where its folder says so."""
-    is_half = (info.config.get(KEY) or {}).get("dtype") == FLOAT16
+    is_half = (info.config.get(FROZEN) or {}).get("dtype") == FLOAT16
     return base.read_as_float16() if is_half else base
 
 
-def wrong_base(info: ModelInfo, base: ModelInfo) -> BadModel | None:
+def wrong_base(info: ModelInfo, base: ModelInfo) -> SkillvizError | None:
     """Why the fine-tuned model cannot be filled from this base; None where it can. Reads the base once."""
-    if info.config.get(KEY) is None:
+    if info.config.get(FROZEN) is None:
         return None
-    fingerprint = info.config[KEY].get("fingerprint")
+    try:
+        refuse_another(info.config[FROZEN], f"the difference '{info.id}'")
+    except OtherVersion as error:
+        return error
+    fingerprint = info.config[FROZEN].get("fingerprint")
     if fingerprint != base.fingerprint:
         return WrongBase(
             f"'{info.id}' is stored without the tensors that equal its base's, and that base has the fingerprint "
@@ -158,8 +164,8 @@ def strip(
         )
     rest = {one: tensor for one, tensor in tensors.items() if one not in same}
     said = {key: value for key, value in {"dtype": dtype, "hub": hub}.items() if value}
-    frozen = {**first.identity(), "tensors": same, **said}
-    _rewritten(folder, {**info.config, KEY: frozen}, lambda path: save_file(rest, path, metadata={"format": "pt"}))
+    frozen = {KEY: LAYOUT, **first.identity(), "tensors": same, **said}
+    _rewritten(folder, {**info.config, FROZEN: frozen}, lambda path: save_file(rest, path, metadata={"format": "pt"}))
     return Stripped(tuple(same), sum(_size(info.tensors[one]) for one in same))
 
 
@@ -171,7 +177,7 @@ def fill(folder: Path | str, base: str | Path) -> None:
     stripped = read_info(folder)
     info = filled(stripped, base_as_read(stripped, read_info(resolve(base))))
     whole = state_dict(info)
-    config = {name: value for name, value in info.config.items() if name != KEY}
+    config = {name: value for name, value in info.config.items() if name != FROZEN}
     _rewritten(folder, config, lambda path: save_file(whole, path, metadata={"format": "pt"}))
 
 
@@ -179,7 +185,7 @@ def check_single(info: ModelInfo) -> None:
     """Raises BadInput where the model is not one file of its own, so that nothing can be left out of it."""
     if info.adapter is not None or not (info.folder / SINGLE).is_file():
         raise BadInput(f"'{info.id}' is an adapter or in several files; only a {SINGLE} can be stored without tensors.")
-    if KEY in info.config:
+    if FROZEN in info.config:
         raise BadInput(f"'{info.id}' is stored without its frozen tensors already.")
 
 

@@ -1,4 +1,4 @@
-"""A pair in lean mode: one model in memory, in its own dtype; both members' values are read from their files."""
+"""A pair in lean mode: one model in memory, in its own dtype; both models' values are read from their files."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class LeanPair(ModelPair):
             self._copy(self.finetuned if now else self.base, self.setting[1])
 
     def _copy(self, values: StoredVector, region: Region) -> None:
-        """Copies a member's values to the region's entries."""
+        """Copies a model's values to the region's entries."""
         for number, parameter in enumerate(self.table.parameters):
             own = self.flat.parameters[number].data
             if region.has_all_of(parameter.name):

@@ -221,7 +221,7 @@ class ModelPair:
 
     @property
     def is_vector(self) -> bool:
-        """Whether all graftable values of both members are in memory; in lean mode they are read from their files."""
+        """Whether all graftable values of both models are in memory; in lean mode they are read from their files."""
         return True
 
     def put_between(self, alpha: float, region: Region | None = None) -> None:

@@ -29,7 +29,7 @@ from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.runs.suited import refuse_unsuited
 from skillviz.runs.transfer import refuse_unfit
-from skillviz.tasks.definition import definition, same_definition
+from skillviz.tasks.definition import compared, definition
 from skillviz.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 FINETUNE, LOCALIZE, SCORE = "finetune", "localize", "score"
 DEFINITION = "the definition of the task '{}' (template, label words, metric or lengths) has changed"
+UNSTATED = "the definition of the task '{}' is not stored"
 DATA = "the data of the task '{}' have changed"
 REGIONS = "the regions that it is made of have changed"
 UNKNOWN = 60.0  # seconds of what nothing is known about
@@ -257,15 +258,21 @@ def changes_of(
             return differs(f"the {word} model has changed")
     if task is None or task.fingerprint != data:
         return differs(DATA.format(session.task(spec).name))
-    if not same_definition(task.definition, definition(session.task(spec), check.readout)):
-        return differs(DEFINITION.format(task.name))
+    definitions = {task.name: compared(task.definition, definition(session.task(spec), check.readout))}
     if len(others) != len(tasks_now):
         return differs("the tasks that it is scored on have changed")
     for note, other in zip(others, tasks_now, strict=True):
         if note.fingerprint != other.fingerprint:
             return differs(DATA.format(note.name))
-        if not same_definition(note.definition, definition(other.task, check.readout)):
-            return differs(DEFINITION.format(note.name))
+        definitions[note.name] = compared(note.definition, definition(other.task, check.readout))
+    return change_of_definitions(definitions)
+
+
+def change_of_definitions(definitions: Mapping[str, Comparison]) -> Change:
+    """The change of a result whose other sources are the same, by the comparisons of its tasks' definitions."""
+    for comparison, why in ((Comparison.DIFFERENT, DEFINITION), (Comparison.UNKNOWN, UNSTATED)):
+        if name := next((name for name, one in definitions.items() if one is comparison), None):
+            return Change(comparison, why.format(name))
     return CURRENT
 
 

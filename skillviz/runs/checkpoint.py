@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import operator
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,16 +17,15 @@ from safetensors.torch import save_file
 
 from skillviz import json_text
 from skillviz.atomic import write_file
+from skillviz.core.comparison import Comparison
 from skillviz.core.localizers.record import State
 from skillviz.errors import DiskFull, WrongCheckpoint
+from skillviz.layout import KEY, LAYOUT, refuse_another
 from skillviz.models.content_hash import content_sha256
 from skillviz.runs.folder import CHECKPOINT as CHECKPOINT
 from skillviz.runs.search import Searched
-from skillviz.tasks.definition import same_definition
+from skillviz.tasks.definition import compared
 
-VERSION = 2
-UNHASHED = 1
-"""The version before; it holds no hash and is read without one."""
 EVERY = 5.0  # seconds between two checkpoints
 SPARED = 20  # and at least this many times what writing the last one took: at most 5% of the time goes into them
 ENVIRONMENT = "SKILLVIZ_CHECKPOINT_SECONDS"
@@ -36,7 +34,7 @@ STAMPED = {
     "spec": "settings of the run", "base": "base model", "finetuned": "fine-tuned model", "data": "data",
     "region": "region file", DEFINITION: "definition of the task",
 }  # fmt: skip
-"""What a checkpoint belongs to; one that is older than a part of its stamp stands."""
+"""What a checkpoint belongs to."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class Checkpoint:
     def write(self, path: Path) -> None:
         """Puts it in place at once, in place of the one before."""
         header = {
-            "version": VERSION, "stamp": dict(self.stamp), "made_on": dict(self.computed_on), "seconds": self.seconds,
+            KEY: LAYOUT, "stamp": dict(self.stamp), "made_on": dict(self.computed_on), "seconds": self.seconds,
             "sizes": list(self.searched.orders), "history": self.searched.history, "notes": self.searched.notes,
             "under_way": self.state is not None,
         }  # fmt: skip
@@ -67,7 +65,8 @@ class Checkpoint:
 
     @classmethod
     def read(cls, path: Path) -> Checkpoint | None:
-        """The stored one, None where there is none; raises WrongCheckpoint where it cannot be read."""
+        """The stored one, None where there is none; raises WrongCheckpoint where it cannot be read,
+        and OtherVersion."""
         if not path.is_file():
             return None
         try:
@@ -75,10 +74,11 @@ class Checkpoint:
                 metadata = file.metadata()
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             header = json_text.loads(metadata["checkpoint"])
-            if header["version"] not in (UNHASHED, VERSION):
-                raise ValueError(f"version {header['version']}")
-            if header["version"] != UNHASHED and metadata["sha256"] != content_sha256(metadata["checkpoint"], tensors):
+            if metadata.get("sha256", "") not in ("", content_sha256(metadata["checkpoint"], tensors)):
                 raise ValueError("its content has changed since it was written")
+            refuse_another(header, f"the checkpoint {path}")
+            if "sha256" not in metadata:
+                raise ValueError("it has no sha256")
             orders: dict[int, np.ndarray] = {size: tensors[f"order.{size}"].numpy() for size in header["sizes"]}
             searched = Searched(orders, header["history"], header["notes"])
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
@@ -92,8 +92,7 @@ class Checkpoint:
         other = [
             words
             for name, words in STAMPED.items()
-            if name in self.stamp and name in stamp
-            if not (same_definition if name == DEFINITION else operator.eq)(self.stamp[name], stamp[name])
+            if name in stamp and not _is_same(name, self.stamp.get(name), stamp[name])
         ]
         if other:
             raise WrongCheckpoint(
@@ -150,6 +149,10 @@ class Checkpoints:
         self.written = time.monotonic()
         self.pause = max(self.pause, SPARED * (self.written - begun))
         return True
+
+
+def _is_same(name: str, stored: str | None, now: str | None) -> bool:
+    return compared(stored, now) is Comparison.SAME if name == DEFINITION else stored == now
 
 
 def _anew(path: Path) -> str:

@@ -6,16 +6,22 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from safetensors import SafetensorError, safe_open
+
+from skillviz import json_text
 from skillviz.atomic import abandoned, clear_abandoned
-from skillviz.errors import NewerSchema, NotReadable, StoreError
+from skillviz.errors import NotReadable, OtherVersion, StoreError
+from skillviz.layout import refuse_another
 from skillviz.regular_file import reading
-from skillviz.runs.folder import LOG, WORK, RunFolder, artifacts
+from skillviz.runs.folder import CHECKPOINT, LOG, WORK, RunFolder, artifacts
 from skillviz.runs.process import is_alive
+from skillviz.runs.record import content_of
 from skillviz.runs.run import RECORD, REGION, read_record
 from skillviz.runs.store import NOTES, PARTS, Store, Unfinished, Unreadable, option_of, problems_of, written
 
@@ -62,6 +68,8 @@ def findings(store: Store) -> Iterator[Finding]:
                 f"it holds a run's files, but no {RECORD} that is a file; restore it, or delete the folder",
                 "left",
             )
+    for record in (*store.root.glob("scores/*/score.json"), *store.root.glob(f"{PARTS}/*/*/parts.json")):
+        yield from _readable(record, partial(_of_record, record))
     for name in sorted(store.noted()):
         yield from _readable(store.root / NOTES / f"{name}.txt", partial(_of_note, store, name))
 
@@ -80,6 +88,17 @@ def _leftovers(folder: Path) -> Iterator[Finding]:
         for path in abandoned(folder):
             clear = partial(clear_abandoned, folder)
             yield Finding(path, "It was left by a process that was killed.", "cleaned", clear)
+
+
+def _of_record(path: Path) -> Iterator[Finding]:
+    refuse_another(content_of(path), f"{path.name} in {path.parent}")
+    return iter(())
+
+
+def _of_checkpoint(path: Path) -> Iterator[Finding]:
+    with suppress(SafetensorError, KeyError, ValueError), safe_open(path, "numpy") as file:
+        refuse_another(json_text.loads(file.metadata()["checkpoint"]), f"the checkpoint {path}")
+    return iter(())
 
 
 def _of_note(store: Store, name: str) -> Iterator[Finding]:
@@ -111,6 +130,8 @@ def _of_folder(store: Store, path: Path) -> Iterator[Finding]:
 def _of_run(store: Store, path: Path) -> Iterator[Finding]:
     entry = store.look(path.name)
     if isinstance(entry, Unfinished):
+        if (checkpoint := path / WORK / CHECKPOINT).is_file():
+            yield from _readable(checkpoint, partial(_of_checkpoint, checkpoint))
         if entry.record.status == "failed":
             resume = f"Resume it: python -m skillviz jobs resume {entry.id}{option_of(store.root)}"
             yield Finding(
@@ -138,7 +159,7 @@ def _of_run(store: Store, path: Path) -> Iterator[Finding]:
 
 
 def _of_unreadable(store: Store, entry: Unreadable) -> Finding:
-    if isinstance(entry.error, NewerSchema | NotReadable):
+    if isinstance(entry.error, NotReadable | OtherVersion):
         return Finding(entry.path, entry.reason, "left")
     try:
         record = read_record(entry.path)

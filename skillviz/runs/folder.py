@@ -17,11 +17,11 @@ from safetensors.numpy import save_file
 
 from skillviz.atomic import disk_errors, remove, sha256, write_file, write_text
 from skillviz.core.region import Region, index_dtype
-from skillviz.errors import DiskFull, NewerSchema, StoreError, visible
+from skillviz.errors import DiskFull, StoreError, visible
 from skillviz.runs import tables
 from skillviz.runs.process import PROCESS, is_alive, jobs_of, let_go, name_jobs, name_process, unname_process
 from skillviz.runs.record import Failure, FileNote, RunRecord, Status
-from skillviz.runs.run import NAME, RANKING, RECORD, REGION, Run, read_record, unknown_fields, with_checksum
+from skillviz.runs.run import RANKING, RECORD, REGION, Run, read_record, with_checksum
 
 WORK = "work"
 EVENTS = "events.jsonl"
@@ -73,9 +73,8 @@ class RunFolder:
     def reopen(self) -> None:
         """Status queued again: what was half made goes, checkpoint, events and log stay.
 
-        Raises StoreError for a finished run, and for one whose process lives; NewerSchema as `update`.
+        Raises StoreError for a finished run, and for one whose process lives.
         """
-        self._refuse_of_later()
         self.record = read_record(self.path)
         if self.record.status == "finished" or is_alive(self.work):
             state = "finished" if self.record.status == "finished" else "still being made"
@@ -93,7 +92,7 @@ class RunFolder:
         self._write_record({"status": "queued", "error": None, "started": None, "finished": None})
 
     def update(self, **fields: Any) -> None:
-        """Replaces these fields of run.json, at once; raises NewerSchema where it has fields that would be lost."""
+        """Replaces these fields of run.json, at once."""
         self._refuse_if_closed()
         self._write_record(fields)
 
@@ -191,7 +190,6 @@ class RunFolder:
         let_go(self.work)
 
     def _write_record(self, fields: Mapping[str, Any]) -> None:
-        self._refuse_of_later()
         record = RunRecord(**{**dict(self.record), **fields})
         write_text(self.path / RECORD, record_text(record))
         self.record = record
@@ -206,13 +204,6 @@ class RunFolder:
                 remove(path)
         if not any(self.work.iterdir()):
             self.work.rmdir()
-
-    def _refuse_of_later(self) -> None:
-        if unknown := unknown_fields(self.path):
-            raise NewerSchema(
-                f"run {self.id} was started by a later version of skillviz: this one does not know "
-                f"'{unknown[0][:NAME]}' of its {RECORD}. Update skillviz to resume or cancel it."
-            )
 
     def _refuse_if_closed(self) -> None:
         status = read_record(self.path).status  # what is on disk counts: another process may have closed it

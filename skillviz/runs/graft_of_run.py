@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from skillviz.core.comparison import Comparison
 from skillviz.core.graft import Graft
 from skillviz.core.localizers.table import makes_graft
 from skillviz.errors import BadInput, PairMismatch, SkillvizError
@@ -15,7 +16,7 @@ from skillviz.models.pair import NO_GRAFT, ModelPair, load_pair
 from skillviz.runs.held_out import data_record
 from skillviz.runs.run import Run
 from skillviz.tasks import registry
-from skillviz.tasks.definition import definition, same_definition
+from skillviz.tasks.definition import compared, definition
 from skillviz.tasks.project import expanded
 
 
@@ -70,12 +71,15 @@ def prompt_of(run: Run) -> tuple[dict[str, Any], list[str]]:
         return {}, []
     try:
         task = registry.task(run.spec.task, "task")
-        if run.record.task and not same_definition(run.record.task.definition, definition(task)):
+        is_same = compared(run.record.task.definition, definition(task)) if run.record.task else Comparison.UNKNOWN
+        if is_same is Comparison.DIFFERENT:
             raise BadInput(f"the definition of the task '{task.name}' has changed since the run was made.")
         template, label_words = task.wording(readout)
     except SkillvizError as error:
         return {}, [f"The graft file does not hold its prompt: {error}"]
-    return {"template": template, "label_words": list(label_words)}, []
+    unknown = f"The run does not store the definition of the task '{task.name}': its prompt may be another one by now."
+    notes = [unknown] if is_same is Comparison.UNKNOWN else []
+    return {"template": template, "label_words": list(label_words)}, notes
 
 
 def _narrowed(graft: Graft, dtype: str) -> Graft:

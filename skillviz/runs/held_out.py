@@ -7,7 +7,6 @@ surer still, and on another task's labels it has an advantage that the graft has
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from skillviz.core.comparison import Comparison
 from skillviz.core.generation import Generated
 from skillviz.core.temperature import COLDEST, HOTTEST, temperature_fit
 from skillviz.errors import SkillvizError
+from skillviz.layout import refuse_another
 from skillviz.runs.transfer import text_digests
 from skillviz.tasks.splits import Splits, load
 from skillviz.tasks.task import GENERATION, Task
@@ -146,11 +146,18 @@ def data_record(name: str, labels: tuple[str, ...], fingerprint: str, counts: Ma
 
 
 def training_record(folder: Path) -> Mapping[str, Any]:
-    """The record of a fine-tuned model's training in its folder; empty for a model that was fine-tuned elsewhere."""
-    with suppress(OSError, ValueError):
+    """The record of a fine-tuned model's training in its folder; empty for a model that was fine-tuned elsewhere.
+
+    Raises OtherVersion.
+    """
+    try:
         record = json_text.read(folder / TRAINED_HERE)
-        return record if isinstance(record, Mapping) else {}
-    return {}
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(record, Mapping):
+        return {}
+    refuse_another(record, f"{TRAINED_HERE} in {folder}")
+    return record
 
 
 def _shared(frame: pd.DataFrame, known: frozenset[bytes]) -> float:

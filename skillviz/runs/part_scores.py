@@ -14,22 +14,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import ValidationError
 
-from skillviz import __version__, json_text
+from skillviz import __version__
 from skillviz.atomic import folder_lock, sha256, whole_folder
 from skillviz.core.region_parts import ALONE, WITHOUT, RegionPart
-from skillviz.errors import CorruptRun
+from skillviz.errors import CorruptRun, StoreError
+from skillviz.layout import LAYOUT
 from skillviz.regular_file import has_size, regular
 from skillviz.runs import tables
 from skillviz.runs.folder import now
 from skillviz.runs.library import Library
-from skillviz.runs.record import FileNote, Frozen, without_unknown
+from skillviz.runs.record import FileNote, Frozen, read_as
 from skillviz.runs.run import REGION, Run
 from skillviz.runs.store import PARTS, Store, written
 
 RECORD = "parts.json"
-PARTS_VERSION = 1
 DRAWS = 3
 """Random controls of each part and condition: their spread needs more than one."""
 ENDS = ("pretrained", "grafted")
@@ -38,7 +37,7 @@ ENDS = ("pretrained", "grafted")
 class PartsRecord(Frozen):
     """parts.json: which run's region was divided how, and on which examples its parts were scored."""
 
-    schema_version: int = PARTS_VERSION
+    layout: int = LAYOUT
     run_id: str
     region_sha256: str
     grouping: str
@@ -152,9 +151,8 @@ def stored_parts(library: Library, run: Run, grouping: str) -> PartScores | None
 
 def _read(path: Path) -> PartScores | None:
     try:
-        content = json_text.read(path / RECORD)
-        record, _ = without_unknown(PartsRecord, content)
-    except (OSError, ValueError, TypeError, ValidationError):
+        record = read_as(PartsRecord, path / RECORD)
+    except StoreError:
         return None
     whole = all(has_size(path / n, note.size) for n, note in record.files.items())
-    return PartScores(path, record) if whole and record.schema_version == PARTS_VERSION else None
+    return PartScores(path, record) if whole else None

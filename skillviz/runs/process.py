@@ -197,16 +197,10 @@ def _has_process(work: Path, besides: int) -> bool:
 
 
 def process_of(work: Path) -> psutil.Process | None:
-    """The living process that works on a folder, where it can be seen and signalled from here.
-
-    A note of an older version, without ticks, is easily one of somebody else's process: that must be one of skillviz's.
-    """
+    """The living process that works on a folder, where it can be seen and signalled from here."""
     owner = _owner(work)
     with suppress(psutil.Error):
-        process = owner.process() if owner is not None and owner.is_here else None
-        if process is None or owner is None or owner.ticks is not None or not _place():
-            return process
-        return process if any("skillviz" in word for word in process.cmdline()) else None
+        return owner.process() if owner is not None and owner.is_here else None
     return None
 
 

@@ -26,7 +26,7 @@ PACKAGES = ("skillviz", "torch", "transformers", "numpy", "pandas", "safetensors
 
 
 def model_note(source: str, info: ModelInfo) -> ModelNote:
-    """What identifies a member of the pair; `source` as the spec has it, since folders differ by machine."""
+    """What identifies a model of the pair; `source` as the spec has it, since folders differ by machine."""
     settings = training_record(info.folder).get("settings")
     steps = settings.get("steps") if isinstance(settings, Mapping) else None
     return ModelNote(

@@ -1,21 +1,24 @@
-"""run.json as types: everything a run says about itself apart from its tables."""
+"""run.json as types: everything a run says about itself apart from its tables; and how stored records are read."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from skillviz import json_text
 from skillviz.core.metrics import has_predictions
-from skillviz.runs.migrate import SCHEMA_VERSION
+from skillviz.errors import CorruptRun, OtherVersion
+from skillviz.layout import LAYOUT, refuse_another
+from skillviz.regular_file import reading
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks.task import CLASSIFICATION, GENERATION
 
 Status = Literal["queued", "running", "finished", "failed", "cancelled"]
-UNKNOWN = "extra_forbidden"  # pydantic's name of a field that was not declared
 SPLITS = ("validation", "test")
+MOST_LETTERS = 100  # of a field's name in an error
 
 
 class Frozen(BaseModel):
@@ -27,29 +30,41 @@ class Frozen(BaseModel):
 T = TypeVar("T", bound=Frozen)
 
 
-def without_unknown(kind: type[T], content: Mapping[str, Any]) -> tuple[T, tuple[str, ...]]:
-    """The record of a file's content, and the places of fields that it does not know, such as `task.source`.
-
-    A later version may have added them; they are left out. Raises ValidationError for anything else that does not fit.
-    """
+def content_of(path: Path) -> dict[str, Any]:
+    """The object in a stored JSON file; raises CorruptRun where it is none, and NotReadable."""
+    name = f"{path.name} in {path.parent}"
     try:
-        return kind(**content), ()
+        with reading(name, CorruptRun):
+            content = json_text.read(path)
+    except ValueError as error:
+        raise CorruptRun(f"{name} cannot be read ({error}).") from error
+    if not isinstance(content, dict):
+        raise CorruptRun(f"{name} is not a record.")
+    return content
+
+
+def record_of(kind: type[T], content: Mapping[str, Any], path: Path) -> T:
+    """The record that the content of a file holds; raises OtherVersion where it has another layout or a field that is
+    not declared, and CorruptRun where a value does not fit."""
+    name = f"{path.name} in {path.parent}"
+    refuse_another(content, name)
+    try:
+        return kind(**content)
     except ValidationError as error:
         wrong = error.errors(include_url=False)
-        if any(each["type"] != UNKNOWN for each in wrong):
-            raise
-    known: Any = copy.deepcopy(dict(content))
-    for each in wrong:
-        holder = known
-        for part in each["loc"][:-1]:
-            holder = holder[part]
-        del holder[each["loc"][-1]]
-    return kind(**known), tuple(map(place_of, wrong))
+    first = min(wrong, key=lambda each: each["type"] == "extra_forbidden")
+    place = " ".join(".".join(str(part) for part in first["loc"]).split())
+    if first["type"] != "extra_forbidden":
+        raise CorruptRun(f"{name}: '{place}': {first['msg']}.")
+    raise OtherVersion(
+        f"{name} was made by another version of skillviz (it has the field '{place[:MOST_LETTERS]}', which this "
+        "version does not know); make it again, or open it with that version."
+    )
 
 
-def place_of(error: Mapping[str, Any]) -> str:
-    """Where in the content one of pydantic's errors is: `spec.sizes.0`."""
-    return " ".join(".".join(str(part) for part in error["loc"]).split())
+def read_as(kind: type[T], path: Path) -> T:
+    """The record in a JSON file; raises as `content_of` and `record_of` do."""
+    return record_of(kind, content_of(path), path)
 
 
 class Estimate(Frozen):
@@ -86,7 +101,7 @@ class Check(Frozen):
 
 
 class ModelNote(Frozen):
-    """What identifies one member of the pair; `steps` are those of its fine-tuning, where skillviz trained it."""
+    """What identifies one model of the pair; `steps` are those of its fine-tuning, where skillviz trained it."""
 
     source: str
     revision: str | None = None
@@ -104,7 +119,7 @@ class TaskNote(Frozen):
     split, `chance` the expected accuracy of guessing by split (empty for classes: one of so many), `majority` the share
     of the most frequent label by split (empty for options), `definition` the hashes of what is asked and how it is
     scored, one a readout (tasks.definition), `words` those of a training example, `max_length` the longest input in
-    tokens; older records have none of the three.
+    tokens; a record may lack the three, and a definition that is not stored is equal to none.
     """
 
     name: str
@@ -195,7 +210,8 @@ class NullNote(Frozen):
     `states` maps a split to the mean score of the nulls' grafts by metric, `recovered` and `agreement` among them, with
     an interval over draws and examples; a single draw has one over examples alone. `beyond` maps a split to the run's
     graft minus its nulls, in accuracy and in nats (`nll`, turned so that more is better). `true_signs` is the share of
-    entries in the nulls' regions with the fine-tuned sign, where signs are drawn or learned.
+    entries in the nulls' regions with the fine-tuned sign, where signs are drawn or learned. `gain` is the factor on the
+    movement in the nulls' grafts.
     """
 
     kind: str
@@ -204,6 +220,7 @@ class NullNote(Frozen):
     states: dict[str, dict[str, Estimate]]
     beyond: dict[str, dict[str, Estimate]]
     true_signs: float | None = None
+    gain: float = 1.0
 
 
 class TransferNote(Frozen):
@@ -233,7 +250,7 @@ class TransferNote(Frozen):
 class RunRecord(Frozen):
     """run.json. Until a run is finished most fields are empty."""
 
-    schema_version: int = SCHEMA_VERSION
+    layout: int = LAYOUT
     run_id: str
     spec: RunSpec
     key: str
@@ -254,6 +271,8 @@ class RunRecord(Frozen):
     size: int | None = None
     share: float | None = None
     sizes: tuple[int, ...] = ()
+    gain: float = 1.0
+    """The factor on the movement in the graft of the main size: its values are base + gain x movement."""
     metrics: dict[str, Scores] = Field(default_factory=dict)
     transfers: tuple[TransferNote, ...] = ()
     nulls: tuple[NullNote, ...] = Field(default=(), exclude_if=lambda value: not value)

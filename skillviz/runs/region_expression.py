@@ -16,7 +16,7 @@ from skillviz.runs.library import Library
 from skillviz.runs.run import RANKING, REGION, Run
 from skillviz.runs.spec import KEY
 
-EXAMPLE = """--option 'recipe={"layers": [0, 1], "kinds": ["value"]}'"""
+EXAMPLE = """--option 'expression={"layers": [0, 1], "kinds": ["value"]}'"""
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ def made_with(sources: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def resolved_expression(options: Mapping[str, Any], table: ParameterTable, runs: Library) -> ResolvedExpression:
-    """What the option `recipe` describes among the table's parameters.
+    """What the option `expression` describes among the table's parameters.
 
     Raises BadInput where there is none, where it cannot be read, fits another architecture or has no entry;
     RunNotFound where it names a run that is not there.
     """
     if EXPRESSION not in options:
-        raise BadInput(f"the localizer 'recipe' needs its option 'recipe', such as {EXAMPLE}.")
+        raise BadInput(f"the localizer 'expression' needs its option 'expression', such as {EXAMPLE}.")
     expression = in_full(parsed(options[EXPRESSION]), runs)
     stored = stored_in(runs)
     size = sum(len(entries) for _, entries in parts(expression, table, stored))

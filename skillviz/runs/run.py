@@ -4,65 +4,47 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from skillviz import json_text
-from skillviz.core import formats
-from skillviz.core.architectures import MLP_IN, OTHER
-from skillviz.core.parameters import ParameterTable, graftable, kind_now
+from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, CorruptFile, CorruptRun
 from skillviz.regular_file import reading, regular
 from skillviz.runs import tables
-from skillviz.runs.intervals import CALIBRATION, RECOVERED, with_intervals
-from skillviz.runs.migrate import migrated
-from skillviz.runs.record import UNKNOWN, Estimate, RunRecord, place_of, without_unknown
+from skillviz.runs.record import RunRecord, content_of, record_of
 from skillviz.runs.spec import RunSpec
 
 RECORD = "run.json"
 CHECKSUM = "sha256"  # the field of run.json with the hash of all its others
 REGION = "region.safetensors"
 RANKING = "ranking.safetensors"
-COVERS = 9  # the schema version from which on stored intervals of calibration are those of core/calibration_error.py
-NAME = 100  # letters of a field's name in a note
 
 
-_kept: dict[Path, dict[str, tuple[tuple[int, int, int], tuple[RunRecord, tuple[str, ...]]]]] = {}
+_kept: dict[Path, dict[str, tuple[tuple[int, int, int], RunRecord]]] = {}
 """Root and name of a run -> its run.json's inode, time and size, and its record. All of them are kept: of a memory that
 is smaller than one list of runs, which reads them in one order, every record is read again each time."""
 
 
 def read_record(folder: Path) -> RunRecord:
-    """The record of a run folder, brought to the current version; raises CorruptRun, NotReadable or NewerSchema.
+    """The record of a run folder; raises CorruptRun, NotReadable or OtherVersion.
 
-    Fields that this skillviz does not know are left out, and a note of the record says so: within a schema's version a
-    later skillviz may add some. A file that has not changed is not read again: lists of runs are asked for at every
-    look at a page.
+    A file that has not changed is not read again: lists of runs are asked for at every look at a page.
     """
-    return _record_of(folder)[0]
-
-
-def unknown_fields(folder: Path) -> tuple[str, ...]:
-    """The fields of run.json that `read_record` leaves out, such as `task.source`; raises as it does."""
-    return _record_of(folder)[1]
-
-
-def _record_of(folder: Path) -> tuple[RunRecord, tuple[str, ...]]:
+    path = folder / RECORD
     with reading(f"{RECORD} in {folder}", CorruptRun):
-        state = (folder / RECORD).stat()
+        state = path.stat()
     stamp = (state.st_ino, state.st_mtime_ns, state.st_size)
     kept = _kept.setdefault(folder.parent, {})
     before, record = kept.get(folder.name, (None, None))
     if before != stamp or record is None:
-        record = _read(folder)
+        record = record_of(RunRecord, _values(content_of(path)), path)
         kept[folder.name] = (stamp, record)
     return record
 
@@ -72,35 +54,6 @@ def forget_all_but(root: Path, names: Collection[str]) -> None:
     kept = _kept.get(root, {})
     for name in kept.keys() - set(names):
         kept.pop(name, None)
-
-
-def _read(folder: Path) -> tuple[RunRecord, tuple[str, ...]]:
-    content = _content(folder)
-    record, unknown = _parsed(folder, content)
-    record = record if content["schema_version"] >= COVERS else with_intervals(record, folder)
-    if unknown:
-        record = record.model_copy(update={"notes": (*record.notes, _note_on(unknown))})
-    return record, unknown
-
-
-def stored_record(folder: Path) -> tuple[RunRecord, int]:
-    """The record as run.json has it, brought to the current version, and the version that wrote it.
-
-    Its intervals of calibration are legacy in versions before COVERS: `read_record` has those that hold.
-    """
-    content = _content(folder)
-    return _parsed(folder, content)[0], content["schema_version"]
-
-
-def _content(folder: Path) -> dict[str, Any]:
-    try:
-        with reading(f"{RECORD} in {folder}", CorruptRun):
-            content = json_text.read(folder / RECORD)
-    except ValueError as error:
-        raise CorruptRun(f"{RECORD} in {folder} cannot be read ({error}).") from error
-    if not isinstance(content, dict):
-        raise CorruptRun(f"{RECORD} in {folder} is not a record.")
-    return content
 
 
 def with_checksum(content: dict[str, Any]) -> dict[str, Any]:
@@ -115,26 +68,9 @@ def _values(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_as_written(folder: Path) -> bool:
-    """Whether run.json says what was written; True of runs older than the hash. Raises CorruptRun."""
-    content = _content(folder)
-    return CHECKSUM not in content or with_checksum(content) == content
-
-
-def _parsed(folder: Path, content: dict[str, Any]) -> tuple[RunRecord, tuple[str, ...]]:
-    """The record of run.json's content, and the places of fields that it does not know."""
-    try:
-        return without_unknown(RunRecord, migrated(_values(content)))
-    except ValidationError as error:
-        first = min(error.errors(), key=lambda each: each["type"] == UNKNOWN)  # what was added later is no error
-        raise CorruptRun(f"{RECORD} in {folder}: '{place_of(first)}': {first['msg']}.") from error
-
-
-def _note_on(unknown: Sequence[str]) -> str:
-    """What a user reads of fields that were left out; those of the spec change how the run is made again."""
-    listed = formats.listed([name if len(name) <= NAME else f"{name[:NAME]}..." for name in unknown], 4)
-    note = f"A later version of skillviz made this run. This version does not know, and leaves out: {listed}."
-    is_of_spec = any(name.partition(".")[0] == "spec" for name in unknown)
-    return f"{note} Its commands therefore do not reproduce the run. Update skillviz." if is_of_spec else note
+    """Whether run.json says what was written. Raises CorruptRun."""
+    content = content_of(folder / RECORD)
+    return with_checksum(content) == content
 
 
 def parameter_table(record: RunRecord, region: Region) -> ParameterTable:
@@ -144,10 +80,6 @@ def parameter_table(record: RunRecord, region: Region) -> ParameterTable:
         return graftable("", region.shapes)
     config = {"num_attention_heads": built.heads, "num_hidden_layers": built.layers * built.repeats}
     return graftable(built.model_type, region.shapes, config)
-
-
-# Kinds that once held what has one of its own today: gate and up of a gated MLP, and all of a family not yet known.
-DIVIDED = (MLP_IN, OTHER)
 
 
 class Run:
@@ -224,7 +156,7 @@ class Run:
         return self._of("curve", None)
 
     def complement(self) -> pd.DataFrame:
-        """The complement's metrics at every size of the run, on the task's own examples; empty in older runs.
+        """The complement's metrics at every size of the run, on the task's own examples.
 
         `recovered` is the share of the gain that is left without the region.
         """
@@ -237,16 +169,10 @@ class Run:
     def layers(self) -> pd.DataFrame:
         """The region by parameter and module kind, with each tensor's movement.
 
-        Kinds are those that the table of architectures has today: older runs have fewer. Where the model has an encoder
-        and a decoder, `stack` says which of them a layer is in.
+        Where the model has an encoder and a decoder, `stack` says which of them a layer is in.
         """
         frame, built = self._table("layers"), self.record.architecture
-        if built is None or frame.empty:
-            return frame
-        rows = zip(frame["parameter"], frame["kind"], frame["kind"].isin(DIVIDED), strict=True)
-        kinds = [(kind_now(built.model_type, name) or kind) if old else kind for name, kind, old in rows]
-        frame = frame.assign(kind=pd.Series(kinds, index=frame.index, dtype=frame["kind"].dtype))
-        for name, first, last in built.stacks:
+        for name, first, last in built.stacks if built is not None and len(frame) else ():
             frame.loc[frame["layer"].between(first, last).fillna(False), "stack"] = name
         return frame
 
@@ -255,7 +181,7 @@ class Run:
         return self._table("interpolation")
 
     def interpolation_bins(self) -> pd.DataFrame:
-        """The confidence histogram of every point of that grid; without rows in runs of schema version 1."""
+        """The confidence histogram of every point of that grid."""
         return self._table("interpolation_bins")
 
     def logits(
@@ -322,52 +248,7 @@ class Run:
         if table.file not in self.files:
             return tables.empty(name, self.labels)
         try:
-            frame = self._whole(name, pd.read_parquet(regular(self.path / table.file)))
+            frame = pd.read_parquet(regular(self.path / table.file))
             return tables.check(frame, name, self.labels if table.logits else ())
         except (OSError, ValueError, KeyError) as error:
             raise CorruptRun(f"{table.file} of {self.id} cannot be read ({error}).") from error
-
-    def _whole(self, name: str, frame: pd.DataFrame) -> pd.DataFrame:
-        """The table with what runs of older versions do not have: the grid's size, and intervals of calibration."""
-        if name == "interpolation" and "size" not in frame:  # schema version 1: the grid is of the main size
-            sizes = [self.record.size if path == "wise-graft" else None for path in frame["path"]]
-            frame = frame.assign(size=pd.array(sizes, dtype="Int64"))
-        if name in ("curve", "complement", "interpolation") and "debiased" not in frame:
-            return self._with_intervals(name, frame.assign(debiased=np.nan))
-        return frame
-
-    def _with_intervals(self, name: str, frame: pd.DataFrame) -> pd.DataFrame:
-        """An older table with the record's intervals of calibration; what has no stored predictions has none."""
-        frame = frame.reset_index(drop=True)
-        errors = frame["metric"].str.removesuffix("_difference").isin(CALIBRATION)
-        errors |= (frame["metric"] == RECOVERED) & (name == "curve") & (frame["size"] == self.record.size)
-        ends = {end: frame[end].to_numpy(float, copy=True) for end in ("debiased", "low", "high")}
-        for at in np.flatnonzero(errors):
-            row = frame.iloc[at]
-            one = (self._curve_point if name == "curve" else self._grid_point)(row)
-            for end, values in ends.items():
-                value = getattr(one, end) if one else None
-                values[at] = np.nan if value is None else value
-        return frame.assign(**ends)
-
-    def _curve_point(self, row: pd.Series) -> Estimate | None:
-        """The record's estimate of a row of the curve, where it is of the main size."""
-        scores = self.record.metrics.get(row["split"])
-        if scores is None or row["size"] != self.record.size or row["dataset"] != self.datasets[0]:
-            return None
-        return scores.recovered if row["metric"] == RECOVERED else scores.states.get("grafted", {}).get(row["metric"])
-
-    def _grid_point(self, row: pd.Series) -> Estimate | None:
-        """The record's estimate of a row of the WiSE grid, where it is an end of its path."""
-        scores = {note.name: note.scores for note in self.record.transfers}.get(row["dataset"])
-        scores = self.record.metrics.get("test") if row["dataset"] == self.datasets[0] else scores
-        ends = {("wise-ft", 1.0): "finetuned", ("wise-graft", 1.0): "grafted"}
-        state = "pretrained" if row["alpha"] == 0.0 else ends.get((row["path"], row["alpha"]))
-        if scores is None or state is None or (state == "grafted" and row["size"] != self.record.size):
-            return None
-        metric = row["metric"].removesuffix("_difference")
-        if metric == row["metric"]:
-            return scores.states.get(state, {}).get(metric)
-        if state == "finetuned":
-            return Estimate(value=0.0, debiased=0.0, low=0.0, high=0.0)
-        return scores.differences.get(metric) if state == "grafted" else None

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from skillviz import json_text
 from skillviz.atomic import folder_lock, sha256, whole_folder
-from skillviz.errors import BadInput, CorruptRun
+from skillviz.errors import BadInput, CorruptRun, StoreError
+from skillviz.layout import LAYOUT
 from skillviz.models.heads import Readout
 from skillviz.regular_file import has_size, regular
 from skillviz.runs import tables
@@ -33,7 +33,6 @@ from skillviz.runs.artifact import (
 )
 from skillviz.runs.estimate import example_seconds
 from skillviz.runs.folder import now
-from skillviz.runs.intervals import replaced, replaced_transfers, score_rows
 from skillviz.runs.metrics import scores
 from skillviz.runs.pace import OTHERS
 from skillviz.runs.progress import Progress, Report, silent
@@ -46,7 +45,7 @@ from skillviz.runs.record import (
     Scores,
     TaskNote,
     TransferNote,
-    without_unknown,
+    read_as,
 )
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, written
@@ -59,8 +58,6 @@ if TYPE_CHECKING:
 FOLDER = "scores"
 RECORD, PREDICTIONS = "score.json", "predictions.parquet"
 SHORT = 12  # letters of the key in a folder's name
-SCORE_VERSION = 5
-"""2: intervals of calibration errors about a debiased value; 3, 4: others of differences; 5: others of equal mass."""
 
 
 class ScoreSpec(BaseModel):
@@ -110,7 +107,7 @@ def read_score_spec(values: dict[str, Any]) -> ScoreSpec:
 class ScoreRecord(Frozen):
     """score.json. `splits` are the metrics by split: validation and test of the own task, or test of the other one."""
 
-    schema_version: int = SCORE_VERSION
+    layout: int = LAYOUT
     key: str
     spec: ScoreSpec
     created: str
@@ -192,34 +189,13 @@ def score_path(root: Path, spec: ScoreSpec) -> Path:
 
 
 def read_score(path: Path) -> Score | None:
-    """The scores in a folder; None where there are none that are whole."""
-    record = stored_score(path)
-    if record is None:
+    """The scores in a folder; None where there are none that are whole and of this version."""
+    try:
+        record = read_as(ScoreRecord, path / RECORD)
+    except StoreError:
         return None
-    if record.schema_version < SCORE_VERSION:
-        record = _with_intervals(path, record)
     whole = all(has_size(path / n, note.size) for n, note in record.files.items())
     return Score(path, record) if whole else None
-
-
-def stored_score(path: Path) -> ScoreRecord | None:
-    """The record as score.json has it; its intervals of calibration are legacy before SCORE_VERSION."""
-    try:
-        content: dict[str, Any] = json_text.read(path / RECORD)
-        return without_unknown(ScoreRecord, content)[0]
-    except (OSError, ValueError, TypeError):
-        return None
-
-
-def _with_intervals(path: Path, record: ScoreRecord) -> ScoreRecord:
-    """The record of older scores with the intervals of calibration that hold, as of a run."""
-    dataset = record.transfer.name if record.transfer else record.task.name
-    rows = score_rows(path, record.splits, dataset, record.task, record.temperature)
-    splits = {
-        split: replaced(scores, rows, dataset, split, record.task.metric) for split, scores in record.splits.items()
-    }
-    transfer = replaced_transfers((record.transfer,), rows, record.task.metric)[0] if record.transfer else None
-    return record.model_copy(update={"splits": splits, "transfer": transfer})
 
 
 @dataclass(frozen=True)

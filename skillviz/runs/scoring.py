@@ -134,7 +134,7 @@ class Scoring:
         """curve.parquet: the main size from the metrics at hand, the others predicted and scored."""
         spec, d, rows = self.spec, self.pair.d, []
         for size in sorted(searched.orders):
-            common = {"localizer": spec.localizer, "seed": spec.seed, "size": size, "share": size / d}
+            common = {"localizer": spec.localizer, "seed": spec.seed, "size": size, "share": size / d, "gain": 1.0}
             for split in self.ends:
                 row = graft_row_of(metrics[split]) if size == searched.size else self.graft_row(searched, size, split)
                 rows += curve_rows(row, **common, dataset=self.task.name, split=split)
@@ -144,7 +144,7 @@ class Scoring:
         """complement.parquet: the main size from the logits at hand, the others predicted and scored."""
         spec, d, rows = self.spec, self.pair.d, []
         for size in sorted(searched.orders):
-            common = {"localizer": spec.localizer, "seed": spec.seed, "size": size, "share": size / d}
+            common = {"localizer": spec.localizer, "seed": spec.seed, "size": size, "share": size / d, "gain": 1.0}
             for split, ends in self.ends.items():
                 states = logits[split]
                 if size != searched.size:

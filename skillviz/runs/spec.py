@@ -28,7 +28,7 @@ DEFAULT_SIZE = "0.1%"
 LEFT_OUT = {
     "others": [], "lean": False, "data_parallel": 1, "cuda_graphs": False, "nulls": "none", "null_draws": 1,
 }  # fmt: skip
-"""Fields that the canonical text leaves out while they have these values: keys of older runs stay."""
+"""Fields that the canonical text leaves out while they have these values: an unused field changes no key."""
 
 
 class RunSpec(BaseModel):
@@ -106,9 +106,9 @@ class RunSpec(BaseModel):
 
     def anchored(self, folder: Path) -> RunSpec:
         """The same with paths from a folder made absolute, so that pages and jobs find them from anywhere."""
-        members = {name: anchored(getattr(self, name), folder) for name in ("base", "finetuned")}
+        pair = {name: anchored(getattr(self, name), folder) for name in ("base", "finetuned")}
         task, *others = (anchored_task(name, folder) for name in (self.task, *self.others))
-        return self.model_copy(update={**members, "task": task, "others": tuple(others)})
+        return self.model_copy(update={**pair, "task": task, "others": tuple(others)})
 
     def command(self) -> str:
         """The command line that makes this run again; it names only what differs from the defaults."""

@@ -112,7 +112,7 @@ class Store:
         return [entry for entry in self._scan() if isinstance(entry, Unfinished)]
 
     def unreadable(self) -> Sequence[Unreadable]:
-        """Folders with a run.json that cannot be shown: broken, incomplete, or of a later version."""
+        """Folders with a run.json that cannot be shown: broken, incomplete, or of another version."""
         return [entry for entry in self._scan() if isinstance(entry, Unreadable)]
 
     def others(self, finished: Collection[str]) -> tuple[Sequence[Unfinished], Sequence[Unreadable]]:
@@ -123,7 +123,7 @@ class Store:
         return unfinished, [entry for entry in entries if isinstance(entry, Unreadable)]
 
     def open(self, run_id: str) -> Run:
-        """The finished run of this id or unique prefix; raises RunNotFound, CorruptRun or NewerSchema."""
+        """The finished run of this id or unique prefix; raises RunNotFound, CorruptRun or OtherVersion."""
         path = self.root / self.resolve(run_id)
         entry = _entry(path)
         if isinstance(entry, Run):

@@ -102,6 +102,7 @@ CURVE = Table(
         Column("seed", "int64", "", "the localizer's seed"),
         Column("size", "int64", "entries", "entries of the region"),
         Column("share", "float64", "of d", "size / d"),
+        Column("gain", "float64", "", "the factor on the movement: the region's values are base + gain x movement"),
         DATASET,
         SPLIT,
         METRIC,

@@ -108,7 +108,7 @@ def _refuse_unasked(base: str, task: Task, readout: str) -> None:
 
 
 def _finetuned_name(finetuned: str) -> str:
-    """The name of the fine-tuned model's folder in a path below ${SKILLVIZ_MEMBERS}; empty for other paths."""
+    """The name of the fine-tuned model's folder in a path below ${SKILLVIZ_FINETUNED}; empty for other paths."""
     first, _, rest = finetuned.partition("/")
     return rest.split("/")[0] if first == f"${{{FINETUNED_VARIABLE}}}" else ""
 

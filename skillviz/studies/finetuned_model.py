@@ -101,7 +101,7 @@ class FineTunedSpec(BaseModel):
         return f"{tasks[:60].rstrip('-+')}-{self.recipe}-{self.key()[:SHORT]}"
 
     def path(self, task: str | None = None, stage: int | None = None) -> str:
-        """What RunSpec.finetuned holds: `${SKILLVIZ_MEMBERS}/<name>`, and below it the stage (from 1) and the task's
+        """What RunSpec.finetuned holds: `${SKILLVIZ_FINETUNED}/<name>`, and below it the stage (from 1) and the task's
         name where there are several. Raises UnknownTask where a task's file cannot be read."""
         parts = [f"${{{FINETUNED_VARIABLE}}}", self.name()]
         row = recipe_row(self.recipe)

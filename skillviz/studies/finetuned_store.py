@@ -12,18 +12,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-from skillviz import json_text
 from skillviz.atomic import folder_lock, whole_folder, write_text
 from skillviz.core.comparison import Comparison
-from skillviz.errors import BadInput, BadModel, RunNotFound
+from skillviz.errors import BadInput, BadModel, RunNotFound, StoreError
+from skillviz.layout import KEY, LAYOUT, refuse_another
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import resolve
 from skillviz.models.finetune.recipes import MULTI_TASK, grid_of, recipe_row
 from skillviz.models.finetune.training_config import BATCH_SIZE, CHECK_EVERY, CHECK_EXAMPLES, default_steps
 from skillviz.runs.artifact import (
-    CURRENT,
     DATA,
-    DEFINITION,
     FINETUNE,
     REGIONS,
     UNKNOWN,
@@ -32,6 +30,7 @@ from skillviz.runs.artifact import (
     Clock,
     Stored,
     Workshop,
+    change_of_definitions,
     differs,
     sample_words,
     uncompared,
@@ -41,12 +40,14 @@ from skillviz.runs.folder import now
 from skillviz.runs.library import Library, library
 from skillviz.runs.progress import Progress
 from skillviz.runs.provenance import commit, versions
+from skillviz.runs.record import content_of
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store, written
+from skillviz.runs.store import Store, Unreadable, written
 from skillviz.studies.finetuned_model import FineTunedSpec, folder_of, task_name
 from skillviz.tasks import registry
 from skillviz.tasks.common_metric import common_metric
-from skillviz.tasks.definition import definition, same_definition
+from skillviz.tasks.definition import compared, definition
+from skillviz.tasks.project import finetuned_root
 from skillviz.tasks.splits import load
 from skillviz.tasks.task import Files
 from skillviz.tasks.user_file import data_files, file_stamp
@@ -55,8 +56,7 @@ if TYPE_CHECKING:
     from skillviz.models.finetune.training import OnStep, TrainStep
     from skillviz.runs.session import Session
 
-RECORD = "member.json"
-RECORD_VERSION = 1
+RECORD = "finetuned_model.json"
 SAMPLE = ("k_shot", "data_seed", "max_train", "max_validation")
 
 
@@ -72,7 +72,7 @@ class Sources(NamedTuple):
 
 @dataclass(frozen=True)
 class FineTunedModel:
-    """A finished fine-tuned model, as member.json in its folder tells."""
+    """A finished fine-tuned model, as finetuned_model.json in its folder tells."""
 
     path: Path
     record: Mapping[str, Any]
@@ -155,11 +155,10 @@ class FineTunedArtifact:
         before = record.get("data", {})
         if other := next((task for task, data in sources.data.items() if before.get(task) != data), None):
             return differs(DATA.format(task_name(other)))
-        before = record.get("definitions", {})  # older records do not have them
-        changed = (t for t, text in sources.definitions.items() if not same_definition(before.get(t), text))
-        if other := next(changed, None):
-            return differs(DEFINITION.format(task_name(other)))
-        return differs(REGIONS) if record.get("regions", {}) != sources.regions else CURRENT
+        if record.get("regions", {}) != sources.regions:
+            return differs(REGIONS)
+        before = record.get("definitions", {})
+        return change_of_definitions({task_name(t): compared(before.get(t), n) for t, n in sources.definitions.items()})
 
     def current(self, store: Store) -> FineTunedModel | None:
         """The finished model, unless its sources have changed since."""
@@ -249,12 +248,24 @@ def _fingerprint(task: str, state: tuple[Any, ...], sample: tuple[tuple[str, Any
 
 
 def finetuned_record(folder: Path) -> dict[str, Any] | None:
-    """member.json; None where the folder holds no finished model, or one of another version."""
+    """finetuned_model.json; None where the folder holds no finished model of this version: it is then made again."""
     try:
-        record = json_text.read(folder / RECORD)
-    except (OSError, ValueError):
+        record = content_of(folder / RECORD)
+        refuse_another(record, str(folder))
+    except StoreError:
         return None
-    return record if isinstance(record, dict) and record.get("schema_version") == RECORD_VERSION else None
+    return record
+
+
+def unreadable_models() -> Sequence[Unreadable]:
+    """The folders of fine-tuned models of studies that were made by another version or whose record is damaged."""
+    broken = []
+    for path in sorted(finetuned_root().glob(f"*/{RECORD}")):
+        try:
+            refuse_another(content_of(path), f"the fine-tuned model in {path.parent}")
+        except StoreError as error:
+            broken.append(Unreadable(path.parent, error))
+    return broken
 
 
 def _train(
@@ -286,7 +297,7 @@ def _train(
         path.rename(draft / path.name)
     model.rmdir()
     record = {
-        "schema_version": RECORD_VERSION, "key": spec.key(), "spec": spec.model_dump(mode="json"), **sources._asdict(),
+        KEY: LAYOUT, "key": spec.key(), "spec": spec.model_dump(mode="json"), **sources._asdict(),
         "created": now(), "device": describe(pick(device)), "seconds": round(time.perf_counter() - started, 3),
         "versions": versions(), "commit": commit(),
     }  # fmt: skip

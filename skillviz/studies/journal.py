@@ -12,7 +12,6 @@ from typing import Any
 
 from filelock import Timeout
 
-from skillviz.analysis.tables import LAYOUT
 from skillviz.atomic import disk_errors, write_text
 from skillviz.errors import BadInput, visible
 from skillviz.locks import lock_at
@@ -119,7 +118,7 @@ class Journal:
     def tables(self, files: Mapping[str, FileNote], made_of: str) -> None:
         """Vouches for the tables, and lets those go that an earlier study of this name had besides."""
         old = set(self.record.files) | {path.name for path in self.path.glob("*.parquet")}
-        self.save(files=dict(files), made_of=made_of, layout=LAYOUT)
+        self.save(files=dict(files), made_of=made_of)
         for name in old - set(files):
             (self.path / Path(name).name).unlink(missing_ok=True)
 
@@ -134,7 +133,6 @@ class Journal:
             command=command, key=at.plan.key, started=old.started if old is not None else now(),
             workers=workers, versions=versions(), commit=commit(),
             files=old.files if old is not None else {}, made_of=old.made_of if old is not None else "",
-            layout=old.layout if old is not None else LAYOUT,
         )  # fmt: skip
 
 

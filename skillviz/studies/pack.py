@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from skillviz.atomic import sha256, whole_folder
+from skillviz.core.comparison import Comparison
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.runs.artifact import LOCALIZE, SCORE
@@ -21,7 +22,7 @@ from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot
 from skillviz.studies.store import FOLDER, open_study, study_path
-from skillviz.tasks.definition import same_definition
+from skillviz.tasks.definition import compared
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def pack(study: StudySpec, store: Store, to: Store, *, rankings: bool = True) ->
 def _is_same(one: Run | Score, other: Run | Score) -> bool:
     """Whether models, data and task are the same: a spec names folders and files, whose content may have changed."""
     tasks = [artifact.record.task.definition if artifact.record.task is not None else "" for artifact in (one, other)]
-    return _made_of(one) == _made_of(other) and same_definition(*tasks)
+    return _made_of(one) == _made_of(other) and compared(*tasks) is Comparison.SAME
 
 
 def _made_of(artifact: Run | Score) -> list[str]:

@@ -66,7 +66,7 @@ class Results:
         return next((entry for entry in entries if fits(entry, labels)), entries[0])
 
     def training_record(self, spec: FineTunedSpec, task: str | None = None, stage: int | None = None) -> dict[str, Any]:
-        """member.json, with finetune.json as `finetune`: where there are several, by "<task name>" or
+        """finetuned_model.json, with finetune.json as `finetune`: where there are several, by "<task name>" or
         "<stage>/<task name>", or that of one task (and stage) alone. Raises StoreError where it is not there."""
         folder = folder_of(spec)
         try:

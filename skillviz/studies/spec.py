@@ -6,11 +6,11 @@ import itertools
 import shlex
 from collections.abc import Iterator, Mapping
 from math import prod
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.dataclasses import dataclass
 
 from skillviz.errors import BadInput
@@ -96,21 +96,6 @@ class StudySpec(BaseModel):
     request: ExperimentRequest | None = None
     defaults: dict[str, Any] = Field(default_factory=dict)
     runs: tuple[dict[str, Any], ...] = Field(min_length=1)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _with_request(cls, content: Any) -> Any:
-        """Older files have `experiment`, `scale` and `command` in place of the request."""
-        older = ("experiment", "scale", "command")
-        if not isinstance(content, dict) or not any(name in content for name in older):
-            return content
-        experiment, scale, command = (content.get(name) for name in older)
-        rest = {name: value for name, value in content.items() if name not in older}
-        if experiment and not rest.get("request"):
-            rest["request"] = _request_of_command(experiment, scale, command)
-            if "data" in rest["request"] and (folder := _folder_of_copies(rest)):
-                rest["request"]["folder"] = folder
-        return rest
 
     @field_validator("name")
     @classmethod
@@ -206,29 +191,6 @@ def _paths_from_folder(value: Any, folder: Path, is_model: bool) -> Any:
     path = anchored(value, folder)
     # a task of the registry and a model of the hub may be called like something that happens to lie there
     return path if (located(path).is_dir() if is_model else value.endswith((".yaml", ".yml"))) else value
-
-
-def _request_of_command(experiment: Any, scale: Any, command: Any) -> dict[str, Any]:
-    """The request of an older study file, which has the command alone; what cannot be read is left out."""
-    try:
-        words = shlex.split(str(command or ""))
-    except ValueError:
-        words = []
-    request: dict[str, Any] = {"experiment": experiment, "scale": scale or "demo"}
-    for option, value in itertools.pairwise(words):
-        if option in ("--tasks", "--also"):
-            request[option[2:]] = (*request.get(option[2:], ()), value)
-        elif option in ("--base", "--data", "--readout", "--finetuned") or (option == "--seeds" and value.isdigit()):
-            request[option[2:]] = value
-    return request
-
-
-def _folder_of_copies(content: Mapping[str, Any]) -> str | None:
-    """The folder `tasks` of an older study that all its task files lie in: those written for other copies of data."""
-    entries = [entry for entry in (content.get("defaults"), *listed(content.get("runs"))) if isinstance(entry, dict)]
-    files = [str(task) for entry in entries for name in ("task", "tasks", "also") for task in listed(entry.get(name))]
-    folders = {str(PurePath(file).parent) for file in files}
-    return folders.pop() if len(folders) == 1 and PurePath(files[0]).parent.name == "tasks" else None
 
 
 def _filled(values: Mapping[str, Any]) -> dict[str, Any]:

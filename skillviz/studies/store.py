@@ -10,46 +10,39 @@ from functools import partial
 from pathlib import Path
 
 import pandas as pd
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from skillviz import json_text
-from skillviz.analysis.older_tables import RENAMED, read_older
-from skillviz.analysis.tables import LAYOUT, check
+from skillviz.analysis.tables import check
 from skillviz.atomic import sha256, write_file, write_text
 from skillviz.errors import BadInput, NotReadable, StoreError
-from skillviz.regular_file import folder_names, may_be_regular, reading, regular
+from skillviz.layout import LAYOUT
+from skillviz.regular_file import folder_names, may_be_regular, regular
 from skillviz.runs.library import Library
-from skillviz.runs.record import Failure, FileNote, Frozen, without_unknown
+from skillviz.runs.record import Failure, FileNote, Frozen, read_as
 from skillviz.runs.store import Store, Unreadable
 from skillviz.studies.spec import StudySpec, read_study
 
 FOLDER = "studies"
 FILE, RECORD = "study.yaml", "study.json"
-STUDY_VERSION = 1
 TABLES_VERSION = 4
 """To be raised with every change of what the tables say of the same results: studies then make theirs anew."""
 
 
 class StepNote(Frozen):
-    """What study.json says of a step: its state (finished, failed or not reached) and the seconds taken.
-
-    `estimated` is in older records alone.
-    """
+    """What study.json says of a step: its state (finished, failed or not reached) and the seconds taken."""
 
     kind: str
     title: str
     state: str
     seconds: float | None = None
-    estimated: float | None = None
     error: Failure | None = None
 
 
 class StudyRecord(Frozen):
-    """study.json. `status` is running, finished, failed (steps failed) or cancelled; `seconds` those of all attempts,
-    `estimated` is in older records alone. `made_of` tells which results the tables were made from,
-    `layout` which columns they have (analysis.tables.LAYOUT)."""
+    """study.json. `status` is running, finished, failed (steps failed) or cancelled; `seconds` those of all attempts.
+    `made_of` tells which results the tables were made from."""
 
-    schema_version: int = STUDY_VERSION
+    layout: int = LAYOUT
     name: str
     title: str = ""
     status: str = "running"
@@ -60,14 +53,12 @@ class StudyRecord(Frozen):
     started: str = ""
     finished: str | None = None
     seconds: float = 0.0
-    estimated: float | None = None
     workers: int = 1
     versions: dict[str, str] = Field(default_factory=dict)
     commit: str | None = None
     device: str | None = None
     steps: dict[str, StepNote] = Field(default_factory=dict)
     made_of: str = ""
-    layout: int = 2
     files: dict[str, FileNote] = Field(default_factory=dict)
 
 
@@ -90,30 +81,16 @@ class StudyFolder:
 
     def tables(self) -> list[str]:
         """The names of its tables."""
-        return list(self._table_files)
-
-    @property
-    def _table_files(self) -> dict[str, str]:
-        """The file of each table by its name of today."""
-        stems = {name: Path(name).stem for name in self.record.files if name.endswith(".parquet")}
-        return {RENAMED.get(stem, stem): name for name, stem in stems.items()}
+        return [Path(name).stem for name in self.record.files if name.endswith(".parquet")]
 
     def table(self, name: str) -> pd.DataFrame:
-        """One of its tables, also by an earlier name; raises BadInput where it has none of that name, StoreError where
-        it cannot be read."""
-        name = RENAMED.get(name, name)
-        file = self._table_files.get(name)
-        if file is None:
+        """One of its tables; raises BadInput where it has none of that name, StoreError where it cannot be read."""
+        if name not in self.tables():
             known = ", ".join(self.tables()) or "none yet"
             raise BadInput(f"the study '{self.name}' has no table '{name}'; it has: {known}.")
-        if self.record.layout > LAYOUT:
-            raise StoreError(
-                f"the tables of the study '{self.name}' have layout {self.record.layout}; this version of skillviz "
-                f"reads up to {LAYOUT}. Update skillviz."
-            )
+        file = f"{name}.parquet"
         try:
-            table = pd.read_parquet(regular(self.path / file))
-            return check(table, name) if self.record.layout == LAYOUT else read_older(table, name, self.record.layout)
+            return check(pd.read_parquet(regular(self.path / file)), name)
         except (OSError, ValueError, KeyError) as error:
             raise StoreError(f"{file} of the study '{self.name}' cannot be read ({error}).") from error
 
@@ -126,17 +103,8 @@ def study_path(root: Path, study: StudySpec) -> Path:
 def open_study(path: Path) -> StudyFolder | None:
     """The study in a folder; None where there is none that can be read."""
     with suppress(StoreError):
-        return _read_study(path)
+        return StudyFolder(path, read_as(StudyRecord, path / RECORD))
     return None
-
-
-def _read_study(path: Path) -> StudyFolder:
-    try:
-        with reading(f"{RECORD} of the study {path.name}"):
-            content = json_text.read(path / RECORD)
-        return StudyFolder(path, without_unknown(StudyRecord, content)[0])
-    except (ValueError, TypeError, ValidationError) as error:
-        raise StoreError(f"{RECORD} of the study {path.name} cannot be read ({error}).") from error
 
 
 def studies_in(store: Store) -> Sequence[StudyFolder]:
@@ -160,7 +128,7 @@ def unreadable_studies(store: Store) -> Sequence[Unreadable]:
         folder_names(store.root / FOLDER)
         for path in study_folders(store):
             try:
-                _read_study(path)
+                read_as(StudyRecord, path / RECORD)
             except StoreError as error:
                 broken.append(Unreadable(path, error))
     except NotReadable as error:

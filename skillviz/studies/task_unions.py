@@ -18,6 +18,7 @@ import numpy as np
 
 from skillviz.analysis import overlaps
 from skillviz.core.intervals import Interval, percentile_interval, relative_gain, whole_and_resampled
+from skillviz.core.localizers.table import EXPRESSION
 from skillviz.core.metrics import metric_row, statistic
 from skillviz.core.region import Region
 from skillviz.core.seeds_interval import mean_of_intervals
@@ -70,7 +71,7 @@ def left_out(results: Results, runs: Runs) -> str:
 
 
 def _searched(results: Results) -> list[Run]:
-    return [run for run in results.runs(recipe=MULTI_TASK) if run.spec.localizer not in (*CONTROLS, "recipe")]
+    return [run for run in results.runs(recipe=MULTI_TASK) if run.spec.localizer not in (*CONTROLS, EXPRESSION)]
 
 
 def _setting(results: Results, run: Run) -> tuple[Any, ...]:
@@ -235,9 +236,9 @@ def region_digest(region: Region) -> str:
 def pair_key(session: Session, spec: RunSpec) -> dict[str, object]:
     """What tells a pair and what it is asked from any other: fingerprints of models and data, the task's definition."""
     check, splits = session.preflight(spec), session.splits(spec)
-    members = [check.base.fingerprint, check.finetuned.fingerprint]
+    models = [check.base.fingerprint, check.finetuned.fingerprint]
     return {
-        "members": members, "dtype": spec.dtype, "readout": check.readout, "data": splits.fingerprint,
+        "models": models, "dtype": spec.dtype, "readout": check.readout, "data": splits.fingerprint,
         "definition": definition(session.task(spec), check.readout),
     }  # fmt: skip
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 from typing import Any
 
+from skillviz.core.comparison import Comparison
 from skillviz.tasks.task import Task
 
 OF_DATA = frozenset({"data", "label", "classes", "drop", "options", "answer", "reference", "out_of_scope"})
@@ -36,16 +37,17 @@ def definition(task: Task, readout: str | None = None) -> str:
     return " ".join(definition(task, each) for each in askable)
 
 
-def same_definition(stored: str | None, now: str | None) -> bool:
-    """Whether a task is defined as a record says; a record that says nothing of it is taken at its word.
+def compared(stored: str | None, now: str | None) -> Comparison:
+    """The comparison of a stored definition with the present one: UNKNOWN where either is missing.
 
-    What both name is compared: a readout that only one of them has changes nothing for the others.
+    The readouts that both name are compared: a readout that only one of them has changes nothing for the others.
     """
     if not stored or not now:
-        return True
+        return Comparison.UNKNOWN
     one, other = _by_readout(stored), _by_readout(now)
     shared = one.keys() & other.keys()
-    return bool(shared) and all(one[readout] == other[readout] for readout in shared)
+    is_same = bool(shared) and all(one[readout] == other[readout] for readout in shared)
+    return Comparison.SAME if is_same else Comparison.DIFFERENT
 
 
 def _hash(task: Task, readout: str) -> str:

@@ -14,7 +14,7 @@ CARRIED = Path(__file__).resolve().parents[1] / "app"
 """What a wheel brings beside the package's code: the dashboard's script, pages, settings and the runs of one pair."""
 NOWHERE = Path(os.devnull, "nowhere")
 OURS = "SKILLVIZ_"  # what the names of the project's variables begin with
-FINETUNED_VARIABLE = f"{OURS}MEMBERS"
+FINETUNED_VARIABLE = f"{OURS}FINETUNED"
 RUNS_VARIABLE = f"{OURS}RUNS"
 """The folder of a user's runs."""
 CACHE_VARIABLE = f"{OURS}CACHE"
@@ -61,17 +61,16 @@ def app_root() -> Path:
 
 
 def finetuned_root() -> Path:
-    """Where fine-tuned models of studies are kept: $SKILLVIZ_MEMBERS, else models/members of the project.
-
-    Sets the variable where it is not set, so that the names of such models, which begin with it, expand everywhere.
-    """
-    default = str(project_root() / "models" / "members")
-    return Path(expanded(os.environ.setdefault(FINETUNED_VARIABLE, default)))
+    """Where fine-tuned models of studies are kept: $SKILLVIZ_FINETUNED, else models/finetuned of the project."""
+    return Path(expanded(os.environ.get(FINETUNED_VARIABLE) or str(project_root() / "models" / "finetuned")))
 
 
 def expanded(text: str, field: str | None = None) -> str:
     """The text with `${VAR}`, `$VAR` and `~` filled in. Where it names a `field`, raises UnsetVariable for a variable
-    that is not set; without one, that stays as it is."""
+    that is not set; without one, that stays as it is. SKILLVIZ_FINETUNED, with which the names of the fine-tuned
+    models of studies begin, has the value of `finetuned_root` where it is not set."""
+    if FINETUNED_VARIABLE in text and FINETUNED_VARIABLE not in os.environ:
+        text = re.sub(rf"\$({FINETUNED_VARIABLE}\b|\{{{FINETUNED_VARIABLE}\}})", lambda _: str(finetuned_root()), text)
     path = os.path.expanduser(os.path.expandvars(text))
     if field is not None and (missing := re.search(r"\$\{?(\w+)\}?", path)):
         error = UnsetVariable(

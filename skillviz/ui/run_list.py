@@ -66,7 +66,7 @@ def pair_curve(entries: Sequence[Entry], split: str) -> pd.DataFrame:
 
 
 def pair_complement(entries: Sequence[Entry], split: str) -> pd.DataFrame:
-    """As `pair_curve`, of the complements: what is left without the region; of older runs at the main size alone."""
+    """As `pair_curve`, of the complements: what is left without the region."""
     with page.explained():
         runs = cache.runs(entry.id for entry in entries)
         return cache.computed(

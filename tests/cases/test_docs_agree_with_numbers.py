@@ -147,14 +147,6 @@ def test_minilm_says_what_its_table_says() -> None:
     assert "At 0.01% it is above it" in flat(text) and grafts["0.01%"][0] > value and grafts["0.032%"][0] < value
 
 
-def test_statistics_count_the_rows_of_changed_verdicts() -> None:
-    rows = pd.read_csv(DOCS / "changed_verdicts.csv")["verdict_after"]
-    none = int(rows.isin(["no interval", NOT_MEASURED]).sum())
-    counted = r"Of the (\d+) rows of \[changed_verdicts.csv\]\S+ (\d+) have no interval any more and (\d+)"
-    said = re.search(counted, flat(page("statistics.md")))
-    assert said and tuple(map(int, said.groups())) == (len(rows), none, len(rows) - none)
-
-
 def test_parts_say_what_their_table_says() -> None:
     text = page("parts-and-slices.md")
     (cells,) = re.findall(r"`ag-news-\S+` \| (\d+) cells \| (\d+) better, .*?; (\d+) hold \|$", text, re.MULTILINE)

@@ -25,7 +25,7 @@ TABLES = ("predictions", "curve", "complement", "interpolation", "interpolation_
 
 @pytest.fixture(scope="module")
 def members(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    folder = tmp_path_factory.mktemp("members")
+    folder = tmp_path_factory.mktemp("pair")
     base, finetuned = tiny_pair(folder, steps=20)
     task = task_file(folder / "own", tiny_rows(48), tiny_rows(24, seed=1))
     other = task_file(folder / "other", tiny_rows(8, seed=2), tiny_rows(20, seed=3))

@@ -48,7 +48,7 @@ def long(rows: Rows) -> Rows:
 
 @pytest.fixture(scope="module")
 def members(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    folder = tmp_path_factory.mktemp("members")
+    folder = tmp_path_factory.mktemp("pair")
     base, finetuned = tiny_pair(folder, steps=5)
     task = task_file(folder / "own", tiny_rows(96), tiny_rows(40, seed=1))
     other = task_file(folder / "other", tiny_rows(8, seed=2), long(tiny_rows(60, seed=3)))

@@ -93,6 +93,6 @@ def test_a_graft_and_a_difference_that_do_not_name_their_base_are_refused_as_tha
     with pytest.raises(WrongBase, match="does not say for which base"):
         opened_base(base, bare)
     assert any("does not say for which base" in note for note in opened_base(base, bare, force=True).notes)
-    change_config(tuned, skillviz_frozen={"tensors": {}})
+    change_config(tuned, skillviz_frozen={"layout": 1, "tensors": {}})
     with pytest.raises(WrongBase, match="does not say which base"):
         preflight(base, tuned).raise_first()

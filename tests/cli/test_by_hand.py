@@ -1,4 +1,4 @@
-"""`localize --method recipe`: a region by hand is an ordinary run, which its own command and Python line make again."""
+"""`localize --method expression`: a region by hand is an ordinary run, which its command and Python line make again."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ RECIPE = {"difference": [{"layers": [0, 1], "kinds": ["value"]}, {"rows": [[0, 3
 
 def localize(pair: tuple[Path, Path], task: Path, *more: object) -> Said:
     members = ("--base", pair[0], "--finetuned", pair[1], "--task", task, "--device", "cpu")
-    return call("localize", *members, "--method", "recipe", *more)
+    return call("localize", *members, "--method", "expression", *more)
 
 
 @pytest.mark.slow
 def test_the_command_and_the_python_line_make_the_run_again(pair, task_file, user_runs):
-    said = localize(pair, task_file, "--option", f"recipe={json.dumps(RECIPE)}", "--json")
+    said = localize(pair, task_file, "--option", f"expression={json.dumps(RECIPE)}", "--json")
     assert said.code == 0, said.err
     store = Store(user_runs)
     run = store.open(said.json["run_id"])
@@ -45,15 +45,15 @@ def test_the_command_and_the_python_line_make_the_run_again(pair, task_file, use
     ("option", "kind", "words"),
     [
         ((), "BadInput", "needs its option"),
-        (("--option", "recipe={layers: [0]}"), "BadInput", "is not JSON"),
-        (("--option", 'recipe={"layer": [0]}'), "BadInput", "'layer' is not a part of a region expression"),
-        (("--option", 'recipe={"layers": [5]}'), "BadInput", "this model has no layer '5'; it has 0 to 1"),
-        (("--option", 'recipe={"rows": [99999]}'), "BadInput", "without entries"),
-        (("--option", 'recipe={"run": "nowhere"}'), "RunNotFound", "there is no run 'nowhere'"),
-        (("--option", 'recipe={"run": "OTHER"}'), "BadInput", "belongs to another architecture"),
-        (("--option", "recipe={}", "--option", "stored=1"), "BadInput", "name runs in the region expression"),
-        (("--detach", "--option", 'recipe={"layers": []}'), "BadInput", "without entries"),
-        (("--detach", "--option", 'recipe={"run": "OTHER"}'), "BadInput", "belongs to another architecture"),
+        (("--option", "expression={layers: [0]}"), "BadInput", "is not JSON"),
+        (("--option", 'expression={"layer": [0]}'), "BadInput", "'layer' is not a part of a region expression"),
+        (("--option", 'expression={"layers": [5]}'), "BadInput", "this model has no layer '5'; it has 0 to 1"),
+        (("--option", 'expression={"rows": [99999]}'), "BadInput", "without entries"),
+        (("--option", 'expression={"run": "nowhere"}'), "RunNotFound", "there is no run 'nowhere'"),
+        (("--option", 'expression={"run": "OTHER"}'), "BadInput", "belongs to another architecture"),
+        (("--option", "expression={}", "--option", "stored=1"), "BadInput", "name runs in the region expression"),
+        (("--detach", "--option", 'expression={"layers": []}'), "BadInput", "without entries"),
+        (("--detach", "--option", 'expression={"run": "OTHER"}'), "BadInput", "belongs to another architecture"),
     ],
 )
 def test_what_cannot_be_made_is_one_sentence_and_leaves_no_run(pair, task_file, user_runs, option, kind, words):

@@ -49,7 +49,7 @@ def test_a_recipe_of_one_task(name, pair, task_file, tmp_path):
     rank = ("--rank", 1, "--matrices", 1) if name == "lora" else ()
     told = finetune(pair[0], tmp_path / "m", "--task", task_file, "--recipe", name, *rank)
     assert recipe_of(tmp_path / "m") == name
-    assert told["trained"] > 0 and told["touched"] >= 0 and "members" not in told
+    assert told["trained"] > 0 and told["touched"] >= 0 and "models" not in told
     load_pair(pair[0], tmp_path / "m", device="cpu")
 
 
@@ -77,10 +77,10 @@ def test_several_tasks_at_once_and_one_after_the_other(pair, task_file, other_ta
     runs, said = localized
     tasks = ("--task", task_file, "--task", other_task)
     told = finetune(pair[0], tmp_path / "m", *tasks, "--recipe", "multi-task", "--without-frozen")
-    assert set(told["members"]) == {"tiny", "other"} and set(told["metrics"]) == {"tiny validation", "other validation"}
+    assert set(told["models"]) == {"tiny", "other"} and set(told["metrics"]) == {"tiny validation", "other validation"}
     load_pair(pair[0], tmp_path / "m" / "other", device="cpu")
     told = finetune(pair[0], tmp_path / "n", *tasks, "--recipe", "continual", "--mode", "naive", "--optimizer", "adamw")
-    assert set(told["members"]) == {"1/tiny", "2/tiny", "2/other"}
+    assert set(told["models"]) == {"1/tiny", "2/tiny", "2/other"}
     region = ("--regions", said.json["run_id"])
     finetune(pair[0], tmp_path / "g", *tasks, "--recipe", "continual", *region, *region, "--runs-dir", runs)
     record = json.loads((tmp_path / "g" / "2" / "other" / "finetune.json").read_text())
@@ -172,7 +172,7 @@ def test_without_a_folder_the_model_is_kept_where_studies_find_it(pair, tmp_path
     from skillviz.studies.finetuned_model import FineTunedSpec
     from skillviz.studies.finetuned_store import FineTunedArtifact
 
-    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(tmp_path / "members"))
+    monkeypatch.setenv("SKILLVIZ_FINETUNED", str(tmp_path / "finetuned-models"))
     task_file = tiny_task(tmp_path / "data", rows=48)
     words = ("finetune", "--base", pair[0], "--task", task_file, "--recipe", "bitfit", *QUICK)
     first, again = call(*words), call(*words)

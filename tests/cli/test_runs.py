@@ -134,7 +134,8 @@ def test_a_study_goes_on_where_it_stopped(pair, task_file, tmp_path, user_runs):
 
 
 def test_a_study_with_a_run_that_fails_makes_the_others(pair, task_file, tmp_path, user_runs):
-    runs = [{"localizer": "movement", "size": "10%"}, {"localizer": "recipe", "options": {"recipe": {"layers": []}}}]
+    empty = {"localizer": "expression", "options": {"expression": {"layers": []}}}
+    runs = [{"localizer": "movement", "size": "10%"}, empty]
     said = call("study", "run", study_file(tmp_path, pair, task_file, runs=runs), "--json")
     assert said.code == 2 and len(said.json["finished"]) == 1 and len(said.json["failed"]) == 1
     assert "a region without entries" in said.err and said.json["steps"]["not_reached"] == 1  # the tables
@@ -194,15 +195,3 @@ def test_dashboard_says_what_is_missing(monkeypatch):
     monkeypatch.setattr(dashboard.importlib.util, "find_spec", lambda name: None)
     said = call("dashboard")
     assert said.code == 2 and "requirements.txt" in said.err
-
-
-def test_intervals_of_older_runs_are_made_again_without_a_model(user_runs):
-    folder = shutil.copytree(Path(__file__).parents[1] / "runs" / "frozen" / "v2", user_runs)
-    said = call("runs", "intervals")
-    assert said.code == 0 and (folder / "intervals.parquet").is_file()
-    assert " of 1 run: " in said.out
-
-
-def test_new_runs_need_no_table_of_intervals(store):
-    said = call("runs", "intervals")
-    assert said.code == 0 and not (store[0] / "intervals.parquet").exists()

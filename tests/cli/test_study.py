@@ -28,7 +28,7 @@ def made(pair: tuple[Path, Path], task_file: Path, tmp_path_factory: pytest.Temp
     common = {"base": str(pair[0]), "task": str(task_file), "readout": "head", "device": "cpu"}
     study = StudySpec(name="Tiny one", scale="demo", defaults=common, runs=(entry,))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SKILLVIZ_MEMBERS", str(folder / "members"))
+        patch.setenv("SKILLVIZ_FINETUNED", str(folder / "finetuned-models"))
         assert run_study(study, Store(folder / "runs")).is_whole
     return Store(folder / "runs")
 
@@ -44,7 +44,7 @@ def shipped(made: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 
 def test_a_name_stands_for_the_study_in_the_users_own_store(made: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(made.root.parent / "members"))
+    monkeypatch.setenv("SKILLVIZ_FINETUNED", str(made.root.parent / "finetuned-models"))
     for name in ("Tiny one", "tiny-one", made.root / "studies" / "tiny-one", made.root / "studies/tiny-one/study.yaml"):
         said = call("study", "status", name, "--runs-dir", made.root, "--json")
         assert (said.code, said.json["states"], said.json["left"]) == (0, {"finished": 3}, "nothing is left"), name
@@ -65,7 +65,7 @@ def test_tables_that_ship_stand_though_their_runs_bear_other_names(
     shipped: Path, made: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Packing leaves out a run that is there under another id; in one's own store the tables would be made anew."""
-    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(made.root.parent / "members"))
+    monkeypatch.setenv("SKILLVIZ_FINETUNED", str(made.root.parent / "finetuned-models"))
     path = shipped / "studies" / "tiny-one" / "study.json"
     (study,) = list_studies(Store(shipped))
     path.write_text(path.read_text().replace(study.record.made_of, "0" * 64))

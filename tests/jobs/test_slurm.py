@@ -201,7 +201,7 @@ def test_a_node_that_is_lost_in_the_middle_of_a_study(
     cluster.start_node(name)
     assert "resuming after" in jobs.log_tail(store, lost.id)
 
-    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(tmp_path / "other"))
+    monkeypatch.setenv("SKILLVIZ_FINETUNED", str(tmp_path / "other"))
     local = Store(tmp_path / "local")
     assert run_study(study, local).is_whole
     there, own = ({run.record.key: run for run in s.list()} for s in (store, local))

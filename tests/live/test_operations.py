@@ -105,11 +105,11 @@ def test_a_region_is_evaluated_as_the_run_did(worker: Worker, run: Run, pair: Mo
     assert np.array_equal(found["logits"]["grafted"], logits)
     assert np.array_equal(found["logits"]["complement"], run.logits("complement")[2])
     assert found["size"] == 222 and found["d"] == pair.d
-    recipe = {"difference": [{"run": run.id, "size": 889}, {"layers": [0]}]}
+    expression = {"difference": [{"run": run.id, "size": 889}, {"layers": [0]}]}
     by_hand = run.cut(889) - Region(
         {n: np.arange(np.prod(s)) for n, s in pair.table.shapes.items() if ".layer.0." in n}, pair.table.shapes
     )
-    made = ask(worker, "evaluate_region", run, region=recipe, sample=7, split="validation")
+    made = ask(worker, "evaluate_region", run, region=expression, sample=7, split="validation")
     assert made["size"] == by_hand.size and len(made["labels"]) == 7
 
 

@@ -211,7 +211,7 @@ def test_every_shipped_run_whose_members_do_not_ship_names_the_command_that_make
         if spec["finetuned"].startswith(("demo_world/", "real_pairs/")):
             continue
         words = shlex.split(command_that_makes(spec["finetuned"]) or "")
-        if spec["finetuned"].startswith("${SKILLVIZ_MEMBERS}/"):
+        if spec["finetuned"].startswith("${SKILLVIZ_FINETUNED}/"):
             asked = {told: study for told, study in studies.items() if told == shlex.join(words)}
             assert asked and spec["finetuned"] in {found.finetuned for found in next(iter(asked.values()))}, words
             continue

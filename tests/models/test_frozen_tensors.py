@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from skillviz.errors import BadInput, BadModel, ModelNotFound, PairMismatch, WrongBase
 from skillviz.models.checkpoint import read_info
-from skillviz.models.frozen_tensors import KEY, fill, filled, left_out, strip
+from skillviz.models.frozen_tensors import FROZEN, fill, filled, left_out, strip
 from skillviz.models.pair import load_pair
 from skillviz.models.preflight import preflight
 from tests.tiny import tiny_pair
@@ -69,7 +69,7 @@ def test_another_base_is_refused(tmp_path: Path) -> None:
         load_pair(other, tuned)
     with pytest.raises(WrongBase):
         fill(tuned, other)
-    assert KEY in read_info(tuned).config
+    assert FROZEN in read_info(tuned).config
 
 
 def test_only_equal_bytes_are_left_out(tmp_path: Path) -> None:
@@ -198,9 +198,9 @@ def test_a_record_that_names_a_stored_tensor_or_nothing_is_read(tmp_path: Path) 
     strip(tuned, base)
     path = tuned / "config.json"
     config = json.loads(path.read_text())
-    config[KEY]["tensors"][next(iter(read_info(tuned).tensors))] = next(iter(read_info(base).tensors))
+    config[FROZEN]["tensors"][next(iter(read_info(tuned).tensors))] = next(iter(read_info(base).tensors))
     path.write_text(json.dumps(config))
     fill(tuned, base)
     assert read_info(tuned).fingerprint == whole
-    path.write_text(json.dumps({**config, KEY: None}))
+    path.write_text(json.dumps({**config, FROZEN: None}))
     assert preflight(base, tuned).fits

@@ -9,17 +9,15 @@ from pathlib import Path
 import pytest
 
 from skillviz.core.metrics import METRICS
-from skillviz.runs.migrate import SCHEMA_VERSION
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, store_root
 from skillviz.show.sentences import no_classes, no_confidence
 from skillviz.tasks.task import GENERATION
-from tests.fake_run import STATES, fake_run
+from tests.fake_run import SMALL, STATES, fake_run
 from tests.pages.test_examples import use
 from tests.pages.test_pages import RUN_PAGES, opened, told, with_tables, words
 
 __all__ = ["use"]
 
-FROZEN = Path(__file__).parents[1] / "runs" / "frozen" / f"v{SCHEMA_VERSION}"
 SAYS = {
     "examples": ("By class", no_classes),
     "transfer": ("Other tasks cannot be scored", no_classes),
@@ -29,21 +27,22 @@ SAYS = {
 
 
 @pytest.fixture
-def run_id(use: Callable[[Path], None]) -> str:
-    """The frozen run of a task whose answer is generated, in the user's folder."""
-    use(FROZEN)
-    return next(run.id for run in Store(FROZEN).list() if run.record.generates)
+def run_id(use: Callable[[Path], None], tmp_path: Path) -> str:
+    """A run of a task whose answer is generated, in the user's folder."""
+    use(tmp_path)
+    return fake_run(Store(tmp_path), task="made-generation", kind=GENERATION, interpolation=True, **SMALL).id
 
 
 @pytest.fixture
-def likelihood_id(use: Callable[[Path], None]) -> str:
-    """The frozen run of a task that is scored by the perplexity of its references."""
-    use(FROZEN)
-    return next(run.id for run in Store(FROZEN).list() if run.record.metric == "perplexity")
+def likelihood_id(use: Callable[[Path], None], tmp_path: Path) -> str:
+    """A run of a task that is scored by the perplexity of its references, in the user's folder."""
+    use(tmp_path)
+    kind = {"task": "made-likelihood", "kind": GENERATION, "metric": "perplexity"}
+    return fake_run(Store(tmp_path), interpolation=True, **kind, **SMALL).id
 
 
 def opens(name: str, run_id: str) -> str:
-    run = Store(FROZEN).open(run_id)
+    run = Store(store_root()).open(run_id)
     said = told(name, run, {page: (title, reason(run.record)) for page, (title, reason) in SAYS.items()})
     assert "ECE" not in said and "Temperature" not in said
     return said.casefold()

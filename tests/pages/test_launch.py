@@ -330,7 +330,7 @@ def test_data_of_the_hub_are_read_only_when_asked(small: Path, monkeypatch: pyte
 @pytest.mark.cases(8, 8)
 @pytest.mark.parametrize(
     ("source", "method"),
-    [("known", "stagewise"), ("upload", "stagewise"), *(("file", name) for name in LOCALIZERS if name != "recipe")],
+    [("known", "stagewise"), ("upload", "stagewise"), *(("file", name) for name in LOCALIZERS if name != "expression")],
 )
 def test_every_field_explains_itself(small: Path, source: str, method: str) -> None:
     test = opened(**chosen(small, source=source, method=method))
@@ -686,7 +686,7 @@ def test_a_region_by_hand_that_failed_goes_on_in_surgery_and_not_as_another_sear
 ) -> None:
     pair = {"base": "demo/tiny-base", "finetuned": "demo/tiny-sst2", "task": "sst2"}
     store = Store(user_runs)
-    folder = store.create(RunSpec(**pair, localizer="recipe", options={"recipe": {"layers": [0]}}))
+    folder = store.create(RunSpec(**pair, localizer="expression", options={"expression": {"layers": [0]}}))
     folder.start()
     folder.fail(jobs.job.Failure(kind="out of memory", message="no room", hint="less"))
     alone = links(opened(jobs=folder.id))
@@ -695,13 +695,13 @@ def test_a_region_by_hand_that_failed_goes_on_in_surgery_and_not_as_another_sear
     found = links(opened(jobs=folder.id))
     assert "Open in the form" not in found
     told = parse_qs(found["Open in surgery"])
-    assert told["run"] == [run.id] and json.loads(told["recipe"][0]) == {"layers": [0]}
+    assert told["run"] == [run.id] and json.loads(told["expression"][0]) == {"layers": [0]}
 
 
 @pytest.mark.parametrize(
     ("query", "title", "taken"),
     [
-        ({"method": "recipe"}, "Localizer", "stagewise"),
+        ({"method": "expression"}, "Localizer", "stagewise"),
         ({"method": "learned", "learned.base": "regions/mine.safetensors"}, "Start from", "movement"),
         ({"device": "cuda:7"}, "Device", "auto"),
     ],

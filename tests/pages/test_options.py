@@ -7,29 +7,29 @@ from pathlib import Path
 
 import pytest
 
-from skillviz.runs.migrate import SCHEMA_VERSION
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, store_root
 from skillviz.show.sentences import no_classes
 from skillviz.tasks.task import CHOICE
+from tests.fake_run import SMALL, fake_run
 from tests.pages.test_examples import use
 from tests.pages.test_pages import RUN_PAGES, charts, opened, told, with_tables, words
 
 __all__ = ["use"]
 
-FROZEN = Path(__file__).parents[1] / "runs" / "frozen" / f"v{SCHEMA_VERSION}"
 SAYS = {"examples": "By class", "transfer": "Other tasks cannot be scored"}
 
 
 @pytest.fixture
-def run_id(use: Callable[[Path], None]) -> str:
-    """The frozen run of a multiple-choice task, in the user's folder."""
-    use(FROZEN)
-    return next(run.id for run in Store(FROZEN).list() if run.record.task and run.record.task.kind == CHOICE)
+def run_id(use: Callable[[Path], None], tmp_path: Path) -> str:
+    """A run of a multiple-choice task, in the user's folder."""
+    use(tmp_path)
+    kind = {"task": "made-choice", "kind": CHOICE, "labels": ("A", "B", "C")}
+    return fake_run(Store(tmp_path), interpolation=True, **kind, **SMALL).id
 
 
 @pytest.mark.parametrize("name", RUN_PAGES)
 def test_every_page_of_a_run_opens(name: str, run_id: str) -> None:
-    run = Store(FROZEN).open(run_id)
+    run = Store(store_root()).open(run_id)
     told(name, run, {page: (title, no_classes(run.record)) for page, title in SAYS.items()})
 
 

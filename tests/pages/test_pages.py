@@ -257,11 +257,11 @@ def test_a_file_that_cannot_be_read_stops_its_page_with_a_sentence(own_copy: Pat
     assert not test.exception and "layers.parquet" in test.error[0].value
 
 
-def test_a_run_of_a_later_version_is_explained(own_copy: Path, ids_of_copy: dict[str, str]) -> None:
+def test_a_run_of_another_version_is_explained(own_copy: Path, ids_of_copy: dict[str, str]) -> None:
     path = own_copy / ids_of_copy["movement"] / "run.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 99}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "layout": 99}))
     test = opened("overview", run=ids_of_copy["movement"])
-    assert not test.exception and "schema version 99" in test.error[0].value.replace("\\", "")
+    assert not test.exception and "layout 99" in test.error[0].value.replace("\\", "")
 
 
 def test_picking_another_localizer_keeps_size_and_seed(ids: dict[str, str]) -> None:
@@ -416,7 +416,7 @@ def test_the_table_of_tensors_leads_to_surgery(ids: dict[str, str]) -> None:
     table = tensor_table(library().open(ids["stagewise0"]).layers())
     link = next(one for one in test.get("page_link") if "in Surgery" in one.proto.label)
     query = parse_qs(link.proto.query_string)
-    surgery = opened("surgery", run=query["run"][0], recipe=query["recipe"][0])
+    surgery = opened("surgery", run=query["run"][0], expression=query["expression"][0])
     assert not surgery.exception
     assert f"{int(table.loc[0, 'selected']):,}" in {metric.value for metric in surgery.metric}
 

@@ -34,7 +34,7 @@ from tests.studies.fake_tables import FAKE_TABLES, TASKS
 
 CHARTS = {"methods": 6, "studies": 15, "paper": 2}
 NOBODY = 2**22 - 1  # the number of no process
-BROKEN = {"kind": "BadModel", "message": "the model members/x cannot be read.", "hint": ""}
+BROKEN = {"kind": "BadModel", "message": "the model finetuned/x cannot be read.", "hint": ""}
 
 
 def said(test: AppTest) -> str:
@@ -289,7 +289,7 @@ def test_a_failed_study_names_its_steps_and_can_go_on(empty: Path) -> None:
     fake_study(empty, "table1", status="failed", tables=(), steps={"a": step, "table": rest})
     test = opened("studies", view="study")
     assert "1 step failed. 1 step could not be reached." in test.error[0].value
-    assert "**localize news-topic**: the model members/x cannot be read." in said(test)
+    assert "**localize news-topic**: the model finetuned/x cannot be read." in said(test)
     assert [button.label for button in test.button if button.label == "Resume it"]
     assert "no tables yet" in test.info[0].value
 

@@ -196,7 +196,7 @@ def test_another_study_has_its_own_usual_number(empty: Path, monkeypatch: pytest
 
 
 CLAIMS = (
-    f"name: NAME\nexperiment: table2\nscale: demo\ndefaults: {{base: {BASE}, finetuned: {PAIR}}}\nruns:\n"
+    f"name: NAME\nrequest: {{experiment: table2, scale: demo}}\ndefaults: {{base: {BASE}, finetuned: {PAIR}}}\nruns:\n"
     "- {task: demo_world/tasks/film-sentiment.yaml, localizer: [movement, random], sizes: ['1%']}\n"
 )
 
@@ -237,7 +237,7 @@ def test_a_file_that_asks_what_the_experiment_asks_is_that_experiment(
 def file_named(folder: Path, name: str, localizers: str = "[movement, random]") -> Path:
     """A study file of no experiment."""
     path = folder / "own.yaml"
-    text = CLAIMS.replace("NAME", name).replace("experiment: table2\nscale: demo\n", "")
+    text = CLAIMS.replace("NAME", name).replace("request: {experiment: table2, scale: demo}\n", "")
     path.write_text(text.replace("[movement, random]", localizers))
     return path
 

@@ -53,7 +53,7 @@ def joined(test: AppTest, how: str) -> None:
 
 def expression(test: AppTest) -> object:
     """The region that the address names; the run's own where it names none."""
-    text = test.query_params.get("recipe")
+    text = test.query_params.get("expression")
     return {"run": test.query_params["run"]} if text is None else json.loads(text)
 
 
@@ -99,7 +99,7 @@ def test_parts_are_counted_at_once_and_stand_in_the_address(ids: dict[str, str],
     assert region.size == 80 and metric(test, "Entries") == "80"
     assert metric(test, "Held of this run's region").startswith(f"{100 * run.region().overlap(region) * 80 / 65:.1f}")
     assert not test.exception and not button(test, "Save as a run").disabled
-    again = opened(run=ids["movement"], recipe=test.query_params["recipe"])
+    again = opened(run=ids["movement"], expression=test.query_params["expression"])
     assert field(again, "selectbox", "how").value == "parts"
     assert field(again, "text_input", "rows").value == "0-3, 8" and metric(again, "Entries") == "80"
 
@@ -151,13 +151,13 @@ def test_one_stored_region_without_another(ids: dict[str, str], made: tuple[Path
     one, other = (Store(made[0]).open(ids[name]).region() for name in ("stagewise0", "stagewise1"))
     assert metric(test, "Entries") == str((other - one).size) and 0 < (other - one).size <= 65
     assert metric(test, "Held of this run's region") == "0.0%"
-    again = opened(run=ids["stagewise0"], recipe=test.query_params["recipe"])
+    again = opened(run=ids["stagewise0"], expression=test.query_params["expression"])
     assert expression(again) == expression(test) and field(again, "selectbox", "how").value == "stored"
     assert not test.exception and not again.exception
 
 
 def test_rows_that_cannot_be_read_are_explained_and_nothing_is_lost(ids: dict[str, str]) -> None:
-    test = opened(run=ids["movement"], recipe='{"layers":[1]}')
+    test = opened(run=ids["movement"], expression='{"layers":[1]}')
     field(test, "text_input", "rows").input("7-3").run()
     assert not test.exception and "'7-3' names no rows" in test.warning[0].value
     assert expression(test) == {"layers": [1]}
@@ -167,7 +167,7 @@ def test_rows_that_cannot_be_read_are_explained_and_nothing_is_lost(ids: dict[st
 
 
 def test_an_empty_selection_is_a_state_of_its_own(ids: dict[str, str]) -> None:
-    test = opened(run=ids["movement"], recipe='{"layers":[0],"rows":[9999]}')
+    test = opened(run=ids["movement"], expression='{"layers":[0],"rows":[9999]}')
     assert not test.exception and metric(test, "Entries") == "0"
     assert button(test, "Save as a run").disabled
 
@@ -182,7 +182,7 @@ def test_an_empty_selection_is_a_state_of_its_own(ids: dict[str, str]) -> None:
     ],
 )
 def test_an_unreadable_expression_of_the_address_is_explained(ids: dict[str, str], linked: str, words: str) -> None:
-    test = opened(run=ids["movement"], recipe=linked)
+    test = opened(run=ids["movement"], expression=linked)
     assert not test.exception and words in test.error[0].value.replace("\\", "")
     assert expression(test) == {"run": ids["movement"]}
 
@@ -194,14 +194,14 @@ def test_an_unreadable_expression_of_the_address_is_explained(ids: dict[str, str
 def test_what_this_model_does_not_have_is_explained_and_can_be_taken_back(
     ids: dict[str, str], linked: str, words: str
 ) -> None:
-    test = opened(run=ids["movement"], recipe=linked)
+    test = opened(run=ids["movement"], expression=linked)
     assert not test.exception and words in test.error[0].value.replace("\\", "")
     button(test, "Reset to this run's region").click().run()
     assert not test.error and expression(test) == {"run": ids["movement"]}
 
 
 def test_an_expression_that_the_form_has_no_fields_for_stands_there_as_json(ids: dict[str, str]) -> None:
-    test = opened(run=ids["movement"], recipe='{"union":[{"layers":[0]},{"biases":true}]}')
+    test = opened(run=ids["movement"], expression='{"union":[{"layers":[0]},{"biases":true}]}')
     assert field(test, "selectbox", "how").value == "typed"
     assert json.loads(field(test, "text_area", "typed").value) == expression(test)
     field(test, "text_area", "typed").input('{"layers": [1]').run()
@@ -217,31 +217,31 @@ def test_an_expression_of_many_parts_stands_in_the_address_and_a_longer_one_says
     def rows(count: int) -> str:
         return json.dumps({"union": [{"rows": [row]} for row in range(count)]})
 
-    test = opened(run=ids["movement"], recipe=rows(150))
-    assert len(expression(test)["union"]) == 150 and len(test.query_params["recipe"]) > 2500
+    test = opened(run=ids["movement"], expression=rows(150))
+    assert len(expression(test)["union"]) == 150 and len(test.query_params["expression"]) > 2500
     assert "links leave it out" not in words_of(test)
     field(test, "text_area", "typed").input(rows(400)).run()
-    assert not test.exception and "recipe" not in test.query_params and "links leave it out" in words_of(test)
+    assert not test.exception and "expression" not in test.query_params and "links leave it out" in words_of(test)
     field(test, "text_area", "typed").input(rows(2)).run()
     assert len(expression(test)["union"]) == 2 and "links leave it out" not in words_of(test)
 
 
 def test_another_run_brings_its_own_region(ids: dict[str, str]) -> None:
-    test = opened(run=ids["movement"], recipe='{"layers":[1]}')
+    test = opened(run=ids["movement"], expression='{"layers":[1]}')
     next(box for box in test.selectbox if box.label == "Localizer").select("random").run()
     assert test.query_params["run"] == ids["random"] and expression(test) == {"run": ids["random"]}
 
 
 def test_without_weights_it_counts_and_says_what_is_missing(ids: dict[str, str]) -> None:
-    test = opened(run=ids["movement"], recipe='{"kinds":["value"]}')
+    test = opened(run=ids["movement"], expression='{"kinds":["value"]}')
     assert "needs the weights of both models" in test.warning[0].value
     assert len(test.get("plotly_chart")) == 1 and metric(test, "Entries") == "544" and not test.table
     assert "on the whole test set" in words_of(test), "a stored number says what it is of"
-    assert "--method recipe" in test.code[0].value and '"kinds": ["value"]' in test.code[0].value
+    assert "--method expression" in test.code[0].value and '"kinds": ["value"]' in test.code[0].value
 
 
 def test_saving_without_weights_is_refused_in_a_sentence(ids: dict[str, str], made: tuple[Path, dict]) -> None:
-    test = opened(run=ids["movement"], recipe='{"kinds":["value"]}')
+    test = opened(run=ids["movement"], expression='{"kinds":["value"]}')
     before = sorted(made[0].iterdir())
     button(test, "Save as a run").click().run()
     assert not test.exception and "demo/tiny-base" in test.error[0].value
@@ -330,7 +330,7 @@ def test_a_sample_says_its_size_and_all_examples_are_one_click_away(
 def test_a_region_is_saved_as_a_run_by_a_job(alive: Run, user_runs: Path) -> None:
     store = Store(user_runs)
     difference = {"difference": [{"run": alive.id}, {"layers": [0]}]}
-    test = opened(run=alive.id, recipe=json.dumps(difference))
+    test = opened(run=alive.id, expression=json.dumps(difference))
     test.text_input(key="surgery.note").input("without the first layer").run()
     button(test, "Save as a run").click().run()
     assert not test.exception and not test.error
@@ -338,7 +338,7 @@ def test_a_region_is_saved_as_a_run_by_a_job(alive: Run, user_runs: Path) -> Non
     assert store.note(name) == "without the first layer" and f"`{name}`" in words_of(test)
     assert ended(store, name).status == "finished", jobs.log_tail(store, name)
     run = store.open(name)
-    assert run.spec.localizer == "recipe" and run.spec.options == {"recipe": difference}
+    assert run.spec.localizer == "expression" and run.spec.options == {"expression": difference}
     assert run.region() == region_of(difference, table_of(alive), lambda run_id, size: alive.region())
     assert all(check.passed for check in run.record.checks)
     test.run()

@@ -32,7 +32,7 @@ from tests.runs.tiny_world import spec_of
 from tests.tiers import USUAL, first
 
 OPTIONS: dict[str, dict[str, Any]] = {"learned": {"lr": 1e4, "base_share": 0.01}, "linearized": {"examples": 64}}
-OPTIONS["recipe"] = {"recipe": {"difference": [{"layers": [0]}, {"kinds": ["MLP in", "MLP out"]}]}}
+OPTIONS["expression"] = {"expression": {"difference": [{"layers": [0]}, {"kinds": ["MLP in", "MLP out"]}]}}
 
 
 def asked(world: Path, name: str, **changes: Any) -> RunSpec:
@@ -230,21 +230,12 @@ def test_every_part_of_the_stamp_counts(tmp_path: Path, part: str) -> None:
     assert "resumed on cuda (GPU)" in elsewhere.searched.notes[-1]
 
 
-def test_a_checkpoint_older_than_a_part_of_its_stamp_stands(tmp_path: Path) -> None:
-    older = {"spec": "a", "base": "b", "finetuned": "c", "data": "d"}
-    Checkpoint(older, {}, 0.0, Searched({3: np.arange(3)})).write(tmp_path / CHECKPOINT)
-    assert Checkpoints(tmp_path / CHECKPOINT, {**older, "region": "r", "definition": "e"}, {}).restored() is not None
-
-
-@pytest.mark.parametrize("damage", ["cut", "other", "version"])
-def test_a_damaged_file_is_one_sentence(tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("damage", ["cut", "other"])
+def test_a_damaged_file_is_one_sentence(tmp_path: Path, damage: str) -> None:
     path = tmp_path / CHECKPOINT
-    if damage == "version":
-        monkeypatch.setattr(checkpoint, "VERSION", 99)
     Checkpoint({}, {}, 0.0, Searched({3: np.arange(3)})).write(path)
-    monkeypatch.undo()
     content = path.read_bytes()
-    path.write_bytes({"cut": content[:-5], "other": b"x" * 40, "version": content}[damage])
+    path.write_bytes({"cut": content[:-5], "other": b"x" * 40}[damage])
     with pytest.raises(WrongCheckpoint, match="cannot be read") as caught:
         Checkpoint.read(path)
     assert "\n" not in str(caught.value)
@@ -262,14 +253,6 @@ def test_one_changed_bit_is_noticed(tmp_path: Path, where: str) -> None:
     path.write_bytes(content)
     with pytest.raises(WrongCheckpoint, match="content has changed"):
         Checkpoint.read(path)
-
-
-def test_one_of_the_version_before_is_read_without_a_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "VERSION", checkpoint.UNHASHED)
-    monkeypatch.setattr(checkpoint, "content_sha256", lambda *_: "")
-    Checkpoint({}, {}, 0.0, Searched({3: np.arange(3)})).write(tmp_path / CHECKPOINT)
-    monkeypatch.undo()
-    assert Checkpoint.read(tmp_path / CHECKPOINT).searched.orders[3].tolist() == [0, 1, 2]
 
 
 def test_no_room_for_a_checkpoint_does_not_end_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

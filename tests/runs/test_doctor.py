@@ -101,9 +101,9 @@ def test_a_run_whose_id_is_no_name_is_set_aside(store: Store, run: Run, run_id: 
     assert cures(store) == ["quarantined"] and (store.root / QUARANTINE / run.id).is_dir()
 
 
-def test_a_run_of_a_later_version_and_a_failed_one_are_left(store: Store, run: Run, spec: RunSpec) -> None:
+def test_a_run_of_another_version_and_a_failed_one_are_left(store: Store, run: Run, spec: RunSpec) -> None:
     record = json.loads((run.path / "run.json").read_text())
-    (run.path / "run.json").write_text(json.dumps({**record, "schema_version": 99}))
+    (run.path / "run.json").write_text(json.dumps({**record, "layout": 99}))
     failed = store.create(spec)
     failed.fail(Failure(kind="killed", message="It was killed.", hint="h"))
     before = files(store.root)

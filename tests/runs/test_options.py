@@ -101,5 +101,5 @@ def test_the_words_of_a_named_region_say_what_differs_from_the_run_that_names_it
     assert region_of(of, {**beside, "task": "sst2", "sizes": [1000]}) == (
         f"key:{key} stagewise batch_size=64 task=cr sizes=5%"
     )
-    nested = spec("recipe", options={"recipe": {"run": f"key:{key}"}}, sizes=("5%",), task="cr")
-    assert region_of(nested, beside) == f"key:{nested.key()} recipe", "no key of another run"
+    nested = spec("expression", options={"expression": {"run": f"key:{key}"}}, sizes=("5%",), task="cr")
+    assert region_of(nested, beside) == f"key:{nested.key()} expression", "no key of another run"

@@ -31,7 +31,7 @@ from tests.tiny import tiny_pair, tiny_task
 @pytest.mark.cases(4, 4)
 @pytest.mark.parametrize("name", first(LOCALIZERS))
 def test_every_localizer_makes_a_whole_run(world: Path, session: Session, store: Store, name: str) -> None:
-    own = {"learned": {"lr": 1e4, "base_share": 0.01}, "recipe": {"recipe": {"layers": [1]}}}
+    own = {"learned": {"lr": 1e4, "base_share": 0.01}, "expression": {"expression": {"layers": [1]}}}
     options = own.get(name, {})
     spec = spec_of(world, localizer=name, sizes=("5%", "1%", "20%"), steps=4, batch_size=16, options=options)
     run = produce(spec, store, session=session)

@@ -43,13 +43,14 @@ def library_of(source: Run, store: Store) -> Store:
 
 def test_a_run_says_what_its_region_is_made_of(world: Path, session: Session, source: Run, library_of: Store) -> None:
     expression = {"union": [{"run": source.id[:-2], "size": 400}, {"kinds": ["value"], "layers": [0], "biases": True}]}
-    run = produce(spec_of(world, localizer="recipe", options={"recipe": expression}), library_of, session=session)
+    spec = spec_of(world, localizer="expression", options={"expression": expression})
+    run = produce(spec, library_of, session=session)
     expected = region_of(expression, session.pair(source.spec).table, lambda name, size: source.cut(size))
     assert run.region() == expected and run.record.size == expected.size and 400 <= expected.size <= 416
-    assert f"-recipe-{expected.size}-s0-" in run.id
+    assert f"-expression-{expected.size}-s0-" in run.id
     assert all(check.passed for check in run.record.checks)
     header = Region.header(run.path / REGION)
-    assert header["recipe"] == {
+    assert header["expression"] == {
         "union": [{"run": source.id, "size": 400}, {"layers": [0], "kinds": ["value"], "biases": True}]
     }
     (told,) = header["made_of"]
@@ -63,10 +64,10 @@ def test_a_run_says_what_its_region_is_made_of(world: Path, session: Session, so
 def test_a_planted_region_changes_what_is_named(world: Path, session: Session, source: Run, library_of: Store) -> None:
     """The hash is that of the file which was read, not of a copy elsewhere."""
     table = session.pair(source.spec).table
-    found = resolved_expression({"recipe": {"run": source.id}}, table, Library([library_of]))
+    found = resolved_expression({"expression": {"run": source.id}}, table, Library([library_of]))
     other = fake_run(Store(library_of.root), localizer="random", layers=2, width=16, sizes=("5%",), steps=2)
     assert (
-        resolved_expression({"recipe": {"run": other.id}}, _table_of(other), Library([library_of])).sources
+        resolved_expression({"expression": {"run": other.id}}, _table_of(other), Library([library_of])).sources
         != found.sources
     )
 
@@ -75,8 +76,8 @@ def test_a_planted_region_changes_what_is_named(world: Path, session: Session, s
 def test_a_resumed_job_gives_the_same_region(
     world: Path, session: Session, source: Run, library_of: Store, phase: str
 ) -> None:
-    options = {"recipe": {"difference": [{"layers": [1]}, {"run": source.id}]}}
-    spec = spec_of(world, localizer="recipe", options=options)
+    options = {"expression": {"difference": [{"layers": [1]}, {"run": source.id}]}}
+    spec = spec_of(world, localizer="expression", options=options)
 
     def stop(progress: Progress) -> None:
         if progress.phase == phase and progress.done:
@@ -115,9 +116,9 @@ def test_what_cannot_be_made_is_said_before_any_compute(
     if isinstance(expression, dict) and "run" in expression:
         expression["run"] = {"OTHER": other.id, "SOURCE": source.id}.get(expression["run"], expression["run"])
     before, session = sorted(library_of.root.iterdir()), Session()
-    options = {} if expression is None else {"recipe": expression}
+    options = {} if expression is None else {"expression": expression}
     with pytest.raises(error, match=words) as raised:
-        produce(spec_of(world, localizer="recipe", options=options), library_of, session=session)
+        produce(spec_of(world, localizer="expression", options=options), library_of, session=session)
     assert "pair" not in session.values, "the models were loaded"
     assert sorted(library_of.root.iterdir()) == before
     assert "\n" not in str(raised.value) and str(raised.value).endswith(".")
@@ -125,7 +126,7 @@ def test_what_cannot_be_made_is_said_before_any_compute(
 
 def test_the_regions_of_runs_are_not_given_by_hand(world: Path, store: Store) -> None:
     with pytest.raises(BadInput, match="name runs in the region expression"):
-        produce(spec_of(world, localizer="recipe", options={"recipe": {}, "stored": "x"}), store)
+        produce(spec_of(world, localizer="expression", options={"expression": {}, "stored": "x"}), store)
 
 
 def test_runs_are_named_in_full_wherever_they_stand(source: Run, library_of: Store) -> None:

@@ -115,7 +115,7 @@ def test_reading_runs_does_not_import_torch(made: Run) -> None:
         "import sys\n"
         "from skillviz.runs.library import library\n"
         "from skillviz.analysis import run_tables\n"
-        "from skillviz.runs import metrics, migrate, tables\n"
+        "from skillviz.runs import metrics, tables\n"
         f"run = library({str(made.path.parent)!r}).open({made.id!r})\n"
         "run.predictions(), run.region(), run.ranking(), run.layers(), run.headline()\n"
         "heavy = {'torch', 'transformers', 'datasets', 'streamlit'} & set(sys.modules)\n"

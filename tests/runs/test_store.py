@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from skillviz.errors import CorruptRun, NewerSchema, RunNotFound, StoreError
+from skillviz.errors import CorruptRun, OtherVersion, RunNotFound, StoreError
 from skillviz.runs.library import Library, library
 from skillviz.runs.record import Failure
 from skillviz.runs.run import CHECKSUM, RECORD, Run
@@ -64,7 +64,7 @@ def test_only_finished_runs_are_listed(store: Store, run: Run, spec: RunSpec) ->
 
 
 def test_broken_folders_are_never_listed_as_runs(store: Store, run: Run, made: Run) -> None:
-    cases = {"no-record": None, "half-record": '{"schema_version": 1, "run', "list": "[]", "empty": "{}"}
+    cases = {"no-record": None, "half-record": '{"layout": 1, "run', "list": "[]", "empty": "{}"}
     for name, text in cases.items():
         (store.root / name).mkdir()
         if text is not None:
@@ -107,7 +107,7 @@ def test_a_look_tells_what_a_run_is_whatever_it_is(store: Store, run: Run, spec:
     assert store.look(folder.id).record.status == "queued"
     folder.cancel()
     assert store.look(folder.id).record.status == "cancelled"
-    edit_record(run, schema_version=99)
+    edit_record(run, layout=99)
     assert "99" in store.look(run.id).reason
     with pytest.raises(RunNotFound):
         store.look("nothing")
@@ -214,11 +214,11 @@ def test_a_process_number_used_again_is_not_taken_for_the_run(store: Store, spec
     assert own["pid"] == os.getpid()
 
 
-def test_a_newer_schema_says_so(store: Store, run: Run) -> None:
-    edit_record(run, schema_version=99, spec={"of": "the future"})
+def test_another_version_says_so(store: Store, run: Run) -> None:
+    edit_record(run, layout=99, spec={"of": "the future"})
     assert store.list() == []
-    assert "update skillviz" in store.unreadable()[0].reason
-    with pytest.raises(NewerSchema, match="99"):
+    assert "made by another version of skillviz" in store.unreadable()[0].reason
+    with pytest.raises(OtherVersion, match="99"):
         store.open(run.id)
 
 

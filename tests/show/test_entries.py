@@ -106,16 +106,16 @@ def test_a_run_in_one_line_names_every_setting_that_is_not_the_default() -> None
 
 def test_a_long_setting_is_shortened_to_fit_into_its_box() -> None:
     inner = {"parameters": [f"encoder.layer.{i}.weight" for i in range(9)]}
-    recipe, told = json.dumps({"recipe": inner}), json.dumps(inner)
+    recipe, told = json.dumps({"expression": inner}), json.dumps(inner)
     made = replace(entry(), id="by-hand", settings=tuple((n, recipe if n == "options" else "null") for n in SETTINGS))
-    assert level_labels([entry(), made], "seed")[1] == f"0 · recipe {told[:32]}\N{HORIZONTAL ELLIPSIS}"
+    assert level_labels([entry(), made], "seed")[1] == f"0 · expression {told[:32]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def test_equal_names_of_pairs_get_what_tells_them_apart_and_never_a_hash() -> None:
     plain = replace(entry(), finetuned="models/sst2")
     most = [plain, replace(plain, id="again")]
     assert pair_labels(most) == {plain.pair: "SST-2 · base"}
-    member = "${SKILLVIZ_MEMBERS}/sst2-adamw-0123456789"
+    member = "${SKILLVIZ_FINETUNED}/sst2-adamw-0123456789"
     adamw = replace(plain, pair=("a", "x", "sst2", "c", "head"), finetuned=member)
     prompt = replace(plain, pair=("a", "b", "sst2", "c", "prompt"), readout="prompt")
     fewer = replace(plain, pair=("a", "b", "sst2", "d", "head"), n=50)
@@ -149,7 +149,7 @@ def test_one_run_stands_for_models_localizer_and_size_and_its_seeds_are_seeds() 
 def test_other_settings_other_recipes_and_repetitions_are_variants() -> None:
     large = [replace(e, id="large-" + e.id, settings=LARGE) for e in GRID]
     again = [replace(e, id="again-" + e.id, created="2026-02-02") for e in GRID]
-    member = "${SKILLVIZ_MEMBERS}/sst2-adamw-0123456789"
+    member = "${SKILLVIZ_FINETUNED}/sst2-adamw-0123456789"
     adamw = [replace(e, id="adamw-" + e.id, pair=("a", "x", "sst2", "c", "head"), finetuned=member) for e in GRID]
     few = [replace(GRID[0], id="few", pair=("a", "y", "sst2", "c", "head"))]
     every = [*GRID, *large, *again, *adamw, *few]

@@ -93,15 +93,15 @@ def test_runs_with_nondefault_settings_are_a_line_of_their_own() -> None:
     assert list(points["settings"]) == ["", "", "batch size 1024"], "its size is an outcome: a row a run"
 
 
-def test_regions_by_hand_are_single_marks_whatever_their_recipe() -> None:
-    recipes = ['{"recipe": {"layers": [0]}}', '{"recipe": {"layers": [1]}}']
-    settings = [tuple((name, text if name == "options" else "null") for name in SETTINGS) for text in recipes]
-    made = [entry("recipe", 7, id=f"run-00000{i}", settings=given) for i, given in enumerate(settings)]
+def test_regions_by_hand_are_single_marks_whatever_their_expression() -> None:
+    expressions = ['{"expression": {"layers": [0]}}', '{"expression": {"layers": [1]}}']
+    settings = [tuple((name, text if name == "options" else "null") for name in SETTINGS) for text in expressions]
+    made = [entry("expression", 7, id=f"run-00000{i}", settings=given) for i, given in enumerate(settings)]
     assert measures.nondefault_settings(made) == ["", "repeat 2"], "of equal size: neither is lost"
     later = replace(made[1], created="2026-03-01T10:00:00+00:00")
     assert measures.nondefault_settings([made[0], later]) == ["", "made 1 Mar 2026"]
     assert measures.nondefault_settings([made[0], replace(made[1], size=8)]) == ["", ""]
-    assert "recipe" in OUTCOME_SIZED
+    assert "expression" in OUTCOME_SIZED
 
 
 def test_no_runs_give_an_empty_curve_and_splits_are_kept_apart() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from skillviz.analysis.tables import LAYOUT, check
+from skillviz.analysis.tables import check
 from skillviz.studies.store import StudyRecord, write_record
 from tests.studies.fake_tables import FAKE_TABLES, TASKS
 
@@ -45,7 +45,6 @@ def fake_study(
     }
     is_done = status == "finished"
     told = {
-        "schema_version": 1,
         "name": name,
         "title": "",
         "status": status,
@@ -55,11 +54,9 @@ def fake_study(
         "started": "2026-11-20T10:00:00+00:00",
         "finished": "2026-11-20T10:05:00+00:00" if is_done else None,
         "seconds": 300.0 if is_done else 0.0,
-        "estimated": 280.0,
         "versions": {"skillviz": "0.1.0"},
         "device": "cpu",
         "files": files,
-        "layout": LAYOUT,
         **record,
     }
     write_record(folder, StudyRecord(**told))
@@ -68,7 +65,7 @@ def fake_study(
 
 def _yaml(name: str, experiment: str, scale: str) -> str:
     return (
-        f"name: {name}\nexperiment: {experiment}\nscale: {scale}\n"
+        f"name: {name}\nrequest: {{experiment: {experiment}, scale: {scale}}}\n"
         "defaults: {base: demo_world/base, readout: head}\n"
         "runs:\n"
         "- {task: demo_world/tasks/film-sentiment.yaml, finetuned: demo_world/pairs/film-sentiment,\n"

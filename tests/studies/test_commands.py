@@ -49,7 +49,7 @@ def done(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Done:
     study, store = few(tiny), Store(folder / "runs")
     (folder / "study.yaml").write_text(study.yaml_text())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SKILLVIZ_MEMBERS", str(folder / "members"))
+        patch.setenv("SKILLVIZ_FINETUNED", str(folder / "finetuned-models"))
         assert run_study(study, store).is_whole
     return study, store
 
@@ -58,7 +58,7 @@ def done(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Done:
 def file(done: Done, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file of the small study, with its models and runs at hand."""
     folder = done[1].root.parent
-    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(folder / "members"))
+    monkeypatch.setenv("SKILLVIZ_FINETUNED", str(folder / "finetuned-models"))
     monkeypatch.setenv("SKILLVIZ_RUNS", str(done[1].root))
     return folder / "study.yaml"
 

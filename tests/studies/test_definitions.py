@@ -108,7 +108,7 @@ def test_records_of_before_stand(tmp_path: Path, is_older: bool) -> None:
     run_study(study, store)
     if is_older:
         for model in plan(study).finetuned:
-            without_definitions(folder_of(model), "member.json")
+            without_definitions(folder_of(model), "finetuned_model.json")
         for run in store.list():
             without_definitions(store.root / run.id, RECORD)
         without_definitions(score_path(store.root, plan(study).scores[0]), "score.json")

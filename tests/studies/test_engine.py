@@ -46,14 +46,14 @@ def undisturbed(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     folder = tmp_path_factory.mktemp("undisturbed")
     study, store = every_kind(tiny), Store(folder / "runs")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SKILLVIZ_MEMBERS", str(folder / "members"))
-        yield study, store, folder / "members", run_study(study, store, command="the command")
+        patch.setenv("SKILLVIZ_FINETUNED", str(folder / "finetuned-models"))
+        yield study, store, folder / "finetuned-models", run_study(study, store, command="the command")
 
 
 @pytest.fixture
 def whole(undisturbed: Whole, monkeypatch: pytest.MonkeyPatch) -> Whole:
     """The study that was run through, with its models at hand."""
-    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(undisturbed[2]))
+    monkeypatch.setenv("SKILLVIZ_FINETUNED", str(undisturbed[2]))
     return undisturbed
 
 
@@ -81,7 +81,8 @@ def same_tables(a: Store, b: Store) -> None:
 
 def made(store: Store) -> dict[str, str]:
     """When each model was made, by its folder's name."""
-    return {p.parent.name: json.loads(p.read_text())["created"] for p in finetuned_root().glob("*/member.json")}
+    records = finetuned_root().glob("*/finetuned_model.json")
+    return {path.parent.name: json.loads(path.read_text())["created"] for path in records}
 
 
 def test_a_study_of_every_kind_runs_through(whole: Whole) -> None:
@@ -234,22 +235,22 @@ def test_members_are_made_anew_when_their_data_change(tmp_path: Path) -> None:
     assert only_study(store).record.made_of != tables
 
 
-def test_a_retrained_member_is_made_anew_with_its_region_or_version(whole: Whole) -> None:
+def test_a_retrained_model_is_made_again_with_its_region_or_version(whole: Whole) -> None:
     from skillviz.studies.finetuned_store import FineTunedArtifact
 
     study, store, _, _ = whole
     spec = next(model for model in plan(study).finetuned if model.recipe == "graft-retrain")
     model = FineTunedArtifact(spec).current(store)
     assert model is not None and model.path == folder_of(spec)
-    record = json.loads((folder_of(spec) / "member.json").read_text())
+    record = json.loads((folder_of(spec) / "finetuned_model.json").read_text())
     assert list(record["regions"]) == [spec.regions[0].key()]
     record["regions"] = {spec.regions[0].key(): "of another region"}
-    kept = (folder_of(spec) / "member.json").read_text()
-    of_before = {**json.loads((folder_of(spec) / "member.json").read_text()), "schema_version": 0}
-    for other in (record, of_before):
-        (folder_of(spec) / "member.json").write_text(json.dumps(other))
+    kept = (folder_of(spec) / "finetuned_model.json").read_text()
+    of_other = {**json.loads((folder_of(spec) / "finetuned_model.json").read_text()), "layout": 0}
+    for other in (record, of_other):
+        (folder_of(spec) / "finetuned_model.json").write_text(json.dumps(other))
         assert FineTunedArtifact(spec).current(store) is None
-    (folder_of(spec) / "member.json").write_text(kept)
+    (folder_of(spec) / "finetuned_model.json").write_text(kept)
 
 
 def test_a_member_that_fails_takes_along_only_what_needs_it(tiny: Path, store: Store) -> None:
@@ -281,14 +282,14 @@ def test_a_member_that_fails_takes_along_only_what_needs_it(tiny: Path, store: S
 def test_what_cannot_be_done_is_said_before_anything_is_made(tiny: Path, store: Store) -> None:
     one, two = tasks(tiny)
     good = {"task": one, "recipe": "sgd", "localizer": "movement", "size": "5%"}
-    by_key = {"recipe": {"run": f"key:{'0' * 64}"}}
+    by_key = {"expression": {"run": f"key:{'0' * 64}"}}
     wrong: list[tuple[dict[str, Any], str]] = [
         ({**good, "task": str(tiny / "none.yaml")}, "there is no task file"),
         ({**good, "base": str(tiny / "none")}, "none"),
         ({**good, "size": "9999999"}, "9,999,999 entries"),
         ({**good, "options": {"colour": 1}}, "no option 'colour'"),
         ({**good, "readout": "prompt"}, "readout"),
-        ({**good, "localizer": "recipe", "options": by_key}, "neither in this study nor finished"),
+        ({**good, "localizer": "expression", "options": by_key}, "neither in this study nor finished"),
         ({**good, "recipe": "lora", "finetune": {"grid": "tiny"}}, "'tiny' is not a grid"),
     ]
     for entry, words in wrong:

@@ -105,8 +105,8 @@ def test_what_needs_a_region_needs_its_run_and_that_its_model(whole: Plan) -> No
     assert isinstance(retrained.spec, FineTunedSpec) and [r.key() for r in retrained.spec.regions] == [run]
     assert whole.by_key[run].title.startswith("movement 5%")
     assert whole.by_key[whole.by_key[run].needs[0]].title == "fine-tune one (sgd, seed 0)"
-    by_hand = next(spec for spec in whole.runs if spec.localizer == "recipe")
-    assert keys_in(by_hand.options["recipe"]) == [run] and run in whole.by_key[by_hand.key()].needs
+    by_hand = next(spec for spec in whole.runs if spec.localizer == "expression")
+    assert keys_in(by_hand.options["expression"]) == [run] and run in whole.by_key[by_hand.key()].needs
     drawn = next(spec for spec in whole.runs if spec.localizer == "random-matched")
     assert drawn.options == {"reference": f"key:{run} movement"} and run in whole.by_key[drawn.key()].needs
 
@@ -130,7 +130,7 @@ def test_the_steps_of_a_pair_stand_together(whole: Plan) -> None:
 
 
 def test_members_of_several_tasks_have_a_folder_for_each_stage_and_task(whole: Plan) -> None:
-    paths = {spec.finetuned.removeprefix("${SKILLVIZ_MEMBERS}/") for spec in whole.scores}
+    paths = {spec.finetuned.removeprefix("${SKILLVIZ_FINETUNED}/") for spec in whole.scores}
     grafting = next(spec for spec in whole.finetuned if spec.recipe == "continual" and spec.regions)
     assert {f"{grafting.name()}/1/one", f"{grafting.name()}/2/one", f"{grafting.name()}/2/two"} <= paths
     multi = next(spec for spec in whole.finetuned if spec.recipe == "multi-task")
@@ -169,7 +169,7 @@ def test_keys_are_those_of_the_specs_and_stay() -> None:
     model = FineTunedSpec(base="b", tasks=("sst2",))
     assert model.key() == FineTunedSpec(base="b", tasks="sst2", seed=0, regions=()).key()  # type: ignore[arg-type]
     assert model.json_text() == '{"base":"b","tasks":["sst2"]}'
-    assert model.name() == "sst2-sgd-b3662fa1c0" and model.path() == "${SKILLVIZ_MEMBERS}/sst2-sgd-b3662fa1c0"
+    assert model.name() == "sst2-sgd-b3662fa1c0" and model.path() == "${SKILLVIZ_FINETUNED}/sst2-sgd-b3662fa1c0"
     assert ScoreSpec(base="b", finetuned="f", task="t").json_text() == '{"base":"b","finetuned":"f","task":"t"}'
     changed = {model.model_copy(update={name: 3}).key() for name in ("seed", "data_seed", "k_shot", "steps", "rank")}
     assert len(changed | {model.key()}) == 6
@@ -429,11 +429,11 @@ def test_paths_in_a_study_file_are_relative_to_that_file(tmp_path: Path, monkeyp
 
 def test_paths_of_the_project_and_unknown_ones_stay_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(
-        "name: far\ndefaults: {base: demo_world/base, finetuned: '${SKILLVIZ_MEMBERS}/x'}\n"
+        "name: far\ndefaults: {base: demo_world/base, finetuned: '${SKILLVIZ_FINETUNED}/x'}\n"
         "runs: [{task: demo_world/tasks/news-topic.yaml}]\n"
     )
     study = read_study(tmp_path / "s.yaml")
-    assert study.defaults == {"base": "demo_world/base", "finetuned": "${SKILLVIZ_MEMBERS}/x"}
+    assert study.defaults == {"base": "demo_world/base", "finetuned": "${SKILLVIZ_FINETUNED}/x"}
     assert study.runs[0]["task"] == "demo_world/tasks/news-topic.yaml"
     assert anchored("demo_world/base", project_root()) == "demo_world/base"
     assert anchored("base", project_root() / "demo_world") == str(project_root() / "demo_world" / "base")

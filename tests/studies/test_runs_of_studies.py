@@ -165,7 +165,7 @@ def test_an_interrupted_study_goes_on_where_it_stopped(study: StudySpec, store: 
 
 def test_a_run_that_fails_does_not_stop_the_others(study: StudySpec, store: Store) -> None:
     first = only(study, 1).runs[0]
-    empty = {**first, "localizer": "recipe", "options": {"recipe": {"layers": []}}}
+    empty = {**first, "localizer": "expression", "options": {"expression": {"layers": []}}}
     outcome = run_study(StudySpec(name="s", runs=(empty, first)), store)
     assert runs(outcome.finished) == 1 and [step.kind for step in outcome.not_reached] == ["table"]
     ((step, failure),) = outcome.failed

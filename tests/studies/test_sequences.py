@@ -82,7 +82,7 @@ def predictions(task: str, wrong: int, states: tuple[str, ...] = ("finetuned",))
 
 
 def score(mode: str, stage: int, task: str, wrong: int) -> Any:
-    spec = SimpleNamespace(finetuned=f"${{SKILLVIZ_MEMBERS}}/x-{mode}/{stage}/{task}", task=task)
+    spec = SimpleNamespace(finetuned=f"${{SKILLVIZ_FINETUNED}}/x-{mode}/{stage}/{task}", task=task)
     record = SimpleNamespace(task=TaskNote(name=task, labels=("no", "yes")))
     return SimpleNamespace(spec=spec, record=record, predictions=lambda: predictions(task, wrong))
 

@@ -31,7 +31,7 @@ def results(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
     search = {"localizer": "stagewise", "size": "5%", "steps": 2, "batch_size": 4}
     study = study_of(tiny, {"task": one, "recipe": ["sgd", "adamw"], **search, **SEEDS})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SKILLVIZ_MEMBERS", str(folder / "members"))
+        patch.setenv("SKILLVIZ_FINETUNED", str(folder / "finetuned-models"))
         store = Store(folder / "runs")
         assert run_study(study, store).is_whole
     return Results(plan(study), store)
@@ -54,7 +54,7 @@ def test_the_table_is_one_of_the_study_s(results: Results) -> None:
 
 def test_trainings_of_one_recipe_are_kept_apart(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model of six steps and one of two are not samples of one thing: each has its own row of mask seeds."""
-    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(tmp_path / "members"))
+    monkeypatch.setenv("SKILLVIZ_FINETUNED", str(tmp_path / "finetuned-models"))
     one, _ = tasks(tiny)
     entry = {"task": one, "recipe": "sgd", "localizer": "random", "size": "5%", "seed": [0, 1]}
     study, store = study_of(tiny, entry, {**entry, "finetune": {"steps": 2}}), Store(tmp_path / "runs")

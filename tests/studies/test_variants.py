@@ -133,7 +133,7 @@ def results(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Re
     )
     folder = tmp_path_factory.mktemp("ways")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SKILLVIZ_MEMBERS", str(folder / "members"))
+        patch.setenv("SKILLVIZ_FINETUNED", str(folder / "finetuned-models"))
         store = Store(folder / "runs")
         assert run_study(study, store).is_whole
         yield Results(plan(study), store)

@@ -34,7 +34,7 @@ def study_of(folder: Path, *runs: dict[str, Any], name: str = "tiny", **defaults
 def every_kind(folder: Path) -> StudySpec:
     """One study with entries of every kind."""
     one, two = tasks(folder)
-    by_hand = {"recipe": {"union": [{"run": REGION}, {"layers": [0], "kinds": ["value"]}]}}
+    by_hand = {"expression": {"union": [{"run": REGION}, {"layers": [0], "kinds": ["value"]}]}}
     return study_of(
         folder,
         {"task": [one, two], "recipe": "sgd", "localizer": ["movement", "random"], "size": "5%", "seed": [0, 1]},
@@ -43,7 +43,7 @@ def every_kind(folder: Path) -> StudySpec:
         {"tasks": [one, two], "recipe": "continual", "mode": "naive"},
         {"tasks": [one, two], "recipe": "multi-task", "localizer": "movement", "size": "5%"},
         {"task": one, "recipe": ["bitfit", "lora"], "localizer": "none", "label": "small"},
-        {"task": one, "recipe": "sgd", "localizer": "recipe", "options": by_hand},
+        {"task": one, "recipe": "sgd", "localizer": "expression", "options": by_hand},
         {
             "task": one,
             "recipe": "sgd",

@@ -9,11 +9,11 @@ from typing import Any, get_args
 import pandas as pd
 import pytest
 
-from skillviz.runs.migrate import SCHEMA_VERSION, migrated
+from skillviz.core.comparison import Comparison
 from skillviz.runs.provenance import task_note
 from skillviz.runs.record import TaskNote
 from skillviz.runs.spec import Readout
-from skillviz.tasks.definition import APART, DESCRIPTIVE, KINDS, OF_DATA, OTHERS, definition, same_definition
+from skillviz.tasks.definition import APART, DESCRIPTIVE, KINDS, OF_DATA, OTHERS, compared, definition
 from skillviz.tasks.task import Files, LabelWords, Task, Template
 
 BASIC: dict[str, Any] = {
@@ -26,6 +26,12 @@ BASIC: dict[str, Any] = {
     "max_length": 200,
 }
 ALL = frozenset(KINDS)
+
+
+def is_same(stored: str, now: str) -> bool:
+    return compared(stored, now) is Comparison.SAME
+
+
 CHANGES: list[tuple[dict[str, Any], frozenset[str]]] = [
     ({"template": Template(masked="{text} All in all {mask}.", causal="{text} It was")}, frozenset({"prompt"})),
     ({"template": Template(masked="{text} It was {mask}.", causal="{text} All in all")}, frozenset({"causal"})),
@@ -97,20 +103,20 @@ def test_a_readout_that_is_added_changes_nothing_for_the_others() -> None:
     before = of({"template": Template(masked="{text} It was {mask}."), "label_words": LabelWords(masked=("a", "b"))})
     after = of({"template": BASIC["template"], "label_words": LabelWords(masked=("a", "b"), causal=("c", "d"))})
     told, now = definition(before), definition(after)
-    assert told != now and same_definition(told, now) and same_definition(now, told)
+    assert told != now and is_same(told, now) and is_same(now, told)
     assert "causal" not in told and "causal" in now
-    assert not same_definition(definition(of({})), definition(of({"max_length": 64})))
+    assert not is_same(definition(of({})), definition(of({"max_length": 64})))
 
 
 def test_a_note_of_all_readouts_is_compared_by_the_one_that_is_asked() -> None:
     told, after = definition(of({})), of(CHANGES[1][0])
-    assert same_definition(told, definition(after, "head")) and same_definition(told, definition(after, "prompt"))
-    assert not same_definition(told, definition(after, "causal")) and not same_definition(told, definition(after))
+    assert is_same(told, definition(after, "head")) and is_same(told, definition(after, "prompt"))
+    assert not is_same(told, definition(after, "causal")) and not is_same(told, definition(after))
 
 
 def test_a_readout_whose_words_are_gone_is_another() -> None:
     told, after = definition(of({}), "prompt"), of({"template": Template(), "label_words": LabelWords()})
-    assert not same_definition(told, definition(after, "prompt")) and not same_definition(told, definition(after))
+    assert not is_same(told, definition(after, "prompt")) and not is_same(told, definition(after))
 
 
 def test_a_note_of_one_readout_tells_of_that_one() -> None:
@@ -120,14 +126,13 @@ def test_a_note_of_one_readout_tells_of_that_one() -> None:
     assert task_note(of({}), splits).definition == definition(of({}))
 
 
-def test_a_record_that_says_nothing_is_taken_at_its_word() -> None:
-    assert same_definition("", "a") and same_definition(None, "a") and same_definition("a", "a")
-    assert not same_definition("a", "b") and not same_definition("a", "head=a")
+def test_a_definition_that_is_not_stored_is_never_the_same() -> None:
+    for stored, now in (("", "a"), (None, "a"), ("", ""), ("a", "")):
+        assert compared(stored, now) is Comparison.UNKNOWN
+    assert compared("a", "a") is Comparison.SAME
+    assert compared("a", "b") is compared("a", "head=a") is Comparison.DIFFERENT
 
 
-def test_older_records_stay_as_they_were_when_written_anew() -> None:
-    assert not any(
-        "definition" in migrated({"schema_version": k, "task": {}})["task"] for k in range(1, SCHEMA_VERSION)
-    )
+def test_a_definition_that_is_not_known_is_not_written() -> None:
     assert "definition" not in TaskNote(name="mine", labels=("a", "b")).model_dump(mode="json")
     assert TaskNote(name="mine", labels=("a", "b"), definition="x").model_dump(mode="json")["definition"] == "x"

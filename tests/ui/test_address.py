@@ -220,7 +220,7 @@ TYPED = "/x/$HOUSE_PASSWORD/${HOUSE_PASSWORD}.yaml"
         ("studies", {"new.study": "file", "new.file": TYPED}),
         ("studies", {"own.base": TYPED, "own.tasks": TYPED, "own.also": TYPED}),
         ("studies", {"own.base": "org/base", "own.tasks": "cr", "own.finetuned": TYPED}),
-        ("surgery", {"recipe": f'{{"run":"{TYPED}"}}'}),
+        ("surgery", {"expression": f'{{"run":"{TYPED}"}}'}),
         ("compare", {"runs": f"{TYPED},{TYPED}x"}),
         ("overview", {"run": TYPED}),
     ],

@@ -86,8 +86,8 @@ def test_the_form_is_filled_from_a_spec() -> None:
     assert (query["new.learned.lr"], query["new.learned.steps"], query["new.max-test"]) == ("5.0", "7", "3")
     assert query["new.max-train"] == query["new.also"] == "none" and query["new.readout"] == "auto"
     assert words.form_of(job(task="sst2").spec)["new.known"] == "sst2"
-    by_hand = job(localizer="recipe", options={"recipe": {"layers": [0]}}).spec
-    assert words.form_of(by_hand)["new.recipe.recipe"] == '{"layers": [0]}'
+    by_hand = job(localizer="expression", options={"expression": {"layers": [0]}}).spec
+    assert words.form_of(by_hand)["new.expression.expression"] == '{"layers": [0]}'
 
 
 def test_steps_are_heard_piece_by_piece_and_the_last_telling_counts() -> None:

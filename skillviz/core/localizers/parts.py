@@ -50,7 +50,7 @@ def by_hand(
     problem: Problem, size: int, *, seed: int, options: ExpressionOptions, resume: State | None = None
 ) -> Search:
     """The entries that a region expression describes, those that moved most first; `size` is not used (ours)."""
-    return (yield from _described(problem, parsed(options.recipe), "", resume, options.stored))
+    return (yield from _described(problem, parsed(options.expression), "", resume, options.stored))
 
 
 def _described(

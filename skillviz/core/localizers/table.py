@@ -319,10 +319,10 @@ class MovementOptions:
 
 @dataclass(frozen=True)
 class ExpressionOptions:
-    """`recipe`, as stored runs call it: a region expression as JSON; `{}` is all d entries. `stored` gives the
+    """`expression`: a region expression as JSON; `{}` is all d entries. `stored` gives the
     regions of the runs it names."""
 
-    recipe: str = option(
+    expression: str = option(
         "{}", "Region (JSON)", 'What the region is, such as {"layers": [0, 1], "kinds": ["value"]}; the Surgery page '
         "writes it for you.", parse=lambda value: canonical(parsed(value)),
         expects="a region expression",
@@ -690,7 +690,7 @@ LOCALIZERS: dict[str, Localizer] = {
             color="#B56576", marker="cross", dash="dot",
         ),
         Localizer(
-            "recipe", "by hand",
+            "expression", "by hand",
             "The layers, kinds, rows and stored regions that you name; its size is what they hold.",
             OURS, "skillviz.core.localizers.parts:by_hand", ExpressionOptions,
             budgeted=False, nested=False, seeded=False, cost=_held(3), has_null=False,
@@ -786,8 +786,8 @@ LOCALIZERS: dict[str, Localizer] = {
 }  # fmt: skip
 
 DEFAULT_LOCALIZER = "stagewise"
-EXPRESSION = "recipe"
-"""The localizer of a region expression and its option, as stored runs, addresses and the command line call them."""
+EXPRESSION = "expression"
+"""The localizer of a region expression, and its option."""
 
 
 def localizer(name: str) -> Localizer:

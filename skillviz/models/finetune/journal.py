@@ -21,6 +21,7 @@ from torch import Tensor
 from skillviz import json_text
 from skillviz.atomic import write_file
 from skillviz.errors import DiskFull
+from skillviz.layout import KEY, LAYOUT, refuse_another
 from skillviz.models.content_hash import content_sha256
 
 EVERY = 5.0  # seconds between two states on disk
@@ -50,7 +51,7 @@ class TrainingState:
 
     def write(self, path: Path, stamp: str) -> None:
         """Puts it in place at once, in place of the one before."""
-        header = {"stamp": stamp, "history": list(self.history), "best_metric": self.best_metric}
+        header = {KEY: LAYOUT, "stamp": stamp, "history": list(self.history), "best_metric": self.best_metric}
         tensors = {f"{BEST}{number}": value for number, value in enumerate(self.best)}
         tensors |= {f"{NOW}{number}": value for number, value in enumerate(self.values)}
         for number, values in self.optimizer.items():
@@ -62,7 +63,9 @@ class TrainingState:
 
     @classmethod
     def read(cls, path: Path, stamp: str) -> TrainingState | None:
-        """The stored one; None where there is none of this stamp, or it was damaged: training then starts over."""
+        """The stored one; None where there is none of this stamp, or it was damaged: training then starts over.
+        Raises OtherVersion.
+        """
         if not path.is_file():
             return None
         try:
@@ -70,7 +73,10 @@ class TrainingState:
                 metadata = file.metadata()
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             header = json_text.loads(metadata["training"])
-            if header["stamp"] != stamp or metadata["sha256"] != content_sha256(metadata["training"], tensors):
+            if metadata["sha256"] != content_sha256(metadata["training"], tensors):
+                return None
+            refuse_another(header, f"the state of an interrupted training in {path}")
+            if header["stamp"] != stamp:
                 return None
             optimizer: dict[int, dict[str, Tensor]] = {}
             for name, value in tensors.items():

@@ -13,6 +13,7 @@ from typing import Any
 
 from skillviz.core.formats import markdown_table
 from skillviz.core.metrics import COMPARED, METRICS, OF_TEXT, metric_row
+from skillviz.layout import KEY, LAYOUT
 from skillviz.models.applied import write_files
 from skillviz.models.finetune.recipes import SGD, recipe_row
 from skillviz.models.finetune.trainable_model import TrainableModel
@@ -29,10 +30,6 @@ READOUT_WORDS = {
 
 REFERENCE_WORDS = "to generate the reference after the prompt"
 LINEAR_WORDS = "a bare linear head on the first token (a token-classification model, to be read at that token)"
-
-
-SCHEMA = 2
-"""1: `recipe` held the settings, and nothing said what was touched."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,7 @@ class Report:
         }
         others, settings = fields.pop("others"), fields.pop("settings")
         del fields["kind"]
-        return {"schema_version": SCHEMA, "recipe": settings.pop("name"), "settings": settings, **fields, **others}
+        return {KEY: LAYOUT, "recipe": settings.pop("name"), "settings": settings, **fields, **others}
 
 
 def versions() -> dict[str, str]:

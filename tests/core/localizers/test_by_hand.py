@@ -29,9 +29,9 @@ EXPRESSIONS: list[dict[str, Any]] = [
 
 
 def found(problem: Problem, expression: Any, stored: Any = None) -> Selection:
-    row = localizer("recipe")
-    options = row.make_options({"recipe": expression})
-    search = row.search(problem, 1, seed=0, options=ExpressionOptions(options.recipe, stored))
+    row = localizer("expression")
+    options = row.make_options({"expression": expression})
+    search = row.search(problem, 1, seed=0, options=ExpressionOptions(options.expression, stored))
     step = next(search)
     assert (step.step, step.total, step.removed) == (1, 1, 0)
     with pytest.raises(StopIteration) as end:
@@ -77,9 +77,10 @@ def test_a_stored_region_whose_parameters_stand_in_another_order_is_the_same_reg
 
 
 def test_the_option_is_kept_as_one_canonical_text() -> None:
-    row = localizer("recipe")
-    one, other = row.make_options({"recipe": {"layers": [1, 0, 1]}}), row.make_options({"recipe": '{"layers": [0,1]}'})
-    assert one.recipe == other.recipe == '{"layers":[0,1]}'
+    row = localizer("expression")
+    given = {"layers": [1, 0, 1]}, '{"layers": [0,1]}'
+    one, other = (row.make_options({"expression": expression}) for expression in given)
+    assert one.expression == other.expression == '{"layers":[0,1]}'
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "learned": {"steps": 9, "batch_size": 5, "score_every": 2, "base_share": 0.01, "lr": 1e5},
     "learned-ranked": {"steps": 9, "batch_size": 5},
     "first-order": {"examples": 8},
-    "recipe": {"recipe": {"layers": [1], "rows": [[0, 3]]}},
+    "expression": {"expression": {"layers": [1], "rows": [[0, 3]]}},
     "layers": {"layers": [1]},
     "kinds": {"kinds": "value"},
     "fisher": {"examples": 16},
@@ -36,7 +36,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "localize-and-stitch": {"steps": 9, "batch_size": 5},
     "l0-gates": {"steps": 9, "batch_size": 5},
 }
-ONE_STEP = ("first-order", "recipe", "layers", "kinds")
+ONE_STEP = ("first-order", "expression", "layers", "kinds")
 CUTS = (1, 2, 4, 7, 8, 9)
 
 

@@ -48,7 +48,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def small(world: Path, stored: Path, monkeypatch: pytest.MonkeyPatch) -> Scale:
     """The tiny scale, with shorter lists of constants, and models kept in `stored`."""
-    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(stored / "members"))
+    monkeypatch.setenv("SKILLVIZ_FINETUNED", str(stored / "finetuned-models"))
     monkeypatch.setattr(sensitivity, "RATES", (1e7,))
     monkeypatch.setattr(sensitivity, "MORE_STEPS", (2, 3))
     monkeypatch.setattr(sensitivity, "BATCHES", (8,))

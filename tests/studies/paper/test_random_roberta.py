@@ -60,7 +60,7 @@ def asked(name: str, base: Path, stored: Path) -> list[object]:
 def test_an_experiment_of_the_paper_from_end_to_end(
     name: str, base: Path, stored: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(stored / "members"))
+    monkeypatch.setenv("SKILLVIZ_FINETUNED", str(stored / "finetuned-models"))
     from_end_to_end(name, base, stored)
 
 
@@ -69,7 +69,7 @@ def test_an_experiment_of_the_paper_from_end_to_end(
 def test_an_experiment_of_the_paper_on_a_model_of_roberta_base_s_shape(
     name: str, whole_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(tmp_path / "members"))
+    monkeypatch.setenv("SKILLVIZ_FINETUNED", str(tmp_path / "finetuned-models"))
     from_end_to_end(name, whole_base, tmp_path)
 
 
@@ -91,7 +91,7 @@ def public(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_experiment_of_the_paper_with_a_public_fine_tuned_model(
     name: str, base: Path, public: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(tmp_path / "members"))
+    monkeypatch.setenv("SKILLVIZ_FINETUNED", str(tmp_path / "finetuned-models"))
     from_end_to_end(name, base, tmp_path, "--finetuned", public)
 
 
@@ -123,7 +123,7 @@ def test_the_random_model_has_the_rules_of_roberta(base: Path) -> None:
 def test_label_words_of_several_tokens_are_refused_in_a_sentence(
     base: Path, stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(tmp_path / "members"))
+    monkeypatch.setenv("SKILLVIZ_FINETUNED", str(tmp_path / "finetuned-models"))
     content = yaml.safe_load((PROJECT / TASK.format("film-sentiment")).read_text())
     content["data"] = {name: str(PROJECT / "demo_world/tasks" / path) for name, path in content["data"].items()}
     content["label_words"]["masked"] = ["abysmal-ish", "great"]

@@ -74,7 +74,7 @@ def shifts_of(study: StudySpec) -> list[tuple[str, str]]:
 
 def given(found: Plan) -> set[str]:
     """The fine-tuned models of the plan's runs that the plan does not make."""
-    return {spec.finetuned for spec in found.runs if not spec.finetuned.startswith("${SKILLVIZ_MEMBERS}")}
+    return {spec.finetuned for spec in found.runs if not spec.finetuned.startswith("${SKILLVIZ_FINETUNED}")}
 
 
 @pytest.mark.parametrize("asked", [{"base": "org/mine"}, {"base": "org/mine", "readout": "prompt"}, {}, {"seeds": 2}])

@@ -171,7 +171,7 @@ def _scores(scored: Mapping[str, TaskScores], unions: Sequence[TaskUnion], runs:
 
 
 def _sentences(scored: Mapping[str, TaskScores], runs: Runs) -> list[str]:
-    """What a reader of the gains must know: members that gain little, and tasks of too few seeds."""
+    """What a reader of the gains must know: tasks that gain little, and tasks of too few seeds."""
     sentences = []
     for task, of_task in scored.items():
         whole = task_unions.mean_relative_gain(of_task, (of_task.finetuned,))

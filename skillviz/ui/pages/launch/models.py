@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import streamlit as st
 
 from skillviz.core import formats
-from skillviz.errors import BadInput, SkillvizError
+from skillviz.errors import BadInput, OtherVersion, SkillvizError
 from skillviz.models import fetch
 from skillviz.models.frozen_tensors import ShippedPair, shipped_pairs
 from skillviz.models.local_models import ENVIRONMENT, LocalModel, roots
@@ -178,7 +179,9 @@ def _fit(choices: Choices) -> None:
 
 def _trained_for(folder: Path) -> str:
     """The task of the registry that skillviz fine-tuned a model for, as its folder says; empty for any other model."""
-    task = training_record(folder).get("task")
+    task = None
+    with suppress(OtherVersion):  # the run itself says so
+        task = training_record(folder).get("task")
     return task if isinstance(task, str) and task in registry.TASKS else ""
 
 

@@ -41,7 +41,7 @@ ROWS_HELP = (
     "of its module (an input in GPT-2); a bias or a norm is one row, number 0. Empty: all rows."
 )
 JSON_HELP = 'Conditions, `{"run": id, "size": n}`, and lists in `union`, `intersection` and `difference`.'
-IN_ADDRESS = "recipe"  # the expression, in the address
+IN_ADDRESS = "expression"  # the expression, in the address
 LINKED = 7000  # characters of an expression, as an address writes them, that still go into it; servers take 8 KB
 CURRENT, PAST, OF_RUN, UNDONE = "surgery.now", "surgery.past", "surgery.of", "surgery.undone"
 MOST = 50
