@@ -135,7 +135,7 @@ class Graft:
             region = Region({n: tensors[f"{n}.indices"].numpy() for n in names}, shapes)
             values = {n: tensors[f"{n}.values"] for n in names}
             claimed = _whole(header["size"], "size")
-            if _whole(header.get("d", region.d), "d") != region.d:
+            if _whole(header["d"], "d") != region.d:
                 raise ValueError(f"its d is {header['d']:,}, and its shapes have {region.d:,} entries")
             if wrong := _wrong_values(values, head, rows):
                 raise ValueError(wrong)
