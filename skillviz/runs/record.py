@@ -210,8 +210,8 @@ class NullNote(Frozen):
     `states` maps a split to the mean score of the nulls' grafts by metric, `recovered` and `agreement` among them, with
     an interval over draws and examples; a single draw has one over examples alone. `beyond` maps a split to the run's
     graft minus its nulls, in accuracy and in nats (`nll`, turned so that more is better). `true_signs` is the share of
-    entries in the nulls' regions with the fine-tuned sign, where signs are drawn or learned. `gain` is the factor on the
-    movement in the nulls' grafts.
+    entries in the nulls' regions with the fine-tuned sign, where signs are drawn or learned. `gain` is the factor
+    on the movement in the nulls' grafts.
     """
 
     kind: str
