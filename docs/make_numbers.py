@@ -4,9 +4,9 @@
 
 No model is run. In order: the tables of the studies, docs/results.md, docs/demo-world.md, the tables of docs/minilm.md
 and benchmarks/README.md, those of docs/parts-and-slices.md, docs/checkpoints.md and docs/lesson-plan.md, the boards of
-docs/baselines.md, and the goals of docs/localizers.md. A study's table keeps its rows and every other number but the level of chance. A
-row whose runs or scores are not in the store keeps its intervals if they are of one kind. Studies of real data name
-their task files: set SKILLVIZ_REAL, else theirs stay.
+docs/baselines.md, and the goals of docs/localizers.md. A study's table keeps its rows and every other number but the
+level of chance. A row whose runs or scores are not in the store keeps its intervals if they are of one kind. Studies of
+real data name their task files: set SKILLVIZ_REAL, else theirs stay.
 """
 
 from __future__ import annotations
