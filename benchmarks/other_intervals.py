@@ -7,7 +7,6 @@ functions. One row of results/coverage_other.csv is one quantity on one populati
 from __future__ import annotations
 
 import itertools
-import json
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -493,8 +492,9 @@ def union_gain(spread: float, seeds: int, n: int, random: np.random.Generator) -
 
 @lru_cache
 def _note(run: str) -> TaskNote:
-    record = stored_runs(run)[0] / "run.json"
-    return TaskNote.model_validate(json.loads(record.read_text(encoding="utf-8"))["task"])
+    note = stored_runs(run)[0].record.task
+    assert note is not None
+    return note
 
 
 def shared_by(regions: list[Region], count: int, random: np.random.Generator) -> dict[str, Answer]:
@@ -532,8 +532,8 @@ def drawn_regions(count: int = 200, size: int = 300, d: int = 20_000) -> list[Re
 @lru_cache
 def stored_regions() -> list[Region]:
     """Regions of one size that stored runs of one pair found with different seeds and settings."""
-    folders = stored_runs("film-sentiment-base-stagewise-23792-s")
-    regions = {region.flat().tobytes(): region for region in (Region.load(f / "region.safetensors") for f in folders)}
+    runs = stored_runs("film-sentiment-base-stagewise-23792-s")
+    regions = {region.flat().tobytes(): region for region in (run.region() for run in runs)}
     most = max({region.size for region in regions.values()}, key=[r.size for r in regions.values()].count)
     return [region for region in regions.values() if region.size == most]
 

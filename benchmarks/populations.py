@@ -7,7 +7,6 @@ that each is right. Confidences are Beta between 1 / classes and 1, or those of 
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,6 +22,8 @@ from skillviz.core.calibration_error import Binned
 from skillviz.core.edge_noise import edge_noise
 from skillviz.core.scores import confidence, correct, probabilities
 from skillviz.errors import BadInput
+from skillviz.runs.run import Run
+from skillviz.runs.store import Store
 
 ROOT = Path(__file__).resolve().parents[1]
 ATOMS = 4000
@@ -219,20 +220,22 @@ def pair(
     return warped(name, sures, [warps[kind] for kind in kinds], classes, errors, binning, shared)
 
 
-def stored_runs(name: str) -> list[Path]:
-    """The folders of the stored runs whose names begin so, made before UNTIL, by name."""
-    folders = sorted(path.parent for path in (ROOT / "cached_runs").glob(f"{name}*/run.json"))
-    made = [json.loads((folder / "run.json").read_text(encoding="utf-8"))["created"] for folder in folders]
-    return [folder for folder, at in zip(folders, made, strict=True) if at < UNTIL]
+def stored_runs(name: str) -> list[Run]:
+    """The stored runs whose ids begin so, made before UNTIL, by id."""
+    return [run for run in _all_stored() if run.id.startswith(name) and run.record.created < UNTIL]
+
+
+@lru_cache
+def _all_stored() -> list[Run]:
+    return sorted(Store(ROOT / "cached_runs").list(), key=lambda run: run.id)
 
 
 @lru_cache
 def _stored(run: str) -> pd.DataFrame:
-    folders = stored_runs(run)
-    if not folders:
+    runs = stored_runs(run)
+    if not runs:
         raise BadInput(f"no stored run from before {UNTIL} has a name that begins with '{run}'.")
-    table = pd.read_parquet(folders[0] / "predictions.parquet")
-    return table[table["dataset"] == table["dataset"].iloc[0]]
+    return runs[0].predictions()
 
 
 def stored_logits(run: str, state: str, split: str = "test") -> tuple[np.ndarray, np.ndarray]:

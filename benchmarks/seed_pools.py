@@ -42,8 +42,7 @@ def of_runs(patterns: Sequence[str], name: str) -> Pool:
     """Stored grafts as seeds, one pattern of folder names a method; runs with the same predictions count once."""
     methods = []
     for pattern in patterns:
-        folders = [folder for folder in stored_runs(pattern) if (folder / "predictions.parquet").is_file()]
-        answers = [stored_logits(folder.name, "grafted") for folder in folders]
+        answers = [stored_logits(run.id, "grafted") for run in stored_runs(pattern)]
         distinct = {logits.tobytes(): logits for logits, _ in answers}
         methods.append(list(distinct.values()))
         labels = answers[0][1]

@@ -12,6 +12,7 @@ import pandas as pd
 
 from skillviz.core.temperature import scaled
 from skillviz.runs.metrics import SCALED
+from skillviz.runs.run import Run
 from skillviz.runs.tables import score_matrix
 
 
@@ -45,6 +46,22 @@ def answers_of_state(predictions: pd.DataFrame, split: str, labels: Sequence[str
     return Answers(rows["example_id"].to_numpy(dtype=object), rows["label"].to_numpy(), logits)
 
 
+def graft_answers(run: Run, split: str, size: int, tuned: Answers | None) -> Answers | None:
+    """The answers of a run's graft at one of its sizes, and where they agree with those of the fine-tuned model; None
+    where the run has no predictions at that size."""
+    ids, labels, logits = run.logits("grafted", split, size=size)
+    if not len(ids):
+        return None
+    order = np.argsort(ids.astype(str), kind="stable")
+    answers = Answers(ids[order], labels[order], logits[order].astype(np.float64))
+    return answers if tuned is None else agreeing(answers, tuned)
+
+
+def agreeing(answers: Answers, tuned: Answers) -> Answers:
+    """The answers with where they agree with those of the fine-tuned model."""
+    return replace(answers, agrees=(answers.logits.argmax(1) == tuned.logits.argmax(1)).astype(np.float64))
+
+
 def answers_by_state(
     predictions: pd.DataFrame, split: str, labels: Sequence[str], temperature: float | None
 ) -> dict[str, Answers]:
@@ -55,8 +72,7 @@ def answers_by_state(
         tuned = answers["finetuned"]
         for state in ("grafted", "complement"):
             if state in answers:
-                same = answers[state].logits.argmax(1) == tuned.logits.argmax(1)
-                answers[state] = replace(answers[state], agrees=same.astype(np.float64))
+                answers[state] = agreeing(answers[state], tuned)
         if temperature is not None:
             answers[SCALED] = replace(tuned, logits=scaled(tuned.logits, temperature))
     return answers

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skillviz.analysis.answers import Answers, answers_by_state
+from skillviz.analysis.answers import Answers, answers_by_state, answers_of_state, graft_answers
 from skillviz.analysis.variants import Fields, label_variants, search_label
 from skillviz.core.intervals import Interval, metric_interval
 from skillviz.core.localizers.table import LOCALIZERS, has_outcome_size, rest_of
@@ -41,7 +41,7 @@ class Observation:
     asked for: what groups regions whose size is an outcome. `model_fields` are what the model was asked to be but for
     its seeds, `search_fields` what the search was; `variant` and `search_variant` say in words what differs in them
     among models of one recipe, and searches of one localizer. `shown_readout` is the readout where models of one base
-    are read in several ways. `answers` are there for a run's main size, and not for the others.
+    are read in several ways. `answers` are missing where predictions are not stored.
     """
 
     base: str
@@ -278,16 +278,17 @@ def _number(value: float | None) -> float:
 
 
 def _other_sizes(run: Run, common: Mapping[str, Any]) -> Iterator[Observation]:
-    """The graft at the run's sizes but for the main one, from its curve: numbers without predictions."""
+    """The graft at the run's other sizes: numbers of its curve, and its answers where they are stored."""
     record, spec = run.record, run.spec
     assert record.task is not None
     if len(record.sizes) < 2:
         return
-    curve = run.curve()
+    curve, predictions = run.curve(), run.predictions()
     for requested, size in zip(spec.sizes[1:], record.sizes[1:], strict=False):
         rows = curve[curve["size"] == size]
         for split, part in rows.groupby("split", sort=False):
             scores = record.metrics.get(str(split))
+            tuned = answers_of_state(predictions, str(split), run.labels, "finetuned")
             values = dict(zip(part["metric"], part["value"], strict=True))
             ends = {m: (low, high) for m, low, high in zip(part["metric"], part["low"], part["high"], strict=True)}
             debiased = dict(zip(part["metric"], part["debiased"], strict=True)) if "debiased" in part else {}
@@ -295,4 +296,5 @@ def _other_sizes(run: Run, common: Mapping[str, Any]) -> Iterator[Observation]:
                 **common, task=record.task.name, split=str(split), method=method_of(run), localizer=spec.localizer,
                 size=float(size), share=size / record.d if record.d else np.nan, touched=float(size), seed=spec.seed,
                 n=scores.n if scores else 0, requested_size=requested, values=values, ends=ends, debiased=debiased,
+                answers=graft_answers(run, str(split), size, tuned),
             )  # fmt: skip

@@ -22,6 +22,7 @@ from skillviz.core.metrics import COMPARED, metric_names
 from skillviz.errors import BadInput
 from skillviz.runs.metrics import positive
 from skillviz.runs.run import Run
+from skillviz.runs.tables import SIZES
 
 TABLE = {
     "task": "str", "finetuned": "str", "localizer": "str",
@@ -57,16 +58,21 @@ def table(runs: Sequence[Run], split: str = "test") -> pd.DataFrame:
 
 
 def differences(runs: Sequence[Run], split: str = "test", metrics: Sequence[str] | None = None) -> pd.DataFrame:
-    """One row a pair of localizers (a, b) of one setting and main size, and metric: a - b, averaged over seeds.
+    """One row a pair of localizers (a, b) of one setting and size, and metric: a - b, averaged over seeds.
 
-    Intervals are paired: both sides are scored on the same examples, and seeds that both have are paired too. F1 only
-    where it is the task's metric.
+    Sizes are those at which both have predictions. Intervals are paired: both sides are scored on the same examples,
+    and seeds that both have are paired too. F1 only where it is the task's metric.
     """
     rows = []
-    for group in grouped(runs, lambda run: (*_setting(run), run.record.size)).values():
+    groups: dict[tuple[Any, ...], list[Run]] = {}
+    for run in runs:
+        for size in run.record.sizes if SIZES.file in run.files else (run.record.size,):
+            groups.setdefault((*_setting(run), size), []).append(run)
+    for (*_, size), group in groups.items():
         sides = _sides(group)
-        common = {**_named(group[0]), "size": group[0].record.size, "share": group[0].record.share}
-        by_metric, n = sampled(sides, metrics or _compared(group[0]), split) if len(sides) > 1 else Sampled({}, 0)
+        common = {**_named(group[0]), "size": size, "share": size / (group[0].record.d or np.nan)}
+        compared = metrics or _compared(group[0])
+        by_metric, n = sampled(sides, compared, split, size) if len(sides) > 1 else Sampled({}, 0)
         for metric, samples in by_metric.items():
             for a, b in itertools.permutations(samples, 2):
                 over = difference_over_seeds(samples[a], samples[b], metric)
@@ -168,13 +174,15 @@ class Sampled(NamedTuple):
     n: int
 
 
-def sampled(sides: Mapping[str, Sequence[Run]], metrics: Sequence[str], split: str = TEST) -> Sampled:
-    """Each side's metrics of the graft at its main size, every run on the same resampled examples.
+def sampled(
+    sides: Mapping[str, Sequence[Run]], metrics: Sequence[str], split: str = TEST, size: int | None = None
+) -> Sampled:
+    """Each side's metrics of the graft at a size, the main one by default, every run on the same resampled examples.
 
     Raises BadInput where the runs were not scored on the same examples.
     """
     runs = [run for side in sides.values() for run in side]
-    predictions, labels = joined(runs, split)
+    predictions, labels = joined(runs, split, size)
     one = positive(runs[0].record.task) if runs[0].record.task else 1
     answers = [Answers(np.arange(len(labels)), labels, logits.astype(np.float64)) for logits in predictions]
     by_metric: dict[str, dict[str, Side]] = {}
@@ -193,9 +201,10 @@ def _by_seed(scored: Sequence[tuple[int, Scored]]) -> Side:
     return side
 
 
-def joined(runs: Sequence[Run], split: str) -> tuple[list[np.ndarray], np.ndarray]:
-    """The grafted logits [n, label] of each run in one order of the examples, and their labels [n]."""
-    columns = [run.logits("grafted", split) for run in runs]
+def joined(runs: Sequence[Run], split: str, size: int | None = None) -> tuple[list[np.ndarray], np.ndarray]:
+    """The grafted logits [n, label] of each run in one order of the examples, and their labels [n]; at a size of the
+    runs, the main one by default."""
+    columns = [run.logits("grafted", split, size=size) for run in runs]
     order = [np.argsort(ids.astype(str), kind="stable") for ids, _, _ in columns]
     ids, labels = columns[0][0][order[0]], columns[0][1][order[0]]
     for run, (names, y, _), rows in zip(runs, columns, order, strict=True):

@@ -39,8 +39,7 @@ def scores(observations: Sequence[Observation], resampled: Resampled | None = No
 
     Where there are several fine-tuned models, `seeds` are those, and each counts by the mean over its mask seeds; with
     one model they are its mask seeds. `low` and `high` are over seeds and examples together (`seeds.mean_over_seeds`);
-    at sizes without stored predictions, and on validation, the runs' own intervals are the examples' part. Calibration
-    has no interval at sizes without predictions.
+    without stored predictions, and on validation, the runs' own intervals are the examples' part.
     """
     drawn = resampled or resampled_tests(observations)
     rows = [_row(side, metric, drawn) for side in sides(observations) for metric in side[0].metrics]

@@ -128,7 +128,7 @@ def _store_of(run: Run, runs_dir: Path | None) -> Store:
     """Where the scores go: the user's store, or that of a run elsewhere."""
     user = store_root(runs_dir)
     known = {user.resolve(), shipped_root().resolve()}
-    return Store(user if run.path.parent.resolve() in known else run.path.parent)
+    return Store(user if run.root.resolve() in known else run.root)
 
 
 def scored(

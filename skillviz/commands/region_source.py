@@ -14,16 +14,17 @@ from skillviz.errors import WrongBase
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import resolve
 from skillviz.runs.library import open_run
+from skillviz.runs.packed import file_of
 from skillviz.runs.run import REGION
 from skillviz.tasks.project import expanded
 
 
 @dataclass(frozen=True)
 class RegionSource:
-    """A region by the name that was typed, the file that it is in, and the id of its run where it is one's."""
+    """A region by the name that was typed, its file (bytes if its run is packed), and its run's id if it has one."""
 
     named: str
-    file: Path
+    file: Path | bytes
     run: str | None
 
     @cached_property
@@ -43,7 +44,7 @@ def region_source(named: str, runs_dir: Path | None = None) -> RegionSource:
     if file.is_file() or named.endswith(".safetensors"):
         return RegionSource(named, file, Region.header(file).get("run_id"))
     run = open_run(named, runs_dir)
-    return RegionSource(named, run.path / REGION, run.id)
+    return RegionSource(named, file_of(run.path, REGION), run.id)
 
 
 def check_bases(base: str, regions: Sequence[RegionSource], force: bool = False) -> None:

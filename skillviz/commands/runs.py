@@ -168,7 +168,7 @@ def export(
 def report_of(run: Run, seen: Library) -> bytes:
     """The run's report as HTML, with what `parts` stored of it, beside the runs of its store and of `seen`."""
     parts = [scores for grouping in GROUPINGS if (scores := stored_parts(seen, run, grouping)) is not None]
-    return page.report(run, [*seen.list(), *Store(run.path.parent).list()], parts)
+    return page.report(run, [*seen.list(), *Store(run.root).list()], parts)
 
 
 def _grafts(runs: Sequence[Run], folder: Path) -> dict[str, Path]:

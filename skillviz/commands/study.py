@@ -234,17 +234,29 @@ def table(
 @app.command()
 def pack(
     study: Study,
-    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="The folder of runs to copy into.")],
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="DIR", help="Another folder of runs, which also gets its scores and tables."),
+    ] = None,
     no_rankings: Annotated[
         bool, typer.Option("--no-rankings", help="Leave out ranking.safetensors, most of a run's bytes.")
     ] = False,
+    as_folder: Annotated[
+        list[str] | None,
+        typer.Option("--as-folder", metavar="RUN", help="A run that stays or becomes a folder; may be repeated."),
+    ] = None,
     runs_dir: options.RunsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Copy a study's finished runs, scores and tables into another folder of runs; fine-tuned models stay."""
-    done = packed(*named(study, runs_dir, "tables"), Store(to), rankings=not no_rankings)
+    """Pack a study's finished runs into one file, from which they open on every page; fine-tuned models stay.
+
+    Without --to: in its own folder of runs, where their folders are removed.
+    """
+    spec, store = named(study, runs_dir, "tables")
+    folders = [store.resolve(run) for run in as_folder or ()]
+    done = packed(spec, store, Store(to or store.root), rankings=not no_rankings, as_folders=folders)
     there = f", {done.there} were there" if done.there else ""
-    say(f"{done.runs} runs and {done.scores} scores copied{there}, {done.bytes / 1e6:.1f} MB; the study is {done.path}")
+    say(f"{done.runs} runs and {done.scores} scores packed{there}, {done.bytes / 1e6:.1f} MB; the study is {done.path}")
     if as_json:
         values = {"runs": done.runs, "scores": done.scores, "there": done.there, "bytes": done.bytes}
         print_json({**values, "path": str(done.path)})

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import load, save_file
 
 from skillviz import json_text
 from skillviz.errors import BadInput, CorruptFile
@@ -205,11 +205,14 @@ class Region:
         save_file(arrays, path, {"skillviz": json.dumps(meta, separators=separators)})
 
     @classmethod
-    def load(cls, path: Path | str) -> Region:
-        """The region of a file; raises CorruptFile where the file is not one."""
+    def load(cls, path: Path | str | bytes) -> Region:
+        """The region of a file, or of a file's bytes; raises CorruptFile where the file is not one."""
         header = cls.header(path)
-        with safe_open(path, framework="numpy") as file:
-            indices = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if isinstance(path, bytes):
+            indices, path = load(path), "the file"
+        else:
+            with safe_open(path, framework="numpy") as file:
+                indices = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         try:
             shapes = {n: tuple(s) for n, s in header["shapes"].items()}
             if header.get("version") == 2:
@@ -223,13 +226,19 @@ class Region:
         return region
 
     @staticmethod
-    def header(path: Path | str) -> dict[str, Any]:
-        """The JSON header of a region file."""
-        if Path(path).is_dir():
+    def header(path: Path | str | bytes) -> dict[str, Any]:
+        """The JSON header of a region file, or of a file's bytes."""
+        if not isinstance(path, bytes) and Path(path).is_dir():
             raise BadInput(f"{path} is a folder; name the region file itself, RUN/region.safetensors.")
         try:
-            with safe_open(regular(path), framework="numpy") as file:
-                meta = json_text.loads((file.metadata() or {}).get("skillviz", "null"))
+            if isinstance(path, bytes):
+                content, path = path, "the file"
+                length = int.from_bytes(content[:8], "little")
+                metadata = json_text.loads(content[8 : 8 + length]).get("__metadata__")
+            else:
+                with safe_open(regular(path), framework="numpy") as file:
+                    metadata = file.metadata()
+            meta = json_text.loads((metadata or {}).get("skillviz", "null"))
         except FileNotFoundError as error:
             raise BadInput(
                 f"there is no region file at {path}; every finished run has one, RUN/region.safetensors."

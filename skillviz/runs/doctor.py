@@ -20,9 +20,10 @@ from skillviz.errors import NotReadable, OtherVersion, StoreError
 from skillviz.layout import refuse_another
 from skillviz.regular_file import reading
 from skillviz.runs.folder import CHECKPOINT, LOG, WORK, RunFolder, artifacts
+from skillviz.runs.packed import STUDIES, packed_runs, packs
 from skillviz.runs.process import is_alive
 from skillviz.runs.record import content_of
-from skillviz.runs.run import RECORD, REGION, read_record
+from skillviz.runs.run import RECORD, REGION, Run, read_record
 from skillviz.runs.store import NOTES, PARTS, Store, Unfinished, Unreadable, option_of, problems_of, written
 
 QUARANTINE = ".quarantine"
@@ -47,7 +48,7 @@ def findings(store: Store) -> Iterator[Finding]:
     Leftovers of killed processes are removed and work/ of finished runs is cleared. A folder with another name than
     its run gets the run's name back. A file that is not the run's, and a run whose own files differ from what its
     run.json vouches for, move to .quarantine in the store: nothing that somebody may want is deleted. What lies
-    behind a link is somebody else's, and is left alone.
+    behind a link is somebody else's, and is left alone; so is the file of a study, whose runs are read-only.
     """
     try:
         folders = [path for path in store.folders() if not os.path.islink(path)]
@@ -70,6 +71,7 @@ def findings(store: Store) -> Iterator[Finding]:
             )
     for record in (*store.root.glob("scores/*/score.json"), *store.root.glob(f"{PARTS}/*/*/parts.json")):
         yield from _readable(record, partial(_of_record, record))
+    yield from _readable(store.root / STUDIES, partial(_of_packs, store))
     for name in sorted(store.noted()):
         yield from _readable(store.root / NOTES / f"{name}.txt", partial(_of_note, store, name))
 
@@ -156,6 +158,24 @@ def _of_run(store: Store, path: Path) -> Iterator[Finding]:
         if file.name not in entry.files:
             move = partial(_set_aside, store, file, path.name)
             yield Finding(file, f"{file.name} is not a file of this run.", "quarantined", move)
+
+
+def _of_packs(store: Store) -> Iterator[Finding]:
+    """What is wrong in the files of studies, which are read-only: one that is damaged is packed again."""
+    for pack in packs(store.root):
+        try:
+            runs = packed_runs(pack)
+        except StoreError as error:
+            yield Finding(pack, str(error.args[0]), "left")
+            continue
+        for path in runs.values():
+            entry = store.look(path.name)
+            wrong = [entry.reason] if isinstance(entry, Unreadable) else []
+            if isinstance(entry, Run):
+                wrong = [problem.sentence for problem in problems_of(entry)]
+            if wrong and entry.path == path:  # else the run's folder is the one that counts
+                again = f"Pack the study again: python -m skillviz study pack {pack.parent.name}"
+                yield Finding(path, f"{' '.join(wrong)} {again}", "left")
 
 
 def _of_unreadable(store: Store, entry: Unreadable) -> Finding:

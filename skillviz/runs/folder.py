@@ -1,4 +1,11 @@
-"""The folder of one run while it is being made: artifacts arrive whole, the verdict last."""
+"""The folder of one run while it is being made: artifacts arrive whole, the verdict last.
+
+run.json is the record, region.safetensors the main region, ranking.safetensors the order of its entries. Predictions
+are in three tables: ends.parquet has the pair's own (equal in all runs of a pair on the same examples),
+predictions.parquet those of the graft and its complement at the main size, sizes.parquet those of the grafts at the
+other sizes. All tables are declared in runs/tables.py. A study may keep its runs in one file, runs.parquet
+(runs/packed.py).
+"""
 
 from __future__ import annotations
 

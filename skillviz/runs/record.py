@@ -13,6 +13,7 @@ from skillviz.core.metrics import has_predictions
 from skillviz.errors import CorruptRun, OtherVersion
 from skillviz.layout import LAYOUT, refuse_another
 from skillviz.regular_file import reading
+from skillviz.runs.packed import file_of
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks.task import CLASSIFICATION, GENERATION
 
@@ -35,7 +36,8 @@ def content_of(path: Path) -> dict[str, Any]:
     name = f"{path.name} in {path.parent}"
     try:
         with reading(name, CorruptRun):
-            content = json_text.read(path)
+            file = file_of(path.parent, path.name)
+            content = json_text.loads(file) if isinstance(file, bytes) else json_text.read(file)
     except ValueError as error:
         raise CorruptRun(f"{name} cannot be read ({error}).") from error
     if not isinstance(content, dict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Collection
 from pathlib import Path
@@ -11,17 +12,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from safetensors import SafetensorError
-from safetensors.numpy import load_file
+from safetensors.numpy import load, load_file
 
 from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, CorruptFile, CorruptRun
-from skillviz.regular_file import reading, regular
-from skillviz.runs import tables
+from skillviz.regular_file import reading
+from skillviz.runs import packed, tables
+from skillviz.runs.packed import RECORD
 from skillviz.runs.record import RunRecord, content_of, record_of
 from skillviz.runs.spec import RunSpec
 
-RECORD = "run.json"
 CHECKSUM = "sha256"  # the field of run.json with the hash of all its others
 REGION = "region.safetensors"
 RANKING = "ranking.safetensors"
@@ -39,8 +40,7 @@ def read_record(folder: Path) -> RunRecord:
     """
     path = folder / RECORD
     with reading(f"{RECORD} in {folder}", CorruptRun):
-        state = path.stat()
-    stamp = (state.st_ino, state.st_mtime_ns, state.st_size)
+        stamp = packed.stamp(folder)
     kept = _kept.setdefault(folder.parent, {})
     before, record = kept.get(folder.name, (None, None))
     if before != stamp or record is None:
@@ -98,6 +98,11 @@ class Run:
         return self.record.run_id
 
     @property
+    def root(self) -> Path:
+        """The root of the store that it is in."""
+        return packed.root_of(self.path)
+
+    @property
     def spec(self) -> RunSpec:
         """What the run was asked to do."""
         return self.record.spec
@@ -136,9 +141,18 @@ class Run:
     def predictions(self, dataset: str | None = None) -> pd.DataFrame:
         """Logits of every state on the validation and test sets; one row an example and state.
 
-        With `dataset`, on the test set of that other task instead.
+        With `dataset`, on the test set of that other task instead. The graft and its complement are of the main size.
         """
-        return self._of("predictions", dataset)
+        stored = [frame for name in ("ends", "predictions") if len(frame := self._of(name, dataset))]
+        return pd.concat(stored, ignore_index=True) if stored else tables.empty("predictions", self.labels)
+
+    def ends(self, dataset: str | None = None) -> pd.DataFrame:
+        """The rows of `predictions` that are of the pair itself, its states pretrained and finetuned."""
+        return self._of("ends", dataset)
+
+    def sizes(self, dataset: str | None = None) -> pd.DataFrame:
+        """Logits of the grafts at the other sizes, one row an example and size; `dataset` as of `predictions`."""
+        return self._of("sizes", dataset)
 
     def nulls(self) -> pd.DataFrame:
         """Logits of the grafts of null searches at the main size; one row an example, null and draw."""
@@ -185,11 +199,18 @@ class Run:
         return self._table("interpolation_bins")
 
     def logits(
-        self, state: str, split: str = "test", dataset: str | None = None
+        self, state: str, split: str = "test", dataset: str | None = None, size: int | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Example ids [n], labels int64 [n] and logits float32 [n, label] of one state, split and data set."""
-        frame = self.predictions(dataset)
-        rows = frame[(frame["state"] == state) & (frame["split"] == split)]
+        """Example ids [n], labels int64 [n] and logits float32 [n, label] of one state, split and data set.
+
+        The state `grafted` is of the main size, or of another `size` of the run.
+        """
+        if state == "grafted" and size not in (None, self.record.size):
+            frame = self.sizes(dataset)
+            rows = frame[(frame["size"] == size) & (frame["split"] == split)]
+        else:
+            frame = self.predictions(dataset)
+            rows = frame[(frame["state"] == state) & (frame["split"] == split)]
         logits = tables.score_matrix(rows, self.labels).astype(np.float32)
         return rows["example_id"].to_numpy(dtype=object), rows["label"].to_numpy(), logits
 
@@ -206,13 +227,16 @@ class Run:
     def region(self) -> Region:
         """The main region."""
         try:
-            return Region.load(self.path / REGION)
+            return Region.load(self._region_file())
         except (BadInput, CorruptFile) as error:
             raise CorruptRun(f"{REGION} of {self.id}: {error.args[0]}") from error
 
     def region_header(self) -> dict[str, Any]:
         """What the region file says about itself."""
-        return Region.header(self.path / REGION)
+        return Region.header(self._region_file())
+
+    def _region_file(self) -> Path | bytes:
+        return self.path / REGION if packed.pack_of(self.path) is None else packed.file_of(self.path, REGION)
 
     def ranking(self) -> np.ndarray:
         """Global flat indices, best first, int32 or int64; empty where the localizer gives no order.
@@ -222,7 +246,9 @@ class Run:
         if RANKING not in self.files:
             return np.empty(0, dtype=np.int64)
         try:
-            return load_file(regular(self.path / RANKING))["order"]
+            file = packed.file_of(self.path, RANKING)
+            order: np.ndarray = (load(file) if isinstance(file, bytes) else load_file(file))["order"]
+            return order
         except (OSError, KeyError, SafetensorError) as error:
             raise CorruptRun(f"{RANKING} of {self.id} cannot be read ({error}).") from error
 
@@ -248,7 +274,8 @@ class Run:
         if table.file not in self.files:
             return tables.empty(name, self.labels)
         try:
-            frame = pd.read_parquet(regular(self.path / table.file))
+            file = packed.file_of(self.path, table.file)
+            frame = pd.read_parquet(io.BytesIO(file) if isinstance(file, bytes) else file)
             return tables.check(frame, name, self.labels if table.logits else ())
         except (OSError, ValueError, KeyError) as error:
             raise CorruptRun(f"{table.file} of {self.id} cannot be read ({error}).") from error

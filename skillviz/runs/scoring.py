@@ -68,10 +68,16 @@ class Scoring:
         self.folder.write_region(region, header)
         self.folder.write_ranking(ranking, table.d)
         others = list(scored_others(self.session, self.spec, region, self.task, temperature, self.passes))
-        self.folder.write_table("predictions", pd.concat([self.predictions(logits), *(rows for _, rows in others)]))
+        predictions = pd.concat([self.predictions(logits), *(rows for _, rows in others)])
+        is_graft = predictions["state"].isin(GRAFTS)
+        self.folder.write_table("ends", predictions[~is_graft])
+        self.folder.write_table("predictions", predictions[is_graft])
+        grafts = self.grafts(searched)
+        if grafts:
+            self.folder.write_table("sizes", self.sizes(grafts))
         if (outside := self.out_of_scope(region)) is not None:
             self.folder.write_table("out_of_scope", outside)
-        self.folder.write_table("curve", self.curve(searched, metrics))
+        self.folder.write_table("curve", self.curve(searched, metrics, grafts))
         if pair.rest == "base":
             self.folder.write_table("complement", self.complement(searched, logits))
         self.folder.write_table("history", searched.table())
@@ -109,7 +115,7 @@ class Scoring:
         return logits
 
     def predictions(self, logits: dict[str, dict[str, np.ndarray]]) -> pd.DataFrame:
-        """predictions.parquet."""
+        """ends.parquet and predictions.parquet, of the run's own task."""
         task, data = self.task, self.data
         frames = [
             prediction_rows(states, data[split].ids, data[split].labels, task.name, split, task.labels)
@@ -130,13 +136,37 @@ class Scoring:
         ]
         return pd.concat(frames, ignore_index=True)
 
-    def curve(self, searched: Searched, metrics: dict[str, Scores]) -> pd.DataFrame:
-        """curve.parquet: the main size from the metrics at hand, the others predicted and scored."""
+    def grafts(self, searched: Searched) -> dict[tuple[int, str], np.ndarray]:
+        """Logits [n, label] of the grafts at the other sizes, by size and split."""
+        regions = {size: searched.region(size, self.pair.table.shapes) for size in sorted(searched.orders)}
+        regions.pop(searched.size, None)
+        return {
+            (size, split): self.passes.predict(self.pair, self.data[split], split, "grafted", region)
+            for size, region in regions.items()
+            for split in self.ends
+        }
+
+    def sizes(self, grafts: dict[tuple[int, str], np.ndarray]) -> pd.DataFrame:
+        """sizes.parquet."""
+        task, data = self.task, self.data
+        frames = [
+            pd.DataFrame(score_columns(logits, task.labels)).assign(
+                example_id=data[split].ids, dataset=task.name, split=split, size=size, label=data[split].labels
+            )
+            for (size, split), logits in grafts.items()
+        ]
+        return pd.concat(frames, ignore_index=True)
+
+    def curve(
+        self, searched: Searched, metrics: dict[str, Scores], grafts: dict[tuple[int, str], np.ndarray]
+    ) -> pd.DataFrame:
+        """curve.parquet: the main size from the metrics at hand, the others from the logits of their grafts."""
         spec, d, rows = self.spec, self.pair.d, []
         for size in sorted(searched.orders):
             common = {"localizer": spec.localizer, "seed": spec.seed, "size": size, "share": size / d, "gain": 1.0}
             for split in self.ends:
-                row = graft_row_of(metrics[split]) if size == searched.size else self.graft_row(searched, size, split)
+                is_main = size == searched.size
+                row = graft_row_of(metrics[split]) if is_main else self.graft_row(grafts[size, split], split)
                 rows += curve_rows(row, **common, dataset=self.task.name, split=split)
         return pd.DataFrame(rows)
 
@@ -155,10 +185,8 @@ class Scoring:
                 rows += curve_rows(row, **common, dataset=self.task.name, split=split)
         return pd.DataFrame(rows)
 
-    def graft_row(self, searched: Searched, size: int, split: str) -> Metrics:
-        """The metrics of one of the other sizes."""
-        region = searched.region(size, self.pair.table.shapes)
-        grafted = self.passes.predict(self.pair, self.data[split], split, "grafted", region)
+    def graft_row(self, grafted: np.ndarray, split: str) -> Metrics:
+        """The metrics of the graft at one of the other sizes, from its logits."""
         row = graft_row({**self.ends[split], "grafted": grafted}, self.data[split].labels, self.task)
         return row if self.pair.rest == "base" else {name: value for name, value in row.items() if name != "recovered"}
 

@@ -1,4 +1,7 @@
-"""A folder of runs: created whole, listed only when finished, verified by hash, deleted at once."""
+"""A folder of runs: created whole, listed only when finished, verified by hash, deleted at once.
+
+Runs in the files of studies (runs/packed.py) are listed, opened and verified as folders are, and are read-only.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,17 @@ import secrets
 import shlex
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from skillviz import read_only
-from skillviz.atomic import clear_abandoned, disk_errors, remove_folder, sha256, whole_folder, write_text
+from skillviz.atomic import clear_abandoned, disk_errors, remove_folder, whole_folder, write_text
 from skillviz.errors import CorruptRun, NotReadable, RunNotFound, StoreError, advice, visible
-from skillviz.regular_file import folder_names, is_regular, may_be_regular, reading, size_of
+from skillviz.regular_file import folder_names, is_regular, may_be_regular, reading
+from skillviz.runs import packed
 from skillviz.runs.folder import OPEN, WORK, RunFolder, artifacts, now, record_text
 from skillviz.runs.process import PROCESS, end_on_cluster, is_alive
 from skillviz.runs.record import Failure, RunRecord
@@ -124,7 +128,7 @@ class Store:
 
     def open(self, run_id: str) -> Run:
         """The finished run of this id or unique prefix; raises RunNotFound, CorruptRun or OtherVersion."""
-        path = self.root / self.resolve(run_id)
+        path = self.path(self.resolve(run_id))
         entry = _entry(path)
         if isinstance(entry, Run):
             return entry
@@ -137,16 +141,16 @@ class Store:
 
     def look(self, run_id: str) -> Run | Unfinished | Unreadable:
         """What the run of this id or unique prefix is now, whatever it is; raises RunNotFound."""
-        return _entry(self.root / self.resolve(run_id))
+        return _entry(self.path(self.resolve(run_id)))
 
     def resolve(self, run_id: str) -> str:
         """The full id that this id or prefix stands for, finished or not; raises RunNotFound, and NotReadable where the
         root cannot be listed."""
         if self.has(run_id):
             return run_id
-        matches = [
-            path.name for path in self._folders_among(n for n in self.names() if run_id and n.startswith(run_id))
-        ]
+        folders = self._folders_among(name for name in self.names() if run_id and name.startswith(run_id))
+        studied = [name for name in self.packed() if run_id and name.startswith(run_id)]
+        matches = list(dict.fromkeys([*(path.name for path in folders), *studied]))
         if len(matches) == 1:
             return matches[0]
         if matches:
@@ -158,13 +162,44 @@ class Store:
         )
 
     def has(self, run_id: str) -> bool:
-        """True if there is a run folder of exactly this id, finished or not, readable or not; raises NotReadable."""
+        """True if there is a run of exactly this id, finished or not, readable or not; raises NotReadable."""
+        return self.has_folder(run_id) or run_id in self.packed()
+
+    def has_folder(self, run_id: str) -> bool:
+        """True if there is a run folder of exactly this id, which no run in a study's file has; raises NotReadable."""
         if run_id[:1] in ("", ".") or Path(run_id).name != run_id:
             return False
         try:
             return is_regular(self.root / run_id / RECORD)
         except OSError:  # nothing below a root that may not be read can be looked at, whether it is there or not
             return run_id in self.names()
+
+    def path(self, run_id: str) -> Path:
+        """The folder of exactly this run, or its path in a study's file."""
+        folder = self.root / run_id
+        return folder if self.has_folder(run_id) else self.packed().get(run_id, folder)
+
+    def packed(self) -> Mapping[str, Path]:
+        """The paths of the runs in the studies' files by id, of two of one id the first; raises NotReadable.
+
+        A file that cannot be read has none: it is listed as unreadable.
+        """
+        return {
+            name: path
+            for _, runs in reversed(self._packs())
+            if isinstance(runs, Mapping)
+            for name, path in runs.items()
+        }
+
+    def _packs(self) -> Sequence[tuple[Path, Mapping[str, Path] | StoreError]]:
+        """Each study's file with its runs, or with why it cannot be read."""
+        packs: list[tuple[Path, Mapping[str, Path] | StoreError]] = []
+        for pack in packed.packs(self.root):
+            try:
+                packs.append((pack, packed.packed_runs(pack)))
+            except StoreError as error:
+                packs.append((pack, error))
+        return packs
 
     def verify(self, run_id: str) -> Sequence[str]:
         """One sentence for each difference between the run's files and what run.json vouches for."""
@@ -176,6 +211,11 @@ class Store:
         Raises RunNotFound where the root holds no such run folder, StoreError while it is running.
         """
         path = self.root / run_id
+        if (pack := packed.pack_of(self.path(run_id))) is not None:
+            raise StoreError(
+                f"run {run_id} is in {pack}, the file of a study, and is read-only; it goes when the study's folder is "
+                "deleted."
+            )
         if not self.has(run_id) or path.is_symlink():
             raise RunNotFound(f"there is no run folder '{run_id}' in {self.root}; nothing was deleted.")
         if is_alive(path / WORK):
@@ -214,7 +254,7 @@ class Store:
 
     def _vouched(self, run_id: str) -> Run:
         """The run, though its files may be missing or changed."""
-        path = self.root / self.resolve(run_id)
+        path = self.path(self.resolve(run_id))
         record = read_record(path)
         if record.status != "finished":
             raise RunNotFound(f"run {path.name} is {record.status}: only finished runs can be verified.")
@@ -236,12 +276,19 @@ class Store:
     ) -> Sequence[Run | Unfinished | Unreadable]:
         try:
             names = self.names() if among is None else among
+            studied, packs = self.packed(), self._packs()
         except NotReadable as error:
             return [Unreadable(self.root, error)]
         if among is None:
             forget_all_but(self.root, names)
         # those known are left out before the disk is asked: of a thousand runs nearly all are
-        entries = [_entry(path) for path in self._folders_among(name for name in names if name not in besides)]
+        paths = {path.name: path for path in self._folders_among(name for name in names if name not in besides)}
+        for name, path in studied.items():
+            if name not in besides and (among is None or name in among):
+                paths.setdefault(name, path)
+        entries = [_entry(path) for path in paths.values()]
+        if among is None:
+            entries += [Unreadable(pack, error) for pack, error in packs if isinstance(error, StoreError)]
         return sorted(
             entries, key=lambda e: ("" if isinstance(e, Unreadable) else e.record.created, e.path.name), reverse=True
         )
@@ -334,9 +381,10 @@ def _readable_entry(path: Path) -> Run | Unfinished:
         raise CorruptRun(f"the folder is called {path.name}, its run.json says {record.run_id}.")
     if record.status != "finished":
         return Unfinished(path, record)
+    size_of = packed.sizes_of(path)
     for name, note in record.files.items():
         with reading(f"{name} of {path.name}"):
-            if size_of(os.path.join(path, name)) != note.size:
+            if size_of(name) != note.size:
                 raise CorruptRun(f"{name} is missing or not {note.size:,} bytes long.")
     return Run(path, record)
 
@@ -402,16 +450,17 @@ def _problems_of_file(run: Run, name: str) -> Iterator[Problem]:
         if not is_as_written(run.path):
             yield Problem(f"{RECORD} was changed: its sha256 is not that of its other values.")
         return
-    path, note = run.path / name, run.record.files[name]
-    if (size := size_of(path)) is None:
+    note = run.record.files[name]
+    if (size := packed.sizes_of(run.path)(name)) is None:
         yield Problem(f"{name} is missing.")
     elif size != note.size:
         yield Problem(f"{name} has {size:,} bytes; run.json says {note.size:,}.")
-    elif sha256(path) != note.sha256:
+    elif packed.sha256_of(run.path, name) != note.sha256:
         yield Problem(f"{name} was changed: its sha256 is not the one in run.json.")
 
 
 def _foreign_files(run: Run) -> Iterator[Problem]:
-    for path in artifacts(run.path):
-        if path.name not in run.record.files:
-            yield Problem(f"{visible(path.name)} is not a file of this run.", is_foreign=True)
+    is_packed = packed.pack_of(run.path) is not None
+    for name in packed.file_names(run.path) if is_packed else [path.name for path in artifacts(run.path)]:
+        if name not in run.record.files:
+            yield Problem(f"{visible(name)} is not a file of this run.", is_foreign=True)

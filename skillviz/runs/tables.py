@@ -76,6 +76,14 @@ PREDICTIONS = Table(
     (EXAMPLE, DATASET, SPLIT, Column("state", "str", "", "pretrained, finetuned, grafted or complement"), LABEL),
     logits=True,
 )
+ENDS = replace(PREDICTIONS, name="ends")
+"""The same columns, of the states pretrained and finetuned: runs of one pair on the same examples have equal files."""
+SIZES = Table(
+    "sizes",
+    (EXAMPLE, DATASET, SPLIT, Column("size", "int64", "entries", "entries of the region, not the main size"), LABEL),
+    logits=True,
+)
+"""Predictions of the grafts at the other sizes of the run; those at its main size are among `predictions`."""
 NULLS = Table(
     "nulls",
     (
@@ -183,7 +191,8 @@ PARTS = Table(
 TABLES = {
     t.name: t
     for t in (
-        PREDICTIONS, NULLS, OUT_OF_SCOPE, CURVE, COMPLEMENT, HISTORY, LAYERS, INTERPOLATION, INTERPOLATION_BINS, PARTS,
+        PREDICTIONS, ENDS, SIZES, NULLS, OUT_OF_SCOPE, CURVE, COMPLEMENT, HISTORY, LAYERS, INTERPOLATION,
+        INTERPOLATION_BINS, PARTS,
     )
 }  # fmt: skip
 

@@ -24,6 +24,7 @@ from skillviz.core.region_parts import GROUPINGS
 from skillviz.errors import CorruptRun
 from skillviz.runs import tables
 from skillviz.runs.library import Library
+from skillviz.runs.packed import file_of
 from skillviz.runs.part_scores import RECORD as PARTS_FILE
 from skillviz.runs.part_scores import stored_parts
 from skillviz.runs.run import RECORD, Run
@@ -66,9 +67,9 @@ def bundle(
             written[name] = {"sha256": digest, "bytes": size}
 
         for run in runs:
-            add(f"runs/{run.id}/{RECORD}", run.path / RECORD)
+            add(f"runs/{run.id}/{RECORD}", file_of(run.path, RECORD))
             for name, note in run.record.files.items():
-                add(f"runs/{run.id}/{name}", run.path / name, note.sha256)
+                add(f"runs/{run.id}/{name}", file_of(run.path, name), note.sha256)
             for name, path, digest in _parts(run, seen):
                 add(f"runs/{PARTS}/{run.id}/{name}", path, digest)
             for name, text in _tables(run):
@@ -121,7 +122,7 @@ def _copied(file: IO[bytes], archive: ZipFile, name: str) -> tuple[str, int]:
 def _tables(run: Run) -> Iterator[tuple[str, str]]:
     """Each table of the run that has rows, as CSV at full precision."""
     readers: Mapping[str, Callable[[], Any]] = {
-        "scores": run.scores, "predictions": run.predictions, "curve": run.curve, "complement": run.complement,
+        "scores": run.scores, "predictions": run.predictions, "sizes": run.sizes, "curve": run.curve, "complement": run.complement,
         "history": run.history, "layers": run.layers, "interpolation": run.interpolation,
         "interpolation_bins": run.interpolation_bins, "out_of_scope": run.out_of_scope,
         "out_of_scope_scores": lambda: out_of_scope.scores(out_of_scope.of_run(run)),

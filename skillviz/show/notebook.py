@@ -94,7 +94,7 @@ class Plots:
 
     def _sections(self, page: str) -> Sequence[Section]:
         if page == "sparsity":
-            return [sections.sparsity(self._run, [*library().list(), *Store(self._run.path.parent).list()])]
+            return [sections.sparsity(self._run, [*library().list(), *Store(self._run.root).list()])]
         section_or_list = PAGES[page](self._run)
         return [section_or_list] if isinstance(section_or_list, Section) else section_or_list
 

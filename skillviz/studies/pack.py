@@ -1,33 +1,37 @@
-"""What a study has made, copied into another store: its runs, its scores and its own folder, without the models."""
+"""Packs what a study has made: its runs in one file (runs/packed.py), its scores and its own folder, no models."""
 
 from __future__ import annotations
 
+import hashlib
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from skillviz.atomic import sha256, whole_folder
+from skillviz.atomic import remove_folder, whole_folder, write_file
 from skillviz.core.comparison import Comparison
-from skillviz.core.region import Region
-from skillviz.errors import BadInput
+from skillviz.errors import BadInput, CorruptRun
+from skillviz.regular_file import is_regular
 from skillviz.runs.artifact import LOCALIZE, SCORE
 from skillviz.runs.folder import record_text
-from skillviz.runs.record import FileNote
-from skillviz.runs.run import RANKING, RECORD, REGION, Run
+from skillviz.runs.packed import FILE, bytes_of, file_names, pack_of, packed_runs, write_pack
+from skillviz.runs.run import RANKING, RECORD, Run, read_record
 from skillviz.runs.score import Score
-from skillviz.runs.store import Store, written
+from skillviz.runs.store import Store, problems_of, written
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot
-from skillviz.studies.store import FOLDER, open_study, study_path
+from skillviz.studies.store import open_study, study_path
 from skillviz.tasks.definition import compared
+
+Files = Mapping[str, Callable[[], bytes]]
 
 
 @dataclass(frozen=True)
 class Packed:
-    """How many runs and scores were copied, how many were there already, and the bytes written."""
+    """How many runs and scores were packed or copied, how many were there already, and the bytes written."""
 
     runs: int
     scores: int
@@ -36,34 +40,61 @@ class Packed:
     path: Path
 
 
-def pack(study: StudySpec, store: Store, to: Store, *, rankings: bool = True) -> Packed:
-    """Copies the finished runs, scores and tables of a study into another store, each whole or not at all.
+def pack(
+    study: StudySpec, store: Store, to: Store, *, rankings: bool = True, as_folders: Collection[str] = ()
+) -> Packed:
+    """Packs the finished runs of a study into one file in its folder in `to`, and copies its scores and tables there.
 
-    Without `rankings` runs go without ranking.safetensors, which is most of their bytes: their main region stays, and
-    other sizes can no longer be cut from it. Region files are written compact. A run that `to` holds already of the
-    same models and data, under whatever id, is not copied again; scores of others are replaced. Raises BadInput where
-    the study has no tables yet.
+    Files of runs are packed byte for byte; without `rankings` their records leave out ranking.safetensors, and other
+    sizes than the stored ones can no longer be cut. Runs in `as_folders` (ids) are folders in `to`. A run that `to` has
+    already of the same models and data, under any id, stays as it is there; scores of others are replaced. Where `to`
+    is the study's own store, the folders of packed runs are removed once the file has been read back. Raises BadInput
+    if the study has no tables yet, CorruptRun if a file of a run was changed.
     """
     here = Snapshot(plan(study), store)
-    there: Mapping[str, Any] = Snapshot(plan(study), to).finished
-    source = study_path(store.root, study)
+    source, target = (study_path(root, study) for root in (store.root, to.root))
     folder = open_study(source)
     if folder is None or not folder.record.files:
         raise BadInput(f"the study '{study.name}' has no tables in {store.root}; make them with `study run`.")
-    if to.root.resolve() == store.root.resolve():
-        raise BadInput(f"{to.root} is the store that the study is in; name another folder to pack it to.")
-    counts = {"runs": 0, "scores": 0, "there": 0, "bytes": 0}
+    is_own = to.root.resolve() == store.root.resolve()
+    finished: Mapping[str, Any] = Snapshot(plan(study), to).finished
+    runs: Mapping[str, Run] = here.of(LOCALIZE)
+    if is_own:
+        there = [run for run in runs.values() if pack_of(run.path) is not None or run.id in as_folders]
+    else:
+        there = [r for key, r in runs.items() if to.has(r.id) or (key in finished and _is_same(finished[key], r))]
+    new = [run for run in runs.values() if run not in there]
+    before = packed_runs(target / FILE) if is_regular(target / FILE) else {}
+    files = {run: _files_as_packed(path) for run, path in before.items()}
+    files |= {run.id: _files_of(run, rankings) for run in new if run.id not in as_folders}
+    scores, n_bytes = 0, 0
     with written(to.root):
-        for key, run in here.of(LOCALIZE).items():
-            is_there = (to.root / run.id).exists() or (key in there and _is_same(there[key], run))
-            _count(counts, "runs", 0 if is_there else _copied_run(run, to.root, rankings))
-        for key, score in here.of(SCORE).items():
-            target, names = to.root / score.path.relative_to(store.root), ("score.json", *score.record.files)
-            is_there = key in there and _is_same(there[key], score)
-            _count(counts, "scores", 0 if is_there else _copied(score.path, target, names))
-        target = to.root / FOLDER / source.name
-        counts["bytes"] += _copied(source, target, ("study.yaml", "study.json", *folder.record.files))
-    return Packed(**counts, path=target)
+        for run in new:
+            if run.id in as_folders:
+                n_bytes += _written(to.root / run.id, _files_of(run, rankings))
+        if is_own and new:
+            write_file(target / FILE, partial(write_pack, runs=files))
+            for run in new:
+                path = target / FILE / run.id
+                if problems := problems_of(Run(path, read_record(path))):
+                    raise CorruptRun(f"{path} cannot be read back: {problems[0].sentence} No folder is removed.")
+            for run in new:
+                remove_folder(run.path)
+        if not is_own:
+            for key, score in here.of(SCORE).items():
+                if not (key in finished and _is_same(finished[key], score)):
+                    names = ("score.json", *score.record.files)
+                    n_bytes += _written(to.root / score.path.relative_to(store.root), _plain(score.path, names))
+                    scores += 1
+            own = ("study.yaml", "study.json", *folder.record.files)
+            with whole_folder(target, replace=True) as draft:
+                for name in own:
+                    shutil.copyfile(source / name, draft / name)
+                if files:
+                    write_pack(draft / FILE, files)
+    n_bytes += sum(path.stat().st_size for path in target.iterdir() if path.is_file())
+    n_there = len(there) + (0 if is_own else len(here.of(SCORE)) - scores)
+    return Packed(len(new), scores, n_there, n_bytes, target)
 
 
 def _is_same(one: Run | Score, other: Run | Score) -> bool:
@@ -78,37 +109,37 @@ def _made_of(artifact: Run | Score) -> list[str]:
     return [note.fingerprint if note is not None else "" for note in notes]
 
 
-def _copied_run(run: Run, root: Path, rankings: bool) -> int:
-    """The bytes written for a run."""
+def _files_of(run: Run, rankings: bool) -> Files:
+    """The files of a run as they are packed, each checked against the record."""
+
+    def checked(name: str, sha256: str) -> bytes:
+        content = bytes_of(run.path, name)
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise CorruptRun(
+                f"{name} of {run.id} was changed: its sha256 is not the one in {RECORD}. Nothing is packed."
+            )
+        return content
+
     kept = {name: note for name, note in run.record.files.items() if rankings or name != RANKING}
-
-    def compacted(part: Path) -> None:
-        """Writes the region anew, and the record that vouches for it."""
-        path = part / REGION
-        if REGION in kept:
-            region = run.region()
-            own = ("format", "version", "size", "d", "shapes")
-            header = {name: value for name, value in run.region_header().items() if name not in own}
-            region.save(path, header, compact=True)
-            if Region.load(path) != region:
-                raise BadInput(f"the region of {run.id} could not be written compact; nothing was copied.")
-            kept[REGION] = FileNote(sha256=sha256(path), size=path.stat().st_size)
-        record = run.record.model_copy(update={"files": kept})
-        (part / RECORD).write_text(record_text(record, None), encoding="utf-8")
-
-    return _copied(run.path, root / run.id, tuple(kept), compacted)
+    record = run.record.model_copy(update={"files": kept})
+    as_written = kept == run.record.files
+    return {
+        RECORD: partial(bytes_of, run.path, RECORD) if as_written else record_text(record).encode,
+        **{name: partial(checked, name, note.sha256) for name, note in kept.items()},
+    }
 
 
-def _copied(source: Path, target: Path, names: tuple[str, ...], changed: Callable[[Path], None] | None = None) -> int:
-    """The bytes written to the folder `target`: these files of `source`, changed in place."""
+def _files_as_packed(path: Path) -> Files:
+    return _plain(path, (RECORD, *file_names(path)))
+
+
+def _plain(path: Path, names: Collection[str]) -> Files:
+    return {name: partial(bytes_of, path, name) for name in names}
+
+
+def _written(target: Path, files: Files) -> int:
+    """The bytes written to the folder `target`, whole or not at all."""
     with whole_folder(target, replace=True) as draft:
-        for name in names:
-            shutil.copyfile(source / name, draft / name)
-        if changed is not None:
-            changed(draft)
+        for name, content in files.items():
+            (draft / name).write_bytes(content())
         return sum(path.stat().st_size for path in draft.iterdir())
-
-
-def _count(counts: dict[str, int], kind: str, written_bytes: int) -> None:
-    counts[kind if written_bytes else "there"] += 1
-    counts["bytes"] += written_bytes

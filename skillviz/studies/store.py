@@ -18,11 +18,12 @@ from skillviz.errors import BadInput, NotReadable, StoreError
 from skillviz.layout import LAYOUT
 from skillviz.regular_file import folder_names, may_be_regular, regular
 from skillviz.runs.library import Library
+from skillviz.runs.packed import STUDIES
 from skillviz.runs.record import Failure, FileNote, Frozen, read_as
 from skillviz.runs.store import Store, Unreadable
 from skillviz.studies.spec import StudySpec, read_study
 
-FOLDER = "studies"
+FOLDER = STUDIES
 FILE, RECORD = "study.yaml", "study.json"
 TABLES_VERSION = 4
 """To be raised with every change of what the tables say of the same results: studies then make theirs anew."""

@@ -42,6 +42,7 @@ from skillviz.runs import library as libraries
 from skillviz.runs import plan as plans
 from skillviz.runs.estimate import Facts, facts_of
 from skillviz.runs.library import Library
+from skillviz.runs.packed import stamp as packed_stamp
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import RECORD as RUN_FILE
 from skillviz.runs.run import Run
@@ -173,7 +174,8 @@ def library() -> Library:
 
 @dataclass(frozen=True)
 class _Files:
-    """A store's run.json files: `changed` is each one's time by the run's name, `digest` all of it in one word."""
+    """The run.json files of a store and its studies' files of runs: `changed` is each one's time by the run's name,
+    `digest` all of it in one word."""
 
     changed: Mapping[str, int]
     digest: str
@@ -206,6 +208,9 @@ def _look_at_files(store: Store) -> _Files:
                 continue
             with suppress(OSError):  # it is no run, deleted just now, or cannot be read
                 changed[name] = look(f"{root}{os.sep}{name}{os.sep}{RUN_FILE}").st_mtime_ns
+        for name, path in store.packed().items():
+            with suppress(OSError):
+                changed.setdefault(name, packed_stamp(path)[1])
     lines = "\0".join([root, *(f"{name}\0{time}" for name, time in changed.items())])
     return _Files(changed, hashlib.blake2b(os.fsencode(lines), digest_size=16).hexdigest())
 

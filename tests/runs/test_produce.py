@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from skillviz.core.localizers.table import LOCALIZERS
+from skillviz.core.metrics import score
 from skillviz.core.region import Region
 from skillviz.errors import (
     BadInput,
@@ -125,6 +126,21 @@ def test_the_same_spec_gives_the_same_run(world: Path, store: Store, name: str) 
     assert [one.record.files[n] for n in same] == [two.record.files[n] for n in same]
     other = produce(spec.model_copy(update={"seed": 5}), store)
     assert not np.array_equal(other.ranking(), one.ranking())
+
+
+def test_predictions_are_stored_at_every_size(world: Path, session: Session, store: Store) -> None:
+    spec = spec_of(world, sizes=("5%", "1%", "20%"))
+    run, other = (produce(spec.model_copy(update={"seed": seed}), store, session=session) for seed in (0, 1))
+    curve = run.curve()
+    assert set(run.sizes()["size"]) == set(run.record.sizes) - {run.record.size}
+    for (size, split), rows in curve.groupby(["size", "split"]):
+        _, labels, logits = run.logits("grafted", split, size=size)
+        by_metric = dict(zip(rows["metric"], rows["value"], strict=True))
+        again = score(logits, labels, names=("accuracy", "ece", "nll"))
+        assert again == pytest.approx({name: by_metric[name] for name in again})
+    assert set(run.ends()["state"]) == {"pretrained", "finetuned"}
+    assert run.record.files["ends.parquet"] == other.record.files["ends.parquet"]
+    assert len(run.predictions()) == 2 * len(run.ends())
 
 
 @pytest.mark.parametrize(("sizes", "end"), [(("100%",), "finetuned"), (("1",), None)])

@@ -19,10 +19,12 @@ import pytest
 from skillviz import jobs
 from skillviz.analysis.tables import check
 from skillviz.commands import exit_codes
-from skillviz.errors import BadInput, RunNotFound, StoreError
+from skillviz.errors import BadInput, CorruptRun, RunNotFound, StoreError
 from skillviz.jobs import kinds
 from skillviz.runs import score as scored
 from skillviz.runs.artifact import SCORE
+from skillviz.runs.doctor import findings
+from skillviz.runs.packed import bytes_of, pack_of
 from skillviz.runs.progress import silent
 from skillviz.runs.score import read_score, score_path
 from skillviz.runs.session import Session
@@ -201,9 +203,34 @@ def test_a_study_is_packed_without_rankings(file: Path, done: Done, tmp_path: Pa
     assert (again.runs, again.scores, again.there) == (0, 0, 3)
 
 
+def test_a_study_keeps_its_runs_in_one_file(file: Path, done: Done, tmp_path: Path) -> None:
+    store = Store(shutil.copytree(done[1].root, tmp_path / "runs"))
+    one, other = (run.id for run in store.list())
+    said = call("study", "pack", file, "--runs-dir", store.root, "--as-folder", one, "--json")
+    assert said.code == 0 and (said.json["runs"], said.json["there"]) == (1, 1), said.err
+    assert [path.name for path in store.folders()] == [one] and not list(findings(store))
+    kept = store.open(other)
+    assert pack_of(kept.path) == store.root / "studies" / "tiny" / "runs.parquet"
+    for name in ("run.json", *kept.files):
+        assert bytes_of(kept.path, name) == (done[1].root / other / name).read_bytes()
+    assert set(status(done[0], store)["state"]) == {"finished"}
+    assert not run_study(done[0], store).finished
+    assert pack(done[0], store, store).runs == 1 and not store.folders() and len(store.list()) == 2
+    assert pack(done[0], store, store).runs == 0 and len(store.list()) == 2
+
+
+def test_a_changed_file_is_not_packed(file: Path, done: Done, tmp_path: Path) -> None:
+    store = Store(shutil.copytree(done[1].root, tmp_path / "runs"))
+    path = store.list()[0].path / "history.parquet"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(CorruptRun, match="history.parquet"):
+        pack(done[0], store, store)
+    assert len(store.folders()) == 2 and not (store.root / "studies" / "tiny" / "runs.parquet").exists()
+
+
 def test_what_is_packed_of_other_models_is_packed_anew(file: Path, done: Done, tmp_path: Path) -> None:
     study, packed = done[0], Store(tmp_path / "packed")
-    first = pack(study, done[1], packed)
+    first = pack(study, done[1], packed, as_folders=[run.id for run in done[1].list()])
     (score,) = Snapshot(plan(study), packed).of(SCORE).values()
     old = sorted(run.id for run in packed.list())[0]
     for path in (score.path / "score.json", packed.open(old).path / "run.json"):
@@ -217,8 +244,6 @@ def test_what_is_packed_of_other_models_is_packed_anew(file: Path, done: Done, t
 def test_what_cannot_be_packed(done: Done, tiny: Path, store: Store) -> None:
     with pytest.raises(BadInput, match="has no tables"):
         pack(few(tiny), store, Store(store.root / "to"))
-    with pytest.raises(BadInput, match="another folder"):
-        pack(*done, done[1])
 
 
 def test_time_left_is_an_order_of_magnitude_until_a_step_is_finished(done: Done, tiny: Path, store: Store) -> None:

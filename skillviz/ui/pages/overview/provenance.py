@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import streamlit as st
 
 from skillviz.core import formats
 from skillviz.core.localizers.table import makes_graft
+from skillviz.runs.packed import bytes_of
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import RANKING, REGION, Run
 from skillviz.show import text
@@ -87,7 +89,7 @@ def export(run: Run, report: Callable[[], bytes]) -> None:
             if name in run.files:
                 st.download_button(
                     title,
-                    (run.path / name).read_bytes,
+                    partial(bytes_of, run.path, name),
                     exports.file_name(run.id, name),
                     "application/octet-stream",
                     key=f"file.{name}",

@@ -1,0 +1,190 @@
+"""The runs of a study in one file, `studies/<study>/runs.parquet`, which are read from there and never unpacked.
+
+One row is one file of a run, with its bytes as they were written: `run` (the id), `file`, `size` (bytes), `sha256`, and
+`content`, which is missing where an earlier row has the same sha256, as runs of one pair share `ends.parquet`. Rows are
+sorted by file, `run.json` first, then by run, and a row group has about GROUP bytes: a list of runs reads the records
+alone, and a table of one run little else.
+
+The path of a packed run is that of the study's file and its id, `.../runs.parquet/<run id>`: nothing is there on the
+disk, but the functions of this module read it as they read a run's folder.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from skillviz.atomic import sha256
+from skillviz.errors import CorruptRun
+from skillviz.regular_file import folder_names, may_be_regular, reading, regular, size_of
+
+STUDIES, FILE = "studies", "runs.parquet"
+RECORD = "run.json"
+GROUP = 2**18
+SCHEMA = pa.schema(
+    [
+        ("run", pa.string()),
+        ("file", pa.string()),
+        ("size", pa.int64()),
+        ("sha256", pa.string()),
+        ("content", pa.binary()),
+    ]
+)
+Stamp = tuple[int, int, int]
+"""A file's inode, time and size: another one once the file has changed."""
+
+
+@dataclass(frozen=True)
+class _Index:
+    """What a study's file says of its rows: size and sha256 by run and file, and where the bytes of each sha256 are."""
+
+    metadata: pq.FileMetaData
+    files: Mapping[str, Mapping[str, tuple[int, str]]]
+    places: Mapping[str, tuple[int, int]]
+
+
+def pack_of(folder: Path) -> Path | None:
+    """The study's file that a run is in; None for a run's folder."""
+    return folder.parent if folder.parent.name == FILE else None
+
+
+def root_of(folder: Path) -> Path:
+    """The root of the store that a run's folder or a packed run is in."""
+    pack = pack_of(folder)
+    return folder.parent if pack is None else pack.parents[2]
+
+
+def packs(root: Path) -> list[Path]:
+    """The study files with runs under a store's root; raises NotReadable."""
+    studies = root / STUDIES
+    return [studies / name / FILE for name in folder_names(studies) if may_be_regular(studies / name / FILE)]
+
+
+def packed_runs(pack: Path) -> Mapping[str, Path]:
+    """The path of each run of a study's file, by id; raises CorruptRun or NotReadable."""
+    return {run: pack / run for run in _index_of(pack).files}
+
+
+def stamp(folder: Path) -> Stamp:
+    """What changes with a run's record: of a packed run with the study's file. Raises OSError."""
+    return _stamp_of(pack_of(folder) or folder / RECORD)
+
+
+def file_names(folder: Path) -> Sequence[str]:
+    """The names of a packed run's files but run.json."""
+    return [name for name in _files_of(folder) if name != RECORD]
+
+
+def sizes_of(folder: Path) -> Callable[[str], int | None]:
+    """What returns the bytes of a file of a run by its name, None if it is not there; it raises OSError if the system
+    does not say. The file of a study is looked at once."""
+    if pack_of(folder) is None:
+        return lambda name: size_of(os.path.join(folder, name))
+    files = _files_of(folder)
+    return lambda name: files[name][0] if name in files else None
+
+
+def file_of(folder: Path, name: str) -> Path | bytes:
+    """The regular file of a run; of a packed run its bytes. Raises FileNotFoundError, CorruptRun or NotReadable."""
+    pack = pack_of(folder)
+    if pack is None:
+        return regular(folder / name)
+    if name not in _files_of(folder):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder / name))
+    _, digest = _files_of(folder)[name]
+    group, row = _index_of(pack).places[digest]
+    with _reading(pack):
+        content = _contents(pack, _stamp_of(pack), group)[row]
+    if content is None or hashlib.sha256(content).hexdigest() != digest:
+        raise CorruptRun(f"{name} of {folder.name} was changed in {pack}: its sha256 is not the stored one.")
+    return content
+
+
+def bytes_of(folder: Path, name: str) -> bytes:
+    """The bytes of a file of a run; raises as `file_of`, and OSError."""
+    file = file_of(folder, name)
+    return file if isinstance(file, bytes) else file.read_bytes()
+
+
+def sha256_of(folder: Path, name: str) -> str:
+    """Hex digest of the bytes of a file of a run; raises as `file_of`, and OSError."""
+    file = file_of(folder, name)
+    return hashlib.sha256(file).hexdigest() if isinstance(file, bytes) else sha256(file)
+
+
+def write_pack(path: Path, runs: Mapping[str, Mapping[str, Callable[[], bytes]]]) -> None:
+    """Writes a new file of these runs: bytes by run and file name, read one by one, each content stored once."""
+    rows = [(name, run) for run, files in runs.items() for name in files]
+    batch: list[dict[str, Any]] = []
+    seen, held = set[str](), 0
+    options = {"compression": "zstd", "compression_level": 19, "use_dictionary": False, "write_statistics": False}
+    with pq.ParquetWriter(path, SCHEMA, **options) as writer:
+        for name, run in sorted(rows, key=lambda row: (row[0] != RECORD, *row)):
+            content = runs[run][name]()
+            digest = hashlib.sha256(content).hexdigest()
+            row = {"run": run, "file": name, "size": len(content), "sha256": digest}
+            batch.append(row | {"content": None if digest in seen else content})
+            held += 0 if digest in seen else len(content)
+            seen.add(digest)
+            if held >= GROUP:
+                writer.write_table(pa.Table.from_pylist(batch, SCHEMA))
+                batch, held = [], 0
+        writer.write_table(pa.Table.from_pylist(batch, SCHEMA))
+
+
+def _files_of(folder: Path) -> Mapping[str, tuple[int, str]]:
+    """Size and sha256 of a packed run's files by name; nothing where the study's file has no such run."""
+    return _index_of(folder.parent).files.get(folder.name, {})
+
+
+def _index_of(pack: Path) -> _Index:
+    """The index of a study's file, which is read again once it has changed; raises CorruptRun or NotReadable."""
+    with _reading(pack):
+        return _index(pack, _stamp_of(pack))
+
+
+@lru_cache(maxsize=256)
+def _index(pack: Path, stamp: Stamp) -> _Index:
+    files: dict[str, dict[str, tuple[int, str]]] = {}
+    places: dict[str, tuple[int, int]] = {}
+    with pq.ParquetFile(regular(pack)) as file:
+        for group in range(file.num_row_groups):
+            rows = file.read_row_group(group, columns=["run", "file", "size", "sha256"]).to_pylist()
+            for number, row in enumerate(rows):
+                files.setdefault(row["run"], {})[row["file"]] = row["size"], row["sha256"]
+                places.setdefault(row["sha256"], (group, number))
+        return _Index(file.metadata, files, places)
+
+
+@lru_cache(maxsize=4)
+def _contents(pack: Path, stamp: Stamp, group: int) -> list[bytes | None]:
+    """The bytes in the rows of a row group; the last ones are kept, as a list of runs reads neighbors."""
+    with pq.ParquetFile(pack, metadata=_index(pack, stamp).metadata) as file:
+        contents: list[bytes | None] = file.read_row_group(group, columns=["content"])["content"].to_pylist()
+    return contents
+
+
+def _stamp_of(file: Path) -> Stamp:
+    state = file.stat()
+    return state.st_ino, state.st_mtime_ns, state.st_size
+
+
+@contextmanager
+def _reading(pack: Path) -> Iterator[None]:
+    """Turns what a damaged or unreadable study file raises into CorruptRun or NotReadable."""
+    what = f"{FILE} of the study {pack.parent.name}"
+    try:
+        with reading(what, CorruptRun):
+            yield
+    except (ValueError, KeyError) as error:  # Arrow's errors are among these
+        raise CorruptRun(f"{what} cannot be read ({error}).") from error

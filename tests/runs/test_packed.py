@@ -1,0 +1,155 @@
+"""Runs in the file of a study: the same bytes and tables as in folders, read-only, and damage is noticed."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from skillviz.errors import CorruptRun, StoreError
+from skillviz.runs import packed, tables
+from skillviz.runs.doctor import findings
+from skillviz.runs.library import Library
+from skillviz.runs.packed import FILE, RECORD, STUDIES, bytes_of, packed_runs, write_pack
+from skillviz.runs.run import Run
+from skillviz.runs.store import Store, Unreadable
+from tests.fake_run import fake_run
+from tests.runs.conftest import SMALL
+
+TABLES = [name for name in tables.TABLES if name != "parts"]  # they are beside the run
+
+
+def pack_folders(store: Store, study: str = "some") -> Path:
+    """Moves every run of a store to the file of a study in it, and returns the file."""
+    pack = store.root / STUDIES / study / FILE
+    pack.parent.mkdir(parents=True)
+    runs = {run.id: {name: partial(bytes_of, run.path, name) for name in (RECORD, *run.files)} for run in store.list()}
+    write_pack(pack, runs)
+    for name in runs:
+        shutil.rmtree(store.root / name)
+    return pack
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Three runs in folders; not to be changed."""
+    store = Store(tmp_path_factory.mktemp("folders"))
+    for seed in range(3):
+        fake_run(store, seed=seed, interpolation=seed == 0, **SMALL)
+    return store
+
+
+@pytest.fixture
+def studied(folders: Store, tmp_path: Path) -> Store:
+    """The same runs in the file of a study."""
+    store = Store(shutil.copytree(folders.root, tmp_path / "studied"))
+    pack_folders(store)
+    return store
+
+
+def test_a_packed_run_is_what_its_folder_was(folders: Store, studied: Store) -> None:
+    assert [run.record for run in studied.list()] == [run.record for run in folders.list()]
+    for one in folders.list():
+        run = studied.open(one.id)
+        assert run.path == studied.root / STUDIES / "some" / FILE / run.id and not run.path.exists()
+        for name in (RECORD, *one.files):
+            assert bytes_of(run.path, name) == (one.path / name).read_bytes()
+        for name in TABLES:
+            pd.testing.assert_frame_equal(getattr(run, name)(), getattr(one, name)())
+        assert run.region() == one.region() and run.region_header() == one.region_header()
+        assert np.array_equal(run.ranking(), one.ranking()) and run.cut(5) == one.cut(5)
+        assert not studied.verify(run.id) and run.root == studied.root
+    assert not list(findings(studied))
+
+
+def test_runs_are_found_by_id_and_by_prefix(folders: Store, studied: Store) -> None:
+    run = studied.list()[0]
+    assert studied.has(run.id) and studied.resolve(run.id[:-1]) == run.id
+    assert Library([Store(studied.root / "none"), studied]).open(run.id).path == run.path
+    assert Library([studied]).newest(run.record.key).id == run.id
+    assert not studied.unfinished() and studied.folders() == [] and studied.others({run.id}) == ([], [])
+    assert [one.id for one in studied.list(among=[run.id])] == [run.id]
+    shutil.copytree(folders.root / run.id, studied.root / run.id)
+    assert studied.open(run.id).path == studied.root / run.id and len(studied.list()) == 3
+
+
+def test_runs_of_a_study_are_read_only(studied: Store) -> None:
+    run = studied.list()[0]
+    with pytest.raises(StoreError, match="read-only"):
+        studied.delete(run.id)
+    studied.set_note(run.id, "a note is beside the run")
+    assert studied.note(run.id) and studied.open(run.id).id == run.id
+
+
+def test_shared_contents_are_stored_once(studied: Store, tmp_path: Path) -> None:
+    first, second, _ = studied.list()
+    shared = {run.id: {"ends.parquet": partial(bytes, range(256))} for run in (first, second)}
+    pack = tmp_path / FILE
+    write_pack(pack, shared)
+    rows = pq.read_table(pack).to_pandas()
+    assert list(rows["sha256"].unique()) == [rows["sha256"][0]] and rows["content"].notna().tolist() == [True, False]
+    assert {bytes_of(pack / run, "ends.parquet") for run in shared} == {bytes(range(256))}
+
+
+def test_one_table_is_read_without_the_rest_of_the_file(studied: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    (pack,) = packed.packs(studied.root)
+    content = {run: {name: partial(bytes_of, path, name) for name in packed.file_names(path)} | {
+        RECORD: partial(bytes_of, path, RECORD)
+    } for run, path in packed_runs(pack).items()}  # fmt: skip
+    monkeypatch.setattr(packed, "GROUP", 1)
+    small = pack.with_name("small") / FILE
+    small.parent.mkdir()
+    write_pack(small, content)
+    packed._contents.cache_clear()
+    run = Run(small / studied.list()[0].id, studied.list()[0].record)
+    run.curve()
+    assert packed._contents.cache_info().misses == 1 < pq.ParquetFile(small).num_row_groups
+
+
+def damaged(pack: Path, name: str) -> None:
+    """Changes a bit in the bytes of each run's file of this name; the rest of the study's file stays as it was."""
+    rows = pq.read_table(pack).to_pandas()
+    for at in rows.index[(rows["file"] == name) & rows["content"].notna()]:
+        content = bytearray(rows.at[at, "content"])
+        content[len(content) // 2] ^= 1
+        rows.at[at, "content"] = bytes(content)
+    pq.write_table(packed.pa.Table.from_pandas(rows, packed.SCHEMA, preserve_index=False), pack)
+
+
+@pytest.mark.parametrize("name", ["curve.parquet", "region.safetensors", "ranking.safetensors", "predictions.parquet"])
+def test_a_changed_bit_is_noticed_by_sha256(studied: Store, name: str) -> None:
+    (pack,) = packed.packs(studied.root)
+    damaged(pack, name)
+    run = studied.list()[0]
+    with pytest.raises(CorruptRun, match="sha256"):
+        getattr(run, name.split(".")[0])()
+    (sentence,) = studied.verify(run.id)
+    assert name in sentence and "sha256" in sentence
+    wrong = list(findings(studied))
+    assert len(wrong) == 3 and {one.cure for one in wrong} == {"left"} and "study pack some" in wrong[0].problem
+
+
+def test_a_changed_record_is_noticed(studied: Store) -> None:
+    damaged(next(iter(packed.packs(studied.root))), RECORD)
+    assert not studied.list() and len(studied.unreadable()) == len(list(findings(studied))) == 3
+
+
+def test_a_cut_file_is_one_unreadable_entry(studied: Store) -> None:
+    (pack,) = packed.packs(studied.root)
+    pack.write_bytes(pack.read_bytes()[:-100])
+    (entry,) = studied.unreadable()
+    assert isinstance(entry, Unreadable) and entry.path == pack and FILE in entry.reason
+    assert not studied.list() and [one.path for one in findings(studied)] == [pack]
+
+
+def test_a_file_that_is_replaced_is_read_again(studied: Store, folders: Store) -> None:
+    (pack,) = packed.packs(studied.root)
+    one = folders.list()[0]
+    write_pack(pack.with_name("part"), {one.id: {n: partial(bytes_of, one.path, n) for n in (RECORD, *one.files)}})
+    pack.with_name("part").replace(pack)
+    assert [run.id for run in studied.list()] == [one.id]
