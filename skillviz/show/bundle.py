@@ -122,8 +122,8 @@ def _copied(file: IO[bytes], archive: ZipFile, name: str) -> tuple[str, int]:
 def _tables(run: Run) -> Iterator[tuple[str, str]]:
     """Each table of the run that has rows, as CSV at full precision."""
     readers: Mapping[str, Callable[[], Any]] = {
-        "scores": run.scores, "predictions": run.predictions, "sizes": run.sizes, "curve": run.curve, "complement": run.complement,
-        "history": run.history, "layers": run.layers, "interpolation": run.interpolation,
+        "scores": run.scores, "predictions": run.predictions, "sizes": run.sizes, "curve": run.curve,
+        "complement": run.complement, "history": run.history, "layers": run.layers, "interpolation": run.interpolation,
         "interpolation_bins": run.interpolation_bins, "out_of_scope": run.out_of_scope,
         "out_of_scope_scores": lambda: out_of_scope.scores(out_of_scope.of_run(run)),
     }  # fmt: skip
