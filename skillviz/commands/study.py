@@ -253,6 +253,8 @@ def pack(
     Without --to: in its own folder of runs, where their folders are removed.
     """
     spec, store = named(study, runs_dir, "tables")
+    if to is None and ships(store, runs_dir):
+        raise BadInput(f"the study '{spec.name}' ships with skillviz, in {store.root}; name another folder with --to.")
     folders = [store.resolve(run) for run in as_folder or ()]
     done = packed(spec, store, Store(to or store.root), rankings=not no_rankings, as_folders=folders)
     there = f", {done.there} were there" if done.there else ""

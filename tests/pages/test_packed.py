@@ -17,7 +17,7 @@ SHOWN = (
     "title", "header", "subheader", "markdown", "caption", "metric", "info", "warning", "error", "code", "table",
     "arrow_data_frame", "plotly_chart", "selectbox", "multiselect", "expander",
 )  # fmt: skip
-OTHERS = [name for name in ("home", "runs", "compare", "methods", "tasks", "launch") if name in PAGES]
+OTHERS = [name for name in ("home", "runs", "compare", "launch") if name in PAGES]
 
 
 def shown(test: AppTest) -> Mapping[str, list[str]]:
