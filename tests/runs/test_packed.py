@@ -105,8 +105,8 @@ def test_one_table_is_read_without_the_rest_of_the_file(studied: Store, monkeypa
     small = pack.with_name("small") / FILE
     small.parent.mkdir()
     write_pack(small, content)
-    packed._contents.cache_clear()
     run = Run(small / studied.list()[0].id, studied.list()[0].record)
+    packed._contents.cache_clear()
     run.curve()
     assert packed._contents.cache_info().misses == 1 < pq.ParquetFile(small).num_row_groups
 
