@@ -25,7 +25,8 @@ from skillviz.live.client import Client
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, shipped_root
-from skillviz.show.entries import entry_of, first_choice
+from skillviz.show.entries import entry_of, opening_entry
+from skillviz.ui.pages.tour.job import QUICK
 
 NAME = "live_pages"
 LOAD, SENTENCE, EXPLAIN, LAYERS, REGION, BESIDE, SEARCH = (
@@ -40,10 +41,6 @@ TEXTS = (
     "The plot makes no sense and the songs go on for ever, yet my children loved every minute of it.",
     "Warm, funny and a little too long.", "Nobody in this room can act.",
 )  # fmt: skip
-QUICK: dict[str, Any] = {
-    "seed": 3, "steps": 6, "batch_size": 32, "max_train": 400, "max_validation": 50, "max_test": 200,
-}  # fmt: skip
-"""The search of the tour's last step."""
 SHOWN = ("pretrained", "grafted", "finetuned")
 SAMPLE, LONGEST = 200, 600.0
 
@@ -51,7 +48,7 @@ SAMPLE, LONGEST = 200, 600.0
 def opening_run() -> Run:
     """The run that the dashboard opens on."""
     store = Store(shipped_root())
-    return store.open(first_choice([entry_of(run, is_of_user=False) for run in store.list()]).id)
+    return store.open(opening_entry([entry_of(run, is_of_user=False) for run in store.list()]).id)
 
 
 def measure(run: Run, store: Path, searches: int) -> list[dict[str, Any]]:

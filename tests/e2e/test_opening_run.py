@@ -1,6 +1,6 @@
 """The run that the dashboard opens on is whole: every page does its job without a network, and says nothing is missing.
 
-It is whatever run ships as the first choice (`show.entries.first_choice`). What may be missing is listed with its
+It is whatever run ships as the first choice (`show.entries.opening_entry`). What may be missing is listed with its
 reason in ALLOWED; anything else that a page says is missing fails.
 """
 
@@ -17,7 +17,7 @@ import pytest
 from skillviz.live.client import Client
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store, shipped_root
-from skillviz.show.entries import entry_of, first_choice
+from skillviz.show.entries import entry_of, opening_entry
 from skillviz.ui.page_table import HOME, PAGES
 from tests.e2e.conftest import settle
 
@@ -62,7 +62,7 @@ OTHERS = 4
 def opening_run() -> Run:
     """The run that ships and that a newcomer sees first."""
     store = Store(shipped_root())
-    return store.open(first_choice([entry_of(run, is_of_user=False) for run in store.list()]).id)
+    return store.open(opening_entry([entry_of(run, is_of_user=False) for run in store.list()]).id)
 
 
 IS_OF_EXAMPLES = opening_run().spec.finetuned.startswith("examples/")
