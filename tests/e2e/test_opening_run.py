@@ -46,9 +46,9 @@ FIGURES = {
 }  # fmt: skip
 """At least so many figures are drawn on a page."""
 SAYS = {
-    "overview": ("shuffled movements",),
+    "overview": ("shuffled",),
     "region": ("What each part does", "a random region in the same layers and modules"),
-    "sparsity": ("Along fine-tuning", "without"),
+    "sparsity": ("Along fine-tuning", "what its removal costs"),
     "interpolation": ("In distribution", "Out of distribution"),
     "transfer": ("grafted vs",),
     "examples": ("Graft and fine-tuned model by slice",),
