@@ -1,4 +1,4 @@
-"""`reproduce`: an experiment of the paper, on the demo world, on real data, or on models of the user's own."""
+"""`reproduce`: an experiment of the paper, or all of them, at a scale or on models of the user's own."""
 
 from __future__ import annotations
 
@@ -12,43 +12,48 @@ from skillviz.commands import find_study, options
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.output import note, print_json, print_table, say
 from skillviz.commands.study import run_here, submit
+from skillviz.core.formats import number
 from skillviz.errors import BadInput
 from skillviz.jobs.slurm import backend_named
 from skillviz.runs.store import Store, store_root
-from skillviz.studies.cores import workers_for
 from skillviz.studies.estimate import time_left
 from skillviz.studies.needs import needs
+from skillviz.studies.paper.costs import costs
 from skillviz.studies.paper.published_values import beside
 from skillviz.studies.paper.request import forget_tasks, refuse_absent, refuse_wrong, study_of, write_study
+from skillviz.studies.paper.scales import scale as scale_named
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import ExperimentRequest
 from skillviz.studies.status import Snapshot
 from skillviz.studies.store import open_study, study_path
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pandas as pd
 
     from skillviz.studies.engine import Outcome
+    from skillviz.studies.paper.costs import ExperimentCost
     from skillviz.studies.paper.experiment import Experiment
     from skillviz.studies.paper.scales import Scale as ScaleRow
     from skillviz.studies.spec import StudySpec
 
+ALL = "all"
 Name = Annotated[
     str,
     typer.Argument(
         metavar="EXPERIMENT",
-        help="A table or figure of the paper, such as table2 or figure6, or sensitivity; any other word lists "
-        "them all.",
+        help="A table or figure of the paper, such as table2 or figure6, localizers, or sensitivity; all runs them one "
+        "after the other; any other word lists them.",
     ),
 ]
 Scale = Annotated[
     str,
     typer.Option(
         "--scale",
-        metavar="demo|small|paper",
-        help="demo: the demo world, some minutes on two CPU cores (estimated first); small: real data and a small "
-        "encoder; "
-        "paper: roberta-base with the paper's tasks, sizes and grid, for a GPU.",
+        metavar="small|paper",
+        help="small: the tasks in examples/ and a small encoder, for two CPU cores; paper: roberta-base with the "
+        "paper's tasks, sizes and grid, for a GPU.",
     ),
 ]
 Base = Annotated[
@@ -105,10 +110,14 @@ Samples = Annotated[
     ),
 ]  # fmt: skip
 Workers = Annotated[
-    int | None,
+    int,
+    typer.Option("--workers", min=1, metavar="N", rich_help_panel=options.WHERE, help="Steps to run in parallel."),
+]
+CoreHours = Annotated[
+    float | None,
     typer.Option(
-        "--workers", min=1, metavar="N", rich_help_panel=options.WHERE,
-        help="Steps to run in parallel. Default: 2 for the demo world on two or more cores; else 1.",
+        "--core-hours", min=0.0, metavar="H", rich_help_panel=options.WHERE,
+        help="With all: start no experiment that would exceed H core-hours, finished ones included.",
     ),
 ]  # fmt: skip
 Steps = Annotated[
@@ -151,7 +160,7 @@ WriteOnly = Annotated[
 
 def reproduce(
     name: Name,
-    scale: Scale = "demo",
+    scale: Scale = "small",
     base: Base = None,
     finetuned: Finetuned = None,
     tasks: Tasks = None,
@@ -166,7 +175,8 @@ def reproduce(
     k_shot: KShot = None,
     samples: Samples = None,
     runs_dir: options.RunsDir = None,
-    workers: Workers = None,
+    workers: Workers = 1,
+    core_hours: CoreHours = None,
     cluster: options.Cluster = None,
     dry_run: DryRun = False,
     write_only: WriteOnly = False,
@@ -177,6 +187,17 @@ def reproduce(
     An interrupted experiment resumes where it stopped. The file can be changed and run with [bold]study run[/bold].
     """
     store = Store(store_root(runs_dir))
+    if name == ALL:
+        others = (
+            base, finetuned, tasks, readout, also, data, seeds, steps, train_steps, sizes, max_test, k_shot, samples,
+            cluster, write_only or None,
+        )  # fmt: skip
+        if any(one is not None for one in others):
+            raise BadInput("all takes --scale, --core-hours, --workers, --runs-dir, --dry-run and --json alone.")
+        _all(scale, store, workers, core_hours, dry_run, as_json)
+        return
+    if core_hours is not None:
+        raise BadInput("--core-hours limits all: `python -m skillviz reproduce all --core-hours H`.")
     kind = readout.value if readout else None
     shares = tuple(size for text in sizes or () for size in re.split(r"[,\s]+", text) if size)
     request = ExperimentRequest(
@@ -186,10 +207,9 @@ def reproduce(
     row, chosen, study = study_of(request, store)
     refuse_absent(chosen, study)
     refuse_wrong(study, store)
-    count = workers or workers_for(study)
     if dry_run:
         _tell(row, chosen)
-        what = needs(study, store, count)
+        what = needs(study, store, workers)
         for sentence in what.sentences():
             say(sentence)
         notes = find_study.say_notes(Snapshot(plan(study), store))
@@ -198,23 +218,75 @@ def reproduce(
             print_json({"name": study.name, **asdict(what), "notes": notes})
         return
     if cluster is not None:
-        if workers:
+        if workers > 1:
             raise BadInput("--workers has no effect with --cluster; leave it out.")
         backend_named(cluster).refuse()
     path = write_study(study, store)
     _tell(row, chosen)
     say(f"The study file is {path}.")
-    say(f"{study.name}: {time_left(Snapshot(plan(study), store), count)}.")
+    say(f"{study.name}: {time_left(Snapshot(plan(study), store), workers)}.")
     if cluster is not None and not write_only:
         submit(study, store, cluster, as_json)
         return
-    outcome = None if write_only else _run(study, store, count)
+    outcome = None if write_only else _run(study, store, workers)
     tables = {} if outcome is None else _tables(row, study, store)
     if as_json:
         rows = {n: frame.astype(object).where(frame.notna(), None).to_dict("records") for n, frame in tables.items()}
         print_json({"name": study.name, "file": str(path), **_counts(outcome), "rows": rows})
     if outcome is not None and not outcome.is_whole:
         raise typer.Exit(BAD_USE)
+
+
+def _all(scale: str, store: Store, workers: int, core_hours: float | None, dry_run: bool, as_json: bool) -> None:
+    """Run the experiments in order while the core-hours last, or print what each of them takes."""
+    usual = scale_named(scale)
+    known = costs(usual, store)
+    frame = cost_table(known)
+    print_table(f"The experiments at the scale {scale}, in their order", frame, keep=list(map(str, frame)))
+    if dry_run:
+        if as_json:
+            print_json({"scale": scale, "experiments": frame.to_dict("records")})
+        return
+    failed = []
+    for name in known:
+        now = costs(usual, store)
+        total = sum(one.spent for one in now.values()) + now[name].left
+        if core_hours is not None and total > core_hours:
+            note(
+                f"{name} is not started: with it about {number(total, 1)} core-hours would be spent, of "
+                f"{number(core_hours, 1)}. The command goes on from here with more --core-hours."
+            )
+            break
+        _, chosen, study = study_of(ExperimentRequest(name, scale), store)
+        refuse_absent(chosen, study)
+        refuse_wrong(study, store)
+        write_study(study, store)
+        failed += [] if _run(study, store, workers).is_whole else [name]
+    if failed:
+        note(f"With failed steps: {', '.join(failed)}.")
+        raise typer.Exit(BAD_USE)
+
+
+def cost_table(known: Mapping[str, ExperimentCost]) -> pd.DataFrame:
+    """One row an experiment: the steps that are left by kind, and the core-hours spent and left."""
+    import pandas as pd
+
+    rows = [
+        {
+            "experiment": name, "models": one.models, "runs": one.runs, "scores": one.scores,
+            "core-hours spent": round(one.spent, 2), "core-hours left": round(one.left, 2),
+        }
+        for name, one in known.items()
+    ]  # fmt: skip
+    hours = [sum(one.spent for one in known.values()), sum(one.left for one in known.values())]
+    counts = {kind: sum(getattr(one, kind) for one in known.values()) for kind in ("models", "runs", "scores")}
+    total = {
+        "experiment": "total",
+        **counts,
+        "core-hours spent": round(hours[0], 2),
+        "core-hours left": round(hours[1], 2),
+    }
+    return pd.DataFrame([*rows, total])
 
 
 def _tell(row: Experiment, chosen: ScaleRow) -> None:

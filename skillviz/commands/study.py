@@ -21,7 +21,6 @@ from skillviz.runs.process import gently
 from skillviz.runs.progress import Progress
 from skillviz.runs.store import Store, store_root
 from skillviz.studies.check import check
-from skillviz.studies.cores import workers_for
 from skillviz.studies.engine import run_study
 from skillviz.studies.estimate import time_left
 from skillviz.studies.pack import pack as packed
@@ -52,15 +51,14 @@ STEPS = ["step", "kind", "title", "state", "seconds"]
 def run(
     study: Study,
     workers: Annotated[
-        int | None,
+        int,
         typer.Option(
             "--workers",
             min=1,
             metavar="N",
-            help="Steps to run in parallel, on one device. Default: 2 for studies of the demo world on two or more "
-            "cores; else 1.",
+            help="Steps to run in parallel, on one device.",
         ),
-    ] = None,
+    ] = 1,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print steps, time, notes; write nothing.")] = False,
     partial: Annotated[
         bool, typer.Option("--partial", help="Make the tables from what is finished, even if steps failed.")
@@ -76,16 +74,15 @@ def run(
     A study that ships is run again in your own folder of runs. With --cluster its steps are jobs, several at a time.
     """
     spec, store = named(study, runs_dir, "own")
-    count = workers or workers_for(spec)
     if dry_run:
-        _dry(spec, store, count, as_json)
+        _dry(spec, store, workers, as_json)
         return
     if cluster is not None:
-        if workers or partial:
-            raise BadInput(f"{'--workers' if workers else '--partial'} has no effect with --cluster; leave it out.")
+        if workers > 1 or partial:
+            raise BadInput(f"{'--workers' if workers > 1 else '--partial'} has no effect with --cluster; leave it out.")
         submit(spec, store, cluster, as_json)
         return
-    report(spec, store, run_here(spec, store, count, partial), as_json)
+    report(spec, store, run_here(spec, store, workers, partial), as_json)
 
 
 def submit(study: StudySpec, store: Store, cluster: options.ClusterName, as_json: bool) -> None:
@@ -166,8 +163,7 @@ def status(
             "--workers",
             min=1,
             metavar="N",
-            help="Estimate the time left with N steps in parallel. Default: as many as the study was started with, or "
-            "would be.",
+            help="Estimate the time left with N steps in parallel. Default: as many as the study was started with.",
         ),
     ] = None,
     runs_dir: options.RunsDir = None,
@@ -182,7 +178,7 @@ def status(
     is_packed = ships(store, runs_dir)
     frame = find_study.steps(at, is_packed)
     here = Snapshot(at.plan, Store(store_root(runs_dir))) if is_packed else at
-    count = workers or (here.folder.record.workers if here.folder is not None else workers_for(spec))
+    count = workers or (here.folder.record.workers if here.folder is not None else 1)
     left = time_left(here, count)
     print_table(spec.name, frame[STEPS], keep=("state",))
     for row in _records(frame[frame["error"] != ""]):

@@ -23,7 +23,6 @@ from skillviz.runs.slurm_queue import SLURM
 from skillviz.runs.store import Store, is_awaited, written
 from skillviz.studies.array import ENDED, begin, cancelled
 from skillviz.studies.check import check
-from skillviz.studies.cores import cores, workers_for
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.status import Snapshot
@@ -205,7 +204,7 @@ class StudyJob(Job):
         """With what is not finished, with as many processes as before."""
         file, launch = self.path / FILE, launch_of(self.path / WORK)
         study = read_study(file)
-        workers = launch.get("workers") or (self.record.workers if self.record else workers_for(study, cores()))
+        workers = launch.get("workers") or (self.record.workers if self.record else 1)
         self.launch(root, self.path, study, file, launch["cwd"], workers, backend)
 
     def announce_cancel(self, root: Path) -> None:

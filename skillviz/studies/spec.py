@@ -50,7 +50,7 @@ class ExperimentRequest:
     """
 
     experiment: str
-    scale: str = "demo"
+    scale: str = "small"
     base: str | None = None
     data: str | None = None
     tasks: tuple[str, ...] = ()

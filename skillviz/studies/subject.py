@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import PurePosixPath
 from typing import Any
 
 import pandas as pd
@@ -17,8 +16,6 @@ import pandas as pd
 from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import SGD
 from skillviz.studies.finetuned_model import task_name
-from skillviz.studies.paper.scales import DEMO
-from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec, listed, merged
 from skillviz.tasks.project import located
 
@@ -66,20 +63,6 @@ def subject(study: StudySpec) -> Subject:
                 models.setdefault(called(task), set()).add(plain)
     tasks = {called(file): at(file) for file in files}
     return Subject(frozenset(bases), frozenset(readouts), tasks, {name: frozenset(how) for name, how in models.items()})
-
-
-def is_demo_world(study: StudySpec) -> bool:
-    """Whether its base and all its tasks are those of the demo world, a toy: false where the user replaced either.
-
-    Raises BadInput where the study cannot be planned.
-    """
-    steps = plan(study)
-    tasks = {*(spec.task for spec in steps.runs), *(spec.task for spec in steps.scores)}
-    tasks |= {task for spec in steps.finetuned for task in spec.tasks}
-    bases = {*(spec.base for spec in steps.runs), *(spec.base for spec in steps.scores)}
-    bases |= {spec.base for spec in steps.finetuned}
-    world = located(PurePosixPath(DEMO.base).parts[0]).resolve()
-    return all(located(text).resolve().is_relative_to(world) for text in (*bases, *tasks))
 
 
 def place(text: str) -> str:

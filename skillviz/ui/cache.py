@@ -51,12 +51,12 @@ from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, Unfinished, Unreadable
 from skillviz.runs.texts import example_columns, example_texts
 from skillviz.show.entries import Entries, Entry, entry_of
-from skillviz.studies import subject as subjects
 from skillviz.studies.estimate import Preview, preview
-from skillviz.studies.paper import request
+from skillviz.studies.paper import costs, request
 from skillviz.studies.paper.claims import Verdict
 from skillviz.studies.paper.experiments import verdicts
 from skillviz.studies.paper.request import refuse_wrong
+from skillviz.studies.paper.scales import SMALL
 from skillviz.studies.paper.setting import SettingRow
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec
@@ -717,12 +717,18 @@ def study_subject(study: StudyFolder) -> Subject | None:
 
 
 @remembered(shared, _study_file, max_entries=TABLES)
-def is_demo_world(study: StudyFolder) -> bool:
-    """Whether it is of the demo world, by its file; False where that cannot be read or planned."""
+def is_as_requested(study: StudyFolder) -> bool:
+    """Whether the command of its experiment still makes the study; False where its file cannot be read or planned."""
     try:
-        return subjects.is_demo_world(study.study)
+        return request.is_as_requested(study.study)
     except BadInput:
         return False
+
+
+@remembered(shared, lambda experiment: experiment, max_entries=TABLES)
+def core_hours(experiment: str) -> float:
+    """The core-hours that an experiment is estimated to take."""
+    return costs.core_hours(experiment, SMALL)
 
 
 @remembered(shared, _study_file, max_entries=TABLES)

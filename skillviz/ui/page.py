@@ -111,8 +111,6 @@ def begin_studies(name: str) -> StudyFolder:
             study = study_choice.choose(choices)
             with st.popover("Details", icon=":material/info:"):
                 st.caption(study_words.caption(study))
-            if study_words.is_demo(study):
-                st.badge("demo world", color="gray", help=study_words.caution())
     if study.record.status != "finished":
         st.caption(study_words.how_far(study))
     _title(name)

@@ -1,7 +1,8 @@
 """Which stored study a page shows: the address names it (`study=`), the picker changes it, else the best one stands.
 
-Real data come before the demo world, and of one world the page's first experiment before its others. On a page that
-takes boards, studies that compare the graft with another method come before all others.
+The page's first experiment comes before its others; of one experiment a study that its command still makes, then the
+one with the most steps. On a page that takes boards, studies that compare the graft with another method come before
+all others.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import streamlit as st
 from skillviz.analysis.method_points import GRAFT, OTHERS, SCALED, base_names
 from skillviz.core.localizers.table import RIVALS
 from skillviz.show import text
+from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.paper.setting import SettingRow
 from skillviz.studies.store import StudyFolder
 from skillviz.tasks.readable_names import readable
@@ -22,7 +24,6 @@ from skillviz.ui.page_table import PAGES
 from skillviz.ui.run_bar import width_of
 
 STUDY = "study"
-SCALE_ORDER = ("small", "demo")
 ICONS = {"paper": ":material/menu_book:", "studies": ":material/table_view:"}
 LABELS = {"paper": "Beside the paper", "studies": "Open the study"}
 
@@ -35,6 +36,11 @@ def offered(experiments: Sequence[str] | None, boards: bool = False) -> list[Stu
     with_tables = [study for study in cache.studies() if study.tables()]
     studies = [study for study in with_tables if _is_of(study, experiments) or (boards and _is_board(study))]
     return sorted(studies, key=lambda study: (boards and not _has_methods(study), *_rank(study, experiments or ())))
+
+
+def measuring(experiment: str) -> list[StudyFolder]:
+    """The studies that judge the claims of an experiment, the best first: those of a scale that is known."""
+    return [study for study in offered((experiment,)) if study.record.scale in SCALES]
 
 
 def without_tables(experiments: Sequence[str] | None) -> list[StudyFolder]:
@@ -104,12 +110,6 @@ def explain_none(experiments: Sequence[str]) -> None:
     st.code(study_words.commands(experiments), language=None, wrap_lines=True)
 
 
-def scale_place(study: StudyFolder) -> int:
-    """Where a study comes by its scale, or without one of ours by its data: real data before the demo world."""
-    scale = study.record.scale
-    return SCALE_ORDER.index(scale) if scale in SCALE_ORDER else int(study_words.is_demo(study))
-
-
 def _is_of(study: StudyFolder, experiments: Sequence[str] | None) -> bool:
     return experiments is None or study.record.experiment in experiments
 
@@ -138,10 +138,10 @@ def _beside_graft(differences: pd.DataFrame) -> frozenset[str]:
     return frozenset(differences.loc[is_graft["a"], "b"]) | frozenset(differences.loc[is_graft["b"], "a"])
 
 
-def _rank(study: StudyFolder, experiments: Sequence[str]) -> tuple[int, int, int, str]:
+def _rank(study: StudyFolder, experiments: Sequence[str]) -> tuple[bool, int, bool, int, str]:
     record = study.record
     place = experiments.index(record.experiment) if record.experiment in experiments else len(experiments)
-    return scale_place(study), place, -len(record.steps), study.name
+    return record.scale not in SCALES, place, not cache.is_as_requested(study), -len(record.steps), study.name
 
 
 def setting_table(rows: Sequence[SettingRow]) -> None:

@@ -12,10 +12,10 @@ from skillviz.core import formats
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE
 from skillviz.show import text
 from skillviz.studies.paper.experiments import EXPERIMENTS
-from skillviz.studies.paper.scales import SCALES, is_file
+from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.store import FILE, StudyFolder
-from skillviz.studies.subject import place
 from skillviz.tasks.project import located, with_a_checkout
+from skillviz.tasks.readable_names import readable
 from skillviz.ui import cache
 
 STEP_KINDS = {FINETUNE: "fine-tuning", LOCALIZE: "localization", SCORE: "scoring"}
@@ -33,12 +33,6 @@ def experiment_title(name: str | None) -> str:
     return words[:1].upper() + words[1:]
 
 
-def scale_words(scale: str | None) -> str:
-    """`demo world`; the scale's own name where it has no words."""
-    title = SCALES[scale].title if scale in SCALES else scale or "own scale"
-    return title[:1].lower() + title[1:]
-
-
 def labels(studies: Sequence[StudyFolder]) -> dict[str, str]:
     """The studies' labels by name; two that would be equal have their names too."""
     named = {study.name: label(study) for study in studies}
@@ -47,31 +41,21 @@ def labels(studies: Sequence[StudyFolder]) -> dict[str, str]:
 
 
 def label(study: StudyFolder) -> str:
-    """`Table 1 · demo world`; with its name where that is not the usual one, and its base where that is its own.
-
-    A study of one's own has its title.
-    """
+    """`Table 1 · MR`: the experiment and the data; the title of a study of one's own."""
     record = study.record
-    if study.name == f"{record.experiment}-{record.scale}":
-        return f"{experiment_title(record.experiment)} · {scale_words(record.scale)}"
-    if not record.experiment:
-        title = record.title or study.name
-        return f"{title} · {world(study)}" if record.scale else title
-    return " · ".join([experiment_title(record.experiment), world(study), study.name])
+    return f"{experiment_title(record.experiment)} · {data(study)}" if record.experiment else record.title or study.name
 
 
-def world(study: StudyFolder) -> str:
-    """`demo world`, or what a study of this scale has in place of it: `own base minibert`, `own tasks`."""
+def data(study: StudyFolder) -> str:
+    """The tasks of a study, `MR, Subj and SNLI`; with its base where that is not the scale's."""
     scale, about = SCALES.get(study.record.scale or ""), cache.study_subject(study)
-    if scale is None or about is None:
-        return scale_words(study.record.scale)
-    if about.bases != {place(scale.base)}:
-        return f"own base {formats.listed(sorted(PurePath(base).name for base in about.bases), 2)}"
-    folder = place(scale.folder)
-    is_scales = all(
-        PurePath(file).is_relative_to(folder) if scale.folder else not is_file(file) for file in about.tasks.values()
-    )
-    return scale_words(scale.name) if is_scales else "own tasks"
+    if about is None:
+        return study.record.scale or "own data"
+    names = [readable(task) for task in about.models or about.tasks]
+    tasks = formats.listed(names, 4) if len(names) < 5 else formats.counted(len(names), "task")
+    bases = sorted(PurePath(base).name for base in about.bases)
+    is_usual = scale is not None and bases == [PurePath(scale.base).name]
+    return tasks if is_usual else f"{tasks} · {formats.listed(bases, 2)}"
 
 
 def caption(study: StudyFolder) -> str:
@@ -106,13 +90,18 @@ def state(study: StudyFolder) -> str:
 def command(study: StudyFolder) -> str:
     """The command that makes the study, or goes on with it.
 
-    The record's own where it is one of ours and names a file that is there: a study's file may hold any text as its
-    `command`, and a record leaves out the folders of one's own models and tasks. Else the one that runs the file in
-    the study's folder.
+    The record's own where it is one of ours that still makes the study, or that names a file that is there: a study's
+    file may hold any text as its `command`, and a record leaves out the folders of one's own models and tasks. Else the
+    one that runs the file in the study's folder.
     """
     words = _words(study.record.command or "")
     is_ours = words[: len(OURS)] == OURS and all(PLAIN.fullmatch(word) for word in words)
-    is_reproduce = is_ours and words[3:4] == ["reproduce"] and not any(_is_shortened(word) for word in words)
+    is_reproduce = (
+        is_ours
+        and words[3:4] == ["reproduce"]
+        and not any(_is_shortened(word) for word in words)
+        and cache.is_as_requested(study)
+    )
     is_run = is_ours and words[3:5] == ["study", "run"] and len(words) > 5 and located(words[5]).is_file()
     return shlex.join(words if is_reproduce or is_run else [*OURS, "study", "run", str(study.path / FILE)])
 
@@ -129,19 +118,6 @@ def _words(line: str) -> list[str]:
         return []
 
 
-def is_demo(study: StudyFolder) -> bool:
-    """Whether it is of the demo world, a toy: its base and its tasks, not the name of its scale."""
-    return cache.is_demo_world(study)
-
-
-def caution() -> str:
-    """What a study of the demo world does not show."""
-    return (
-        "**Demo world**: small models and tasks of our own. It shows how to read the experiment and is no evidence "
-        "about the paper's models (docs/demo-world.md)."
-    )
-
-
 def missing(experiments: Sequence[str]) -> str:
     """What a page without a study needs, in Markdown."""
     titles = [experiment_title(name) for name in experiments]
@@ -153,7 +129,13 @@ def missing(experiments: Sequence[str]) -> str:
     )
 
 
-def commands(experiments: Sequence[str], scale: str = "demo") -> str:
+def measured_by(experiment: str) -> str:
+    """The command that measures an experiment, with its core-hours, in Markdown."""
+    hours = formats.number(cache.core_hours(experiment), 1)
+    return f"`{commands((experiment,))}` measures it, in about {hours} core-hours."
+
+
+def commands(experiments: Sequence[str], scale: str = "small") -> str:
     """The command of each experiment."""
     return "\n".join(f"python -m skillviz reproduce {name} --scale {scale}" for name in experiments)
 

@@ -31,9 +31,8 @@ class Experiment:
     the main one first. `entries` are the runs of the study file at a scale, `tables` makes the tables of what is
     finished, `claims` are the paper's. `differs` tells where the experiment itself differs from the paper, beyond what
     every experiment of the scale does. `on_other_data`: it scores models on data that they were not tuned on.
-    `ships`: its finished study at the demo scale is in cached_runs, and docs/results.md tells of it: by its `methods`,
-    else as `shown` names, else by its main table. `passes` tells how often its tables ask the models again, for the
-    estimate of its time.
+    docs/results.md shows it by its `methods`, else as `shown` names, else by its main table. `passes` tells how often
+    its tables ask the models again, for the estimate of its time.
     """
 
     name: str
@@ -47,7 +46,6 @@ class Experiment:
     claims: tuple[Claim, ...] = ()
     differs: Callable[[Scale], Sequence[SettingRow]] = _nothing
     on_other_data: bool = False
-    ships: bool = False
     methods: tuple[str, ...] = ()
     shown: str = ""
     passes: Callable[[Plan], Iterable[Passes]] = _nothing

@@ -43,7 +43,7 @@ REAL = "${SKILLVIZ_REAL}/data"
 VARIABLE = "SKILLVIZ_REAL"
 TASKS, TASK_FILE = "tasks", "task.yaml"
 NO_FILES: Mapping[str, str] = {}
-EDITED = SettingRow("Study file", "", "changed by hand: its entries are not those that were requested")
+EDITED = SettingRow("Study file", "", "its entries are not those that this command makes now")
 
 
 def study_of(request: ExperimentRequest, store: Store) -> tuple[Experiment, Scale, StudySpec]:
@@ -153,8 +153,8 @@ def _plan_key(study: StudySpec) -> str:
 def setting_differences(study: StudySpec) -> tuple[SettingRow, ...]:
     """Where a study differs from the paper, model first; no rows for a study of no experiment.
 
-    Of a study that was changed by hand, or whose folder of tasks is gone, that is the only row. Raises BadInput where
-    it cannot be planned.
+    A study whose entries are others than those of its request, or whose folder of tasks is gone, has that row alone.
+    Raises BadInput where it cannot be planned.
     """
     if study.request is None:
         return ()

@@ -46,8 +46,8 @@ class Scale:
     `tasks` are names of files in `folder`, of the registry where it is empty, or YAML files. `roles` name the tasks
     that an experiment of a few takes;
     `shifts` the tasks that a task's models are scored on too. `sizes` are those of regions as shares of the
-    graftable entries, the main one first. `stored` is the folder of ready pairs by task, empty where models are
-    fine-tuned, with the values in `training`.
+    graftable entries, the main one first. `stored` is the folder of ready pairs, `<task>-sgd`; a task without one there
+    is fine-tuned, with the values in `training`.
     """
 
     name: str
@@ -73,8 +73,6 @@ class Scale:
     """The steps of each search, where a user asked for others than the scale's."""
     large: tuple[float, ...] = ()
     """The sizes of regions that are searched on large data."""
-    ships: bool = True
-    """Whether finished studies of this scale are stored, for docs/results.md and the page Studies."""
     ladder: tuple[float, ...] = ()
     """Three sizes, small to large, each with runs of its own."""
     curve: tuple[float, ...] = ()
@@ -113,11 +111,14 @@ class Scale:
 
     def pair(self, task: str) -> str:
         """The fine-tuned model of a task that is there: the user's, or the scale's stored one; empty where none is."""
-        return self.finetuned or (f"{self.stored}/{task}" if self.stored and not is_file(task) else "")
+        if self.finetuned or not self.stored or is_file(task):
+            return self.finetuned
+        stored = f"{self.stored}/{task.replace('_', '-')}-sgd"
+        return stored if located(stored).is_dir() else ""
 
-    def some(self, role: str, most: int | None = None) -> tuple[str, ...]:
-        """The tasks of a role, at most so many; all of those that the user asked for in their place."""
-        return self.chosen or (self.roles.get(role) or self.tasks)[:most]
+    def some(self, role: str) -> tuple[str, ...]:
+        """The tasks of a role, all tasks of the scale where it has no such role; the user's own in their place."""
+        return self.chosen or self.roles.get(role) or self.tasks
 
     def others(self, task: str) -> list[str]:
         """Files of the tasks with the same labels that this task's models are scored on too."""
@@ -308,90 +309,38 @@ class Scale:
         return changed
 
 
-DEMO = Scale(
-    "demo", "Demo world", "demo_world/base", "prompt", "demo_world/tasks",
-    tasks=(
-        "film-sentiment", "gadget-sentiment", "film-subjectivity", "news-topic", "question-type",
-        "news-inference", "scene-inference", "news-paraphrase", "question-paraphrase",
-    ),
-    sizes=(0.03, 0.01, 0.1),
-    training={"steps": 800, "batch_size": 16, "lr": 0.05},
-    few={"steps": 600},
-    roles={
-        "four": ("film-sentiment", "news-topic", "scene-inference"),
-        "two": ("film-sentiment", "news-inference"),
-        "one": ("film-sentiment",),
-        "histogram": ("news-inference",),
-        "transfer": ("film-sentiment", "scene-inference"),
-        "shift": ("film-sentiment", "scene-inference"),
-        "sequence": ("news-inference", "news-topic", "film-sentiment"),
-        "multi": ("film-sentiment", "gadget-sentiment", "scene-inference", "news-inference"),
-    },
-    shifts={
-        "film-sentiment": ("restaurant-sentiment",),
-        "gadget-sentiment": ("restaurant-sentiment",),
-        "film-subjectivity": ("gadget-subjectivity",),
-        "scene-inference": ("restaurant-inference",),
-        "news-paraphrase": ("scene-paraphrase",),
-    },
-    stored="demo_world/pairs",
-    device="cpu",
-    options={
-        "stagewise": {"batch_size": 64},
-        "learned": {"steps": 50, "batch_size": 128},
-        "learned-ranked": {"batch_size": 64},
-        "fisher": {"options": {"examples": 256}},
-        "lottery": {"batch_size": 64},
-    },
-    ladder=(0.01, 0.03, 0.1),
-    curve=(0.003, 0.01, 0.03, 0.1),
-    bias_sizes=(0.003, 0.001),
-    adamw={"steps": 800, "batch_size": 16, "lr": 1e-3},
-    bitfit_rate=12.0,
-    lora_rate=5e-3,
-    about_base="a RoBERTa of 0.97 million parameters, pre-trained on the texts of a grammar",
-    about_data="tasks of the demo world: all 1,600 or 5,000 training and 600 test examples; 6% of the labels are wrong "
-    "on purpose",
-    about_rates="the best on validation data of film-sentiment: of two for BitFit, of four for LoRA",
-)  # fmt: skip
-
 SMALL = Scale(
-    "small", "Real data, small encoder", "${SKILLVIZ_REAL}/models/minilm-l6", "head", "benchmarks/tasks",
-    tasks=("sst2_sentences", "cr", "subj", "ag_news", "qnli", "mnli"),
-    sizes=(0.001, 0.0001, 0.01, 0.03, 0.1),
-    training={"steps": 3000, "batch_size": 16, "lr": 0.04},
+    "small", "Real text, small encoder", "examples/models/minilm-l6", "head", "examples/tasks",
+    tasks=("mr", "subj", "clinc_domains", "snli"),
+    sizes=(0.001, 0.0001, 0.01, 0.03),
+    training={"steps": 5000, "batch_size": 16, "lr": 0.04},
     roles={
-        "all": (
-            "sst2_sentences", "cr", "mr", "mpqa", "trec", "ag_news", "subj",
-            "qnli", "snli", "mnli", "rte", "mrpc", "qqp",
-        ),
-        "four": ("sst2_sentences", "ag_news", "qnli", "qqp"),
-        "two": ("sst2_sentences", "qnli"),
-        "one": ("sst2_sentences",),
-        "histogram": ("qnli",),
-        "transfer": ("sst2_sentences", "qnli"),
-        "shift": ("sst2_sentences", "mpqa", "mnli", "qnli"),
-        "sequence": ("qnli", "ag_news", "sst2_sentences"),
-        "multi": ("sst2_sentences", "cr", "qnli", "mnli"),
+        EVERY: ("mr", "cr", "subj", "clinc_domains", "snli"),
+        "updates": ("mr",),
+        "few": ("mr",),
+        "one": ("mr",),
+        "histogram": ("mr",),
+        "transfer": ("mr",),
+        "shift": ("mr",),
+        "sequence": ("snli", "clinc_domains", "mr"),
+        "multi": ("mr", "cr", "clinc_domains", "snli"),
     },
     shifts={
-        "sst2_sentences": ("yelp_reviews",),
-        "cr": ("yelp_reviews",),
-        "mr": ("yelp_reviews",),
-        "mpqa": ("yelp_reviews",),
-        "mnli": ("snli",),
-        "snli": ("mnli",),
-        "qnli": ("mnli_01", "snli_01"),
+        "mr": ("cr", "uci_yelp", "uci_amazon", "uci_imdb"),
+        "cr": ("mr", "uci_yelp", "uci_amazon", "uci_imdb"),
     },
+    stored="examples/pairs",
     head="linear",
     options={"learned": {"batch_size": 128}},
+    caps={"max_validation": 1000, "max_test": 2000},
     ladder=(0.0001, 0.001, 0.01),
     curve=(0.00003, 0.0001, 0.0003, 0.001, 0.01),
     bias_sizes=(0.0003, 0.0001),
+    few={"steps": 3000},
     adamw={"steps": 3000, "batch_size": 16, "lr": 1e-4},
     lora_rate=1e-3,
     about_base="MiniLM-L6 (10.6 million graftable parameters)",
-    about_data="public copies: at most 12,000 training and 2,000 test examples per task",
+    about_data="the tasks in examples/: at most 12,000 training examples per task",
     about_rates="no grid",
 )  # fmt: skip
 
@@ -406,9 +355,10 @@ PAPER = Scale(
     sizes=(0.0001, 0.001, 0.01),
     training={"grid": "paper"},
     roles={
-        "all": ("sst2", "cr", "mr", "mpqa", "trec", "ag_news", "subj", "qnli", "snli", "mnli", "rte", "mrpc", "qqp"),
-        "four": ("sst2", "ag_news", "qnli", "qqp"),
-        "two": ("sst2", "qnli"),
+        EVERY: ("sst2", "cr", "mr", "mpqa", "trec", "ag_news", "subj", "qnli", "snli", "mnli", "rte", "mrpc", "qqp"),
+        "updates": ("sst2", "ag_news", "qnli", "qqp"),
+        "curves": ("sst2", "qnli"),
+        "few": ("sst2", "qnli"),
         "one": ("sst2",),
         "histogram": ("qnli",),
         "transfer": ("sst2", "qnli"),
@@ -430,15 +380,13 @@ PAPER = Scale(
     bias_sizes=(0.0003, 0.0001),
     adamw={"grid": "paper"},
     large=(0.0003, 0.0006, 0.0012),
-    ships=False,
     about_base="RoBERTa-base",
     about_data="4,096 examples per label (all that there are of smaller classes), one sample",
     about_rates="the best of each recipe's grid on validation data",
 )
 """The models, tasks and sizes of the paper, with data from the hub; its 4,096-shot tables have no TREC."""
 
-SCALES = {scale.name: scale for scale in (DEMO, SMALL, PAPER)}
-STORED_SCALES = {scale.name: scale for scale in SCALES.values() if scale.ships}
+SCALES = {scale.name: scale for scale in (SMALL, PAPER)}
 
 
 def scale(name: str) -> Scale:

@@ -37,7 +37,7 @@ def steps_of(scale: Scale) -> list[int]:
 
 
 def entries(scale: Scale) -> list[Entry]:
-    """One task (or those asked for): the default search and top movement on each checkpoint, at the sizes of a curve.
+    """One task (or those asked for): the default search and top movement on each checkpoint, at three sizes.
 
     Raises BadInput for several fine-tuning seeds, and for a fine-tuned model that is there: it has no checkpoints.
     """
@@ -47,10 +47,10 @@ def entries(scale: Scale) -> list[Entry]:
             "an existing fine-tuned model is one checkpoint: give the folder that holds all of them to "
             "`python -m skillviz checkpoints`, or leave --finetuned out."
         )
-    sizes = scale.main_first(scale.curve)
+    sizes = scale.main_first(scale.ladder)
     return [
         scale.search(scale.first(task, steps=steps), localizer, sizes)
-        for task in scale.some("one", 1)
+        for task in scale.some("one")
         for steps in steps_of(scale)
         for localizer in ("stagewise", "movement")
     ]
@@ -82,12 +82,12 @@ def differs(scale: Scale) -> list[SettingRow]:
     steps = ", ".join(f"{step:,}" for step in steps_of(scale))
     return [
         tuning_row(scale, trained(scale)),
-        tasks_row(scale, "SST-2, QNLI, SNLI and MNLI", scale.some("one", 1)),
+        tasks_row(scale, "SST-2, QNLI, SNLI and MNLI", scale.some("one")),
         SettingRow("Checkpoints", "saved along one fine-tuning", f"after {steps} steps, the best check kept"),
         SettingRow(
             "Region", "of one early checkpoint, from the model's own labels", "of each checkpoint, from true labels"
         ),
-        sizes_row(scale, scale.curve, "several, not stated"),
+        sizes_row(scale, scale.ladder, "several, not stated"),
     ]
 
 
@@ -104,5 +104,4 @@ FIGURE15 = Experiment(
         Claim("From first to last checkpoint, the model improves more than its graft.", levels_off),
     ),
     differs=differs,
-    ships=True,
 )

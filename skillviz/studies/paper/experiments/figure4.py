@@ -28,9 +28,9 @@ LOTTERY = (0.1, 0.3, 0.5, 0.9)
 
 
 def entries(scale: Scale) -> list[Entry]:
-    """One task (two of real data, or those asked for): all biases, the best of them, the lottery ticket to 90%."""
+    """A few tasks (or those asked for): all biases, the best of them, the lottery ticket to 90%."""
     runs = []
-    for task in scale.some("one" if scale.name == "demo" else "two", 2):
+    for task in scale.some("few"):
         model = scale.first(task)
         among_biases = {"options": {"within": "biases"}, "label": "within biases"}
         runs += [
@@ -83,5 +83,4 @@ FIGURE4 = Experiment(
     ),
     differs=differs,
     shown="curves",
-    ships=True,
 )

@@ -99,5 +99,4 @@ FIGURE7 = Experiment(
     differs=differs,
     on_other_data=True,
     shown="curves",
-    ships=True,
 )  # fmt: skip

@@ -224,5 +224,4 @@ FIGURE8 = Experiment(
     differs=differs,
     passes=task_unions.passes,
     shown="overlap and gain",
-    ships=True,
 )

@@ -41,7 +41,6 @@ FIGURE9 = Experiment(
     tables=tables,
     makes=("composition", "note"),
     claims=(Claim("Regions are denser in the middle half of the layers.", in_the_middle),),
-    ships=True,
 )
 
 FIGURE10 = Experiment(
@@ -58,5 +57,4 @@ FIGURE10 = Experiment(
         Claim("LayerNorm is denser than average.", denser(("LayerNorm",))),
     ),
     shown="kinds",
-    ships=True,
 )

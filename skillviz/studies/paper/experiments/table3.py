@@ -57,5 +57,4 @@ TABLE3 = Experiment(
     differs=differs,
     on_other_data=True,
     methods=("pretrained", "ft", "graft", "graft_retrain", "bitfit", "lora"),
-    ships=True,
 )  # fmt: skip

@@ -30,7 +30,7 @@ COLUMNS = {
     "verdict": st.column_config.MultiselectColumn(
         "verdict", options=list(COLORS), color=list(COLORS.values()), width=102, help=about("verdict")
     ),
-    "claim": st.column_config.TextColumn("claim of the paper", width=405),
+    "claim": st.column_config.TextColumn("claim of the paper", width=380),
     "paper": st.column_config.TextColumn(
         "paper", width=80, help="Mean over the tasks of the published table. Most figures print no number."
     ),
@@ -38,7 +38,7 @@ COLUMNS = {
         "here (95%)", width=163, help="Mean over the comparisons, with an interval that holds however they depend on "
         "each other. The verdict counts the comparisons.",
     ),
-    "world": st.column_config.TextColumn("measured on", width=83),
+    "data": st.column_config.TextColumn("measured on", width=128),
 }  # fmt: skip
 
 
@@ -54,24 +54,20 @@ class Score:
 
 
 def scores() -> list[Score]:
-    """Every claim in the order of the paper, each by the best stored study: of real data before the demo world."""
+    """Every claim in the order of the paper, each by the best stored study."""
     judged = []
     for name, row in EXPERIMENTS.items():
-        study = next(iter(study_choice.offered((name,))), None)
+        study = next(iter(study_choice.measuring(name)), None)
         here = cache.study_verdicts(study) if study else row.verdicts({}, None)
         judged += [Score(name, *one, study) for one in zip(row.claims, published_verdicts(name), here, strict=True)]
     return judged
 
 
 def sentence(judged: Sequence[Score]) -> str:
-    """`19 of 36 claims confirmed, 2 contradicted, 15 inconclusive. Confirmed by data: ...`, in Markdown."""
-    total = words.verdict_counts([score.here for score in judged])
-    studied = [(score.study, score.here) for score in judged if score.study is not None]
-    worlds: dict[str, list[Verdict]] = {}
-    for study, here in sorted(studied, key=lambda one: study_choice.scale_place(one[0])):
-        worlds.setdefault(study_words.world(study), []).append(here)
-    parts = [f"{world} {sum(v.outcome == CONFIRMED for v in of)} of {len(of)}" for world, of in worlds.items()]
-    return f"{total}. Confirmed by data: {'; '.join(parts)}." if parts else f"{total}."
+    """`19 of 36 claims confirmed, 2 contradicted, 3 inconclusive, 12 not measured`, and how to measure those."""
+    rest = f" To measure the rest: `{study_words.commands(('all',))}`."
+    is_whole = all(score.here.outcome != NOT_MEASURED for score in judged)
+    return f"{words.verdict_counts([score.here for score in judged])}.{'' if is_whole else rest}"
 
 
 def table(judged: Sequence[Score]) -> pd.DataFrame:
@@ -83,7 +79,7 @@ def table(judged: Sequence[Score]) -> pd.DataFrame:
             "claim": score.claim.text,
             "paper": _in_paper(score),
             "here": _estimate(score.here.mean) if score.here.mean else "",
-            "world": study_words.world(score.study).split(",")[0] if score.study else "no study",
+            "data": study_words.data(score.study) if score.study else "",
         }
         for score in judged
     ]
@@ -116,8 +112,9 @@ def listed(rows: pd.DataFrame) -> dict[str, str]:
         lines = []
         for row in of_item.to_dict("records"):
             (outcome,) = row["verdict"]
-            values = [f"paper {row['paper']}", *([f"here {row['here']}"] if row["here"] else []), row["world"]]
-            lines.append(f"{chip_text(outcome)} {text.plain(row['claim'])}  \n:gray[{text.plain(' · '.join(values))}]")
+            values = [f"paper {row['paper']}", f"here {row['here']}" if row["here"] else "", row["data"]]
+            said = text.plain(" · ".join(filter(None, values)))
+            lines.append(f"{chip_text(outcome)} {text.plain(row['claim'])}  \n:gray[{said}]")
         by_item[str(where)] = "\n\n".join(lines)
     return by_item
 

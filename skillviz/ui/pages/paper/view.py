@@ -10,6 +10,7 @@ import streamlit as st
 from skillviz.analysis.readable_table import as_stored
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
+from skillviz.core.verdicts import NOT_MEASURED
 from skillviz.show import paper as exhibits
 from skillviz.show import text
 from skillviz.show.glossary import about
@@ -88,7 +89,9 @@ def claims() -> PaperItem | None:
     if item is None or item.study is None or claim is None:
         return item
     here, paper = claim
-    headline.markdown(f"**{text.plain(here.claim)}** {words.verdict_line(here)}", help=about("verdict", "paired"))
+    line = f"**{text.plain(here.claim)}** {words.verdict_line(here)}"
+    more = f" {study_words.measured_by(item.name)}" if here.outcome == NOT_MEASURED else ""
+    headline.markdown(line + more, help=about("verdict", "paired"))
     if here.comparisons:
         with right:
             show(exhibits.claim(here, paper, theme()), item.study.name)
@@ -109,7 +112,7 @@ def _choose() -> PaperItem | None:
         )
     experiment = EXPERIMENTS.get(name)
     with page.explained():
-        stored = study_choice.offered((name,)) if experiment else []
+        stored = study_choice.measuring(name) if experiment else []
         study = study_choice.choose(stored, widest=250) if stored else None
         tables = {table: cache.study_table(study, table) for table in study.tables()} if study else {}
     if name == scoreboard.NONE:
@@ -135,14 +138,11 @@ def experiment(item: PaperItem) -> None:
         return
     st.markdown(text.plain(f"{item.experiment.question} The paper: {item.experiment.finding}"))
     if item.study is None:
-        st.info(words.PUBLISHED_ONLY)
-        st.code(study_words.commands((item.name,)), language=None, wrap_lines=True)
+        st.info(f"{words.PUBLISHED_ONLY} {study_words.measured_by(item.name)}")
         return
     if several := words.comparison_counts(item.verdicts):
         title = study_words.experiment_title(item.name)
         st.caption(f"All claims of {title}: {several}", help=about("discovery"))
-    if study_words.is_demo(item.study):
-        st.caption(study_words.caution())
     study_choice.links(item.study, "paper")
 
 

@@ -52,7 +52,7 @@ CAUTION = (
     "here or there."
 )
 CLAIM_LIMIT = "the claim's limit"
-PUBLISHED_ONLY = "No study of this is stored, so only published values are shown. This command makes one:"
+PUBLISHED_ONLY = "Not measured: no study of this is stored."
 
 
 def items() -> dict[str, str]:

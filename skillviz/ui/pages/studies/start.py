@@ -14,10 +14,10 @@ from skillviz.models.heads import READOUTS
 from skillviz.show import table_words, text
 from skillviz.show.entries import READOUT_TITLES
 from skillviz.show.glossary import about
-from skillviz.studies.cores import cores, workers_for
+from skillviz.studies.cores import cores
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.request import refuse_absent, study_of, write_study
-from skillviz.studies.paper.scales import SCALES, STORED_SCALES, Scale
+from skillviz.studies.paper.scales import SMALL, Scale
 from skillviz.studies.plan import Plan
 from skillviz.studies.spec import ExperimentRequest, StudySpec
 from skillviz.studies.store import FILE, study_path
@@ -43,7 +43,7 @@ from skillviz.ui.pages.studies import running, study_file
 SOURCES = {"experiment": "An experiment of the paper", "file": "My own study file"}
 LONGEST = 400  # letters of a path
 MOST_WORKERS = 8
-WORKERS, USUAL = "new.workers", "new.workers.usual"
+WORKERS = "new.workers"
 BASE, TASKS, ALSO, FINETUNED = "own.base", "own.tasks", "own.also", "own.finetuned"
 READOUT, SEEDS = "own.readout", "own.seeds"
 PREFIXES = ("new.", "own.")  # of the form's fields in the address
@@ -89,36 +89,33 @@ def draw() -> None:
 
 def _experiment() -> tuple[StudySpec, str]:
     """The study of an experiment at a scale, or of the user's models, and its command; raises a SkillvizError."""
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        experiments = {name: row.title for name, row in EXPERIMENTS.items()}
-        name = controls.select(
-            "new.experiment", "Experiment", list(experiments), "table2", shown=experiments.get, width=460
-        )
-        scales = {scale.name: scale.title for scale in STORED_SCALES.values()}
-        scale = controls.select("new.scale", "Scale", list(scales), "demo", shown=scales.get, width=240)
+    experiments = {name: row.title for name, row in EXPERIMENTS.items()}
+    name = controls.select(
+        "new.experiment", "Experiment", list(experiments), "table2", shown=experiments.get, width=460
+    )
     row = EXPERIMENTS[name]
     st.markdown(f"**{text.plain(row.question)}** The paper: {text.plain(row.finding)}")
     titles = [table_words.title(table) for table in row.makes if table != "note"]
     st.caption(f"It makes {formats.counted(len(titles), 'table')}: {formats.listed(titles, 9)}.")
-    request = _request(name, scale)
+    request = _request(name)
     _, chosen, study = study_of(request, cache.user_store())
     differences = row.differences(chosen)
     with st.expander(f"Where this differs from the paper: {formats.counted(len(differences), 'point')}"):
         study_choice.setting_table(differences)
     refuse_absent(chosen, study)
-    if request != ExperimentRequest(name, scale):
+    if request != ExperimentRequest(name):
         with st.spinner("Looking at the models and tasks."):
             cache.refuse_study(study, cache.user_store())
         st.caption(f"The study will be kept as `{study.name}`.")
     return study, request.command()
 
 
-def _request(name: str, scale: str) -> ExperimentRequest:
+def _request(name: str) -> ExperimentRequest:
     """The experiment with what is set in the fields; raises BadInput for other variables than the project's.
 
     ModelNotFound where a model has to be fetched from the hub first, for which there is a button.
     """
-    usual = SCALES[scale]
+    usual = SMALL
     is_set = any(address.current(field) not in (*UNSET, OF_SCALE) for field in FIELDS)
     scored_too = list(dict.fromkeys(task for tasks in usual.shifts.values() for task in tasks))
     with st.expander(MODELS_TITLE, expanded=is_set):
@@ -140,7 +137,7 @@ def _request(name: str, scale: str) -> ExperimentRequest:
                 fetching.button(source)
                 raise ModelNotFound(why)
     count = int(seeds) if seeds else None
-    return ExperimentRequest(name, scale, base or None, None, tasks, count, readout, finetuned or None, also)
+    return ExperimentRequest(name, usual.name, base or None, None, tasks, count, readout, finetuned or None, also)
 
 
 def _readout(scale: Scale) -> str | None:
@@ -176,12 +173,12 @@ def _file() -> tuple[StudySpec, str] | None:
 
 def _plan_and_button(study: StudySpec, command: str) -> None:
     """What will be done and how long it takes, then the button."""
-    usual, place = workers_for(study, cores()), st.container()
+    place = st.container()
     with place, st.spinner("Reading models and data for the estimate."):
-        preview = cache.study_preview(study, cache.user_store(), usual)
+        preview = cache.study_preview(study, cache.user_store(), 1)
     chosen = cluster_choice.choose("new.cluster") if preview.left else None
-    workers = _workers(usual) if preview.left > 1 and chosen is None else usual
-    if workers != usual:
+    workers = _workers() if preview.left > 1 and chosen is None else 1
+    if workers > 1:
         with place, st.spinner("Reading models and data for the estimate."):
             preview = cache.study_preview(study, cache.user_store(), workers)
     duration = f"Time: **{preview.time}**." if preview.left else "Everything is done already."
@@ -189,8 +186,7 @@ def _plan_and_button(study: StudySpec, command: str) -> None:
     with st.expander("Steps"):
         st.dataframe(preview.steps, hide_index=True, alt="The steps of the study")
         exports.table_menu(preview.steps, file="study-steps", key="planned", caption="Planned steps of the study")
-    # the number of processes stands where machines differ in their usual one
-    side = f" --workers {workers}" if max(workers, usual) > 1 else ""
+    side = f" --workers {workers}" if workers > 1 else ""
     side = f" --cluster {chosen}" if chosen else side
     with st.expander("Command line"):
         st.code(f"{command}{jobs_view.runs_dir_option()}{side}", language=None, wrap_lines=True)
@@ -215,17 +211,13 @@ def _counted(plan: Plan, left: int) -> str:
     return f"{formats.listed(parts, 3)}, then the tables: {total} steps, {todo}."
 
 
-def _workers(usual: int) -> int:
-    """How many processes; those that the command line takes by itself, until somebody moves the slider."""
+def _workers() -> int:
+    """The number of processes; one until the user moves the slider."""
     most = min(MOST_WORKERS, cores())
     if most < 2:
         return 1
-    before = st.session_state.get(USUAL)
-    if before is not None and before != usual:  # another scale
-        controls.assign(WORKERS, usual)
-    st.session_state[USUAL] = usual
     help = "Each takes memory for its own models. On one machine they share its cores and its device."
-    return controls.whole(WORKERS, "Processes side by side", 1, most, usual, help=help)
+    return controls.whole(WORKERS, "Processes side by side", 1, most, 1, help=help)
 
 
 def _start(study: StudySpec, workers: int, cluster: str | None) -> None:

@@ -74,9 +74,8 @@ def choose(studies: Sequence[StudyFolder]) -> tuple[str, StudyFolder | None, Del
         if shown != ONE or not studies:
             return shown, None, row
         with page.explained():
-            # those with tables first, real data before the demo world, then as in the paper
-            studies = sorted(studies, key=paper_words.place_of)
-            studies = sorted(studies, key=lambda study: (not study.tables(), study_choice.scale_place(study)))
+            # those with tables first, then as in the paper
+            studies = sorted(studies, key=lambda study: (not study.tables(), paper_words.place_of(study)))
             return shown, study_choice.choose(studies, widest=BOX), row
 
 
@@ -127,7 +126,7 @@ def list_table(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> pd.
         steps = list(record.steps.values())
         rows.append(
             {
-                "data": study_words.world(study),
+                "data": study_words.data(study),
                 "experiment": _title(study),
                 "state": states.get(str(study.path.resolve()))
                 or states.get(study.path.name)
@@ -152,7 +151,7 @@ def details(study: StudyFolder | None, row: DeltaGenerator) -> None:
     """Everything about one study; `row` takes the box of its tasks."""
     if study is None:
         st.info("There is no study to open yet.")
-        st.code("python -m skillviz reproduce table2 --scale demo", language=None)
+        st.code("python -m skillviz reproduce table2 --scale small", language=None)
         return
     running.begun_anew(study)
     _problems(study)
@@ -162,8 +161,6 @@ def details(study: StudyFolder | None, row: DeltaGenerator) -> None:
         tables = {name: cache.study_table(study, name) for name in study.tables()}
     _pictures(study, tables, row)
     study_choice.links(study, "studies")
-    if study_words.is_demo(study):
-        st.caption(study_words.caution())
     _tables(study, tables)
     _steps(study)
     study_choice.notes((study,))
@@ -186,11 +183,11 @@ def _verdicts(study: StudyFolder) -> str:
     """What it says of the paper's claims; of a study without any what it is."""
     title = study_words.experiment_title(study.record.experiment)
     if not study.tables():
-        return f"{title}, {study_words.world(study)}: **{study_words.state(study)}**."
+        return f"{title}, {study_words.data(study)}: **{study_words.state(study)}**."
     with page.explained():
         outcomes = cache.study_verdicts(study)
     said = paper_words.verdict_counts(outcomes) if outcomes else formats.counted(len(study.tables()), "table")
-    return f"{title}, {study_words.world(study)}: {said}."
+    return f"{title}, {study_words.data(study)}: {said}."
 
 
 def _pictures(study: StudyFolder, tables: Mapping[str, pd.DataFrame], row: DeltaGenerator) -> None:

@@ -1,0 +1,91 @@
+"""Every way to choose a region on one task, with several fine-tuned models and the nulls of each search."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skillviz.analysis.differences import paired
+from skillviz.analysis.observations import sentences
+from skillviz.analysis.recovered import without_gain
+from skillviz.analysis.scores import scores
+from skillviz.analysis.seeds import resampled_tests
+from skillviz.analysis.tables import notes
+from skillviz.core.formats import listed
+from skillviz.core.localizers.table import LOCALIZERS, RIVALS
+from skillviz.studies.paper.experiment import Experiment
+from skillviz.studies.paper.setting import SEARCH, SettingRow, sizes_row, tasks_row, trained, tuning_row
+from skillviz.studies.study_observations import of_results
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from skillviz.studies.paper.scales import Entry, Scale
+    from skillviz.studies.results import Results
+
+SIZES = (0.001, 0.01)
+FINETUNING_SEEDS = [0, 1, 2]
+MAIN_SEARCH = "stagewise"
+PAIRS = tuple(("graft", rival) for rival in (*RIVALS, "ft", "pretrained"))
+
+
+def compared() -> list[str]:
+    """The localizers whose grafts have fine-tuned values and a size of one's choice, and the paper's learned mask."""
+    return [name for name, row in LOCALIZERS.items() if row.makes_graft and (row.budgeted or name == "learned")]
+
+
+def entries(scale: Scale) -> list[Entry]:
+    """One task (or those asked for), each localizer on models of three fine-tuning seeds, a mask seed each.
+
+    Every search has a null of shuffled movement at the main size; the main search has all nulls, at every size.
+    """
+    runs = []
+    for task in scale.some("one"):
+        model = scale.finetuned_model(task, seed=FINETUNING_SEEDS if scale.seeds == 1 else list(range(scale.seeds)))
+        for name in compared():
+            if name == MAIN_SEARCH:  # nulls are of a run's main size, so each size is a run
+                runs.append(scale.each(model, name, _sizes(scale, name), seed=0, nulls="all"))
+            else:
+                runs.append(scale.search(model, name, _sizes(scale, name), seed=0, nulls="shuffled"))
+    return runs
+
+
+def _sizes(scale: Scale, name: str) -> tuple[float, ...]:
+    """The sizes of a localizer's regions; the learned mask finds its own."""
+    sizes = scale.sizes if scale.chosen else SIZES
+    return sizes[:1] if name == "learned" else sizes
+
+
+def tables(results: Results) -> dict[str, pd.DataFrame]:
+    """scores and differences of every localizer's graft."""
+    observations = of_results(results)
+    drawn = resampled_tests(observations)
+    return {
+        "scores": scores(observations, drawn),
+        "differences": paired(observations, PAIRS, drawn),
+        "note": notes(*sentences(observations), *without_gain(observations, drawn)),
+    }
+
+
+def differs(scale: Scale) -> list[SettingRow]:
+    """Its task, its models, and the localizers."""
+    names = [LOCALIZERS[name].title for name in compared()]
+    return [
+        tasks_row(scale, "none", scale.some("one")),
+        tuning_row(scale, f"{trained(scale)}; three seeds"),
+        SettingRow(SEARCH, "learned mask, top movement, FISH mask, random", listed(names, 99)),
+        sizes_row(scale, SIZES),
+    ]
+
+
+LOCALIZERS_COMPARED = Experiment(
+    name="localizers",
+    title="The localizers",
+    question="Which localizer finds the best region, and how far is its graft beyond a null?",
+    finding="The paper compares its learned mask with top movement, the FISH mask and random regions, without a null.",
+    entries=entries,
+    tables=tables,
+    makes=("scores", "differences", "note"),
+    published=(),
+    differs=differs,
+    shown="curves",
+)
