@@ -27,12 +27,16 @@ from skillviz.runs.store import Store
 from skillviz.show.comparisons import counted
 from skillviz.show.paper import NOT_PAIRED
 from skillviz.studies.paper.claims import Verdict, counted_comparisons
+from skillviz.studies.paper.costs import core_hours
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.experiments import verdicts as paper_verdicts
 from skillviz.studies.paper.published_values import SOURCE
-from skillviz.studies.paper.scales import SCALES, STORED_SCALES
-from skillviz.studies.store import StudyFolder, list_studies
+from skillviz.studies.paper.request import is_as_requested
+from skillviz.studies.paper.scales import SMALL
+from skillviz.studies.store import FILE, StudyFolder, list_studies
+from skillviz.studies.subject import subject
+from skillviz.tasks.readable_names import readable
 from skillviz.ui.pages.paper import words as paper_words
 
 PAGE, WORDS = PROJECT / "docs" / "results.md", PROJECT / "docs" / "results_words.yaml"
@@ -44,13 +48,12 @@ OVER = (
     f"{NOT_PAIRED} *Pre-trained* means the base's blocks under the fine-tuned pooler and head. Unless "
     "its command has `--seeds`, a study has one fine-tuned model per task and recipe: seeds are those of the search, "
     "so the intervals do not cover another fine-tuning seed. Studies reuse earlier runs, so their time can be short. "
-    "Of two studies of one experiment and scale, the first below is counted."
+    "Of two studies of one experiment, the first below is counted."
 )
 SAID_ONCE = (
     "One fine-tuned model a task and recipe: intervals over seeds are over mask seeds alone.",
     "Nothing was left out.",
 )
-SHIPPED = [row for row in EXPERIMENTS.values() if row.ships]
 SHOWN = 2  # of a claim with more comparisons the ends alone are on the page; all of them are on the page Paper
 DIGIT = re.compile(r"\d+\.\d+|\d+ ?%")
 VERDICT = re.compile(r"\b(?:confirmed|contradicted|inconclusive|agrees?|claims? (?:is|are|stays?))\b", re.IGNORECASE)
@@ -98,36 +101,34 @@ def _leaves(values: Any, place: str = "") -> Iterator[tuple[str, str]]:
 
 
 def page(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> str:
-    """The whole page."""
-    studies = with_tables(studies)
+    """The whole page, of the studies of the scale and of those of no experiment."""
+    studies = with_tables([s for s in studies if s.record.scale == SMALL.name or s.record.experiment is None])
     first = first_of_each(studies)
     parts = [*opening(studies), *summary(first, words), *headlines(first, words), *overview(studies)]
-    for row in SHIPPED:
+    for row in EXPERIMENTS.values():
         parts += experiment(row, studies, words)
     parts += others(studies, words)
     return "\n".join(parts).rstrip() + "\n"
 
 
 def with_tables(studies: Sequence[StudyFolder]) -> list[StudyFolder]:
-    """The studies with tables, those that ask for most first: of runs that several have, theirs are told."""
-    return sorted((s for s in studies if s.tables()), key=lambda s: (-len(s.record.steps), s.name))
+    """The studies with tables: those that their command still makes first, then those with the most steps."""
+    whole = [study for study in studies if study.tables()]
+    return sorted(whole, key=lambda s: (not is_as_requested(s.study), -len(s.record.steps), s.name))
 
 
 def first_of_each(studies: Sequence[StudyFolder]) -> list[StudyFolder]:
-    """Of several studies of one experiment and scale the first, by which claims are counted; all of no experiment."""
-    kinds: set[tuple[str | None, str | None]] = set()
-    first = []
+    """Of several studies of one experiment the first, by which claims are counted."""
+    first: dict[str, StudyFolder] = {}
     for study in studies:
-        kind = (study.record.experiment, study.record.scale)
-        if kind not in kinds or study.record.experiment is None:
-            first.append(study)
-        kinds.add(kind)
-    return first
+        if study.record.experiment is not None:
+            first.setdefault(study.record.experiment, study)
+    return list(first.values())
 
 
-def of(studies: Sequence[StudyFolder], row: Experiment, scale: str) -> list[StudyFolder]:
-    """The studies of an experiment at a scale."""
-    return [study for study in studies if (study.record.experiment, study.record.scale) == (row.name, scale)]
+def of(studies: Sequence[StudyFolder], row: Experiment) -> list[StudyFolder]:
+    """The studies of an experiment."""
+    return [study for study in studies if study.record.experiment == row.name]
 
 
 def opening(studies: Sequence[StudyFolder]) -> list[str]:
@@ -137,7 +138,7 @@ def opening(studies: Sequence[StudyFolder]) -> list[str]:
         "",
         f"Which claims of the paper ({SOURCE}) are confirmed here, with intervals. `python docs/results.py` writes "
         "this page from the stored studies; no number is typed. Each study names the command that made it. The page "
-        "*Paper* of the dashboard shows the same results beside the published values.",
+        "*Paper* of the dashboard shows the same results beside the published values. All studies are of real text.",
         "",
         f"Stored: {formats.counted(len(studies), 'study')}. A claim is **confirmed** if at least half of its "
         "comparisons that have a 95% interval support it and fewer contradict it. It is **contradicted** in the "
@@ -151,35 +152,30 @@ def opening(studies: Sequence[StudyFolder]) -> list[str]:
 
 
 def summary(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator[str]:
-    """For a reader with two minutes: the headline claims and all claims by scale, and what is missing."""
+    """For a reader with two minutes: the headline claims, all claims, and what is missing."""
     yield from ("## In two minutes", "")
-    once = [verdict for row in EXPERIMENTS.values() for verdict in _of_best_study(row, studies)]
-    counts = paper_words.verdict_counts(once)
-    yield f"Each claim once, from real data where such a study is stored, as on the page *Paper*: {counts}."
+    once = [verdict for row in EXPERIMENTS.values() for verdict in _of_first(row, studies)]
+    yield f"Each claim once, as on the page *Paper*: {paper_words.verdict_counts(once)}."
     yield ""
-    for name, scale in STORED_SCALES.items():
-        of_scale = [study for study in studies if study.record.scale == name]
-        yield f"**{scale.title}**"
-        yield ""
-        yield from (f"- {one[:1].upper()}{one[1:]}." for one in headline_claims.brief(of_scale))
-        verdicts = [(study, verdict) for study in of_scale for verdict in _verdicts(study)]
-        if verdicts:
-            yield f"- Of the paper's {formats.counted(len(verdicts), 'claim')} tested here: {_outcomes(verdicts)}."
-            several = counted_comparisons(verdict for _, verdict in verdicts)
-            if several.n > 1:
-                yield f"- Comparisons behind these claims: {counted(several, paper_words.CLAIM_LIMIT)}"
-        missing = [row.title.partition(":")[0] for row in SHIPPED if not of(studies, row, name)]
-        if missing:
-            yield f"- Not stored: {', '.join(missing)}; each section below gives the reason."
-        if sentence := _get(words, "summary", name):
-            yield from ("", sentence)
-        yield ""
+    yield from (f"- {one[:1].upper()}{one[1:]}." for one in headline_claims.brief(studies))
+    verdicts = [(study, verdict) for study in studies for verdict in _verdicts(study)]
+    if verdicts:
+        yield f"- Of the paper's {formats.counted(len(verdicts), 'claim')} tested here: {_outcomes(verdicts)}."
+        several = counted_comparisons(verdict for _, verdict in verdicts)
+        if several.n > 1:
+            yield f"- Comparisons behind these claims: {counted(several, paper_words.CLAIM_LIMIT)}"
+    missing = [row.title.partition(":")[0] for row in EXPERIMENTS.values() if not of(studies, row)]
+    if missing:
+        yield f"- Not measured: {', '.join(missing)}. `python -m skillviz reproduce all` measures them."
+    if sentence := _get(words, "summary"):
+        yield from ("", sentence)
+    yield ""
 
 
-def _of_best_study(row: Experiment, studies: Sequence[StudyFolder]) -> list[Verdict]:
-    """What the study that the page *Paper* opens says of each claim; not measured where there is none."""
-    best = next((study for scale in reversed(STORED_SCALES) for study in of(studies, row, scale)), None)
-    return _verdicts(best) if best else row.verdicts({}, None)
+def _of_first(row: Experiment, studies: Sequence[StudyFolder]) -> list[Verdict]:
+    """What the study that counts says of each claim; not measured where there is none."""
+    first = next(iter(of(studies, row)), None)
+    return _verdicts(first) if first else row.verdicts({}, None)
 
 
 def _outcomes(verdicts: Sequence[tuple[StudyFolder, Verdict]]) -> str:
@@ -194,28 +190,22 @@ def _outcomes(verdicts: Sequence[tuple[StudyFolder, Verdict]]) -> str:
 
 
 def headlines(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator[str]:
-    """The three claims that matter most, counted over all studies of a scale."""
+    """The three claims that matter most, counted over all studies."""
     yield from ("## Three claims", "")
     for title, how, make in HEADLINES:
         yield from (f"### {title}", "", how, "")
-        for name, scale in STORED_SCALES.items():
-            lines = make([study for study in studies if study.record.scale == name])
-            yield from (f"**{scale.title}**", "")
-            yield from (lines or [f"No result: {_reason(words, 'headlines', title, name)}"])
-            yield ""
+        yield from (make(studies) or ["Not measured: no stored study has the rows."])
+        yield ""
         if remark := _get(words, "remarks", title):
             yield from (remark, "")
 
 
 def overview(studies: Sequence[StudyFolder]) -> Iterator[str]:
-    """Every experiment in one line: how many of the paper's claims are confirmed at each scale."""
+    """Every experiment in one line: how many of the paper's claims are confirmed."""
     yield from ("## All experiments", "")
     yield from formats.markdown_table(
-        ("experiment", *(scale.title for scale in STORED_SCALES.values())),
-        [
-            [row.title, *(" and ".join(map(_agree, of(studies, row, at))) or "not stored" for at in STORED_SCALES)]
-            for row in SHIPPED
-        ],
+        ("experiment", "claims"),
+        [[row.title, " and ".join(map(_agree, of(studies, row))) or NOT_MEASURED] for row in EXPERIMENTS.values()],
     )
     yield ""
 
@@ -231,15 +221,14 @@ def _agree(study: StudyFolder) -> str:
 
 
 def experiment(row: Experiment, studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator[str]:
-    """One experiment at every scale."""
+    """One experiment: its studies, or the command that measures it."""
     yield from (f"## {row.title}", "", f"{row.question} The paper: {row.finding}", "")
-    for name, scale in STORED_SCALES.items():
-        of_scale = of(studies, row, name)
-        if not of_scale:
-            why = _reason(words, "missing", row.name, name)
-            yield from (f"**{scale.title}.** Not stored: {why} `{_command(row, name)}` makes it.", "")
-        for study in of_scale:
-            yield from result(study, row, words)
+    own = of(studies, row)
+    for study in own:
+        yield from result(study, row, words)
+    if not own:
+        why = f" {reason}" if (reason := _get(words, "missing", row.name)) else ""
+        yield from (f"**Not measured.**{why} {_measured_by(row)}", "")
 
 
 def others(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator[str]:
@@ -254,11 +243,13 @@ def others(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator
 def result(study: StudyFolder, row: Experiment | None, words: Mapping[str, Any]) -> Iterator[str]:
     """Command, time, main table, verdicts, what to make of them, notes of one study."""
     record = study.record
-    command = record.command or (_command(row, record.scale or "") if row else "")
+    is_current = row is None or is_as_requested(study.study)
+    command = record.command if is_current else ""
+    command = command or f"python -m skillviz study run cached_runs/studies/{study.path.name}/{FILE}"
     localized = sum(step.kind == "localize" for step in record.steps.values())
     spent = formats.seconds(record.seconds)
-    machine = record.device or _get(words, "machines", study.name) or _get(words, "machines", record.scale or "")
-    title = SCALES[record.scale].title if record.scale in SCALES else "Own study"
+    machine = record.device or _get(words, "machines", study.name) or _get(words, "machines", "every")
+    title = formats.listed([readable(task) for task in _tasks(study)], 99)
     work = f"{formats.counted(localized, 'localization')}; {spent} on {machine or 'an unnamed device'}"
     lines = results_tables.of_study(study)
     caption = f" {lines.pop()}" if len(lines) > 1 and not lines[-1].startswith("|") else ""
@@ -268,6 +259,8 @@ def result(study: StudyFolder, row: Experiment | None, words: Mapping[str, Any])
     texts = study.table("note")["text"] if "note" in study.tables() else ()
     notes = [f"- {note}" for note in texts if note not in SAID_ONCE]
     lines = [*map(verdict_line, verdicts), *results_tables.stability(study), *notes]
+    if row and any(verdict.outcome == NOT_MEASURED for verdict in verdicts):
+        lines.append(f"- What is not measured: {_measured_by(row)}")
     yield from ([*lines, ""] if lines else [])
     if remark := _get(words, "studies", study.name):
         yield from (remark, "")
@@ -297,8 +290,16 @@ def _verdicts(study: StudyFolder) -> list[Verdict]:
     return paper_verdicts(study.record.experiment, tables, study.record.scale)
 
 
-def _command(row: Experiment, scale: str) -> str:
-    return f"python -m skillviz reproduce {row.name} --scale {scale}"
+def _tasks(study: StudyFolder) -> list[str]:
+    """The tasks that the study's models are fine-tuned on."""
+    about = subject(study.study)
+    return list(about.models or about.tasks)
+
+
+def _measured_by(row: Experiment) -> str:
+    """The command that measures an experiment, and how long it is estimated to take."""
+    hours = formats.number(core_hours(row.name, SMALL), 0)
+    return f"`python -m skillviz reproduce {row.name}` measures it, in about {hours} core-hours."
 
 
 def _get(words: Mapping[str, Any], *names: str) -> str:
@@ -306,11 +307,6 @@ def _get(words: Mapping[str, Any], *names: str) -> str:
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value.strip() if isinstance(value, str) else ""
-
-
-def _reason(words: Mapping[str, Any], kind: str, name: str, scale: str) -> str:
-    """Why something is missing at a scale: its own words, else the scale's."""
-    return _get(words, kind, name, scale) or _get(words, "missing", "every", scale)
 
 
 def main() -> None:
