@@ -9,6 +9,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -296,6 +297,7 @@ def _tasks(study: StudyFolder) -> list[str]:
     return list(about.models or about.tasks)
 
 
+@cache
 def _measured_by(row: Experiment) -> str:
     """The command that measures an experiment, and how long it is estimated to take."""
     hours = formats.number(core_hours(row.name, SMALL), 0)
