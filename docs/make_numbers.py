@@ -28,11 +28,11 @@ from skillviz.analysis.tables import TABLES, check
 from skillviz.errors import SkillvizError
 from skillviz.runs.store import Store
 from skillviz.studies.make_tables import make_tables
-from skillviz.studies.paper.request import VARIABLE
 from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
 from skillviz.studies.store import StudyFolder, list_studies, write_record, write_tables
 
+VARIABLE = "SKILLVIZ_REAL"
 MINILM_STUDIES = ("minilm-sst2.yaml", "minilm-sst2-others.yaml")
 FOLLOWING = ("low", "high", "debiased", "over", "chance")
 """Columns that are made anew, and those that end alike (`ece_less_ft_low`); every other number stays as it is."""

@@ -20,7 +20,7 @@ from skillviz.studies.estimate import time_left
 from skillviz.studies.needs import needs
 from skillviz.studies.paper.costs import costs
 from skillviz.studies.paper.published_values import beside
-from skillviz.studies.paper.request import forget_tasks, refuse_absent, refuse_wrong, study_of, write_study
+from skillviz.studies.paper.request import refuse_wrong, study_of, write_study
 from skillviz.studies.paper.scales import scale as scale_named
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import ExperimentRequest
@@ -90,8 +90,7 @@ Data = Annotated[
     str | None,
     typer.Option(
         "--data", metavar="DIR", rich_help_panel=options.DATA,
-        help="Your tasks: a folder with a folder for each, in it a task.yaml; all, or those named with --tasks. Or "
-        "other copies of the small scale's data.",
+        help="Your tasks: a folder with a folder for each, in it a task.yaml; all, or those named with --tasks.",
     ),
 ]  # fmt: skip
 Seeds = Annotated[
@@ -201,11 +200,10 @@ def reproduce(
     kind = readout.value if readout else None
     shares = tuple(size for text in sizes or () for size in re.split(r"[,\s]+", text) if size)
     request = ExperimentRequest(
-        name, scale, base, data, tuple(tasks or ()), seeds, kind, finetuned, tuple(also or ()), None,
+        name, scale, base, data, tuple(tasks or ()), seeds, kind, finetuned, tuple(also or ()),
         steps, train_steps, shares, max_test, k_shot, samples,
     )  # fmt: skip
     row, chosen, study = study_of(request, store)
-    refuse_absent(chosen, study)
     refuse_wrong(study, store)
     if dry_run:
         _tell(row, chosen)
@@ -213,7 +211,6 @@ def reproduce(
         for sentence in what.sentences():
             say(sentence)
         notes = find_study.say_notes(Snapshot(plan(study), store))
-        forget_tasks(study, store)
         if as_json:
             print_json({"name": study.name, **asdict(what), "notes": notes})
         return
@@ -257,8 +254,7 @@ def _all(scale: str, store: Store, workers: int, core_hours: float | None, dry_r
                 f"{number(core_hours, 1)}. The command goes on from here with more --core-hours."
             )
             break
-        _, chosen, study = study_of(ExperimentRequest(name, scale), store)
-        refuse_absent(chosen, study)
+        _, _, study = study_of(ExperimentRequest(name, scale), store)
         refuse_wrong(study, store)
         write_study(study, store)
         failed += [] if _run(study, store, workers).is_whole else [name]

@@ -44,7 +44,7 @@ class ExperimentRequest:
     """What a user asked for: an experiment of the paper at a scale, and what of the scale is replaced.
 
     `tasks` and `also` (other data with the same labels) are names of the scale's or YAML files; `data` is a folder of
-    tasks, or of other copies of the scale's data, for which the task files in `folder` were written. `steps` are those
+    tasks. `steps` are those
     of each search, `train_steps` of each fine-tuning, `sizes` shares of the graftable parameters, the main one first.
     `samples` are those of the training data, each with models of its own.
     """
@@ -58,7 +58,6 @@ class ExperimentRequest:
     readout: str | None = None
     finetuned: str | None = None
     also: tuple[str, ...] = ()
-    folder: str | None = None
     steps: int | None = None
     train_steps: int | None = None
     sizes: tuple[str, ...] = ()

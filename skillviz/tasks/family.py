@@ -5,20 +5,22 @@ from __future__ import annotations
 SAME, RELATED, UNRELATED = "same", "related", "unrelated"
 
 FAMILIES = {
-    "sentiment": ("sst2", "sst2_sentences", "mr", "cr", "mpqa", "imdb", "yelp", "yelp_reviews", "amazon"),
+    "sentiment": (
+        "sst2", "sst2_sentences", "mr", "cr", "mpqa", "imdb", "yelp", "yelp_reviews", "amazon",
+        "uci_yelp", "uci_amazon", "uci_imdb",
+    ),
     "inference": ("snli", "mnli", "qnli", "rte"),
     "paraphrase": ("mrpc", "qqp"),
     "topic": ("ag_news",),
     "subjectivity": ("subj",),
     "type": ("trec",),
-}
+}  # fmt: skip
 """The paper's tasks. Its figure has SNLI and MNLI as one group and QNLI beside them in another; here all three."""
 
 
 def family(task: str) -> str:
-    """The family of a task by its name; tasks of the demo world end in theirs, others are a family of their own."""
-    name = next((name for name, tasks in FAMILIES.items() if task in tasks), None)
-    return name or task.rpartition("-")[2]
+    """The family of a task by its name; a task that is in none is a family of its own."""
+    return next((name for name, tasks in FAMILIES.items() if task in tasks), task)
 
 
 def relation(a: str, b: str) -> str:

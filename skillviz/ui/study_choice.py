@@ -15,7 +15,7 @@ import streamlit as st
 from skillviz.analysis.method_points import GRAFT, OTHERS, SCALED, base_names
 from skillviz.core.localizers.table import RIVALS
 from skillviz.show import text
-from skillviz.studies.paper.scales import SCALES
+from skillviz.studies.paper.scales import SCALES, SMALL
 from skillviz.studies.paper.setting import SettingRow
 from skillviz.studies.store import StudyFolder
 from skillviz.tasks.readable_names import readable
@@ -141,7 +141,13 @@ def _beside_graft(differences: pd.DataFrame) -> frozenset[str]:
 def _rank(study: StudyFolder, experiments: Sequence[str]) -> tuple[bool, int, bool, int, str]:
     record = study.record
     place = experiments.index(record.experiment) if record.experiment in experiments else len(experiments)
-    return record.scale not in SCALES, place, not cache.is_as_requested(study), -len(record.steps), study.name
+    return (
+        (record.scale or SMALL.name) not in SCALES,
+        place,
+        not cache.is_as_requested(study),
+        -len(record.steps),
+        study.name,
+    )
 
 
 def setting_table(rows: Sequence[SettingRow]) -> None:

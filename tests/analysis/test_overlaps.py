@@ -30,7 +30,7 @@ def table() -> pd.DataFrame:
 
 
 def test_families_and_relations() -> None:
-    assert family("sst2_sentences") == family("film-sentiment") == "sentiment"
+    assert family("sst2_sentences") == family("uci_yelp") == "sentiment"
     assert family("my_own") == "my_own"
     assert relation("qnli", "qnli") == "same" and relation("qnli", "mnli") == "related"
     assert relation("qqp", "ag_news") == "unrelated"

@@ -56,8 +56,8 @@ def test_the_default_localizer_has_the_counts_of_its_table() -> None:
 def test_no_verdict_is_typed(results: ModuleType, tmp_path: Path, planted: str) -> None:
     """The named case: Figure 4b confirmed in the table, and `not confirmed` in the text under it."""
     path = tmp_path / "words.yaml"
-    path.write_text(f"studies: {{figure4-demo: '{planted}'}}\n")
-    with pytest.raises(BadInput, match=r"studies\.figure4-demo: .* is a verdict"):
+    path.write_text(f"studies: {{figure4-small: '{planted}'}}\n")
+    with pytest.raises(BadInput, match=r"studies\.figure4-small: .* is a verdict"):
         results.read_words(path)
     assert results.read_words()  # the page's own words have none
 

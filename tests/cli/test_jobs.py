@@ -53,18 +53,18 @@ def test_a_study_under_way_is_listed_and_others_are_not(empty: Path, sleeper: su
     assert "No job is queued or running" in call("jobs", "list").out
     fake_running(empty, sleeper.pid)
     said = call("jobs", "list", "--json")
-    assert "Nothing waits" not in said.out and "table1-demo" not in said.out
-    assert "table2-demo" in said.out and "step 4 of 31" in said.out
+    assert "Nothing waits" not in said.out and "table1-small" not in said.out
+    assert "table2-small" in said.out and "step 4 of 31" in said.out
     (told,) = said.json["studies"]
-    assert (told["study"], told["status"], told["step"], told["steps"]) == ("table2-demo", "running", 4, 31)
+    assert (told["study"], told["status"], told["step"], told["steps"]) == ("table2-small", "running", 4, 31)
 
 
 def test_a_study_under_way_is_cancelled_by_its_name(empty: Path, sleeper: subprocess.Popen[bytes]) -> None:
     fake_running(empty, sleeper.pid)
-    said = call("jobs", "cancel", "table2-demo")
-    assert said.code == 0 and said.out.startswith("table2-demo is stopped") and sleeper.wait(10) < 0
+    said = call("jobs", "cancel", "table2-small")
+    assert said.code == 0 and said.out.startswith("table2-small is stopped") and sleeper.wait(10) < 0
     assert call("jobs", "list", "--json").json == {"jobs": [], "studies": []}
-    again = call("jobs", "cancel", "table2-demo")
+    again = call("jobs", "cancel", "table2-small")
     assert again.code == 2 and "only a queued or running job can be cancelled" in again.err.replace("\n", " ")
 
 
@@ -80,23 +80,23 @@ def test_a_name_that_a_run_has_too_means_the_run_unless_the_study_runs(
 
 def test_watching_a_study_ends_with_it(empty: Path) -> None:
     fake_study(empty, "table1")
-    whole = call("jobs", "watch", "table1-demo", "--json")
+    whole = call("jobs", "watch", "table1-small", "--json")
     assert whole.code == 0 and whole.json["status"] == "finished"
     fake_running(empty, NOBODY)
-    cut = call("jobs", "watch", "table2-demo")
-    assert cut.code == 2 and "table2-demo has stopped." in cut.out
+    cut = call("jobs", "watch", "table2-small")
+    assert cut.code == 2 and "table2-small has stopped." in cut.out
 
 
 def test_the_log_of_a_study_is_printed(empty: Path) -> None:
     fake_running(empty, NOBODY)
-    said = call("jobs", "log", "table2-demo")
+    said = call("jobs", "log", "table2-small")
     assert said.out == "3 of 31 finished: fine-tune film-sentiment\n"
-    assert "table2-demo has stopped." in said.err and "`python -m skillviz jobs resume table2-demo`" in said.err
+    assert "table2-small has stopped." in said.err and "`python -m skillviz jobs resume table2-small`" in said.err
 
 
 def test_the_log_says_what_the_page_says(empty: Path, sleeper: subprocess.Popen[bytes]) -> None:
     fake_running(empty, sleeper.pid)
-    assert "table2-demo is running: step 4 of 31: " in call("jobs", "log", "table2-demo").err
+    assert "table2-small is running: step 4 of 31: " in call("jobs", "log", "table2-small").err
     run = fake_run(Store(empty), seed=1)
     record = run.path / "run.json"
     content = json.loads(record.read_text())
@@ -118,7 +118,7 @@ def test_a_study_that_was_cut_goes_on_with_as_many_processes(empty: Path, begun:
     folder = fake_running(empty, NOBODY)
     record = folder / "study.json"
     record.write_text(record.read_text().replace('"workers": 1', '"workers": 3'))
-    assert call("jobs", "resume", "table2-demo").out == "table2-demo\n"
+    assert call("jobs", "resume", "table2-small").out == "table2-small\n"
     (process,) = begun
     assert (process.folder, process.words[:3], process.workers) == (
         folder, ["study", "run", str(folder / "study.yaml")], 3,
@@ -130,7 +130,7 @@ def test_a_study_that_never_began_takes_as_many_as_the_command(
 ) -> None:
     monkeypatch.setattr(kinds, "cores", lambda: 8)
     (fake_running(empty, NOBODY) / "study.json").unlink()
-    call("jobs", "resume", "table2-demo")
+    call("jobs", "resume", "table2-small")
     assert begun[0].workers == 2
 
 
@@ -144,15 +144,15 @@ def test_a_study_goes_on_from_the_folder_it_was_started_in(
     monkeypatch.chdir(first)
     start_study(file, Store(empty), workers=2)
     monkeypatch.chdir(second)
-    call("jobs", "resume", "table2-demo")
+    call("jobs", "resume", "table2-small")
     assert [(process.cwd, process.workers) for process in begun] == [(first, 2), (first, 2)]
     shutil.rmtree(first)
-    call("jobs", "resume", "table2-demo")
+    call("jobs", "resume", "table2-small")
     assert begun[-1].cwd == second, "the folder is gone"
 
 
 def test_a_finished_study_is_not_resumed(empty: Path, begun: list[Started]) -> None:
     fake_study(empty, "table1")
-    said = call("jobs", "resume", "table1-demo")
+    said = call("jobs", "resume", "table1-small")
     assert said.code == 2 and "only a failed, cancelled or stopped job can be resumed" in said.err.replace("\n", " ")
     assert not begun

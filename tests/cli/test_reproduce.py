@@ -9,21 +9,22 @@ from pathlib import Path
 import pytest
 
 from skillviz.jobs import slots
+from skillviz.studies.paper.costs import ORDER
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.request import is_as_requested
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import read_study
 from tests.cli.calls import call
-from tests.studies.tiny_studies import write_world
+from tests.studies.tiny_studies import tiny_scale, write_world
 from tests.tiny import tiny_pair, tiny_task
 
 
 def test_the_study_file_is_written_and_timed(tmp_path: Path) -> None:
     said = call("reproduce", "figure6", "--write-only", "--runs-dir", tmp_path, "--json")
     assert said.code == 0 and "steps" in said.out and "about" in said.out
-    study = read_study(tmp_path / "studies" / "figure6-demo" / "study.yaml")
+    study = read_study(tmp_path / "studies" / "figure6-small" / "study.yaml")
     assert study.experiment == "figure6" and said.json["name"] == study.name
-    assert "RoBERTa of 0.97 million parameters" in said.err  # what differs from the paper
+    assert "MiniLM-L6 (10.6 million graftable parameters)" in said.err  # what differs from the paper
     assert not list(tmp_path.glob("*/run.json"))
 
 
@@ -31,11 +32,13 @@ def test_the_study_file_is_written_and_timed(tmp_path: Path) -> None:
     ("words", "sentence"),
     [
         (("tabel2",), f"'tabel2' is not an experiment; known: {', '.join(EXPERIMENTS)}."),
-        (("table2", "--scale", "big"), "'big' is not a scale; known: demo, small, paper."),
-        (("table2", "--tasks", "sst2"), "'sst2' is not a task of the scale demo; known: film-sentiment"),
+        (("table2", "--scale", "big"), "'big' is not a scale; known: small, paper."),
+        (("table2", "--tasks", "sst2"), "'sst2' is not a task of the scale small; known: mr"),
         (("table2", "--data", "here"), "here is not a folder"),
-        (("table2", "--data", "deploy"), "has data of its own"),
-        (("figure7", "--tasks", "news-topic"), "with its labels (world, sports, business, science) by --also TASK"),
+        (("table2", "--data", "deploy"), "has no folder with a task.yaml"),
+        (("all", "--tasks", "mr"), "all takes --scale, --core-hours, --workers"),
+        (("table2", "--core-hours", "2"), "--core-hours limits all"),
+        (("figure7", "--tasks", "subj"), "by --also TASK"),
         (("table2", "--finetuned", "mine"), "belongs to one task"),
         (("table2", "--steps", "0"), "--steps is 0; give 1 or more."),
         (("table2", "--train-steps", "-1"), "--train-steps is -1; give 1 or more."),
@@ -44,7 +47,7 @@ def test_the_study_file_is_written_and_timed(tmp_path: Path) -> None:
         (("table2", "--sizes", "500"), "'500' is a number of parameters; the sizes of an experiment are shares"),
         (("table2", "--sizes", "much"), "'much' cannot be read as a region size"),
         (("table2", "--sizes", "0.1%,200%"), "'200%' asks for"),
-        (("table2", "--scale", "paper", "--data", "deploy"), "has data of its own"),
+        (("table2", "--scale", "paper", "--data", "deploy"), "has no folder with a task.yaml"),
         (("table2", "--base", "no/such/folder"), "no/such/folder"),
         (("table2", "--base", "no/such/folder", "--dry-run"), "no/such/folder"),
         (("table2", "--base", "no/such/folder", "--write-only"), "no/such/folder"),
@@ -65,13 +68,13 @@ def test_steps_sizes_and_examples_reach_every_run(tmp_path: Path) -> None:
     runs = plan(study).runs
     assert {run.sizes for run in runs} == {("2%", "20%", "5%")} and {run.max_test for run in runs} == {50}
     assert {run.steps for run in runs if run.localizer == "stagewise"} == {7}
-    assert study.request is not None and is_as_requested(study) and study.name != "table2-demo"
+    assert study.request is not None and is_as_requested(study) and study.name != "table2-small"
     assert study.request.command().endswith("--steps 7 --max-test 50 --sizes 2% --sizes 20% --sizes 0.05")
     assert "at most 50 test examples" in said.err and "7 steps" in said.err and "2% to 20%" in said.err
 
 
 def test_fine_tuning_of_other_steps_takes_no_stored_pair(tmp_path: Path) -> None:
-    words = ("--train-steps", 9, "--k-shot", 12, "--tasks", "film-sentiment", "--write-only")
+    words = ("--train-steps", 9, "--k-shot", 12, "--tasks", "mr", "--write-only")
     said = call("reproduce", "figure5", *words, "--runs-dir", tmp_path, "--json")
     models = plan(read_study(Path(said.json["file"]))).finetuned
     assert {model.recipe for model in models} == {"sgd", "adamw", "adamw-l1"}
@@ -79,13 +82,13 @@ def test_fine_tuning_of_other_steps_takes_no_stored_pair(tmp_path: Path) -> None
 
 
 def test_a_dry_run_says_what_is_needed_and_writes_nothing(tmp_path: Path) -> None:
-    said = call("reproduce", "table1", "--tasks", "film-sentiment", "--dry-run", "--runs-dir", tmp_path / "r", "--json")
+    said = call("reproduce", "table1", "--tasks", "mr", "--dry-run", "--runs-dir", tmp_path / "r", "--json")
     assert said.code == 0 and not (tmp_path / "r").exists()
     assert "one GPU" in said.out and "an order of magnitude, not measured" in said.out and "Disk: " in said.out
     known = said.json
-    assert (known["models"], known["runs"], known["scores"], known["unknown"]) == (9, 3, 9, 0)
-    assert known["left"] == 22 and min(known["seconds"]["cpu"], known["disk"], known["device"]) > 0
-    longer = call("reproduce", "table1", "--tasks", "film-sentiment", "--train-steps", 9000, "--dry-run", "--json",
+    assert (known["runs"], known["scores"], known["unknown"]) == (3, 9, 0)
+    assert known["models"] in (9, 10) and min(known["seconds"]["cpu"], known["disk"], known["device"]) > 0
+    longer = call("reproduce", "table1", "--tasks", "mr", "--train-steps", 9000, "--dry-run", "--json",
                   "--runs-dir", tmp_path / "r").json  # fmt: skip
     assert longer["seconds"]["cpu"] > 2 * known["seconds"]["cpu"] and longer["models"] == 10
 
@@ -109,21 +112,21 @@ def test_every_experiment_can_be_asked_of_a_base_and_a_task_file(name: str, worl
         said = call(*words, "--write-only", "--runs-dir", tmp_path, "--json")
     assert said.code == 0, said.err
     study = read_study(Path(said.json["file"]))
-    assert study.experiment == name and "demo_world" not in study.yaml_text()
+    assert study.experiment == name and "examples/" not in study.yaml_text()
     assert f"Model: {world / 'base'} (the paper: " in said.err
-    assert not [word for word in ("0.97", "wrong on purpose", "stored pair", "demo world") if word in said.err]
+    assert not [word for word in ("10.6 million", "stored pair", "examples/") if word in said.err]
 
 
 def test_the_readout_is_that_of_the_models(
     pair: tuple[Path, Path], task_file: Path, world: Path, tmp_path: Path
 ) -> None:
-    """The demo world's is the prompt: a fine-tuned head, or a base without a language-model head, has another."""
+    """The scale reads a head; a model that was fine-tuned with a prompt is read by it."""
     base, tuned = pair
     words = ("--tasks", task_file, "--write-only", "--runs-dir", tmp_path, "--json")
     for models, readout in (
         (("--base", base, "--finetuned", tuned), "head"),
         (("--base", base), "head"),
-        (("--base", world / "base"), "prompt"),
+        (("--base", world / "base"), "head"),
         (("--base", world / "base", "--finetuned", world / "finetuned"), "prompt"),
     ):
         said = call("reproduce", "table2", *models, *words)
@@ -140,18 +143,11 @@ def test_a_random_language_model_head_is_refused(pair: tuple[Path, Path], task_f
 def test_an_edited_study_file_is_kept(world: Path, tmp_path: Path) -> None:
     words = ("reproduce", "figure6", "--write-only", "--runs-dir", tmp_path)
     assert call(*words).code == 0 and call(*words).code == 0
-    path = tmp_path / "studies" / "figure6-demo" / "study.yaml"
-    path.write_text(path.read_text().replace("- 10%", "- 20%"))
+    path = tmp_path / "studies" / "figure6-small" / "study.yaml"
+    path.write_text(path.read_text().replace("- 1%", "- 2%"))
     said = call(*words)
-    assert said.code == 2 and f"study run {path}" in said.err and "- 20%" in path.read_text()
+    assert said.code == 2 and f"study run {path}" in said.err and "- 2%" in path.read_text()
     assert call("study", "run", path, "--dry-run", "--runs-dir", tmp_path).code == 0
-
-
-def test_task_files_for_data_go_with_a_study_that_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "data" / "cr").mkdir(parents=True)
-    words = ("reproduce", "figure6", "--scale", "small", "--data", tmp_path / "data", "--tasks", "cr")
-    said = call(*words, "--base", "no/such/folder", "--runs-dir", tmp_path / "runs")
-    assert said.code == 2 and "there is no file" in said.err and not (tmp_path / "runs").exists()
 
 
 @pytest.mark.slow
@@ -162,8 +158,8 @@ def test_a_pair_of_the_user_is_asked_from_end_to_end(
     from skillviz.studies.paper import scales
 
     few = {"stagewise": {"steps": 2, "batch_size": 16}}
-    own = scales.replace(scales.DEMO, options=few, mask_seeds=(0,), ladder=(0.1, 0.2))
-    monkeypatch.setitem(scales.SCALES, "demo", own)
+    own = scales.replace(scales.SMALL, options=few, mask_seeds=(0,), ladder=(0.1, 0.2))
+    monkeypatch.setitem(scales.SCALES, "small", own)
     taken: list[list[str]] = []
 
     def noted(root: Path, names: Sequence[str], on_wait: Callable[[str], None]) -> AbstractContextManager[None]:
@@ -205,3 +201,32 @@ def test_paths_of_the_working_folder_mean_the_same_from_any_other(
     assert again.code == 0, again.err
     same = call(*command.split()[3:], "--write-only", "--runs-dir", runs, "--json")
     assert same.code == 0 and same.json["file"] == said.json["file"], same.err
+
+
+def test_all_experiments_are_listed_with_their_core_hours_and_nothing_is_written(tmp_path: Path) -> None:
+    said = call("reproduce", "all", "--dry-run", "--runs-dir", tmp_path / "r", "--json")
+    assert said.code == 0 and not (tmp_path / "r").exists()
+    *rows, total = said.json["experiments"]
+    assert [row["experiment"] for row in rows] == list(ORDER) and set(ORDER) == set(EXPERIMENTS)
+    assert total["core-hours left"] == pytest.approx(sum(row["core-hours left"] for row in rows), abs=0.2)
+    assert total["core-hours spent"] == 0 and rows[0]["models"] == 3
+    by_name = {row["experiment"]: row for row in rows}
+    assert by_name["figure9"]["runs"] == 0, "its runs are those of Table 2"
+
+
+@pytest.mark.slow
+def test_all_stops_before_the_core_hours_are_exceeded_and_goes_on(
+    tmp_path: Path, world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from skillviz.studies.paper import costs, scales
+
+    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(tmp_path / "members"))
+    monkeypatch.setitem(scales.SCALES, "tiny", tiny_scale(world))
+    monkeypatch.setattr(costs, "ORDER", ("figure9", "figure6"))
+    words = ("reproduce", "all", "--scale", "tiny", "--runs-dir", tmp_path / "r")
+    said = call(*words, "--core-hours", "0")
+    assert said.code == 0 and "figure9 is not started" in said.err and not (tmp_path / "r" / "studies").exists()
+    assert call(*words).code == 0
+    assert {path.name for path in (tmp_path / "r" / "studies").iterdir()} == {"figure9-tiny", "figure6-tiny"}
+    rows = call(*words, "--dry-run", "--json").json["experiments"]
+    assert all(row["core-hours left"] == 0 for row in rows) and rows[-1]["core-hours spent"] > 0

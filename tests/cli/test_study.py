@@ -112,12 +112,12 @@ def test_a_study_begun_anew_is_the_one_whose_status_is_told(tmp_path: Path, monk
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: root)
     shelved = fake_study(root, "table2")
     fake_running(own, NOBODY)
-    status = call("study", "status", "table2-demo", "--json")
+    status = call("study", "status", "table2-small", "--json")
     assert status.json["store"] == str(own) and "without tables yet" in status.out
     assert f"One of this name that has tables ships in {shelved}" in status.out
-    assert "that ships" in call("study", "table", "table2-demo").err
+    assert "that ships" in call("study", "table", "table2-small").err
     shutil.rmtree(root)
-    assert "without tables yet" in (said := call("study", "status", "table2-demo")).out and "ships" not in said.out
+    assert "without tables yet" in (said := call("study", "status", "table2-small")).out and "ships" not in said.out
 
 
 def test_the_file_written_for_a_name_is_the_one_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,12 +126,12 @@ def test_the_file_written_for_a_name_is_the_one_that_runs(tmp_path: Path, monkey
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: root)
     fake_study(root, "figure6")
     assert call("reproduce", "figure6", "--write-only", "--runs-dir", own).code == 0
-    path = own / "studies" / "figure6-demo" / "study.yaml"
-    said = call("study", "run", "figure6-demo", "--dry-run", "--json")
+    path = own / "studies" / "figure6-small" / "study.yaml"
+    said = call("study", "run", "figure6-small", "--dry-run", "--json")
     assert len(said.json["steps"]) > 2  # that of the fake has one run
     content = yaml.safe_load(path.read_text())
     path.write_text(yaml.safe_dump({**content, "runs": [{**run, "seed": 0} for run in content["runs"]]}))
-    assert len(call("study", "run", "figure6-demo", "--dry-run", "--json").json["steps"]) < len(said.json["steps"])
+    assert len(call("study", "run", "figure6-small", "--dry-run", "--json").json["steps"]) < len(said.json["steps"])
 
 
 @pytest.mark.parametrize("command", ["run", "status", "table", "pack"])
@@ -159,7 +159,7 @@ def test_a_name_does_not_lead_out_of_the_store(name: str, shipped: Path, tmp_pat
 
 def test_processes_side_by_side_are_those_it_was_begun_with(shipped: Path, made: Store, tmp_path: Path) -> None:
     own = shutil.copytree(made.root, tmp_path / "runs")
-    assert call("study", "status", "tiny-one", "--json").json["workers"] == 1  # the record's, not the scale's 2
+    assert call("study", "status", "tiny-one", "--json").json["workers"] == 1
     path = own / "studies" / "tiny-one" / "study.json"
     path.write_text(path.read_text().replace('"workers": 1', '"workers": 4'))
     said = call("study", "status", "tiny-one", "--json")
@@ -168,18 +168,8 @@ def test_processes_side_by_side_are_those_it_was_begun_with(shipped: Path, made:
     assert "side by side" not in alone.json["left"]
 
 
-def test_two_cores_do_two_steps_of_the_demo_world_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = {"task": "demo_world/tasks/film-sentiment.yaml", "localizer": "movement", "size": "1%", "recipe": "sgd"}
-    demo, own = (
-        StudySpec(name="a", scale="demo", runs=({**entry, "base": base},)) for base in ("demo_world/base", "big")
-    )
-    for there, wanted in ((1, 1), (2, 2), (16, 2)):
-        monkeypatch.setattr("skillviz.studies.cores.cores", lambda count=there: count)
-        assert [workers_for(study) for study in (demo, own)] == [wanted, 1]
-
-
 def test_an_experiment_without_scores_shows_its_main_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "none")
     fake_study(tmp_path / "runs", "figure9", tables=("composition", "note"))
-    said = call("study", "table", "figure9-demo")
+    said = call("study", "table", "figure9-small")
     assert said.code == 0 and said.out.startswith("task\tlocalizer\tvariant\tseed\tlayer\t")

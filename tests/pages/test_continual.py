@@ -43,4 +43,4 @@ def test_a_study_without_a_stage_shows_its_command(empty: Path) -> None:
 def test_without_a_study_the_command_is_shown(empty: Path) -> None:
     test = opened("continual")
     assert not test.exception and not charts(test)
-    assert any("reproduce table4 --scale demo" in code.value for code in test.code)
+    assert any("reproduce table4 --scale small" in code.value for code in test.code)

@@ -52,9 +52,7 @@ def test_a_page_opens_on_a_study_with_every_chart_explained(name: str, empty: Pa
     assert len(figures) == CHARTS[name] and all(figure.proto.alt for figure in figures)
     assert len([c for c in test.caption if c.value.startswith("How to read this:")]) == len(figures)
     assert len([e for e in test.get("popover") if e.proto.popover.label == "Download"]) == len(figures)
-    assert "study" not in test.query_params and copied(test)["study"] == "table1-demo" and has_link(test)
-    helps = "".join(m.proto.help for m in test.markdown)
-    assert "no evidence about the paper's models" in said(test) + helps
+    assert "study" not in test.query_params and copied(test)["study"] == "table1-small" and has_link(test)
 
 
 @pytest.mark.slow
@@ -82,38 +80,33 @@ def test_without_a_study_a_page_says_what_it_needs_and_how_to_make_it(empty: Pat
     test = opened("methods")
     assert not test.exception and not charts(test)
     assert "No such study is stored yet" in said(test)
-    assert "python -m skillviz reproduce table1 --scale demo" in test.code[0].value
+    assert "python -m skillviz reproduce table1 --scale small" in test.code[0].value
 
 
 def test_a_study_without_tables_is_named_and_not_shown(empty: Path) -> None:
-    fake_running(empty, NOBODY, "table1-demo")
-    record = empty / "studies" / "table1-demo" / "study.json"
+    fake_running(empty, NOBODY, "table1-small")
+    record = empty / "studies" / "table1-small" / "study.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), "experiment": "table1"}))
     test = opened("methods")
-    assert "`table1-demo` (not finished) has no tables yet" in test.info[0].value and not charts(test)
+    assert "`table1-small` (not finished) has no tables yet" in test.info[0].value and not charts(test)
 
 
 @pytest.mark.slow
-def test_real_data_come_first_then_the_pages_first_experiment_and_the_address_chooses(empty: Path) -> None:
-    fake_study(empty, "table1")
+def test_the_pages_first_experiment_comes_first_and_the_address_chooses(empty: Path) -> None:
     fake_study(empty, "table3")
     link = copied(opened("methods"))
-    assert link == {"study": "table1-demo"}
-    fake_study(empty, "table3", "small")
-    assert copied(opened("methods")) == {"study": "table3-small"}
-    other = opened("methods", study="table1-demo")
-    assert other.query_params["study"] == "table1-demo" and not copied(other)
-    fake_study(empty, "table1", "small")
+    assert link == {"study": "table3-small"}
+    fake_study(empty, "table1")
     assert copied(opened("methods")) == copied(opened("studies", view="study")) == {"study": "table1-small"}
-    assert opened("methods", **link).query_params["study"] == "table1-demo", "a copied link stays what it was"
+    assert opened("methods", **link).query_params["study"] == "table3-small", "a copied link stays what it was"
 
 
-def test_methods_open_on_real_data_that_compare_grafting_with_another_method(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_methods_open_on_a_study_that_compares_grafting_with_another_method(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skillviz.ui.cache.studies", lambda: studies_in(Store(PROJECT / "cached_runs")))
     names = [study.name for study in study_choice.offered(PAGES["methods"].experiments, boards=True)]
     assert names[0] == "baselines-minilm"
-    assert names.index("table1-demo") < names.index("table8-small"), "other regions alone are no other method"
-    assert "figure2-demo" not in names
+    assert "table8-small" in names[1:], "other regions alone are no other method"
+    assert "figure2-small" not in names
 
 
 def test_a_series_of_checkpoints_opens_on_what_goes_along_training(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +135,7 @@ def test_a_link_to_an_unknown_table_of_the_paper_is_explained(empty: Path) -> No
 def test_a_study_that_the_page_does_not_show_is_explained(empty: Path) -> None:
     fake_study(empty, "table1")
     fake_study(empty, "figure9")
-    other = opened("methods", study="figure9-demo")
+    other = opened("methods", study="figure9-small")
     assert "This page does not show it" in other.warning[0].value and len(charts(other)) == CHARTS["methods"]
     assert "does not exist here" in opened("methods", study="gone").warning[0].value
 
@@ -173,7 +166,7 @@ def test_what_was_not_compared_is_said_once(empty: Path) -> None:
 def of_bases(folder: Path, *bases: str) -> None:
     """Turns a made-up study into one of these bases, with worse scores the later they come."""
     file, scores = folder / "study.yaml", folder / "scores.parquet"
-    file.write_text(file.read_text().replace("base: demo_world/base", f"base: [{', '.join(bases)}]"))
+    file.write_text(file.read_text().replace("base: examples/models/minilm-l6", f"base: [{', '.join(bases)}]"))
     made = pd.read_parquet(scores)
     several = [made.assign(base=base, mean=made["mean"] / (number + 2)) for number, base in enumerate(bases)]
     pd.concat(several).to_parquet(scores)
@@ -183,32 +176,32 @@ def of_bases(folder: Path, *bases: str) -> None:
 def test_studies_of_one_base_and_scale_are_put_together(empty: Path) -> None:
     fake_study(empty, "table1", tables=("scores", "differences"))
     fake_study(empty, "table3", tables=("scores", "differences", "note"), seed=1)
-    fake_study(empty, "figure5", "small", tables=("scores",))
-    test = opened("methods", study="table1-demo")
-    assert "Data: 2 studies of one scale, base and readout: `table1-demo` and `table3-demo`" in said(test)
+    of_bases(fake_study(empty, "figure5", tables=("scores",)), "my/base")
+    test = opened("methods", study="table1-small")
+    assert "Data: 2 studies of one scale, base and readout: `table1-small` and `table3-small`" in said(test)
 
 
 @pytest.mark.slow
 def test_a_study_of_another_base_stands_alone(empty: Path) -> None:
     fake_study(empty, "table1", tables=("scores", "differences"))
-    own = fake_study(empty, "table3", name="table3-demo-own", tables=("scores", "differences"), tasks=TASKS[:2])
+    own = fake_study(empty, "table3", name="table3-small-own", tables=("scores", "differences"), tasks=TASKS[:2])
     of_bases(own, "my/base")
-    test = opened("methods", study="table3-demo-own")
-    assert not test.exception and "Data: the study `table3-demo-own`." in said(test)
+    test = opened("methods", study="table3-small-own")
+    assert not test.exception and "Data: the study `table3-small-own`." in said(test)
     assert test.selectbox(key="control.task").options == list(TASKS[:2])
-    assert "Data: the study `table1-demo`." in said(opened("methods", study="table1-demo"))
+    assert "Data: the study `table1-small`." in said(opened("methods", study="table1-small"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", ["methods", "paper", "studies"])
-def test_a_base_of_ones_own_is_no_demo_world(page: str, empty: Path) -> None:
-    of_bases(fake_study(empty, "table1", name="table1-demo-own"), "my/base")
-    test = opened(page, study="table1-demo-own", item="table1")
-    assert not test.exception and "no evidence about" not in said(test)
-    assert test.selectbox(key="control.study").options == ["Table 1 · own base base · table1-demo-own"]
+def test_a_base_of_ones_own_is_named(page: str, empty: Path) -> None:
+    of_bases(fake_study(empty, "table1", name="table1-small-own"), "my/base")
+    test = opened(page, study="table1-small-own", item="table1")
+    assert not test.exception
+    assert test.selectbox(key="control.study").options == ["Table 1 · MR · base"]
     if page == "paper":
         rows = test.table[0].value
-        assert [words.replace("\\", "") for words in rows["Here"]] == [EDITED.here] and "0.97 million" not in said(test)
+        assert [words.replace("\\", "") for words in rows["Here"]] == [EDITED.here] and "10.6 million" not in said(test)
 
 
 @pytest.mark.nightly
@@ -225,7 +218,7 @@ def test_of_several_bases_one_is_chosen(empty: Path) -> None:
 def test_other_data_for_a_study_of_ones_own_are_asked_of_its_own_base(empty: Path) -> None:
     of_bases(fake_study(empty, "table1", tables=("scores", "differences")), "my/base")
     told = [code.value for code in opened("methods", task="news-topic").code]
-    assert any("reproduce table3 --scale demo --base my/base" in line for line in told)
+    assert any("reproduce table3 --scale small --base my/base" in line for line in told)
 
 
 @pytest.mark.slow
@@ -235,7 +228,7 @@ def test_list_reader_and_form_are_views_of_their_own_in_the_address(empty: Path)
     listed = opened("studies")
     assert "view" not in listed.query_params and len(listed.dataframe) == 1 and not charts(listed)
     assert "study.start" not in [button.key for button in listed.button] and "study" not in listed.query_params
-    assert opened("studies", study="table1-demo").query_params["view"] == "study"
+    assert opened("studies", study="table1-small").query_params["view"] == "study"
     form = opened("studies", **{"new.experiment": "figure6"})
     assert form.query_params["view"] == "new" and not charts(form) and form.button(key="study.start")
     form.segmented_control(key="control.view").set_value("study").run()
@@ -259,15 +252,15 @@ def test_a_row_of_the_list_opens_its_study(empty: Path) -> None:
     test = AppTest.from_function(script, default_timeout=60)
     test.session_state["chosen"] = {"rows": [1]}
     test.run()
-    assert [m.value for m in test.markdown] == ["figure6-demo study"]
+    assert [m.value for m in test.markdown] == ["figure6-small study"]
 
 
 def test_the_list_tells_scale_state_and_minutes(empty: Path) -> None:
     fake_study(empty, "table1")
-    fake_study(empty, "figure2", "small", status="failed", tables=())
+    fake_study(empty, "figure2", status="failed", tables=())
     table = opened("studies").dataframe[0].value
     assert list(table)[:2] == ["data", "experiment"] and "study" not in table, "both are in sight on a phone"
-    assert len(set(table["data"])) == 2 and not table["data"].str.contains(" · ").any()
+    assert set(table["data"]) == {"MR"}
     assert list(table["experiment"]) == [EXPERIMENTS[name].title for name in ("table1", "figure2")]
     assert list(table["state"]) == ["finished", "failed"]
     assert list(table["taken, min"])[0] == 5.0 and "estimated, min" not in table
@@ -280,7 +273,7 @@ def test_studies_that_are_otherwise_alike_are_told_apart_by_their_names(empty: P
     table = opened("studies").dataframe[0].value
     assert table["experiment"].duplicated().sum() == 1 and not table.duplicated(["experiment", "data"]).any()
     named = table["data"].str.partition(" · ")[2]
-    assert sorted(named) == ["", "table1-again", "table1-demo"]
+    assert sorted(named) == ["", "table1-again", "table1-small"]
 
 
 def test_a_failed_study_names_its_steps_and_can_go_on(empty: Path) -> None:
@@ -342,7 +335,7 @@ def test_a_stored_study_stands_until_the_one_begun_anew_has_tables(
     fake_study(tmp_path / "shipped", "table2")
     fake_running(empty, NOBODY)
     assert "not measured" in opened("paper").markdown[0].value
-    assert copied(opened("paper", item="table2"))["study"] == "table2-demo"
+    assert copied(opened("paper", item="table2"))["study"] == "table2-small"
     assert list(opened("studies").dataframe[0].value["state"]) == ["finished"], "the list is of the one that ships"
     test = opened("studies", view="study")
     assert "You started this study again, and yours is **stopped**." in test.info[0].value
@@ -359,9 +352,8 @@ def test_processes_side_by_side_shorten_the_estimate(empty: Path, monkeypatch: p
     ways = [opened("studies", **{"new.experiment": "figure6", "new.workers": count}) for count in ("1", "2")]
     assert all("(an order of magnitude; time left: not measured yet)" in said(test) for test in ways)
     for count, test in zip((1, 2), ways, strict=True):
-        assert any(
-            code.value.endswith(f"figure6 --scale demo --runs-dir {empty} --workers {count}") for code in test.code
-        )
+        side = " --workers 2" if count == 2 else ""
+        assert any(code.value.endswith(f"figure6 --scale small --runs-dir {empty}{side}") for code in test.code)
 
 
 def test_the_form_tells_question_plan_and_minutes_before_the_start(
@@ -371,7 +363,7 @@ def test_the_form_tells_question_plan_and_minutes_before_the_start(
 
     def start(file: Path, where: object, workers: int = 1, backend: object = None) -> Job:
         started.append((Path(file).name, workers))
-        return StudyJob("table2-demo", Path(file).parent, "running")
+        return StudyJob("table2-small", Path(file).parent, "running")
 
     monkeypatch.setattr(jobs, "start_study", start)
     monkeypatch.setattr("skillviz.ui.pages.studies.start.cores", lambda: 2)
@@ -380,17 +372,10 @@ def test_the_form_tells_question_plan_and_minutes_before_the_start(
     assert "No study is stored yet" in text and "Does a tiny region hold the fine-tuned skill" in text
     assert "then the tables:" in text
     assert "Time: **" in text and "(an order of magnitude; time left: not measured yet)" in text
-    assert "python -m skillviz reproduce table2 --scale demo" in "\n".join(code.value for code in test.code)
+    assert "python -m skillviz reproduce table2 --scale small" in "\n".join(code.value for code in test.code)
     test.button(key="study.start").click().run()
-    assert not test.exception and started == [("study.yaml", 2)]
-    assert (empty / "studies" / "table2-demo" / "study.yaml").is_file()
-
-
-def test_real_data_that_are_absent_are_told_instead_of_a_start(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SKILLVIZ_REAL", raising=False)
-    test = opened("studies", **{"new.scale": "small"})
-    assert "set SKILLVIZ_REAL to the folder" in test.error[0].value.replace("\\", "")
-    assert "study.start" not in [button.key for button in test.button]
+    assert not test.exception and started == [("study.yaml", 1)]
+    assert (empty / "studies" / "table2-small" / "study.yaml").is_file()
 
 
 def test_a_file_of_ones_own_is_read_and_its_fault_is_a_sentence(empty: Path, tmp_path: Path) -> None:
@@ -485,8 +470,8 @@ def test_every_kind_of_item_opens_on_its_study(item: str, empty: Path) -> None:
 @pytest.mark.parametrize("item", ["table2", "figure9"])
 def test_without_a_study_the_published_stands_alone_with_the_command(item: str, empty: Path) -> None:
     test = opened("paper", item=item)
-    assert not test.exception and f"reproduce {item} --scale demo" in test.code[0].value
-    assert "No study of this is stored" in test.info[0].value
+    assert not test.exception and f"reproduce {item} --scale small` measures it, in about " in test.info[0].value
+    assert "Not measured: no study of this is stored" in test.info[0].value
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ from tests.pages.test_pages import opened, words
 from tests.studies.fake_study import fake_study
 from tests.visitor import confirmed
 
-BASE, PAIR = "demo_world/base", "demo_world/pairs/film-sentiment"
+BASE, PAIR = "examples/models/minilm-l6", "examples/models/minilm-l6"
 TASKS = "film-sentiment,news-topic"
 
 
@@ -80,9 +80,9 @@ def test_an_experiment_is_asked_of_a_base_and_tasks_of_ones_own(empty: Path, sta
     ((file, _),) = started
     study = read_study(file)
     assert {entry["base"] for entry in study.runs} == {BASE}
-    tasks = ["demo_world/tasks/film-sentiment.yaml", "demo_world/tasks/news-topic.yaml"]
+    tasks = ["examples/tasks/mr.yaml", "examples/tasks/subj.yaml"]
     assert list(dict.fromkeys(entry["task"] for entry in study.runs)) == tasks
-    assert study.experiment == "table2" and f"`{study.name}`" in said(test) and study.name != "table2-demo"
+    assert study.experiment == "table2" and f"`{study.name}`" in said(test) and study.name != "table2-small"
 
 
 def test_the_command_asks_the_same_with_paths_in_full(empty: Path, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_the_command_asks_the_same_with_paths_in_full(empty: Path, tmp_path: Pat
     base = str(tmp_path / "base")
     test = asking(base=base, tasks=TASKS, finetuned="none", readout="prompt", seeds="3")
     assert command(test) == [
-        "python", "-m", "skillviz", "reproduce", "table2", "--scale", "demo", "--base", base,
+        "python", "-m", "skillviz", "reproduce", "table2", "--scale", "small", "--base", base,
         "--readout", "prompt", "--seeds", "3", "--tasks", "film-sentiment", "--tasks", "news-topic",
         "--runs-dir", str(empty), *(["--workers", "2"] if cores() > 1 else []),
     ]  # fmt: skip
@@ -109,7 +109,7 @@ def test_a_fine_tuned_model_of_one_task_is_not_fine_tuned_again(empty: Path) -> 
     ("fields", "why"),
     [
         ({"base": "/nowhere"}, "/nowhere"),
-        ({"tasks": "sst9"}, "'sst9' is not a task of the scale demo"),
+        ({"tasks": "sst9"}, "'sst9' is not a task of the scale small"),
         ({"tasks": "gone.yaml"}, "gone.yaml"),
         ({"readout": "causal"}, "causal"),
         ({"base": "${HOME}/model"}, "only variables whose names begin with SKILLVIZ_"),
@@ -163,41 +163,22 @@ def test_the_fields_stand_in_the_address(empty: Path) -> None:
     assert command(test)[command(test).index("--seeds") + 1] == "2"
 
 
-@pytest.mark.parametrize(("there", "usual"), [(1, 1), (2, 2), (16, 2)])
-def test_as_many_processes_as_the_command_line_takes(
-    there: int, usual: int, empty: Path, started: list[tuple[Path, int]], monkeypatch: pytest.MonkeyPatch
+def test_the_number_of_processes_is_in_the_command(
+    empty: Path, started: list[tuple[Path, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(study_start, "cores", lambda: there)
-    test = opened("studies", **{"new.experiment": "figure6"})
-    assert command(test)[-2:] == (["--workers", str(usual)] if usual > 1 else ["--runs-dir", str(empty)])
-    test.button(key="study.start").click().run()
-    assert started[0][1] == usual
-
-
-def test_another_study_has_its_own_usual_number(empty: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(study_start, "cores", lambda: 2)
-    monkeypatch.setattr(study_start, "workers_for", lambda study, there: there if study.experiment else 1)
-    file = tmp_path / "own.yaml"
-    file.write_text(
-        f"name: own\ndefaults: {{base: {BASE}, task: demo_world/tasks/film-sentiment.yaml, finetuned: {PAIR}}}\n"
-        "runs:\n- {localizer: [movement, random], sizes: ['1%']}\n"
-    )
-    test = opened("studies", **{"new.experiment": "figure6", "new.file": str(file)})
+    test = opened("studies", **{"new.experiment": "figure6"})
     slider = "control.new.workers"
-    assert test.slider(key=slider).value == 2
-    test.segmented_control(key="control.new.study").set_value("file").run()
-    confirmed(test)
-    assert not test.exception and test.slider(key=slider).value == 1
-    code = next(code.value for code in test.code if "study run" in code.value)
-    assert code.endswith(f"study.yaml --runs-dir {empty}")
+    assert test.slider(key=slider).value == 1 and command(test)[-2:] == ["--runs-dir", str(empty)]
     test.slider(key=slider).set_value(2).run()
-    code = next(code.value for code in test.code if "study run" in code.value)
-    assert code.endswith(f"--runs-dir {empty} --workers 2")
+    assert command(test)[-2:] == ["--workers", "2"]
+    test.button(key="study.start").click().run()
+    assert started[0][1] == 2
 
 
 CLAIMS = (
-    f"name: NAME\nrequest: {{experiment: table2, scale: demo}}\ndefaults: {{base: {BASE}, finetuned: {PAIR}}}\nruns:\n"
-    "- {task: demo_world/tasks/film-sentiment.yaml, localizer: [movement, random], sizes: ['1%']}\n"
+    f"name: NAME\nrequest: {{experiment: table2, scale: small}}\ndefaults: {{base: {BASE}, finetuned: {PAIR}}}\nruns:\n"
+    "- {task: examples/tasks/mr.yaml, localizer: [movement, random], sizes: ['1%']}\n"
 )
 
 
@@ -216,7 +197,7 @@ def test_a_file_that_only_says_it_is_an_experiment_is_a_study_of_ones_own(
 def test_such_a_file_does_not_take_the_place_of_a_stored_study(empty: Path, tmp_path: Path) -> None:
     fake_study(empty, "table2")
     path = tmp_path / "own.yaml"
-    path.write_text(CLAIMS.replace("NAME", "table2-demo"))
+    path.write_text(CLAIMS.replace("NAME", "table2-small"))
     test = opened("studies", **{"new.study": "file", "new.file": str(path)})
     assert "give yours another name" in test.error[0].value and not test.exception
     assert "study.start" not in [button.key for button in test.button]
@@ -226,7 +207,7 @@ def test_a_file_that_asks_what_the_experiment_asks_is_that_experiment(
     empty: Path, started: list[tuple[Path, int]], tmp_path: Path
 ) -> None:
     path = tmp_path / "own.yaml"
-    made = StudySpec(**EXPERIMENTS["figure6"].build(SCALES["demo"])).model_copy(update={"name": "mine"})
+    made = StudySpec(**EXPERIMENTS["figure6"].build(SCALES["small"])).model_copy(update={"name": "mine"})
     path.write_text(made.yaml_text())
     test = opened("studies", **{"new.study": "file", "new.file": str(path)})
     assert not test.error and "is not what" not in said(test)
@@ -237,7 +218,7 @@ def test_a_file_that_asks_what_the_experiment_asks_is_that_experiment(
 def file_named(folder: Path, name: str, localizers: str = "[movement, random]") -> Path:
     """A study file of no experiment."""
     path = folder / "own.yaml"
-    text = CLAIMS.replace("NAME", name).replace("request: {experiment: table2, scale: demo}\n", "")
+    text = CLAIMS.replace("NAME", name).replace("request: {experiment: table2, scale: small}\n", "")
     path.write_text(text.replace("[movement, random]", localizers))
     return path
 

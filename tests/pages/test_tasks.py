@@ -77,7 +77,7 @@ def test_a_study_without_gains_shows_the_regions(empty: Path) -> None:
 def test_without_a_study_the_command_is_shown(empty: Path) -> None:
     test = opened("tasks")
     assert not test.exception and not charts(test)
-    assert any("reproduce figure8 --scale demo" in code.value for code in test.code)
+    assert any("reproduce figure8 --scale small" in code.value for code in test.code)
 
 
 def without(study: Path, *tasks: str) -> None:

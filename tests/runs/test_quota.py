@@ -149,7 +149,7 @@ def test_two_starts_of_a_study_at_once_start_it_once(tmp_path: Path, monkeypatch
     monkeypatch.setattr(control.StudyJob, "launch", launch)
     monkeypatch.setattr(control, "check", lambda *_: None)
     monkeypatch.setattr(control.StudyJob, "of", lambda path: path)
-    study = StudySpec(**EXPERIMENTS["table1"].build(scale("demo")))
+    study = StudySpec(**EXPERIMENTS["table1"].build(scale("small")))
     (tmp_path / "study.yaml").write_text(study.yaml_text())
     with ThreadPoolExecutor(3) as tabs:
         acts = [tabs.submit(jobs.start_study, tmp_path / "study.yaml", Store(tmp_path / "runs")) for _ in range(3)]
@@ -168,7 +168,7 @@ def test_what_comes_counts_before_it_is_stored(tmp_path: Path, monkeypatch: pyte
 def test_users_start_no_study(tmp_path: Path) -> None:
     """One would keep the device from the whole class for hours."""
     file = tmp_path / "study.yaml"
-    file.write_text(StudySpec(**EXPERIMENTS["table1"].build(scale("demo"))).yaml_text())
+    file.write_text(StudySpec(**EXPERIMENTS["table1"].build(scale("small"))).yaml_text())
     store = Store(store_of_user(tmp_path / "runs", user_named("i", "s")))
     with pytest.raises(BadInput, match="Studies cannot be started on a shared dashboard"):
         jobs.start_study(file, store)

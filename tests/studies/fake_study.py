@@ -21,7 +21,7 @@ from tests.studies.fake_tables import FAKE_TABLES, TASKS
 def fake_study(
     root: Path,
     experiment: str = "table1",
-    scale: str = "demo",
+    scale: str = "small",
     *,
     name: str = "",
     tables: Sequence[str] | None = None,
@@ -66,14 +66,14 @@ def fake_study(
 def _yaml(name: str, experiment: str, scale: str) -> str:
     return (
         f"name: {name}\nrequest: {{experiment: {experiment}, scale: {scale}}}\n"
-        "defaults: {base: demo_world/base, readout: head}\n"
+        "defaults: {base: examples/models/minilm-l6, readout: head}\n"
         "runs:\n"
-        "- {task: demo_world/tasks/film-sentiment.yaml, finetuned: demo_world/pairs/film-sentiment,\n"
+        "- {task: examples/tasks/mr.yaml, finetuned: examples/pairs/mr-sgd,\n"
         "   localizer: [movement], size: ['1%']}\n"
     )
 
 
-def fake_running(root: Path, pid: int, name: str = "table2-demo", *, step: int = 4, of: int = 31) -> Path:
+def fake_running(root: Path, pid: int, name: str = "table2-small", *, step: int = 4, of: int = 31) -> Path:
     """A study that a process works on, which whoever cancels it ends; stopped, where none of this number lives."""
     folder = fake_study(root, "table2", name=name, tables=(), status="running")
     work = folder / "work"
@@ -81,8 +81,8 @@ def fake_running(root: Path, pid: int, name: str = "table2-demo", *, step: int =
     started = psutil.Process(pid).create_time() if psutil.pid_exists(pid) else 0.0
     own = {"pid": pid, "started": started, "host": os.uname().nodename}
     (work / "process.json").write_text(json.dumps(own), encoding="utf-8")
-    told = {"step": step, "of": of, "key": "x", "kind": "localize", "title": "localize film-sentiment with stagewise"}
+    told = {"step": step, "of": of, "key": "x", "kind": "localize", "title": "localize mr with stagewise"}
     line = {"time": time.time(), **told, "what": "started", "left": 150.0}
     (work / "events.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
-    (work / "log.txt").write_text("3 of 31 finished: fine-tune film-sentiment\n", encoding="utf-8")
+    (work / "log.txt").write_text("3 of 31 finished: fine-tune mr\n", encoding="utf-8")
     return folder

@@ -10,7 +10,7 @@ from skillviz.studies.command import rerunnable
 from skillviz.tasks.project import project_root
 
 RUN = "python -m skillviz study run"
-REPRODUCE = "python -m skillviz reproduce table1 --scale demo"
+REPRODUCE = "python -m skillviz reproduce table1 --scale small"
 
 
 def test_a_command_that_means_something_here_alone_runs_the_stored_study(

@@ -59,14 +59,14 @@ def test_other_data_are_scored_at_every_size(scale: str) -> None:
 
 
 def test_figures_9_and_10_are_made_of_the_runs_of_table_2() -> None:
-    of_table = {run.key() for run in planned("table2", "demo").runs}
+    of_table = {run.key() for run in planned("table2", "small").runs}
     for name in ("figure9", "figure10"):
-        assert {run.key() for run in planned(name, "demo").runs} <= of_table
+        assert {run.key() for run in planned(name, "small").runs} <= of_table
 
 
 def test_one_task_is_no_sequence() -> None:
     with pytest.raises(BadInput, match="two or more"):
-        SCALES["demo"].several_tasks("multi-task", ("film-sentiment",), {})
+        SCALES["small"].several_tasks("multi-task", ("mr",), {})
 
 
 def predictions(task: str, wrong: int, states: tuple[str, ...] = ("finetuned",)) -> pd.DataFrame:

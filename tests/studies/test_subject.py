@@ -87,14 +87,6 @@ def test_one_of_several_bases_goes_with_studies_of_it_alone() -> None:
     assert not several.of("roberta-base").goes_with(about())
 
 
-def test_the_studies_that_ship_go_together_by_scale() -> None:
-    root = shipped_root() / FOLDER
-    names = ("table1-demo", "table3-demo", "figure5-demo", "table8-demo", "figure4-demo")
-    first, *others = (subject(read_study(root / name / FILE)) for name in names)
-    assert all(first.goes_with(other) for other in others)
-    assert not first.goes_with(subject(read_study(root / "table8-small" / FILE)))
-
-
 def test_scores_of_another_base_are_left_out() -> None:
     scores = FAKE_TABLES["scores"](TASKS, np.random.default_rng(0))
     both = pd.concat([scores, scores.assign(base="my/base")], ignore_index=True)

@@ -233,7 +233,7 @@ def test_a_changed_file_is_read_anew_and_refused_once(
 
 def stored_study(root: Path, changed: tuple[str, str] = ("", "")) -> StudyFolder:
     """A stored study of re-training whose file has this text in place of that."""
-    study = StudySpec(**EXPERIMENTS["table1"].build(scale("demo")))
+    study = StudySpec(**EXPERIMENTS["table1"].build(scale("small")))
     text = study.yaml_text()
     assert changed[0] in text
     (fake_study(root, "table1") / FILE).write_text(text.replace(*changed))
@@ -243,15 +243,15 @@ def stored_study(root: Path, changed: tuple[str, str] = ("", "")) -> StudyFolder
 
 def test_what_a_study_is_about_is_read_from_its_file(tmp_path: Path) -> None:
     study = stored_study(tmp_path)
-    assert cache.is_demo_world(study) and cache.setting_differences(study)[0].aspect == "Model"
+    assert cache.is_as_requested(study) and cache.setting_differences(study)[0].aspect == "Model"
 
 
 @pytest.mark.parametrize(
-    "changed", [("lr: 0.6", "lr: x"), ("  region:", "  mode: key:abc\n  region:"), ("- 0", "- few")]
+    "changed", [("lr: 0.2", "lr: x"), ("  region:", "  mode: key:abc\n  region:"), ("- 0", "- few")]
 )
 def test_of_a_study_that_was_wrongly_edited_nothing_is_known(changed: tuple[str, str], tmp_path: Path) -> None:
     study = stored_study(tmp_path, changed)
-    assert not cache.is_demo_world(study) and cache.setting_differences(study) == ()
+    assert not cache.is_as_requested(study) and cache.setting_differences(study) == ()
 
 
 def test_a_task_is_read_once_and_anew_when_its_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from skillviz.analysis.method_points import OTHERS, Selection
 from skillviz.errors import BadInput
 from skillviz.runs.store import Store
 from skillviz.studies.paper.request import study_of
-from skillviz.studies.paper.scales import DEMO
+from skillviz.studies.paper.scales import SMALL
 from skillviz.studies.spec import ExperimentRequest, StudySpec
 from skillviz.studies.subject import place, subject
 from skillviz.tasks.project import located
@@ -22,48 +22,46 @@ from skillviz.ui.pages.methods import view
 from skillviz.ui.pages.methods.view import OTHER, transfer_command
 from tests.ui.test_chip import chips
 
-FILM = {
-    "base": "demo_world/base", "readout": "prompt", "task": "demo_world/tasks/film-sentiment.yaml",
-    "finetuned": "demo_world/pairs/film-sentiment",
+MR = {
+    "base": SMALL.base, "readout": "head", "task": "examples/tasks/mr.yaml", "finetuned": None, "recipe": "sgd",
 }  # fmt: skip
 MADE = {"finetuned": None, "recipe": "sgd"}
-NEWS = {"task": "demo_world/tasks/news-topic.yaml", "finetuned": "demo_world/pairs/news-topic"}
+SUBJ = {"task": "examples/tasks/subj.yaml"}
 
 
-def command(of: str = "film-sentiment", **changed: Any) -> tuple[str, bool]:
-    entry = {name: value for name, value in {**FILM, **changed}.items() if value is not None}
-    return transfer_command(DEMO, subject(StudySpec(name="x", runs=(entry,))), str(entry["base"]), of)
+def command(of: str = "mr", **changed: Any) -> tuple[str, bool]:
+    entry = {name: value for name, value in {**MR, **changed}.items() if value is not None}
+    return transfer_command(SMALL, subject(StudySpec(name="x", runs=(entry,))), str(entry["base"]), of)
 
 
 def test_the_scales_own_study_needs_no_more_than_the_experiment() -> None:
-    assert command() == ("python -m skillviz reproduce table3 --scale demo", True)
+    assert command() == ("python -m skillviz reproduce table3 --scale small", True)
 
 
 def test_a_base_and_readout_of_ones_own_are_named() -> None:
-    line, is_whole = command(base="my/base", readout="head", **MADE)
-    assert is_whole and line.endswith("--scale demo --base my/base --readout head --tasks film-sentiment")
+    line, is_whole = command(base="my/base", readout="prompt", **MADE)
+    assert is_whole and line.endswith("--scale small --base my/base --readout prompt --tasks mr")
 
 
 def test_a_fine_tuned_model_of_ones_own_is_named(tmp_path: Path) -> None:
-    assert command(finetuned=str(tmp_path))[0].endswith(f"--finetuned {tmp_path} --tasks film-sentiment")
+    assert command(finetuned=str(tmp_path))[0].endswith(f"--finetuned {tmp_path} --tasks mr")
 
 
 def test_a_task_without_other_data_leaves_them_to_be_named(tmp_path: Path) -> None:
-    line, is_whole = command("news-topic", **NEWS)
-    assert not is_whole and line.endswith("--scale demo --tasks news-topic --also OTHER.yaml")
+    line, is_whole = command("subj", **SUBJ)
+    assert not is_whole and line.endswith("--scale small --tasks subj --also OTHER.yaml")
     file = tmp_path / "my task.yaml"
     file.write_text("name: mine\n")
     line, is_whole = command("mine", base="my/base", task=str(file), **MADE)
     assert not is_whole and shlex.split(line)[-4:] == ["--tasks", str(file), "--also", OTHER]
 
 
-@pytest.mark.parametrize(("base", "task"), [(DEMO.base, "film-sentiment"), ("my/base", "film-sentiment"),
-                                            (DEMO.base, "gadget-sentiment")])  # fmt: skip
+@pytest.mark.parametrize(("base", "task"), [(SMALL.base, "mr"), ("my/base", "mr"),
+                                            (SMALL.base, "cr")])  # fmt: skip
 def test_the_command_asks_for_scores_on_other_data(base: str, task: str, tmp_path: Path) -> None:
-    models = {"finetuned": f"demo_world/pairs/{task}"} if base == DEMO.base else MADE
-    line, is_whole = command(task, base=base, task=f"demo_world/tasks/{task}.yaml", **models)
+    line, is_whole = command(task, base=base, task=f"examples/tasks/{task}.yaml", **MADE)
     _, _, study = study_of(_request(line), Store(tmp_path))
-    assert is_whole and any("restaurant-sentiment" in str(entry.get("others")) for entry in study.runs)
+    assert is_whole and any("uci_yelp" in str(entry.get("others")) for entry in study.runs)
     assert {place(str(entry["base"])) for entry in study.runs} == {place(base)}
     assert any(task in str(entry["task"]) for entry in study.runs)
 
@@ -73,7 +71,7 @@ def test_with_other_data_in_the_place_of_the_word_the_command_takes_them(tmp_pat
     news, _ = command("news-topic", base="my/base", task=NEWS["task"], **MADE)
     assert OTHER not in line and OTHER in news
     with pytest.raises(BadInput, match="which no requested task can be scored on"):
-        study_of(_request(news.replace(OTHER, FILM["task"])), Store(tmp_path))
+        study_of(_request(news.replace(OTHER, MR["task"])), Store(tmp_path))
     other = tmp_path / "other.yaml"
     other.write_text(located(NEWS["task"]).read_text().replace("name: news-topic", "name: other-news"))
     _, _, study = study_of(_request(news.replace(OTHER, str(other))), Store(tmp_path))
@@ -89,7 +87,7 @@ def _request(line: str) -> ExperimentRequest:
     return ExperimentRequest(words[4], options["--scale"], base, readout=readout, **lists)
 
 
-SELECTION = Selection("film-sentiment", "all", "stagewise")
+SELECTION = Selection("mr", "all", "stagewise")
 
 
 def difference(method: str, metric: str, value: float) -> dict[str, object]:

@@ -18,8 +18,7 @@ from skillviz.analysis.tables import label, without_variants
 from skillviz.core.metrics import METRICS
 from skillviz.models.finetune.recipes import SGD
 from skillviz.studies.paper.claims import Comparison, StudyTables, at_main, beyond, of_task_metric, within
-from skillviz.studies.paper.published_values import is_stand_in, stands_for
-from skillviz.tasks.family import family
+from skillviz.studies.paper.published_values import stands_for
 
 TASK_METRIC = "own"
 ALIKE = 0.03  # what "equally good" may differ by
@@ -35,9 +34,8 @@ def own_task(id_task: str, task: str) -> bool:
 
 
 def large_shift(id_task: str, task: str) -> bool:
-    """Where the paper calls the shift large: from QNLI to inference, from MPQA to reviews, or what stands for them."""
-    stands_in = is_stand_in(id_task) and family(id_task) == "inference"
-    return id_task != task and ((stands_for(id_task), stands_for(task)) in LARGE or stands_in)
+    """Where the paper calls the shift large: from QNLI to inference, from MPQA to reviews."""
+    return id_task != task and (stands_for(id_task), stands_for(task)) in LARGE
 
 
 def small_shift(id_task: str, task: str) -> bool:

@@ -46,25 +46,10 @@ TOPICS = {
     "sensitivity": ("mask",),
 }
 
-# The tasks of the demo world and the data here, each with the task of the paper that it stands for.
+# The data sets here that stand for one of the paper's.
 STANDS_FOR = {
-    "film-sentiment": "sst2",
-    "gadget-sentiment": "cr",
-    "restaurant-sentiment": "yelp",
-    "film-subjectivity": "subj",
-    "gadget-subjectivity": "subj",
-    "question-type": "trec",
-    "news-topic": "ag_news",
-    "news-inference": "mnli",
-    "scene-inference": "snli",
-    "restaurant-inference": "rte",
-    "news-paraphrase": "mrpc",
-    "question-paraphrase": "qqp",
-    "scene-paraphrase": "mrpc",
-    "attempted-topic": "ag_news",
-    "sst2_sentences": "sst2",
-    "yelp_reviews": "yelp",
-}
+    "sst2_sentences": "sst2", "yelp_reviews": "yelp", "uci_yelp": "yelp", "uci_imdb": "imdb",
+}  # fmt: skip
 
 
 def published(name: str) -> pd.DataFrame:
@@ -96,16 +81,8 @@ def slips(name: str) -> list[str]:
 
 
 def stands_for(task: str) -> str:
-    """The paper's task that a task of the demo world or of other data stands for; itself where it is the same.
-
-    A task with a large test set stands for what its namesake does.
-    """
-    return STANDS_FOR.get(task.removesuffix("-large"), task)
-
-
-def is_stand_in(task: str) -> bool:
-    """Whether another data set stands for the paper's."""
-    return stands_for(task) != task
+    """The paper's task that a data set here stands for; itself where it is the same."""
+    return STANDS_FOR.get(task, task)
 
 
 def beside(names: Sequence[str], tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

@@ -5,10 +5,8 @@ A study file keeps its request. The study is believed to be the experiment's whe
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -39,27 +37,20 @@ from skillviz.tasks.project import anchored, located
 from skillviz.tasks.task import Task
 from skillviz.tasks.user_file import read_task
 
-REAL = "${SKILLVIZ_REAL}/data"
-VARIABLE = "SKILLVIZ_REAL"
-TASKS, TASK_FILE = "tasks", "task.yaml"
+TASK_FILE = "task.yaml"
 NO_FILES: Mapping[str, str] = {}
 EDITED = SettingRow("Study file", "", "its entries are not those that this command makes now")
 
 
 def study_of(request: ExperimentRequest, store: Store) -> tuple[Experiment, Scale, StudySpec]:
-    """The experiment, its scale with what was asked for, and the study; task files for other copies go to its folder.
+    """The experiment, its scale with what was asked for, and the study.
 
-    `data` is a folder with a task file for every task, which are then the tasks, or other copies of the scale's data.
-    Raises BadInput where a name is not known, something does not fit, or the study's file was changed by hand.
+    `data` is a folder with a task file for every task, which are then the tasks. Raises BadInput where a name is not
+    known, something does not fit, or the study's file was changed by hand.
     """
     request = with_readout(anywhere(request))
     row, chosen = experiment(request.experiment), resolved(request)
     name = f"{row.name}-{chosen.name}" + _suffix(chosen, request)
-    if request.data and not request.folder and not folder_tasks(Path(request.data)):
-        row.build(chosen)  # what it refuses leaves no files
-        folder = study_path(store.root, StudySpec(name=name, runs=({},))) / TASKS
-        request = replace(request, folder=write_tasks(chosen, Path(request.data), folder))
-        chosen = chosen.with_choices(folder=request.folder)
     study = StudySpec(**{**row.build(chosen), "name": name, "request": request})
     plan(study)
     refuse_edited(study, store)
@@ -69,24 +60,23 @@ def study_of(request: ExperimentRequest, store: Store) -> tuple[Experiment, Scal
 def resolved(request: ExperimentRequest) -> Scale:
     """The scale with what the request replaces; raises BadInput where a name is not known or something does not fit."""
     row, usual = experiment(request.experiment), scale(request.scale)
-    files = folder_tasks(Path(request.data)) if request.data and not request.folder else NO_FILES
-    if request.data and not files and (usual.stored or not usual.folder):
+    files = folder_tasks(Path(request.data)) if request.data else NO_FILES
+    if request.data and not files:
         raise BadInput(
-            f"the scale {usual.name} has data of its own, and {request.data} has no folder with a {TASK_FILE}: here "
-            "--data takes tasks of yours, each in such a folder."
+            f"{request.data} has no folder with a {TASK_FILE}: --data takes tasks of yours, each in such a folder."
         )
     names = _words(request.tasks) or ((EVERY,) if files else ())
     tasks = requested_tasks(usual, names, files)
     also = other_tasks(usual, _words(request.also), files)
     chosen = usual.with_choices(
-        request.base, tasks, request.seeds, None, request.readout, request.finetuned, steps=request.steps,
+        request.base, tasks, request.seeds, request.readout, request.finetuned, steps=request.steps,
         train_steps=request.train_steps, sizes=request.sizes, max_test=request.max_test, k_shot=request.k_shot,
         samples=request.samples,
     )  # fmt: skip
     chosen = with_others(chosen, also)
     if row.on_other_data:
         refuse_alone(row.name, chosen, EVERY not in names)
-    return chosen.with_choices(folder=request.folder)
+    return chosen
 
 
 def anywhere(request: ExperimentRequest) -> ExperimentRequest:
@@ -160,7 +150,7 @@ def setting_differences(study: StudySpec) -> tuple[SettingRow, ...]:
         return ()
     plan(study)
     data = study.request.data
-    if data and not study.request.folder and not Path(data).is_dir():
+    if data and not Path(data).is_dir():
         return (SettingRow("Data", "", f"the folder {data} is not here, so what else differs cannot be listed"),)
     if not is_as_requested(study):
         return (EDITED,)
@@ -197,43 +187,9 @@ def write_study(study: StudySpec, store: Store) -> Path:
     return path
 
 
-def refuse_absent(chosen: Scale, study: StudySpec) -> None:
-    """Raises BadInput with one sentence where what the study needs from outside is not there: models, data."""
-    usual = scale(chosen.name)
-    if usual.stored or Path(os.environ.get(VARIABLE) or os.devnull).is_dir():
-        return
-    steps = plan(study)
-    files = {task for spec in steps.runs for task in (str(spec.task), *spec.others)}
-    files |= {str(task) for spec in steps.scores for task in (spec.task, spec.on) if task}
-    files |= {task for spec in steps.finetuned for task in spec.tasks}
-    if "${" + VARIABLE + "}" in chosen.base or (
-        usual.folder and any(file.startswith(f"{usual.folder}/") for file in files)
-    ):
-        raise BadInput(
-            f"the scale {chosen.name} needs real models and data: set {VARIABLE} to the folder that has models/ and "
-            "data/, or give --base and --data, or --base and task files with --tasks."
-        )
-
-
 def refuse_wrong(study: StudySpec, store: Store) -> None:
-    """Raises what `check` finds against the study; task files written for one that is not there go with it."""
-    try:
-        check(Snapshot(plan(study), store))
-    except SkillvizError:
-        forget_tasks(study, store)
-        raise
-
-
-def forget_tasks(study: StudySpec, store: Store) -> None:
-    """Deletes the task files that were written for a study that is not there."""
-    folder = study_path(store.root, study)
-    if (folder / FILE).exists():
-        return
-    shutil.rmtree(folder / TASKS, ignore_errors=True)
-    with suppress(OSError):  # what else is there stays
-        folder.rmdir()
-        folder.parent.rmdir()
-        store.root.rmdir()
+    """Raises what `check` finds against the study."""
+    check(Snapshot(plan(study), store))
 
 
 def folder_tasks(data: Path) -> dict[str, str]:
@@ -312,30 +268,6 @@ def refuse_alone(name: str, scale: Scale, is_named: bool) -> None:
         f"{name} scores models on other data with the same labels, and none are known for {task.name}: name a task "
         f"with its labels ({', '.join(task.labels)}) by --also TASK, or leave {task.name} out."
     )
-
-
-def write_tasks(scale: Scale, data: Path, folder: Path) -> str:
-    """The folder with copies of the scale's task files that read `data` in place of the real data; as a text.
-
-    Each task needs the folder of its name in `data`. Raises BadInput where one is missing.
-    """
-    named = dict.fromkeys([*scale.tasks, *(other for task in scale.tasks for other in scale.shifts.get(task, ()))])
-    roles = dict.fromkeys(task for tasks in scale.roles.values() for task in tasks) if not scale.chosen else {}
-    for task in [*named, *(task for task in roles if task not in named)]:
-        if is_file(task):
-            continue
-        text = located(f"{scale.folder}/{task}.yaml").read_text(encoding="utf-8")
-        source = re.search(re.escape(REAL) + r"/([^/\s]+)/", text)
-        if source and not (data / source[1]).is_dir():
-            if task in scale.tasks:
-                raise BadInput(
-                    f"{data} has no folder '{source[1]}' for the task {task}; leave the task out, or add it."
-                )
-            continue
-        with written(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-        write_text(folder / f"{task}.yaml", text.replace(REAL, str(data.absolute())))
-    return str(folder)
 
 
 def _words(names: tuple[str, ...]) -> tuple[str, ...]:

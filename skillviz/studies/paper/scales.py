@@ -225,7 +225,6 @@ class Scale:
         base: str | None = None,
         tasks: Sequence[str] = (),
         seeds: int | None = None,
-        folder: str | None = None,
         readout: str | None = None,
         finetuned: str | None = None,
         *,
@@ -260,8 +259,6 @@ class Scale:
             if seeds > 1 and finetuned:
                 raise BadInput("an existing fine-tuned model has one seed: give --finetuned or --seeds, not both.")
             changed = replace(changed, seeds=seeds, stored="" if seeds > 1 else changed.stored)
-        if folder:
-            changed = replace(changed, folder=folder, about_data="")
         if tasks:
             changed = replace(changed, tasks=tuple(tasks), chosen=tuple(tasks))
         if any(map(is_file, tasks)):
@@ -394,8 +391,3 @@ def scale(name: str) -> Scale:
     if name not in SCALES:
         raise BadInput(f"'{name}' is not a scale; known: {', '.join(SCALES)}.")
     return SCALES[name]
-
-
-def is_usual_folder(chosen: Scale) -> bool:
-    """Whether its tasks are read from the folder of the scale of its name."""
-    return chosen.name in SCALES and chosen.folder == SCALES[chosen.name].folder

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from skillviz.core.formats import counted, listed
 from skillviz.core.methods import METHODS
 from skillviz.models.finetune.recipes import FEW, RECIPES, RecipeRow
-from skillviz.studies.paper.scales import Scale, is_usual_folder, size_text
+from skillviz.studies.paper.scales import Scale, size_text
 from skillviz.studies.step import name_of
 
 MODEL, READOUT, DATA, TUNING, SEARCH, SIZES = (
@@ -117,7 +117,7 @@ def task_name(scale: Scale, task: str) -> str:
 
 
 def _data(scale: Scale) -> str:
-    """The scale's data in words, or a user's: task files, or other copies of the scale's."""
+    """The scale's data in words, or a user's task files."""
     if scale.about_data:
         return scale.about_data
     shots = scale.caps.get("k_shot")
@@ -125,7 +125,7 @@ def _data(scale: Scale) -> str:
     if samples := scale.caps.get("data_seed"):
         examples += f", {len(samples)} samples"
     if not scale.chosen:
-        return f"{'' if is_usual_folder(scale) else 'other copies of '}the scale's data, {examples}"
+        return f"the scale's data, {examples}"
     return f"{listed([task_name(scale, task) for task in scale.chosen], 99)}, {examples}"
 
 

@@ -25,7 +25,7 @@ from tests.tiers import first, in_the_night
 
 def _takes_one_task(name: str) -> bool:
     try:
-        return bool(EXPERIMENTS[name].build(scale("demo").with_choices(tasks=("film-sentiment",))))
+        return bool(EXPERIMENTS[name].build(scale("small").with_choices(tasks=("mr",))))
     except BadInput:  # of one model of several tasks
         return False
 
@@ -50,7 +50,7 @@ def small(world: Path, stored: Path, monkeypatch: pytest.MonkeyPatch) -> Scale:
     """The tiny scale, with shorter lists of constants, and models kept in `stored`."""
     monkeypatch.setenv("SKILLVIZ_FINETUNED", str(stored / "finetuned-models"))
     monkeypatch.setattr(sensitivity, "RATES", (1e7,))
-    monkeypatch.setattr(sensitivity, "MORE_STEPS", (2, 3))
+    monkeypatch.setattr(sensitivity, "STEPS", (2, 3))
     monkeypatch.setattr(sensitivity, "BATCHES", (8,))
     monkeypatch.setattr(figure4, "LOTTERY", (0.2, 0.9))
     return tiny_scale(world)

@@ -13,7 +13,6 @@ from skillviz.studies.paper.published_values import (
     NAMES,
     SETTINGS,
     TABLES,
-    is_stand_in,
     numbers,
     published,
     slips,
@@ -92,17 +91,8 @@ def test_tasks_and_methods_go_by_our_names() -> None:
         assert set(rows["task"]) | set(rows["id_task"]) <= known, name
     assert set(published("table4")["method"]) == {"independent", "continual_naive", "continual_graft"}
     assert set(published("table4")["method_as_printed"]) == {"ft", "continual_ft", "continual_graft"}
-    assert stands_for("film-sentiment") == "sst2" and stands_for("sst2") == "sst2"
-    assert is_stand_in("film-sentiment") and not is_stand_in("cr")
-    assert {stands_for(task) for task in ("news-topic", "question-type", "yelp_reviews")} <= set(TASKS)
-
-
-def test_every_task_of_the_demo_world_stands_for_one_of_the_paper() -> None:
-    from skillviz.tasks.demo_world import read_world
-
-    world = read_world()
-    assert world is not None
-    assert {stands_for(task.name) for task in world.tasks} <= set(TASKS)
+    assert stands_for("sst2_sentences") == "sst2" and stands_for("sst2") == "sst2"
+    assert {stands_for(task) for task in ("uci_yelp", "uci_imdb", "yelp_reviews")} <= set(TASKS)
 
 
 def test_the_slips_concern_what_they_name_and_are_true_of_the_rows() -> None:

@@ -17,7 +17,6 @@ from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.request import (
     folder_tasks,
     is_as_requested,
-    refuse_absent,
     setting_differences,
     study_of,
     write_study,
@@ -29,8 +28,8 @@ from skillviz.studies.step import name_of
 from tests.tiers import first, in_the_night
 
 LABELS = {"cafe": ("bad", "good"), "bakery": ("Bad", "Good"), "hotel": ("bad", "good"), "place": ("hot", "wet")}
-TWO = ("film-sentiment", "news-topic")
-FILES = tuple(f"demo_world/tasks/{name}.yaml" for name in ("film-sentiment", "gadget-sentiment"))
+TWO = ("mr", "subj")
+FILES = tuple(f"examples/tasks/{name}.yaml" for name in ("mr", "cr"))
 FEW = ("table1", "table8", "figure2", "figure3", "figure4", "figure5", "figure6", "sensitivity")
 """Experiments that take one or two tasks by themselves."""
 
@@ -55,7 +54,7 @@ def files(data: Path, *names: str) -> tuple[str, ...]:
     return tuple(str(data / name / "task.yaml") for name in names)
 
 
-def study(folder: Path, name: str = "table2", at: str = "demo", **asked: Any) -> StudySpec:
+def study(folder: Path, name: str = "table2", at: str = "small", **asked: Any) -> StudySpec:
     """The study that is asked for, with its folder under this one."""
     return study_of(ExperimentRequest(name, at, **asked), Store(folder / "runs"))[2]
 
@@ -85,31 +84,32 @@ def test_a_task_without_a_stored_pair_is_fine_tuned(asked: dict[str, Any], data:
     assert len(found.finetuned) == asked.get("seeds", 1)
 
 
-def test_a_stored_pair_is_of_the_scale_s_own_base_task_and_readout(data: Path, tmp_path: Path) -> None:
-    pair, own = "demo_world/pairs/film-sentiment", ("film-sentiment",)
-    assert given(plan(study(data, tasks=own))) == {pair}
-    assert given(plan(study(data, tasks=own, readout="prompt", base="demo_world/base"))) == {pair}
-    assert given(plan(study(data, tasks=(str(Path("demo_world/tasks/film-sentiment.yaml").absolute()),)))) == {pair}
-    copy = str(tmp_path / "a copy of demo_world" / "base")
-    for other in ({"base": copy, "readout": "prompt"}, {"base": copy}, {"readout": "head"}):
+def test_a_stored_pair_is_of_the_scale_s_own_base_task_and_readout(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair, own, base = tmp_path / "pairs" / "subj-sgd", ("subj",), "examples/models/minilm-l6"
+    pair.mkdir(parents=True)
+    monkeypatch.setitem(SCALES, "small", replace(SCALES["small"], stored=str(pair.parent)))
+    assert given(plan(study(data, tasks=own))) == {str(pair)}
+    assert given(plan(study(data, tasks=own, readout="head", base=base))) == {str(pair)}
+    assert given(plan(study(data, tasks=(str(Path("examples/tasks/subj.yaml").absolute()),)))) == {str(pair)}
+    copy = str(tmp_path / "a copy" / "minilm-l6")
+    for other in ({"base": copy, "readout": "head"}, {"base": copy}, {"readout": "prompt"}):
         assert not given(plan(study(data, tasks=own, **other)))
     mixed = plan(study(data, tasks=(*own, *files(data, "cafe"))))
-    assert given(mixed) == {pair} and len(mixed.finetuned) == 1
+    assert given(mixed) == {str(pair)} and len(mixed.finetuned) == 1
 
 
 def test_a_fine_tuned_model_of_the_user_stands_for_the_pair(data: Path) -> None:
     asked = {"base": "org/mine", "finetuned": "org/tuned", "tasks": files(data, "cafe")}
     assert given(plan(study(data, readout="head", **asked))) == {"org/tuned"}
-    (data / "copies" / "cr").mkdir(parents=True)
-    asked = {"base": "org/mine", "finetuned": "org/tuned", "tasks": ("cr",), "data": str(data / "copies")}
-    assert given(plan(study(data, at="small", **asked))) == {"org/tuned"}
 
 
 @pytest.mark.parametrize("name", FEW)
 def test_no_task_that_was_named_is_dropped(name: str, data: Path) -> None:
     found = study(data, name, base="org/mine", tasks=(",".join(files(data, "cafe", "bakery", "place")),))
     assert tasks_of(found) == {"cafe-verdict", "bakery-verdict", "place-verdict"}
-    assert len(tasks_of(StudySpec(**EXPERIMENTS[name].build(scale("demo"))))) <= 3  # by itself it takes a few
+    assert len(tasks_of(StudySpec(**EXPERIMENTS[name].build(scale("small"))))) <= 4  # by itself it takes a few
 
 
 def test_a_sequence_has_all_tasks_in_the_order_of_the_words(data: Path) -> None:
@@ -146,30 +146,27 @@ def test_other_data_can_be_named(name: str, data: Path) -> None:
         study(data, name, tasks=(cafe,))
     with pytest.raises(BadInput, match=r"--also names place-verdict \(hot, wet\), which no requested task can be"):
         study(data, name, tasks=(cafe,), also=(place,))
-    with pytest.raises(BadInput, match="news-topic"):
-        study(data, name, tasks=("news-topic",))
+    with pytest.raises(BadInput, match="subj"):
+        study(data, name, tasks=("subj",))
 
 
 def test_other_data_of_the_scale_s_own_tasks(data: Path) -> None:
-    found = study(data, "table2", also=("restaurant-sentiment",))
-    assert ("gadget-sentiment", "restaurant-sentiment") in shifts_of(found)
+    found = study(data, "table2", tasks=("mr", "subj"), also=("uci_yelp",))
+    assert ("mr", "uci_yelp") in shifts_of(found) and ("subj", "uci_yelp") not in shifts_of(found)
     (also,) = files(data, "place")
     with pytest.raises(BadInput, match="which no requested task"):
         study(data, "table2", also=(also,))
-    with pytest.raises(BadInput, match="'imdb' is not a task of the scale demo"):
+    with pytest.raises(BadInput, match="'imdb' is not a task of the scale small"):
         study(data, "table2", also=("imdb",))
-    shifted = study(data, "table2", "small", tasks=("cr",), also=("imdb",))
-    assert shifts_of(shifted) == [("cr", "yelp_reviews"), ("cr", "imdb")]
-    assert len(tasks_of(study(data, "figure7", tasks=("all",)))) == 5  # those that have other data
+    assert tasks_of(study(data, "figure7", tasks=("all",))) == {"mr", "cr"}  # those that have other data
 
 
-@pytest.mark.parametrize("at", ["demo", "small"])
+@pytest.mark.parametrize("at", SCALES)
 def test_a_folder_of_task_files_gives_the_tasks(at: str, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SKILLVIZ_REAL", raising=False)
     store = Store(data / "runs")
-    _, own, found = study_of(ExperimentRequest("table2", at, base="org/mine", data=str(data)), store)
+    _, _, found = study_of(ExperimentRequest("table2", at, base="org/mine", data=str(data)), store)
     assert tasks_of(found) == {f"{name}-verdict" for name in LABELS}
-    refuse_absent(own, found)
     for word in ("bakery", "bakery-verdict", *files(data, "bakery")):
         some = study(data, at=at, base="org/mine", data=str(data), tasks=(word,), also=("hotel",))
         assert shifts_of(some) == [("bakery-verdict", "hotel-verdict")]
@@ -199,18 +196,6 @@ def test_task_files_of_a_folder(data: Path) -> None:
         folder_tasks(data)
 
 
-def test_real_data_are_asked_for_only_where_they_are_needed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SKILLVIZ_REAL", raising=False)
-    own: dict[str, Any] = {"base": "org/mine", "tasks": files(data, "cafe")}
-    needed = ({**own, "base": None}, {**own, "tasks": ("cr",)}, {**own, "also": ("imdb",)})
-    values = yaml.safe_load((data / "cafe" / "task.yaml").read_text())
-    (data / "cafe" / "task.yaml").write_text(yaml.safe_dump({**values, "labels": ["negative", "positive"]}))
-    refuse_absent(*study_of(ExperimentRequest("table2", "small", **own), Store(data / "runs"))[1:])
-    for asked in needed:
-        with pytest.raises(BadInput, match="set SKILLVIZ_REAL"):
-            refuse_absent(*study_of(ExperimentRequest("table2", "small", **asked), Store(data / "runs"))[1:])
-
-
 def test_a_task_file_that_cannot_be_read_is_named_with_its_folder(data: Path) -> None:
     (data / "cafe" / "task.yaml").write_text("name: cafe")
     with pytest.raises(BadInput, match=r"data/cafe/task\.yaml: .* has no 'data'"):
@@ -224,7 +209,6 @@ def test_a_path_may_hold_spaces_and_commas(data: Path) -> None:
     assert {spec.task for spec in plan(study(data, base="org/mine", tasks=(str(file),))).runs} == {str(file)}
 
 
-@pytest.mark.cases(4, 4)
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_study_file_is_taken_up_again_and_never_overwritten(name: str, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
@@ -247,7 +231,6 @@ def test_a_study_file_is_taken_up_again_and_never_overwritten(name: str, tmp_pat
     assert not read_study(path).defaults
 
 
-@pytest.mark.cases(12, 12)
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_what_an_experiment_builds_is_as_requested(name: str, scale: str) -> None:
@@ -263,9 +246,9 @@ def test_what_an_experiment_builds_is_as_requested(name: str, scale: str) -> Non
     [
         {"base": "models/mine", "tasks": TWO, "seeds": 2},
         {"base": "models/mine", "tasks": FILES},
-        {"readout": "head", "tasks": TWO},
+        {"readout": "prompt", "tasks": TWO},
         {"tasks": TWO[:1], "finetuned": "models/tuned"},
-        {"tasks": TWO[:1], "also": ("gadget-sentiment",)},
+        {"tasks": TWO[:1], "also": ("cr",)},
     ],
 )
 def test_it_may_be_asked_of_own_models_tasks_and_seeds(own: dict[str, Any], tmp_path: Path) -> None:
@@ -275,7 +258,7 @@ def test_it_may_be_asked_of_own_models_tasks_and_seeds(own: dict[str, Any], tmp_
     assert not is_as_requested(found.model_copy(update={"request": replace(found.request, experiment="figure6")}))
 
 
-@pytest.mark.parametrize("scale", first(SCALES, "demo".__eq__))
+@pytest.mark.parametrize("scale", first(SCALES, "small".__eq__))
 @pytest.mark.parametrize("name", first(EXPERIMENTS, ("table1", "figure2", "figure9").__contains__, in_the_night))
 def test_it_may_be_asked_of_several_fine_tuning_seeds(name: str, scale: str, tmp_path: Path) -> None:
     request = ExperimentRequest(name, scale, seeds=3)
@@ -304,7 +287,7 @@ def test_it_may_be_asked_of_several_samples_of_the_training_data(name: str, tmp_
         assert name in ("table4", "figure8", "figure15", "sensitivity") and "leave --samples 2 out" in str(error)
         return
     assert is_as_requested(found) and "-2-samples" in found.name
-    words = ("python", "-m", "skillviz", "reproduce", name, "--scale", "demo", "--samples", "2", "--k-shot", "64")
+    words = ("python", "-m", "skillviz", "reproduce", name, "--scale", "small", "--samples", "2", "--k-shot", "64")
     assert found.request is not None and found.request.command() == shlex.join(words)
     for kind in ("finetuned", "runs", "scores"):
         drawn = [spec.data_seed for spec in getattr(plan(found), kind)]
@@ -313,7 +296,7 @@ def test_it_may_be_asked_of_several_samples_of_the_training_data(name: str, tmp_
 
 @pytest.mark.parametrize(("asked", "sentence"), [
     ({}, "give --k-shot too"), ({"k_shot": 8, "samples": 0}, "--samples is 0"),
-    ({"k_shot": 8, "finetuned": "org/m", "tasks": ("film-sentiment",)}, "one training set"),
+    ({"k_shot": 8, "finetuned": "org/m", "tasks": ("mr",)}, "one training set"),
 ])  # fmt: skip
 def test_samples_that_cannot_be_drawn_are_refused(tmp_path: Path, asked: dict[str, Any], sentence: str) -> None:
     with pytest.raises(BadInput, match=sentence):
@@ -321,13 +304,13 @@ def test_samples_that_cannot_be_drawn_are_refused(tmp_path: Path, asked: dict[st
 
 
 def test_the_device_is_no_part_of_what_is_asked() -> None:
-    found = StudySpec(**EXPERIMENTS["figure6"].build(SCALES["demo"]))
+    found = StudySpec(**EXPERIMENTS["figure6"].build(SCALES["small"]))
     runs = tuple({**run, "device": "cuda"} for run in found.runs)
     assert is_as_requested(found.model_copy(update={"runs": runs}))
 
 
 def test_common_fields_may_stand_once_as_defaults() -> None:
-    found = StudySpec(**EXPERIMENTS["table2"].build(SCALES["demo"]))
+    found = StudySpec(**EXPERIMENTS["table2"].build(SCALES["small"]))
     rest = tuple({name: value for name, value in run.items() if name != "base"} for run in found.runs)
     same = found.model_copy(update={"defaults": {"base": found.runs[0]["base"]}, "runs": rest})
     assert is_as_requested(same)
@@ -336,21 +319,12 @@ def test_common_fields_may_stand_once_as_defaults() -> None:
 
 def test_entries_that_are_nonsense_are_not_it() -> None:
     for entry in ({}, {"base": {"a": 1}}, {"base": "b", "task": [{"x": 1}], "finetune": "no"}, {"base": [["b"]]}):
-        assert not is_as_requested(StudySpec(name="x", experiment="table2", scale="demo", runs=(entry,)))
-    assert not is_as_requested(StudySpec(name="x", experiment="table99", scale="demo", runs=({"base": "b"},)))
-
-
-def test_an_older_file_for_other_copies_of_data_is_the_experiments(real: Path, tmp_path: Path) -> None:
-    """Such a file has a command in place of its request, which does not name the folder of the copied task files."""
-    written = study_of(ExperimentRequest("table2", "small", data=str(real / "data"), tasks=("cr",)), Store(tmp_path))[2]
-    content = written.model_dump(mode="json")
-    request = content.pop("request")
-    older = StudySpec(**content, experiment="table2", scale="small", command=ExperimentRequest(**request).command())
-    assert older.request == written.request and is_as_requested(older)
+        assert not is_as_requested(StudySpec(name="x", experiment="table2", scale="small", runs=(entry,)))
+    assert not is_as_requested(StudySpec(name="x", experiment="table99", scale="small", runs=({"base": "b"},)))
 
 
 def test_a_study_whose_folder_of_tasks_is_gone_says_so(data: Path, tmp_path: Path) -> None:
     own = study(tmp_path, data=str(data), tasks=("cafe",))
     data.rename(tmp_path / "elsewhere")
     (row,) = setting_differences(own)
-    assert str(data) in row.here and "changed by hand" not in row.here
+    assert str(data) in row.here and "entries" not in row.here

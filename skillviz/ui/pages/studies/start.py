@@ -16,7 +16,7 @@ from skillviz.show.entries import READOUT_TITLES
 from skillviz.show.glossary import about
 from skillviz.studies.cores import cores
 from skillviz.studies.paper.experiments import EXPERIMENTS
-from skillviz.studies.paper.request import refuse_absent, study_of, write_study
+from skillviz.studies.paper.request import study_of, write_study
 from skillviz.studies.paper.scales import SMALL, Scale
 from skillviz.studies.plan import Plan
 from skillviz.studies.spec import ExperimentRequest, StudySpec
@@ -102,7 +102,6 @@ def _experiment() -> tuple[StudySpec, str]:
     differences = row.differences(chosen)
     with st.expander(f"Where this differs from the paper: {formats.counted(len(differences), 'point')}"):
         study_choice.setting_table(differences)
-    refuse_absent(chosen, study)
     if request != ExperimentRequest(name):
         with st.spinner("Looking at the models and tasks."):
             cache.refuse_study(study, cache.user_store())
