@@ -67,15 +67,15 @@ def test_the_command_asks_for_scores_on_other_data(base: str, task: str, tmp_pat
 
 
 def test_with_other_data_in_the_place_of_the_word_the_command_takes_them(tmp_path: Path) -> None:
-    line, _ = command("film-subjectivity", base="my/base", task="demo_world/tasks/film-subjectivity.yaml", **MADE)
-    news, _ = command("news-topic", base="my/base", task=NEWS["task"], **MADE)
-    assert OTHER not in line and OTHER in news
+    line, _ = command("cr", base="my/base", task="examples/tasks/cr.yaml", **MADE)
+    subj, _ = command("subj", base="my/base", task=SUBJ["task"], **MADE)
+    assert OTHER not in line and OTHER in subj
     with pytest.raises(BadInput, match="which no requested task can be scored on"):
-        study_of(_request(news.replace(OTHER, MR["task"])), Store(tmp_path))
+        study_of(_request(subj.replace(OTHER, str(MR["task"]))), Store(tmp_path))
     other = tmp_path / "other.yaml"
-    other.write_text(located(NEWS["task"]).read_text().replace("name: news-topic", "name: other-news"))
-    _, _, study = study_of(_request(news.replace(OTHER, str(other))), Store(tmp_path))
-    assert all(entry["task"] == NEWS["task"] and str(other) in str(entry) for entry in study.runs)
+    other.write_text(located(SUBJ["task"]).read_text().replace("name: subj", "name: other"))
+    _, _, study = study_of(_request(subj.replace(OTHER, str(other))), Store(tmp_path))
+    assert all(entry["task"] == SUBJ["task"] and str(other) in str(entry) for entry in study.runs)
 
 
 def _request(line: str) -> ExperimentRequest:

@@ -315,7 +315,7 @@ def transfer_command(scale: Scale, about: Subject, base: str, task: str) -> tupl
     options = [] if place(base) == place(scale.base) else ["--base", base]
     options += [] if scale.readout in about.readouts else ["--readout", *sorted(about.readouts)[:1]]
     models = [model for model in about.models.get(task, ()) if not model.startswith("{")]
-    shipped = place(f"{scale.stored}/{task}")
+    shipped = place(scale.pair(task))
     options += [word for model in models[:1] if model != shipped for word in ("--finetuned", model)]
     if options or not has_other_data or task not in scale.some("transfer"):
         options += ["--tasks", task if is_of_scale else file]
