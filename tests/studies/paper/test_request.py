@@ -319,8 +319,8 @@ def test_common_fields_may_stand_once_as_defaults() -> None:
 
 def test_entries_that_are_nonsense_are_not_it() -> None:
     for entry in ({}, {"base": {"a": 1}}, {"base": "b", "task": [{"x": 1}], "finetune": "no"}, {"base": [["b"]]}):
-        assert not is_as_requested(StudySpec(name="x", experiment="table2", scale="small", runs=(entry,)))
-    assert not is_as_requested(StudySpec(name="x", experiment="table99", scale="small", runs=({"base": "b"},)))
+        assert not is_as_requested(StudySpec(name="x", request=ExperimentRequest("table2"), runs=(entry,)))
+    assert not is_as_requested(StudySpec(name="x", request=ExperimentRequest("table99"), runs=({"base": "b"},)))
 
 
 def test_a_study_whose_folder_of_tasks_is_gone_says_so(data: Path, tmp_path: Path) -> None:

@@ -139,15 +139,3 @@ def test_a_stored_study_is_as_requested_or_says_that_it_is_not(path: Path, tmp_p
 
 def test_there_are_stored_studies() -> None:
     assert len(STORED) > 5
-
-
-def test_an_older_file_has_its_command_in_place_of_the_request() -> None:
-    older = {"name": "x", "experiment": "table2", "scale": "small", "runs": [{}]}
-    command = (
-        "python -m skillviz reproduce table2 --scale small --tasks all --tasks mine.yaml --seeds 3 --base 'my base'"
-    )
-    request = ExperimentRequest("table2", "small", base="my base", tasks=("all", "mine.yaml"), seeds=3)
-    assert StudySpec(**older, command=command).request == request
-    assert (
-        StudySpec(**older, command="it's").request == StudySpec(**older).request == ExperimentRequest("table2", "small")
-    )
