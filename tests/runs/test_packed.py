@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import time
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from skillviz.runs import packed, tables
 from skillviz.runs.doctor import findings
 from skillviz.runs.library import Library
 from skillviz.runs.packed import FILE, RECORD, STUDIES, bytes_of, packed_runs, write_pack
-from skillviz.runs.run import Run
+from skillviz.runs.run import Run, _kept, with_checksum
 from skillviz.runs.store import Store, Unreadable
 from tests.fake_run import fake_run
 from tests.runs.conftest import SMALL
@@ -153,3 +155,26 @@ def test_a_file_that_is_replaced_is_read_again(studied: Store, folders: Store) -
     write_pack(pack.with_name("part"), {one.id: {n: partial(bytes_of, one.path, n) for n in (RECORD, *one.files)}})
     pack.with_name("part").replace(pack)
     assert [run.id for run in studied.list()] == [one.id]
+
+
+@pytest.mark.bench
+def test_a_list_of_300_packed_runs_takes_no_longer_than_one_of_folders(folders: Store, tmp_path: Path) -> None:
+    one, copies = folders.list()[0], Store(tmp_path / "folders")
+    for number in range(300):
+        path = shutil.copytree(one.path, copies.root / f"{one.id}-{number}")
+        content = json.loads((path / RECORD).read_text()) | {"run_id": path.name}
+        (path / RECORD).write_text(json.dumps(with_checksum(content)))
+    studied = Store(shutil.copytree(copies.root, tmp_path / "studied"))
+    pack_folders(studied)
+
+    def seconds(store: Store) -> float:
+        took = []
+        for _ in range(3):
+            _kept.clear()
+            packed._index.cache_clear()
+            begun = time.process_time()
+            assert len(store.list()) == 300
+            took.append(time.process_time() - begun)
+        return min(took)
+
+    assert seconds(studied) < 1.2 * seconds(copies)
