@@ -220,7 +220,7 @@ def test_all_stops_before_the_core_hours_are_exceeded_and_goes_on(
 ) -> None:
     from skillviz.studies.paper import costs, scales
 
-    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(tmp_path / "members"))
+    monkeypatch.setenv("SKILLVIZ_FINETUNED", str(tmp_path / "members"))
     monkeypatch.setitem(scales.SCALES, "tiny", tiny_scale(world))
     monkeypatch.setattr(costs, "ORDER", ("figure9", "figure6"))
     words = ("reproduce", "all", "--scale", "tiny", "--runs-dir", tmp_path / "r")
