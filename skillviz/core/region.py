@@ -228,30 +228,30 @@ class Region:
     @staticmethod
     def header(path: Path | str | bytes) -> dict[str, Any]:
         """The JSON header of a region file, or of a file's bytes."""
+        named = "the file" if isinstance(path, bytes) else str(path)
         if not isinstance(path, bytes) and Path(path).is_dir():
-            raise BadInput(f"{path} is a folder; name the region file itself, RUN/region.safetensors.")
+            raise BadInput(f"{named} is a folder; name the region file itself, RUN/region.safetensors.")
         try:
             if isinstance(path, bytes):
-                content, path = path, "the file"
-                length = int.from_bytes(content[:8], "little")
-                metadata = json_text.loads(content[8 : 8 + length]).get("__metadata__")
+                length = int.from_bytes(path[:8], "little")
+                metadata = json_text.loads(path[8 : 8 + length]).get("__metadata__")
             else:
                 with safe_open(regular(path), framework="numpy") as file:
                     metadata = file.metadata()
             meta = json_text.loads((metadata or {}).get("skillviz", "null"))
         except FileNotFoundError as error:
             raise BadInput(
-                f"there is no region file at {path}; every finished run has one, RUN/region.safetensors."
+                f"there is no region file at {named}; every finished run has one, RUN/region.safetensors."
             ) from error
         except (SafetensorError, OSError, ValueError) as error:
-            raise CorruptFile(f"{path} cannot be read as safetensors ({error}); take it from its run again.") from error
+            raise CorruptFile(f"{named} cannot be read as safetensors ({error}); take it from its run again.") from error
         if not isinstance(meta, dict) or meta.get("format") != "skillviz.region":
             raise CorruptFile(
-                f"{path} is not a region file: it has no skillviz.region header; name RUN/region.safetensors."
+                f"{named} is not a region file: it has no skillviz.region header; name RUN/region.safetensors."
             )
         if meta.get("version", 1) not in VERSIONS:
             raise CorruptFile(
-                f"{path} is a region file of version {meta['version']}; this skillviz reads {VERSIONS}. "
+                f"{named} is a region file of version {meta['version']}; this skillviz reads {VERSIONS}. "
                 "Update skillviz."
             )
         return meta
