@@ -244,7 +244,9 @@ class Region:
                 f"there is no region file at {named}; every finished run has one, RUN/region.safetensors."
             ) from error
         except (SafetensorError, OSError, ValueError) as error:
-            raise CorruptFile(f"{named} cannot be read as safetensors ({error}); take it from its run again.") from error
+            raise CorruptFile(
+                f"{named} cannot be read as safetensors ({error}); take it from its run again."
+            ) from error
         if not isinstance(meta, dict) or meta.get("format") != "skillviz.region":
             raise CorruptFile(
                 f"{named} is not a region file: it has no skillviz.region header; name RUN/region.safetensors."
