@@ -42,8 +42,8 @@ def difference(
 ) -> None:
     """Write a fine-tuned model as a float16 difference from its base: a small folder that opens beside that base.
 
-    Values are rounded to float16 and tensors equal to the base's are left out. The rounded model is the one that
-    later commands see.
+    Values are rounded to float16; tensors equal to the base's and unchanged rows of embeddings are left out. The
+    rounded model is the one that later commands see.
 
     [bold]Example[/bold]
 
@@ -59,5 +59,8 @@ def difference(
         f"{out}: {counted(done.kept, 'tensor')} as float16, {byte_size(done.bytes)}; {done.left_out} equal the base's "
         "and are left out."
     )
+    for name, count in done.rows.items():
+        say(f"Of {name} only {counted(count, 'row')} changed, and the others are left out.")
     if as_json:
-        print_json({"path": str(out), "kept": done.kept, "left_out": done.left_out, "bytes": done.bytes})
+        print_json({"path": str(out), "kept": done.kept, "left_out": done.left_out, "bytes": done.bytes,
+                    "rows": dict(done.rows)})  # fmt: skip

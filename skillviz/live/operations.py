@@ -35,11 +35,11 @@ from skillviz.runs.part_scores import DRAWS
 from skillviz.runs.points import bin_rows, metric_rows
 from skillviz.runs.record import TaskNote
 from skillviz.runs.session import Session
-from skillviz.runs.transfer import LabelMap, Other, other_examples, training_texts
+from skillviz.runs.transfer import LabelMap, Other, other_examples
 from skillviz.runs.wise import on_path, wise_tables
 from skillviz.studies.task_unions import TaskScores, mean_relative_gain
 from skillviz.tasks import registry
-from skillviz.tasks.leaks import unseen
+from skillviz.tasks.leaks import training_texts, unseen
 from skillviz.tasks.sample import sampled
 from skillviz.tasks.task import GENERATION
 from skillviz.tasks.user_file import has_data, task_stamp

@@ -52,6 +52,7 @@ class _Frozen(BaseModel):
 
     fingerprint: str | None = None
     tensors: dict[str, str] | None = None
+    rows: dict[str, str] | None = None
     dtype: str | None = None
     hub: str | None = None
 
@@ -68,11 +69,23 @@ class _Config(BaseModel):
     skillviz_max_length: Annotated[int, Field(ge=4)] | None = None
 
 
+class Rows(NamedTuple):
+    """The changed rows of a matrix: their numbers in ascending order, int32 [k], and their values [k, width]."""
+
+    numbers: Stored
+    values: Stored
+
+    def indices(self) -> np.ndarray:
+        """The numbers as int32 [k]."""
+        return np.frombuffer(b"".join(self.numbers.parts()), "<i4")
+
+
 @dataclass(frozen=True)
 class Stored:
     """One tensor of a file: shape, dtype as the format names it, and its bytes [start, end) in the file.
 
     `rounded` is set where its values are read as float16 from a file of any dtype; `name` is its name in the file.
+    `changed` are rows whose values are elsewhere, in the dtype that this tensor is read as.
     """
 
     shape: tuple[int, ...]
@@ -82,6 +95,7 @@ class Stored:
     end: int
     rounded: bool = False
     name: str = ""
+    changed: Rows | None = None
 
     @property
     def kind(self) -> str:
@@ -90,10 +104,25 @@ class Stored:
 
     def parts(self) -> Iterator[bytes]:
         """The bytes of its values, piece by piece."""
+        if self.changed is None:
+            yield from self._pieces(CHUNK)
+            return
+        numbers, values = self.changed.indices(), b"".join(self.changed.values.parts())
+        of_row = (self.end - self.start) // self.shape[0]
+        new, row = np.frombuffer(values, np.uint8).reshape(len(numbers), -1), 0
+        for piece in self._pieces(max(1, CHUNK // of_row) * of_row):
+            rows = np.frombuffer(piece, np.uint8).reshape(-1, new.shape[1]).copy()
+            first, last = np.searchsorted(numbers, [row, row + len(rows)])
+            rows[numbers[first:last] - row] = new[first:last]
+            yield rows.tobytes()
+            row += len(rows)
+
+    def _pieces(self, size: int) -> Iterator[bytes]:
+        """The bytes of the file's own values; each piece but the last is made of `size` bytes of the file."""
         with self.file.open("rb") as file:
             file.seek(self.start)
             left = self.end - self.start
-            while left > 0 and (part := file.read(min(CHUNK, left))):
+            while left > 0 and (part := file.read(min(size, left))):
                 yield (
                     part
                     if not self.rounded or self.dtype == HALF
@@ -338,7 +367,8 @@ def fingerprint(tensors: Mapping[str, Stored]) -> str:
     Neither the folder's name nor the cut into shards changes it. Streamed; kept in memory as long as
     path, size and time of the files stay the same.
     """
-    key = tuple(sorted({(*_state(s.file), s.rounded) for s in tensors.values()}))
+    changed = [stored.changed.values for stored in tensors.values() if stored.changed]
+    key = tuple(sorted({(*_state(s.file), s.rounded) for s in (*tensors.values(), *changed)}))
     if key not in _known:
         _known[key] = _hash(tensors)
     return _known[key]

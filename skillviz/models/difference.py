@@ -1,13 +1,14 @@
 """A fine-tuned model as what differs from its published base: a folder small enough to hand on.
 
-The values are rounded to float16, tensors equal to the base's are left out (`frozen_tensors`), and the card names
-the base, its licence and its fingerprint.
+The values are rounded to float16, tensors equal to the base's are left out (`frozen_tensors`), as are the unchanged
+rows of embeddings, and the card names the base, its licence and its fingerprint.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,11 +27,13 @@ KEPT = ("config.json", SINGLE, CARD, "finetune.json")
 
 @dataclass(frozen=True)
 class Difference:
-    """What was written: tensors that are in the folder, tensors left out, bytes of the weights."""
+    """What was written: tensors that are in the folder, tensors left out, bytes of the weights; `rows` is the number of
+    changed rows of each matrix that has only these in the folder."""
 
     kept: int
     left_out: int
     bytes: int
+    rows: Mapping[str, int]
 
 
 def write_difference(
@@ -55,7 +58,8 @@ def write_difference(
         stripped = strip(draft, base, FLOAT16, hub, name=check.finetuned.id)
         info = read_info(draft)
         size = (draft / SINGLE).stat().st_size
-        done = Difference(len(info.tensors), len(stripped.names), size)
+        kept = len(info.tensors) - 2 * len(stripped.rows)  # the changed rows are two tensors of the file
+        done = Difference(kept, len(stripped.names), size, stripped.rows)
         fingerprint = half_base.fingerprint
         own = (draft / CARD).read_text(encoding="utf-8") if (draft / CARD).is_file() else ""
         card = _card(out.name, hub or check.base.id, licence, fingerprint, done, own)
@@ -85,8 +89,8 @@ def _card(name: str, base: str, licence: str | None, fingerprint: str, done: Dif
         f"# {name}: what fine-tuning changed in {base}",
         "",
         f"This folder holds {counted(done.kept, 'tensor')} of the fine-tuned model as {FLOAT16} "
-        f"({byte_size(done.bytes)}). The {counted(done.left_out, 'other tensor')} equal those of `{base}`, rounded to "
-        f"{FLOAT16}, and are taken from there.{licensed}",
+        f"({byte_size(done.bytes)}){_rows_words(done)}. The {counted(done.left_out, 'other tensor')} equal those of "
+        f"`{base}`, rounded to {FLOAT16}, and are taken from there.{licensed}",
         "",
         "The rounded values are the model: results stored for this pair were made from them.",
         "",
@@ -108,3 +112,8 @@ def _card(name: str, base: str, licence: str | None, fingerprint: str, done: Dif
             "",
         ]
     return "\n".join(lines)
+
+
+def _rows_words(done: Difference) -> str:
+    """`, and the 9,876 changed rows of 'embeddings...'`, for a folder that has any; with a comma in front."""
+    return "".join(f", and the {counted(count, 'changed row')} of `{name}`" for name, count in done.rows.items())

@@ -1,10 +1,11 @@
 """A fine-tuned model stored without the tensors that equal its base's: left out, and taken from there again.
 
 Fine-tuning by the paper's recipe freezes embeddings and language-model head, so that most of a small model's file
-is a copy of the base. A stripped folder has its other tensors, and says in config.json which are missing and by
-the fingerprint of which base they are to be filled. With `dtype` float16 there, both models are those with every
-value rounded to it, so that a base stored in another dtype serves as well; `hub` names where that base is published.
-Names and headers need no torch.
+is a copy of the base. Where embeddings are trained, only the rows of tokens that occur in the training texts move. A
+stripped folder has its other tensors, and the changed rows of a matrix that is mostly the base's. Its config.json says
+what is missing and by the fingerprint of which base it is to be filled. With `dtype` float16 there, both models are
+those with every value rounded to it, so that a base stored in another dtype serves as well; `hub` names where that base
+is published. Names and headers need no torch.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from skillviz import json_text
 from skillviz.atomic import whole_folder
+from skillviz.core.formats import counted
 from skillviz.errors import BadInput, CorruptFile, OtherVersion, SkillvizError, WrongBase
 from skillviz.layout import KEY, LAYOUT, refuse_another
-from skillviz.models.checkpoint import SINGLE, ModelInfo, Stored, read_info
+from skillviz.models.checkpoint import SINGLE, ModelInfo, Rows, Stored, read_info
 from skillviz.models.fetch import REAL_PAIRS, resolve
 from skillviz.models.heads import HEADS
 from skillviz.tasks.project import project_root
@@ -31,20 +35,31 @@ if TYPE_CHECKING:
 FROZEN = "skillviz_frozen"
 """The field of config.json that says what is left out: with the layout, the base and its fingerprint."""
 FLOAT16 = "float16"
+NUMBERS, VALUES = ".rows", ".values"
+"""Behind the name of a matrix, the names of its changed rows' numbers and values."""
+MOST_ROWS = 0.5
+"""A matrix with a larger share of changed rows is stored whole."""
 
 
 @dataclass(frozen=True)
 class Stripped:
-    """What was left out: names of tensors as the fine-tuned model has them, and bytes."""
+    """What was left out: names of tensors as the fine-tuned model has them, and their bytes; `rows` is the number of
+    changed rows of each matrix that is stored by rows."""
 
     names: tuple[str, ...]
     bytes: int
+    rows: Mapping[str, int]
 
 
 def left_out(info: ModelInfo) -> dict[str, str]:
-    """Name in the fine-tuned model -> name in the base's files, of the tensors it was stored without."""
+    """Name in the fine-tuned model -> name in the base's files, of the tensors that it was stored without, or of which
+    it has changed rows only."""
+    return _named(info, "tensors") | _named(info, "rows")
+
+
+def _named(info: ModelInfo, which: str) -> dict[str, str]:
     record = info.config.get(FROZEN) or {}
-    return {str(name): str(other) for name, other in (record.get("tensors") or {}).items()}
+    return {str(name): str(other) for name, other in (record.get(which) or {}).items()}
 
 
 def published_base(info: ModelInfo) -> str | None:
@@ -110,17 +125,36 @@ def filled(info: ModelInfo, base: ModelInfo) -> ModelInfo:
         raise CorruptFile(
             f"'{info.id}' is to be filled with '{lost[0]}' of its base, which has no such tensor; fetch both again."
         )
-    return replace(info, tensors={**info.tensors, **{name: base.tensors[other] for name, other in missing.items()}})
+    found = {name: base.tensors[other] for name, other in missing.items()}
+    by_rows = _named(info, "rows").keys() & found.keys()
+    found |= {name: replace(found[name], changed=_changed_rows(info, name, found[name])) for name in by_rows}
+    parts = {f"{name}{part}" for name in by_rows for part in (NUMBERS, VALUES)}
+    return replace(info, tensors={name: s for name, s in info.tensors.items() if name not in parts} | found)
+
+
+def _changed_rows(info: ModelInfo, name: str, base: Stored) -> Rows:
+    """The changed rows of a matrix; raises CorruptFile where they are not there or do not fit the base's matrix."""
+    numbers, values = (info.tensors.get(f"{name}{part}") for part in (NUMBERS, VALUES))
+    if numbers is not None and values is not None and numbers.dtype == "I32" and len(base.shape) == 2:
+        rows = Rows(numbers, values)
+        at = rows.indices()
+        fits = values.shape == (len(at), base.shape[1]) and values.kind == base.kind
+        if fits and (np.diff(at, prepend=-1) > 0).all() and (at < base.shape[0]).all():
+            return rows
+    raise CorruptFile(f"the changed rows of '{name}' in '{info.id}' do not fit its base; fetch both again.")
 
 
 def note(info: ModelInfo, base: ModelInfo) -> str | None:
     """A sentence for the reader where the fine-tuned model was stored without some tensors."""
-    count = len(left_out(info))
-    if not count:
+    rows = sorted(_named(info, "rows"))
+    count = len(left_out(info)) - len(rows)
+    if not count and not rows:
         return None
+    named = ", ".join(f"'{name}'" for name in rows)
+    by_rows = f", and has of {named} only the changed rows" if rows else ""
     return (
-        f"The fine-tuned model is stored without {count} tensors that equal the base's (frozen in fine-tuning); "
-        f"they are taken from '{base.id}', whose fingerprint matches."
+        f"The fine-tuned model is stored without {counted(count, 'tensor')} equal to the base's (frozen in "
+        f"fine-tuning){by_rows}; the rest is taken from '{base.id}', whose fingerprint matches."
     )
 
 
@@ -135,6 +169,11 @@ def state_dict(info: ModelInfo) -> dict[str, torch.Tensor]:
                 if stored.file == file:
                     tensor = opened.get_tensor(stored.name)
                     tensors[name] = tensor.half() if stored.rounded else tensor
+    for name, stored in info.tensors.items():
+        if stored.changed is not None:
+            part = {"numbers": stored.changed.numbers, "values": stored.changed.values}
+            rows = state_dict(replace(info, tensors=part))
+            tensors[name] = tensors[name].index_copy(0, rows["numbers"].long(), rows["values"])
     return tensors
 
 
@@ -146,6 +185,7 @@ def strip(
     With `dtype` float16 every value of both is rounded first: the folder's model is then the rounded one. `hub` is
     where the base is published, `name` what errors call the model where the folder is a copy of it.
     """
+    import torch  # heavy
     from safetensors.torch import save_file  # torch
 
     if dtype not in (None, FLOAT16):
@@ -157,16 +197,26 @@ def strip(
     tensors = state_dict(info)
     if dtype and (lost := next((one for one, tensor in tensors.items() if not tensor.isfinite().all()), None)):
         raise BadInput(f"'{lost}' of '{name or info.id}' has values beyond float16; store the whole model instead.")
-    same = _same(info, first)
-    if not same:
+    alike = _alike(info, first)
+    same = {one: other for one, other in alike.items() if _equal(info.tensors[one], first.tensors[other])}
+    matrices = {one: s for one, s in info.tensors.items() if one in alike.keys() - same.keys() and len(s.shape) == 2}
+    changed = {one: _differing_rows(stored, first.tensors[alike[one]]) for one, stored in matrices.items()}
+    by_rows = {one: rows for one, rows in changed.items() if len(rows) <= MOST_ROWS * matrices[one].shape[0]}
+    if not same and not by_rows:
         raise BadInput(
             f"no tensor of '{name or info.id}' equals one of '{first.id}', so there is nothing to leave out."
         )
-    rest = {one: tensor for one, tensor in tensors.items() if one not in same}
+    rest = {one: tensor for one, tensor in tensors.items() if one not in same and one not in by_rows}
+    for one, rows in by_rows.items():
+        numbers = torch.from_numpy(rows)
+        rest |= {f"{one}{NUMBERS}": numbers.int(), f"{one}{VALUES}": tensors[one][numbers]}
     said = {key: value for key, value in {"dtype": dtype, "hub": hub}.items() if value}
+    said |= {"rows": {one: alike[one] for one in sorted(by_rows)}} if by_rows else {}
     frozen = {KEY: LAYOUT, **first.identity(), "tensors": same, **said}
     _rewritten(folder, {**info.config, FROZEN: frozen}, lambda path: save_file(rest, path, metadata={"format": "pt"}))
-    return Stripped(tuple(same), sum(_size(info.tensors[one]) for one in same))
+    return Stripped(
+        tuple(same), sum(_size(info.tensors[one]) for one in same), {one: len(rows) for one, rows in by_rows.items()}
+    )
 
 
 def fill(folder: Path | str, base: str | Path) -> None:
@@ -189,22 +239,27 @@ def check_single(info: ModelInfo) -> None:
         raise BadInput(f"'{info.id}' is stored without its frozen tensors already.")
 
 
-def _same(info: ModelInfo, base: ModelInfo) -> dict[str, str]:
-    """Name in the fine-tuned model -> name in the base, of tensors with equal dtype, shape and bytes."""
+def _alike(info: ModelInfo, base: ModelInfo) -> dict[str, str]:
+    """Name in the fine-tuned model -> name in the base, of tensors with equal dtype and shape."""
     heads = HEADS.get(base.model_type)
     prefix = f"{heads.prefix}." if heads else ""
     base_names = {name.removeprefix(prefix): name for name in base.tensors}
-    same = {}
+    alike = {}
     for name, stored in info.tensors.items():
         other = base_names.get(name.removeprefix(prefix))
-        if other is not None and _equal(stored, base.tensors[other]):
-            same[name] = other
-    return same
+        if other is not None and (stored.kind, stored.shape) == (base.tensors[other].kind, base.tensors[other].shape):
+            alike[name] = other
+    return alike
 
 
 def _equal(one: Stored, other: Stored) -> bool:
-    same_kind = (one.kind, one.shape) == (other.kind, other.shape)
-    return same_kind and b"".join(one.parts()) == b"".join(other.parts())
+    return b"".join(one.parts()) == b"".join(other.parts())
+
+
+def _differing_rows(one: Stored, other: Stored) -> np.ndarray:
+    """The numbers of a matrix's rows whose bytes differ."""
+    rows = [np.frombuffer(b"".join(s.parts()), np.uint8).reshape(one.shape[0], -1) for s in (one, other)]
+    return np.flatnonzero((rows[0] != rows[1]).any(axis=1))
 
 
 def _size(stored: Stored) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from skillviz.errors import BadInput
-from skillviz.models import frozen_tensors as frozen
 from skillviz.models.checkpoint import FLOATS, ModelInfo, Stored
 from skillviz.models.heads import OLD_NAMES, stands_for
 from skillviz.models.preflight import Preflight, is_padded
@@ -18,8 +17,6 @@ def lean_refusal(check: Preflight) -> BadInput | None:
     why = None
     if check.finetuned.adapter is not None:
         why = f"'{check.finetuned.id}' is a LoRA adapter; merge it into its base and save that model"
-    elif frozen.left_out(check.finetuned):
-        why = f"'{check.finetuned.id}' is stored as a difference from its base; give the whole model"
     elif is_padded(check.base, check.finetuned):
         why = "the two vocabularies have different numbers of rows; save both with the same number"
     elif check.added_rows:

@@ -6,6 +6,7 @@ A part is in memory only while it is used: the file is mapped for it alone. Valu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from math import prod
 from typing import Any
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from skillviz.core.parameters import ParameterTable
-from skillviz.models.checkpoint import BITS, HALF, Stored
+from skillviz.models.checkpoint import BITS, HALF, Rows, Stored
 
 DTYPES = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64}
 
@@ -23,17 +24,30 @@ DTYPES = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F
 def read(stored: Stored, start: int = 0, end: int | None = None) -> Tensor:
     """Entries start to end of a stored tensor, flat, as the file's dtype; float16 where it is read as that.
 
-    What is returned is the mapped file itself: to be copied, never to be written to.
+    What is returned may be the mapped file itself: to be copied, never to be written to.
     """
     width = BITS[stored.dtype] // 8
     end = prod(stored.shape) if end is None else end
     if end <= start:
         return torch.empty(0, dtype=DTYPES[stored.dtype])
+    if stored.changed is not None:
+        return _with_changed(stored, stored.changed, start, end)
     # copy-on-write, since torch takes no read-only memory
     raw = np.memmap(stored.file, dtype=np.uint8, mode="c", offset=stored.start + start * width,
                     shape=((end - start) * width,))  # fmt: skip
     values = torch.from_numpy(raw.view(np.ndarray)).view(DTYPES[stored.dtype])
     return values.half() if stored.rounded and stored.dtype != HALF else values
+
+
+def _with_changed(stored: Stored, changed: Rows, start: int, end: int) -> Tensor:
+    """Entries start to end of a matrix, of which some rows have other values."""
+    width = stored.shape[1]
+    first, last = start // width, -(-end // width)
+    rows = read(replace(stored, changed=None), first * width, last * width).clone().view(-1, width)
+    numbers = changed.indices()
+    a, b = np.searchsorted(numbers, [first, last])
+    rows[torch.from_numpy(numbers[a:b] - first)] = read(changed.values, int(a) * width, int(b) * width).view(-1, width)
+    return rows.view(-1)[start - first * width : end - first * width]
 
 
 class StoredVector:

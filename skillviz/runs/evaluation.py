@@ -27,7 +27,7 @@ from skillviz.runs.record import Scores
 from skillviz.runs.transfer import seen_texts
 from skillviz.tasks import registry
 from skillviz.tasks.project import expanded
-from skillviz.tasks.splits import load
+from skillviz.tasks.splits import load_to_score
 from skillviz.tasks.task import Task
 
 
@@ -143,7 +143,7 @@ def _scored(
     progress: Report,
     drawn: Any = None,
 ) -> Evaluation:
-    splits = load(task, seed=sampling.pop("data_seed"), **sampling)
+    splits = load_to_score(task, seed=sampling.pop("data_seed"), **sampling)
     frames = {"validation": splits.validation, "test": splits.test}
     data = {s: pair.encode(task, frame) for s, frame in frames.items() if len(frame)}
     logits: dict[str, dict[str, np.ndarray]] = {split: {} for split in data}

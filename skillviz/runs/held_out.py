@@ -19,7 +19,7 @@ from skillviz.core.generation import Generated
 from skillviz.core.temperature import COLDEST, HOTTEST, temperature_fit
 from skillviz.errors import SkillvizError
 from skillviz.layout import refuse_another
-from skillviz.runs.transfer import text_digests
+from skillviz.tasks.leaks import digests
 from skillviz.tasks.splits import Splits, load
 from skillviz.tasks.task import GENERATION, Task
 
@@ -105,7 +105,7 @@ def against_fitting(
             return SEEN if trained.draw is Comparison.DIFFERENT else PROBABLY_SEEN
     elif _shared(splits.validation, training) > MOSTLY:
         return SEEN
-    return TESTED if _shared(splits.validation, frozenset(text_digests(splits.test))) > MOSTLY else ""
+    return TESTED if _shared(splits.validation, frozenset(digests(splits.test))) > MOSTLY else ""
 
 
 class Trained(NamedTuple):
@@ -162,4 +162,4 @@ def training_record(folder: Path) -> Mapping[str, Any]:
 
 def _shared(frame: pd.DataFrame, known: frozenset[bytes]) -> float:
     """The share of the frame's examples whose texts are known."""
-    return float(np.mean([digest in known for digest in text_digests(frame)]))
+    return float(np.mean([digest in known for digest in digests(frame)]))

@@ -15,8 +15,8 @@ from skillviz.core.parameters import ParameterTable
 from skillviz.models.checkpoint import ModelInfo
 from skillviz.runs.held_out import training_record
 from skillviz.runs.record import Architecture, ModelNote, TaskNote
-from skillviz.runs.transfer import text_digests
 from skillviz.tasks.definition import definition
+from skillviz.tasks.leaks import digests
 from skillviz.tasks.project import PROJECT
 from skillviz.tasks.source import OPTIONS
 from skillviz.tasks.splits import Splits
@@ -111,10 +111,10 @@ def overlap_note(splits: Splits, training: frozenset[bytes]) -> tuple[str, ...]:
 
     `training` are the digests of the whole train split, as a model may have been trained on more of it than a run.
     """
-    again = sum(digest in training for digest in text_digests(splits.test))
+    again = sum(digest in training for digest in digests(splits.test))
     if not again:
         return ()
     return (
         f"{again:,} of {counted(len(splits.test), 'test example')} {'has' if again == 1 else 'have'} the text of a "
-        "training example (letter case and spaces aside). Leave them out of the test set: they flatter every score.",
+        "training example (compared on letters and digits). Leave them out of the test set: they flatter every score.",
     )

@@ -23,8 +23,9 @@ from skillviz.runs.pace import Pace
 from skillviz.runs.provenance import overlap_note
 from skillviz.runs.record import TaskNote
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.transfer import Other, other_examples, refuse_unfit, seen_texts, training_texts
+from skillviz.runs.transfer import Other, other_examples, refuse_unfit, seen_texts
 from skillviz.tasks import registry
+from skillviz.tasks.leaks import training_texts
 from skillviz.tasks.project import expanded
 from skillviz.tasks.sample import sampled
 from skillviz.tasks.source import OUT_OF_SCOPE, out_of_scope

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +14,8 @@ from skillviz.core.encoded import Encoded
 from skillviz.errors import BadData, BadInput
 from skillviz.runs.record import Scores, TaskNote, TransferNote
 from skillviz.tasks.definition import definition
+from skillviz.tasks.leaks import digests, training_texts
 from skillviz.tasks.readable_names import name_beside
-from skillviz.tasks.source import opened
 from skillviz.tasks.splits import Splits, class_notes, fingerprint, load_test
 from skillviz.tasks.task import GENERATION, LabelWords, Task, Template
 
@@ -113,8 +112,8 @@ def other_examples(
     mapping: LabelMap | None = None,
     named: str = "",
 ) -> Other:
-    """The other task's test examples for a model tuned on the source; `training` as of `training_texts`, None where
-    it is not at hand: then none is left out for it, and `dropped` is None.
+    """The other task's test examples for a model tuned on the source; `training` as of `leaks.training_texts`, None
+    where it is not at hand: then none is left out for it, and `dropped` is None.
 
     Raises BadInput where the tasks do not fit, BadData where no example is left.
     """
@@ -127,7 +126,7 @@ def other_examples(
     unmapped = rows - len(frame)
     dropped = None
     if training is not None:
-        fresh = np.array([digest not in training for digest in text_digests(frame)], dtype=bool)
+        fresh = np.array([digest not in training for digest in digests(frame)], dtype=bool)
         dropped, frame = int((~fresh).sum()), frame[fresh]
     if not len(frame):
         raise BadData(
@@ -178,12 +177,6 @@ def _words(source: Task, other: Task, mapping: LabelMap, kind: str) -> tuple[str
     return tuple(str(word) for word in chosen) if None not in chosen and len(set(chosen)) == len(chosen) else None
 
 
-def training_texts(source: Task) -> frozenset[bytes]:
-    """Digests of the texts of the source's whole training split, whatever part of it a run was searched on."""
-    train = opened(source, ("train",))["train"]
-    return frozenset(text_digests(train.frame(source, np.arange(len(train.rows)))))
-
-
 def seen_texts(task: Task, splits: Splits, max_train: int | None) -> frozenset[bytes]:
     """Digests of the texts that a model of this task may have been trained on: all but those left out by a k-shot draw.
 
@@ -191,11 +184,4 @@ def seen_texts(task: Task, splits: Splits, max_train: int | None) -> frozenset[b
     took it all.
     """
     is_part = len(splits.train) > 0 and (max_train is not None or splits.validates_on_train)
-    return training_texts(task) if is_part and splits.k_shot is None else frozenset(text_digests(splits.train))
-
-
-def text_digests(frame: pd.DataFrame) -> list[bytes]:
-    """A digest of each example's texts, letter case and spaces aside."""
-    columns: list[list[Any]] = [frame[name].tolist() for name in ("text_a", "text_b") if name in frame]
-    plain = ("\0".join(" ".join(str(text).casefold().split()) for text in row) for row in zip(*columns, strict=True))
-    return [hashlib.blake2b(text.encode(), digest_size=16).digest() for text in plain]
+    return training_texts(task) if is_part and splits.k_shot is None else frozenset(digests(splits.train))

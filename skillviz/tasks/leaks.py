@@ -1,4 +1,4 @@
-"""Test examples of a task that stand in the training texts of other tasks: a model of several tasks has seen them."""
+"""The one comparison of texts: which examples a model has seen in training, in its own task or in another one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pandas as pd
 from skillviz.tasks.source import opened
 from skillviz.tasks.task import Task
 
-OTHER = re.compile(r"[^a-z0-9]+")
+OTHER = re.compile(r"[\W_\u0080-\u024f\u1e00-\u1eff]+")
+"""All but letters and digits; accented Latin letters too, as sources write them in different ways or lose them."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +44,19 @@ class Unseen:
 
 def unseen(tasks: Sequence[Task]) -> dict[str, Unseen]:
     """For each task, by name, which of its test examples the others' whole training splits hold."""
-    training = {task.name: _digests(task, "train")[1] for task in tasks}
-    texts = {name: frozenset(digests) for name, digests in training.items()}
+    texts = {task.name: training_texts(task) for task in tasks}
     return {task.name: _unseen(task, {n: d for n, d in texts.items() if n != task.name}) for task in tasks}
 
 
-def plain(text: Any) -> str:
-    """The text's letters a to z and digits, in lower case: what two texts are compared by.
+def training_texts(task: Task) -> frozenset[bytes]:
+    """Digests of the texts of the task's whole training split, whatever part of it a run was searched on."""
+    return frozenset(_digests(task, "train")[1])
 
-    Other signs are left out, accented letters too, as sources write them in different ways. A text that has none of
-    these letters is compared as it is.
+
+def plain(text: Any) -> str:
+    """The text's letters and digits in lower case: what two texts are compared by.
+
+    A text without any is compared as it is.
     """
     return OTHER.sub("", str(text).lower()) or str(text)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -77,6 +78,7 @@ def load(
     for validation, both out of the train split; else the task's own validation split, or a tenth of train. A cap draws
     rows by the seed and keeps their order.
     """
+    task.refuse_without_training()
     caps = {"train": max_train, "validation": max_validation, "test": max_test}
     _check_counts(k_shot, seed, caps)
     sources = opened(task, tuple(s for s in SPLITS if k_shot is None or s != "validation"))
@@ -100,6 +102,16 @@ def load_test(task: Task, *, seed: int = 0, max_test: int | None = None) -> tupl
     if len(drawn) < len(source.rows):
         notes.append(f"test: {len(drawn):,} of {len(source.rows):,} rows, drawn with seed {seed}.")
     return source.frame(task, drawn), tuple(notes)
+
+
+def load_to_score(task: Task, **sampling: Any) -> Splits:
+    """The splits as of `load`; of a task with test examples only, its test frame beside empty ones."""
+    if task.has_training:
+        return load(task, **sampling)
+    seed = sampling.get("seed", 0)
+    test, notes = load_test(task, seed=seed, max_test=sampling.get("max_test"))
+    frames = {"train": test.iloc[:0], "validation": test.iloc[:0], "test": test}
+    return Splits(**frames, notes=notes, fingerprint=fingerprint(frames), seed=seed)
 
 
 def fingerprint(frames: dict[str, pd.DataFrame]) -> str:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from skillviz.core.generation import LABELS
 from skillviz.core.metrics import OF_TEXT, has_predictions
-from skillviz.errors import BadInput
+from skillviz.errors import BadData, BadInput
 from skillviz.tasks.template import check_template
 
 SPLITS = ("train", "validation", "test")
@@ -33,9 +33,12 @@ class _Frozen(BaseModel):
 
 
 class Files(_Frozen):
-    """Data in the user's own files, as written in the task file: relative to it, `${VAR}` not yet expanded."""
+    """Data in the user's own files, as written in the task file: relative to it, `${VAR}` not yet expanded.
 
-    train: str = Field(min_length=1)
+    Without `train` the task is only scored, beside another one.
+    """
+
+    train: str | None = Field(default=None, min_length=1)
     validation: str | None = None
     test: str = Field(min_length=1)
 
@@ -137,6 +140,19 @@ class Task(_Frozen):
     def columns(self) -> tuple[str, ...]:
         """The columns of the data that it names: texts, options, and the one that says what is right."""
         return (*self.text, *self.options, self.reference or self.answer or self.label)
+
+    @property
+    def has_training(self) -> bool:
+        """Whether it has training examples; without any it can be scored beside another task, and no more."""
+        return self.data.train is not None
+
+    def refuse_without_training(self) -> None:
+        """Raises BadData where there are no training examples."""
+        if not self.has_training:
+            raise BadData(
+                f"task '{self.name}' has test examples only, so there is nothing to search or train on; score it "
+                "beside another task (--others), or add data.train to its file."
+            )
 
     @property
     def has_classes(self) -> bool:

@@ -129,13 +129,14 @@ def _mapping(path: Path) -> dict[Any, Any]:
 
 def _files(value: Any, where: str) -> dict[str, str]:
     if not isinstance(value, Mapping):
-        raise BadInput(f"{where}: 'data' must name the files train, test and, if there is one, validation ({SEE}).")
+        raise BadInput(f"{where}: 'data' must name the files test, train and, if there is one, validation ({SEE}).")
     unknown = [str(key) for key in value if key not in SPLITS]
     if unknown:
         raise BadInput(f"{where}: 'data' has an unknown split '{unknown[0]}'; known: {', '.join(SPLITS)}.")
-    missing = [split for split in ("train", "test") if not value.get(split)]
-    if missing:
-        raise BadInput(f"{where}: 'data' has no '{missing[0]}'; train and test are needed ({SEE}).")
+    if not value.get("test"):
+        raise BadInput(f"{where}: 'data' has no 'test', which every task needs ({SEE}).")
+    if value.get("validation") and not value.get("train"):
+        raise BadInput(f"{where}: 'data' has a 'validation' file and no 'train'; name both, or neither ({SEE}).")
     if strange := [split for split, name in value.items() if name is not None and not isinstance(name, str)]:
         raise BadInput(f"{where}: 'data.{strange[0]}' must be the path of one file.")
     return {split: str(name) for split, name in value.items() if name}

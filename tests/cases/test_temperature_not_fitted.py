@@ -17,10 +17,10 @@ from skillviz.runs.produce import produce
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
-from skillviz.runs.transfer import text_digests
 from skillviz.show import measures, sentences
 from skillviz.show.report import sections
 from skillviz.tasks import registry
+from skillviz.tasks.leaks import digests
 from skillviz.tasks.splits import load
 from tests.cases.build import bert, fit, saved, task_file, tiny_rows, trained_pair
 from tests.tiny import tiny_tokenizer
@@ -83,7 +83,7 @@ def reason(task: Path, folder: Path, is_own: bool = True, drawn: Any = None, **s
     """The reason against a temperature of the model in this folder."""
     found = registry.task(str(task))
     splits = load(found, **sampling)
-    training = frozenset(text_digests(splits.train))
+    training = frozenset(digests(splits.train))
     return against_fitting(folder, found, splits, training=training, is_own=is_own, drawn=drawn)
 
 

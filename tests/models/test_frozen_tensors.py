@@ -13,9 +13,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from skillviz.errors import BadInput, BadModel, ModelNotFound, PairMismatch, WrongBase
+from skillviz.errors import BadInput, BadModel, CorruptFile, ModelNotFound, PairMismatch, WrongBase
+from skillviz.models import checkpoint
 from skillviz.models.checkpoint import read_info
 from skillviz.models.frozen_tensors import FROZEN, fill, filled, left_out, strip
+from skillviz.models.lean_pair import load_lean
 from skillviz.models.pair import load_pair
 from skillviz.models.preflight import preflight
 from tests.tiny import tiny_pair
@@ -79,6 +81,65 @@ def test_only_equal_bytes_are_left_out(tmp_path: Path) -> None:
     names = set(left_out(read_info(tuned)))
     moved = {name for name in load_file(base / "model.safetensors") if "embedding" in name and "Norm" not in name}
     assert moved and not moved & names
+
+
+def moved_rows(folder: Path, family: str, readout: str, numbers: list[int]) -> tuple[Path, Path, str]:
+    """A pair whose fine-tuned token embeddings differ in these rows, and the matrix's name."""
+    base, tuned = tiny_pair(folder, family, readout)
+    tensors = load_file(tuned / "model.safetensors")
+    matrices = [name for name, tensor in tensors.items() if "emb" in name and tensor.dim() == 2]
+    name = max(matrices, key=lambda one: tensors[one].numel())
+    tensors[name][numbers] += 0.25
+    save_file(tensors, tuned / "model.safetensors", metadata={"format": "pt"})
+    return base, tuned, name
+
+
+@pytest.mark.parametrize("dtype", [None, "float16"])
+@pytest.mark.parametrize(("family", "readout"), [("bert", "head"), ("llama", "causal")])
+@pytest.mark.parametrize("chunk", [checkpoint.CHUNK, 100])
+def test_of_embeddings_the_changed_rows_are_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str, readout: str, dtype: str | None, chunk: int
+) -> None:
+    monkeypatch.setattr(checkpoint, "CHUNK", chunk)
+    base, tuned, name = moved_rows(tmp_path, family, readout, [0, 5, 6])
+    before = load_file(tuned / "model.safetensors")
+    folder = Path(shutil.copytree(tuned, tmp_path / "stripped"))
+    assert strip(folder, base, dtype).rows == {name: 3}
+    stored = load_file(folder / "model.safetensors")
+    assert name not in stored and stored[f"{name}.rows"].tolist() == [0, 5, 6] and len(stored[f"{name}.values"]) == 3
+    pair, lean = load_pair(base, folder, readout=readout), load_lean(base, folder, readout=readout)
+    assert lean.notes == pair.notes and f"of '{name}' only the changed rows" in pair.notes[0]
+    assert pair.outside.keys() == dict(lean.outside).keys() == {name}
+    assert all(torch.equal(one, other) for one, other in zip(pair.outside[name], lean.outside[name], strict=True))
+    assert torch.equal(lean.finetuned[:], pair.finetuned.to(lean.finetuned.dtype))
+    if dtype is None:
+        whole = load_pair(base, tuned, readout=readout)
+        assert torch.equal(pair.finetuned, whole.finetuned)
+        assert torch.equal(pair.outside[name][1], whole.outside[name][1])
+        assert pair.finetuned_info.fingerprint == whole.finetuned_info.fingerprint
+    fill(folder, base)
+    after = load_file(folder / "model.safetensors")
+    kind = before[name].dtype if dtype is None else torch.float16
+    assert after.keys() == before.keys() and all(torch.equal(after[n], before[n].to(kind)) for n in before)
+
+
+@pytest.mark.parametrize("numbers", [[0, 6, 5], [0, 5, 10_000], [-1, 5, 6], [0, 5]])
+def test_changed_rows_that_do_not_fit_are_refused(tmp_path: Path, numbers: list[int]) -> None:
+    base, tuned, name = moved_rows(tmp_path, "bert", "head", [0, 5, 6])
+    strip(tuned, base)
+    tensors = load_file(tuned / "model.safetensors")
+    tensors[f"{name}.rows"] = torch.tensor(numbers, dtype=torch.int32)
+    save_file(tensors, tuned / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(CorruptFile, match="do not fit its base"):
+        load_pair(base, tuned)
+
+
+def test_a_matrix_with_many_changed_rows_is_stored_whole(tmp_path: Path) -> None:
+    base, tuned, name = moved_rows(tmp_path, "bert", "head", [])
+    rows = len(load_file(tuned / "model.safetensors")[name])
+    for folder, count in (("half", rows // 2), ("more", rows // 2 + 1)):
+        base, tuned, name = moved_rows(tmp_path / folder, "bert", "head", list(range(count)))
+        assert strip(tuned, base).rows == ({name: count} if folder == "half" else {})
 
 
 def test_nothing_to_leave_out_and_twice_are_refused(tmp_path: Path) -> None:

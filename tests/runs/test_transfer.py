@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import pytest
 
 from skillviz.errors import BadInput
-from skillviz.runs.transfer import in_its_words, label_mapping, refuse_unfit, text_digests
+from skillviz.runs.transfer import in_its_words, label_mapping, refuse_unfit
 from skillviz.tasks.registry import TASKS
 from skillviz.tasks.task import Hub, LabelWords, Task, Template
 
@@ -87,10 +86,3 @@ def test_a_mapping_names_every_label_and_only_known_ones(mapping: dict) -> None:
 def test_the_papers_pairs_fit() -> None:
     for source, others in (("sst2", ("imdb", "yelp", "mr")), ("qnli", ("mnli_01", "snli_01", "rte"))):
         refuse_unfit(TASKS[source], {name: TASKS[name] for name in others})
-
-
-def test_digests_tell_texts_apart_but_not_case_and_spaces() -> None:
-    one, same, other = text_digests(pd.DataFrame({"text_a": ["The  film", " the FILM ", "the films"]}))
-    assert one == same != other
-    (joined,) = text_digests(pd.DataFrame({"text_a": ["a"], "text_b": ["b c"]}))
-    assert joined != text_digests(pd.DataFrame({"text_a": ["a b"], "text_b": ["c"]}))[0]

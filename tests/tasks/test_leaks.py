@@ -10,11 +10,13 @@ import pandas as pd
 import pytest
 import yaml
 
+from skillviz.runs.transfer import other_examples
 from skillviz.tasks import registry
-from skillviz.tasks.leaks import digests, plain, unseen
+from skillviz.tasks.leaks import digests, plain, training_texts, unseen
 from skillviz.tasks.task import Task
 
-TASKS = Path(__file__).resolve().parents[2] / "benchmarks" / "tasks"
+ROOT = Path(__file__).resolve().parents[2]
+TASKS, EXAMPLES = ROOT / "benchmarks" / "tasks", ROOT / "examples" / "tasks"
 
 
 def leaked_rows(source: Task, other: Task) -> list[int]:
@@ -49,6 +51,7 @@ def test_texts_are_compared_by_letters_and_digits() -> None:
     assert plain("It's  9 of 10!") == plain("its 9 OF 10") == "its9of10"
     assert plain("??") == "??", "a text without letters is itself"
     assert plain("naïve") == plain("nave") != plain("naive"), "sources write accents in different ways"
+    assert plain("Очень хорошо!") == "оченьхорошо" and plain("很好 2024") != plain("不好 2024"), "every script counts"
 
 
 def test_pairs_are_compared_text_by_text() -> None:
@@ -69,6 +72,18 @@ def test_what_others_trained_on_is_found_and_counted(three: list[Task]) -> None:
 
 def test_a_tasks_own_training_data_are_no_leak(three: list[Task]) -> None:
     assert unseen(three[:1])["a"].leaked == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("name", "dropped"), [("cr", 0), ("uci_yelp", 0), ("uci_amazon", 3), ("uci_imdb", 1), ("subj", 696)]
+)
+def test_what_the_movie_reviews_were_trained_on_is_left_out_of_the_other_examples(name: str, dropped: int) -> None:
+    """The shipped files: sources write the same sentence with other signs and capitals."""
+    source, other = (registry.task(EXAMPLES / f"{task}.yaml") for task in ("mr", name))
+    mapping = {"subjective": "negative", "objective": "positive"} if name == "subj" else None
+    found = other_examples(source, other, "head", training_texts(source), mapping)
+    assert found.dropped == dropped
+    assert len(found.frame) == found.rows - found.dropped
 
 
 @pytest.mark.nightly

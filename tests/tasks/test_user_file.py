@@ -11,7 +11,7 @@ from skillviz.errors import BadData, BadInput
 from skillviz.live import operations, pair_cache, request
 from skillviz.tasks import registry, user_file
 from skillviz.tasks.registry import task
-from skillviz.tasks.splits import load
+from skillviz.tasks.splits import load, load_test, load_to_score
 from skillviz.tasks.user_file import data_files, read_task, task_stamp
 from tests.tasks.make import ROWS, write_rows, write_task
 from tests.tiny import tiny_task
@@ -58,6 +58,18 @@ def test_source_labels_are_mapped_by_classes_and_others_dropped(tmp_path: Path) 
                       label_words={"masked": ["great", "terrible"]}, metric="accuracy")  # fmt: skip
     found = load(task(path))
     assert found.test["label"].tolist() == [0, 1] * 4 and "4 rows with the label '1' left out" in "".join(found.notes)
+
+
+def test_a_task_may_have_test_examples_only(tmp_path: Path) -> None:
+    path = write_task(tmp_path, data={"test": "test.jsonl"})
+    alone = task(path)
+    assert data_files(alone) == {"test": tmp_path / "test.jsonl"} and not alone.has_training
+    scored = load_to_score(alone, seed=0, max_test=None)
+    assert len(scored.test) == len(load_test(alone)[0]) > 0 and scored.train.empty and scored.validation.empty
+    with pytest.raises(BadData, match=r"task 'made' has test examples only.*score it beside another task \(--others\)"):
+        load(alone)
+    whole = task(write_task(tmp_path))
+    assert load_to_score(whole, seed=0).fingerprint == load(whole).fingerprint
 
 
 def test_labels_may_be_called_masked_and_causal(tmp_path: Path) -> None:

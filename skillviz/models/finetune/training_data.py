@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import pandas as pd
-
 from skillviz.core.encoded import Encoded, encoding_notes
 from skillviz.errors import BadData
 from skillviz.models.finetune.training_config import DataSettings
 from skillviz.tasks.encode import encode
+from skillviz.tasks.leaks import digests
 from skillviz.tasks.splits import Splits, fingerprint
 from skillviz.tasks.task import USUAL_LENGTH, Task
 
@@ -55,7 +54,7 @@ def training_data(tasks: Sequence[Task], settings: DataSettings, readout: str) -
     splits = [settings.load(task) for task in tasks]
     if len(tasks) == 1:
         return [TrainingData(tasks[0], splits[0], readout)]
-    evaluated = [{*_texts(whole.validation), *_texts(whole.test)} for whole in map(settings.load_without_caps, tasks)]
+    evaluated = [{*digests(whole.validation), *digests(whole.test)} for whole in map(settings.load_without_caps, tasks)]
     return [
         TrainingData(
             task,
@@ -66,9 +65,9 @@ def training_data(tasks: Sequence[Task], settings: DataSettings, readout: str) -
     ]
 
 
-def _without(task: Task, splits: Splits, others: set[tuple[str, ...]]) -> Splits:
+def _without(task: Task, splits: Splits, others: set[bytes]) -> Splits:
     """The splits without the training examples that have one of these texts."""
-    keep = [text not in others for text in _texts(splits.train)]
+    keep = [digest not in others for digest in digests(splits.train)]
     dropped = len(keep) - sum(keep)
     if not dropped:
         return splits
@@ -85,9 +84,3 @@ def _without(task: Task, splits: Splits, others: set[tuple[str, ...]]) -> Splits
         "or validation set of another task that is learned with it."
     )
     return replace(splits, train=train, notes=(*splits.notes, note), fingerprint=fingerprint(frames))
-
-
-def _texts(frame: pd.DataFrame) -> list[tuple[str, ...]]:
-    """Each example's texts, letter case and spaces aside."""
-    columns = [frame[name].tolist() for name in ("text_a", "text_b") if name in frame]
-    return [tuple(" ".join(str(text).casefold().split()) for text in row) for row in zip(*columns, strict=True)]

@@ -45,6 +45,7 @@ def task(choices: Choices) -> None:
             return
         try:
             choices.task = visitor.task(name)
+            choices.task.refuse_without_training()
         except SkillvizError as error:
             choices.refuse(sign_in.sentence_of(error))
             return
