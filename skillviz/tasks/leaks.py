@@ -14,8 +14,9 @@ import pandas as pd
 from skillviz.tasks.source import opened
 from skillviz.tasks.task import Task
 
-OTHER = re.compile(r"[\W_\u0080-\u024f\u1e00-\u1eff]+")
-"""All but letters and digits; accented Latin letters too, as sources write them in different ways or lose them."""
+OTHER, NO_LETTER = re.compile(r"[^a-z0-9]+"), re.compile(r"[\W_]+")
+MOSTLY = 0.8
+"""A text with at least this share of a to z and 0 to 9 among its letters and digits is compared by these alone."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,12 @@ def training_texts(task: Task) -> frozenset[bytes]:
 def plain(text: Any) -> str:
     """The text's letters and digits in lower case: what two texts are compared by.
 
-    A text without any is compared as it is.
+    In a text of plain Latin letters the few others are left out: sources write accents in different ways, or lose
+    them to a wrong encoding. A text without letters and digits is compared as it is.
     """
-    return OTHER.sub("", str(text).lower()) or str(text)
+    lower = str(text).lower()
+    every, latin = NO_LETTER.sub("", lower), OTHER.sub("", lower)
+    return (latin if len(latin) >= MOSTLY * len(every) else every) or str(text)
 
 
 def digests(frame: pd.DataFrame) -> list[bytes]:
