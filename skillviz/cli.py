@@ -19,6 +19,7 @@ from skillviz.commands import (
     demo,
     difference,
     evaluate,
+    examples,
     finetune,
     graft,
     jobs,
@@ -104,6 +105,7 @@ app.command("worker", hidden=True, help=folded(worker.worker.__doc__))(worker.wo
 app.add_typer(runs.app, name="runs", rich_help_panel=LOOK)
 app.add_typer(study.app, name="study", rich_help_panel=SKILL)
 app.add_typer(demo.app, name="demo", rich_help_panel=LOOK)
+app.add_typer(examples.app, name="examples", rich_help_panel=LOOK)
 app.add_typer(jobs.app, name="jobs", rich_help_panel=SKILL)
 
 

@@ -329,12 +329,12 @@ def _train_into_folder(
     from skillviz.models.finetune.run import finetune as train  # imports torch
 
     tasks = [registry.task(name) for name in choice.tasks]
-    with _interruptible() as advance:
+    with interruptible() as advance:
         check_bases(choice.base, choice.regions, force)
         done = train(
             choice.base, tasks, choice.config, choice.data, out=out, device=choice.device, overwrite=overwrite,
             regions=[TrainedRegion(region.region, region.run) for region in choice.regions],
-            command=command_line(), on_step=_shown(advance, choice.checked),
+            command=command_line(), on_step=shown(advance, choice.checked),
         )  # fmt: skip
     if without_frozen:
         for folder in done.folders.values() or [out]:
@@ -372,8 +372,8 @@ def _train_into_cache(choice: Choice, as_json: bool) -> None:
         note(f"The cached model is kept. Whether its sources changed is unknown: {change.why}.")
     if not is_cached:
         choice.refuse_base()
-        with _interruptible() as advance:
-            on_step = _shown(advance, choice.checked)
+        with interruptible() as advance:
+            on_step = shown(advance, choice.checked)
             model = make(spec, store, device=choice.device, progress=on_step, command=command_line())
     assert model is not None
     folder = model.path
@@ -390,7 +390,7 @@ def _train_into_cache(choice: Choice, as_json: bool) -> None:
 
 
 @contextmanager
-def _interruptible() -> Iterator[Callable[[int, int, str], None]]:
+def interruptible() -> Iterator[Callable[[int, int, str], None]]:
     """A bar of progress, during which Ctrl-C ends the training after its step, so that it can be resumed."""
     with progress_bar("fine-tuning") as advance, gently(silent) as report:
         steps = 0
@@ -421,7 +421,7 @@ def _say_trained(records: Iterable[Mapping[str, Any]]) -> None:
         say(f"{record['task']}: {trained:,} parameters trained ({part} of the graftable){beside}.")
 
 
-def _shown(advance: Callable[..., None], checked: str) -> OnStep:
+def shown(advance: Callable[..., None], checked: str) -> OnStep:
     """Shows each step's loss, and the best check so far."""
     best: list[float] = []
 

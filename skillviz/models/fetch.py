@@ -26,7 +26,11 @@ ALLOWED = (
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 DEMO = "demo_world"
 REAL_PAIRS = "real_pairs"
-FOLDERS = ("models", DEMO, REAL_PAIRS)
+EXAMPLES = "examples"
+"""The folder of models, texts and pairs that ship."""
+EXAMPLES_KEPT = "models/examples"
+"""The folder of example pairs that do not ship and are made here."""
+FOLDERS = ("models", EXAMPLES, DEMO, REAL_PAIRS)
 """What the project's own folders of models begin with: never an organisation of the hub."""
 VARIABLE = re.compile(r"\$\{?(\w+)\}?/?")
 COMMANDS = Path("benchmarks", "models.json")
@@ -205,22 +209,32 @@ def no_folder(source: str) -> str:
             f"'{text}' cannot be found, because the environment variable {missing[1]} is not set; "
             f"set {missing[1]} to the folder that holds {below}, and start again."
         )
+    if PurePosixPath(text).parts[:1] in ((DEMO,), (EXAMPLES,)) and (lacking := with_a_checkout()):
+        return f"there is no folder '{text}'.{lacking} Run it there, or give other models."
     if PurePosixPath(text).parts[:1] == (DEMO,):
-        if lacking := with_a_checkout():
-            return f"there is no folder '{text}'.{lacking} Run it there, or give other models."
         return (
             f"there is no folder '{text}', although it ships with skillviz; `git checkout -- {DEMO}` restores it in "
             f"a clone. Without one, delete what is left of {DEMO} and build it again: `python -m skillviz demo build`."
         )
+    if PurePosixPath(text).parts[:2] == (EXAMPLES, "models"):
+        return f"there is no folder '{text}', although it ships with skillviz; `git checkout -- {text}` restores it."
     if command := command_that_makes(text):
         return f"there is no folder '{text}'; create it with `{command}`."
     return f"there is no folder '{text}'; give a model's folder, or a hub id such as org/name."
 
 
 def command_that_makes(source: str) -> str | None:
-    """The command that made a model of the project's own runs; None where none is noted."""
+    """The command that makes an example pair, or made a model of the project's own runs; None where none is noted."""
+    folder, _, name = source.rpartition("/")
+    if folder in (f"{EXAMPLES}/pairs", EXAMPLES_KEPT):
+        return build_command(name)
     try:
         commands = json_text.loads((project_root() / COMMANDS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return commands.get(source)
+
+
+def build_command(example: str) -> str:
+    """The command that makes an example pair and its runs."""
+    return f"python -m skillviz examples build --only {example}"

@@ -50,8 +50,8 @@ def with_a_checkout() -> str:
     if is_checkout():
         return ""
     return (
-        " The installed package brings the runs of one pair; the other runs, the studies, the demo world and the "
-        "guides come with a checkout of the project."
+        " The installed package brings one example pair and its runs; the other examples, runs, studies and the guides "
+        "come with a checkout of the project."
     )
 
 
@@ -98,7 +98,8 @@ def refuse_variables(text: str) -> str:
 
 
 def located(text: str, field: str | None = None) -> Path:
-    """The path that a text names, as `expanded`: from the working folder, else from the project's root.
+    """The path that a text names, as `expanded`: from the working folder, else from the project's root, else from
+    what the installed package brings.
 
     What can name no file here (a home of nobody, a zero byte, links in a circle, a name that is too long) gives a path
     where nothing is.
@@ -109,8 +110,8 @@ def located(text: str, field: str | None = None) -> Path:
         is_here = path.exists()
     except (OSError, ValueError, RuntimeError):
         return NOWHERE
-    if text and not path.is_absolute() and not is_here and (project_root() / path).exists():
-        return project_root() / path
+    if text and not path.is_absolute() and not is_here:
+        return next((root / path for root in (project_root(), app_root()) if (root / path).exists()), path)
     return path
 
 
@@ -128,7 +129,8 @@ def anchored(text: str, folder: Path) -> str:
         return text
     try:
         path = folder / text
-        if not path.exists() or ((project_root() / text).exists() and path.samefile(project_root() / text)):
+        ours = (root / text for root in (project_root(), app_root()))
+        if not path.exists() or any(one.exists() and path.samefile(one) for one in ours):
             return text
     except (OSError, ValueError):  # what can name no file
         return text

@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch
+from skillviz.models.frozen_tensors import strip
 from skillviz.models.lean_pair import LeanPair, load_lean
 from skillviz.models.pair import STATES, ModelPair, load_pair
 from skillviz.models.predict import predict, predict_grafts
@@ -113,11 +114,14 @@ def test_a_model_that_did_not_move_is_refused(tmp_path: Path) -> None:
         load_lean(base, shutil.copytree(base, tmp_path / "copy"))
 
 
-def test_a_difference_is_refused(tmp_path: Path) -> None:
-    from skillviz.models.frozen_tensors import strip
-
+@pytest.mark.parametrize("dtype", [None, "float16"])
+def test_a_difference_is_read_from_both_files(tmp_path: Path, dtype: str | None) -> None:
     base, finetuned = tiny_pair(tmp_path, readout="prompt")
-    strip(finetuned, base)
-    assert "skillviz_frozen" in json.loads((finetuned / "config.json").read_text())
-    with pytest.raises(BadInput, match="difference"):
-        load_lean(base, finetuned)
+    strip(finetuned, base, dtype)
+    pair, lean = load_pair(base, finetuned), load_lean(base, finetuned)
+    assert lean.notes == pair.notes and "stored without" in lean.notes[0]
+    region = Region.from_flat(np.arange(3, pair.d, 5), pair.table.shapes)
+    for state in STATES:
+        chosen = region if state in ("grafted", "complement") else None
+        with pair.at(state, chosen), lean.at(state, chosen):
+            assert fingerprint_of(lean) == fingerprint_of(pair), state

@@ -1,0 +1,100 @@
+"""The example pairs that ship: rows of examples/examples.yaml, read without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from skillviz.errors import BadInput
+from skillviz.models.fetch import EXAMPLES, EXAMPLES_KEPT, build_command
+from skillviz.models.finetune.training_config import TrainingConfig
+from skillviz.models.heads import Readout
+from skillviz.models.weight_files import has_weights
+from skillviz.tasks.project import app_root, located
+from skillviz.tasks.refusals import refused
+from skillviz.tasks.yaml_files import read_yaml
+
+TABLE = "examples.yaml"
+PAIRS = f"{EXAMPLES}/pairs"
+"""The folder of the fine-tuned models that ship, from the project's root."""
+TASKS = f"{EXAMPLES}/tasks"
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Base(_Row):
+    """A base: where it is published as `org/name`, and the SPDX name of its license."""
+
+    hub: str | None = None
+    license: str
+
+
+class ExamplePair(_Row):
+    """A base, the task it learns and how; base and task are paths from the project's root.
+
+    `training` are fields of TrainingConfig. A pair that does not `ship` is made here by whoever needs it.
+    """
+
+    name: str = Field(pattern=r"^[a-z0-9-]+$")
+    title: str
+    about: str
+    base: str
+    task: str
+    readout: Readout = "head"
+    ships: bool = True
+    training: dict[str, Any]
+
+    @property
+    def finetuned(self) -> str:
+        """The folder of the fine-tuned model, from the project's root."""
+        return f"{PAIRS if self.ships else EXAMPLES_KEPT}/{self.name}"
+
+    @property
+    def is_built(self) -> bool:
+        """Whether the fine-tuned model is on this machine."""
+        return has_weights(located(self.finetuned))
+
+    @property
+    def command(self) -> str:
+        """The command that makes the pair and its runs."""
+        return build_command(self.name)
+
+    def config(self) -> TrainingConfig:
+        """How it is trained."""
+        return TrainingConfig(**{"readout": self.readout, **self.training})
+
+
+class _Table(_Row):
+    bases: dict[str, Base]
+    pairs: tuple[ExamplePair, ...]
+
+
+def example_pairs(folder: Path | None = None) -> tuple[ExamplePair, ...]:
+    """Every row of the table, in its order; of the examples that ship unless another `folder` is given."""
+    return _table(folder).pairs
+
+
+def built_pairs() -> tuple[ExamplePair, ...]:
+    """The pairs that ship and are on this machine."""
+    return tuple(pair for pair in example_pairs() if pair.ships and pair.is_built)
+
+
+def example_bases(folder: Path | None = None) -> Mapping[str, Base]:
+    """The bases of the pairs by their folder."""
+    return _table(folder).bases
+
+
+def _table(folder: Path | None) -> _Table:
+    path = (folder or app_root() / EXAMPLES) / TABLE
+    if not path.is_file():
+        return _Table(bases={}, pairs=())
+    try:
+        return TypeAdapter(_Table).validate_python(read_yaml(path, TABLE))
+    except ValidationError as error:
+        field, reason = refused(error)
+        raise BadInput(f"'{field}' of {TABLE} cannot be used: {reason}.") from error

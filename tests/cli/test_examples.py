@@ -1,0 +1,115 @@
+"""`examples`: what ships, and building a pair and its runs from base and data, once and from where it stopped."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from skillviz.errors import BadInput
+from skillviz.models import examples
+from skillviz.models.fetch import no_folder
+from skillviz.models.preflight import preflight
+from skillviz.runs import example_runs
+from skillviz.runs.spec import key_in
+from skillviz.tasks import project, registry
+from tests.cli.calls import call
+from tests.test_arrows import PROJECT
+from tests.tiny import tiny_pair, tiny_task
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with one tiny example pair, not built, and two runs of it."""
+    base, _ = tiny_pair(tmp_path / "made")
+    shutil.copytree(base, tmp_path / "examples" / "models" / "tiny")
+    tiny_task(tmp_path / "examples" / "tasks")
+    pair = {
+        "name": "tiny-sgd", "title": "Tiny", "about": "A tiny pair.", "base": "examples/models/tiny",
+        "task": "examples/tasks/task.yaml",
+        "training": {"head": "linear", "steps": 6, "batch_size": 4, "lr": 0.04, "seed": 0},
+    }  # fmt: skip
+    table = {"bases": {"examples/models/tiny": {"hub": "some/tiny", "license": "MIT"}}, "pairs": [pair]}
+    runs = {
+        "opening": {"sizes": ["10%", "5%"], "steps": 2, "parts": {"cells": 8}},
+        "matched": {"localizer": "random-matched", "region_of": "opening", "sizes": ["10%"]},
+    }
+    (tmp_path / "examples" / "examples.yaml").write_text(yaml.safe_dump(table))
+    (tmp_path / "examples" / "runs.yaml").write_text(yaml.safe_dump({"tiny-sgd": runs}))
+    (tmp_path / "pyproject.toml").write_text("[project]\nversion = '0'\n")
+    monkeypatch.setattr(project, "PROJECT", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def listed(runs_dir: Path) -> dict[str, Any]:
+    """What `examples list` says as JSON."""
+    said = call("examples", "list", "--runs-dir", runs_dir, "--json")
+    assert said.code == 0, said.err
+    return said.json
+
+
+def test_a_pair_and_its_runs_are_built_once(world: Path) -> None:
+    runs_dir = world / "runs"
+    before = listed(runs_dir)
+    assert [pair["built"] for pair in before["pairs"]] == [False]
+    assert before["runs"] == {"tiny-sgd/opening": None, "tiny-sgd/matched": None}
+    said = call("examples", "build", "--runs-dir", runs_dir, "--device", "cpu")
+    assert said.code == 0, said.err
+    folder = world / "examples" / "pairs" / "tiny-sgd"
+    check = preflight(world / "examples" / "models" / "tiny", folder)
+    assert check.fits and "stored without" in check.notes[0]
+    card = (folder / "README.md").read_text()
+    assert "some/tiny" in card and "MIT" in card and "python -m skillviz examples build --only tiny-sgd" in card
+    assert not (world / "models" / "examples" / "whole" / "tiny-sgd").exists()
+    after = listed(runs_dir)
+    assert after["pairs"][0]["built"] and all(after["runs"].values())
+    record = json.loads((runs_dir / after["runs"]["tiny-sgd/opening"] / "run.json").read_text())
+    assert record["spec"]["finetuned"] == "examples/pairs/tiny-sgd" and record["spec"]["sizes"] == ["10%", "5%"]
+    assert (runs_dir / "parts" / after["runs"]["tiny-sgd/opening"] / "cells").is_dir()
+    stamps = {path: path.stat().st_mtime_ns for path in runs_dir.rglob("*") if path.is_file()}
+    again = call("examples", "build", "--only", "tiny-sgd", "--runs-dir", runs_dir)
+    assert again.code == 0 and listed(runs_dir) == after
+    assert {path: path.stat().st_mtime_ns for path in runs_dir.rglob("*") if path.is_file()} == stamps
+
+
+def test_an_interrupted_training_resumes(world: Path) -> None:
+    steps: list[int] = []
+
+    def interrupt(record: Any) -> None:
+        steps.append(record.step)
+        if record.step == 3 and len(steps) == 3:
+            raise KeyboardInterrupt
+
+    (pair,) = examples.example_pairs()
+    with pytest.raises(KeyboardInterrupt):
+        example_runs.make_pair(pair, interrupt, "cpu")
+    assert not pair.is_built
+    example_runs.make_pair(pair, interrupt, "cpu")
+    assert steps == [1, 2, 3, 4, 5, 6] and pair.is_built, "no step is made twice"
+
+
+def test_a_name_stands_for_what_it_needs(world: Path) -> None:
+    pairs, runs = example_runs.chosen(["tiny-sgd/matched"])
+    assert [pair.name for pair in pairs] == ["tiny-sgd"]
+    assert [run.name for run in runs] == ["tiny-sgd/opening", "tiny-sgd/matched"], "the region that it matches"
+    assert key_in(runs[1].spec.options["reference"]) == runs[0].spec.key()
+    with pytest.raises(BadInput, match="'tiny' is not an example; known: tiny-sgd, tiny-sgd/opening"):
+        example_runs.chosen(["tiny"])
+    assert no_folder("examples/pairs/tiny-sgd").endswith("`python -m skillviz examples build --only tiny-sgd`.")
+
+
+def test_the_tables_that_ship_can_be_built() -> None:
+    pairs, runs = example_runs.chosen(())
+    assert {run.pair.name for run in runs} == {pair.name for pair in pairs}
+    for pair in pairs:
+        pair.config().settings()
+        assert (PROJECT / pair.base).is_dir() and registry.task(pair.task).has_training
+        assert pair.base in examples.example_bases()
+    assert all(registry.task(name) for run in runs for name in run.spec.others)
+    folders = {path.name for path in (PROJECT / examples.PAIRS).glob("*")}
+    assert folders <= {pair.name for pair in pairs if pair.ships}, "a folder of examples/pairs has no row"
