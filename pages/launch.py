@@ -8,7 +8,7 @@ from skillviz.ui.pages.launch import models, search, task, view
 
 page.begin_without_run("launch")
 st.markdown(view.OPENING, help=about("localizer", "region", "graft"))
-choices = models.begin()
+choices = models.Choices()
 left, right = st.columns(2)
 with left:
     models.pair(choices)

@@ -79,9 +79,14 @@ def example_pairs(folder: Path | None = None) -> tuple[ExamplePair, ...]:
     return _table(folder).pairs
 
 
-def built_pairs() -> tuple[ExamplePair, ...]:
-    """The pairs that ship and are on this machine."""
-    return tuple(pair for pair in example_pairs() if pair.ships and pair.is_built)
+def table_file() -> Path:
+    """The table of the examples that ship."""
+    return app_root() / EXAMPLES / TABLE
+
+
+def tasks_folder() -> Path:
+    """The folder of the examples' task files."""
+    return app_root() / TASKS
 
 
 def example_bases(folder: Path | None = None) -> Mapping[str, Base]:
@@ -90,7 +95,7 @@ def example_bases(folder: Path | None = None) -> Mapping[str, Base]:
 
 
 def _table(folder: Path | None) -> _Table:
-    path = (folder or app_root() / EXAMPLES) / TABLE
+    path = folder / TABLE if folder else table_file()
     if not path.is_file():
         return _Table(bases={}, pairs=())
     try:

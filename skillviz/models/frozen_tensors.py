@@ -15,19 +15,17 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skillviz import json_text
 from skillviz.atomic import whole_folder
 from skillviz.core.formats import counted
 from skillviz.errors import BadInput, CorruptFile, OtherVersion, SkillvizError, WrongBase
 from skillviz.layout import KEY, LAYOUT, refuse_another
 from skillviz.models.checkpoint import SINGLE, ModelInfo, Rows, Stored, read_info
-from skillviz.models.fetch import REAL_PAIRS, resolve
+from skillviz.models.fetch import resolve
 from skillviz.models.heads import HEADS
-from skillviz.tasks.project import project_root
 
 if TYPE_CHECKING:
     import torch
@@ -66,25 +64,6 @@ def published_base(info: ModelInfo) -> str | None:
     """Where the base is published, as `org/name` or `org/name@revision`; None where the folder does not say."""
     hub = (info.config.get(FROZEN) or {}).get("hub")
     return str(hub) if hub else None
-
-
-class ShippedPair(NamedTuple):
-    """A fine-tuned model that ships as its difference from a published base: its folder, task and where the base is."""
-
-    name: str
-    finetuned: str
-    base: str
-    task: str
-
-
-def shipped_pairs() -> list[ShippedPair]:
-    """The real pairs that ship with the project, by name."""
-    found = []
-    for folder in sorted((project_root() / REAL_PAIRS).glob("*")):
-        info = read_info(folder)
-        task = json_text.read(folder / "finetune.json")["task"]
-        found.append(ShippedPair(folder.name, f"{REAL_PAIRS}/{folder.name}", published_base(info) or "", str(task)))
-    return found
 
 
 def base_as_read(info: ModelInfo, base: ModelInfo) -> ModelInfo:

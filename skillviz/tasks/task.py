@@ -151,7 +151,7 @@ class Task(_Frozen):
         if not self.has_training:
             raise BadData(
                 f"task '{self.name}' has test examples only, so there is nothing to search or train on; score it "
-                "beside another task (--others), or add data.train to its file."
+                "beside another task (--also), or add data.train to its file."
             )
 
     @property

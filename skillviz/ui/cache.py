@@ -36,6 +36,7 @@ from skillviz.jobs.devices import Device
 from skillviz.jobs.devices import devices as devices_now
 from skillviz.live.client import Client
 from skillviz.models import preflight as headers
+from skillviz.models.examples import ExamplePair, example_pairs, table_file, tasks_folder
 from skillviz.models.local_models import LocalModels, find_models, roots
 from skillviz.models.preflight import Preflight
 from skillviz.runs import library as libraries
@@ -522,6 +523,21 @@ def tasks_in(folder: Path) -> tuple[Task, ...]:
         with suppress(SkillvizError):
             tasks.append(registry.task(file))
     return tuple(tasks)
+
+
+@remembered(shared, lambda: _stamp(table_file()), max_entries=2)
+def _example_table() -> tuple[ExamplePair, ...]:
+    return example_pairs()
+
+
+def examples() -> tuple[ExamplePair, ...]:
+    """The example pairs that ship and are here."""
+    return tuple(pair for pair in _example_table() if pair.ships and pair.is_built)
+
+
+def example_tasks() -> tuple[Task, ...]:
+    """The examples' tasks, by file name."""
+    return tasks_in(tasks_folder())
 
 
 @remembered(copied, lambda: list(map(str, roots())), max_entries=4, ttl=LOCAL_MODELS_SECONDS)

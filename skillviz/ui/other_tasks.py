@@ -1,17 +1,17 @@
-"""Which other tasks a run's models can be asked about: those beside its own, the demo world's, the registry's."""
+"""Which other tasks a run's models can be asked about: those beside its own, the examples', the registry's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from skillviz.core.class_names import places
 from skillviz.errors import BadInput, SkillvizError
+from skillviz.models.examples import tasks_folder
 from skillviz.runs.run import Run
 from skillviz.tasks import registry
-from skillviz.tasks.project import project_root
+from skillviz.tasks.project import app_root, project_root
 from skillviz.tasks.readable_names import name_beside, readable_name
 from skillviz.tasks.task import Task
 from skillviz.tasks.user_file import has_data
@@ -51,7 +51,7 @@ def offered(run: Run) -> tuple[Offered, ...]:
     if source is None:
         return ()
     beside = [source.path.parent] if source.path else []
-    folders = dict.fromkeys([*beside, project_root() / "demo_world" / "tasks"])
+    folders = dict.fromkeys([*beside, tasks_folder()])
     files = [task for folder in folders for task in cache.tasks_in(folder) if _is_allowed(task)]
     by_name = {task.name: task for task in (*registry.TASKS.values(), *reversed(files))}
     fits = [task for task in by_name.values() if task.pair == source.pair and task.has_classes]
@@ -71,7 +71,7 @@ def as_offered(task: Task, run: Run) -> Offered:
     """The task as one that can be chosen."""
     fits = None not in places(task.labels, run.labels)
     name = name_beside(task.name, run.datasets[0])
-    return Offered(_reference(task), name, task.title if name == task.name else "", task.labels, fits)
+    return Offered(reference(task), name, task.title if name == task.name else "", task.labels, fits)
 
 
 def offered_task(named: str, rows: Iterable[Offered]) -> Offered | None:
@@ -79,10 +79,9 @@ def offered_task(named: str, rows: Iterable[Offered]) -> Offered | None:
     return next((row for row in rows if named in (row.named, row.name)), None)
 
 
-def _reference(task: Task) -> str:
+def reference(task: Task) -> str:
     """A file as it is written from the project's root, else whole; a name of the registry."""
     if task.path is None:
         return task.name
-    root = project_root().resolve()
-    inside = task.path.is_relative_to(root)
-    return str(Path(task.path).relative_to(root) if inside else task.path)
+    roots = (project_root().resolve(), app_root().resolve())
+    return next((str(task.path.relative_to(root)) for root in roots if task.path.is_relative_to(root)), str(task.path))

@@ -22,6 +22,7 @@ from skillviz.tasks.project import (
     NOWHERE,
     OURS,
     ROOTS_VARIABLE,
+    app_root,
     expanded,
     located,
     project_root,
@@ -46,7 +47,12 @@ def roots() -> tuple[Path, ...]:
     what other SKILLVIZ_ variables name.
     """
     names = [ROOTS_VARIABLE, local_models.ENVIRONMENT]
-    places = [project_root() / fetch.DEMO, project_root() / fetch.REAL_PAIRS, cache.user_store().root]
+    places = [
+        app_root() / fetch.EXAMPLES,
+        project_root() / fetch.DEMO,
+        project_root() / fetch.REAL_PAIRS,
+        cache.user_store().root,
+    ]
     if is_local():
         names += [*HUB_CACHES, *(name for name in os.environ if name.startswith(OURS))]
         places += [Path.home(), Path.cwd(), project_root()]

@@ -41,3 +41,12 @@ def test_a_task_says_the_license_of_its_texts(path: Path) -> None:
     source = yaml.safe_load(path.read_text("utf-8"))["source"]
     license = re.match(r"\[(.*?)\]", rows()[f"data/{path.stem}"][2])
     assert license is not None and f"; {license[1]} (examples/NOTICE.md)" in source
+
+
+def test_the_guide_tells_the_number_of_examples_of_every_task() -> None:
+    lines = (PROJECT / "docs" / "examples.md").read_text("utf-8").splitlines()
+    cells = {line.split("`")[1]: line.strip("| ").split("|") for line in lines if re.match(r"\| `\w+` \|.*\d", line)}
+    for folder in (EXAMPLES / "data").iterdir():
+        files = [folder / f"{split}.jsonl" for split in ("train", "validation", "test")]
+        counts = [f"{len(file.read_text('utf-8').splitlines()):,}" if file.is_file() else "" for file in files]
+        assert [cell.strip() for cell in cells[folder.name][3:]] == counts, folder.name

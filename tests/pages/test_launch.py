@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import time
 from concurrent.futures import Future
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
+import yaml
 from streamlit.testing.v1 import AppTest
 
 from skillviz import jobs
@@ -18,13 +20,12 @@ from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.errors import BadInput
 from skillviz.jobs.backend import LocalBackend
 from skillviz.jobs.devices import Device
-from skillviz.models import fetch
+from skillviz.models import examples, fetch
 from skillviz.models.public_pairs import public_pairs
 from skillviz.runs.folder import OPEN, RunFolder
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.tasks import registry, uploaded
-from skillviz.tasks.demo_world import PairEntry, Share, TaskEntry, World, write_world
 from skillviz.ui.job_words import form_of
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.launch import search, view
@@ -58,9 +59,9 @@ def paper(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def alone(empty: Path, small: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No runs, no demo world, the models of `small`."""
+    """No runs, no examples, the models of `small`."""
     monkeypatch.setenv("SKILLVIZ_MODELS", str(small / "models"))
-    monkeypatch.setattr("skillviz.tasks.demo_world.shipped_world", lambda: tmp_path / "no-world")
+    monkeypatch.setattr(examples, "app_root", lambda: tmp_path / "none")
     monkeypatch.setattr(view.cache, "encoding_notes", lambda spec, client: read({}))  # no worker
 
 
@@ -111,13 +112,6 @@ def test_nothing_is_chosen_at_first_and_the_button_says_so(small: Path) -> None:
     assert "Not yet: Choose a pre-trained and a fine-tuned model." in said(test)
     assert f"6 models found under `{small / 'models'}`" in said(test) and "SKILLVIZ_MODELS" in said(test)
     assert "base (bert," in box(test, "Pre-trained").options[0]
-
-
-def test_the_real_pair_offers_to_download_its_base_and_takes_its_own_task() -> None:
-    test = opened(**{"from": "real"})
-    name = "sentence-transformers/all-MiniLM-L6-v2"
-    assert f"'{name}' is neither a folder here" in said(test) and button(test, f"Download {name}")
-    assert [field.value for field in fields(test) if field.label == "Task"] == ["ag_news"]
 
 
 def test_a_public_pair_brings_its_base_and_its_task_and_downloads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -403,49 +397,63 @@ def test_a_list_in_a_spec_comes_back_as_it_is_typed() -> None:
 
 
 @pytest.fixture
-def world(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A demo world of two pairs, both the tiny one, and two tasks."""
-    half = Share(value=0.5, low=0.25, high=0.75, n=32)
-    task = str(small / "task" / "task.yaml")
-    tasks = tuple(
-        TaskEntry(
-            name=name, family="f", title=name.title(), asks="?", file=task, labels=LABELS, examples={"test": 32},
-            fingerprint="x",
-        )
-        for name in ("films", "gadgets")
-    )  # fmt: skip
-    models = {n: str(small / "models" / n) for n in ("base", "finetuned")}
-    pairs = tuple(
-        PairEntry(
-            name=f"of-{task.name}", **models, task=task.name, readout="head", base_fingerprint="b", d=4448, seconds=1,
-            finetuned_fingerprint="f", accuracy={task.name: {"pretrained": half, "finetuned": half}},
-        )
-        for task in tasks
-    )  # fmt: skip
-    write_world(World(seed=0, tasks=tasks, pairs=pairs), tmp_path / "world")
-    monkeypatch.setattr("skillviz.tasks.demo_world.shipped_world", lambda: tmp_path / "world")
+def shipped(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two example pairs, both the tiny one, and a third that is not built; two tasks with train files and one without.
+
+    Their paths are from the working folder, as those of the examples that ship are from the project's root.
+    """
+    root = tmp_path / "examples"
+    shutil.copytree(small / "models" / "base", root / "models" / "base")
+    shutil.copytree(small / "task", root / "tasks")
+    (root / "tasks" / "task.yaml").unlink()
+    written = yaml.safe_load((small / "task" / "task.yaml").read_text())
+    for name in ("films", "gadgets", "phones"):
+        data = written["data"] if name != "phones" else {"test": "test.jsonl"}
+        told = {**written, "name": name, "title": name.title(), "data": data}
+        (root / "tasks" / f"{name}.yaml").write_text(yaml.safe_dump(told))
+    pairs = [
+        {
+            "name": f"of-{name}", "title": f"About {name}", "about": f"Learns {name}.", "base": "examples/models/base",
+            "task": f"examples/tasks/{name}.yaml", "training": {},
+        }
+        for name in ("films", "gadgets", "missing")
+    ]  # fmt: skip
+    for name in ("films", "gadgets"):
+        shutil.copytree(small / "models" / "finetuned", root / "pairs" / f"of-{name}")
+    (root / "examples.yaml").write_text(yaml.safe_dump({"bases": {}, "pairs": pairs}))
+    monkeypatch.setattr(examples, "app_root", lambda: tmp_path)
+    monkeypatch.chdir(tmp_path)
 
 
-def test_the_demo_worlds_pairs_come_first_with_their_own_task(world: None, paper: list[str]) -> None:
+def test_the_examples_come_first_with_their_own_task(shipped: None, paper: list[str], user_runs: Path) -> None:
     test = opened()
-    assert "The two fit" in said(test) and not button(test, "Start").disabled
+    assert "The two fit" in said(test) and "Learns films." in said(test) and not button(test, "Start").disabled
     assert [field.label for field in fields(test) if not field.help] == []
-    assert "Accuracy on its own task: 50.0% (95" in said(test)
-    assert box(test, "Region sizes").value == ["3%"], "small models need a larger share"
-    assert box(test, "Task").value == "films"
+    assert box(test, "Pair").options == ["About films", "About gadgets"], "one that is not built is not offered"
+    assert [field.value for field in fields(test) if field.label == "Task"] == ["examples/tasks/films.yaml"]
+    assert [field.options for field in fields(test) if field.label == "Task"] == [["Films", "Gadgets"]]
     box(test, "Pair").select("of-gadgets").run()
-    assert box(test, "Task").value == "gadgets" and test.query_params["new.pair"] == "of-gadgets"
+    assert [field.value for field in fields(test) if field.label == "Task"] == ["examples/tasks/gadgets.yaml"]
+    assert test.query_params["new.example"] == "of-gadgets"
+    also = box(test, "Score on other tasks")
+    assert also.options == ["Films", "Phones"] and also.value == ["examples/tasks/films.yaml"]
     button(test, "Start").click().run()
-    assert len(paper) == 1
+    (job,) = jobs.list(Store(user_runs))
+    assert [job.run_id] == paper and job.spec.finetuned == "examples/pairs/of-gadgets"
 
 
-def test_going_from_the_demo_world_to_a_public_pair_changes_the_task(world: None) -> None:
+def test_a_task_without_training_examples_is_refused(shipped: None) -> None:
+    test = opened(source="file", file="examples/tasks/phones.yaml")
+    assert "task 'phones' has test examples only" in said(test) and button(test, "Start").disabled
+
+
+def test_going_from_an_example_to_a_public_pair_changes_the_task(shipped: None) -> None:
     test = opened()
-    assert box(test, "Task").value == "films"
     box(test, "Models from").set_value("public").run()
-    assert box(test, "Task").value == "sst2" and "demo world" not in said(test)
-    box(test, "Models from").set_value("demo").run()
-    assert box(test, "Task").value == "films" and "The two fit" in said(test)
+    assert [field.value for field in fields(test) if field.label == "Task"] == ["sst2"]
+    box(test, "Models from").set_value("example").run()
+    assert [field.value for field in fields(test) if field.label == "Task"] == ["examples/tasks/films.yaml"]
+    assert "The two fit" in said(test)
 
 
 def csv(rows: int = 12) -> bytes:

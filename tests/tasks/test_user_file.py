@@ -66,7 +66,7 @@ def test_a_task_may_have_test_examples_only(tmp_path: Path) -> None:
     assert data_files(alone) == {"test": tmp_path / "test.jsonl"} and not alone.has_training
     scored = load_to_score(alone, seed=0, max_test=None)
     assert len(scored.test) == len(load_test(alone)[0]) > 0 and scored.train.empty and scored.validation.empty
-    with pytest.raises(BadData, match=r"task 'made' has test examples only.*score it beside another task \(--others\)"):
+    with pytest.raises(BadData, match=r"task 'made' has test examples only.*score it beside another task \(--also\)"):
         load(alone)
     whole = task(write_task(tmp_path))
     assert load_to_score(whole, seed=0).fingerprint == load(whole).fingerprint

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,19 +13,18 @@ import streamlit as st
 from skillviz.core import formats
 from skillviz.errors import BadInput, OtherVersion, SkillvizError
 from skillviz.models import fetch
-from skillviz.models.frozen_tensors import ShippedPair, shipped_pairs
+from skillviz.models.examples import ExamplePair
 from skillviz.models.local_models import ENVIRONMENT, LocalModel, roots
 from skillviz.models.preflight import Preflight
-from skillviz.models.public_pairs import PublicPair, convert_command, public_pairs
+from skillviz.models.public_pairs import convert_command, public_pairs
 from skillviz.runs.held_out import training_record
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.tasks import registry
-from skillviz.tasks.demo_world import PairEntry, World
 from skillviz.tasks.task import Task
 from skillviz.ui import cache, controls, fetching, form, sign_in, visitor
 
-WHERE = {"demo": "demo world", "real": "a real pair", "public": "a public pair", "own": "this machine or the hub"}
+WHERE = {"example": "an example", "public": "a public pair", "own": "this machine or the hub"}
 BASE_HELP = (
     "The model before fine-tuning: a folder found here, or type a folder, a hub id such as `org/name`, or "
     "`org/name@revision`. Only safetensors weights are read."
@@ -43,8 +42,7 @@ class Choices:
     preflight: Preflight | None = None
     task: Task | None = None
     readout: str = ""
-    world: World | None = None
-    demo: PairEntry | None = None
+    example: ExamplePair | None = None
     known: str = ""  # the task of the registry that comes with the pair
     is_trial: bool = False
     trial_note: Any = None  # where the trial says what it uses
@@ -62,32 +60,19 @@ class Choices:
         st.caption(sentence)
 
 
-def begin() -> Choices:
-    """Nothing chosen yet; the demo world where there is one."""
-    try:
-        return Choices(world=cache.world())
-    except SkillvizError as error:
-        st.warning(text.plain(sign_in.sentence_of(error)))
-        return Choices()
-
-
 def pair(choices: Choices) -> None:
     """Base and fine-tuned model, and whether they fit."""
     with st.container(border=True):
         st.markdown("## 1 · Pair", help=about("pretrained", "graftable"))
-        real = {pair.name: pair for pair in shipped_pairs()}
-        has_demo = choices.world is not None and bool(choices.world.pairs)
-        there = [key for key in WHERE if {"demo": has_demo, "real": bool(real)}.get(key, True)]
+        examples = cache.examples()
+        there = [key for key in WHERE if key != "example" or examples]
         where = controls.segments(
-            "new.from", "Models from", there, "demo" if has_demo else "own", shown=WHERE.__getitem__,
-            help="The demo world has small pairs that ship with skillviz and need no network. A real pair is an "
-            "encoder whose fine-tuned half ships; its base is downloaded by one click. Public pairs are well-known "
-            "models on the Hugging Face Hub; both halves are downloaded. Or name your own.",
+            "new.from", "Models from", there, "example" if examples else "own", shown=WHERE.__getitem__,
+            help="Examples ship with skillviz and need no network. Public pairs are well-known models on the Hugging "
+            "Face Hub; both halves are downloaded. Or name your own.",
         )  # fmt: skip
-        if where == "demo":
-            _demo_pair(choices)
-        elif where == "real":
-            _real_pair(choices, real)
+        if where == "example":
+            _example_pair(choices, examples)
         elif where == "public":
             _public_pair(choices)
         else:
@@ -100,33 +85,15 @@ def pair(choices: Choices) -> None:
             choices.still("Choose a pre-trained and a fine-tuned model.")
 
 
-def _demo_pair(choices: Choices) -> None:
-    assert choices.world is not None
-    by_name = {entry.name: entry for entry in choices.world.pairs}
+def _example_pair(choices: Choices, pairs: Sequence[ExamplePair]) -> None:
+    by_name = {pair.name: pair for pair in pairs}
     name = controls.select(
-        "new.pair", "Pair", list(by_name), next(iter(by_name)), shown=lambda n: n.replace("-", " "),
-        help="A small language model of the demo world, before and after it was fine-tuned for a task.",
+        "new.example", "Pair", list(by_name), pairs[0].name, shown=lambda n: by_name[n].title,
+        help="A model before and after it was fine-tuned. Its task is chosen with it.",
     )  # fmt: skip
-    chosen = choices.demo = by_name[name]
+    chosen = choices.example = by_name[name]
     choices.values |= {"base": chosen.base, "finetuned": chosen.finetuned}
-    ends = [chosen.accuracy.get(chosen.task, {}).get(state) for state in ("pretrained", "finetuned")]
-    if all(ends):
-        sentences = [
-            f"{formats.percent(end.value)} (95%: {formats.percent_interval(end.low, end.high)})"
-            for end in ends if end
-        ]  # fmt: skip
-        st.caption(
-            f"Accuracy on its own task: {sentences[0]} before, {sentences[1]} after fine-tuning, "
-            f"{ends[0].n:,} examples."  # type: ignore[union-attr]
-        )
-
-
-def _real_pair(choices: Choices, by_name: Mapping[str, ShippedPair]) -> None:
-    name = controls.select(
-        "new.real", "Pair", list(by_name), next(iter(by_name)),
-        help="What fine-tuning changed ships as float16; the rest of the model is its published base.",
-    )  # fmt: skip
-    _take_pair(choices, by_name[name])
+    st.caption(chosen.about)
 
 
 def _public_pair(choices: Choices) -> None:
@@ -136,16 +103,12 @@ def _public_pair(choices: Choices) -> None:
         help="The fine-tuned model and its task. Its base follows from it. `python -m skillviz pairs` prints the list.",
     )  # fmt: skip
     chosen = by_name[name]
-    _take_pair(choices, chosen)
+    choices.values |= {"base": chosen.base, "finetuned": chosen.finetuned}
+    choices.known = chosen.task
     st.caption(
         f"Base: `{chosen.base}`. Fine-tuned: `{chosen.finetuned}`, {formats.millions(chosen.parameters)} parameters, "
         f"license {chosen.license}. These facts are from the models' pages; skillviz has not run this pair."
     )
-
-
-def _take_pair(choices: Choices, chosen: ShippedPair | PublicPair) -> None:
-    choices.values |= {"base": chosen.base, "finetuned": chosen.finetuned}
-    choices.known = chosen.task
 
 
 def _fit(choices: Choices) -> None:

@@ -20,10 +20,11 @@ from skillviz.runs.transfer import refuse_unfit
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.ui import cache, cluster_choice, controls, form, sign_in, visitor
+from skillviz.ui.other_tasks import reference
 from skillviz.ui.pages.launch.models import Choices
 
 SIZES = ("0.01%", "0.1%", "1%", "3%", "10%")
-USUAL, SMALL = "0.1%", "3%"  # in the demo world's small models a region needs a larger share
+USUAL = "0.1%"
 MOST_SEEDS = 20
 SCORES_PATHS = True  # the page Interpolation shows nothing without them
 DTYPES = {"float32": "float32", "bfloat16": "bfloat16", "own": "as in the files"}
@@ -56,7 +57,7 @@ def search(choices: Choices) -> None:
 
 def _sizes(choices: Choices, row: Localizer) -> None:
     sizes = form.any_of(
-        "new.size", "Region sizes", SIZES, (SMALL if choices.demo else USUAL,), follows=True,
+        "new.size", "Region sizes", SIZES, (USUAL,), follows=True,
         help="A percentage of the graftable parameters (0.1%), a count (10646) or a share (0.001). The first is the "
         "run's region; the others go to its curve.",
     )  # fmt: skip
@@ -180,14 +181,12 @@ def data(choices: Choices) -> None:
 
 
 def _other_tasks(choices: Choices) -> None:
-    """Test sets of other tasks with the same labels; by default the first of the task's own family that is here."""
-    by_file, nearest, chosen = {}, [], choices.values.get("task")
-    if choices.world is not None and choices.task is not None:
-        families = {task.file: task.family for task in choices.world.tasks}
-        labels = choices.task.labels
-        tasks = [task for task in choices.world.tasks if task.labels == labels and task.file != chosen]
-        nearest = [task.file for task in tasks if task.family == families.get(str(chosen))][:1]
-        by_file = {task.file: task.title or task.name for task in tasks}
+    """Test sets of other tasks with the same labels; by default the first example beside an example's own task."""
+    by_file, nearest, chosen = dict[str, str](), list[str](), choices.task
+    if chosen is not None:
+        alike = [task for task in cache.example_tasks() if (task.labels, task.pair) == (chosen.labels, chosen.pair)]
+        by_file = {reference(task): task.title for task in alike if task != chosen}
+        nearest = list(by_file)[:1] if chosen in alike else []
     choices.values["others"] = form.any_of(
         "new.also", "Score on other tasks too", list(by_file), nearest, shown=lambda file: by_file.get(file, file),
         takes_typed=True, names_files=True, follows=True,

@@ -1,4 +1,4 @@
-"""Which task: of the demo world, known by name, a file, or uploaded; and how class scores are read off the models."""
+"""Which task: an example, known by name, a file, or uploaded; and how class scores are read off the models."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ from skillviz.tasks import registry, uploaded
 from skillviz.tasks.task import GENERATION, Hub, Task
 from skillviz.ui import cache, controls, form, sign_in, visitor
 from skillviz.ui.action import action
+from skillviz.ui.other_tasks import reference
 from skillviz.ui.pages.launch import upload
 from skillviz.ui.pages.launch.models import Choices
 
 TASKS = "tasks"  # a folder of the user's store
-SOURCES = {"demo": "demo world", "known": "known task", "file": "task file", "upload": "upload data"}
+SOURCES = {"example": "example task", "known": "known task", "file": "task file", "upload": "upload data"}
 
 
 def task(choices: Choices) -> None:
     """The task, and how class scores are read off the models."""
     with st.container(border=True):
         st.markdown("## 2 · Task", help="The examples that show the skill, and how the model reads them.")
-        sources = [name for name in SOURCES if name != "demo" or choices.world is not None]
-        first = "demo" if choices.demo else "known" if choices.known else "file"
+        sources = [name for name in SOURCES if name != "example" or cache.example_tasks()]
+        first = "example" if choices.example else "known" if choices.known else "file"
         if sentence := st.session_state.pop(upload.SAVED, ""):
             st.success(text.plain(sentence), icon=":material/task_alt:")
         source = controls.segments(
             "new.source", "Task from", sources, first, shown=SOURCES.__getitem__, follows=True,
-            help="The demo world's tasks and the paper's (known), a task file of your own, or CSV or JSONL files that "
+            help="The examples' tasks, the paper's (known), a task file of your own, or CSV or JSONL files that "
             "you upload here.",
         )  # fmt: skip
         name = _TASK_FIELDS[source](choices)
@@ -53,16 +54,13 @@ def task(choices: Choices) -> None:
         _show_task(choices.task, choices.readout)
 
 
-def _demo_task(choices: Choices) -> str:
-    assert choices.world is not None
-    by_name = {entry.name: entry for entry in choices.world.tasks}
-    titles = {name: entry.title or name for name, entry in by_name.items()}
-    name = _own_or_none(
-        "new.demo-task", titles, choices.demo.task if choices.demo else "",
+def _example_task(choices: Choices) -> str:
+    titles = {reference(task): task.title for task in cache.example_tasks() if task.has_training}
+    return _own_or_none(
+        "new.example-task", titles, choices.example.task if choices.example else "",
         help="The pair's own task, or another one. A pair with a classification head needs a task with the same "
             "labels.",
     )  # fmt: skip
-    return by_name[name].file if name else ""
 
 
 def _known_task(choices: Choices) -> str:
@@ -130,7 +128,7 @@ def _upload(choices: Choices) -> str:
     return ""
 
 
-_TASK_FIELDS = {"demo": _demo_task, "known": _known_task, "file": _task_file, "upload": _upload}
+_TASK_FIELDS = {"example": _example_task, "known": _known_task, "file": _task_file, "upload": _upload}
 
 
 def _readout(choices: Choices, task: Task) -> None:

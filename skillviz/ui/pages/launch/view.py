@@ -25,7 +25,6 @@ from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.show import text
 from skillviz.show.entries import READOUT_TITLES
 from skillviz.studies.paper.setting import READOUT, SEARCH, SIZES, SettingRow
-from skillviz.tasks.demo_world import PREFIX
 from skillviz.tasks.task import Hub
 from skillviz.ui import address, cache, jobs_view, live, sign_in, study_choice
 from skillviz.ui.page_table import PAGES
@@ -71,20 +70,18 @@ def check_and_start(choices: Choices) -> None:
 def _note(choices: Choices, spec: RunSpec) -> None:
     """Lists the notes that the run will store, which preflight and --dry-run print too, and refuses what they refuse.
 
-    Those on the texts come from the worker, which may have to be started: they follow. The demo world's own texts fit
-    its models as they are.
+    Those on the texts come from the worker, which may have to be started: they follow.
     """
     by_split, doubt = dict[str, list[str]](), ""
     try:
-        if choices.demo is None or not spec.task.startswith(PREFIX):
-            reading = cache.encoding_notes(spec, live.client(cache.user_store().root))
-            try:
-                by_split = reading.result(AT_ONCE)
-            except TimeoutError:
-                doubt = "Reading the texts as the models do: notes on them follow."
-                _wait_for(reading)
-            except LiveError as error:
-                doubt = f"Whether texts are shortened or changed is not known: {text.plain(sign_in.sentence_of(error))}"
+        reading = cache.encoding_notes(spec, live.client(cache.user_store().root))
+        try:
+            by_split = reading.result(AT_ONCE)
+        except TimeoutError:
+            doubt = "Reading the texts as the models do: notes on them follow."
+            _wait_for(reading)
+        except LiveError as error:
+            doubt = f"Whether texts are shortened or changed is not known: {text.plain(sign_in.sentence_of(error))}"
         _list_notes(cache.notes_before_start(spec, by_split), doubt)
     except SkillvizError as error:
         choices.refuse(sign_in.sentence_of(error))
