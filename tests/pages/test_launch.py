@@ -26,6 +26,7 @@ from skillviz.runs.folder import OPEN, RunFolder
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.tasks import registry, uploaded
+from skillviz.ui import other_tasks
 from skillviz.ui.job_words import form_of
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.launch import search, view
@@ -421,7 +422,8 @@ def shipped(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     for name in ("films", "gadgets"):
         shutil.copytree(small / "models" / "finetuned", root / "pairs" / f"of-{name}")
     (root / "examples.yaml").write_text(yaml.safe_dump({"bases": {}, "pairs": pairs}))
-    monkeypatch.setattr(examples, "app_root", lambda: tmp_path)
+    for module in (examples, other_tasks):
+        monkeypatch.setattr(module, "app_root", lambda: tmp_path)
     monkeypatch.chdir(tmp_path)
 
 
