@@ -12,7 +12,7 @@ from skillviz.show.report.page import report
 from skillviz.ui import cards, page, presenter, run_list
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip
-from skillviz.ui.pages.overview import provenance
+from skillviz.ui.pages.overview import beyond_null, provenance
 
 run = page.begin("overview")
 record, split = run.record, headline_split(run.record)
@@ -23,6 +23,7 @@ st.markdown(sentences.restored(record, scores), help=about("graft", "region", "r
 if (line := sentences.calibration_line(scores)) is not None:
     verdict, words = line
     chip(verdict, of=words, help=about("paired"))
+beyond_null.line(record, split)
 left, right = presenter.columns(2)
 with left:
     show(exhibits.states(record, scores, split, theme()), run.id)
@@ -32,6 +33,7 @@ with right:
     else:
         show(exhibits.history(history, theme()), run.id)
 cards.state_cards(record, scores)
+beyond_null.section(run, split)
 cards.evidence(record, scores)
 st.caption(sentences.basis(scores, record, split))
 provenance.details(run, partial(report, run, run_list.runs_of(run_list.pair_entries(run))))

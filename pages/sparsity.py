@@ -27,6 +27,7 @@ st.markdown(
     f"{sparsity_cards.finding(entries, curve, line, split)} {sparsity_cards.verdict(entries, this, split)}".strip(),
     help=about("recovered", "localizer", "size", "seed", "paired"),
 )
+sparsity_cards.beyond_null(run.record, split)
 places = st.columns([4, 3, 1], vertical_alignment="bottom")
 with places[2].popover("Metrics", width="stretch"):
     metric = controls.select(

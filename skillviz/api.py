@@ -20,7 +20,7 @@ from skillviz.models.pair import ModelPair, load_pair
 from skillviz.runs.evaluation import Evaluation, evaluate
 from skillviz.runs.produce import produce
 from skillviz.runs.progress import Report
-from skillviz.runs.spec import DEFAULT_SIZE, read_spec
+from skillviz.runs.spec import DEFAULT_SIZE, read_spec, usual_nulls
 from skillviz.runs.store import Store, store_root
 from skillviz.show.notebook import Run, open_run
 from skillviz.tasks.registry import task
@@ -64,10 +64,11 @@ def localize(
     `size` is a percentage ("0.1%"), a count (10646), a share (0.001), or several of them, the main one
     first. `settings` are the other fields of a run: readout, seed, steps, batch_size, options, device,
     dtype, autocast, cuda_graphs, k_shot, data_seed, max_train, max_validation, max_test, interpolation, others; nulls
-    ("none", "shuffled" or "all"), the null movements that the same search is made on too, and null_draws.
+    ("shuffled", the default, "all" or "none"), the null movements that the same search is made on too, and null_draws.
     `progress` is called with runs.progress.Progress records. Raises an error of skillviz.errors for wrong input.
     """
-    given = {"sizes": size if isinstance(size, str | int | float) else tuple(size), "localizer": method, **settings}
+    sizes = size if isinstance(size, str | int | float) else tuple(size)
+    given = {"sizes": sizes, "localizer": method, "nulls": usual_nulls(method), **settings}
     pair = {"base": str(base), "finetuned": str(finetuned), "task": _task_name(task)}
     spec = read_spec({**pair, **given}).anchored(Path.cwd())
     return Run.of(produce(spec, Store(store_root(runs_dir)), progress))

@@ -24,7 +24,7 @@ from skillviz.jobs.slurm import backend_named
 from skillviz.runs.process import gently
 from skillviz.runs.progress import Progress
 from skillviz.runs.run import Run
-from skillviz.runs.spec import DEFAULT_SIZE, RunSpec, read_spec
+from skillviz.runs.spec import DEFAULT_SIZE, RunSpec, read_spec, usual_nulls
 from skillviz.runs.store import Store, option_of, store_root
 
 
@@ -68,7 +68,7 @@ def localize(
     max_train: options.MaxTrain = None,
     max_validation: options.MaxValidation = None,
     max_test: options.MaxTest = None,
-    nulls: options.Nulls = options.NullChoice.none,
+    nulls: options.Nulls = None,
     null_draws: options.NullDraws = 1,
     interpolation: options.Interpolation = False,
     also: options.Also = None,
@@ -162,7 +162,7 @@ def spec_of(typed: Mapping[str, Any]) -> RunSpec:
             "sizes": tuple(typed["size"] or [DEFAULT_SIZE]),
             "options": read_options(typed["option"] or []),
             "others": tuple(typed["also"] or []),
-            "nulls": typed["nulls"].value,
+            "nulls": typed["nulls"].value if typed["nulls"] else usual_nulls(typed["method"]),
         }
     ).anchored(Path.cwd())
 

@@ -11,6 +11,7 @@ import typer
 
 from skillviz.commands.output import note
 from skillviz.core.localizers.table import LOCALIZERS
+from skillviz.core.nulls import NULLS
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.models import convert
 from skillviz.runs.slurm_queue import SLURM
@@ -263,12 +264,14 @@ LocalizerOptions = Annotated[
     ),
 ]
 Nulls = Annotated[
-    NullChoice,
+    NullChoice | None,
     typer.Option(
         "--nulls",
         rich_help_panel=SEARCH,
         help="Null movements that the same search is made on too, at the main size: shuffled within each tensor, or "
-        "all, with reversed and random signs. The finding then says what lies beyond them.",
+        f"all ({', '.join(NULLS)}). The finding says how much of the score lies beyond them. Default: shuffled; none "
+        "for a localizer without a null, such as random.",
+        show_default=False,
     ),
 ]
 NullDraws = Annotated[

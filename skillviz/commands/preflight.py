@@ -14,7 +14,7 @@ from skillviz.commands import options
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.localize import spec_of
 from skillviz.commands.output import note, print_json, say
-from skillviz.core.formats import byte_size
+from skillviz.core.formats import byte_size, counted
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, localizer
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.jobs.devices import chosen, devices
@@ -56,7 +56,7 @@ def preflight(
     max_train: options.MaxTrain = None,
     max_validation: options.MaxValidation = None,
     max_test: options.MaxTest = None,
-    nulls: options.Nulls = options.NullChoice.none,
+    nulls: options.Nulls = None,
     null_draws: options.NullDraws = 1,
     interpolation: options.Interpolation = False,
     also: options.Also = None,
@@ -113,7 +113,8 @@ def preflight(
     if task and not errors:
         facts = facts_of(spec, slot_of(spec.device).partition("-")[0], result)
         expected = estimate(spec, facts)
-        say(f"This localization takes {expected.words()}.")
+        nulls = f", with {counted(len(spec.null_searches), 'null')}" if spec.null_searches else ""
+        say(f"This localization takes {expected.words()}{nulls}.")
         fitting = modes(spec, result, budget, facts)
         say(mode_words(fitting, spec, budget))
     if as_json:

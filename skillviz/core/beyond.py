@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,3 +28,25 @@ def beyond_null(graft: ArrayLike, nulls: ArrayLike) -> SeedsInterval:
         )
     by_example = own - drawn.mean(axis=0)
     return seeds_and_examples(own.mean() - drawn.mean(axis=1), float(by_example.std(ddof=1)) / math.sqrt(len(own)))
+
+
+def beyond_of_models(grafts: Sequence[ArrayLike], nulls: Sequence[ArrayLike]) -> SeedsInterval:
+    """The mean of `beyond_null` over fine-tuned models, with a 95% interval over models, their draws and examples.
+
+    `grafts` [model][n] and `nulls` [model][draw, n] are scores of the same examples. What the draws of a model add is
+    in the spread of the models, so their number may differ. One model has the interval of `beyond_null`.
+    """
+    if len(grafts) != len(nulls) or not len(grafts):
+        raise BadData(f"every fine-tuned model needs its nulls; got {len(grafts)} grafts and nulls of {len(nulls)}.")
+    models = [beyond_null(graft, drawn) for graft, drawn in zip(grafts, nulls, strict=True)]
+    if len(models) == 1:
+        return models[0]
+    of_example = [
+        np.asarray(graft, dtype=np.float64) - np.asarray(drawn, dtype=np.float64).mean(axis=0)
+        for graft, drawn in zip(grafts, nulls, strict=True)
+    ]
+    if len({len(one) for one in of_example}) > 1:
+        raise BadData("the models must be scored on the same examples.")
+    by_example = np.mean(of_example, axis=0)
+    examples_sd = float(by_example.std(ddof=1)) / math.sqrt(len(by_example))
+    return seeds_and_examples([one.value for one in models], examples_sd)

@@ -320,6 +320,14 @@ def relative_gain(grafted: ArrayLike, pretrained: ArrayLike, finetuned: ArrayLik
     return np.divide(values[0] - values[1], gained, out=np.full(gained.shape, np.nan), where=gained > 0)
 
 
+def has_gain(
+    pretrained: ArrayLike, finetuned: ArrayLike, labels: ArrayLike, metric: str = "accuracy", positive: int = 1
+) -> bool:
+    """Whether the 95% interval of what fine-tuning gains lies above 0; otherwise no share of it is defined."""
+    gain = metric_difference(finetuned, pretrained, labels, metric, positive)
+    return gain.low > 0 if METRICS[metric].better == "higher" else gain.high < 0
+
+
 def recovered_gain(
     grafted: ArrayLike,
     pretrained: ArrayLike,
@@ -333,12 +341,14 @@ def recovered_gain(
 ) -> Interval:
     """Relative gain (Eq. 5) of the grafted logits, 1 = fine-tuned, with its paired bootstrap interval.
 
-    Resamples in which fine-tuning gains nothing are left out; NaN where it gains nothing at all. Where it gains
-    little the ratio hardly means anything, and the interval is wide. Where the graft differs from one of the models on
-    fewer than FEW examples, the interval is stretched to their difference's, as a share of the gain.
+    NaN where the interval of the gain reaches 0 (`has_gain`): a share of it would mean nothing. Where the graft differs
+    from one of the models on fewer than FEW examples, the interval is stretched to their difference's, as a share of
+    the gain.
     """
     models = grafted, pretrained, finetuned
     of, merit = [statistic(metric, *checked(z, labels), positive) for z in models], METRICS[metric].merit
+    if not has_gain(pretrained, finetuned, labels, metric, positive):
+        return Interval(float("nan"), float("nan"), float("nan"))
     share = _interval(of, len(np.asarray(labels)), lambda v: relative_gain(*map(merit, v)), resamples, seed, level)
     if np.isfinite(share.value) and np.array_equal(grafted, finetuned):
         return Interval(share.value, share.value, share.value)  # the same model has all of the gain, on any examples

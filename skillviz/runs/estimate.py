@@ -93,19 +93,19 @@ class Estimate:
 def estimate(spec: RunSpec, facts: Facts) -> Estimate:
     """The time and memory of a run, before anything of it is measured."""
     evaluated = facts.counts.get("validation", 0) + facts.counts.get("test", 0)
-    scored = 2 * evaluated + passes(spec, facts.counts, facts.sizes)
+    scored = (2 + len(spec.null_searches)) * evaluated + passes(spec, facts.counts, facts.sizes)
     seconds = BEGIN[facts.device] + search_seconds(spec, facts)
     seconds += scored * example_seconds(facts) * decoding_passes(facts)
     return Estimate(seconds, int(peak_bytes(spec, facts)))
 
 
 def search_seconds(spec: RunSpec, facts: Facts) -> float:
-    """Seconds of all searches of a run at the assumed speed."""
+    """Seconds of all searches of a run at the assumed speed, those on null movements too."""
     cost, searches = _cost(spec, facts), 1 if localizer(spec.localizer).is_one_search else len(facts.sizes)
     each = (BACKWARD * cost.backward + cost.forward) * example_seconds(facts)
     if spec.lean:
         each *= AGAIN * (len(groups(spec, facts)) if spec.localizer == "first-order" else 1)
-    return searches * each
+    return (searches + len(spec.null_searches)) * each
 
 
 def example_seconds(facts: Facts) -> float:

@@ -11,7 +11,9 @@ import yaml
 
 from skillviz.core.formats import byte_size, count, counted, listed, markdown_table, share
 from skillviz.core.graft import Graft
+from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.metrics import metric_row, panels
+from skillviz.core.nulls import SHUFFLED
 from skillviz.errors import BadInput
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import is_local, resolve
@@ -195,6 +197,24 @@ def _score_lines(run: Run, split: str, scores: Scores) -> list[str]:
     return [
         *markdown_table(headings, rows), "",
         f"The {split} set of `{run.record.task_name}`, n = {scores.n:,}, with 95% intervals over its examples.",
+        *_null_lines(run, split),
+    ]  # fmt: skip
+
+
+def _null_lines(run: Run, split: str) -> list[str]:
+    """What the same search does on shuffled movements; nothing for a localizer without a null."""
+    row = LOCALIZERS.get(run.spec.localizer)
+    if row is None or not row.has_null:
+        return []
+    note = next((one for one in run.record.nulls if one.kind == SHUFFLED and split in one.states), None)
+    if note is None:
+        return ["", "Beyond the null: not measured."]
+    metric, beyond = next(iter(note.beyond[split].items()))
+    score = _cell(note.states[split].get(run.record.metric), run.record.metric)
+    difference = metric_row(metric).difference(beyond.value, beyond.low, beyond.high)
+    return [
+        "", f"The same search over shuffled movements ({counted(note.draws, 'draw')}) reaches {score}; the graft is "
+        f"{difference} beyond it.",
     ]  # fmt: skip
 
 

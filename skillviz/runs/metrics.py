@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
 
 from skillviz.core.agreement import agreement_interval
+from skillviz.core.generation import token_probability
 from skillviz.core.intervals import metric_difference, metric_interval, recovered_gain
 from skillviz.core.metrics import COMPARED, SCORED, has_predictions, metric_names, score
+from skillviz.core.scores import correct, losses
 from skillviz.core.temperature import scaled
 from skillviz.runs.record import Estimate, Scores, TaskNote
 
@@ -122,3 +124,24 @@ def recovered(states: Logits, labels: np.ndarray, task: TaskNote) -> Estimate:
     """The share of the gain that the graft keeps, in the task's metric."""
     grafted, pretrained, finetuned = (states[name] for name in ("grafted", "pretrained", "finetuned"))
     return estimate(recovered_gain(grafted, pretrained, finetuned, labels, task.metric, positive=positive(task)))
+
+
+def _right(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    return correct(logits, labels).astype(np.float64)
+
+
+def _log_likelihood(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    return -losses(logits, labels)
+
+
+def _of_token(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    return np.log(token_probability(scores))
+
+
+def example_scores(task: TaskNote) -> dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]:
+    """Scores of single examples, higher is better: right or wrong, and minus the loss in nats, of references a token.
+
+    Whether an answer is right is not known where there are references and nothing is generated.
+    """
+    scores = {"accuracy": _right, "nll": _of_token if task.has_reference else _log_likelihood}
+    return {"nll": _of_token} if task.has_reference and not task.generates else scores

@@ -10,23 +10,20 @@ import numpy as np
 
 from skillviz.core.beyond import beyond_null
 from skillviz.core.encoded import Encoded
-from skillviz.core.localizers.table import Localizer
 from skillviz.core.nulls import LEARNED_SIGNS, NULLS
 from skillviz.core.problem import Problem
 from skillviz.core.region import Region
-from skillviz.core.scores import correct, log_probabilities
 from skillviz.core.seeds_interval import mean_of_intervals
 from skillviz.models.null_pair import null_pair, with_signs
 from skillviz.models.pair import ModelPair
 from skillviz.models.predict import predict
-from skillviz.runs.metrics import graft_row
+from skillviz.runs.metrics import example_scores, graft_row
 from skillviz.runs.passes import Passes, digest
 from skillviz.runs.plan import Plan
 from skillviz.runs.record import Estimate, NullNote, TaskNote
 from skillviz.runs.search import Searched, SearchStep, search
-from skillviz.runs.spec import RunSpec
 
-ALL, SCORED = "all", ("validation", "test")
+SCORED = ("validation", "test")
 
 ProblemOf = Callable[[ModelPair, Mapping[str, Encoded]], tuple[Problem, Any, list[str]]]
 """What a search works on for a pair and its examples, its options, and notes on them."""
@@ -42,14 +39,6 @@ class NullDraw:
     size: int
     logits: dict[str, np.ndarray]
     true_signs: float | None = None
-
-
-def planned_draws(spec: RunSpec, row: Localizer) -> list[tuple[str, int]]:
-    """Each null that is searched, as its kind and draw; a kind that nothing is drawn for is searched once."""
-    kinds = [kind for kind in NULLS if spec.nulls in (kind, ALL)] if row.has_null else []
-    if not row.learns_signs:
-        kinds = [kind for kind in kinds if kind != LEARNED_SIGNS]
-    return [(kind, draw) for kind in kinds for draw in range(spec.null_draws if NULLS[kind].is_drawn else 1)]
 
 
 def searched_null(
@@ -154,7 +143,7 @@ def _of_split(
     rows = [graft_row({**states, "grafted": draw.logits[split]}, labels, task) for draw in draws]
     means = {name: _mean([row[name] for row in rows]) for name in rows[0]}
     beyond = {}
-    for name, score in SCORES.items():
+    for name, score in example_scores(task).items():
         found = beyond_null(score(states["grafted"], labels), [score(draw.logits[split], labels) for draw in draws])
         beyond[name] = Estimate(value=found.value, low=found.low, high=found.high)
     return means, beyond
@@ -170,15 +159,3 @@ def _mean(estimates: Sequence[Estimate]) -> Estimate:
         return Estimate(value=float(np.mean(values)))
     found = mean_of_intervals(values, *zip(*ends, strict=True))
     return Estimate(value=found.value, low=found.low, high=found.high)
-
-
-def _right(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    return correct(logits, labels).astype(np.float64)
-
-
-def _log_likelihood(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    return log_probabilities(logits)[np.arange(len(labels)), labels]
-
-
-SCORES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {"accuracy": _right, "nll": _log_likelihood}
-"""Scores of single examples, higher is better: right or wrong, and minus the loss in nats."""

@@ -21,7 +21,7 @@ from skillviz.runs.provenance import task_note
 from skillviz.runs.record import TaskNote
 from skillviz.runs.region_expression import ResolvedExpression, made_with, resolved_expression
 from skillviz.runs.session import Session
-from skillviz.runs.spec import RunSpec
+from skillviz.runs.spec import NO_NULLS, RunSpec
 from skillviz.tasks.project import expanded
 
 
@@ -75,6 +75,8 @@ def planned(spec: RunSpec, session: Session, runs: Library) -> Plan:
         sources = resolved.sources
     sizes = (resolved.size,) if resolved else tuple(parse_size(size, check.d or 0) for size in spec.sizes)
     notes += made_with(sources)
+    if spec.nulls != NO_NULLS and not row.has_null:
+        notes += (f"The localizer {row.name} has no null, so none is searched.",)
     if not row.budgeted and not resolved:
         notes += (f"The localizer {row.name} sets its own size; the size you gave is not used.",)
     splits = session.splits(spec)

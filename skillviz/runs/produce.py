@@ -27,7 +27,7 @@ from skillviz.runs.folder import CHECKPOINT, RunFolder
 from skillviz.runs.held_out import data_record, why_not
 from skillviz.runs.library import Library, library
 from skillviz.runs.memory import free_memory, refuse_larger
-from skillviz.runs.nulls import NullDraw, kept_null, null_graft, planned_draws, searched_null
+from skillviz.runs.nulls import NullDraw, kept_null, null_graft, searched_null
 from skillviz.runs.options import other_models_of
 from skillviz.runs.pace import OTHERS, OUTSIDE, Pace, Scored, passes
 from skillviz.runs.passes import FOLDER, Passes
@@ -129,7 +129,7 @@ def follow(spec: RunSpec, store: Store) -> None:
     for _ in search(plan.row, problem, plan.sizes, spec.seed, options, Searched()):
         pass
     problem.reset()
-    for null in planned_draws(spec, plan.row):
+    for null in spec.null_searches:
         null_graft(pair, data, partial(problem_of, plan), plan, null, lambda step: None)
 
 
@@ -166,7 +166,7 @@ class _Production:
             searched = self.search_regions()
         self.seconds["search"] = round(self.seconds["search"] + self.checkpoints.before, 3)
         with self.checkpoints.saving(searched):
-            self.ahead = len(planned_draws(spec, self.plan.row))
+            self.ahead = len(spec.null_searches)
             with self.phase("evaluate", "scoring the grafts"):
                 self.scored.begin()
                 scoring = Scoring(spec, self.plan.task, self.plan.size, session, self.folder, self.passes)
@@ -194,7 +194,7 @@ class _Production:
 
     def searched_nulls(self) -> list[NullDraw]:
         """The draws of the run's nulls; those of an earlier attempt are taken from its kept scores."""
-        plan, planned, draws = self.plan, planned_draws(self.plan.spec, self.plan.row), list[NullDraw]()
+        plan, planned, draws = self.plan, self.plan.spec.null_searches, list[NullDraw]()
         for null in planned:
             self.ahead, self.stepped = len(planned) - len(draws) - 1, None
             text = f"{plan.row.title} on {null[0]} movements, draw {null[1] + 1}"
@@ -270,7 +270,7 @@ class _Production:
         """Seconds until the run is finished, with so many searches after this one; None where nothing is measured."""
         if step.total is None:
             return None
-        ahead = searches + len(planned_draws(self.plan.spec, self.plan.row))
+        ahead = searches + len(self.plan.spec.null_searches)
         searching, scoring = self.steps.left(step.total - step.step + ahead * step.total), self.scored.left
         return None if searching is None or scoring is None else round(searching + scoring, 1)
 

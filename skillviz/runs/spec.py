@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from skillviz.core.localizers.table import DEFAULT_LOCALIZER
+from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS
+from skillviz.core.nulls import LEARNED_SIGNS, NULLS, SHUFFLED
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
 from skillviz.models.heads import Readout
@@ -25,6 +26,7 @@ KEY = "key:"
 WORDS = {"base", "finetuned", "task", "readout", "localizer", "sizes"}
 FLAGS = {"localizer": "--method", "sizes": "--size"}
 DEFAULT_SIZE = "0.1%"
+NO_NULLS, ALL_NULLS = "none", "all"
 LEFT_OUT = {
     "others": [], "lean": False, "data_parallel": 1, "cuda_graphs": False, "nulls": "none", "null_draws": 1,
 }  # fmt: skip
@@ -88,6 +90,16 @@ class RunSpec(BaseModel):
         """One task may be given without a list."""
         return (value,) if isinstance(value, str) else value
 
+    @property
+    def null_searches(self) -> list[tuple[str, int]]:
+        """Each search on a null movement, as its kind and draw; a kind whose draws do not differ is searched once."""
+        row = LOCALIZERS.get(self.localizer)
+        if row is None or not row.has_null:
+            return []
+        kinds = [kind for kind in NULLS if self.nulls in (kind, ALL_NULLS)]
+        kinds = [kind for kind in kinds if kind != LEARNED_SIGNS or row.learns_signs]
+        return [(kind, draw) for kind in kinds for draw in range(self.null_draws if NULLS[kind].is_drawn else 1)]
+
     def json_text(self) -> str:
         """Canonical JSON: sorted keys, no spaces, so that equal specs are equal texts."""
         fields = {
@@ -135,7 +147,14 @@ class RunSpec(BaseModel):
         """Fields outside WORDS whose value is not the default."""
         fields = type(self).model_fields
         values = {name: getattr(self, name) for name in fields if name not in WORDS}
-        return {n: v for n, v in values.items() if v != fields[n].get_default(call_default_factory=True)}
+        defaults = {name: fields[name].get_default(call_default_factory=True) for name in values}
+        defaults["nulls"] = usual_nulls(self.localizer)  # of the command and the function, which make a null
+        return {name: value for name, value in values.items() if value != defaults[name]}
+
+
+def usual_nulls(localizer: str) -> str:
+    """The nulls of a localization that a person starts; a bare spec, as of studies and quick tries, has none."""
+    return SHUFFLED if localizer in LOCALIZERS and LOCALIZERS[localizer].has_null else NO_NULLS
 
 
 def region_of(spec: RunSpec, beside: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, localizer, makes_graft
 from skillviz.runs.run import Run
-from skillviz.show import out_of_scope, sentences
+from skillviz.show import beyond, out_of_scope, sentences
 from skillviz.show.entries import headline_scores, headline_split
 
 LITTLE = 0.5  # of the gain; below it the finding says why
@@ -23,7 +23,10 @@ def finding(run: Run) -> list[str]:
     if scores is None:
         return ["This run stored no scores."]
     main = sentences.overview(record, scores).replace("**", "")
-    told = [f"{formats.capital(headline_split(record))} set, {formats.counted(scores.n, 'example')}: {main}"]
+    split = headline_split(record)
+    told = [f"{formats.capital(split)} set, {formats.counted(scores.n, 'example')}: {main}"]
+    if null := beyond.line(record, split):
+        told.append(null.replace("**", ""))
     if sure := out_of_scope.of_run(run):
         told.append(out_of_scope.finding(sure))
     if lost := sentences.no_gain(scores, record.metric):

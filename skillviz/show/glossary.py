@@ -43,6 +43,9 @@ GLOSSARY = {
     "confidence and never the predictions. Any claim about calibration should beat it.",
     "paired": "Both models are scored on the same examples, so luck with the examples cancels out. A difference counts "
     "only if its 95% interval excludes zero.",
+    "null": "The same search on a movement without meaning: each tensor's movements shuffled, or their signs changed. "
+    "Choosing entries by gradients on labels is itself a way to train, so a null scores above the base. What the graft "
+    "scores beyond its null is due to the fine-tuned values in their places.",
     "density": "How dense the region is in a part of the model, compared with its average density: 2× means "
     "twice as "
     "many parameters as an even spread would give.",

@@ -10,7 +10,7 @@ from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.core.verdicts import DifferenceVerdict
 from skillviz.runs.record import RunRecord, Scores
-from skillviz.show import region, sentences, sparsity, text
+from skillviz.show import beyond, region, sentences, sparsity, text
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.sentences import metric_value
 
@@ -44,7 +44,7 @@ def numbers(record: RunRecord, scores: Scores) -> list[Number]:
         f"{formats.count(record.size)} of {formats.count(record.d)}",
         ("size", "graftable"),
     )
-    return [copied, *_gain(record, scores), *_calibration(scores)]
+    return [copied, *_gain(record, scores), *_beyond(record, scores), *_calibration(scores)]
 
 
 def _gain(record: RunRecord, scores: Scores) -> list[Number]:
@@ -62,6 +62,23 @@ def _gain(record: RunRecord, scores: Scores) -> list[Number]:
             ("recovered",),
         )
     ]
+
+
+def _beyond(record: RunRecord, scores: Scores) -> list[Number]:
+    split = next((name for name, of_split in record.metrics.items() if of_split is scores), "")
+    judged = beyond.judged(record, split)
+    if judged is None:
+        return []
+    note = beyond.note_of(record, split)
+    if note is None:
+        return [
+            Number(beyond.TITLE, formats.MISSING, "localize --nulls shuffled measures it", ("null",), judged.verdict)
+        ]
+    metric, estimate = next(iter(note.beyond[split].items()))
+    null = note.states[split].get("recovered")
+    share = f"shuffled movements: {formats.percent(null.value, 0)} of the gain; " if null and null.value else ""
+    basis = f"{share}95%: {metric_row(metric).ends(estimate.low, estimate.high)}; {beyond.draws(note)}"
+    return [Number(beyond.TITLE, metric_row(metric).change(estimate.value), basis, ("null",), judged.verdict)]
 
 
 def _calibration(scores: Scores) -> list[Number]:

@@ -17,7 +17,7 @@ from skillviz.runs.library import library
 from skillviz.runs.library import open_run as open_stored
 from skillviz.runs.run import Run as StoredRun
 from skillviz.runs.store import Store
-from skillviz.show import sentences
+from skillviz.show import beyond, sentences
 from skillviz.show.entries import entry_of, headline_scores, headline_split, run_labels
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.report import sections
@@ -130,8 +130,9 @@ class Run(StoredRun):
         name = f"<h4>{escape(run_labels([entry])[self.id])}</h4>"
         if scores is None:
             return f"<div>{name}<p>This run stored no scores.</p><code>{escape(self.id)}</code></div>"
-        finding = inline(sentences.overview(self.record, scores))
-        basis = inline(sentences.basis(scores, self.record, headline_split(self.record)))
+        split = headline_split(self.record)
+        finding = inline(f"{sentences.overview(self.record, scores)} {beyond.line(self.record, split)}")
+        basis = inline(sentences.basis(scores, self.record, split))
         table = html(as_stored(sections.scores_table(self.record, scores)), "Scores with their 95% intervals")
         return f"<div>{name}<p>{finding}</p>{table}<p>{basis}</p><code>{escape(self.id)}</code></div>"
 

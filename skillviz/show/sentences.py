@@ -10,7 +10,6 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.localizers.table import is_rescaled, rest_of
 from skillviz.core.metrics import metric_row
-from skillviz.core.nulls import SHUFFLED
 from skillviz.core.parameters import layers_note
 from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED, DifferenceVerdict
 from skillviz.plots.theme import state_style
@@ -67,7 +66,7 @@ def overview(record: RunRecord, scores: Scores) -> str:
     """What was localized, in Markdown: how small the region is, what it recovers, and how the graft is calibrated."""
     if rest_of(record.spec.localizer) == "zero":
         return restored(record, scores)
-    return " ".join(filter(None, (restored(record, scores), beyond_null(record, scores), calibration(scores))))
+    return " ".join(filter(None, (restored(record, scores), calibration(scores))))
 
 
 def restored(record: RunRecord, scores: Scores) -> str:
@@ -81,24 +80,6 @@ def restored(record: RunRecord, scores: Scores) -> str:
         moved = f"A control, no graft: adding the movement of {counted}, {factor}, to the base"
         return f"{moved} {_recovery(record, scores, 's')}"
     return f"{counted} {_recovery(record, scores)}"
-
-
-def beyond_null(record: RunRecord, scores: Scores) -> str:
-    """What the same search on shuffled movements recovers, and how far the graft lies beyond it; empty where the run
-    has no such null. A share of the gain is only told where the graft's has an interval above 0."""
-    split = next((name for name, of_split in record.metrics.items() if of_split is scores), "")
-    null = next((one for one in record.nulls if one.kind == SHUFFLED and split in one.states), None)
-    if null is None:
-        return ""
-    own, share = scores.recovered, null.states[split].get("recovered")
-    has_share = own is not None and own.low is not None and own.low > 0
-    metric = record.metric
-    did = f"reaches {metric_row(metric).title} {metric_value(metric, null.states[split][metric].value)}"
-    if has_share and share is not None and share.value is not None:
-        did = f"recovers **{formats.percent(share.value, 0)}** of the gain"
-    draws = "one draw" if null.draws == 1 else f"{null.draws} draws"
-    beyond = metric_difference("accuracy", null.beyond[split]["accuracy"])
-    return f"The same search over shuffled movements ({draws}) {did}; beyond it: {beyond}."
 
 
 def _control(record: RunRecord, scores: Scores, size: str) -> str:

@@ -22,8 +22,8 @@ from skillviz.plots.history import search_history
 from skillviz.runs.folder import OPEN
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import option_of, usual_root
-from skillviz.show import alt, sentences, text
-from skillviz.show.entries import headline_scores, run_labels
+from skillviz.show import alt, beyond, sentences, text
+from skillviz.show.entries import headline_scores, headline_split, run_labels
 from skillviz.show.glossary import about
 from skillviz.ui import address, cache, job_words, page_table, sign_in, study_choice
 from skillviz.ui.action import action
@@ -227,7 +227,7 @@ def _finished(job: Job) -> None:
     if job.kind == "study":
         st.markdown("All its steps are finished; its tables, pictures and verdicts are below.")
     elif (scores := headline_scores(job.run)) is not None:
-        st.markdown(sentences.overview(job.run, scores))
+        st.markdown(f"{sentences.overview(job.run, scores)} {beyond.line(job.run, headline_split(job.run))}")
     with st.container(horizontal=True, vertical_alignment="center"):
         if job.kind == "study":
             choice = (study_choice.STUDY, job.name)

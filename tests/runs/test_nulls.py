@@ -22,13 +22,14 @@ from skillviz.runs import nulls, produce
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.produce import carry_on
 from skillviz.runs.produce import produce as produced
+from skillviz.runs.record import Estimate
 from skillviz.runs.run import Run
 from skillviz.runs.session import Session
-from skillviz.runs.spec import RunSpec, read_spec
+from skillviz.runs.spec import RunSpec, read_spec, usual_nulls
 from skillviz.runs.store import Store
 from skillviz.runs.tables import score_matrix
-from skillviz.show.entries import headline_scores
-from skillviz.show.sentences import beyond_null as sentence
+from skillviz.show import beyond
+from skillviz.show.finding import finding
 from tests.runs.tiny_world import spec_of
 
 
@@ -111,18 +112,52 @@ def test_which_localizers_have_a_null() -> None:
     without = {"random", "random-matched", EXPRESSION, "biases", "layers", "kinds", "dare", "lottery"}
     assert {row.name for row in LOCALIZERS.values() if not row.has_null} == without
     spec = RunSpec(base="a", finetuned="b", task="sst2", nulls="all", null_draws=2)
-    kinds = {name: {kind for kind, _ in nulls.planned_draws(spec, row)} for name, row in LOCALIZERS.items()}
+    kinds = {
+        name: {kind for kind, _ in spec.model_copy(update={"localizer": name}).null_searches} for name in LOCALIZERS
+    }
     assert all(kinds[name] == set() for name in without)
     assert kinds["stagewise"] == set(NULLS) and kinds["movement"] == set(NULLS) - {"learned-signs"}
 
 
 def test_the_finding_says_what_the_null_does(run: Run) -> None:
-    scores = headline_scores(run.record)
-    assert scores is not None
-    told = sentence(run.record, scores)
-    assert "2 draws" in told and "shuffled movements" in told and "beyond it: " in told
+    told = beyond.line(run.record, "test")
+    assert "2 draws" in told and "shuffled movements" in told and "nats" in told
+    assert told.replace("**", "") in finding(run)
     without = run.record.model_copy(update={"nulls": ()})
-    assert sentence(without, scores) == ""
+    assert beyond.line(without, "test") == "Beyond the null: not measured."
+    assert "--nulls" not in beyond.command(without), "the command makes a null by itself"
+    assert "--nulls none" in without.spec.model_copy(update={"nulls": "none"}).command()
+    control = run.record.model_copy(update={"spec": run.spec.model_copy(update={"localizer": "random"})})
+    assert beyond.line(control, "test") == ""
+
+
+def test_a_share_is_said_only_of_a_gain(run: Run) -> None:
+    share = Estimate(value=0.9, low=0.8, high=1.0)
+    record, note = run.record, run.record.nulls[0]
+    states = {"test": {**note.states["test"], "recovered": Estimate(value=0.51)}}
+    scores = record.metrics["test"].model_copy(update={"recovered": share})
+    with_gain = record.model_copy(
+        update={"metrics": {"test": scores}, "nulls": (note.model_copy(update={"states": states}),)}
+    )
+    assert "brings back **90%** of the gain" in beyond.sentence(with_gain, "test")
+    assert "**51%**" in beyond.sentence(with_gain, "test")
+    none = scores.model_copy(update={"recovered": Estimate(value=None)})
+    assert "of the gain" not in beyond.sentence(with_gain.model_copy(update={"metrics": {"test": none}}), "test")
+
+
+def test_verdicts_are_of_the_interval() -> None:
+    ends = {(0.01, 0.05): "better", (-0.05, -0.01): "worse", (-0.01, 0.05): "no clear difference"}
+    for (low, high), wanted in ends.items():
+        assert beyond.verdict(Estimate(value=(low + high) / 2, low=low, high=high)) == wanted
+    assert beyond.verdict(Estimate(value=0.02)) == "not measured"
+
+
+def test_another_run_of_the_same_search_lends_its_null(run: Run) -> None:
+    quick = run.record.model_copy(update={"nulls": (), "run_id": "quick"})
+    assert beyond.stored_beside(quick, [run.record]) is run.record
+    assert beyond.stored_beside(run.record, []) is run.record
+    for other in ({"size": 7}, {"readout": "prompt"}, {"spec": run.spec.model_copy(update={"localizer": "movement"})}):
+        assert beyond.stored_beside(quick.model_copy(update=other), [run.record]) is None
 
 
 def test_a_resumed_run_takes_the_draws_it_has(world: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +197,10 @@ def test_keys_of_runs_without_nulls_stay() -> None:
     plain = RunSpec(base="a", finetuned="b", task="sst2")
     assert "nulls" not in plain.json_text() and "null_draws" not in plain.json_text()
     assert plain.key() != plain.model_copy(update={"nulls": "shuffled"}).key()
-    assert "--null" not in plain.command() and "null" not in plain.python()
-    assert "--nulls shuffled" in plain.model_copy(update={"nulls": "shuffled"}).command()
+    assert "--nulls none" in plain.command() and "nulls='none'" in plain.python()
+    usual = plain.model_copy(update={"nulls": usual_nulls(plain.localizer)})
+    assert "null" not in usual.command() + usual.python(), "the command makes it by itself"
+    assert "null" not in plain.model_copy(update={"localizer": "random"}).command()
+    assert "--nulls all" in plain.model_copy(update={"nulls": "all"}).command()
     with pytest.raises(BadInput, match="nulls"):
         read_spec({"base": "a", "finetuned": "b", "task": "sst2", "nulls": "mixed"})

@@ -20,8 +20,8 @@ from skillviz.runs.part_scores import PartScores
 from skillviz.runs.record import RunRecord, Scores
 from skillviz.runs.run import Run
 from skillviz.runs.texts import example_columns
+from skillviz.show import beyond, example_table, measures, sentences, text
 from skillviz.show import calibration as calibration_exhibits
-from skillviz.show import example_table, measures, sentences, text
 from skillviz.show import examples as example_exhibits
 from skillviz.show import interpolation as interpolation_exhibits
 from skillviz.show import out_of_scope as scope_exhibits
@@ -60,11 +60,23 @@ def overview(run: Run) -> Section:
             Words(basis, tuple(name for name in (*agreed, *panels(record.metric)) if name != record.metric)),
         ]
         makes = [partial(overview_exhibits.states, record, scores, split)]
+        parts += _beyond_null(record, split)
     if len(steps) < 2:
         parts.append(Words(sentences.one_step(record, measures.last_loss(steps))))
     else:
         makes.append(partial(overview_exhibits.history, steps))
     return Section("overview", "How much of the skill is in this region?", (*parts, Charts(tuple(makes))))
+
+
+def _beyond_null(record: RunRecord, split: str) -> list[Part]:
+    """What the same search does on null movements; the command where that was not measured, and nothing where the
+    localizer has no null."""
+    if not beyond.has_null(record):
+        return []
+    table = beyond.table(record, split)
+    told = Words(beyond.line(record, split), ("null",))
+    shown = Code("To measure it", beyond.command(record)) if table.empty else Rows("Scores of the nulls", table)
+    return [Heading(beyond.TITLE), told, shown]
 
 
 def scores_table(record: RunRecord, scores: Scores) -> pd.DataFrame:

@@ -10,11 +10,12 @@ from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.core import formats
 from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS, Localizer, Option
+from skillviz.core.nulls import SHUFFLED
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.jobs.devices import chosen as device_for
 from skillviz.plots.theme import localizer_style
-from skillviz.runs.spec import RunSpec
+from skillviz.runs.spec import ALL_NULLS, NO_NULLS, RunSpec
 from skillviz.runs.suited import refused_generation, refused_graphs, refused_lean
 from skillviz.runs.transfer import refuse_unfit
 from skillviz.show import text
@@ -155,6 +156,7 @@ def data(choices: Choices) -> None:
             help="Checks that everything works. The numbers are too rough for a claim.",
         )  # fmt: skip
         choices.trial_note = st.empty()
+        _nulls(choices)
         choices.values["interpolation"] = controls.switch(
             "new.interpolation", "Score the paths between the models (WiSE)", SCORES_PATHS,
             help="Eleven points each on the paths from the base to the fine-tuned model and to the graft. The page "
@@ -178,6 +180,18 @@ def data(choices: Choices) -> None:
         for split in ("train", "validation", "test"):
             help = f"Draws at most this many {split} examples."
             choices.values[f"max_{split}"] = form.number(f"new.max-{split}", f"Most {split} examples", None, help=help)
+
+
+def _nulls(choices: Choices) -> None:
+    """The null movements that are searched too; a localizer without a null, and a quick try, has none."""
+    if choices.is_trial or not LOCALIZERS[choices.values["localizer"]].has_null:
+        choices.values["nulls"] = NO_NULLS
+        return
+    choices.values["nulls"] = controls.segments(
+        "new.nulls", "Nulls", (NO_NULLS, SHUFFLED, ALL_NULLS), SHUFFLED,
+        help="The same search on movements that lost their places, or also their signs: how much of the score does "
+        "the search itself bring? Each null takes as long as the search at the main size.",
+    )  # fmt: skip
 
 
 def _other_tasks(choices: Choices) -> None:

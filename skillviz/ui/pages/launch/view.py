@@ -21,7 +21,7 @@ from skillviz.plots.theme import localizer_style
 from skillviz.runs.estimate import Estimate, Facts, estimate
 from skillviz.runs.folder import OPEN
 from skillviz.runs.pace import OTHERS
-from skillviz.runs.spec import RunSpec, read_spec
+from skillviz.runs.spec import NO_NULLS, RunSpec, read_spec
 from skillviz.show import text
 from skillviz.show.entries import READOUT_TITLES
 from skillviz.studies.paper.setting import READOUT, SEARCH, SIZES, SettingRow
@@ -142,7 +142,7 @@ def _spec(choices: Choices, facts: Facts | None) -> RunSpec | None:
     values, counts = dict(choices.values), dict(facts.counts) if facts else {}
     if choices.is_trial:
         caps = trial_caps(counts)
-        values |= {cap: min(caps[cap], values.get(cap) or caps[cap]) for cap in CAPS}
+        values |= {cap: min(caps[cap], values.get(cap) or caps[cap]) for cap in CAPS} | {"nulls": NO_NULLS}
         choices.trial_note.caption(trial_words(counts, {cap: values[cap] for cap in CAPS}))
     if not (values["base"] and values["finetuned"]):  # not chosen yet, which is said
         return None
@@ -291,7 +291,9 @@ def summary(spec: RunSpec, task: str, sizes: Sequence[int], d: int | None, jobs:
     runs = "" if jobs == 1 else f", {jobs} times with different seeds"
     pair = f"{text.last_part(spec.base)} → {text.last_part(spec.finetuned)}"
     named = f", task *{text.tasks(task)}*" if task.strip("-") else ""
-    return f"**{name}** will look for {what}{of} in *{text.plain(pair)}*{named}{runs}."
+    nulls = len(spec.null_searches)
+    too = f" The same search runs on {formats.counted(nulls, 'null movement')} too." if nulls else ""
+    return f"**{name}** will look for {what}{of} in *{text.plain(pair)}*{named}{runs}.{too}"
 
 
 def expected(needed: Estimate, jobs: int, free: int, queued: int) -> str:

@@ -10,7 +10,9 @@ import streamlit as st
 
 from skillviz.analysis.checkpoint_series import checkpoint_points, series_of
 from skillviz.core import formats
+from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
+from skillviz.show import beyond
 from skillviz.show import checkpoints as exhibits
 from skillviz.show import sparsity as sizes
 from skillviz.show.control import beside_finetuned, smallest_enough
@@ -35,6 +37,14 @@ def verdict(entries: Sequence[Entry], like: Entry, split: str) -> str:
     scores = record.metrics.get(split)
     judged = beside_finetuned(record, scores, names_size=True) if scores else None
     return judged_text(judged) if judged else ""
+
+
+def beyond_null(record: RunRecord, split: str) -> None:
+    """How far the graft of the run's main size is beyond its null; nothing for a localizer without one."""
+    judged = beyond.judged(record, split)
+    if judged is not None:
+        told = f"{beyond.sentence(record, split)} {judged_text(judged)}".strip()
+        st.markdown(told, help=about("null", "paired"))
 
 
 def runs(run: Run, entries: Sequence[Entry]) -> None:

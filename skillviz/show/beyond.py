@@ -1,0 +1,142 @@
+"""Beyond the null: how much better a run's graft does than the same search on null movements (core/nulls.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+from skillviz.core import formats
+from skillviz.core.localizers.table import LOCALIZERS
+from skillviz.core.metrics import metric_row
+from skillviz.core.nulls import NULLS, SHUFFLED
+from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED, DifferenceVerdict
+from skillviz.runs.record import Estimate, NullNote, RunRecord
+from skillviz.show.control import Judged
+from skillviz.show.sentences import metric_estimate, metric_value
+
+TITLE = "Beyond the null"
+COLUMNS = ("null", "draws", "score", "gain recovered", "beyond, accuracy", "beyond, NLL", "true signs", "verdict")
+
+
+def has_null(record: RunRecord) -> bool:
+    """Whether a run of this localizer can have nulls."""
+    row = LOCALIZERS.get(record.spec.localizer)
+    return row is not None and row.has_null
+
+
+def note_of(record: RunRecord, split: str, kind: str = SHUFFLED) -> NullNote | None:
+    """The null of a kind that the run has on a split; None where it has none."""
+    return next((note for note in record.nulls if note.kind == kind and split in note.states), None)
+
+
+def stored_beside(record: RunRecord, others: Iterable[RunRecord]) -> RunRecord | None:
+    """The run itself where it has nulls, else another one of the same pair, task, localizer and size that has."""
+    wanted = _search_of(record)
+    return next((one for one in (record, *others) if one.nulls and _search_of(one) == wanted), None)
+
+
+def _search_of(record: RunRecord) -> tuple[object, ...]:
+    models = (note.fingerprint if note else None for note in (record.base, record.finetuned))
+    return *models, record.task_name, record.readout, record.spec.localizer, record.size
+
+
+def draws(note: NullNote) -> str:
+    """`one draw`, `5 draws`."""
+    return "one draw" if note.draws == 1 else f"{note.draws} draws"
+
+
+def main(note: NullNote, split: str) -> Estimate:
+    """By how much the graft is better in accuracy; in nats where the task has none."""
+    return next(iter(note.beyond[split].values()))
+
+
+def verdict(beyond: Estimate) -> DifferenceVerdict:
+    """The verdict on a graft less its nulls, where more is better; `not measured` without an interval."""
+    if beyond.low is None or beyond.high is None:
+        return NOT_MEASURED
+    return "better" if beyond.low > 0 else "worse" if beyond.high < 0 else NO_DIFFERENCE
+
+
+def sentence(record: RunRecord, split: str) -> str:
+    """`0.1% brings back 90% of the gain; the same search over shuffled movements (one draw) 51%.` Where no share of the
+    gain is defined, scores; empty where the run has no such null."""
+    note = note_of(record, split)
+    scores = record.metrics.get(split)
+    if note is None or scores is None:
+        return ""
+    own, null = scores.recovered, note.states[split].get("recovered")
+    region = f"**{formats.share(record.share)}**"
+    search = f"the same search over shuffled movements ({draws(note)})"
+    if own is not None and own.value is not None and null is not None and null.value is not None:
+        return (
+            f"{region} brings back **{formats.percent(own.value, 0)}** of the gain; {search} "
+            f"**{formats.percent(null.value, 0)}**."
+        )
+    metric = record.metric
+    graft = scores.states["grafted"][metric].value
+    return (
+        f"{region} reaches {metric_row(metric).title} **{metric_value(metric, graft)}**; {search} "
+        f"**{metric_value(metric, note.states[split][metric].value)}**."
+    )
+
+
+def difference(note: NullNote, split: str) -> str:
+    """`+8.6 points (6.1–11.0) and +0.580 nats (0.51–0.65)`: by how much the graft is better than its nulls."""
+    beyond = note.beyond[split]
+    return " and ".join(_difference(name, one) for name, one in beyond.items())
+
+
+def _difference(metric: str, beyond: Estimate | None) -> str:
+    return formats.MISSING if beyond is None else metric_row(metric).difference(beyond.value, beyond.low, beyond.high)
+
+
+def judged(record: RunRecord, split: str) -> Judged | None:
+    """The verdict with both differences; `not measured` where the run has no null. None for a localizer without one."""
+    if not has_null(record):
+        return None
+    note = note_of(record, split)
+    if note is None:
+        return Judged(NOT_MEASURED, f"{TITLE}:", "")
+    return Judged(verdict(main(note, split)), f"{TITLE}:", f"{difference(note, split)}, {draws(note)}")
+
+
+def line(record: RunRecord, split: str) -> str:
+    """The sentence and how far the graft is beyond its null, for a text without chips; empty without a null."""
+    told = judged(record, split)
+    if told is None:
+        return ""
+    if told.verdict == NOT_MEASURED:
+        return f"{TITLE}: {NOT_MEASURED}."
+    return f"{sentence(record, split)} {told.subject} {told.verdict}, {told.difference}."
+
+
+def command(record: RunRecord) -> str:
+    """The command that makes the run with one draw of its null."""
+    return record.spec.model_copy(update={"nulls": SHUFFLED}).command()
+
+
+def table(record: RunRecord, split: str) -> pd.DataFrame:
+    """One row a null that the run has on the split, as texts."""
+    metric, rows = record.metric, []
+    for note in record.nulls:
+        if split not in note.states:
+            continue
+        states, beyond = note.states[split], note.beyond[split]
+        share = states.get("recovered")
+        rows.append(
+            {
+                "null": note.kind, "draws": str(note.draws), "score": metric_estimate(metric, states.get(metric)),
+                "gain recovered": metric_estimate("recovered", share),
+                "beyond, accuracy": _difference("accuracy", beyond.get("accuracy")),
+                "beyond, NLL": _difference("nll", beyond.get("nll")),
+                "true signs": formats.MISSING if note.true_signs is None else formats.percent(note.true_signs, 0),
+                "verdict": verdict(main(note, split)),
+            }
+        )  # fmt: skip
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def meaning() -> str:
+    """What each null keeps and breaks, as a list in Markdown."""
+    return "\n".join(f"- **{row.name}** keeps {row.keeps}; it breaks {row.breaks}." for row in NULLS.values())

@@ -1,0 +1,39 @@
+"""Beyond the null on the overview: the same search on null movements, of this run or of another one like it."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from skillviz.runs.record import RunRecord
+from skillviz.runs.run import Run
+from skillviz.show import beyond
+from skillviz.show.glossary import about
+from skillviz.ui import cache, run_list
+from skillviz.ui.chip import judged_text
+
+
+def line(record: RunRecord, split: str) -> None:
+    """The verdict of the run, under its headline; nothing for a localizer without a null."""
+    judged = beyond.judged(record, split)
+    if judged is not None:
+        st.markdown(judged_text(judged), help=about("null", "paired"))
+
+
+def section(run: Run, split: str) -> None:
+    """The nulls with their scores. A run without nulls shows those of a stored run of the same pair, task, localizer
+    and size, else the command that makes them."""
+    if not beyond.has_null(run.record):
+        return
+    st.markdown(f"## {beyond.TITLE}", help=about("null"))
+    others = (cache.run(entry.id).record for entry in run_list.pair_entries(run) if entry.id != run.id)
+    shown = beyond.stored_beside(run.record, others)
+    if shown is None or not beyond.sentence(shown, split):
+        st.markdown("Not measured. This command makes the run with a null:")
+        st.code(beyond.command(run.record), language=None, wrap_lines=True)
+        return
+    if shown.run_id != run.record.run_id:
+        st.caption(f"Measured by the run `{shown.run_id}` of the same pair, task, localizer and size.")
+    st.markdown(beyond.sentence(shown, split))
+    st.dataframe(beyond.table(shown, split), hide_index=True, alt="The nulls of the run")
+    with st.expander("What the nulls are"):
+        st.markdown(beyond.meaning())
