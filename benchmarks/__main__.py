@@ -8,9 +8,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
 
+import pandas as pd
 import typer
 
-from benchmarks import baselines_report, comparators, live_pages, localizer_figure, localizer_report, other_intervals
+from benchmarks import (
+    baselines_report,
+    beyond_coverage,
+    comparators,
+    live_pages,
+    localizer_figure,
+    localizer_report,
+    other_intervals,
+)
 from benchmarks import coverage as measure
 from benchmarks import localizer as regions
 from benchmarks import speed as measured_speed
@@ -100,6 +109,16 @@ def coverage(
         other_intervals.run(repetitions, results / "coverage_other.csv", again or ())
     pages = " and ".join(map(str, measure.written(results)))
     typer.echo(f"Wrote the tables of {pages} after {(time.monotonic() - begun) / 60:.1f} min.")
+
+
+@app.command()
+def beyond(
+    repetitions: Annotated[int, typer.Option(min=1, help="Samples drawn for each cell.")] = 1000,
+    tables: Annotated[bool, typer.Option("--tables", help="Only rewrite the table.")] = False,
+) -> None:
+    """Measure how often the interval of *beyond the null* holds the truth, and write docs/statistics.md's table."""
+    rows = pd.read_csv(beyond_coverage.OUT) if tables else beyond_coverage.run(repetitions)
+    beyond_coverage.write(rows)
 
 
 @app.command()
