@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
 from skillviz.core import formats
+from skillviz.core.intervals import SeedsInterval
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.metrics import metric_row
 from skillviz.core.nulls import NULLS, SHUFFLED
@@ -109,6 +110,12 @@ def line(record: RunRecord, split: str) -> str:
     if told.verdict == NOT_MEASURED:
         return f"{TITLE}: {NOT_MEASURED}."
     return f"{sentence(record, split)} {told.subject} {told.verdict}, {told.difference}."
+
+
+def over_models(found: Mapping[str, SeedsInterval], models: int) -> str:
+    """The same over several fine-tuned models, in a sentence."""
+    told = " and ".join(metric_row(name).difference(one.value, one.low, one.high) for name, one in found.items())
+    return f"Over {models} fine-tuned models: {told}, with intervals over models, draws and examples."
 
 
 def command(record: RunRecord) -> str:

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from skillviz.analysis.answers import Answers
+from skillviz.analysis.beyond import beyond_of_runs
 from skillviz.analysis.differences import less_baseline
 from skillviz.core import formats
 from skillviz.core.metrics import metric_heading
@@ -16,14 +17,14 @@ from skillviz.core.region import Region
 from skillviz.runs.metrics import positive
 from skillviz.runs.run import Run
 from skillviz.show import compare as exhibits
-from skillviz.show import measures, sentences, small_world, text
+from skillviz.show import beyond, measures, sentences, small_world, text
 from skillviz.show.comparisons import counted_rows, holding, legend
 from skillviz.show.entries import headline_split
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import about
 from skillviz.ui import cache, controls, exports, page, presenter
 from skillviz.ui.chart import show, theme
-from skillviz.ui.chip import lead_of, lead_words, verdict_line
+from skillviz.ui.chip import chip_text, lead_of, lead_words, verdict_line
 from skillviz.ui.empty import missing
 from skillviz.ui.pages.compare import comparison
 from skillviz.ui.pages.compare.comparison import DIFFERS, FEWEST, MOST, Side, spec_differences, unlike
@@ -84,6 +85,33 @@ def _answers(run: Run, state: str) -> Answers:
     return cache.computed(
         ("answers", state), [run], lambda: comparison.answers(run, cache.table(run, "predictions"), state)
     )
+
+
+def beyond_null(compared: Comparison) -> None:
+    """How far each run's graft is beyond its null, and all together where they are of several fine-tuned models."""
+    lines = []
+    for side in compared.sides:
+        judged = beyond.judged(side.record, headline_split(side.record))
+        if judged is not None:
+            lines.append(f"- **{text.plain(side.name)}** {chip_text(judged.verdict)} {judged.difference}".rstrip())
+    if not lines:
+        return
+    st.markdown(f"## {beyond.TITLE}", help=about("null", "paired"))
+    st.markdown("\n".join(lines))
+    if (pooled := _pooled(compared)) is not None:
+        st.markdown(pooled)
+
+
+def _pooled(compared: Comparison) -> str | None:
+    """The same over the fine-tuned models of the runs; None unless there are several with one search each."""
+    runs = [side.run for side in compared.alike if beyond.note_of(side.record, headline_split(side.record))]
+    models = {run.record.finetuned.fingerprint for run in runs if run.record.finetuned is not None}
+    if len(runs) < FEWEST or len(models) < len(runs) or len({(run.spec.localizer, run.record.size) for run in runs}) > 1:
+        return None
+    split = headline_split(compared.baseline.record)
+    with page.explained():
+        found = cache.computed(("beyond the null", split), runs, lambda: beyond_of_runs(runs, split))
+    return beyond.over_models(found, len(runs))
 
 
 def not_compared(compared: Comparison) -> None:

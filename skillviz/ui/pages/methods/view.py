@@ -18,10 +18,11 @@ from skillviz.core import formats
 from skillviz.core.localizers.table import RIVALS
 from skillviz.core.methods import METHODS
 from skillviz.core.metrics import metric_row, panels
+from skillviz.core.verdicts import NOT_MEASURED
 from skillviz.plots.figure import centers
 from skillviz.plots.theme import localizer_style
+from skillviz.show import beyond, text
 from skillviz.show import methods as exhibits
-from skillviz.show import text
 from skillviz.show.comparisons import counted_rows, holding, legend
 from skillviz.show.glossary import about
 from skillviz.studies.paper.claims import main_share
@@ -181,7 +182,7 @@ def on_other_data(shown: MethodRows) -> None:
 
 def notes(shown: MethodRows) -> None:
     """Where the rows come from, and what the studies say of themselves."""
-    st.caption(sources(shown.studies))
+    st.caption(f"{sources(shown.studies)} {beyond.TITLE}: {NOT_MEASURED}, as studies make no nulls; `localize` does.")
     study_choice.notes(shown.studies)
 
 
