@@ -16,8 +16,8 @@ from skillviz.core.metrics import metric_heading
 from skillviz.core.region import Region
 from skillviz.runs.metrics import positive
 from skillviz.runs.run import Run
-from skillviz.show import compare as exhibits
 from skillviz.show import beyond, measures, sentences, small_world, text
+from skillviz.show import compare as exhibits
 from skillviz.show.comparisons import counted_rows, holding, legend
 from skillviz.show.entries import headline_split
 from skillviz.show.exhibit import Exhibit
@@ -106,7 +106,11 @@ def _pooled(compared: Comparison) -> str | None:
     """The same over the fine-tuned models of the runs; None unless there are several with one search each."""
     runs = [side.run for side in compared.alike if beyond.note_of(side.record, headline_split(side.record))]
     models = {run.record.finetuned.fingerprint for run in runs if run.record.finetuned is not None}
-    if len(runs) < FEWEST or len(models) < len(runs) or len({(run.spec.localizer, run.record.size) for run in runs}) > 1:
+    if (
+        len(runs) < FEWEST
+        or len(models) < len(runs)
+        or len({(run.spec.localizer, run.record.size) for run in runs}) > 1
+    ):
         return None
     split = headline_split(compared.baseline.record)
     with page.explained():
