@@ -21,6 +21,7 @@ from benchmarks.between_marks import fill
 from benchmarks.coverage import RESULTS, ROOT
 from benchmarks.progress import Progress
 from skillviz.core.beyond import beyond_of_models
+from skillviz.core.formats import counted
 
 PAGE, OUT, COMMAND = ROOT / "docs" / "statistics.md", RESULTS / "coverage_beyond.csv", "python -m benchmarks beyond"
 EXAMPLES, MODELS, DRAWS, SPREADS = (300, 1000), (1, 3), (1, 2, 5, 10), (0.0, 0.06)
@@ -133,6 +134,6 @@ def write(rows: pd.DataFrame, page: Path = PAGE) -> None:
     worst = rows.loc[rows["coverage"].idxmin()]
     told = (
         f"Lowest of {len(rows)} cells: {100 * worst['coverage']:.1f}% ({worst['score']}, {worst['n']:,} examples, "
-        f"{worst['models']} fine-tuned models, {worst['draws']} draws, spread {worst['spread']:g})."
+        f"{counted(worst['models'], 'fine-tuned model')}, {counted(worst['draws'], 'draw')}, spread {worst['spread']:g})."
     )
     fill(page, {"beyond": [*table(rows), "", told]}, COMMAND)

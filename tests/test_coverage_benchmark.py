@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks import __main__ as command
-from benchmarks import comparators, coverage, other_intervals
+from benchmarks import beyond_coverage, comparators, coverage, other_intervals
 from benchmarks.populations import Population, Side, pair, single, two_class_logits
 from benchmarks.progress import Progress
 from benchmarks.random_populations import drawn, drawn_for_edges
@@ -302,3 +302,19 @@ def test_the_command_would_make_the_stored_grids_again(name: str, cases: Callabl
         stored = rows[(rows[of_cell] == [found[key] for key in of_cell]).all(axis=1)].iloc[0]
         for column, slack in (("coverage", 2e-3), ("bias_debiased", 1e-3), ("width", 1e-2)):
             assert stored[column] == pytest.approx(found[column], abs=slack), column
+
+
+def test_the_stored_coverage_of_beyond_the_null_is_that_of_the_page() -> None:
+    rows = pd.read_csv(beyond_coverage.OUT)
+    page = beyond_coverage.PAGE.read_text(encoding="utf-8")
+    assert all(line in page for line in beyond_coverage.table(rows))
+    assert f"Lowest of {len(rows)} cells: {100 * rows['coverage'].min():.1f}%" in page
+    assert rows["coverage"].min() > 0.92
+
+
+def test_a_planted_error_of_the_interval_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = beyond_coverage.Cell("accuracy", 300, 1, 5, 0.06)
+    assert beyond_coverage.measured(cell, 60, 0)["coverage"] > 0.85  # type: ignore[operator]
+    real = beyond_coverage.beyond_of_models
+    monkeypatch.setattr(beyond_coverage, "beyond_of_models", lambda grafts, nulls: real(grafts, [nulls[0][:1]]))
+    assert beyond_coverage.measured(cell, 60, 0)["coverage"] < 0.85, "one draw for five"  # type: ignore[operator]

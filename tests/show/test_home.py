@@ -20,7 +20,8 @@ def test_the_opening_is_a_real_run_that_ships() -> None:
     run = Store(shipped_root()).open(chosen.id)
     scores = headline_scores(run.record)
     assert scores is not None and scores.recovered is not None
-    copied, gain, calibration = home.numbers(run.record, scores)
+    copied, gain, null, calibration = home.numbers(run.record, scores)
+    assert null.title == "Beyond the null" and (null.verdict == "not measured") == (not run.record.nulls)
     assert copied.basis.startswith(f"{chosen.size:,} of")
     assert gain.value.startswith(f"{100 * (scores.recovered.value or 0):.0f}") and "95" in gain.basis
     graft, tuned = (scores.states[state]["ece"].value or 0 for state in ("grafted", "finetuned"))
@@ -55,4 +56,7 @@ def test_what_was_not_measured_is_not_told() -> None:
     scores = headline_scores(run.record)
     assert scores is not None
     bare = scores.model_copy(update={"recovered": None, "differences": {}})
-    assert [number.title for number in home.numbers(run.record, bare)] == ["Parameters copied"]
+    numbers = {
+        number.title: number.verdict for number in home.numbers(run.record.model_copy(update={"nulls": ()}), bare)
+    }
+    assert numbers == {"Parameters copied": None, "Beyond the null": "not measured"}
