@@ -134,6 +134,7 @@ def write(rows: pd.DataFrame, page: Path = PAGE) -> None:
     worst = rows.loc[rows["coverage"].idxmin()]
     told = (
         f"Lowest of {len(rows)} cells: {100 * worst['coverage']:.1f}% ({worst['score']}, {worst['n']:,} examples, "
-        f"{counted(worst['models'], 'fine-tuned model')}, {counted(worst['draws'], 'draw')}, spread {worst['spread']:g})."
+        f"{counted(worst['models'], 'fine-tuned model')}, {counted(worst['draws'], 'draw')}, "
+        f"spread {worst['spread']:g})."
     )
     fill(page, {"beyond": [*table(rows), "", told]}, COMMAND)
