@@ -80,7 +80,7 @@ class Checkpoint:
             if "sha256" not in metadata:
                 raise ValueError("it has no sha256")
             orders: dict[int, np.ndarray] = {size: tensors[f"order.{size}"].numpy() for size in header["sizes"]}
-            searched = Searched(orders, header["history"], header["notes"])
+            searched = Searched(orders=orders, history=header["history"], notes=header["notes"])
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise WrongCheckpoint(f"the checkpoint {path} cannot be read ({error}); {_anew(path)}") from error
         state = {name.removeprefix("state."): t for name, t in tensors.items() if name.startswith("state.")}

@@ -22,9 +22,9 @@ class Searched:
     sign of each of them where the search chose it."""
 
     orders: dict[int, np.ndarray] = field(default_factory=dict)
-    signs: dict[int, np.ndarray] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    signs: dict[int, np.ndarray] = field(default_factory=dict)
 
     @property
     def size(self) -> int:

@@ -204,3 +204,19 @@ def test_keys_of_runs_without_nulls_stay() -> None:
     assert "--nulls all" in plain.model_copy(update={"nulls": "all"}).command()
     with pytest.raises(BadInput, match="nulls"):
         read_spec({"base": "a", "finetuned": "b", "task": "sst2", "nulls": "mixed"})
+
+
+def test_a_run_cut_while_its_nulls_are_searched_keeps_its_history(
+    world: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(*arguments: object) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(produce, "searched_null", cut)
+    with pytest.raises(KeyboardInterrupt):
+        produced(spec_of(world, localizer="stagewise", steps=3, nulls="shuffled"), store)
+    monkeypatch.undo()
+    (cut_short,) = store.unfinished()
+    folder = RunFolder(cut_short.path)
+    folder.reopen()
+    assert len(carry_on(folder).history()) == 3
