@@ -14,14 +14,14 @@ from tokenizers.processors import RobertaProcessing
 from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaForMaskedLM
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-DATA = Path(__file__).parents[1] / "demo_world" / "data"
+DATA = Path(__file__).parents[1] / "examples" / "data"
 BASE = {"num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072}
 SMALL = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
 VOCABULARY = 50_265
 
 
 def roberta_tokenizer(words: tuple[str, ...], vocabulary: int = 2_000) -> PreTrainedTokenizerFast:
-    """A byte-level BPE of the demo world's texts with RoBERTa's special tokens; `words` are one token after a space."""
+    """A byte-level BPE of the examples' texts with RoBERTa's special tokens; `words` are one token after a space."""
     lines = [line for file in sorted(DATA.rglob("train.jsonl")) for line in file.read_text().splitlines()[:300]]
     texts = [str(value) for line in lines for value in json.loads(line).values() if isinstance(value, str)]
     byte_level = ByteLevelBPETokenizer(add_prefix_space=False)

@@ -12,8 +12,7 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, ver
 
 import pytest
 
-from skillviz.show.entries import hero
-from skillviz.ui import cache
+from tests.small_world import opening_run
 from tests.test_arrows import FILES, PROJECT, imports_of
 
 PIN = re.compile(r"^([A-Za-z0-9_.-]+)==([0-9][A-Za-z0-9.]*)$")
@@ -236,9 +235,7 @@ def test_a_dead_link_is_noticed() -> None:
 
 def test_the_readme_s_finding_is_that_of_the_stored_run() -> None:
     """README names share, gain and calibration error of the run that the dashboard opens on."""
-    opened = hero(cache.entries())
-    assert opened is not None
-    record = json.loads((PROJECT / "cached_runs" / opened.id / "run.json").read_text(encoding="utf-8"))
+    record = json.loads((opening_run().path / "run.json").read_text(encoding="utf-8"))
     scores = record["metrics"]["test"]
     gain, states = scores["recovered"], scores["states"]
     opening = " ".join(text("README.md").partition("\n![")[0].split())

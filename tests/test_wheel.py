@@ -18,10 +18,10 @@ from zipfile import ZipFile
 import pytest
 
 from skillviz.runs.store import shipped_root
-from skillviz.show.entries import hero
 from skillviz.tasks import project
-from skillviz.ui import cache, page_table, study_words
+from skillviz.ui import page_table, study_words
 from tests.e2e.server import free_port, wait_until_up
+from tests.small_world import opening_run
 
 PROJECT = Path(__file__).resolve().parents[1]
 CARRIED = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["skillviz"]["carried"]
@@ -29,8 +29,7 @@ CARRIED = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8")
 
 def test_it_carries_what_the_dashboard_opens_on() -> None:
     assert all((PROJECT / name).exists() for name in CARRIED)
-    opened = hero(cache.entries())
-    assert opened is not None and f"{shipped_root().name}/{opened.id}" in CARRIED
+    assert f"{shipped_root().name}/{opening_run().id}" in CARRIED
 
 
 def test_an_installed_package_has_its_app_inside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -120,7 +119,7 @@ def test_the_installed_package_works_in_an_empty_folder(run: Run, tmp_path: Path
     carried = [Path(name).name for name in CARRIED if re.fullmatch(r"cached_runs/[^.]+", name)]
     assert listed.returncode == 0 and all(name in listed.stdout for name in carried), listed.stderr
     assert run("runs", "verify").returncode == 0
-    lacking = run("localize", "--base", "demo_world/base", "--finetuned", "demo_world/x", "--task", "sst2")
+    lacking = run("localize", "--base", "examples/models/minilm-l6", "--finetuned", "examples/x", "--task", "sst2")
     assert lacking.returncode == 2 and "come with a checkout" in lacking.stderr
     assert not list(tmp_path.iterdir())
 

@@ -19,8 +19,10 @@ from skillviz.plots.checkpoints import PANELS
 from skillviz.runs.produce import produce
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store, shipped_root
+from skillviz.runs.store import Store
 from tests.cli.calls import call
+from tests.fake_run import STATES, fake_run
+from tests.small_world import opening_run, rival_of
 from tests.tiny import tiny_pair
 
 
@@ -88,9 +90,7 @@ def test_a_series_along_training(trained: tuple[Path, Path], task_file: Path, tm
 
 def test_the_lead_over_top_movement_is_paired_and_the_overlap_is_by_seed() -> None:
     """Planted: two searches of one checkpoint on the same examples, of which one is right more often."""
-    store = Store(shipped_root())
-    names = ("film-sentiment-base-stagewise-23792-s0-8e6fd3", "film-sentiment-base-movement-23792-s0-0ed253")
-    runs = [store.open(name) for name in names]
+    runs = [opening_run(), rival_of(opening_run())]
     points = checkpoint_points({5: runs, 7: runs[:1]})
     (lead,) = points[points["what"] == "lead"].to_dict("records")
     values = [run.record.metrics["test"].states["grafted"]["accuracy"].value for run in runs]
@@ -133,16 +133,12 @@ def test_the_movement_in_a_region_is_that_of_its_entries(trained: tuple[Path, Pa
     assert held == pytest.approx(inside / sum((part**2).sum() for part in movement.values()), rel=1e-5)
 
 
-def test_the_size_needed_is_that_of_the_table_recovered() -> None:
-    """A stored run whose sizes reach the gain, and one whose sizes do not: the largest tells how far it comes."""
-    store = Store(shipped_root())
-    names = (
-        "question-type-base-stagewise-23792-s0-69e034", "film-sentiment-base-stagewise-23792-s1-369dc2",
-        "film-sentiment-base-stagewise-23792-s0-ff6420",
-    )  # fmt: skip
+def test_the_size_needed_is_that_of_the_table_recovered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs whose sizes reach the gain, and one whose sizes do not: the largest tells how far it comes."""
+    runs = [opening_run(), rival_of(opening_run()), fake_run(Store(tmp_path))]
+    monkeypatch.setitem(STATES, "grafted", (0.6, 2.6, 0.85))
     found_on = []
-    for name in names:
-        run = store.open(name)
+    for run in (*runs, fake_run(Store(tmp_path), seed=1)):
         (row,) = recovered([one for one in of_run(run) if one.task == one.id_task]).to_dict("records")
         found = size_needed(run)
         found_on.append(row["reached_on"])

@@ -86,7 +86,7 @@ def test_the_commands_of_a_generated_answer_lead_to_a_report(tmp_path: Path, mon
     ):
         said = call(*words, "--runs-dir", tmp_path / "runs")
         assert said.code == 0 and "ECE" not in said.out, said.err
-    applied = call("apply", "--base", "demo_world/causal", "--graft", graft, "--out", tmp_path / "applied")
+    applied = call("apply", "--base", record.spec.base, "--graft", graft, "--out", tmp_path / "applied")
     assert applied.code == 0, applied.err
     worker, pair = Worker(tmp_path / "runs"), {"pair": {"run": run.id}}
     asked = answer(worker, "evaluate_region", {**pair, "region": {"run": run.id}, "sample": 20})
@@ -141,8 +141,8 @@ def test_references_are_scored_from_preflight_to_an_applied_graft(
     told = " ".join(parts.out.split())
     assert "Alone, layer" in told and "cells; worse: 0." in told, parts.err
     assert call("export", run.id, "-o", graft, *runs).code == 0
-    assert call("apply", "--base", "demo_world/causal", "--graft", graft, "--out", applied).code == 0
-    again = call("evaluate", "--base", "demo_world/causal", "--finetuned", applied, "--task",
+    assert call("apply", "--base", record.spec.base, "--graft", graft, "--out", applied).code == 0
+    again = call("evaluate", "--base", record.spec.base, "--finetuned", applied, "--task",
                  DOCS / "examples" / "score-place.yaml", *few, "--json")  # fmt: skip
     found = json.loads(again.out.splitlines()[-1])["metrics"]["finetuned"]
     assert found == {"perplexity": pytest.approx(value["grafted"], rel=1e-6)}
@@ -182,5 +182,5 @@ def test_their_commands_lead_to_a_report(name: str, tmp_path: Path, monkeypatch:
     graft = tmp_path / "graft.safetensors"
     exported = call("export", run.id, "--runs-dir", tmp_path / "runs", "-o", graft)
     assert exported.code == 0 and "does not hold its prompt" not in exported.err + exported.out
-    also = call(*words, "--also", "demo_world/tasks/news-topic.yaml")
+    also = call(*words, "--also", "examples/tasks/mr.yaml")
     assert also.code == 2 and "has options of its own for each example and no classes" in " ".join(also.err.split())

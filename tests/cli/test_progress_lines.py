@@ -121,7 +121,7 @@ def test_a_study_says_how_far_it_is(
     assert reproduce.run_here is study.run_here
     models = {"base": str(pair[0]), "finetuned": str(pair[1]), "task": str(task_file), "readout": "head"}
     searches = {**models, "device": "cpu", "localizer": ["movement", "stagewise"], "size": "5%", "steps": 5}
-    (tmp_path / "two.yaml").write_text(yaml.safe_dump({"name": "Two", "scale": "demo", "runs": [searches]}))
+    (tmp_path / "two.yaml").write_text(yaml.safe_dump({"name": "Two", "runs": [searches]}))
     lines = lines_of(call("study", "run", tmp_path / "two.yaml", "--runs-dir", tmp_path / "runs"))
     assert lines and all(LINE.fullmatch(line) for line in lines), lines
     assert any(re.search(r"stagewise|movement", line) for line in lines), lines

@@ -1,4 +1,4 @@
-"""A newcomer's way through the demo world that ships: tour, launch, watch, open, slide, type, copy, cancel, resume."""
+"""A newcomer's way through what ships: tour, launch, watch, open, slide, type, copy, cancel, resume."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 from skillviz import jobs
 from skillviz.runs.store import Store
 from skillviz.show.entries import entry_of, hero
-from skillviz.tasks.demo_world import read_world
 from skillviz.tasks.project import PROJECT
 from skillviz.ui.page_table import HOME, PAGES
 from skillviz.ui.pages.tour.view import STEPS
 from tests.e2e.conftest import settle
+from tests.small_world import opening_run
 
 pytestmark = pytest.mark.e2e
 
@@ -42,17 +42,14 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def newcomers(store: Store, serve: Callable[[Path], str]) -> str:
-    """A fresh dashboard over the empty store and what ships: without the demo world there is nothing to accept."""
-    assert read_world() is not None, "the demo world does not ship here; `git checkout -- demo_world`, or build it"
+    """A fresh dashboard over the empty store and what ships."""
     return serve(store.root)
 
 
 @pytest.fixture(scope="module")
 def run_id() -> str:
     """The run that the tour is about."""
-    chosen = hero([entry_of(run, is_of_user=False) for run in Store(PROJECT / "cached_runs").list()])
-    assert chosen is not None
-    return chosen.id
+    return opening_run().id
 
 
 @pytest.mark.nightly

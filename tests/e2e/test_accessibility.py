@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from PIL import Image, ImageChops
 
-from skillviz.runs.store import Store, shipped_root
-from skillviz.show.entries import entry_of, hero
 from skillviz.ui.page_table import HOME, PAGES
 from tests.e2e.accessibility import findings, out_of_order
 from tests.e2e.conftest import settle
 from tests.e2e.test_dashboard import IS_DARK
+from tests.small_world import opening_run
 from tests.tiers import first, in_the_night
 
 pytestmark = pytest.mark.e2e
@@ -29,9 +28,7 @@ FAULTS = """<p id="planted" style="color: #A0A0A0; background: #FFFFFF">A captio
 @pytest.fixture(scope="module")
 def run_id() -> str:
     """The run that the dashboard opens on."""
-    chosen = hero([entry_of(run, is_of_user=False) for run in Store(shipped_root()).list()])
-    assert chosen is not None
-    return chosen.id
+    return opening_run().id
 
 
 def show(page: Any, scheme: str) -> None:

@@ -11,13 +11,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from skillviz.runs.store import Store, shipped_root
-from skillviz.show.entries import entry_of, hero
+from skillviz.runs.store import Store
 from skillviz.tasks.project import PROJECT
 from skillviz.ui.page_table import HOME, PAGES
-from tests.demo_world.miniature import SKILLED
 from tests.e2e.conftest import served, settle
 from tests.fake_run import fake_run
+from tests.small_world import opening_run
 
 pytestmark = pytest.mark.e2e
 
@@ -127,15 +126,13 @@ def test_the_bare_address_opens_on_a_result_with_three_doors_and_one_with_a_run_
 ) -> None:
     root, ids = tmp_path / "library", made[1]
     shutil.copytree(made[0], root)
-    fake_run(Store(root), **SKILLED)
+    fake_run(Store(root), sizes=("1%", "0.1%", "10%"), n={"validation": 60, "test": 600}, layers=2, width=16, steps=6)
     address = serve(root)
     page = visit(address)
     page.locator("h1", has_text=PAGES["home"].question).wait_for()
     page.locator(".js-plotly-plot").nth(1).wait_for()
-    chosen = hero([entry_of(run, is_of_user=False) for run in Store(shipped_root()).list()])
-    assert chosen is not None
     for door, name, query in (
-        ("Take the tour", "tour", {"step": None}), ("Explore this run", "overview", {"run": chosen.id}),
+        ("Take the tour", "tour", {"step": None}), ("Explore this run", "overview", {"run": opening_run().id}),
         ("Localize your own", "launch", {}),
     ):  # fmt: skip
         page.get_by_role("button", name=door).click()

@@ -129,7 +129,7 @@ def go(page: Any, at: Deployment, place: str) -> str:
 
 
 def start(page: Any, at: Deployment, user: str, seed: int) -> str:
-    """Starts a small search on the demo world, in a store without others, and returns its id."""
+    """Starts a small search on the pair that Launch offers first, in a store without others, and returns its id."""
     go(page, at, FORM.format(seed=seed))
     page.get_by_role("button", name="Start", exact=True).click(timeout=LONG)
     until(lambda: at.store(user).folders())

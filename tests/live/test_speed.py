@@ -1,4 +1,4 @@
-"""How long a live control takes once warm, on a model of the demo world's size: 2 layers 128 wide, 500 examples."""
+"""How long a live control takes once warm, on a small model: 2 layers 128 wide, 500 examples."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ WANTED_SECONDS = 1.0
 TEXT = "the film was good and the story with this actor was lovely and funny"
 
 
-def demo_sized(folder: Path) -> dict[str, str]:
-    """A pair of random models of the demo world's size, and a task with 500 test examples."""
+def small_pair(folder: Path) -> dict[str, str]:
+    """A pair of small random models, and a task with 500 test examples."""
     sizes = {"hidden_size": 128, "intermediate_size": 512, "num_attention_heads": 4}
     model = tiny_model("roberta", "prompt", **sizes)
     for name in ("base", "finetuned"):
@@ -33,7 +33,7 @@ def demo_sized(folder: Path) -> dict[str, str]:
 
 @pytest.mark.bench
 def test_live_controls_answer_within_a_second(tmp_path: Path) -> None:
-    pair, client = demo_sized(tmp_path), Client(tmp_path / "runs")
+    pair, client = small_pair(tmp_path), Client(tmp_path / "runs")
     region = {"layers": [1], "kinds": ["value", "MLP in"]}
     client.ask("open", pair=pair)
     controls: dict[str, dict[str, Any]] = {

@@ -15,7 +15,7 @@ from typer.main import get_command
 from skillviz.cli import app
 from skillviz.errors import ModelNotFound, UnsafeWeights
 from skillviz.models import convert
-from skillviz.models.fetch import command_that_makes, hub_name, is_local, refuse_absent, resolve
+from skillviz.models.fetch import FOLDERS, command_that_makes, hub_name, is_local, refuse_absent, resolve
 from skillviz.models.weight_files import has_weights
 from skillviz.runs.store import Store, shipped_root
 from skillviz.studies.plan import plan
@@ -182,7 +182,7 @@ def test_what_is_absent_is_told_without_asking_anybody(tmp_path: Path, monkeypat
 
 def test_the_projects_own_folders_are_never_looked_for_on_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *a, **k: pytest.fail("asked the hub"))
-    for source in ("models/gone", "demo_world/gone", "demo_world/pairs/gone", "${NOT_SET_HERE}/gone"):
+    for source in (*(f"{name}/gone" for name in FOLDERS), "models/pairs/gone", "${NOT_SET_HERE}/gone"):
         assert is_local(source), "it would be fetched"
         for refuse in (resolve, refuse_absent):
             with pytest.raises(ModelNotFound) as caught:
@@ -208,7 +208,7 @@ def test_every_shipped_run_whose_members_do_not_ship_names_the_command_that_make
     studies = {study.record.command or "": plan(study.study).runs for study in list_studies(Store(shipped_root()))}
     command, found = get_command(app).get_command(None, "finetune"), 0
     for spec in (json.loads(path.read_text())["spec"] for path in shipped_root().glob("*/run.json")):
-        if spec["finetuned"].startswith(("demo_world/", "real_pairs/")):
+        if spec["finetuned"].partition("/")[0] in {*FOLDERS} - {"models"}:
             continue
         words = shlex.split(command_that_makes(spec["finetuned"]) or "")
         if spec["finetuned"].startswith("${SKILLVIZ_FINETUNED}/"):

@@ -31,6 +31,7 @@ from skillviz.ui.pages.paper.words import WITHOUT
 from tests.pages.test_pages import charts, copied, has_link, opened, with_tables, words
 from tests.studies.fake_study import fake_running, fake_study
 from tests.studies.fake_tables import FAKE_TABLES, TASKS
+from tests.tiny import tiny_pair, tiny_task
 
 CHARTS = {"methods": 6, "studies": 15, "paper": 2}
 NOBODY = 2**22 - 1  # the number of no process
@@ -380,18 +381,19 @@ def test_the_form_tells_question_plan_and_minutes_before_the_start(
 
 def test_a_file_of_ones_own_is_read_and_its_fault_is_a_sentence(empty: Path, tmp_path: Path) -> None:
     assert "study.start" not in [b.key for b in opened("studies", **{"new.study": "file"}).button]
+    base, finetuned = tiny_pair(tmp_path)
     path = tmp_path / "own.yaml"
     path.write_text("name: own\nruns: []\n")
     wrong = opened("studies", **{"new.study": "file", "new.file": str(path)})
     assert not wrong.exception and "must have a name and a list of runs" in wrong.error[0].value
     path.write_text(
-        "name: own\ndefaults: {base: demo_world/base, task: demo_world/tasks/film-sentiment.yaml}\n"
-        "runs:\n- {finetuned: demo_world/pairs/film-sentiment, localizer: [movement, random], sizes: ['1%']}\n"
+        f"name: own\ndefaults: {{base: {base}, task: {tiny_task(tmp_path / 'task')}}}\n"
+        f"runs:\n- {{finetuned: {finetuned}, localizer: [movement, random], sizes: ['1%']}}\n"
     )
     right = opened("studies", **{"new.study": "file", "new.file": str(path)})
     assert not right.error and "2 localizations, then the tables: 3 steps, none done before." in said(right)
     assert f"python -m skillviz study run {empty}" in right.code[0].value
-    path.write_text(path.read_text().replace("demo_world/base", "'${HOME}/base'"))
+    path.write_text(path.read_text().replace(f"base: {base}", "base: '${HOME}/base'"))
     refused = opened("studies", **{"new.study": "file", "new.file": str(path)})
     assert "only variables whose names begin with SKILLVIZ_" in refused.error[0].value.replace("\\", "")
 

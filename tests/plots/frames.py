@@ -186,5 +186,5 @@ def comparisons(rows: int) -> pd.DataFrame:
 
 def checkpoints() -> pd.DataFrame:
     """The table `checkpoints` of one fine-tuning, without the intervals of what has none."""
-    table = FAKE_TABLES["checkpoints"](["film-sentiment"], np.random.default_rng(0))
+    table = FAKE_TABLES["checkpoints"](["sst2_sentences"], np.random.default_rng(0))
     return check(table, "checkpoints")

@@ -78,6 +78,6 @@ def test_names_are_cut_and_harmless() -> None:
 
 
 def test_a_long_name_is_broken_behind_its_joints() -> None:
-    assert broken("sst2_sentences") == "sst2_<br>sentences" and broken("film-sentiment") == "film-<br>sentiment"
+    assert broken("sst2_sentences") == "sst2_<br>sentences" and broken("review-sentiment") == "review-<br>sentiment"
     assert broken("SST-2 sentences") == "SST-2<br>sentences" and broken("AG News") == "AG News"
     assert broken("ag_news") == "ag_news" and broken("a-very-long-name-") == "a-<br>very-<br>long-<br>name-"

@@ -69,8 +69,8 @@ def test_the_line_of_no_difference_is_never_at_the_edge(shift: float) -> None:
 
 
 def test_long_names_are_broken() -> None:
-    frame = tasks(1).assign(dataset="restaurant-sentiment")
-    assert zero_shot(frame).layout.yaxis.ticktext == ("restaurant-<br>sentiment",)
+    frame = tasks(1).assign(dataset="restaurant-reviews")
+    assert zero_shot(frame).layout.yaxis.ticktext == ("restaurant-<br>reviews",)
 
 
 def test_every_mark_has_its_value_within_the_axis_and_its_name_in_the_legend() -> None:

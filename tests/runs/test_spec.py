@@ -104,5 +104,5 @@ def test_paths_of_a_folder_mean_the_same_from_any_other(tmp_path: Path) -> None:
     spec = read_spec({"base": "a", "finetuned": "b", "task": "task.yaml", "others": ("cr",)}).anchored(tmp_path)
     assert (spec.base, spec.finetuned) == (str(tmp_path / "a"), str(tmp_path / "b"))
     assert spec.task == str(tmp_path / "task.yaml") and spec.others == ("cr",), "a name of a task is no path"
-    hub = read_spec({"base": "org/base", "finetuned": "demo_world/base", "task": "cr"})
+    hub = read_spec({"base": "org/base", "finetuned": "examples/models/minilm-l6", "task": "cr"})
     assert hub.anchored(tmp_path) == hub

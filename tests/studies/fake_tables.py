@@ -16,6 +16,7 @@ CHANCE = {"chance": 0.01, "chance_low": 0.005, "chance_high": 0.02}
 NO_CHANCE = {"chance": 0.0, "chance_low": np.nan, "chance_high": np.nan}
 D = 2_379_200  # graftable entries of the made-up model
 SIZES = (0.001, 0.01, 0.1)
+BASE = "examples/models/minilm-l6"
 TASKS = ("film-sentiment", "gadget-sentiment", "news-topic", "news-inference")
 KIN = {"film-sentiment": "gadget-sentiment", "news-inference": "scene-inference"}
 OTHERS = {"film-sentiment": ("gadget-sentiment", "restaurant-sentiment"), "news-inference": ("scene-inference",)}
@@ -76,7 +77,7 @@ def _score(
     own = share if touched is None else touched
     size = float("nan") if share is None else share * D
     return {
-        "base": "demo_world/base", "recipe": _recipe(method), "setting": "all", "id_task": id_task, "task": task,
+        "base": BASE, "recipe": _recipe(method), "setting": "all", "id_task": id_task, "task": task,
         "split": "test", "method": method, "localizer": LOCALIZERS.get(method, "stagewise" if share else ""),
         "size": size, "share": size / D, "touched": float("nan") if own is None else own * D, "metric": metric,
         "mean": mean, "sd": sd, "low": mean - 2 * sd, "high": mean + 2 * sd,
@@ -277,7 +278,7 @@ def stability(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame
         iou = {"mask seeds": 0.4, "data seeds": 0.25, "bootstrap": 0.3}[source] + random.normal(0, 0.01)
         rows.append(
             {
-                "base": "demo_world/base", "recipe": "sgd",
+                "base": BASE, "recipe": "sgd",
                 "task": task, "source": source, "localizer": "linearized", "size": share * D, "share": share,
                 "iou": iou, "low": iou - 0.03, "high": iou + 0.03, **CHANCE, "pairs": 3,
             }

@@ -278,7 +278,7 @@ def test_a_name_that_can_name_no_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(yaml.safe_dump({"name": "--", "runs": [{"base": "b"}]}))
     with pytest.raises(BadInput, match="letters or digits"):
         read_study(tmp_path / "s.yaml")
-    assert StudySpec(name="Table 2: demo", runs=({},)).folder == "table-2-demo"
+    assert StudySpec(name="Table 2: small", runs=({},)).folder == "table-2-small"
 
 
 def test_a_name_that_is_too_long_is_refused(tmp_path: Path) -> None:
@@ -399,7 +399,7 @@ def test_the_recipe_of_a_model_is_read_off_its_path_and_off_nothing_else() -> No
         assert recipe_in(spec.path()) == recipe
     several = read_finetuned({"base": "b", "tasks": ("sst2", "mrpc"), "recipe": "multi-task"})
     assert recipe_in(several.path("mrpc")) == "multi-task"
-    assert not any(map(recipe_in, ("models/sst2-sgd-0123456789", "org/sst2-sgd", "demo_world/pairs/film-sentiment")))
+    assert not any(map(recipe_in, ("models/sst2-sgd-0123456789", "org/sst2-sgd", "models/film-reviews")))
 
 
 def test_paths_in_a_study_file_are_relative_to_that_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -429,14 +429,14 @@ def test_paths_in_a_study_file_are_relative_to_that_file(tmp_path: Path, monkeyp
 
 def test_paths_of_the_project_and_unknown_ones_stay_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(
-        "name: far\ndefaults: {base: demo_world/base, finetuned: '${SKILLVIZ_FINETUNED}/x'}\n"
-        "runs: [{task: demo_world/tasks/news-topic.yaml}]\n"
+        "name: far\ndefaults: {base: examples/models/minilm-l6, finetuned: '${SKILLVIZ_FINETUNED}/x'}\n"
+        "runs: [{task: examples/tasks/mr.yaml}]\n"
     )
     study = read_study(tmp_path / "s.yaml")
-    assert study.defaults == {"base": "demo_world/base", "finetuned": "${SKILLVIZ_FINETUNED}/x"}
-    assert study.runs[0]["task"] == "demo_world/tasks/news-topic.yaml"
-    assert anchored("demo_world/base", project_root()) == "demo_world/base"
-    assert anchored("base", project_root() / "demo_world") == str(project_root() / "demo_world" / "base")
+    assert study.defaults == {"base": "examples/models/minilm-l6", "finetuned": "${SKILLVIZ_FINETUNED}/x"}
+    assert study.runs[0]["task"] == "examples/tasks/mr.yaml"
+    assert anchored("examples/models/minilm-l6", project_root()) == "examples/models/minilm-l6"
+    assert anchored("tasks", project_root() / "examples") == str(project_root() / "examples" / "tasks")
     assert all(anchored(text, tmp_path) == text for text in ("", "~", "s.yml", str(tmp_path), "$HOME", "a" * 5000))
 
 

@@ -14,10 +14,10 @@ from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import FILE, FOLDER, read_study
 from skillviz.studies.subject import Subject, bases_of, place, rows_of_base, subject
 from skillviz.tasks.project import project_root
-from tests.studies.fake_tables import FAKE_TABLES, TASKS
+from tests.studies.fake_tables import BASE, FAKE_TABLES, TASKS
 
-TASK = "demo_world/tasks/film-sentiment.yaml"
-ENTRY = {"base": "demo_world/base", "readout": "prompt", "task": TASK, "finetuned": "demo_world/pairs/film-sentiment"}
+TASK = "examples/tasks/mr.yaml"
+ENTRY = {"base": BASE, "readout": "head", "task": TASK, "finetuned": "models/film-reviews"}
 
 
 def about(**changed: Any) -> Subject:
@@ -26,7 +26,7 @@ def about(**changed: Any) -> Subject:
     return subject(StudySpec(name="x", runs=(entry,)))
 
 
-def own_task(folder: Path, name: str = "film-sentiment") -> str:
+def own_task(folder: Path, name: str = "mr") -> str:
     """A task file of the user's own, of this name."""
     file = folder / "task.yaml"
     file.write_text(f"name: {name}\n")
@@ -34,23 +34,21 @@ def own_task(folder: Path, name: str = "film-sentiment") -> str:
 
 
 def test_a_study_names_bases_readouts_files_and_models() -> None:
-    found = about(
-        also=["demo_world/tasks/restaurant-sentiment.yaml"], region={"task": "demo_world/tasks/news-topic.yaml"}
-    )
-    assert found.bases == {str(project_root() / "demo_world/base")} and found.readouts == {"prompt"}
-    assert set(found.tasks) == {"film-sentiment", "restaurant-sentiment", "news-topic"}
-    assert found.models == {"film-sentiment": {str(project_root() / ENTRY["finetuned"])}}
+    found = about(also=["examples/tasks/uci_yelp.yaml"], region={"task": "examples/tasks/snli.yaml"}, finetuned=BASE)
+    assert found.bases == {str(project_root() / BASE)} and found.readouts == {"head"}
+    assert set(found.tasks) == {"mr", "uci_yelp", "snli"}
+    assert found.models == {"mr": {str(project_root() / BASE)}}
 
 
 def test_it_is_the_same_however_its_paths_are_written() -> None:
     root = project_root()
-    assert about().goes_with(about(base=str(root / "demo_world/base"), task=str(root / TASK)))
+    assert about().goes_with(about(base=str(root / BASE), task=str(root / TASK)))
     assert place("some/model-on-the-hub") == "some/model-on-the-hub"
 
 
 @pytest.mark.parametrize(
-    "changed", [{"base": "roberta-base"}, {"readout": "head"}, {"finetuned": None, "recipe": "sgd"},
-                {"finetuned": "elsewhere/film-sentiment"}, {"base": ["demo_world/base", "roberta-base"]}],
+    "changed", [{"base": "roberta-base"}, {"readout": "prompt"}, {"finetuned": None, "recipe": "sgd"},
+                {"finetuned": "elsewhere/film-reviews"}, {"base": [BASE, "roberta-base"]}],
 )  # fmt: skip
 def test_another_base_readout_or_model_does_not_go_with_it(changed: dict[str, Any]) -> None:
     assert not about().goes_with(about(**changed)) and not about(**changed).goes_with(about())
@@ -60,7 +58,7 @@ def test_a_task_of_one_name_from_another_file_does_not_go_with_it(tmp_path: Path
     assert not about().goes_with(about(task=own_task(tmp_path)))
     assert about().goes_with(about(task=own_task(tmp_path, "another"), finetuned=None))
     both = about().with_tasks_of(about(task=own_task(tmp_path, "another"), finetuned=None))
-    assert set(both.tasks) == {"film-sentiment", "another"}
+    assert set(both.tasks) == {"mr", "another"}
 
 
 def test_models_of_other_seeds_go_together_and_those_trained_otherwise_do_not() -> None:
@@ -82,7 +80,7 @@ def test_models_of_fewer_examples_do_not_go_with_those_of_all(cap: str) -> None:
 
 
 def test_one_of_several_bases_goes_with_studies_of_it_alone() -> None:
-    several = about(base=["demo_world/base", "roberta-base"])
+    several = about(base=[BASE, "roberta-base"])
     assert several.of("roberta-base").goes_with(about(base="roberta-base"))
     assert not several.of("roberta-base").goes_with(about())
 
@@ -90,7 +88,7 @@ def test_one_of_several_bases_goes_with_studies_of_it_alone() -> None:
 def test_scores_of_another_base_are_left_out() -> None:
     scores = FAKE_TABLES["scores"](TASKS, np.random.default_rng(0))
     both = pd.concat([scores, scores.assign(base="my/base")], ignore_index=True)
-    assert bases_of(both) == ["demo_world/base", "my/base"] and bases_of(pd.DataFrame()) == []
-    pd.testing.assert_frame_equal(rows_of_base(both, "demo_world/base"), scores)
-    assert len(rows_of_base(both, str(project_root() / "demo_world/base"))) == len(scores)
+    assert bases_of(both) == [BASE, "my/base"] and bases_of(pd.DataFrame()) == []
+    pd.testing.assert_frame_equal(rows_of_base(both, BASE), scores)
+    assert len(rows_of_base(both, str(project_root() / BASE))) == len(scores)
     assert set(rows_of_base(both, "my/base")["base"]) == {"my/base"}

@@ -15,10 +15,7 @@ from skillviz.tasks.registry import TASKS
         ("sst2_sentences", "SST-2 sentences"),
         ("yelp_reviews", "Yelp reviews"),
         ("mnli_01", "MNLI without neutral"),
-        *(
-            (own, own)
-            for own in ("film-sentiment", "film_sentiment", "COVID-19", "e-SNLI", "mr-bean", "cr-reviews", "_")
-        ),
+        *((own, own) for own in ("film-reviews", "film_reviews", "COVID-19", "e-SNLI", "mr-bean", "cr-reviews", "_")),
     ],
 )
 def test_a_name_is_readable(task: str, name: str) -> None:
@@ -28,7 +25,7 @@ def test_a_name_is_readable(task: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("cr + film-sentiment", "CR + film-sentiment"),
+        ("cr + film-reviews", "CR + film-reviews"),
         ("sst2_sentences+cr (multi-task, seed 0)", "SST-2 sentences+CR (multi-task, seed 0)"),
         ("qnli to mnli_01, computed live", "QNLI to MNLI without neutral, computed live"),
         ("no share of a gain is told on rte: it gains nothing", "no share of a gain is told on RTE: it gains nothing"),

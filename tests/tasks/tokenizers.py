@@ -1,10 +1,10 @@
-"""One tokenizer of every kind, built in code: WordPiece, byte-level BPE, Unigram (as SentencePiece), Llama's BPE."""
+"""Tokenizers of every kind, built in code: WordPiece, byte-level BPE, Unigram (SentencePiece), Llama's BPE, words."""
 
 from __future__ import annotations
 
 from functools import cache
 
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from tests.tiny import tiny_tokenizer, words
@@ -15,9 +15,9 @@ CAUSAL = ("gpt2", "llama", "opt")
 
 @cache
 def tokenizer(kind: str) -> PreTrainedTokenizerFast:
-    """The tokenizer of a kind; only `unigram` is not one of tests/tiny.py."""
-    if kind == "unigram":
-        return _unigram()
+    """The tokenizer of a kind; `unigram` and `words` are not in tests/tiny.py."""
+    if kind in OWN:
+        return OWN[kind]()
     return tiny_tokenizer({"wordpiece": "bert", "bytes": "roberta"}.get(kind, kind))
 
 
@@ -39,3 +39,20 @@ def _unigram() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(
         tokenizer_object=built, mask_token=mask, model_max_length=64, model_input_names=inputs, **tokens
     )
+
+
+def _words() -> PreTrainedTokenizerFast:
+    """Whole words in lower case, joined by spaces when they are decoded; others are unknown."""
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    vocabulary = {piece: i for i, piece in enumerate([*special, "what", "answer", ":", "the", "kitchen", "."])}
+    built = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    built.normalizer = normalizers.Lowercase()
+    built.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    names = ("bos_token", "pad_token", "eos_token", "unk_token")
+    inputs = ["input_ids", "attention_mask"]
+    return PreTrainedTokenizerFast(
+        tokenizer_object=built, model_max_length=64, model_input_names=inputs, **dict(zip(names, special, strict=True))
+    )
+
+
+OWN = {"unigram": _unigram, "words": _words}

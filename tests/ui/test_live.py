@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -13,6 +12,8 @@ from skillviz.models.fetch import COMMANDS
 from skillviz.runs.library import shipped_root
 from skillviz.runs.store import Store
 from skillviz.show.entries import entry_of, hero
+from tests.fake_run import fake_run
+from tests.tiny import tiny_pair
 
 REAL = "sst2-sentences-minilm-l6-first-order-1064-s0-0abb22"
 
@@ -110,18 +111,13 @@ def without_its_data(folder: str, run_id: str) -> None:
 
 
 def test_where_the_models_are_here_and_the_data_are_not_it_says_what_needs_none(tmp_path: Path) -> None:
-    shipped = Store(shipped_root())
-    run = next(one for one in shipped.list() if one.record.spec.base.startswith("demo_world"))
+    base, finetuned = tiny_pair(tmp_path)
     task = tmp_path / "task.yaml"
     task.write_text(
-        "name: away\ndata: {train: away/train.jsonl, test: away/test.jsonl}\ntext: text\n"
-        f"labels: [{', '.join(run.labels)}]\n"
+        "name: away\ndata: {train: away/train.jsonl, test: away/test.jsonl}\ntext: text\nlabels: [negative, positive]\n"
     )
-    folder = tmp_path / "runs" / run.id
-    shutil.copytree(run.path, folder)
-    record = json.loads((folder / "run.json").read_text())
-    record["spec"]["task"] = str(task)
-    (folder / "run.json").write_text(json.dumps(record))
+    store = Store(tmp_path / "runs")
+    run = fake_run(store, sizes=("1%",), base=str(base), finetuned=str(finetuned), task=str(task))
     test = AppTest.from_function(without_its_data, args=(str(tmp_path / "runs"), run.id), default_timeout=60).run()
     (said,) = test.warning
     assert not test.exception and "type a sentence, or score another task" in said.value

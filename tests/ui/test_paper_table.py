@@ -12,7 +12,7 @@ from skillviz.studies.paper.published_values import numbers
 from skillviz.ui.pages.paper import table as paper_table
 from skillviz.ui.pages.paper import words
 from skillviz.ui.pages.paper.table import TASK_METRIC, Selection
-from tests.studies.fake_tables import FAKE_TABLES, TASKS
+from tests.studies.fake_tables import BASE, FAKE_TABLES, TASKS
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_of_a_study_of_several_bases_one_is_shown(tables: dict[str, pd.DataFrame
     scores = tables["scores"]
     both = {"scores": pd.concat([scores, scores.assign(base="my/base", mean=0.0)], ignore_index=True)}
     rows = [paper_table.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01, base), both)["value"].dropna()
-            for base in ("demo_world/base", "my/base")]  # fmt: skip
+            for base in (BASE, "my/base")]  # fmt: skip
     assert (rows[0] > 0).all() and (rows[1] == 0).all() and len(rows[0]) == len(rows[1]) > 0
 
 

@@ -36,7 +36,7 @@ def address(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setattr(visitor.st, "get_option", lambda name: value if name == "server.address" else original(name))
 
 
-@pytest.mark.parametrize("name", ["sst2", "org/name", "org/name@main", "demo_world/base", "Is a/b better?"])
+@pytest.mark.parametrize("name", ["sst2", "org/name", "org/name@main", "examples/models/minilm-l6", "Is a/b better?"])
 def test_names_that_are_no_files_of_others_pass(name: str, outside: Path) -> None:
     assert visitor.checked(name) == name
 
@@ -79,7 +79,7 @@ def test_on_another_address_the_home_is_closed_and_no_folder_is_said(
         with pytest.raises(BadInput, match="Upload the file") as caught:
             visitor.checked(str(tmp_path / "mine.yaml"))
         assert str(caught.value).count(str(tmp_path)) == 1
-        assert visitor.checked("demo_world/base") == "demo_world/base"
+        assert visitor.checked("examples/models/minilm-l6") == "examples/models/minilm-l6"
 
 
 def test_a_task_file_inside_may_not_name_data_outside(outside: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.cli.calls import PROJECT, call
 from tests.random_roberta import BASE, VOCABULARY, random_roberta, roberta_tokenizer
 from tests.scripts import script
 
-TASK = "demo_world/tasks/{}.yaml"
+TASK = "examples/tasks/{}.yaml"
 WORDS = ("terrible", "great")
 TRAIN_THEIR_OWN = ("table4", "figure8", "figure15")  # models of several tasks, or checkpoints
 USUAL = ("figure2",)  # in the second step; all of them every night, also on a model of the whole shape
@@ -26,7 +26,7 @@ USUAL = ("figure2",)  # in the second step; all of them every night, also on a m
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random RoBERTa of two layers, width 64, with the demo world's words."""
+    """A random RoBERTa of two layers, width 64, with the examples' words."""
     shape = {**BASE, "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 512}
     return random_roberta(tmp_path_factory.mktemp("base"), WORDS, shape)
 
@@ -46,8 +46,8 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def asked(name: str, base: Path, stored: Path) -> list[object]:
     """The command of an experiment at the paper's scale, cut down to a few examples and steps."""
     several = name in ("figure8", "table4")  # one model of several tasks
-    tasks = [TASK.format("film-sentiment"), *([TASK.format("gadget-sentiment")] if several else [])]
-    also = ["--also", TASK.format("restaurant-sentiment")] if EXPERIMENTS[name].on_other_data else []
+    tasks = [TASK.format("mr"), *([TASK.format("cr")] if several else [])]
+    also = ["--also", TASK.format("uci_yelp")] if EXPERIMENTS[name].on_other_data else []
     few = ["--k-shot", 4, "--train-steps", 1, "--steps", 2, "--max-test", 16]
     where = ["--runs-dir", stored / "runs", "--workers", 1, "--json"]
     return ["reproduce", name, "--scale", "paper", "--base", base, "--tasks", ",".join(tasks), *also, *few, *where]
@@ -108,7 +108,7 @@ def from_end_to_end(name: str, base: Path, stored: Path, *more: object) -> None:
 
 
 def test_the_random_model_has_the_rules_of_roberta(base: Path) -> None:
-    pair = preflight(base, base, registry.task(TASK.format("film-sentiment")), "prompt")
+    pair = preflight(base, base, registry.task(TASK.format("mr")), "prompt")
     config = pair.base.config
     assert (config["model_type"], config["max_position_embeddings"], config["pad_token_id"]) == ("roberta", 514, 1)
     assert "lm_head.decoder.weight" not in pair.base.tensors, "the output matrix is the embedding"
@@ -124,8 +124,8 @@ def test_label_words_of_several_tokens_are_refused_in_a_sentence(
     base: Path, stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SKILLVIZ_FINETUNED", str(tmp_path / "finetuned-models"))
-    content = yaml.safe_load((PROJECT / TASK.format("film-sentiment")).read_text())
-    content["data"] = {name: str(PROJECT / "demo_world/tasks" / path) for name, path in content["data"].items()}
+    content = yaml.safe_load((PROJECT / TASK.format("mr")).read_text())
+    content["data"] = {name: str(PROJECT / "examples/tasks" / path) for name, path in content["data"].items()}
     content["label_words"]["masked"] = ["abysmal-ish", "great"]
     (tmp_path / "task.yaml").write_text(yaml.safe_dump({**content, "name": "mine"}))
     words = asked("figure6", base, tmp_path)
