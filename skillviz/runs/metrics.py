@@ -138,10 +138,15 @@ def _of_token(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.log(token_probability(scores))
 
 
-def example_scores(task: TaskNote) -> dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]:
+ExampleScore = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def example_scores(task: TaskNote) -> dict[str, ExampleScore]:
     """Scores of single examples, higher is better: right or wrong, and minus the loss in nats, of references a token.
 
     Whether an answer is right is not known where there are references and nothing is generated.
     """
-    scores = {"accuracy": _right, "nll": _of_token if task.has_reference else _log_likelihood}
-    return {"nll": _of_token} if task.has_reference and not task.generates else scores
+    likelihood = _of_token if task.has_reference else _log_likelihood
+    if task.has_reference and not task.generates:
+        return {"nll": likelihood}
+    return {"accuracy": _right, "nll": likelihood}

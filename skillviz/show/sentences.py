@@ -307,6 +307,8 @@ def _unrecovered(scores: Scores, metric: str) -> str:
     gain = _gain(scores, metric)
     if gain is None:
         return f"The gain in {metric_row(metric).title} is {NOT_MEASURED}: these examples cannot support it."
+    if gain > 0 and scores.recovered is not None:
+        return "No share of the gain is given: its 95% interval reaches 0."
     return NO_GAIN if gain <= 0 else f"The share that it recovers is {NOT_MEASURED}."
 
 

@@ -116,7 +116,7 @@ def test_a_users_words_are_shown_as_words(tmp_path: Path) -> None:
         Store(tmp_path), task=f"reviews {HOSTILE}", base=f"me/base {HOSTILE}", finetuned=f"me/tuned {HOSTILE}",
         localizer=f"mine {HOSTILE}", labels=labels, sizes=("1%",), **enough,
     )  # fmt: skip
-    plain = read(page.report(fake_run(Store(tmp_path), sizes=("1%",), **enough)))
+    plain = read(page.report(fake_run(Store(tmp_path), localizer="mine", sizes=("1%",), **enough)))  # has no null
     found = read(page.report(run))
     assert [name for name, _ in found.elements] == [name for name, _ in plain.elements]
     assert not [a for _, a in found.elements if any(name.startswith("on") for name in a)]
