@@ -189,8 +189,8 @@ def strip(
     for one, rows in by_rows.items():
         numbers = torch.from_numpy(rows)
         rest |= {f"{one}{NUMBERS}": numbers.int(), f"{one}{VALUES}": tensors[one][numbers]}
-    said = {key: value for key, value in {"dtype": dtype, "hub": hub}.items() if value}
-    said |= {"rows": {one: alike[one] for one in sorted(by_rows)}} if by_rows else {}
+    named = {"dtype": dtype, "hub": hub, "rows": {one: alike[one] for one in sorted(by_rows)}}
+    said = {key: value for key, value in named.items() if value}
     frozen = {KEY: LAYOUT, **first.identity(), "tensors": same, **said}
     _rewritten(folder, {**info.config, FROZEN: frozen}, lambda path: save_file(rest, path, metadata={"format": "pt"}))
     return Stripped(

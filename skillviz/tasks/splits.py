@@ -111,7 +111,7 @@ def load_to_score(task: Task, **sampling: Any) -> Splits:
     seed = sampling.get("seed", 0)
     test, notes = load_test(task, seed=seed, max_test=sampling.get("max_test"))
     frames = {"train": test.iloc[:0], "validation": test.iloc[:0], "test": test}
-    return Splits(**frames, notes=notes, fingerprint=fingerprint(frames), seed=seed)
+    return Splits(**frames, notes=notes, fingerprint=fingerprint(frames), k_shot=None, seed=seed)
 
 
 def fingerprint(frames: dict[str, pd.DataFrame]) -> str:
