@@ -1,4 +1,4 @@
-"""Writes docs/examples/: two small tasks whose examples bring their own options, made from the demo world's sentences.
+"""Writes docs/examples/: two small tasks whose examples bring their own options, made from the data of examples/.
 
 The data of find-place serve tell-place too, where the answer is generated.
 
@@ -14,31 +14,38 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "examples"
 ROWS = {"train": 256, "validation": 100, "test": 200}
-KINDS = ("person", "place", "time", "number", "reason")
-PLACE = re.compile(r"^(?P<scene>.*\w) (?P<place>(?:in|on|by) the \w+)\.$")
+WORDS = 12  # at most, as the tokenizer of the small model cuts each into pieces
+PLACE = re.compile(r"^(?P<scene>.*\w) (?P<place>(?:in|on|at|by|near) (?:the|an?) \w+)\.$")
 
 
-def sentences(task: str, split: str) -> list[dict[str, Any]]:
-    """The rows of a task of the demo world."""
-    lines = (ROOT / "demo_world" / "data" / task / f"{split}.jsonl").read_text(encoding="utf-8").splitlines()
+def rows_of(task: str, split: str) -> list[dict[str, Any]]:
+    """The rows of one of the example tasks."""
+    lines = (ROOT / "examples" / "data" / task / f"{split}.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
 
 def choices(split: str, draw: random.Random) -> Iterator[dict[str, Any]]:
-    """Questions, each with four kinds of answer to choose from; `right` is the letter of the right one."""
-    for row in sentences("question-type", split):
-        options = [row["label"], *draw.sample([kind for kind in KINDS if kind != row["label"]], 3)]
+    """Questions, each with four domains to choose from; `right` is the letter of the right one."""
+    domains = yaml.safe_load((ROOT / "examples" / "tasks" / "clinc_domains.yaml").read_text(encoding="utf-8"))["labels"]
+    names = [name.replace("_", " ") for name in domains]
+    for row in rows_of("clinc_domains", split):
+        right = names[row["label"]]
+        options = [right, *draw.sample([name for name in names if name != right], 3)]
         draw.shuffle(options)
         columns = {f"option_{letter.lower()}": option for letter, option in zip("ABCD", options, strict=True)}
-        yield {"question": row["text"], **columns, "right": "ABCD"[options.index(row["label"])]}
+        if len(row["text"].split()) <= WORDS:
+            yield {"question": row["text"], **columns, "right": "ABCD"[options.index(right)]}
 
 
 def answers(split: str, draw: random.Random) -> Iterator[dict[str, Any]]:
     """Scenes with a question about them and three to five candidates; `answer` is the right one, written out."""
-    scenes = [found for row in sentences("scene-inference", split) if (found := PLACE.match(row["premise"]))]
+    texts = dict.fromkeys(row[text] for row in rows_of("snli", split) for text in ("text_a", "text_b"))
+    scenes = [found for text in texts if len(text.split()) <= WORDS and (found := PLACE.match(text))]
     places = sorted({scene["place"] for scene in scenes})
     for scene in scenes:
         others = draw.sample([place for place in places if place != scene["place"]], draw.randint(2, 4))
@@ -51,10 +58,10 @@ def answers(split: str, draw: random.Random) -> Iterator[dict[str, Any]]:
 
 def write(folder: Path = FOLDER) -> None:
     """Writes the rows of both tasks; their YAML files are written by hand."""
-    for name, rows_of in (("choose-kind", choices), ("find-place", answers)):
+    for name, drawn in (("choose-domain", choices), ("find-place", answers)):
         draw = random.Random(0)
         for split, most in ROWS.items():
-            rows = list(rows_of(split, draw))[:most]
+            rows = list(drawn(split, draw))[:most]
             text = "".join(json.dumps(row) + "\n" for row in rows)
             (folder / f"{name}-{split}.jsonl").write_text(text, encoding="utf-8")
 

@@ -1,7 +1,7 @@
 """Writes tables of docs/parts-and-slices.md, docs/checkpoints.md and docs/baselines.md from what is stored:
 `python docs/stored_examples.py`.
 
-Every number comes from the runs, part scores and study in cached_runs; no model is run.
+Every number comes from the runs and part scores in cached_runs; no model is run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
 from benchmarks.between_marks import fill
-from skillviz.analysis.checkpoint_series import MOVEMENT, checkpoint_points, movement_held
+from skillviz.analysis.checkpoint_series import MOVEMENT, checkpoint_points, movement_held, series_of
 from skillviz.analysis.part_effects import part_effects
 from skillviz.analysis.slices import CLASS, worst_first
 from skillviz.core import formats
@@ -28,16 +28,14 @@ from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from skillviz.show import slices
 from skillviz.show.comparisons import compared_rows
+from skillviz.show.entries import entry_of, hero
 from skillviz.show.part_effects import NOUNS, strongest
-from skillviz.studies.store import open_study
 
 STORE = PROJECT / "cached_runs"
 PAGES = ("parts-and-slices.md", "checkpoints.md", "baselines.md")
 PARTS, CHECKPOINTS, BASELINES = (PROJECT / "docs" / name for name in PAGES)
 COMMAND = "docs/stored_examples.py"
-FILMS = "film-sentiment-base-stagewise-23792-s0-ff6420"
-RUNS = ("ag-news-minilm-l6-stagewise-10646-s0-bca006", FILMS, "news-inference-base-stagewise-23792-s0-337968")
-SERIES = "figure15-demo"
+NONE = "Not measured."
 SEARCHES = ("stagewise", MOVEMENT)
 RATES = {
     "964b0a270d": "0.04", "sst2-linear04": "0.04", "sst2-linear": "0.01", "minilm-l6-sst2": "0.01, pooler trained",
@@ -47,26 +45,31 @@ MOVED = 10_646
 """Parameters, 0.1% of MiniLM's, that the regions of these models have."""
 
 
+def opened(store: Store) -> Run:
+    """The run that the dashboard opens on."""
+    chosen = hero([entry_of(run, is_of_user=False) for run in store.list()])
+    assert chosen is not None
+    return store.open(chosen.id)
+
+
 def parts(store: Store) -> list[str]:
-    """A row for each run and way to divide its region: how many parts change the likelihood, and the largest change of
-    the accuracy by one part."""
-    head = ("run", "parts", "alone, NLL", "left out, NLL", "alone, accuracy", "left out, accuracy")
-    rows = []
-    for name in RUNS:
-        run = store.open(name)
-        for grouping in (CELLS, HEADS):
-            scores = stored_parts(Library((store,)), run, grouping)
-            if scores is None:
-                continue
-            assert run.record.task is not None
-            predictions, task = scores.predictions(), run.record.task
-            by_metric = {metric: part_effects(predictions, task, metric) for metric in ("nll", "accuracy")}
-            conditions = (ALONE, WITHOUT)
-            counts = [count(strongest(by_metric["nll"], one, "nll")) for one in conditions]
-            largest = [strongest_change(strongest(by_metric["accuracy"], one, "accuracy")) for one in conditions]
-            n = len(strongest(by_metric["nll"], ALONE, "nll"))
-            rows.append([f"`{name}`", formats.counted(n, NOUNS[grouping]), *counts, *largest])
-    return formats.markdown_table(head, rows)
+    """A row for each way to divide the region of the opening run: how many parts change the likelihood, and the largest
+    change of the accuracy by one part."""
+    head = ("parts", "alone, NLL", "left out, NLL", "alone, accuracy", "left out, accuracy")
+    run, rows = opened(store), []
+    for grouping in (CELLS, HEADS):
+        scores = stored_parts(Library((store,)), run, grouping)
+        if scores is None:
+            continue
+        assert run.record.task is not None
+        predictions, task = scores.predictions(), run.record.task
+        by_metric = {metric: part_effects(predictions, task, metric) for metric in ("nll", "accuracy")}
+        conditions = (ALONE, WITHOUT)
+        counts = [count(strongest(by_metric["nll"], one, "nll")) for one in conditions]
+        largest = [strongest_change(strongest(by_metric["accuracy"], one, "accuracy")) for one in conditions]
+        n = len(strongest(by_metric["nll"], ALONE, "nll"))
+        rows.append([formats.counted(n, NOUNS[grouping]), *counts, *largest])
+    return [f"Run `{run.id}`.", "", *formats.markdown_table(head, rows)] if rows else [NONE]
 
 
 def count(effects: pd.DataFrame) -> str:
@@ -97,11 +100,13 @@ def by_class(run: Run) -> list[str]:
     ])  # fmt: skip
 
 
-def checkpoints() -> list[str]:
-    """A row for each checkpoint of the stored series: accuracies, the search's lead, and what its region shares."""
-    study = open_study(STORE / "studies" / SERIES)
-    assert study is not None
-    table, words = study.table("checkpoints"), metric_row("accuracy")
+def checkpoints(store: Store) -> list[str]:
+    """A row for each checkpoint of the opening run's fine-tuning: accuracies, the search's lead, and what its region
+    shares."""
+    series = series_of(opened(store), store.list())
+    if not series:
+        return [NONE]
+    table, words = checkpoint_points(series), metric_row("accuracy")
     own = table[table["metric"].isin(("accuracy", "overlap"))]
     rows = []
     for step, group in own.groupby("step"):
@@ -117,7 +122,7 @@ def checkpoints() -> list[str]:
         ])  # fmt: skip
     head = (
         "steps", "fine-tuned", "stagewise", "top movement", "stagewise − top movement", "shares with the last region",
-        "shares with top movement", "movement in the top 3%",
+        "shares with top movement", "movement in top movement's region",
     )  # fmt: skip
     return formats.markdown_table(head, rows)
 
@@ -179,7 +184,7 @@ def _accuracy(run: Run) -> float:
 
 def matched(store: Store) -> list[str]:
     """A row for the run that the dashboard opens on, and for each random region with as many entries in each tensor."""
-    search = store.open(RUNS[0])
+    search = opened(store)
     drawn = [
         run for run in store.list()
         if run.spec.localizer == MATCHED and search.id in str(run.spec.options.get("reference"))
@@ -199,10 +204,10 @@ def matched(store: Store) -> list[str]:
 def main(parts_page: Path = PARTS, checkpoints_page: Path = CHECKPOINTS, baselines_page: Path = BASELINES) -> None:
     """Rewrites the tables in place."""
     store = Store(STORE)
-    fill(parts_page, {"parts": parts(store), "classes": by_class(store.open(FILMS))}, COMMAND)
+    fill(parts_page, {"parts": parts(store), "classes": by_class(opened(store))}, COMMAND)
     fill(
         checkpoints_page,
-        {"checkpoints": checkpoints(), "rates": rates(store), "across tasks": across_tasks(store)},
+        {"checkpoints": checkpoints(store), "rates": rates(store), "across tasks": across_tasks(store)},
         COMMAND,
     )
     fill(baselines_page, {"matched": matched(store)}, COMMAND)

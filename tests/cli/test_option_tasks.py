@@ -24,7 +24,7 @@ from skillviz.tasks.splits import load
 from tests.cli.calls import PROJECT, call
 
 DOCS = PROJECT / "docs"
-NAMES = ("choose-kind", "find-place")
+NAMES = ("choose-domain", "find-place")
 SMALL = ("--max-train", "24", "--max-validation", "16", "--max-test", "24")
 
 
@@ -60,7 +60,7 @@ def test_the_right_option_is_the_one_of_the_source() -> None:
 
 @pytest.mark.nightly
 def test_the_commands_of_a_generated_answer_lead_to_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in the page: what the models learn to write is right."""
+    """As in the page: the references become likelier, though so small a model writes few of them."""
     monkeypatch.chdir(PROJECT)
     finetune, localize = commands_of("tell-place")
     finetune = [str(tmp_path / "tuned") if word == "models/tell-place" else word for word in finetune]
@@ -71,8 +71,8 @@ def test_the_commands_of_a_generated_answer_lead_to_a_report(tmp_path: Path, mon
     (run,) = Store(tmp_path / "runs").list()
     record = run.record
     assert record.generates and record.temperature is None and all(check.passed for check in record.checks)
-    scores = {state: of["exact_match"].value for state, of in record.metrics["test"].states.items()}
-    assert scores["pretrained"] == 0 and scores["finetuned"] > 0.6 and scores["grafted"] > 0.4
+    scores = {state: of["perplexity"].value for state, of in record.metrics["test"].states.items()}
+    assert scores["pretrained"] > scores["grafted"] > scores["finetuned"]  # type: ignore[operator]
     rows, texts = run.predictions(), example_texts(run, "test").set_index("example_id")["reference"]
     tuned = rows[(rows["state"] == "finetuned") & (rows["split"] == "test")].set_index("example_id")
     assert (tuned["exact_match"] == (tuned["generated"] == texts.loc[tuned.index])).all()
@@ -124,7 +124,7 @@ def test_references_are_scored_from_preflight_to_an_applied_graft(
     assert record.has_reference and not record.generates and all(check.passed for check in record.checks)
     states = record.metrics["test"].states
     value = {state: of["perplexity"].value for state, of in states.items()}
-    assert value["pretrained"] > 100 and value["pretrained"] > value["grafted"] > value["finetuned"]  # type: ignore[operator]
+    assert value["pretrained"] > value["grafted"] > value["finetuned"]  # type: ignore[operator]
     nats = {state: np.log(one) for state, one in value.items()}  # type: ignore[call-overload]
     gained = (nats["pretrained"] - nats["grafted"]) / (nats["pretrained"] - nats["finetuned"])
     assert record.metrics["test"].recovered.value == pytest.approx(gained)  # type: ignore[union-attr]
