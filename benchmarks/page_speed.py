@@ -94,7 +94,7 @@ def project_of(runs: list[Path]) -> Iterator[Path]:
     """A copy of what the dashboard needs, with these runs as those that ship, and no run of a user's own."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        for name in ("skillviz", "pages", ".streamlit", "demo_world"):
+        for name in ("skillviz", "pages", ".streamlit", "examples"):
             if (PROJECT / name).is_dir():
                 shutil.copytree(PROJECT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         for name in ("dashboard.py", "pyproject.toml"):

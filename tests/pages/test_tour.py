@@ -256,7 +256,7 @@ def test_the_complement_the_null_and_the_rivals_are_one_choice_away(skilled: Run
     assert metrics(test) != whole and "everything but the region" in said(test) and not test.exception
     button(test, "Reveal").click().run()
     assert re.search(r"It recovers .* not the only place|no clear gain is left", said(test))
-    assert "shuffled movements is not measured" in said(test) and "top movement" in said(test)
+    assert "Beyond the null: not measured." in said(test) and "top movement" in said(test)
 
 
 @pytest.mark.slow
@@ -360,7 +360,7 @@ def test_the_last_step_starts_a_job_and_checks_the_guess_by_its_run(tiny: Run, s
     links = [link.proto for link in test.get("page_link")]
     assert "overview" in [link.page for link in links] and len(links) >= 6
     assert "Continue with your own run" in said(test) and all(name in link.query_string for link in links[-6:])
-    assert "shuffled movements is not measured" in said(test)
+    assert "Beyond the null: not measured." in said(test)
     later, answer = opened(step=7, tour__job=name), r"It recovers|did not improve"
     assert "Make your guess" in said(later) and not re.search(answer, said(later)), "the answer waits for its question"
     assert re.search(answer, said(answered(later, "all")))

@@ -105,11 +105,11 @@ def test_how_much_is_left_without_the_region(
 ) -> None:
     left = Estimate(value=sum(ends) / 2, low=ends[0], high=ends[1])
     shares = {SEARCHED: Estimate(value=0.9, low=0.8, high=1.0), "movement": None}
-    asked = without_region(left, shares, skilled.record, skilled.record.metrics["test"])
+    asked = without_region(left, shares, skilled.record, skilled.record.metrics["test"], NULL)
     assert asked.answer == answer and finding in asked.why
     assert "searched region 90% (80" in plain(asked.why) and "top movement" not in asked.why
-    assert "shuffled movements is not measured" in asked.why
-    assert without_region(None, shares, skilled.record, skilled.record.metrics["test"]).answer is None
+    assert asked.why.endswith(NULL)
+    assert without_region(None, shares, skilled.record, skilled.record.metrics["test"], NULL).answer is None
 
 
 def plain(text: str) -> str:
@@ -163,7 +163,7 @@ def test_of_a_real_run_the_answers_agree_with_its_predictions(skilled: Run) -> N
     assert right["finetuned"] > right["pretrained"] + 0.1 and found.answer == "finetuned"
     errors = {state: ece(logits[state][2], labels) for state in ("grafted", "finetuned")}
     assert errors["grafted"] < errors["finetuned"] - 0.02
-    assert calibrated(skilled.record.metrics["test"]).answer == "grafted"
+    assert calibrated(skilled.record.metrics["test"], NULL).answer == "grafted"
 
 
 def test_on_the_run_that_ships_every_question_has_an_answer() -> None:
@@ -181,7 +181,7 @@ def test_on_the_run_that_ships_every_question_has_an_answer() -> None:
         more_often(before, after, run.logits("finetuned")[1], record.task),
         half_way(path, record.metric),
         graft_or_finetuned("", scores, record.metric),
-        without_region(complement, {SEARCHED: scores.recovered}, record, scores),
+        without_region(complement, {SEARCHED: scores.recovered}, record, scores, NULL),
         calibrated(scores),
         *(graft_or_finetuned("", note.scores, record.metric) for note in record.transfers[:1]),
     ]

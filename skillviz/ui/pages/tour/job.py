@@ -12,7 +12,7 @@ from skillviz.core import formats
 from skillviz.errors import SkillvizError, StoreError
 from skillviz.jobs.job import Job
 from skillviz.runs.spec import RunSpec
-from skillviz.show import text
+from skillviz.show import beyond, text
 from skillviz.ui import address, cache, jobs_view, sign_in
 from skillviz.ui import page_table as pages
 from skillviz.ui.action import action
@@ -50,7 +50,7 @@ def draw(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_re
                 st.markdown(f"The search has finished. {FOUND if is_revealed else GUESS}")
         else:
             jobs_view.follow(job.run_id)
-    null = questions.null_sentence(opening.record, opening.scores)
+    null = beyond.line(opening.record, opening.split)
     return questions.share_recovered(job.run if job is not None and is_finished else None, f"As stored: {null}")
 
 

@@ -102,12 +102,16 @@ def half_way(line: pd.DataFrame, metric: str) -> Question | None:
 
 
 def without_region(
-    complement: Estimate | None, recovered: Mapping[str, Estimate | None], record: RunRecord, scores: Scores
+    complement: Estimate | None,
+    recovered: Mapping[str, Estimate | None],
+    record: RunRecord,
+    scores: Scores,
+    null: str,
 ) -> Question:
     """How much of the gain the fine-tuned model keeps without the region.
 
     `complement` is that share; `recovered` are the shares that grafts of as many parameters bring back, by SEARCHED or
-    a localizer.
+    a localizer; `null` is a sentence on the search over null movements.
     """
     asks = "Everything fine-tuned *but* the region: how much of the gain comes back?"
     question = _share_of_gain(asks, complement, record, scores)
@@ -119,13 +123,8 @@ def without_region(
         for name, gain in recovered.items()
         if gain is not None and gain.value is not None
     ]
-    why = f"{question.why.removesuffix('.')}: {finding}. As many parameters alone: {', '.join(shares)}. "
-    return replace(question, why=why + null_sentence(record, scores))
-
-
-def null_sentence(record: RunRecord, scores: Scores) -> str:
-    """What the run's null recovers and how far the graft lies beyond it; not measured where the run has none."""
-    return sentences.beyond_null(record, scores) or f"The same search over shuffled movements is {NOT_MEASURED}."
+    why = f"{question.why.removesuffix('.')}: {finding}. As many parameters alone: {', '.join(shares)}."
+    return replace(question, why=f"{why} {null}")
 
 
 def calibrated(scores: Scores) -> Question:

@@ -6,6 +6,7 @@ The text of every step is here too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,13 @@ from skillviz.core import formats
 from skillviz.core.bins import BINS
 from skillviz.core.intervals import recovered_gain, wilson
 from skillviz.core.metrics import metric_row
-from skillviz.core.nulls import SHUFFLED
 from skillviz.core.scores import confidence, correct, probabilities
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.metrics import estimate as as_estimate
 from skillviz.runs.metrics import positive
-from skillviz.runs.record import Estimate, NullNote, TransferNote
+from skillviz.runs.record import Estimate, TransferNote
 from skillviz.runs.run import RANKING, Run
-from skillviz.show import interpolation, measures, surgery, text, tour
+from skillviz.show import beyond, interpolation, measures, surgery, text, tour
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import about
 from skillviz.show.interpolation import NEAREST, STORED
@@ -63,6 +63,7 @@ OTHERS = {
     **RIVALS,
 }
 """What can be copied besides a part of the region."""
+BETWEEN_ENDS = {REST: "Without the region", NULL: "Null"}
 PAPER_D, PAPER_SHARE = 85_054_464, 0.0001  # PAPER.md, section 2
 GROUPS = {
     "attention": ("all attention modules", ("query", "key", "value", "attention output")),
@@ -216,13 +217,17 @@ def ask_graft(opening: OpeningRun, expression: Mapping[str, Any], topic: str) ->
 
 
 def show_between_ends(
-    opening: OpeningRun, graft: Mapping[str, Estimate], live: Grafted | None = None, has_finetuned: bool = True
+    opening: OpeningRun,
+    graft: Mapping[str, Estimate],
+    live: Grafted | None = None,
+    has_finetuned: bool = True,
+    between: str = TITLES["grafted"],
 ) -> None:
     """The task's metric of pre-trained model, this graft and fine-tuned model, side by side and on the same examples:
-    those of the live answer, else the whole split."""
+    those of the live answer, else the whole split. `between` is what the graft is called."""
     metric, ends = opening.task.metric, live.scores if live is not None else opening.scores.states
     with st.container(horizontal=True):
-        for state, title in TITLES.items():
+        for state, title in (TITLES | {"grafted": between}).items():
             if state == "finetuned" and not has_finetuned:
                 continue
             estimates = graft if state == "grafted" else ends.get(state, {})
@@ -341,7 +346,7 @@ def _rivals(opening: OpeningRun) -> dict[str, Run]:
 def draw_place(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question:
     """A part of the region, the rest of the model, or as many parameters chosen otherwise: its map, and its scores."""
     rivals = _rivals(opening)
-    has_null, whole = shuffled(opening) is not None, {"run": opening.run.id}
+    has_null, whole = beyond.note_of(opening.record, opening.split) is not None, {"run": opening.run.id}
     with left:
         by_name = parts(opening.layers)
         named = [WHOLE, REST, *([NULL] if has_null else []), *rivals, *by_name]
@@ -358,15 +363,12 @@ def draw_place(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator,
             layers = page.table(rivals[chosen], "layers") if chosen in rivals else layers
             _stored_numbers(opening, chosen, rivals.get(chosen))
     with right:
-        show(surgery.layout(layers, theme(), presenter.unenlarged(HEIGHT), sides=False), opening.run.id)
+        region_map = surgery.layout(layers, theme(), presenter.unenlarged(HEIGHT), sides=False)
+        show(replace(region_map, title="Where these parameters are"), opening.run.id)
     recovered = {questions.SEARCHED: opening.scores.recovered}
     recovered |= {name: run.record.metrics[opening.split].recovered for name, run in rivals.items()}
-    return questions.without_region(_left_without(opening), recovered, opening.record, opening.scores)
-
-
-def shuffled(opening: OpeningRun) -> NullNote | None:
-    """The run's null of shuffled movements on the split that is shown; None where it has none."""
-    return next((n for n in opening.record.nulls if n.kind == SHUFFLED and opening.split in n.states), None)
+    null = beyond.line(opening.record, opening.split)
+    return questions.without_region(_left_without(opening), recovered, opening.record, opening.scores, null)
 
 
 def _left_without(opening: OpeningRun) -> Estimate | None:
@@ -413,11 +415,11 @@ def _part_numbers(opening: OpeningRun, expression: Mapping[str, Any], size: int)
 def _stored_numbers(opening: OpeningRun, chosen: str, rival: Run | None) -> None:
     """How the region, its complement, its null or as many parameters chosen otherwise do, as stored."""
     states, size, d = opening.scores.states, opening.record.size or 0, opening.record.d or 0
-    null = shuffled(opening)
+    null = beyond.note_of(opening.record, opening.split)
     if rival is not None:
         states = rival.record.metrics[opening.split].states
     graft = null.states[opening.split] if chosen == NULL and null else states[REST_STATE if chosen == REST else GRAFTED]
-    show_between_ends(opening, graft)
+    show_between_ends(opening, graft, between=BETWEEN_ENDS.get(chosen, TITLES[GRAFTED]))
     copied = f"{formats.counted(d - size if chosen == REST else size, 'parameter')}, {part_title(chosen)}."
     map_of = " The map is that of the region." if chosen in (REST, NULL) else ""
     st.caption(f"{copied}{map_of} {source(opening)}")

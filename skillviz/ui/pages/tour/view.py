@@ -40,7 +40,7 @@ STEPS = (
     Step("What fine-tuning changed", ("pretrained",), steps.text_two_models, steps.draw_sentence),
     Step("Between the base and the fine-tuned model", ("wise", "movement"), steps.text_path, steps.draw_wise_ft),
     Step("How small can the region be?", ("region", "graft"), steps.text_region, steps.draw_region),
-    Step("Is it the only place?", ("region", "complement", "density"), steps.text_place, steps.draw_place),
+    Step("Is it the only place?", ("region", "complement", "null"), steps.text_place, steps.draw_place),
     Step("Is the model's confidence justified?", ("ece", "confidence"), steps.text_confidence, steps.draw_confidence),
     Step("In another domain", ("ood", "wise"), steps.text_shift, steps.draw_wise_graft),
     Step("Do it yourself", ("localizer", "seed"), steps.text_yourself, job.draw),
