@@ -507,14 +507,6 @@ def world() -> World | None:
     return demo_world.read_world(demo_world.shipped_world())
 
 
-@remembered(copied, lambda source: (source, _stamp(located(source) / demo_world.TOKENIZER)), max_entries=8)
-def vocabulary(source: str) -> frozenset[str]:
-    """The words that a model of the demo world knows; empty for any other model."""
-    if not source.startswith(demo_world.PREFIX):
-        return frozenset()
-    return demo_world.words(located(source) / demo_world.TOKENIZER)
-
-
 @remembered(shared, lambda folder: _stamp(*_yaml_files(folder)), max_entries=4)
 def tasks_in(folder: Path) -> tuple[Task, ...]:
     """The tasks of a folder's YAML files, by file name; what is none, or has no data files, is passed over."""
