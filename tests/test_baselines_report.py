@@ -81,7 +81,7 @@ def test_the_page_holds_what_is_stored(tmp_path: Path) -> None:
     stored = baselines_report.PAGE.read_text(encoding="utf-8")
     page.write_text(stored.replace("points", "pints"), encoding="utf-8")
     assert baselines_report.write(page=page) == ["baselines-minilm"]
-    assert page.read_text(encoding="utf-8").count("points") >= 3 + 3 * 3
+    assert page.read_text(encoding="utf-8").count("points") >= 3 * 3
     page.write_text(stored, encoding="utf-8")
     baselines_report.write(page=page)
     assert page.read_text(encoding="utf-8") == stored
