@@ -113,8 +113,8 @@ def preflight(
     if task and not errors:
         facts = facts_of(spec, slot_of(spec.device).partition("-")[0], result)
         expected = estimate(spec, facts)
-        nulls = f", with {counted(len(spec.null_searches), 'null')}" if spec.null_searches else ""
-        say(f"This localization takes {expected.words()}{nulls}.")
+        with_nulls = f", with {counted(len(spec.null_searches), 'null')}" if spec.null_searches else ""
+        say(f"This localization takes {expected.words()}{with_nulls}.")
         fitting = modes(spec, result, budget, facts)
         say(mode_words(fitting, spec, budget))
     if as_json:

@@ -79,7 +79,7 @@ class Joint(Problem):
                     "the tasks' models differ in their graftable parameters; purification needs the tasks of one "
                     "multi-task model, which differ in the head alone."
                 )
-        return cls(first.flat, first.base, first.finetuned, first.train, first.selection, tuple(tasks))
+        return cls(first.flat, first.base, first.finetuned, first.train, first.selection, tasks=tuple(tasks))
 
     def reset(self) -> None:
         """Put every task's model back to base."""
