@@ -265,7 +265,7 @@ def _all(scale: str, store: Store, workers: int, core_hours: float | None, dry_r
 
 def cost_table(known: Mapping[str, ExperimentCost]) -> pd.DataFrame:
     """One row an experiment: the steps that are left by kind, and the core-hours spent and left."""
-    import pandas as pd
+    import pandas as pd  # heavy: only this table needs it
 
     rows = [
         {
