@@ -234,16 +234,20 @@ def test_a_dead_link_is_noticed() -> None:
 
 
 def test_the_readme_s_finding_is_that_of_the_stored_run() -> None:
-    """README names share, gain and calibration error of the run that the dashboard opens on."""
+    """README names share, gain, calibration error and null of the run that the dashboard opens on."""
     record = json.loads((opening_run().path / "run.json").read_text(encoding="utf-8"))
     scores = record["metrics"]["test"]
     gain, states = scores["recovered"], scores["states"]
+    (null,) = record["nulls"]
+    beyond = null["beyond"]["test"]["accuracy"]
     opening = " ".join(text("README.md").partition("\n![")[0].split())
     for words in (
         f"copying {100 * record['share']:.1f}% of the fine-tuned parameters",
         f"{100 * gain['value']:.0f}% of the accuracy gain",
         f"(95% interval {100 * gain['low']:.0f}–{100 * gain['high']:.0f})",
         f"from {100 * states['finetuned']['ece']['value']:.1f}% to {100 * states['grafted']['ece']['value']:.1f}%",
+        f"*shuffled* movements brings back {100 * null['states']['test']['recovered']['value']:.0f}%",
+        f"{100 * beyond['value']:.1f} points of accuracy ({100 * beyond['low']:.1f}–{100 * beyond['high']:.1f})",
     ):
         assert words in opening
 
