@@ -2,7 +2,7 @@
 
     python docs/make_numbers.py [--runs-dir DIR]
 
-No model is run. In order: the tables of the studies, docs/results.md, docs/demo-world.md, the tables of docs/minilm.md
+No model is run. In order: the tables of the studies, docs/results.md, the tables of docs/minilm.md
 and benchmarks/README.md, those of docs/parts-and-slices.md, docs/checkpoints.md and docs/lesson-plan.md, the boards of
 docs/baselines.md, and the goals of docs/localizers.md. A study's table keeps its rows and every other number but the
 level of chance. A row whose runs or scores are not in the store keeps its intervals if they are of one kind. Studies of
@@ -23,7 +23,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
 from benchmarks import baselines_report, localizer_report, report
-from docs import demo_world, lesson_plan, results, stored_examples
+from docs import lesson_plan, results, stored_examples
 from skillviz.analysis.tables import TABLES, check
 from skillviz.errors import SkillvizError
 from skillviz.runs.store import Store
@@ -129,8 +129,7 @@ def main() -> None:
     for study in list_studies(store):
         print(renew(study, store), flush=True)
     sys.argv = sys.argv[:1]
-    for page in (results, demo_world):
-        page.main()
+    results.main()
     report.main([PROJECT / "benchmarks" / "studies" / name for name in MINILM_STUDIES], given.runs_dir)
     stored_examples.main()
     lesson_plan.main()

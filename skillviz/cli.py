@@ -16,7 +16,6 @@ from skillviz import __version__
 from skillviz.commands import (
     checkpoints,
     dashboard,
-    demo,
     difference,
     evaluate,
     examples,
@@ -104,7 +103,6 @@ app.command("work-study", hidden=True, help=folded(work.work_study.__doc__))(wor
 app.command("worker", hidden=True, help=folded(worker.worker.__doc__))(worker.worker)
 app.add_typer(runs.app, name="runs", rich_help_panel=LOOK)
 app.add_typer(study.app, name="study", rich_help_panel=SKILL)
-app.add_typer(demo.app, name="demo", rich_help_panel=LOOK)
 app.add_typer(examples.app, name="examples", rich_help_panel=LOOK)
 app.add_typer(jobs.app, name="jobs", rich_help_panel=SKILL)
 

@@ -40,8 +40,7 @@ MAY_IMPORT = {
     "read_only": ("errors",),
     "json_text": ("errors", "regular_file"),
     "regular_file": ("errors",),
-    "demo_world": ("jobs", *STUDIES),
-    "commands": ("show", "live", "jobs", "demo_world", *STUDIES),
+    "commands": ("show", "live", "jobs", *STUDIES),
     "api": ("show", *STUDIES),
     "cli": ("commands", *STUDIES),
     "__main__": ("cli", "commands"),
@@ -52,7 +51,7 @@ MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>")
 
 def sources() -> list[Path]:
     """Every Python file of the application."""
-    folders = [PROJECT / "skillviz", PROJECT / "pages", PROJECT / "demo_world" / "program"]
+    folders = [PROJECT / "skillviz", PROJECT / "pages"]
     return sorted([PROJECT / "dashboard.py", *(file for folder in folders for file in folder.rglob("*.py"))])
 
 
@@ -68,7 +67,7 @@ def layer_of(file: Path) -> str:
 def layer_of_module(module: str, name: str = "") -> str | None:
     """The layer of `import module` or `from module import name`; None for what is not ours."""
     parts = [*module.split("."), name] if name else module.split(".")
-    if parts[0] in ("pages", "dashboard", "demo_world"):
+    if parts[0] in ("pages", "dashboard"):
         return parts[0]
     if parts[0] != "skillviz":
         return None
@@ -251,7 +250,6 @@ def test_the_walk_sees_the_layers() -> None:
         ("runs", "from skillviz.ui import cache"),
         ("runs", "from skillviz.jobs import local"),
         ("analysis", "from skillviz.studies.plan import plan"),
-        ("show", "from demo_world.program.build import build"),
         ("jobs", "from skillviz.show.sentences import summary"),
         ("live", "from skillviz.jobs import local"),
         ("tasks", "from skillviz.models.pair import load_pair"),

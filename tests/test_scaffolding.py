@@ -96,7 +96,7 @@ def test_the_lock_file_has_the_pinned_versions_each_with_hashes() -> None:
 def test_everything_the_app_imports_is_pinned_by_name() -> None:
     owners = packages_distributions()
     used = {module.split(".")[0] for file in FILES for module in imports_of(file)}
-    outside = used - set(sys.stdlib_module_names) - {"skillviz", "pages", "demo_world"}
+    outside = used - set(sys.stdlib_module_names) - {"skillviz", "pages"}
     missing = {m for m in outside if not {normalised(d) for d in owners.get(m, [m])} & set(pins("requirements.txt"))}
     assert not missing, f"imported, but not in requirements.txt: {sorted(missing)}"
 

@@ -15,12 +15,12 @@ from skillviz.models.heads import Readout
 from skillviz.models.weight_files import has_weights
 from skillviz.tasks.project import app_root, located
 from skillviz.tasks.refusals import refused
+from skillviz.tasks.registry import EXAMPLE_TASKS
 from skillviz.tasks.yaml_files import read_yaml
 
 TABLE = "examples.yaml"
 PAIRS = f"{EXAMPLES}/pairs"
 """The folder of the fine-tuned models that ship, from the project's root."""
-TASKS = f"{EXAMPLES}/tasks"
 
 
 class _Row(BaseModel):
@@ -86,7 +86,7 @@ def table_file() -> Path:
 
 def tasks_folder() -> Path:
     """The folder of the examples' task files."""
-    return app_root() / TASKS
+    return app_root() / EXAMPLE_TASKS
 
 
 def example_bases(folder: Path | None = None) -> Mapping[str, Base]:

@@ -24,13 +24,11 @@ ALLOWED = (
     "sentencepiece.bpe.model",
 )
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-DEMO = "demo_world"
-REAL_PAIRS = "real_pairs"
 EXAMPLES = "examples"
 """The folder of models, texts and pairs that ship."""
 EXAMPLES_KEPT = "models/examples"
 """The folder of example pairs that do not ship and are made here."""
-FOLDERS = ("models", EXAMPLES, DEMO, REAL_PAIRS)
+FOLDERS = ("models", EXAMPLES)
 """What the project's own folders of models begin with: never an organisation of the hub."""
 VARIABLE = re.compile(r"\$\{?(\w+)\}?/?")
 COMMANDS = Path("benchmarks", "models.json")
@@ -196,8 +194,9 @@ def _hub_sentence(source: str, error: Exception, noun: str = "model") -> str:
 
 
 def may_be_hub_id(name: str) -> bool:
-    """Whether a name (without its revision) can be one of the hub, and is no folder of the project's."""
-    return bool(HUB_ID.fullmatch(name)) and PurePosixPath(name).parts[0] not in FOLDERS
+    """Whether a name (without its revision) can be one of the hub, and is no folder of the project's or of its runs."""
+    is_of_hub = bool(HUB_ID.fullmatch(name)) and PurePosixPath(name).parts[0] not in FOLDERS
+    return is_of_hub and command_that_makes(name) is None
 
 
 def no_folder(source: str) -> str:
@@ -209,13 +208,8 @@ def no_folder(source: str) -> str:
             f"'{text}' cannot be found, because the environment variable {missing[1]} is not set; "
             f"set {missing[1]} to the folder that holds {below}, and start again."
         )
-    if PurePosixPath(text).parts[:1] in ((DEMO,), (EXAMPLES,)) and (lacking := with_a_checkout()):
+    if PurePosixPath(text).parts[:1] == (EXAMPLES,) and (lacking := with_a_checkout()):
         return f"there is no folder '{text}'.{lacking} Run it there, or give other models."
-    if PurePosixPath(text).parts[:1] == (DEMO,):
-        return (
-            f"there is no folder '{text}', although it ships with skillviz; `git checkout -- {DEMO}` restores it in "
-            f"a clone. Without one, delete what is left of {DEMO} and build it again: `python -m skillviz demo build`."
-        )
     if PurePosixPath(text).parts[:2] == (EXAMPLES, "models"):
         return f"there is no folder '{text}', although it ships with skillviz; `git checkout -- {text}` restores it."
     if command := command_that_makes(text):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skillviz.errors import BadInput
-from skillviz.models.examples import TASKS, ExamplePair, example_bases, example_pairs
+from skillviz.models.examples import ExamplePair, example_bases, example_pairs
 from skillviz.models.fetch import EXAMPLES, EXAMPLES_KEPT
 from skillviz.models.finetune.training_config import DataSettings
 from skillviz.runs.artifact import RunArtifact, Stored, Workshop, newest_runs
@@ -20,6 +20,7 @@ from skillviz.runs.spec import RunSpec, key_in, read_spec, region_of
 from skillviz.runs.store import Store
 from skillviz.tasks import registry
 from skillviz.tasks.project import app_root, is_checkout, project_root
+from skillviz.tasks.registry import EXAMPLE_TASKS
 from skillviz.tasks.yaml_files import read_yaml
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _runs_of(pair: ExamplePair, rows: Mapping[str, Mapping[str, Any]]) -> list[E
     for name, row in rows.items():
         fields = dict(row)
         parts, matched = fields.pop("parts", {}), fields.pop("region_of", None)
-        fields["others"] = tuple(f"{TASKS}/{task}.yaml" for task in fields.get("others", ()))
+        fields["others"] = tuple(f"{EXAMPLE_TASKS}/{task}.yaml" for task in fields.get("others", ()))
         if matched is not None:
             if matched not in runs:
                 raise BadInput(f"{TABLE}: '{pair.name}/{name}' matches '{matched}', which is no run before it.")

@@ -17,13 +17,12 @@ from skillviz.analysis.variants import differing
 from skillviz.core import formats
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, EXPRESSION, LOCALIZERS
 from skillviz.core.metrics import metric_row
-from skillviz.models.fetch import REAL_PAIRS
 from skillviz.models.finetune.recipes import RECIPES, SGD
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.record import RunRecord, Scores
 from skillviz.runs.run import REGION, Run
 from skillviz.runs.spec import RunSpec, key_in, words_of_region
-from skillviz.show import small_world, text
+from skillviz.show import text
 from skillviz.studies.finetuned_model import recipe_in
 from skillviz.tasks.readable_names import readable_name
 
@@ -257,8 +256,7 @@ def pair_labels(entries: Sequence[Entry]) -> Mapping[tuple[str, ...], str]:
 
 
 def _pair_label(entry: Entry) -> str:
-    base = text.last_part(entry.base)
-    return f"{readable_name(entry.task)} · {f'demo {base}' if small_world.is_toy(entry.base) else base}"
+    return f"{readable_name(entry.task)} · {text.last_part(entry.base)}"
 
 
 def _model_words(entry: Entry) -> str:
@@ -337,24 +335,24 @@ def _fewest(told: Sequence[str], others: Sequence[Sequence[str]]) -> list[str]:
 
 
 OPENING_PAIR = ("examples/models/minilm-l6", "examples/pairs/mr-sgd")
-"""Base and fine-tuned model of the run that the dashboard opens on, at DEFAULT_SHARE by the default localizer."""
-HERO = f"{REAL_PAIRS}/ag-news-minilm-l6"
-"""The fine-tuned model that stands for it where that run does not ship."""
+"""Base and fine-tuned model of the run that the dashboard opens on."""
 ENOUGH = 0.85
-"""The share of the gain that it must bring back."""
+"""The share of the gain that this run brings back where one of the pair's does."""
 
 
 def hero(entries: Sequence[Entry]) -> Entry | None:
-    """The run that the dashboard opens on: that of OPENING_PAIR with the lowest seed, else the smallest region of HERO
-    with ENOUGH of the gain; None where neither ships."""
+    """The run that the dashboard opens on: of OPENING_PAIR by the default localizer, the smallest main size with ENOUGH
+    of the gain, else the largest one, at the lowest seed; None where none is stored."""
     role_of = roles(entries)
-    of_default = [entry for entry in entries if not entry.is_of_user and entry.localizer == DEFAULT_LOCALIZER]
-    headlines = [entry for entry in of_default if role_of[entry.id] == "headline"]
-    opening = [entry for entry in headlines if (entry.base, entry.finetuned) == OPENING_PAIR]
-    if opening:
-        return min(opening, key=lambda e: (_distance(e.share, DEFAULT_SHARE), e.seed, e.id))
-    candidates = [entry for entry in headlines if entry.finetuned == HERO and (entry.recovered or 0) >= ENOUGH]
-    return min(candidates, key=lambda e: (e.size, e.id), default=None)
+    of_pair = [
+        entry for entry in entries
+        if not entry.is_of_user and entry.localizer == DEFAULT_LOCALIZER
+        and (entry.base, entry.finetuned) == OPENING_PAIR and role_of[entry.id] == "headline"
+    ]  # fmt: skip
+    enough = [entry for entry in of_pair if (entry.recovered or 0) >= ENOUGH]
+    if enough:
+        return min(enough, key=lambda e: (e.size, e.seed, e.id))
+    return min(of_pair, key=lambda e: (-e.size, e.seed, e.id), default=None)
 
 
 def opening_entry(entries: Sequence[Entry]) -> Entry:

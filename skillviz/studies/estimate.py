@@ -31,7 +31,7 @@ from skillviz.tasks import registry
 
 A_ROW = 0.4  # seconds of the tables for each run or score
 SIDE_BY_SIDE = {"cpu": 1.2, "cuda": 1.0}
-"""How much longer a step takes while others run beside it: 21 s alone and 24.5 s in twos (2 cores, demo world)."""
+"""How much longer a step takes while others run beside it: 21 s alone and 24.5 s in twos (2 cores, a tiny encoder)."""
 ONE_BY_ONE = 1.2  # times the seconds of a batched example, for every class but one
 OF_FACTS = (
     "base", "task", "readout", "k_shot", "data_seed", "max_train", "max_validation", "max_test", "others",

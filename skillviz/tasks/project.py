@@ -1,4 +1,4 @@
-"""Where the project lies, and paths that are written from its root, such as `demo_world/base`."""
+"""Where the project lies, and paths that are written from its root, such as `examples/models/minilm-l6`."""
 
 from __future__ import annotations
 

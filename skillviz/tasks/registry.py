@@ -13,8 +13,8 @@ from skillviz.tasks.user_file import data_files, read_task
 __all__ = ["TASKS", "defined", "task", "with_data"]
 
 YAML = (".yaml", ".yml")
-DEMO_TASKS = "demo_world/tasks"
-"""The folder of the demo world's tasks, from the project's root."""
+EXAMPLE_TASKS = "examples/tasks"
+"""The folder of the examples' task files, from the project's root."""
 
 
 def task(name: str | Path | Task, field: str | None = None) -> Task:
@@ -42,8 +42,8 @@ def defined(name: str | Path, field: str | None = None) -> Task:
         return read_task(path)
     key = str(name).strip().lower().replace("-", "_").replace(" ", "_")
     if key not in TASKS:
-        of_the_demo_world = f"{DEMO_TASKS}/{key.replace('_', '-')}.yaml"
-        is_there = key.isidentifier() and located(of_the_demo_world).is_file()
-        hint = f"The demo world's is {of_the_demo_world}." if is_there else "Add one: docs/add-a-task.md."
+        example = f"{EXAMPLE_TASKS}/{key}.yaml"
+        is_there = key.isidentifier() and located(example).is_file()
+        hint = f"The example's is {example}." if is_there else "Add one: docs/add-a-task.md."
         raise UnknownTask(f"'{name}' is not a task; known: {', '.join(sorted(TASKS))}. {hint}")
     return TASKS[key]

@@ -64,8 +64,7 @@ from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import FILE, StudyFolder, list_studies, studies_in, study_folders, unreadable_studies
 from skillviz.studies.store import RECORD as STUDY_RECORD
 from skillviz.studies.subject import Subject, subject
-from skillviz.tasks import demo_world, registry, uploaded
-from skillviz.tasks.demo_world import World
+from skillviz.tasks import registry, uploaded
 from skillviz.tasks.project import expanded, located, project_root
 from skillviz.tasks.splits import load_test
 from skillviz.tasks.task import Files, Task
@@ -83,7 +82,7 @@ LARGE_REGION = 2**22  # entries: 32 MiB of indices
 TEXTS = 16  # splits whose texts are kept, some hundred kilobytes each
 TEXTS_SECONDS = 600  # after which notes on texts that could not be read are asked for again
 SCAN_SECONDS = 5
-TASK_FOLDERS = ("benchmarks/tasks", registry.DEMO_TASKS)
+TASK_FOLDERS = ("benchmarks/tasks", registry.EXAMPLE_TASKS)
 HUB_SECONDS = 600  # after which data of a hub that could not be had are asked for again
 ANSWERS = 64  # of the worker: so that a rerun of a page asks nothing twice
 DEVICE_SECONDS, LOCAL_MODELS_SECONDS = 10, 30
@@ -499,12 +498,6 @@ def _columns(run: Run, split: str) -> pd.DataFrame:
 def answer(run: Run, operation: str, arguments: str, client: Client, topic: str) -> dict[str, Any]:
     """The worker's answer about the run's pair; `arguments` as canonical JSON. Raises what the worker raises."""
     return client.ask(operation, topic=topic, pair={"run": run.id}, **json.loads(arguments))
-
-
-@remembered(copied, lambda: _stamp(demo_world.shipped_world() / demo_world.FILE), max_entries=2)
-def world() -> World | None:
-    """The demo world that ships, None where none was built; raises BadData."""
-    return demo_world.read_world(demo_world.shipped_world())
 
 
 @remembered(shared, lambda folder: _stamp(*_yaml_files(folder)), max_entries=4)

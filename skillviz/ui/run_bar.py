@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import streamlit as st
 
 from skillviz.core import formats
-from skillviz.show import small_world, text
+from skillviz.show import text
 from skillviz.show.entries import LEVELS, Entry, level_labels, level_value, options, roles, run_labels, switched, usual
 from skillviz.ui import address, controls, copy_link, presenter
 
@@ -37,11 +37,6 @@ def run_bar(entries: Sequence[Entry], chosen: Entry) -> None:
                     _box(among, chosen, level)
             where = "yours" if chosen.is_of_user else "ships with skillviz"
             st.caption(f"Made {formats.day(chosen.finished)} · {where}")
-            toy = small_world.caution(chosen.base, chosen.d, chosen.share)
-            if toy:
-                st.container(key="run-bar-toy").caption(f"Demo world. {toy}")
-        if toy:
-            st.badge("demo world", color="gray", help=toy)
         if roles(entries)[chosen.id] == "variant":
             title = "variant" if chosen.is_of_user else "study variant"
             st.badge(title, color="gray", help="Settings other than the usual ones, or a repetition of another run.")

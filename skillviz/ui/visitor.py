@@ -47,12 +47,7 @@ def roots() -> tuple[Path, ...]:
     what other SKILLVIZ_ variables name.
     """
     names = [ROOTS_VARIABLE, local_models.ENVIRONMENT]
-    places = [
-        app_root() / fetch.EXAMPLES,
-        project_root() / fetch.DEMO,
-        project_root() / fetch.REAL_PAIRS,
-        cache.user_store().root,
-    ]
+    places = [app_root() / fetch.EXAMPLES, cache.user_store().root]
     if is_local():
         names += [*HUB_CACHES, *(name for name in os.environ if name.startswith(OURS))]
         places += [Path.home(), Path.cwd(), project_root()]

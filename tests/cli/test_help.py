@@ -34,7 +34,7 @@ NAMED = {
     "parts": "by sample draws seed again runs-dir out json",
     "checkpoints": "base checkpoints task method size seed runs-dir out report json",
     "slices": "by metric runs-dir out json",
-    "study pack": "to no-rankings as-folder runs-dir json",
+    "study pack": "to as-folder no-rankings runs-dir json",
 }
 
 

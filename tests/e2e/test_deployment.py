@@ -342,7 +342,7 @@ def copied(folder: Path) -> Path:
             for source in sources:
                 there = place / source if target.endswith("/") else place
                 there.parent.mkdir(parents=True, exist_ok=True)
-                if source in ("cached_runs", "examples", "real_pairs"):
+                if source in ("cached_runs", "examples"):
                     there.symlink_to(PROJECT / source)
                 elif (PROJECT / source).is_dir():
                     shutil.copytree(PROJECT / source, there, ignore=shutil.ignore_patterns("__pycache__"))

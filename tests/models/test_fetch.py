@@ -197,8 +197,8 @@ def test_what_brings_a_model_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SKILLVIZ_REAL", raising=False)
     with pytest.raises(ModelNotFound, match=r"not set; set SKILLVIZ_REAL to the folder that holds models/mini,"):
         refuse_absent("${SKILLVIZ_REAL}/models/mini")
-    with pytest.raises(ModelNotFound, match=r"`git checkout -- demo_world` .*`python -m skillviz demo build`"):
-        refuse_absent("demo_world/gone")
+    with pytest.raises(ModelNotFound, match=r"`git checkout -- examples/models/gone` restores it"):
+        refuse_absent("examples/models/gone")
 
 
 @pytest.mark.nightly

@@ -172,42 +172,6 @@ def test_study_variants_are_offered_on_request_and_one_that_is_open_stays(empty:
     assert "0 · batch size 16" in seeds(shown) and "gray-badge[variant]" in words(shown)
 
 
-@pytest.fixture(scope="module")
-def some_are_toys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """A store, and its runs: two that look like the demo world's, and two that do not."""
-    root = tmp_path_factory.mktemp("toys")
-    toy = {"base": "demo_world/base", "finetuned": "demo_world/pairs/film"}
-    made = [fake_run(Store(root), seed=seed, sizes=("3%",), **given, **SMALL) for given in (toy, {}) for seed in (0, 1)]
-    return root, [run.id for run in made]
-
-
-@pytest.fixture
-def toys(some_are_toys: tuple[Path, list[str]], empty: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """These runs, and no others, are the user's."""
-    monkeypatch.setenv("SKILLVIZ_RUNS", str(some_are_toys[0]))
-    return some_are_toys[1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", RUN_PAGES)
-def test_what_the_small_world_does_not_show_is_said_where_a_run_of_it_is(name: str, toys: list[str]) -> None:
-    toy, _, other, _ = toys
-    told = next(m.proto.help for m in opened(name, run=toy).markdown if "Demo world" in m.proto.help)
-    d = library().open(toy).record.d
-    assert f"{d:,} graftable parameters" in told and "3%" in told and "docs/demo-world.md" in told
-    assert "demo world" not in words(opened(name, run=other))
-
-
-@pytest.mark.slow
-def test_a_comparison_tells_which_runs_are_of_the_small_world(toys: list[str]) -> None:
-    one, two, *others = toys
-    mixed = words(opened("compare", runs=f"{one},{others[0]},{two}")).replace("\\", "")
-    assert "**Demo world** (" in mixed and "Demo world**: a toy" not in mixed
-    assert "**Demo world**: a toy" in words(opened("compare", runs=f"{one},{two}"))
-    alone = opened("compare", runs=",".join(others))
-    assert len(charts(alone)) == FIGURES["compare"] and "demo world" not in words(alone)
-
-
 @pytest.mark.parametrize("name", [*RUN_PAGES, "runs", "compare"])
 def test_an_empty_store_explains_how_to_make_the_first_run(name: str, empty: Path) -> None:
     test = opened(name)

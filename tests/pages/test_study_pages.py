@@ -18,7 +18,6 @@ from streamlit.testing.v1 import AppTest
 from skillviz import jobs
 from skillviz.jobs.job import Job
 from skillviz.jobs.kinds import StudyJob
-from skillviz.plots.checkpoints import PANELS
 from skillviz.runs.store import Store
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.request import EDITED, study_of, write_study
@@ -108,22 +107,6 @@ def test_methods_open_on_a_study_that_compares_grafting_with_another_method(monk
     assert names[0] == "baselines-minilm"
     assert "table8-small" in names[1:], "other regions alone are no other method"
     assert "figure2-small" not in names
-
-
-def test_a_series_of_checkpoints_opens_on_what_goes_along_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SKILLVIZ_RUNS", raising=False)  # the shipped study
-    test = opened("studies", study="figure15-demo")
-    assert not test.exception
-    titles = [element.value.removeprefix("## ") for element in test.markdown if element.value.startswith("## ")]
-    assert titles[:6] == [panel.title for panel in PANELS.values()] and titles[6].startswith("Accuracy on")
-    assert "undefined at step 50: fine-tuning gained nothing" in words(test)
-    box = next(box for box in test.selectbox if box.label == "Checkpoint")
-    assert list(box.options) == ["50 steps", "200 steps", "800 steps"] and box.value == "800 steps"
-    last = json.loads(charts(test)[6].proto.spec)
-    assert not any("steps" in (trace.get("name") or "") for trace in last["data"])
-    box.select("50 steps").run()
-    first = json.loads(charts(test)[6].proto.spec)
-    assert test.query_params["checkpoint"] == "50 steps" and first["data"] != last["data"]
 
 
 def test_a_link_to_an_unknown_table_of_the_paper_is_explained(empty: Path) -> None:
@@ -414,7 +397,7 @@ def test_the_paper_page_opens_on_the_scoreboard_alone(empty: Path) -> None:
     rows = test.dataframe[0].value
     assert len(rows) == sum(len(row.claims) for row in EXPERIMENTS.values())
     of_table2 = rows[rows["where"] == "Table 2"]
-    assert set(of_table2["world"]) == {"own base base"}, "that of the small scale, before the demo world"
+    assert set(of_table2["world"]) == {"own base base"}, "that of the small scale first"
     assert of_table2["here"].str.contains("–| to ").all()
     assert set(rows.loc[rows["where"] != "Table 2", "world"]) == {"no study"}
     assert f"of {len(rows)} claims" in test.markdown[0].value and "not measured" in test.markdown[0].value

@@ -144,13 +144,6 @@ def test_two_classes_or_fourteen_and_a_tiny_test_set(tmp_path: Path) -> None:
     assert len(read(page.report(fake_run(Store(tmp_path), labels=labels, sizes=("1%",), **few))).figures) > 10
 
 
-def test_a_run_of_the_demo_world_says_what_it_does_not_show(found: Read, tmp_path: Path) -> None:
-    told = "a toy with "
-    toy = fake_run(Store(tmp_path), base="demo_world/base", finetuned="demo_world/pairs/film", sizes=("3%",), **SMALL)
-    assert told in page.report(toy).decode().split("<main>")[0]
-    assert told not in found.text
-
-
 def test_it_is_made_without_torch_and_without_streamlit() -> None:
     code = (
         "import sys, skillviz.show.report.page, skillviz.commands.report\n"

@@ -25,7 +25,7 @@ def test_a_command_that_means_something_here_alone_runs_the_stored_study(
         f"{REPRODUCE} --finetuned tuned", f"{REPRODUCE} --tasks=sst2,{tmp_path}/mine.yaml", f"{REPRODUCE} --base ~/me",
     ):  # fmt: skip
         assert rerunnable(typed, "my study") == by_name, typed
-    for typed in (REPRODUCE, f"{REPRODUCE} --base org/m", f"{RUN} benchmarks/studies/baselines.yaml", by_name):
+    for typed in (REPRODUCE, f"{REPRODUCE} --base org/m", f"{RUN} benchmarks/studies/baselines-minilm.yaml", by_name):
         assert rerunnable(f"{typed} --workers 1 --runs-dir {tmp_path}", "my study") == typed
     assert rerunnable(f"{RUN} {project_root()}/benchmarks/s.yaml", "x") == f"{RUN} benchmarks/s.yaml"
     assert rerunnable(f"{REPRODUCE} --write-only --runs-dir=/tmp/x --json", "x") == REPRODUCE

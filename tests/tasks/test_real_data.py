@@ -92,7 +92,7 @@ def test_real_causal_tokenizers_join_prompt_and_answer(real: Path, model: str) -
 
 @pytest.mark.real
 @pytest.mark.bench
-def test_ten_thousand_real_pairs_take_seconds(real: Path) -> None:
+def test_ten_thousand_pairs_of_real_texts_take_seconds(real: Path) -> None:
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(real / "models" / "minilm-l6")

@@ -39,7 +39,6 @@ def test_a_job_is_named_as_the_run_bar_names_its_run() -> None:
     assert title(waiting, {}) == "SST-2 · minilm · stagewise · 0.1%, 1% · seed 3 · steps 40"
     assert words.models(waiting) == "minilm → tuned · cpu"
     assert title(job(), {}).startswith("reviews · minilm · ")
-    assert title(job(base="demo_world/base"), {}).startswith("reviews · demo base · ")
     assert [words.task_word(t) for t in ("sst2", "/a/mine/task.yaml", "task.yaml")] == ["sst2", "mine", "task"]
 
 

@@ -105,9 +105,9 @@ def test_sizes_have_two_figures_and_counts_are_whole(tables: dict[str, pd.DataFr
 
 
 def test_tasks_are_told_by_the_titles_of_their_files() -> None:
-    titles = study_words.task_titles(["cr", "film-sentiment", "unknown", "../cr", "cr"])
+    titles = study_words.task_titles(["cr", "clinc_domains", "unknown", "../cr", "cr"])
     assert (
         titles.count("**CR**: Customer reviews") == 1
-        and "**film-sentiment**: Film reviews\\: positive or negative." in titles
+        and "**clinc_domains**: What a user asks an assistant\\: ten domains." in titles
     )
     assert "unknown" not in titles and study_words.task_titles(["unknown"]) == ""

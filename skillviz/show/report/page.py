@@ -23,7 +23,7 @@ from skillviz.plots.dark_marks import with_dark_marks
 from skillviz.plots.theme import THEMES, localizer_style
 from skillviz.runs.part_scores import PartScores
 from skillviz.runs.run import Run
-from skillviz.show import small_world, text
+from skillviz.show import text
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import GLOSSARY, NAMES
 from skillviz.show.report.parts import Charts, Code, Heading, Make, Part, Points, Rows, Section, Words
@@ -108,13 +108,10 @@ def _head(name: str, scripts: Sequence[str]) -> str:
 def _header(run: Run) -> str:
     record = run.record
     size = f"{formats.count(record.size)} of {formats.count(record.d)} entries ({formats.share(record.share)})"
-    toy = small_world.caution(run.spec.base, record.d, record.share)
     facts = (localizer_style(run.spec.localizer).title, size, f"seed {run.spec.seed}", formats.day(record.finished))
     return (
         f'<header><p class="kicker">skillviz: one run, whole</p><h1>{escape(title(run))}</h1>'
-        f"<p>{escape(' · '.join(facts))}</p><p><code>{escape(run.id)}</code></p>"
-        + (f"<p>{inline(toy)}</p>" if toy else "")
-        + "</header>"
+        f"<p>{escape(' · '.join(facts))}</p><p><code>{escape(run.id)}</code></p></header>"
     )
 
 

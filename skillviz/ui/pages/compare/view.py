@@ -16,7 +16,7 @@ from skillviz.core.metrics import metric_heading
 from skillviz.core.region import Region
 from skillviz.runs.metrics import positive
 from skillviz.runs.run import Run
-from skillviz.show import beyond, measures, sentences, small_world, text
+from skillviz.show import beyond, measures, sentences, text
 from skillviz.show import compare as exhibits
 from skillviz.show.comparisons import counted_rows, holding, legend
 from skillviz.show.entries import headline_split
@@ -221,7 +221,7 @@ def _highlighted(value: object) -> str:
 
 
 def specs(compared: Comparison) -> None:
-    """The settings that differ, and the demo world's caution."""
+    """The settings that differ."""
     fold = st.expander("Settings that differ", key="table.settings", on_change="rerun")
     if fold.open:
         with fold:
@@ -231,9 +231,6 @@ def specs(compared: Comparison) -> None:
             is_repeat = len(table) == 1
             differs = f"≠ differs from {text.plain(compared.baseline.name)}, the baseline."
             st.caption("The settings are equal: these runs repeat each other." if is_repeat else differs)
-    toys = [side.name for side in compared.sides if small_world.is_toy(side.entry.base)]
-    if caution := small_world.comparison_caution(toys, len(compared.sides)):
-        st.caption(caution)
 
 
 def summary_words(lead: pd.DataFrame, baseline: Side, what: str) -> str:

@@ -230,8 +230,8 @@ def _classes(values: list[str], column: str, files: Mapping[str, Upload]) -> tup
         words.append(right.text_input(f"Word for {value}", key=_key(f"word.{key}", files), max_chars=60).strip())
     if not any(words):
         st.info(
-            "Leave the words empty if your model has a classification head. Any other model, such as those of the demo "
-            "world, needs one word per class. A saved task cannot be changed.",
+            "Leave the words empty if your model has a classification head. Any other model needs "
+            "one word per class. A saved task cannot be changed.",
             icon=":material/spellcheck:",
         )
     return tuple(names), tuple(words) if any(words) else ()
