@@ -43,9 +43,9 @@ from skillviz.ui.pages.paper import words as paper_words
 PAGE, WORDS = PROJECT / "docs" / "results.md", PROJECT / "docs" / "results_words.yaml"
 OVER = (
     "Scores are means over seeds, with 95% intervals over test examples and seeds in brackets. ECE has 15 bins and is "
-    "the plug-in value that papers report; its interval is for the debiased error beside it "
+    "the debiased error, which its interval is for; the plug-in value, which papers report, stands behind it "
     "([statistics](statistics.md)). Verdicts on calibration use that interval. Where no predictions are stored, ECE "
-    "has no interval. *Not paired*: "
+    "is the plug-in value and has no interval. *Not paired*: "
     f"{NOT_PAIRED} *Pre-trained* means the base's blocks under the fine-tuned pooler and head. Unless "
     "its command has `--seeds`, a study has one fine-tuned model per task and recipe: seeds are those of the search, "
     "so the intervals do not cover another fine-tuning seed. Studies reuse earlier runs, so their time can be short. "

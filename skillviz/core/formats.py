@@ -99,15 +99,24 @@ def estimate(
 ) -> str:
     """`82.5 (79.3–85.3)`: a value with its interval, where it has one.
 
-    A calibration error's interval is about its debiased value: `4.3, debiased 3.9 (2.6–5.2)`.
+    A calibration error's interval is about its debiased value, which is read first: `3.9 (2.6–5.2), plug-in 4.3`.
     """
     if value is None or missing(value):
         return MISSING
     ends = interval(low, high, digits, scale)
+    if ends == NO_INTERVAL:
+        return number(scale * value, digits)
     if low is not None and high is not None:
         digits = digits_apart(scale * low, scale * high, digits)
-    center = "" if debiased is None or missing(debiased) else f", debiased {number(scale * debiased, digits)}"
-    return number(scale * value, digits) + (f"{center} ({ends})" if ends != NO_INTERVAL else "")
+    center, plug_in = read_first(value, debiased)
+    behind = "" if plug_in is None else f", plug-in {number(scale * plug_in, digits)}"
+    return f"{number(scale * center, digits)} ({ends}){behind}"
+
+
+def read_first(value: float, debiased: Number = None) -> tuple[float, float | None]:
+    """The value that is read first, and the plug-in value behind it: of a calibration error the debiased one comes
+    first; of any other metric, and without a debiased value, the value itself, with None behind."""
+    return (value, None) if debiased is None or missing(debiased) else (debiased, value)
 
 
 def percent_estimate(value: Number, low: Number = None, high: Number = None, debiased: Number = None) -> str:

@@ -8,7 +8,7 @@ docs/add-a-metric.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
@@ -218,19 +218,22 @@ class Metric:
         number = self.number(value)
         return f"{number} {self.unit}" if self.unit == "nats" and number != formats.MISSING else number
 
-    def ends(self, low: formats.Number, high: formats.Number, debiased: formats.Number = None) -> str:
-        """The interval beside a value: `77.4–82.6`; of a calibration error `debiased 7.9, 6.1–9.6`."""
-        interval = formats.interval(low, high, self.digits, self.scale)
-        if interval == formats.NO_INTERVAL or debiased is None or formats.missing(debiased):
-            return interval
-        return f"debiased {formats.number(self.scale * debiased, self.digits)}, {interval}"
+    def ends(self, low: formats.Number, high: formats.Number) -> str:
+        """The interval beside a value: `77.4–82.6`."""
+        return formats.interval(low, high, self.digits, self.scale)
 
-    def interval_text(self, low: float, high: float, over: str = "", debiased: float = math.nan) -> str:
+    def interval_text(self, low: float, high: float, over: str = "") -> str:
         """A 95% interval on its own, and what it is over; `no interval` where there is none."""
         if formats.missing(low) or formats.missing(high):
             return formats.NO_INTERVAL
-        center = "" if formats.missing(debiased) else f"; debiased {self.text(debiased)}"
-        return f"95%{' over ' if over else ''}{over}: {self.ends(low, high)}{center}"
+        return f"95%{' over ' if over else ''}{over}: {self.ends(low, high)}"
+
+    def hover(self, row: Mapping[Any, Any], where: str = "", over: str = "") -> str:
+        """What a mark says of a row with value, low, high and, of a calibration error, debiased, which comes first:
+        `7.9% ECE<br>95%: 6.1–9.6; plug-in 8.3%`."""
+        center, plug_in = formats.read_first(row["value"], row.get("debiased"))
+        behind = "" if plug_in is None else f"; plug-in {self.text(plug_in)}"
+        return f"{self.text(center)} {self.title}{where}<br>{self.interval_text(row['low'], row['high'], over)}{behind}"
 
     def precise(self, low: formats.Number, high: formats.Number) -> Metric:
         """With as many digits as this interval of a difference needs, so that one without zero shows none."""
@@ -241,7 +244,7 @@ class Metric:
     def cell(
         self, value: formats.Number, low: formats.Number, high: formats.Number, debiased: formats.Number = None
     ) -> str:
-        """A table's cell, its unit in the heading: `80.1 (77.4–82.6)`; `4.3, debiased 3.9 (2.6–5.2)`."""
+        """A table's cell, its unit in the heading: `80.1 (77.4–82.6)`; `3.9 (2.6–5.2), plug-in 4.3`."""
         return formats.estimate(value, low, high, self.digits, self.scale, debiased)
 
     def change(self, value: formats.Number) -> str:
@@ -263,13 +266,13 @@ class Metric:
         debiased: formats.Number = None,
         level: str = "95%: ",
     ) -> str:
-        """A difference of two values in a sentence: `−2.9 points (95%: −5.1 to −0.8)`; of calibration errors
-        `−2.9 points (debiased −2.5, 95%: −5.1 to −0.8)`. `level` stands before the interval, where there is one."""
-        number, ends = self.change(debiased).removesuffix(" points"), self.ends(low, high)
-        if ends == formats.NO_INTERVAL:
+        """A difference of two values in a sentence: `−2.9 points (95%: −5.1 to −0.8)`; of calibration errors that of
+        the debiased ones. `level` stands before the interval, where there is one."""
+        ends = self.ends(low, high)
+        if ends == formats.NO_INTERVAL or value is None:
             return f"{self.change(value)} ({ends})"
-        center = "" if debiased is None or formats.missing(debiased) else f"debiased {number}, "
-        return f"{self.change(value)} ({center}{level}{ends})"
+        center, _ = formats.read_first(value, debiased)
+        return f"{self.change(center)} ({level}{ends})"
 
     def verdict(self, low: formats.Number, high: formats.Number) -> DifferenceVerdict:
         """What the interval of a difference a - b says of a: decided only where it leaves out zero.
@@ -302,8 +305,8 @@ _ROWS = (
         "ece", "ECE", better="lower", interval="calibration", kernel=CalibrationError(), rank="headline",
         help="Expected calibration error: the mean distance between confidence and accuracy over bins of confidence "
         "(15 of equal width unless said otherwise). 0% is perfect. It says nothing about accuracy. "
-        "This plug-in value is the one that papers report; on few examples it is too high. The 95% interval stands "
-        "around the debiased error, so the plug-in value may lie outside it: docs/statistics.md explains both.",
+        "Shown is the debiased error, which the 95% interval is about. The plug-in value, which papers report, is too "
+        "high on few examples and may lie outside the interval; tables have it. docs/statistics.md explains both.",
     ),
     Metric(
         "ece_equal_mass", "equal-mass ECE", better="lower", interval="calibration",

@@ -73,19 +73,18 @@ def reliability_diagram(
 ) -> go.Figure:
     """Accuracy of each bin as a bar with its Wilson interval and its count, one panel a state.
 
-    A hatched bar from accuracy to mean confidence is the gap that ECE averages; the panel's title has the ECE, and
-    under it what `errors` has of the state. `styles` where the column `state` holds other names, such as runs.
+    A hatched bar from accuracy to mean confidence is the gap that ECE averages. The panel's title has the ECE as
+    `errors` says it of the state, else the plug-in value.
+    `styles` where the column `state` holds other names, such as runs.
     """
     panels = _panels(bins)
     if not panels:
         return blank(NOTHING, check_theme(theme), height or PANEL_HEIGHT, CONFIDENCE, "accuracy, %")
     looks = [styles.get(name) or state_style(name) for name, _ in panels]
     gaps = [float(((r["accuracy"] - r["confidence"]).abs() * r["count"]).sum() / r["count"].sum()) for _, r in panels]
-    more = [f"{errors[name]}<br>" if errors and name in errors else "" for name, _ in panels]
-    titles = [
-        _title(style, f"ECE {formats.percent(gap)}<br>{words}hatched: gap")
-        for style, gap, words in zip(looks, gaps, more, strict=True)
-    ]
+    known = errors or {}
+    words = [known.get(name) or formats.percent(gap) for (name, _), gap in zip(panels, gaps, strict=True)]
+    titles = [_title(style, f"ECE {error}<br>hatched: gap") for style, error in zip(looks, words, strict=True)]
     start = _first_edge(panels)
     rows_of_panels, _ = _shape(len(panels))
     figure = _grid(titles, "accuracy, %", start, theme, height or (PANEL_HEIGHT + COUNT_PIXELS) * rows_of_panels)

@@ -133,8 +133,7 @@ def _hover(row: dict, words: Metric) -> str:
     step = f"step {row['step']:,}"
     if words.name == "needed":
         return f"{step}<br>{formats.share(row['value'])} of the parameters"
-    ends = words.interval_text(row["low"], row["high"], debiased=row.get("debiased", np.nan))
-    return f"{step}<br>{words.text(row['value'])} {words.title}<br>{ends}"
+    return f"{step}<br>{words.hover(row)}"
 
 
 def _axes(figure: go.Figure, points: pd.DataFrame, rows: pd.DataFrame, words: Metric, is_log: bool) -> None:

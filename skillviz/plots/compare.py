@@ -139,10 +139,10 @@ def _hover(value: float, low: float, high: float, center: float, words: Metric, 
     """Value and interval in the panel's own unit; a difference with its sign."""
     sign = "+" if baseline else ""
     unit = words.difference_unit if baseline else words.unit
-    text = f"{words.title} {value:{sign}.{words.digits}f} {unit}".rstrip() + (
+    text = f"{words.title} {center:{sign}.{words.digits}f} {unit}".rstrip() + (
         f" against {baseline}" if baseline else ""
     )
     if np.isnan(low) or np.isnan(high):
         return f"{text}<br>no interval"
-    debiased = "" if center == value else f"<br>debiased {center:{sign}.{words.digits}f} {unit}".rstrip()
-    return f"{text}{debiased}<br>95%: {formats.interval(low, high, words.digits)}"
+    plug_in = "" if center == value else f"; plug-in {value:{sign}.{words.digits}f} {unit}".rstrip()
+    return f"{text}<br>95%: {formats.interval(low, high, words.digits)}{plug_in}"

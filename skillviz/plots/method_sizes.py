@@ -5,7 +5,6 @@ A line each, as `methods.against_touched` draws a few, would hide them behind on
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -81,8 +80,4 @@ def by_size(
 
 def method_hover(row: Mapping[Hashable, Any], words: Metric) -> str:
     """What a method's mark or cell says: value, interval, and the share touched."""
-    return (
-        f"{words.text(row['value'])} {words.title}<br>"
-        f"{words.interval_text(row['low'], row['high'], debiased=row.get('debiased', math.nan))}<br>"
-        f"{formats.share(row['touched'])} of the graftable parameters touched"
-    )
+    return f"{words.hover(row)}<br>{formats.share(row['touched'])} of the graftable parameters touched"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -74,11 +73,7 @@ def _range(scores: pd.DataFrame, levels: list[float], words: Metric) -> list[flo
 def _dot(state: str, rows: pd.DataFrame, words: Metric) -> go.Scatter:
     style = state_style(state)
     value, low, high = centers(rows, words.scale), *(rows[c].to_numpy(float) * words.scale for c in ("low", "high"))
-    text = [
-        f"{words.text(r['value'])} {words.title}<br>"
-        f"{words.interval_text(r['low'], r['high'], debiased=r.get('debiased', math.nan))}"
-        for r in rows.to_dict("records")
-    ]
+    text = [words.hover(row) for row in rows.to_dict("records")]
     return go.Scatter(
         x=value,
         y=[style.title] * len(rows),

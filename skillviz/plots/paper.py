@@ -161,7 +161,7 @@ def _strokes(method: str, rows: pd.DataFrame, shown: Sequence[str], offset: floa
 
 def _ends(row: dict, words: Metric, is_ours: bool) -> str:
     if is_ours:
-        return words.interval_text(row["low"], row["high"], debiased=row.get("debiased", np.nan))
+        return words.interval_text(row["low"], row["high"])
     if np.isnan(row["low"]):
         return "no deviation is printed"
     return f"± standard deviation: {words.text(row['low'])} to {words.text(row['high'])}"

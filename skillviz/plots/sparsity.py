@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 
 import numpy as np
@@ -112,9 +111,8 @@ def _line(points: pd.DataFrame, style: Style, metric: str, shift: float, alone: 
 
 def _hover(row: dict, words: Metric) -> str:
     """Value, interval, size and seeds of one row of `by_size`."""
-    ends = words.interval_text(row["low"], row["high"], row["over"], row.get("debiased", math.nan))
     return (
-        f"{words.text(row['value'])} {words.title}<br>{ends}<br>"
+        f"{words.hover(row, over=row['over'])}<br>"
         f"{row['size']:,} entries = {formats.share(row['share'])}<br>{formats.counted(row['seeds'], 'seed')}"
     )
 

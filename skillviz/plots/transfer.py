@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 
@@ -203,8 +202,7 @@ def _dots(state: str, rows: pd.DataFrame, shown: Sequence[str], offset: float, w
         marker=style.marker(10),
         error_x=error_bars(value, low, high, 2, 4),
         hovertext=[
-            f"{words.text(row['value'])} {words.title} on {row['dataset']}<br>"
-            f"{words.interval_text(row['low'], row['high'], debiased=row.get('debiased', math.nan))}"
+            words.hover(row, where=f" on {row['dataset']}")
             for row in rows.astype({"low": float, "high": float}).to_dict("records")
         ],
         hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",

@@ -81,6 +81,11 @@ class Estimate(Frozen):
     high: float | None = None
     debiased: float | None = Field(default=None, exclude_if=lambda value: value is None)
 
+    @property
+    def read(self) -> float | None:
+        """The value that is read first: of a calibration error the debiased one."""
+        return self.value if self.debiased is None else self.debiased
+
     def columns(self) -> dict[str, float | None]:
         """The estimate as the columns of a table: value, debiased, low, high."""
         return {"value": self.value, "debiased": self.debiased, "low": self.low, "high": self.high}

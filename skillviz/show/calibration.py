@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core import formats
-from skillviz.core.metrics import ece
+from skillviz.core.calibration_error import Binning, calibration_error
 from skillviz.core.verdicts import DifferenceVerdict
 from skillviz.plots.calibration import confidence_histogram, reliability_diagram
 from skillviz.plots.theme import STATES, Style, state_style
@@ -25,7 +25,8 @@ def verdicts(
     None with equal mass, whose intervals can be too narrow for a verdict (docs/statistics.md).
     `logits` [n, label] by state, the graft's and those of rivals among them.
     """
-    values = {name: ece(z, labels, bins, equal_mass) for name, z in logits.items()}
+    binning: Binning = "mass" if equal_mass else "width"
+    values = {name: calibration_error(z, labels, bins, binning=binning).debiased for name, z in logits.items()}
     judged = []
     for rival in (name for name in sentences.RIVALS if name in logits):
         difference = measures.ece_difference(logits["grafted"], logits[rival], labels, bins, equal_mass)
@@ -81,10 +82,11 @@ def reliability(
 
 
 def _interval(error: Estimate) -> str:
-    """Under a panel's ECE: the debiased one and the interval about it; without one it says so."""
+    """A panel's ECE: the debiased one with its interval and the plug-in value under it; without one it says so."""
     if error.debiased is None:
-        return "no interval"
-    return f"debiased {formats.percent(error.debiased)}<br>({formats.percent_interval(error.low, error.high)})"
+        return f"{formats.percent(error.value)}<br>no interval"
+    ends = formats.percent_interval(error.low, error.high)
+    return f"{formats.percent(error.debiased)} ({ends})<br>plug-in {formats.percent(error.value)}"
 
 
 def _tested(p_values: Mapping[str, float]) -> str:

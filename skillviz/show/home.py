@@ -89,7 +89,7 @@ def _calibration(scores: Scores) -> list[Number]:
     return [
         Number(
             "Calibration error, fine-tuned → graft",
-            f"{metric_value('ece', tuned.value)} → {metric_value('ece', graft.value)}",
+            f"{metric_value('ece', tuned.read)} → {metric_value('ece', graft.read)}",
             sentences.metric_difference("ece", difference),
             ("ece", "paired", "debiased"),
             sentences.verdict("ece", difference),

@@ -38,18 +38,17 @@ def better_sides(metrics: Sequence[str]) -> str:
 
 
 def metric_interval(metric: str, estimate: Estimate) -> str:
-    """`77.4–82.6` or `0.412–0.450`; of a calibration error with the debiased error that it stands around."""
-    return metric_row(metric).ends(estimate.low, estimate.high, estimate.debiased)
+    """`77.4–82.6` or `0.412–0.450`; of a calibration error with the plug-in value behind: `6.1–9.6, plug-in 8.3%`."""
+    ends = metric_row(metric).ends(estimate.low, estimate.high)
+    return ends if estimate.debiased is None else f"{ends}, plug-in {metric_value(metric, estimate.value)}"
 
 
 def metric_estimate(metric: str, estimate: Estimate | None) -> str:
-    """`80.1% (77.4–82.6)`, `8.3%, debiased 7.9% (6.1–9.6)`; `n/a` where there is no number."""
+    """`80.1% (77.4–82.6)`, `7.9% (6.1–9.6, plug-in 8.3%)`; `n/a` where there is no number."""
     if estimate is None or estimate.value is None:
         return formats.MISSING
-    row, value = metric_row(metric), metric_value(metric, estimate.value)
-    if estimate.debiased is not None:
-        value = f"{value}, debiased {metric_value(metric, estimate.debiased)}"
-    return value if estimate.low is None else f"{value} ({row.ends(estimate.low, estimate.high)})"
+    value = metric_value(metric, estimate.read)
+    return value if estimate.low is None else f"{value} ({metric_interval(metric, estimate)})"
 
 
 def metric_difference(metric: str, estimate: Estimate) -> str:
@@ -175,7 +174,7 @@ def calibration(scores: Scores) -> str:
     graft, tuned = (scores.states.get(s, {}).get("ece") for s in ("grafted", "finetuned"))
     if graft is None or tuned is None or graft.value is None or tuned.value is None:
         return ""
-    pair = f"ECE {formats.percent(graft.value)} vs {formats.percent(tuned.value)}"
+    pair = f"ECE {formats.percent(graft.read)} vs {formats.percent(tuned.read)}"
     difference = scores.differences.get("ece")
     decided = verdict("ece", difference)
     if difference is None or decided == NOT_MEASURED:
@@ -192,7 +191,7 @@ def calibration_line(scores: Scores) -> tuple[DifferenceVerdict, str] | None:
     difference = scores.differences.get("ece")
     if graft is None or tuned is None or difference is None:
         return None
-    pair = f"{metric_value('ece', tuned.value)} → {metric_value('ece', graft.value)}"
+    pair = f"{metric_value('ece', tuned.read)} → {metric_value('ece', graft.read)}"
     return verdict("ece", difference), f"Calibration error {pair}, {metric_difference('ece', difference)}"
 
 
@@ -204,8 +203,10 @@ def ece_basis(bins: int, equal_mass: bool, n: int) -> str:
 
 
 def ece_against(rival: str, values: Mapping[str, float], difference: Estimate, equal_mass: bool = False) -> str:
-    """The calibration errors of the graft and of a rival (RIVALS), and their paired difference; with equal mass that is
-    in other bins than the two."""
+    """The debiased calibration errors of the graft and of a rival (RIVALS), and their paired difference.
+
+    With equal mass that is in other bins than the two.
+    """
     graft, other = (formats.percent(values[state]) for state in ("grafted", rival))
     change = metric_difference("ece", difference)
     change = f"; in bins common to both, they differ by {change}" if equal_mass else f": {change}"

@@ -28,7 +28,6 @@ from skillviz.show.sentences import (
     better_sides,
     metric_difference,
     metric_estimate,
-    metric_interval,
     metric_value,
     verdict,
 )
@@ -116,7 +115,7 @@ def finding(graft: Grafted, task: TaskNote, against: str) -> tuple[DifferenceVer
     difference, built, other = (
         graft.difference(metric, task, against), graft.scores["grafted"][metric], graft.scores[against][metric]
     )  # fmt: skip
-    words = f"{metric_row(metric).title} **{metric_value(metric, built.value)}** vs {metric_value(metric, other.value)}"
+    words = f"{metric_row(metric).title} **{metric_value(metric, built.read)}** vs {metric_value(metric, other.read)}"
     return verdict(metric, difference), f"{words}, {metric_difference(metric, difference)}"
 
 
@@ -138,7 +137,7 @@ def compared(graft: Grafted, task: TaskNote, metric: str) -> str:
     """How the built region's graft does beside the run's own region, as far as the paired interval says."""
     difference, words = graft.difference(metric, task), metric_row(metric).title
     decided = verdict(metric, difference)
-    other = metric_value(metric, graft.scores[REGION][metric].value)
+    other = metric_value(metric, graft.scores[REGION][metric].read)
     if decided == NOT_MEASURED:
         return f"The difference in {words} from this run's region ({other}) is {NOT_MEASURED}: it has no interval."
     if decided == NO_DIFFERENCE:
@@ -159,7 +158,7 @@ def by_chance(curve: pd.DataFrame, metric: str, size: int, split: str) -> str:
     seeds = f", mean of {row['seeds']} seeds" if row["seeds"] > 1 else ""
     return (
         f"Stored: a random region of {formats.counted(int(row['size']), 'entry')} ({formats.share(row['share'])}) has "
-        f"{metric_row(metric).title} {metric_value(metric, row['value'])} ({metric_interval(metric, low_high)}) on the "
+        f"{metric_row(metric).title} {metric_estimate(metric, low_high)} on the "
         f"whole {split} set{seeds}."
     )
 

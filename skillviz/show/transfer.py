@@ -65,7 +65,7 @@ def _task_words(note: TransferNote, metric: str) -> str:
     words, change = metric_row(metric).title, metric_difference(metric, difference)
     if graft is None or tuned is None:
         return f"{name}, zero-shot: {words} {change}"
-    both = f"**{metric_value(metric, graft.value)}** grafted vs {metric_value(metric, tuned.value)} fine-tuned"
+    both = f"**{metric_value(metric, graft.read)}** grafted vs {metric_value(metric, tuned.read)} fine-tuned"
     return f"{name}, zero-shot: {words} {both}, {change}"
 
 

@@ -38,7 +38,7 @@ def estimate(metric: str, value: Estimate | None, *, title: str = "", helps: boo
     with st.container(width=NUMBER if not title else "stretch", gap=None):
         st.metric(
             title or metric_row(metric).heading,
-            metric_value(metric, value.value if value else None),
+            metric_value(metric, value.read if value else None),
             help=help,
         )
         if value is not None and value.value is not None:

@@ -54,9 +54,9 @@ def compared(*rows: tuple, metric: str = "ece") -> str:
 def test_a_line_has_the_interval_of_every_claim_and_names_the_others() -> None:
     rows = [("a", "ece", -0.05, -0.06, -0.01, -0.04), ("b", "ece", 0.02, -0.01, 0.05, 0.02)]
     assert compared(*rows, ("c", "ece", 0.01, -0.01, 0.05, 0.02), ("d", "accuracy", 0.3, 0.2, 0.4, None)) == (
-        "ECE: **a** better −5.0 points (debiased −4.0, −6.0 to −1.0); **b** and **c** no clear difference"
+        "ECE: **a** better −4.0 points (−6.0 to −1.0); **b** and **c** no clear difference"
     )
-    assert compared(*rows[1:]) == "ECE: **b** no clear difference +2.0 points (debiased +2.0, −1.0 to 5.0)"
+    assert compared(*rows[1:]) == "ECE: **b** no clear difference +2.0 points (−1.0 to 5.0)"
     assert compared(("a", "ece", float("nan"), None, None, None)) == ""
 
 
@@ -82,7 +82,7 @@ def test_an_interval_without_zero_is_not_written_as_if_it_held_it() -> None:
 
 def test_a_headline_has_one_comparison_with_its_level_said() -> None:
     row = {"name": "a_b", "metric": "ece", "value": -0.05, "low": -0.06, "high": -0.01, "debiased": -0.04}
-    assert chips(lead_words(row)) == r"**a\_b** better −5.0 points (debiased −4.0, 95%: −6.0 to −1.0)"
+    assert chips(lead_words(row)) == r"**a\_b** better −4.0 points (95%: −6.0 to −1.0)"
     open_ = {**row, "low": float("nan"), "high": float("nan")}
     assert chips(lead_words(open_)) == r"**a\_b** not measured −5.0 points (no interval)"
 

@@ -89,9 +89,9 @@ def test_comparisons_are_counted_and_an_ece_is_told_with_its_debiased_change() -
     frame = stages((0.1, 0.05, 0.15), "ece").assign(change_debiased=0.09)
     rows = [("continual_naive", "independent", "ece", task, 0.1, 0.05, 0.15, 0.08) for task in "ab"]
     told = pd.DataFrame(rows, columns=["a", "b", "metric", "task", "value", "low", "high", "debiased"])
-    assert "debiased 9.0" in since(frame, "ece")
+    assert "by 9.0 points" in since(frame, "ece")
     said = beside(frame, told, "ece")
-    assert "debiased +8.0, 5.0–15.0" in said
+    assert "+8.0 points (5.0–15.0)" in said
     assert said.endswith(
         "Of 4 comparisons, 3 exclude zero; chance alone would give about 0.2. 3 hold at a false discovery rate of 5%."
     )

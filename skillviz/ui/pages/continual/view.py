@@ -172,9 +172,10 @@ def _change(row: Mapping[Any, Any], metric: str) -> str:
     change, low, high = row["value"], row["low"], row["high"]
     if formats.missing(change):
         return f"{name} ends at {metric_value(metric, row['at_end'])}"
-    ends = words.ends(low, high, row.get("debiased"))
+    change, _ = formats.read_first(change, row.get("debiased"))
+    ends = words.ends(low, high)
     if (verdict := words.verdict(low, high)) in UNDECIDED:
-        return f"{name} {words.difference(change, low, high, row.get('debiased'), level='')}, {verdict}"
+        return f"{name} {words.difference(change, low, high, level='')}, {verdict}"
     if words.better == "lower":
         return f"{name} {'**rose**' if change > 0 else '**fell**'} by {words.amount(change)} ({ends})"
     ends = words.ends(*sorted((abs(low), abs(high))))

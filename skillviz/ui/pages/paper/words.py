@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-import numpy as np
 import pandas as pd
 
 from skillviz.core import formats
@@ -117,19 +116,18 @@ def _verb(count: int, plural: str) -> str:
 
 
 def value_words(comparison: Comparison) -> str:
-    """The value with its interval in its unit: `−5.2 points, 95%: −7.2 to −3.2`; of calibration `−5.2 points
-    (debiased −4.8), ...`; `not paired` where the interval joins those of two rows."""
-    debiased = formats.points(comparison.debiased).removesuffix(" points")
-    center = f" (debiased {debiased})" if np.isfinite(comparison.debiased) else ""
+    """The value with its interval in its unit: `−5.2 points, 95%: −7.2 to −3.2`; `not paired` where the
+    interval joins those of two rows."""
     paired = "" if comparison.is_paired or formats.missing(comparison.low) else ", not paired"
-    return f"{number(comparison)}{center}, 95%{paired}: {ends(comparison)}"
+    return f"{number(comparison)}, 95%{paired}: {ends(comparison)}"
 
 
 def number(comparison: Comparison) -> str:
-    """Its value in its unit: `−5.2 points`, `97.6%`, `2.81 times`."""
+    """Its value in its unit, of calibration errors the debiased one: `−5.2 points`, `97.6%`, `2.81 times`."""
+    value, _ = formats.read_first(comparison.value, comparison.debiased)
     if comparison.unit == "times":
-        return f"{formats.number(comparison.value, 2)} times"
-    return formats.points(comparison.value) if comparison.unit == "points" else formats.percent(comparison.value)
+        return f"{formats.number(value, 2)} times"
+    return formats.points(value) if comparison.unit == "points" else formats.percent(value)
 
 
 def ends(comparison: Comparison) -> str:

@@ -129,7 +129,7 @@ def without_region(
 
 def calibrated(scores: Scores) -> Question:
     """Whose confidence is nearer to the truth, by the paired interval of the difference in ECE."""
-    values = [scores.states[state]["ece"].value for state in ("grafted", "finetuned")]
+    values = [scores.states[state]["ece"].read for state in ("grafted", "finetuned")]
     difference = scores.differences.get("ece")
     why = _compared("ece", ("Graft", values[0]), ("fine-tuned", values[1]), difference)
     why += f" {_beside_scaling(scores)}"
@@ -148,7 +148,7 @@ def _beside_scaling(scores: Scores) -> str:
         graft, scaled = (scores.states.get(state, {}).get(metric) for state in ("grafted", "finetuned_scaled"))
         if graft is not None and scaled is not None:
             decided = sentences.verdict(metric, scores.scaled_differences.get(metric))
-            pair = " against ".join(sentences.metric_value(metric, one.value) for one in (graft, scaled))
+            pair = " against ".join(sentences.metric_value(metric, one.read) for one in (graft, scaled))
             told.append(f"{metric_row(metric).title} {pair}, {decided}")
     rival = "Beside temperature scaling, a fairer rival,"
     return f"{rival} the graft has {'; '.join(told)}." if told else f"{rival} the graft is {NOT_MEASURED}."
