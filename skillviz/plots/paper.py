@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from skillviz.core import formats
 from skillviz.core.metrics import Metric, metric_row
 from skillviz.core.verdicts import NOT_MEASURED
 from skillviz.plots.cells import shown as shortened
@@ -128,7 +129,7 @@ def _marks(
     symbol = style.symbol if is_ours else f"{style.symbol.removesuffix('-open')}-open"
     marker = {**style.marker(10), "symbol": symbol, "line": {"color": style.color, "width": 2 if is_ours else 1.5}}
     hover = [
-        f"{words.text(r['value'])} {words.title} on {r['task']}<br>{_ends(r, words, is_ours)}"
+        f"{words.text(r['value'])} {words.title}{_kind(r)} on {r['task']}<br>{_ends(r, words, is_ours)}"
         for r in rows.astype({"low": float, "high": float}).to_dict("records")
     ]
     return go.Scatter(
@@ -157,6 +158,11 @@ def _strokes(method: str, rows: pd.DataFrame, shown: Sequence[str], offset: floa
         hovertext=[f"{words.text(value)} {words.title}, debiased" for value in rows["debiased"]],
         hovertemplate="%{hovertext}<extra></extra>",
     )
+
+
+def _kind(row: dict) -> str:
+    """Behind a plug-in calibration error, which published ones are compared with, what it is."""
+    return "" if formats.missing(row.get("debiased")) else ", plug-in,"
 
 
 def _ends(row: dict, words: Metric, is_ours: bool) -> str:

@@ -72,4 +72,4 @@ def test_our_calibration_error_is_the_plug_in_one_with_a_stroke_where_its_interv
     (stroke,) = (t for t in beside(rows, ["SST-2"]).data if t.marker.symbol == "line-ns-open")
     (mark,) = (t for t in beside(rows, ["SST-2"]).data if t.name == "graft, here")
     assert stroke.x[0] == pytest.approx(mark.x[0] - 1) and stroke.y == mark.y
-    assert "debiased" in mark.hovertext[0] and "debiased" in stroke.hovertext[0]
+    assert "plug-in" in mark.hovertext[0] and "debiased" in stroke.hovertext[0]

@@ -35,7 +35,7 @@ def test_each_model_has_its_own_interval_and_the_test_of_calibration(equal_mass:
     shown = reliability(bins, "light", errors=errors, p_values=p_values)
     tuned = next(str(a.text) for a in shown.figure.layout.annotations if str(a.text).startswith("fine-tuned"))
     expected = calibration_error(4 * z, drawn, binning="mass" if equal_mass else "width")
-    assert f"debiased {100 * expected.debiased:.1f}" in tuned.replace(SPACE, " ")
+    assert f"ECE {100 * expected.debiased:.1f}" in tuned.replace(SPACE, " ") and "plug-in" in tuned
     assert f"({100 * expected.low:.1f}–{100 * expected.high:.1f})" in tuned
     assert "fine-tuned p = 0.001" in shown.reads
     few, none = measures.calibration_of({"grafted": z[:5]}, drawn[:5], 15, equal_mass)
