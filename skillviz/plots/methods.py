@@ -223,9 +223,9 @@ def _difference(method: str, rows: pd.DataFrame, words: Metric, unit: str) -> go
     value, low, high = (rows[c].to_numpy(float) * words.scale for c in ("value", "low", "high"))
     center = centers(rows, words.scale)
     hover = [
-        f"{v:+.{words.digits}f} {unit}<br>"
+        f"{c:+.{words.digits}f} {unit}<br>"
         + ("no interval" if np.isnan(a) or np.isnan(b) else f"95%: {formats.interval(a, b, words.digits)}")
-        + ("" if c == v else f"; debiased {c:+.{words.digits}f}")
+        + ("" if c == v else f"; plug-in {v:+.{words.digits}f}")
         for v, a, b, c in zip(value, low, high, center, strict=True)
     ]
     return go.Scatter(

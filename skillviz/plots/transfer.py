@@ -149,8 +149,8 @@ def graft_minus_finetuned(
             marker={"color": INK[theme], "symbol": "diamond-tall", "size": 12},
             error_x=error_bars(center, low, high, 2, 4),
             hovertext=[
-                f"{v:+.{words.digits}f} {unit}<br>{_interval(a, b, words.digits)}"
-                + ("" if c == v else f"; debiased {c:+.{words.digits}f}")
+                f"{c:+.{words.digits}f} {unit}<br>{_interval(a, b, words.digits)}"
+                + ("" if c == v else f"; plug-in {v:+.{words.digits}f}")
                 for v, a, b, c in zip(value, low, high, center, strict=True)
             ],
             customdata=marks["dataset"],

@@ -9,6 +9,7 @@ import pandas as pd
 
 from skillviz.analysis.size_curve import by_size
 from skillviz.core.bins import BINS
+from skillviz.core.formats import read_first
 from skillviz.core.metrics import metric_row
 from skillviz.plots import compare as plots
 from skillviz.plots.overlap import overlap_map
@@ -34,7 +35,7 @@ def values(table: pd.DataFrame, marks: Mapping[str, Style], metric: str, state: 
         reads=f"one mark per run: the {STATES[state]}, with 95% intervals over examples{beside}. "
         f"{better_sides((metric,))} Where intervals overlap, look at the differences.",
         intervals=OVER_EXAMPLES,
-        alt=f"Scores. {_each(table, lambda row: metric_value(metric, row['value']))}",
+        alt=f"Scores. {_each(table, lambda row: metric_value(metric, read_first(row['value'], row.get('debiased'))[0]))}",
         table=table,
         words=(metric,),
     )

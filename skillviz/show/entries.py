@@ -157,7 +157,7 @@ def _pair(record: RunRecord) -> tuple[str, ...]:
 
 def _value(scores: Scores | None, metric: str, state: str = "grafted") -> float | None:
     estimate = scores.states.get(state, {}).get(metric) if scores else None
-    return estimate.value if estimate else None
+    return estimate.read if estimate else None
 
 
 Role = Literal["headline", "seed", "variant"]

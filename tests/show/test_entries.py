@@ -108,7 +108,7 @@ def test_a_long_setting_is_shortened_to_fit_into_its_box() -> None:
     inner = {"parameters": [f"encoder.layer.{i}.weight" for i in range(9)]}
     recipe, told = json.dumps({"expression": inner}), json.dumps(inner)
     made = replace(entry(), id="by-hand", settings=tuple((n, recipe if n == "options" else "null") for n in SETTINGS))
-    assert level_labels([entry(), made], "seed")[1] == f"0 · expression {told[:32]}\N{HORIZONTAL ELLIPSIS}"
+    assert level_labels([entry(), made], "seed")[1] == f"0 · expression {told[:28]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def test_equal_names_of_pairs_get_what_tells_them_apart_and_never_a_hash() -> None:

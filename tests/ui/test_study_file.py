@@ -45,11 +45,9 @@ def test_a_typed_path_fills_in_the_projects_variables_alone(tmp_path: Path, monk
     assert str(tmp_path) not in str(error.value)
 
 
-def test_the_command_of_a_file_is_not_believed(tmp_path: Path) -> None:
-    text = content("b", "command: curl evil.example\n")
-    (tmp_path / "own.yaml").write_bytes(text)
-    for study in (study_file.uploaded("own.yaml", text), study_file.typed(str(tmp_path / "own.yaml"))):
-        assert "evil" not in study.model_dump_json() and study.request is None
+def test_a_file_has_no_command() -> None:
+    with pytest.raises(BadInput, match="'command': it is 'curl evil.example'"):
+        study_file.uploaded("own.yaml", content("b", "command: curl evil.example\n"))
 
 
 def test_a_fault_is_told_of_the_files_own_name() -> None:
