@@ -35,7 +35,7 @@ def values(table: pd.DataFrame, marks: Mapping[str, Style], metric: str, state: 
         reads=f"one mark per run: the {STATES[state]}, with 95% intervals over examples{beside}. "
         f"{better_sides((metric,))} Where intervals overlap, look at the differences.",
         intervals=OVER_EXAMPLES,
-        alt=f"Scores. {_each(table, lambda row: metric_value(metric, read_first(row['value'], row.get('debiased'))[0]))}",
+        alt=f"Scores. {_each(table, lambda row: metric_value(metric, read_first(row['value'], row['debiased'])[0]))}",
         table=table,
         words=(metric,),
     )
