@@ -18,7 +18,7 @@ SMALL, MIDDLE, LARGE = (round(size * D) for size in SIZES)
 @pytest.fixture
 def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
     """Made-up tables of one task, LoRA trained on exactly the middle size's number of entries."""
-    made = [FAKE_TABLES[name](("film-sentiment",), np.random.default_rng(0)) for name in ("scores", "differences")]
+    made = [FAKE_TABLES[name](("sst2_sentences",), np.random.default_rng(0)) for name in ("scores", "differences")]
     scores, differences = (check(frame, name) for frame, name in zip(made, ("scores", "differences"), strict=True))
     scores.loc[scores["method"] == "lora", "touched"] = float(MIDDLE)
     return scores, differences
@@ -34,14 +34,14 @@ def test_each_cell_is_the_tables_number_at_its_size(tables: tuple[pd.DataFrame, 
     scores, differences = tables
     lines = baselines_report.board(scores, differences)
     above, below = lines[: lines.index("")], lines[lines.index("") + 1 :]
-    own = scores[(scores["task"] == "film-sentiment") & (scores["metric"] == "accuracy") & (scores["split"] == "test")]
+    own = scores[(scores["task"] == "sst2_sentences") & (scores["metric"] == "accuracy") & (scores["split"] == "test")]
     row = own[(own["method"] == "graft_movement") & (own["share"] == 0.01)].iloc[0]
     wanted = f"{100 * row['mean']:.1f} ({100 * row['low']:.1f} to {100 * row['high']:.1f})"
     assert cells(above, "`movement`")[2] == wanted
     asked = (
         (differences["a"] == "graft") & (differences["b"] == "graft_movement") & (differences["metric"] == "accuracy")
     )
-    row = differences[asked & (differences["task"] == "film-sentiment") & (differences["share"] == 0.1)].iloc[0]
+    row = differences[asked & (differences["task"] == "sst2_sentences") & (differences["share"] == 0.1)].iloc[0]
     assert cells(below, "`movement`")[3].startswith(f"{100 * row['value']:+.1f}".replace("-", "−"))
 
 
@@ -57,7 +57,7 @@ def test_lora_is_turned_round(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None
     less = baselines_report.compared(differences, scores)
     lora = less[less["method"] == "lora"]
     asked = (differences["a"] == "lora") & (differences["b"] == "graft") & (differences["metric"] == "accuracy")
-    row = differences[asked & (differences["task"] == "film-sentiment") & (differences["share"] == 0.01)].iloc[0]
+    row = differences[asked & (differences["task"] == "sst2_sentences") & (differences["share"] == 0.01)].iloc[0]
     assert lora["value"].tolist() == [-row["value"]] and lora["low"].tolist() == [-row["high"]]
 
 

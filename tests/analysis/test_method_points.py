@@ -13,7 +13,7 @@ from skillviz.core.localizers.table import RIVALS
 from skillviz.core.metrics import panels
 from tests.studies.fake_tables import FAKE_TABLES, SIZES, TASKS, D
 
-SELECTION = Selection("film-sentiment", "all", "stagewise")
+SELECTION = Selection("sst2_sentences", "all", "stagewise")
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def two_bases(scores: pd.DataFrame) -> pd.DataFrame:
 
 def test_what_is_touched_is_a_share_of_the_rows_own_base(tables: dict[str, pd.DataFrame]) -> None:
     found = method_points.every_point(two_bases(tables["scores"]), SELECTION.task, SELECTION.task)
-    other = found["label"] == "my/base"
+    other = found["label"] == "base"
     assert other.any() and (found[other]["value"] == 0).all() and (found[~other]["value"] > 0).all()
     assert found.loc[found["method"] == "ft", "touched"].to_numpy() == pytest.approx(1)
 
@@ -133,7 +133,7 @@ def test_every_point_names_further_localizers(tables: dict[str, pd.DataFrame]) -
 
 
 def test_transfer_goes_to_the_tasks_that_were_not_trained_on(tables: dict[str, pd.DataFrame]) -> None:
-    assert method_points.other_tasks(tables["scores"], SELECTION) == ["gadget-sentiment", "restaurant-sentiment"]
+    assert method_points.other_tasks(tables["scores"], SELECTION) == ["cr", "yelp_reviews"]
     assert method_points.scored_metric(tables["scores"], SELECTION.task) == "accuracy"
 
 

@@ -96,11 +96,11 @@ def test_transfer_scores_a_task_when_asked(ids: dict[str, str], questions: Asked
 
 def test_a_union_of_tasks_is_scored_when_asked(empty: Path, questions: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_study(empty, "figure8", tables=("overlap", "isolation", "gain", "stability", "scores", "note"))
-    tasks = ("film-sentiment", "gadget-sentiment", "news-topic", "news-inference")
+    tasks = ("sst2_sentences", "cr", "ag_news", "qnli")
     runs = {task: fake_run(Store(empty), seed=seed, sizes=("5%",), **SMALL) for seed, task in enumerate(tasks)}
     monkeypatch.setattr(tasks_view, "regions_of", lambda tables: {task: runs[task] for task in tables.tasks})
-    test = opened("tasks", union="film-sentiment~news-topic")
-    assert not questions and "The union of film-sentiment and news-topic is not stored." in captions(test)
+    test = opened("tasks", union="sst2_sentences~ag_news")
+    assert not questions and "The union of SST-2 sentences and AG News is not stored." in captions(test)
     assert "the test sets of 4 tasks, 480 examples in all" in captions(test)
     button(test, "Score this union").click().run()
     assert [operation for operation, _ in questions] == ["union"]

@@ -90,7 +90,7 @@ def test_watching_a_study_ends_with_it(empty: Path) -> None:
 def test_the_log_of_a_study_is_printed(empty: Path) -> None:
     fake_running(empty, NOBODY)
     said = call("jobs", "log", "table2-small")
-    assert said.out == "3 of 31 finished: fine-tune film-sentiment\n"
+    assert said.out == "3 of 31 finished: fine-tune mr\n"
     assert "table2-small has stopped." in said.err and "`python -m skillviz jobs resume table2-small`" in said.err
 
 
@@ -125,13 +125,10 @@ def test_a_study_that_was_cut_goes_on_with_as_many_processes(empty: Path, begun:
     )  # fmt: skip
 
 
-def test_a_study_that_never_began_takes_as_many_as_the_command(
-    empty: Path, begun: list[Started], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kinds, "cores", lambda: 8)
+def test_a_study_that_never_began_takes_as_many_as_the_command(empty: Path, begun: list[Started]) -> None:
     (fake_running(empty, NOBODY) / "study.json").unlink()
     call("jobs", "resume", "table2-small")
-    assert begun[0].workers == 2
+    assert begun[0].workers == 1
 
 
 def test_a_study_goes_on_from_the_folder_it_was_started_in(

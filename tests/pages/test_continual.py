@@ -21,8 +21,8 @@ def test_stages_and_what_was_lost(study: Path) -> None:
     test = opened("continual")
     assert not test.exception and not test.error and len(charts(test)) == 1
     said = words(test)
-    assert "film-sentiment **lost** 16.0 points" in said
-    assert "unchanged, prediction by prediction" in said and "film-sentiment" in said
+    assert "SST-2 sentences **lost** 16.0 points" in said
+    assert "unchanged, prediction by prediction" in said and "SST-2 sentences" in said
     assert charts(test)[0].proto.alt.startswith("Accuracy by stage.")
 
 
@@ -37,7 +37,7 @@ def test_a_study_without_a_stage_shows_its_command(empty: Path) -> None:
     test = opened("continual")
     assert not test.exception and not charts(test)
     assert "No stage of this study is finished" in words(test)
-    assert any("reproduce table4" in code.value for code in test.code)
+    assert any("study run" in code.value for code in test.code)
 
 
 def test_without_a_study_the_command_is_shown(empty: Path) -> None:

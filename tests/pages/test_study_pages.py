@@ -24,6 +24,7 @@ from skillviz.studies.paper.request import EDITED, study_of, write_study
 from skillviz.studies.spec import ExperimentRequest
 from skillviz.studies.store import studies_in
 from skillviz.tasks.project import PROJECT
+from skillviz.tasks.readable_names import readable
 from skillviz.ui import study_choice
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.paper.words import WITHOUT
@@ -71,8 +72,8 @@ def test_a_study_of_generated_answers_shows_exact_match_and_perplexity(
     test = opened(name, **({"view": "study"} if name == "studies" else {}))
     assert not test.exception and not test.error
     alts = [figure.proto.alt for figure in charts(test)]
-    assert any(alt.startswith("exact match on film-sentiment") for alt in alts)
-    assert any(alt.startswith("perplexity on film-sentiment") for alt in alts)
+    assert any(alt.startswith("exact match on SST-2 sentences") for alt in alts)
+    assert any(alt.startswith("perplexity on SST-2 sentences") for alt in alts)
     assert not any("ECE" in alt or "ccuracy" in alt or alt.endswith(": .") for alt in alts)
 
 
@@ -127,16 +128,14 @@ def test_a_study_that_the_page_does_not_show_is_explained(empty: Path) -> None:
 @pytest.mark.slow
 def test_methods_are_compared_with_the_graft_by_paired_differences(empty: Path) -> None:
     fake_study(empty, "table1")
-    test = opened("methods", task="film-sentiment", size="0.01")
-    sentence = next(m.value for m in test.markdown if m.value.startswith("**film-sentiment**"))
+    test = opened("methods", task="sst2_sentences", size="0.01")
+    sentence = next(m.value for m in test.markdown if m.value.startswith("**SST-2 sentences**"))
     assert "accuracy of **region re-trained**" in sentence and sentence.endswith("vs a graft of **1%**.")
     assert sentence.count("-badge[") == 1, "the other verdicts are below the figures"
     assert "BitFit" in said(test) and "LoRA" in said(test)
-    test.selectbox(key="control.task").select("news-topic").run()
-    assert (
-        any(m.value.startswith("**news-topic**") for m in test.markdown) and test.query_params["task"] == "news-topic"
-    )
-    assert "scores models of news-topic on other data" in said(test)
+    test.selectbox(key="control.task").select("ag_news").run()
+    assert any(m.value.startswith("**AG News**") for m in test.markdown) and test.query_params["task"] == "ag_news"
+    assert "scores models of AG News on other data" in said(test)
 
 
 def test_what_was_not_compared_is_said_once(empty: Path) -> None:
@@ -172,7 +171,7 @@ def test_a_study_of_another_base_stands_alone(empty: Path) -> None:
     of_bases(own, "my/base")
     test = opened("methods", study="table3-small-own")
     assert not test.exception and "Data: the study `table3-small-own`." in said(test)
-    assert test.selectbox(key="control.task").options == list(TASKS[:2])
+    assert test.selectbox(key="control.task").options == list(map(readable, TASKS[:2]))
     assert "Data: the study `table1-small`." in said(opened("methods", study="table1-small"))
 
 
@@ -201,7 +200,7 @@ def test_of_several_bases_one_is_chosen(empty: Path) -> None:
 
 def test_other_data_for_a_study_of_ones_own_are_asked_of_its_own_base(empty: Path) -> None:
     of_bases(fake_study(empty, "table1", tables=("scores", "differences")), "my/base")
-    told = [code.value for code in opened("methods", task="news-topic").code]
+    told = [code.value for code in opened("methods", task="ag_news").code]
     assert any("reproduce table3 --scale small --base my/base" in line for line in told)
 
 
@@ -261,12 +260,12 @@ def test_studies_that_are_otherwise_alike_are_told_apart_by_their_names(empty: P
 
 
 def test_a_failed_study_names_its_steps_and_can_go_on(empty: Path) -> None:
-    step = {"kind": "localize", "title": "localize news-topic", "state": "failed", "error": BROKEN}
+    step = {"kind": "localize", "title": "localize ag_news", "state": "failed", "error": BROKEN}
     rest = {"kind": "table", "title": "make the tables", "state": "missing"}
     fake_study(empty, "table1", status="failed", tables=(), steps={"a": step, "table": rest})
     test = opened("studies", view="study")
     assert "1 step failed. 1 step could not be reached." in test.error[0].value
-    assert "**localize news-topic**: the model finetuned/x cannot be read." in said(test)
+    assert "**localize AG News**: the model finetuned/x cannot be read." in said(test)
     assert [button.label for button in test.button if button.label == "Resume it"]
     assert "no tables yet" in test.info[0].value
 
@@ -281,7 +280,7 @@ def test_a_study_under_way_tells_step_and_time_and_can_be_cancelled(
     bars = test.get("progress")
     assert len(bars) == 2, "one on the card at the top, one where the button was that started it"
     for bar in bars:
-        assert "step 4 of 31: localize film-sentiment with stagewise, about 2 min left" in bar.proto.text
+        assert "step 4 of 31: localize mr with stagewise, about 2 min left" in bar.proto.text
     assert "study.start" not in [button.key for button in test.button] and "[Log and cancel](#under-way)" in said(test)
     next(button for button in test.button if button.label == "Cancel").click().run()
     assert sleeper.wait(10) < 0 and not test.exception
@@ -391,15 +390,14 @@ def test_a_table_of_a_study_can_be_chosen_and_its_columns_are_explained(empty: P
 
 def test_the_paper_page_opens_on_the_scoreboard_alone(empty: Path) -> None:
     fake_study(empty, "table2")
-    fake_study(empty, "table2", "small")
     test = opened("paper")
     assert not test.exception and not charts(test) and "item" not in test.query_params
     rows = test.dataframe[0].value
     assert len(rows) == sum(len(row.claims) for row in EXPERIMENTS.values())
     of_table2 = rows[rows["where"] == "Table 2"]
-    assert set(of_table2["world"]) == {"own base base"}, "that of the small scale first"
+    assert set(of_table2["data"]) == {"MR"}
     assert of_table2["here"].str.contains("–| to ").all()
-    assert set(rows.loc[rows["where"] != "Table 2", "world"]) == {"no study"}
+    assert set(rows.loc[rows["where"] != "Table 2", "data"]) == {""}
     assert f"of {len(rows)} claims" in test.markdown[0].value and "not measured" in test.markdown[0].value
 
 
@@ -413,7 +411,7 @@ def test_published_values_stand_beside_ours_and_the_claims_are_judged(empty: Pat
     assert "confirmed] 4 of 4 comparisons support it" in said(test)
     table = [d.value for d in with_tables(test).dataframe if "published (± sd)" in d.value.columns][-1]
     row = table[(table["task"] == "SST-2") & (table["method"] == "graft") & (table["metric"] == "ECE")].iloc[0]
-    assert row["published (± sd)"] == "3.1 (0.4)" and row["measured on"] == "film-sentiment"
+    assert row["published (± sd)"] == "3.1 (0.4)" and row["measured on"] == "SST-2 sentences"
     assert "points" in row["difference"]
     assert "A difference is no error" in said(test) and list(test.table[0].value) == ["Aspect", "Paper", "Here"]
 
@@ -421,7 +419,7 @@ def test_published_values_stand_beside_ours_and_the_claims_are_judged(empty: Pat
 @pytest.mark.slow
 def test_tasks_of_ones_own_are_shown_and_explained(empty: Path) -> None:
     scores = fake_study(empty, "table2", tables=("scores", "differences")) / "scores.parquet"
-    names = {"id_task": {"news-topic": "bakery"}, "task": {"news-topic": "bakery"}}
+    names = {"id_task": {"ag_news": "bakery"}, "task": {"ag_news": "bakery"}}
     pd.read_parquet(scores).replace(names).to_parquet(scores)
     test = opened("paper", item="table2")
     assert not test.exception and any("bakery" in chart.proto.spec for chart in charts(test))

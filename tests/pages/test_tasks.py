@@ -30,16 +30,16 @@ def test_maps_sentences_and_notes(study: Path) -> None:
     assert not test.exception and not test.error and len(charts(test)) == 4
     said = words(test)
     assert "Related tasks share more" in said and "of the multi-task model's gain on its own task" in said
-    assert "The union of film-sentiment and gadget-sentiment recovers" in said
+    assert "The union of CR and SST-2 sentences recovers" in said
     assert len([e for e in test.expander if e.label == "Table"]) == 4
     assert all(chart.proto.alt for chart in charts(test))
 
 
 def test_choices_stand_in_the_address(study: Path) -> None:
-    test = opened("tasks", kind="iou", regions="purified", union="news-inference~news-topic")
-    assert test.query_params["kind"] == "iou" and test.query_params["union"] == "news-inference~news-topic"
+    test = opened("tasks", kind="iou", regions="purified", union="qnli~ag_news")
+    assert test.query_params["kind"] == "iou" and test.query_params["union"] == "qnli~ag_news"
     assert "(purified)" in json.dumps(figure(test, 1)["layout"]["yaxis"]["ticktext"])
-    assert "The union of news-inference and news-topic recovers" in words(test)
+    assert "The union of QNLI and AG News recovers" in words(test)
 
 
 def test_tasks_of_one_family_stand_together(empty: Path) -> None:
@@ -56,21 +56,21 @@ def test_no_task_chosen_asks_for_one(study: Path) -> None:
 
 
 def test_the_region_of_one_task_stands_beside_the_others_own(study: Path) -> None:
-    test = opened("tasks", union="film-sentiment")
-    assert not test.exception and "The region of film-sentiment recovers" in words(test)
+    test = opened("tasks", union="sst2_sentences")
+    assert not test.exception and "The region of SST-2 sentences recovers" in words(test)
     assert "outside it" in words(test)
 
 
 def test_a_union_that_is_not_stored_says_what_makes_it(study: Path) -> None:
-    test = opened("tasks", union="film-sentiment~news-topic")
+    test = opened("tasks", union="sst2_sentences~ag_news")
     assert not test.exception and len(charts(test)) == 3
     assert "This union is not stored" in words(test)
-    assert any("reproduce figure8" in code.value for code in test.code)
+    assert any("study run" in code.value for code in test.code)
 
 
 def test_a_study_without_gains_shows_the_regions(empty: Path) -> None:
     fake_study(empty, "figure8", tables=("overlap", "isolation", "note"))
-    test = opened("tasks", union="film-sentiment")
+    test = opened("tasks", union="sst2_sentences")
     assert not test.exception and len(charts(test)) == 1 and "need the weights" in words(test)
 
 
@@ -98,13 +98,13 @@ def test_without_any_gain_it_is_said_once_and_no_map_is_drawn(study: Path) -> No
 
 
 def test_tasks_without_a_gain_are_left_out_and_named(study: Path) -> None:
-    without(study, "film-sentiment")
-    test = opened("tasks", union="film-sentiment~gadget-sentiment")
+    without(study, "sst2_sentences")
+    test = opened("tasks", union="sst2_sentences~cr")
     assert not test.exception and len(charts(test)) == 4
     said = words(test)
     assert "Left out of the gains" in said and "n/a" not in said
     columns = figure(test, 1)["layout"]["xaxis"]["ticktext"]
-    assert len(columns) == 3 and not any("film" in name for name in columns)
-    assert any("film" in name for name in figure(test, 1)["layout"]["yaxis"]["ticktext"]), "its region gives others"
-    assert "The union of film-sentiment and gadget-sentiment recovers **" in said
-    assert not any("film" in name for name in figure(test, 2)["layout"]["yaxis"]["ticktext"])
+    assert len(columns) == 3 and not any("SST-2" in name for name in columns)
+    assert any("SST-2" in name for name in figure(test, 1)["layout"]["yaxis"]["ticktext"]), "its region gives others"
+    assert "The union of CR and SST-2 sentences recovers **" in said
+    assert not any("SST-2" in name for name in figure(test, 2)["layout"]["yaxis"]["ticktext"])

@@ -22,11 +22,11 @@ def test_a_recipe_is_told_in_words(stored: str, shown: str) -> None:
 
 
 def test_tasks_have_readable_names_for_readers_and_ids_in_files() -> None:
-    gain = FAKE_TABLES["gain"](("cr", "film-sentiment"), np.random.default_rng(0))
+    gain = FAKE_TABLES["gain"](("cr", "film-reviews"), np.random.default_rng(0))
     ids = csv_text(gain)
-    shown = tasks.gain(gain, ("cr", "film-sentiment"), "light")
-    assert csv_text(shown.table) == ids and "cr + film-sentiment" in ids and "CR" not in ids, "keys stay"
-    assert set(shown.figure.layout.xaxis.ticktext) == {"CR", "film-sentiment"}
-    assert "CR + film-sentiment on CR" in shown.alt
-    assert set(worded(gain)["region_tasks"]) - {""} == {"CR", "film-sentiment", "CR + film-sentiment"}
+    shown = tasks.gain(gain, ("cr", "film-reviews"), "light")
+    assert csv_text(shown.table) == ids and "cr + film-reviews" in ids and "CR" not in ids, "keys stay"
+    assert set(shown.figure.layout.xaxis.ticktext) == {"CR", "film-reviews"}
+    assert "CR + film-reviews on CR" in shown.alt
+    assert set(worded(gain)["region_tasks"]) - {""} == {"CR", "film-reviews", "CR + film-reviews"}
     assert gain["region_tasks"].map(type).eq(tuple).all(), "the argument is left as it is"

@@ -17,9 +17,9 @@ NO_CHANCE = {"chance": 0.0, "chance_low": np.nan, "chance_high": np.nan}
 D = 2_379_200  # graftable entries of the made-up model
 SIZES = (0.001, 0.01, 0.1)
 BASE = "examples/models/minilm-l6"
-TASKS = ("film-sentiment", "gadget-sentiment", "news-topic", "news-inference")
-KIN = {"film-sentiment": "gadget-sentiment", "news-inference": "scene-inference"}
-OTHERS = {"film-sentiment": ("gadget-sentiment", "restaurant-sentiment"), "news-inference": ("scene-inference",)}
+TASKS = ("sst2_sentences", "cr", "ag_news", "qnli")
+KIN = {"sst2_sentences": "cr", "qnli": "mnli_01"}
+OTHERS = {"sst2_sentences": ("cr", "yelp_reviews"), "qnli": ("mnli_01",)}
 METRICS = ("accuracy", "ece", "nll")
 OF_GRAFTS = ("recovered", "agreement")
 # method: (accuracy, ECE, share of d that is touched; None: the region's own)
@@ -335,9 +335,7 @@ def checkpoints(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFra
 
 def note(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """What the study says about itself."""
-    return pd.DataFrame(
-        {"text": ["Three mask seeds, one data seed.", "12 examples of gadget-sentiment were left out."]}
-    )
+    return pd.DataFrame({"text": ["Three mask seeds, one data seed.", "12 examples of cr were left out."]})
 
 
 EMPTY = (

@@ -25,7 +25,7 @@ from skillviz.studies.task_unions import TaskScores, TaskUnion, mean_relative_ga
 
 pytestmark = pytest.mark.slow
 
-ONE, TWO = "film-sentiment", "gadget-sentiment"
+ONE, TWO = "sst2_sentences", "cr"
 
 
 @pytest.fixture(scope="module")

@@ -29,11 +29,11 @@ def test_settings_and_sizes_are_those_that_are_printed(tables: dict[str, pd.Data
 
 def test_ours_stand_at_the_chosen_size_with_the_difference(tables: dict[str, pd.DataFrame]) -> None:
     rows = paper_table.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01), tables)
-    grafts = rows[(rows["here"] == "film-sentiment") & (rows["method"] == "graft")]
+    grafts = rows[(rows["here"] == "sst2_sentences") & (rows["method"] == "graft")]
     found = grafts[grafts["metric"] == TASK_METRIC].iloc[0]
     scores = tables["scores"]
     wanted = scores[
-        (scores["id_task"] == scores["task"]) & (scores["task"] == "film-sentiment") & (scores["method"] == "graft")
+        (scores["id_task"] == scores["task"]) & (scores["task"] == "sst2_sentences") & (scores["method"] == "graft")
         & (scores["metric"] == "accuracy") & (scores["share"] == 0.01)
     ].iloc[0]  # fmt: skip
     assert found["value"] == wanted["mean"] and found["low"] == wanted["low"]
@@ -51,7 +51,7 @@ def test_every_published_row_is_there_once_and_averages_are_not(tables: dict[str
 def test_other_data_are_named_with_what_was_tuned_on(tables: dict[str, pd.DataFrame]) -> None:
     rows = paper_table.rows_beside(Selection("table3", "4096-shot", None, 0.01), tables)
     here = dict(zip(rows["task"], rows["here"], strict=True))
-    assert here["SST-2 to Yelp"] == "film-sentiment to restaurant-sentiment"
+    assert here["SST-2 to Yelp"] == "sst2_sentences to yelp_reviews"
     assert "QNLI to MNLI(0/1)" in here
 
 
@@ -90,15 +90,15 @@ def test_of_other_data_those_rows_are_shown_and_only_without_them_the_tasks_own(
 def test_what_the_paper_prints_nothing_of_is_said(tables: dict[str, pd.DataFrame]) -> None:
     asked = Selection("table2", "4096-shot", 0.0001, 0.01)
     note = words.unmatched(paper_table.rows_beside(asked, own(tables)))
-    assert "my-film-sentiment" in note.replace("\\", "")
-    film = tables["scores"][tables["scores"]["id_task"] == "film-sentiment"]
+    assert "my-sst2_sentences" in note.replace("\\", "")
+    film = tables["scores"][tables["scores"]["id_task"] == "sst2_sentences"]
     assert words.unmatched(paper_table.rows_beside(asked, {"scores": film})) == ""
 
 
 def test_a_data_set_that_was_not_tuned_on_does_not_stand_for_the_task_that_was(tables: dict[str, pd.DataFrame]) -> None:
     scores = tables["scores"]
-    film = scores[(scores["id_task"] == "film-sentiment") & (scores["task"] == "gadget-sentiment")]
-    named = {"id_task": {"film-sentiment": "film-subjectivity"}, "task": {"gadget-sentiment": "gadget-subjectivity"}}
+    film = scores[(scores["id_task"] == "sst2_sentences") & (scores["task"] == "cr")]
+    named = {"id_task": {"sst2_sentences": "subj"}, "task": {"cr": "mr"}}
     rows = paper_table.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01), {"scores": film.replace(named)})
     assert rows["value"].isna().all()
 
@@ -115,12 +115,12 @@ def test_of_a_sequence_each_task_is_a_row(tables: dict[str, pd.DataFrame]) -> No
     rows = paper_table.rows_beside(Selection("table4", "4096-shot", None, 0.01), tables)
     assert set(rows.loc[rows["published"].notna(), "task"]) == {"QNLI", "AGNews", "SST-2"}
     naive = rows[(rows["method"] == "continual_naive") & (rows["task"] == "SST-2")].iloc[0]
-    assert naive["here"] == "film-sentiment" and naive["printed"] == "92.0 (0.5)"
+    assert naive["here"] == "sst2_sentences" and naive["printed"] == "92.0 (0.5)"
 
 
 def test_the_iou_with_the_fish_mask_is_found_by_task_and_size() -> None:
     rows = [
-        {"row_task": "film-sentiment", "row_localizer": "stagewise", "column_task": "film-sentiment",
+        {"row_task": "sst2_sentences", "row_localizer": "stagewise", "column_task": "sst2_sentences",
          "column_localizer": rival, "size": np.nan, "share": size, "kind": "iou",
          "value": value, "low": value - 0.01, "high": value + 0.01, "chance": 0.01, "seeds": 3, "relation": "same"}
         for size, rival, value in ((0.01, "fisher", 0.09), (0.01, "random", 0.01), (0.1, "fisher", 0.2))
@@ -135,8 +135,8 @@ def test_the_words_keep_the_printed_digits(tables: dict[str, pd.DataFrame]) -> N
     rows = paper_table.rows_beside(Selection("table1", "4096-shot", None, 0.01), tables)
     shown = paper_table.shown(rows)
     assert shown["published (± sd)"].iloc[0] == "92.3 (0.3)" and "–" in shown["here (95%)"].iloc[0]
-    qnli = shown[shown["task"] == "QNLI"].iloc[0]
-    assert qnli["here (95%)"] == "" and qnli["difference"] == "n/a"
+    qqp = shown[shown["task"] == "QQP"].iloc[0]
+    assert qqp["here (95%)"] == "" and qqp["difference"] == "n/a"
 
 
 def test_marks_have_both_sources_and_a_published_value_once(tables: dict[str, pd.DataFrame]) -> None:

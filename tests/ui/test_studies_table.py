@@ -8,6 +8,7 @@ import pytest
 
 from skillviz.analysis.readable_table import not_in_percent
 from skillviz.analysis.tables import TABLES, check, empty
+from skillviz.tasks.readable_names import readable
 from skillviz.ui import study_words
 from skillviz.ui.pages.studies import table as study_table
 from tests.studies.fake_tables import FAKE_TABLES, TASKS
@@ -94,7 +95,7 @@ def test_cells_have_the_words_of_the_figures(tables: dict[str, pd.DataFrame]) ->
     assert list(shown["metric"]) == ["ECE", "NLL", "gain recovered"]
     assert set(shown["base"]) == {"minilm-l6"}
     gain = study_table.shown(tables["gain"])
-    assert gain["region_tasks"].tolist() == tables["gain"]["region"].tolist(), "several tasks as `a + b`"
+    assert gain["region_tasks"].tolist() == list(map(readable, tables["gain"]["region"])), "several tasks as `a + b`"
     assert scores["method"].iloc[0] == "graft_retrain", "the argument is left as it is"
 
 
