@@ -19,9 +19,9 @@ def region(*entries: int) -> Region:
 
 
 REGIONS = {
-    "film-sentiment": {0: region(0, 1, 2, 3), 1: region(0, 1, 2, 4)},
-    "gadget-sentiment": {0: region(2, 3, 5, 6), 1: region(2, 3, 5, 7)},
-    "news-inference": {0: region(20, 21), 1: region(20, 2)},
+    "mr": {0: region(0, 1, 2, 3), 1: region(0, 1, 2, 4)},
+    "cr": {0: region(2, 3, 5, 6), 1: region(2, 3, 5, 7)},
+    "snli": {0: region(20, 21), 1: region(20, 2)},
 }
 
 
@@ -38,12 +38,12 @@ def test_families_and_relations() -> None:
 
 def test_overlap_is_asymmetric_and_over_all_pairs_of_seeds() -> None:
     found = table()
-    # of news-inference's two entries: none, none; then one of two (entry 2) in both of film's regions
-    assert found.loc[("film-sentiment", "news-inference", "overlap"), "value"] == pytest.approx(0.25)
+    # of snli's two entries: none, none; then one of two (entry 2) in both of film's regions
+    assert found.loc[("mr", "snli", "overlap"), "value"] == pytest.approx(0.25)
     # of film's four: none, none, one, one
-    assert found.loc[("news-inference", "film-sentiment", "overlap"), "value"] == pytest.approx(0.125)
+    assert found.loc[("snli", "mr", "overlap"), "value"] == pytest.approx(0.125)
     # film {0,1,2,3} with gadget: 2 and 2 of 4; {0,1,2,4}: 1 and 1 of 4
-    row = found.loc[("film-sentiment", "gadget-sentiment", "overlap")]
+    row = found.loc[("mr", "cr", "overlap")]
     assert row["value"] == pytest.approx(0.375) and row["relation"] == "related" and row["seeds"] == 2
     assert row["low"] == 0.0 and row["high"] == 1.0, "0.375 +- 1.588 by t, and a share has ends"
     assert row["chance"] == pytest.approx(0.04)
@@ -51,12 +51,12 @@ def test_overlap_is_asymmetric_and_over_all_pairs_of_seeds() -> None:
 
 def test_a_task_with_itself_is_told_between_seeds() -> None:
     found = table()
-    assert found.loc[("film-sentiment", "film-sentiment", "overlap"), "value"] == pytest.approx(0.75)
-    assert found.loc[("film-sentiment", "film-sentiment", "iou"), "value"] == pytest.approx(3 / 5)
+    assert found.loc[("mr", "mr", "overlap"), "value"] == pytest.approx(0.75)
+    assert found.loc[("mr", "mr", "iou"), "value"] == pytest.approx(3 / 5)
     single = {task: {0: own[0]} for task, own in REGIONS.items()}
     alone = overlap(single).set_index(["row_task", "column_task", "kind"])
-    assert alone.loc[("film-sentiment", "film-sentiment", "iou"), "value"] == 1.0
-    assert np.isnan(alone.loc[("film-sentiment", "film-sentiment", "iou"), "low"]), "one seed has no interval"
+    assert alone.loc[("mr", "mr", "iou"), "value"] == 1.0
+    assert np.isnan(alone.loc[("mr", "mr", "iou"), "low"]), "one seed has no interval"
 
 
 def test_related_less_unrelated_is_taken_within_each_seed() -> None:
@@ -69,7 +69,7 @@ def test_related_less_unrelated_is_taken_within_each_seed() -> None:
 
 
 def test_without_related_tasks_there_is_no_difference() -> None:
-    apart = {name: REGIONS[name] for name in ("film-sentiment", "news-inference")}
+    apart = {name: REGIONS[name] for name in ("mr", "snli")}
     assert "related" not in set(isolation(apart)["relation"])
 
 
@@ -140,20 +140,20 @@ def test_a_mask_seed_is_left_out_in_all_tasks_at_once() -> None:
 def test_of_seeds_that_not_every_task_has_the_common_ones_are_taken() -> None:
     """A failed seed of one task: pairs of tasks still have all their regions, what is over tasks has seeds 0 and 2."""
     three = {task: {**own, 2: region(*(30 + i for i in range(4)))} for task, own in REGIONS.items()}
-    uneven = {**three, "news-inference": {0: region(20, 21), 2: region(30, 20)}}
+    uneven = {**three, "snli": {0: region(20, 21), 2: region(30, 20)}}
     even = {task: {0: own[0], 2: own[2]} for task, own in uneven.items()}
     rows, wanted = (isolation(one) for one in (uneven, even))
     pd.testing.assert_frame_equal(rows, wanted)
     pairs = overlap(uneven).set_index(["row_task", "column_task", "kind"])
-    assert pairs.loc[("film-sentiment", "news-inference", "overlap"), "seeds"] == 2
-    assert pairs.loc[("film-sentiment", "gadget-sentiment", "overlap"), "seeds"] == 3
+    assert pairs.loc[("mr", "snli", "overlap"), "seeds"] == 2
+    assert pairs.loc[("mr", "cr", "overlap"), "seeds"] == 3
 
 
 def test_without_a_common_seed_there_is_no_interval() -> None:
     apart = {
         task: {seed + 10 * place: one for seed, one in own.items()} for place, (task, own) in enumerate(REGIONS.items())
     }
-    apart["news-inference"].pop(21)
+    apart["snli"].pop(21)
     rows = isolation(apart).set_index(["kind", "relation"])
     assert rows["low"].isna().all() and rows["value"].notna().all()
 
@@ -162,6 +162,6 @@ def test_one_region_alone_says_nothing_of_other_seeds() -> None:
     """A task of one region is shared wholly with itself in the map, and counts nowhere as agreement between seeds."""
     single = {task: {0: own[0]} for task, own in REGIONS.items()}
     assert "same" not in set(isolation(single)["relation"])
-    empty = {**REGIONS, "film-sentiment": {0: region(), 1: region()}}
+    empty = {**REGIONS, "mr": {0: region(), 1: region()}}
     found = overlap(empty).set_index(["row_task", "column_task", "kind"])["value"]
-    assert not (found == 1.0).any() and np.isnan(found[("gadget-sentiment", "film-sentiment", "overlap")])
+    assert not (found == 1.0).any() and np.isnan(found[("cr", "mr", "overlap")])

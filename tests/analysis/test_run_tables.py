@@ -131,9 +131,9 @@ def test_predictions_are_joined_by_example_and_not_by_row(runs: list[Run], monke
     logits, labels = joined([one, one], "test")
     real = Run.logits
 
-    def shuffled(self: Run, state: str, split: str = "test") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def shuffled(self: Run, *asked: Any, **more: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rows = np.random.default_rng(3).permutation(60)
-        ids, y, z = real(self, state, split)
+        ids, y, z = real(self, *asked, **more)
         return ids[rows], y[rows], z[rows]
 
     monkeypatch.setattr(Run, "logits", shuffled)

@@ -65,7 +65,7 @@ def test_each_option_and_new_token_is_a_pass() -> None:
     one, four = (search_seconds(spec(), dataclasses.replace(MINILM, sequences=n)) for n in (1, 4))
     assert four == pytest.approx(4 * one)
     assert decoding_passes(dataclasses.replace(MINILM, new_tokens=25)) == 4
-    assert 2 < load(task(PROJECT / "docs" / "examples" / "choose-kind.yaml")).options <= 5
+    assert 2 < load(task(PROJECT / "docs" / "examples" / "choose-domain.yaml")).options <= 5
 
 
 def test_other_tasks_and_the_grid_take_their_time() -> None:
