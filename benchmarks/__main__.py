@@ -116,7 +116,7 @@ def beyond(
     repetitions: Annotated[int, typer.Option(min=1, help="Samples drawn for each cell.")] = 1000,
     tables: Annotated[bool, typer.Option("--tables", help="Only rewrite the table.")] = False,
 ) -> None:
-    """Measure how often the interval of *beyond the null* holds the truth, and write docs/statistics.md's table."""
+    """Measure how often the interval of *beyond the null* holds the truth, and write docs/coverage.md's table."""
     rows = pd.read_csv(beyond_coverage.OUT) if tables else beyond_coverage.run(repetitions)
     beyond_coverage.write(rows)
 

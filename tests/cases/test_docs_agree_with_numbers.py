@@ -76,11 +76,10 @@ def outcomes(text: str) -> Counter[str]:
 
 
 def test_the_overview_has_the_verdicts_of_every_section() -> None:
-    table = re.findall(r"^\| ((?:Table|Figure) \d+: .+?) \| (.+?) \| (.+?) \|$", page("results.md"), re.MULTILINE)
+    table = re.findall(r"^\| ((?:Table|Figure) \d+: .+?) \| ([^|]+?) \|$", page("results.md"), re.MULTILINE)
     assert len(table) > 10
-    for title, *cells in table:
+    for title, cell in table:
         part = sections()[title]
-        cell = " and ".join(cells)
         confirmed = sum(map(int, re.findall(r"(\d+) of \d+ confirmed", cell)))
         said = Counter({CONFIRMED: confirmed}) + Counter(
             {
@@ -110,7 +109,7 @@ def test_a_claim_counts_the_tasks_whose_rows_say_something() -> None:
             wanted = sum(size != "no gain" for _, size in rows)
             assert {int(n) for n in claims} == {wanted}, part[:80]
             checked += 1
-    assert checked >= 2
+    assert checked
 
 
 def test_baselines_on_minilm_say_what_their_verdicts_say() -> None:
@@ -149,6 +148,6 @@ def test_minilm_says_what_its_table_says() -> None:
 
 def test_parts_say_what_their_table_says() -> None:
     text = page("parts-and-slices.md")
-    (cells,) = re.findall(r"`ag-news-\S+` \| (\d+) cells \| (\d+) better, .*?; (\d+) hold \|$", text, re.MULTILINE)
-    assert "On AG News every cell alone lowers the NLL, and none is necessary for the accuracy" in flat(text)
-    assert cells[0] == cells[1] and cells[2] == "0"
+    ((alone, left_out),) = re.findall(r"^\| \d+ cells \| .*?(\d+) hold\) .*; (\d+) hold \|$", text, re.MULTILINE)
+    assert "Parts that help alone need not be necessary" in flat(text)
+    assert int(left_out) < int(alone)

@@ -283,7 +283,7 @@ def test_an_equal_stored_run_is_offered_instead_of_made_again(small: Path, user_
     assert [job.spec.seed for job in jobs.list(Store(user_runs))] == [1], "only what is missing is made"
 
 
-def test_paths_and_the_nearest_other_data_are_scored_unless_switched_off(small: Path, world: None) -> None:
+def test_paths_and_the_nearest_other_data_are_scored_unless_switched_off(small: Path) -> None:
     command = opened(**chosen(small)).code[0].value
     assert "--interpolation" in command
     assert "--interpolation" not in opened(**{**chosen(small), "interpolation": "no"}).code[0].value
@@ -382,7 +382,7 @@ def test_a_localizer_that_compares_answers_is_refused_for_a_task_without_several
 
 
 def test_a_small_sample_of_a_task_with_options_is_counted_in_all(small: Path) -> None:
-    options = Path(__file__).parents[2] / "docs" / "examples" / "choose-kind.yaml"
+    options = Path(__file__).parents[2] / "docs" / "examples" / "choose-domain.yaml"
     test = opened(**chosen(small, file=options, k_shot=8))
     field = box(test, "Training examples")
     assert "per class" not in field.label and "so they are not drawn per class" in field.help

@@ -115,7 +115,7 @@ def test_the_sentence_claims_only_what_an_interval_allows() -> None:
     rows += [difference("bitfit", "accuracy", -0.03), difference("bitfit", "ece", 0.04)]
     frame = pd.DataFrame(rows)
     assert said(frame) == (
-        "**film-sentiment**: accuracy of **region re-trained** better +2.0 points (95%: 1.0–3.0) "
+        "**MR**: accuracy of **region re-trained** better +2.0 points (95%: 1.0–3.0) "
         "vs a graft of **0.1%**."
     )
     rest = chips(further(frame))

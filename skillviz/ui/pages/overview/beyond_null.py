@@ -8,7 +8,7 @@ from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.show import beyond
 from skillviz.show.glossary import about
-from skillviz.ui import cache, run_list
+from skillviz.ui import cache, exports, run_list
 from skillviz.ui.chip import judged_text
 
 
@@ -34,6 +34,8 @@ def section(run: Run, split: str) -> None:
     if shown.run_id != run.record.run_id:
         st.caption(f"Measured by the run `{shown.run_id}` of the same pair, task, localizer and size.")
     st.markdown(beyond.sentence(shown, split))
-    st.dataframe(beyond.table(shown, split), hide_index=True, alt="The nulls of the run")
+    table, caption = beyond.table(shown, split), "The nulls of the run"
+    st.dataframe(table, hide_index=True, alt=caption)
+    exports.table_menu(table, file=f"{shown.run_id}-nulls", key="nulls", caption=caption)
     with st.expander("What the nulls are"):
         st.markdown(beyond.meaning())
