@@ -1,4 +1,4 @@
-"""Stored tables whose intervals are made anew: what follows, what stays, which verdicts are said to have changed."""
+"""Stored tables whose intervals are made anew: what follows, what stays."""
 
 from __future__ import annotations
 
@@ -57,13 +57,3 @@ def test_an_interval_of_another_kind_that_cannot_be_remade_goes(
     assert found["low"].isna().equals(stored["low"].isna() | stored.index.isin(gone))
     rest = [column for column in stored if column not in ("low", "high")]
     pd.testing.assert_frame_equal(found[rest], check(stored, name)[rest])
-
-
-def test_a_verdict_is_told_by_its_interval(numbers: ModuleType) -> None:
-    rows = table("differences").query("metric == 'ece'").iloc[:3]
-    rows = rows.assign(low=[-0.2, -0.2, np.nan], high=[-0.1, 0.1, np.nan])
-    found = [one[-1] for one in numbers.verdicts(rows, "differences")]
-    assert found == ["better", "no clear difference", "not measured"]
-    needed = list(numbers.verdicts(table("recovered"), "recovered"))
-    assert len(needed) == 2 * len(table("recovered")) and {one[1] for one in needed} == {"ece"}
-    assert needed[0][-1] == "better" and needed[0][0].endswith("ece_less_ft")

@@ -14,6 +14,7 @@ from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.store import list_studies
 from tests.scripts import script
 from tests.studies.fake_study import fake_study
+from tests.studies.fake_tables import OTHERS
 
 MACHINE = re.compile(r"(?<![\w.`{}])/(?:home|root|tmp|work|usr|mnt|data|Users)\b")
 
@@ -88,8 +89,11 @@ def test_a_study_tells_its_command_time_table_verdicts_and_notes(made: str) -> N
 
 
 @pytest.mark.slow
-def test_a_study_has_its_own_words_or_else_its_experiments(results: ModuleType, tmp_path: Path) -> None:
-    fake_study(tmp_path, "figure7")
+def test_a_study_has_its_own_words_or_else_its_experiments(
+    results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(OTHERS, "mpqa", ("yelp",))  # a large shift, where the made-up graft is worse
+    fake_study(tmp_path, "figure7", tasks=("mpqa",))
     words = {"reasons": {"figure7": "Other shifts."}}
     said = "Likely reason for the contradiction: Other shifts."
     assert said in results.page(list_studies(Store(tmp_path)), words)

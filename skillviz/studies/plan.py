@@ -202,7 +202,7 @@ class _Entry:
         if recipe is None and "finetune" in self.values:
             recipe = SGD
         if recipe is None:
-            self._study_of(None, str(self.values.get("task", "")), (), {})
+            self._study_of(None, self._task(), (), {})
         elif recipe == CONTINUAL:
             self._continual()
         elif recipe == MULTI_TASK:

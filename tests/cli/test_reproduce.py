@@ -18,6 +18,9 @@ from tests.cli.calls import call
 from tests.studies.tiny_studies import tiny_scale, write_world
 from tests.tiny import tiny_pair, tiny_task
 
+TINY_SIZES = "1%,10%"
+"""Region sizes for a tiny base, where the smallest of the scale are less than one entry."""
+
 
 def test_the_study_file_is_written_and_timed(tmp_path: Path) -> None:
     said = call("reproduce", "figure6", "--write-only", "--runs-dir", tmp_path, "--json")
@@ -104,6 +107,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_experiment_can_be_asked_of_a_base_and_a_task_file(name: str, world: Path, tmp_path: Path) -> None:
     """The command of the README: the study is checked, timed and written, and all of it is of the user's own."""
     words = ["reproduce", name, "--base", world / "base", "--readout", "prompt", "--tasks", world / "task.yaml"]
+    words += ["--sizes", TINY_SIZES]
     if EXPERIMENTS[name].on_other_data:
         words += ["--also", world / "other.yaml"]
     said = call(*words, "--write-only", "--runs-dir", tmp_path, "--json")
@@ -122,7 +126,7 @@ def test_the_readout_is_that_of_the_models(
 ) -> None:
     """The scale reads a head; a model that was fine-tuned with a prompt is read by it."""
     base, tuned = pair
-    words = ("--tasks", task_file, "--write-only", "--runs-dir", tmp_path, "--json")
+    words = ("--tasks", task_file, "--sizes", TINY_SIZES, "--write-only", "--runs-dir", tmp_path, "--json")
     for models, readout in (
         (("--base", base, "--finetuned", tuned), "head"),
         (("--base", base), "head"),
@@ -190,6 +194,7 @@ def test_paths_of_the_working_folder_mean_the_same_from_any_other(
     tiny_task(here)
     monkeypatch.chdir(here)
     words = ("--base", "base", "--finetuned", "finetuned", "--tasks", "task.yaml", "--write-only")
+    words += ("--sizes", TINY_SIZES)
     said = call("reproduce", "figure6", *words, "--runs-dir", runs, "--json")
     assert said.code == 0, said.err
     monkeypatch.chdir(tmp_path)

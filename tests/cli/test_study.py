@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from skillviz.runs.store import Store
-from skillviz.studies.cores import workers_for
 from skillviz.studies.engine import run_study
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import list_studies
@@ -26,7 +25,7 @@ def made(pair: tuple[Path, Path], task_file: Path, tmp_path_factory: pytest.Temp
     folder = tmp_path_factory.mktemp("made")
     entry = {"recipe": "sgd", "finetune": {"steps": 4, "lr": 0.05}, "localizer": "movement", "size": "10%"}
     common = {"base": str(pair[0]), "task": str(task_file), "readout": "head", "device": "cpu"}
-    study = StudySpec(name="Tiny one", scale="demo", defaults=common, runs=(entry,))
+    study = StudySpec(name="Tiny one", defaults=common, runs=(entry,))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SKILLVIZ_FINETUNED", str(folder / "finetuned-models"))
         assert run_study(study, Store(folder / "runs")).is_whole
@@ -39,7 +38,6 @@ def shipped(made: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     root = tmp_path / "shipped"
     call("study", "pack", "tiny-one", "--to", root, "--runs-dir", made.root)
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: root)
-    monkeypatch.setattr("skillviz.studies.cores.cores", lambda: 2)
     return root
 
 
@@ -57,7 +55,7 @@ def test_a_study_that_ships_is_told_as_it_lies_there(shipped: Path, user_runs: P
     assert [step["state"] for step in said.json["steps"]] == ["not here", "finished", "finished"]
     assert f"It ships with skillviz in {shipped / 'studies' / 'tiny-one'}, with the tables scores" in said.out
     assert f"to make it again in {user_runs}: 3 of 3 steps to do" in said.out
-    assert said.json["workers"] == 1 and "side by side" not in said.json["left"], "at the demo's scale, of own models"
+    assert said.json["workers"] == 1 and "in parallel" not in said.json["left"]
     assert not user_runs.exists()
 
 
@@ -165,7 +163,7 @@ def test_processes_side_by_side_are_those_it_was_begun_with(shipped: Path, made:
     said = call("study", "status", "tiny-one", "--json")
     assert said.json["workers"] == 4 and said.json["left"].endswith("with 4 processes in parallel")
     alone = call("study", "status", "tiny-one", "--workers", "1", "--json")
-    assert "side by side" not in alone.json["left"]
+    assert "in parallel" not in alone.json["left"]
 
 
 def test_an_experiment_without_scores_shows_its_main_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,7 @@
-"""What is finished is made again where a task's definition has changed, and says so; older records stand."""
+"""What is finished is made again where a task's definition has changed, and says so."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,33 +12,21 @@ import yaml
 
 from skillviz.runs.artifact import CURRENT, RunArtifact
 from skillviz.runs.graft_of_run import prompt_of
-from skillviz.runs.run import RECORD
 from skillviz.runs.score import ScoreArtifact, read_score, score_path
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
 from skillviz.studies.engine import run_study
-from skillviz.studies.finetuned_model import folder_of
 from skillviz.studies.pack import _is_same
 from skillviz.studies.plan import plan
 from skillviz.studies.task_unions import pair_key
 from skillviz.tasks import registry
 from skillviz.tasks.definition import definition
 from tests.studies.tiny_study import few, tasks, tiny_world
-from tests.tiers import first
 
 
 def change(path: Path, **fields: object) -> None:
     """Changes fields of a task file."""
     path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **fields}, sort_keys=False))
-
-
-def without_definitions(folder: Path, name: str) -> None:
-    """Makes a record one of before definitions were kept."""
-    path = folder / name
-    told = json.loads(path.read_text())
-    told.pop("definitions", None)
-    told.get("task", {}).pop("definition", None)
-    path.write_text(json.dumps(told))
 
 
 @pytest.mark.nightly
@@ -78,7 +65,7 @@ def test_runs_scores_and_kept_logits_know_the_definition(tmp_path: Path) -> None
     assert pair_key(Session(), run.spec) != key
 
 
-@pytest.mark.parametrize(("other", "is_same"), [("", True), ("a", True), ("b", False)])
+@pytest.mark.parametrize(("other", "is_same"), [("", False), ("a", True), ("b", False)])
 def test_a_packed_run_of_another_definition_is_another(other: str, is_same: bool) -> None:
     def run(definition: str) -> Any:
         note = SimpleNamespace(fingerprint="f", definition=definition)
@@ -95,23 +82,9 @@ def test_a_graft_says_no_prompt_that_has_changed_since_its_run(tiny: Path) -> No
         run: Any = SimpleNamespace(record=record, spec=SimpleNamespace(readout="prompt", task=str(task.path)))
         return prompt_of(run)
 
-    assert prompt(definition(task)) == prompt("") == ({"template": task.template.masked, "label_words": ANY}, [])
+    wording = {"template": task.template.masked, "label_words": ANY}
+    assert prompt(definition(task)) == (wording, [])
+    fields, (remark,) = prompt("")
+    assert fields == wording and "does not store the definition" in remark
     fields, (remark,) = prompt("of before")
     assert fields == {} and "has changed since the run" in remark
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("is_older", first([True, False], bool))
-def test_records_of_before_stand(tmp_path: Path, is_older: bool) -> None:
-    tiny_world(tmp_path / "world")
-    study, store = few(tmp_path / "world"), Store(tmp_path / "runs")
-    run_study(study, store)
-    if is_older:
-        for model in plan(study).finetuned:
-            without_definitions(folder_of(model), "finetuned_model.json")
-        for run in store.list():
-            without_definitions(store.root / run.id, RECORD)
-        without_definitions(score_path(store.root, plan(study).scores[0]), "score.json")
-    change(Path(tasks(tmp_path / "world")[0]), max_length=12)
-    outcome = run_study(study, Store(store.root))
-    assert bool(outcome.finished) is not is_older and bool(outcome.again) is not is_older
