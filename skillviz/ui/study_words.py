@@ -12,7 +12,7 @@ from skillviz.core import formats
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE
 from skillviz.show import text
 from skillviz.studies.paper.experiments import EXPERIMENTS
-from skillviz.studies.paper.scales import SCALES
+from skillviz.studies.paper.scales import SCALES, is_file
 from skillviz.studies.store import FILE, StudyFolder
 from skillviz.tasks.project import located, with_a_checkout
 from skillviz.tasks.readable_names import readable
@@ -51,7 +51,7 @@ def data(study: StudyFolder) -> str:
     scale, about = SCALES.get(study.record.scale or ""), cache.study_subject(study)
     if about is None:
         return study.record.scale or "own data"
-    names = [readable(task) for task in about.models or about.tasks]
+    names = [readable(PurePath(t).stem if is_file(t) else t) for t in about.models or about.tasks]
     tasks = formats.listed(names, 4) if len(names) < 5 else formats.counted(len(names), "task")
     bases = sorted(PurePath(base).name for base in about.bases)
     is_usual = scale is not None and bases == [PurePath(scale.base).name]

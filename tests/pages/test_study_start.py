@@ -28,8 +28,8 @@ from tests.pages.test_pages import opened, words
 from tests.studies.fake_study import fake_study
 from tests.visitor import confirmed
 
-BASE, PAIR = "examples/models/minilm-l6", "examples/models/minilm-l6"
-TASKS = "film-sentiment,news-topic"
+BASE, PAIR = "examples/models/minilm-l6", "examples/pairs/mr-sgd"
+TASKS = "mr,subj"
 
 
 @pytest.fixture
@@ -91,15 +91,15 @@ def test_the_command_asks_the_same_with_paths_in_full(empty: Path, tmp_path: Pat
     test = asking(base=base, tasks=TASKS, finetuned="none", readout="prompt", seeds="3")
     assert command(test) == [
         "python", "-m", "skillviz", "reproduce", "table2", "--scale", "small", "--base", base,
-        "--readout", "prompt", "--seeds", "3", "--tasks", "film-sentiment", "--tasks", "news-topic",
+        "--readout", "prompt", "--seeds", "3", "--tasks", "mr", "--tasks", "subj",
         "--runs-dir", str(empty), *(["--workers", "2"] if cores() > 1 else []),
     ]  # fmt: skip
 
 
 def test_a_fine_tuned_model_of_one_task_is_not_fine_tuned_again(empty: Path) -> None:
-    right = asking(base=BASE, tasks="film-sentiment", finetuned=PAIR)
+    right = asking(base=BASE, tasks="mr", finetuned=PAIR)
     assert not right.error and "fine-tuning" not in said(right).partition("then the tables")[0].rpartition("\n")[2]
-    assert f"--finetuned {PAIR} --tasks film-sentiment" in shlex.join(command(right))
+    assert f"--finetuned {PAIR} --tasks mr" in shlex.join(command(right))
     wrong = asking(base=BASE, tasks=TASKS, finetuned=PAIR)
     assert "a fine-tuned model belongs to one task" in said(wrong) and not wrong.exception
     assert "study.start" not in [button.key for button in wrong.button]
@@ -114,7 +114,7 @@ def test_a_fine_tuned_model_of_one_task_is_not_fine_tuned_again(empty: Path) -> 
         ({"readout": "causal"}, "causal"),
         ({"base": "${HOME}/model"}, "only variables whose names begin with SKILLVIZ_"),
         ({"tasks": "$HOME/task.yaml"}, "only variables whose names begin with SKILLVIZ_"),
-        ({"finetuned": "${PATH}", "tasks": "film-sentiment"}, "only variables whose names begin with SKILLVIZ_"),
+        ({"finetuned": "${PATH}", "tasks": "mr"}, "only variables whose names begin with SKILLVIZ_"),
     ],
 )
 def test_what_cannot_be_asked_is_one_sentence_and_nothing_is_started(
@@ -127,13 +127,13 @@ def test_what_cannot_be_asked_is_one_sentence_and_nothing_is_started(
 
 
 def test_other_data_are_named_beside_the_tasks(empty: Path) -> None:
-    table3 = {"new.experiment": "table3", "own.tasks": "news-topic"}
+    table3 = {"new.experiment": "table3", "own.tasks": "subj"}
     alone = opened("studies", **table3)
     assert "on other data with the same labels" in alone.error[0].value and not alone.exception
-    wrong = opened("studies", **table3, **{"own.also": "restaurant-sentiment"})
+    wrong = opened("studies", **table3, **{"own.also": "cr"})
     assert len(wrong.error) == 1 and "study.start" not in [button.key for button in wrong.button]
-    right = opened("studies", **(table3 | {"own.tasks": "film-sentiment"}), **{"own.also": "gadget-sentiment"})
-    assert not right.error and "--tasks film-sentiment --also gadget-sentiment" in shlex.join(command(right))
+    right = opened("studies", **(table3 | {"own.tasks": "mr"}), **{"own.also": "cr"})
+    assert not right.error and "--tasks mr --also cr" in shlex.join(command(right))
 
 
 def test_a_variable_of_the_project_may_stand_in_a_path(
@@ -141,7 +141,7 @@ def test_a_variable_of_the_project_may_stand_in_a_path(
 ) -> None:
     (tmp_path / "base").symlink_to(Path(BASE).absolute())
     monkeypatch.setenv("SKILLVIZ_MINE", str(tmp_path))
-    test = asking(base="${SKILLVIZ_MINE}/base", tasks="film-sentiment")
+    test = asking(base="${SKILLVIZ_MINE}/base", tasks="mr")
     assert not test.error and "1 fine-tuning" in said(test)
 
 
@@ -246,7 +246,7 @@ def test_no_file_takes_the_place_of_a_stored_study_of_an_experiment(
 ) -> None:
     folder = fake_study(empty if place == "own" else tmp_path / "nothing", "table2")
     before = (folder / "study.yaml").read_text()
-    test = given(file_named(tmp_path, "Table2 demo"))
+    test = given(file_named(tmp_path, "Table2 small"))
     assert len(test.error) == 1 and not test.exception and "study.start" not in [button.key for button in test.button]
     told = test.error[0].value.replace("\\", "")
     assert "of Table 2, which asks for something else: give yours another name" in told

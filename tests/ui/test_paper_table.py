@@ -12,7 +12,8 @@ from skillviz.studies.paper.published_values import numbers
 from skillviz.ui.pages.paper import table as paper_table
 from skillviz.ui.pages.paper import words
 from skillviz.ui.pages.paper.table import TASK_METRIC, Selection
-from tests.studies.fake_tables import BASE, FAKE_TABLES, TASKS
+from tests.studies.fake_tables import BASE, FAKE_TABLES
+from tests.studies.fake_tables import PUBLISHED_TASKS as TASKS
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,7 @@ def test_a_phone_has_every_claim_in_full_under_its_table_or_figure() -> None:
     assert list(by_item) == ["Table 2", "Figure 9"]
     lines = "\n\n".join(by_item.values()).replace("\N{NO-BREAK SPACE}", " ")
     assert lines.count(EXPERIMENTS["table2"].claims[0].text) == 2
-    assert "paper 97.6% · here −2.1 points (−3.0 to −1.2) · no study" in lines.replace("\\", "")
+    assert ":gray[paper 97.6% · here −2.1 points (−3.0 to −1.2)]" in lines.replace("\\", "")
     assert "-badge[" in lines and f"{NOT_MEASURED}] {EXPERIMENTS['figure9'].claims[0].text}" in lines
 
 
@@ -58,7 +58,10 @@ def test_every_claim_fits_into_its_column() -> None:
 @pytest.mark.slow
 def test_the_count_is_on_top() -> None:
     found = [score(CONFIRMED), score(CONFIRMED), score(CONTRADICTED), score(INCONCLUSIVE), score(NOT_MEASURED)]
-    assert scoreboard.sentence(found) == "**2 of 5 claims** confirmed, 1 contradicted, 1 inconclusive, 1 not measured."
+    counts = "**2 of 5 claims** confirmed, 1 contradicted, 1 inconclusive, 1 not measured."
+    rest = "To measure the rest: `python -m skillviz reproduce all --scale small`."
+    assert scoreboard.sentence(found) == f"{counts} {rest}"
+    assert scoreboard.sentence(found[:2]) == "**2 of 2 claims** confirmed."
 
 
 @pytest.mark.parametrize(("rows", "item"), [([1], "figure9"), ([], "none")])

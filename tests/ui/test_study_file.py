@@ -1,4 +1,4 @@
-"""Study files from the page: no variable of the machine is filled in but the project's, no command is believed."""
+"""Study files from the page: no variable of the machine is filled in but the project's, no command is taken."""
 
 from __future__ import annotations
 

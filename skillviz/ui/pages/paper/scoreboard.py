@@ -30,7 +30,7 @@ COLUMNS = {
     "verdict": st.column_config.MultiselectColumn(
         "verdict", options=list(COLORS), color=list(COLORS.values()), width=102, help=about("verdict")
     ),
-    "claim": st.column_config.TextColumn("claim of the paper", width=380),
+    "claim": st.column_config.TextColumn("claim of the paper", width=405),
     "paper": st.column_config.TextColumn(
         "paper", width=80, help="Mean over the tasks of the published table. Most figures print no number."
     ),
@@ -38,7 +38,7 @@ COLUMNS = {
         "here (95%)", width=163, help="Mean over the comparisons, with an interval that holds however they depend on "
         "each other. The verdict counts the comparisons.",
     ),
-    "data": st.column_config.TextColumn("measured on", width=128),
+    "data": st.column_config.TextColumn("measured on", width=103),
 }  # fmt: skip
 
 

@@ -204,7 +204,7 @@ def _scored_as(id_task: str, task: str) -> str:
     Of two data sets that stand for one published task, the other one is no stand-in where it was not tuned on.
     """
     if id_task != task and stands_for(task) == stands_for(id_task):
-        return task
+        return f"{task} beside {id_task}"  # the name of no published task, even where `task` is one
     if id_task != task and stands_for(task) in ("snli", "mnli", "rte") and stands_for(id_task) == "qnli":
         return "snli_01" if stands_for(task) == "snli" else "mnli_01"
     return stands_for(task)
