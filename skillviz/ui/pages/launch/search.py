@@ -58,7 +58,7 @@ def search(choices: Choices) -> None:
 
 def _sizes(choices: Choices, row: Localizer) -> None:
     sizes = form.any_of(
-        "new.size", "Region sizes", SIZES, (USUAL,), follows=True,
+        "new.size", "Region sizes", SIZES, (USUAL,),
         help="A percentage of the graftable parameters (0.1%), a count (10646) or a share (0.001). The first is the "
         "run's region; the others go to its curve.",
     )  # fmt: skip
