@@ -110,7 +110,6 @@ COMMANDS = {
     "report": ["report", "RUN", "--out", "OUT"],
     "runs export": ["runs", "export", "RUN", "--out", "OUT"],
     "runs delete": ["runs", "delete", "RUN"],
-    "runs intervals": ["runs", "intervals"],
 }
 
 

@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 from skillviz.errors import CorruptRun, NotReadable, RunNotFound
 from skillviz.models.local_models import find_models
-from skillviz.runs import store as stores
+from skillviz.runs import packed
 from skillviz.runs.doctor import findings, mended
 from skillviz.runs.library import Library
 from skillviz.runs.run import RECORD, Run, with_checksum
@@ -94,14 +94,14 @@ def test_a_file_that_breaks_while_it_is_read_ends_neither_verify_nor_doctor(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = store.list()[1]
-    real = stores.sha256
+    real = packed.sha256
 
     def failing(path: Path) -> str:
         if path == broken.path / "curve.parquet":
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
         return real(path)
 
-    monkeypatch.setattr(stores, "sha256", failing)
+    monkeypatch.setattr(packed, "sha256", failing)
     assert [len(store.verify(run.id)) for run in store.list()] == [0, 1, 0]
     said = call("runs", "verify", "--runs-dir", store.root)
     assert said.code == 2 and said.out.count("unchanged") >= 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from concurrent.futures import Future
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from skillviz.errors import BadLabelWord, LiveError
+from skillviz.layout import KEY, LAYOUT
 from skillviz.live.operations import answer
 from skillviz.live.request import Worker
 from skillviz.runs.plan import notes_before_start
@@ -145,10 +147,11 @@ def test_the_worker_is_asked_once_for_the_texts_of_one_pair_and_task(small: Path
 def test_a_model_that_skillviz_fine_tuned_brings_its_task(small: Path, tmp_path: Path) -> None:
     models = tmp_path / "trained"
     shutil.copytree(small / "models" / "finetuned", models)
-    (models / "finetune.json").write_text('{"task": "mrpc"}')
+    (models / "finetune.json").write_text(json.dumps({KEY: LAYOUT, "task": "mrpc"}))
     test = opened(**{"from": "own", "base": small / "models" / "base", "finetuned": models})
     assert box(test, "Task").value == "mrpc" and box(test, "Task from").value == "known"
-    for content in ('{"task": ["mrpc"]}', '{"task": "mine"}', "[", "[]"):
+    records = ({KEY: LAYOUT, "task": ["mrpc"]}, {KEY: LAYOUT, "task": "mine"}, {"task": "mrpc"})
+    for content in (*map(json.dumps, records), "[", "[]"):
         (models / "finetune.json").write_text(content)
         test = opened(**{"from": "own", "base": small / "models" / "base", "finetuned": models})
         assert box(test, "Task from").value == "file" and button(test, "Start").disabled

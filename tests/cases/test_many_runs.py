@@ -46,7 +46,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         read[path.parent.name] += path.name == RECORD
         return real(path)
 
-    monkeypatch.setattr(runs.json_text, "read", counted)
+    monkeypatch.setattr(json_text, "read", counted)
     return read
 
 

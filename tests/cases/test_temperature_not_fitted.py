@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
+from skillviz.layout import KEY, LAYOUT
 from skillviz.runs import held_out
 from skillviz.runs.held_out import against_fitting, fitted, why_not
 from skillviz.runs.metrics import SCALED
@@ -93,8 +94,8 @@ def recorded(folder: Path, task: Path, **draw: Any) -> Path:
     splits = load(found, **draw)
     counts = {name: len(getattr(splits, name)) for name in ("train", "validation", "test")}
     record = {
-        "task": found.name, "labels": list(found.labels), "k_shot": splits.k_shot, "data_seed": splits.seed,
-        "examples": counts, "data_fingerprint": splits.fingerprint,
+        KEY: LAYOUT, "task": found.name, "labels": list(found.labels), "k_shot": splits.k_shot,
+        "data_seed": splits.seed, "examples": counts, "data_fingerprint": splits.fingerprint,
     }  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "finetune.json").write_text(json.dumps(record))
@@ -122,7 +123,8 @@ def test_other_rows_under_the_same_name_are_not_the_same_data(tmp_path: Path) ->
 
 def test_a_record_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
     task = task_file(tmp_path / "task", TRAIN, TEST)
-    for content in ("{", "[]", '{"examples": {"train": -3}, "task": "task", "labels": ["negative", "positive"]}'):
+    strange = {KEY: LAYOUT, "examples": {"train": -3}, "task": "task", "labels": ["negative", "positive"]}
+    for content in ("{", "[]", json.dumps(strange)):
         (tmp_path / "finetune.json").write_text(content)
         assert reason(task, tmp_path) in (held_out.PROBABLY_SEEN, held_out.SEEN), content
 

@@ -137,9 +137,9 @@ def test_verify_finds_a_changed_number_in_run_json_however_it_is_laid_out(store:
     content["metrics"]["test"]["states"]["grafted"]["accuracy"]["value"] += 0.01
     (run.path / RECORD).write_text(json.dumps(content))
     assert [RECORD in problem and "sha256" in problem for problem in store.verify(run.id)] == [True]
-    del content[CHECKSUM]  # as in runs made before there was one
+    del content[CHECKSUM]
     (run.path / RECORD).write_text(json.dumps(content))
-    assert store.verify(run.id) == []
+    assert [RECORD in problem and "sha256" in problem for problem in store.verify(run.id)] == [True]
 
 
 def test_verify_finds_missing_longer_and_added_files(store: Store, run: Run) -> None:
