@@ -30,7 +30,7 @@ from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.paper.words import WITHOUT
 from tests.pages.test_pages import charts, copied, has_link, opened, with_tables, words
 from tests.studies.fake_study import fake_running, fake_study
-from tests.studies.fake_tables import FAKE_TABLES, PUBLISHED_TASKS, TASKS
+from tests.studies.fake_tables import FAKE_TABLES, TASKS
 from tests.tiny import tiny_pair, tiny_task
 
 CHARTS = {"methods": 6, "studies": 15, "paper": 2}
@@ -403,7 +403,7 @@ def test_the_paper_page_opens_on_the_scoreboard_alone(empty: Path) -> None:
 
 @pytest.mark.slow
 def test_published_values_stand_beside_ours_and_the_claims_are_judged(empty: Path) -> None:
-    fake_study(empty, "table2", tasks=PUBLISHED_TASKS)
+    fake_study(empty, "table2")
     claim = "The graft is better calibrated than the fine-tuned model."
     test = opened("paper", item="table2", claim=claim)
     assert not test.exception and test.query_params["item"] == "table2"

@@ -12,8 +12,7 @@ from skillviz.studies.paper.published_values import numbers
 from skillviz.ui.pages.paper import table as paper_table
 from skillviz.ui.pages.paper import words
 from skillviz.ui.pages.paper.table import TASK_METRIC, Selection
-from tests.studies.fake_tables import BASE, FAKE_TABLES
-from tests.studies.fake_tables import PUBLISHED_TASKS as TASKS
+from tests.studies.fake_tables import BASE, FAKE_TABLES, TASKS
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +98,7 @@ def test_what_the_paper_prints_nothing_of_is_said(tables: dict[str, pd.DataFrame
 def test_a_data_set_that_was_not_tuned_on_does_not_stand_for_the_task_that_was(tables: dict[str, pd.DataFrame]) -> None:
     scores = tables["scores"]
     film = scores[(scores["id_task"] == "sst2_sentences") & (scores["task"] == "cr")]
-    named = {"id_task": {"sst2_sentences": "subj"}, "task": {"cr": "mr"}}
+    named = {"task": {"cr": "sst2"}}
     rows = paper_table.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01), {"scores": film.replace(named)})
     assert rows["value"].isna().all()
 
