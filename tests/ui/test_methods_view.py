@@ -115,8 +115,7 @@ def test_the_sentence_claims_only_what_an_interval_allows() -> None:
     rows += [difference("bitfit", "accuracy", -0.03), difference("bitfit", "ece", 0.04)]
     frame = pd.DataFrame(rows)
     assert said(frame) == (
-        "**MR**: accuracy of **region re-trained** better +2.0 points (95%: 1.0–3.0) "
-        "vs a graft of **0.1%**."
+        "**MR**: accuracy of **region re-trained** better +2.0 points (95%: 1.0–3.0) vs a graft of **0.1%**."
     )
     rest = chips(further(frame))
     assert "Accuracy: **BitFit** worse −3.0 points (−4.0 to −2.0)\n" in rest.replace("  \n", "\n")
