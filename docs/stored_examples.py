@@ -53,10 +53,12 @@ def opened(store: Store) -> Run:
 
 
 def parts(store: Store) -> list[str]:
-    """A row for each way to divide the region of the opening run: how many parts change the likelihood, and the largest
-    change of the accuracy by one part."""
+    """A row for each way to divide the region of the opening run, or of the first stored run whose parts are scored:
+    how many parts change the likelihood, and the largest change of the accuracy by one part."""
     head = ("parts", "alone, NLL", "left out, NLL", "alone, accuracy", "left out, accuracy")
     run, rows = opened(store), []
+    if not (store.root / "parts" / run.id).is_dir():
+        run = next((one for one in store.list() if (store.root / "parts" / one.id).is_dir()), run)
     for grouping in (CELLS, HEADS):
         scores = stored_parts(Library((store,)), run, grouping)
         if scores is None:

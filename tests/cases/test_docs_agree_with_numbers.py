@@ -94,7 +94,7 @@ def test_no_difference_without_an_interval_is_called_unclear() -> None:
     text = page("results.md")
     bare = re.findall(r"\| (−?\d+\.\d), ([a-z ]+) (?=\|)", text)
     assert len(bare) > 10 and {verdict for _, verdict in bare} == {NOT_MEASURED}
-    known = re.findall(rf"\) *, ({NO_DIFFERENCE}|better|worse|{NOT_MEASURED}) \|", text)
+    known = re.findall(rf"\), plug-in −?[\d.]+, ({NO_DIFFERENCE}|better|worse|{NOT_MEASURED}) \|", text)
     assert known and NOT_MEASURED not in known
     assert not re.search(r"\*\*(?:inconclusive|confirmed|contradicted)\*\*: [^\n]*None of", text)
 
