@@ -17,7 +17,6 @@ from skillviz.errors import BadInput
 from skillviz.jobs.job import Job
 from skillviz.jobs.kinds import StudyJob
 from skillviz.models import fetch
-from skillviz.studies.cores import cores
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.plan import plan
@@ -88,11 +87,11 @@ def test_an_experiment_is_asked_of_a_base_and_tasks_of_ones_own(empty: Path, sta
 def test_the_command_asks_the_same_with_paths_in_full(empty: Path, tmp_path: Path) -> None:
     (tmp_path / "base").symlink_to(Path(BASE).absolute())
     base = str(tmp_path / "base")
-    test = asking(base=base, tasks=TASKS, finetuned="none", readout="prompt", seeds="3")
+    test = asking(base=base, tasks=TASKS, finetuned="none", readout="head", seeds="3")
     assert command(test) == [
         "python", "-m", "skillviz", "reproduce", "table2", "--scale", "small", "--base", base,
-        "--readout", "prompt", "--seeds", "3", "--tasks", "mr", "--tasks", "subj",
-        "--runs-dir", str(empty), *(["--workers", "2"] if cores() > 1 else []),
+        "--readout", "head", "--seeds", "3", "--tasks", "mr", "--tasks", "subj",
+        "--runs-dir", str(empty),
     ]  # fmt: skip
 
 
