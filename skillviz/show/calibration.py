@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core import formats
-from skillviz.core.calibration_error import Binning, calibration_error
+from skillviz.core.calibration_error import FEWEST, Binning, calibration_error
+from skillviz.core.metrics import ece
 from skillviz.core.verdicts import DifferenceVerdict
 from skillviz.plots.calibration import confidence_histogram, reliability_diagram
 from skillviz.plots.theme import STATES, Style, state_style
@@ -26,7 +27,10 @@ def verdicts(
     `logits` [n, label] by state, the graft's and those of rivals among them.
     """
     binning: Binning = "mass" if equal_mass else "width"
-    values = {name: calibration_error(z, labels, bins, binning=binning).debiased for name, z in logits.items()}
+    if len(labels) < FEWEST:  # too few for an interval, about which the debiased error would stand
+        values = {name: ece(z, labels, bins, equal_mass) for name, z in logits.items()}
+    else:
+        values = {name: calibration_error(z, labels, bins, binning=binning).debiased for name, z in logits.items()}
     judged = []
     for rival in (name for name in sentences.RIVALS if name in logits):
         difference = measures.ece_difference(logits["grafted"], logits[rival], labels, bins, equal_mass)

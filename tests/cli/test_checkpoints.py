@@ -19,10 +19,9 @@ from skillviz.plots.checkpoints import PANELS
 from skillviz.runs.produce import produce
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, shipped_root
 from tests.cli.calls import call
 from tests.fake_run import STATES, fake_run
-from tests.small_world import opening_run, rival_of
 from tests.tiny import tiny_pair
 
 
@@ -90,7 +89,7 @@ def test_a_series_along_training(trained: tuple[Path, Path], task_file: Path, tm
 
 def test_the_lead_over_top_movement_is_paired_and_the_overlap_is_by_seed() -> None:
     """Planted: two searches of one checkpoint on the same examples, of which one is right more often."""
-    runs = [opening_run(), rival_of(opening_run())]
+    runs = stored_runs()
     points = checkpoint_points({5: runs, 7: runs[:1]})
     (lead,) = points[points["what"] == "lead"].to_dict("records")
     values = [run.record.metrics["test"].states["grafted"]["accuracy"].value for run in runs]
@@ -133,9 +132,15 @@ def test_the_movement_in_a_region_is_that_of_its_entries(trained: tuple[Path, Pa
     assert held == pytest.approx(inside / sum((part**2).sum() for part in movement.values()), rel=1e-5)
 
 
+def stored_runs() -> list[Run]:
+    """A search and top movement of one stored pair and size."""
+    names = ("ag-news-minilm-l6-stagewise-10646-s0-bca006", "ag-news-minilm-l6-movement-10646-s0-b9988a")
+    return [Store(shipped_root()).open(name) for name in names]
+
+
 def test_the_size_needed_is_that_of_the_table_recovered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs whose sizes reach the gain, and one whose sizes do not: the largest tells how far it comes."""
-    runs = [opening_run(), rival_of(opening_run()), fake_run(Store(tmp_path))]
+    runs = [*stored_runs(), fake_run(Store(tmp_path))]
     monkeypatch.setitem(STATES, "grafted", (0.6, 2.6, 0.85))
     found_on = []
     for run in (*runs, fake_run(Store(tmp_path), seed=1)):

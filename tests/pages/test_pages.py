@@ -331,7 +331,7 @@ def test_the_overview_gives_command_and_python(ids: dict[str, str]) -> None:
     test.session_state["overview.again"] = True
     test.run()
     null, command, python, export, graft = (code.value for code in test.code)
-    assert "--nulls" in null
+    assert null.startswith("python -m skillviz localize") and "--nulls none" not in null
     assert command.startswith("python -m skillviz localize") and "--method movement" in command
     assert "skillviz.localize(" in python
     there = f" --runs-dir {shlex.quote(os.environ['SKILLVIZ_RUNS'])}"  # a terminal does not know the dashboard's folder
