@@ -29,10 +29,7 @@ from benchmarks.populations import (
 
 ERRORS = (0.0, 0.007, 0.015, 0.025, 0.04, 0.065, 0.11, 0.15)
 DIFFERENCES = (0.0, 0.007, 0.015, 0.04, 0.065, 0.09)
-STORED = (
-    "mr-minilm-l6", "snli-minilm-l6", "cr-minilm-l6-stagewise-10646-s0", "mpqa-minilm-l6", "film-sentiment",
-    "scene-inference", "rte-minilm-l6",
-)  # fmt: skip
+STORED = ("mr-minilm-l6", "snli-minilm-l6", "cr-minilm-l6-stagewise-10646-s0", "mpqa-minilm-l6", "rte-minilm-l6")
 SHAPES = ("two humps", "logit-normal", "near certain", "near chance", "stepped")
 
 

@@ -129,7 +129,8 @@ def test_references_are_scored_from_preflight_to_an_applied_graft(
     gained = (nats["pretrained"] - nats["grafted"]) / (nats["pretrained"] - nats["finetuned"])
     assert record.metrics["test"].recovered.value == pytest.approx(gained)  # type: ignore[union-attr]
     of_test = curve[(curve["split"] == "test") & (curve["metric"] == "recovered")].sort_values("size")
-    assert of_test["value"].is_monotonic_increasing and len(of_test) == 3
+    assert of_test["value"].idxmin() == of_test.index[0] and of_test["value"].between(0.9, 1.1).all()
+    assert len(of_test) == 3
     grid = run.interpolation()
     assert set(grid["metric"]) == {"perplexity", "perplexity_difference"}
     report, graft, applied = tmp_path / "report.html", tmp_path / "graft.safetensors", tmp_path / "applied"

@@ -21,8 +21,8 @@ def compared(ids: dict[str, str], *names: str, **query: str) -> AppTest:
 
 def drawn(test: AppTest, title: str) -> dict:
     """The figure of the card with this title."""
-    section = "## Scores"  # over several cards
-    titles = [m.value for m in test.markdown if m.value.startswith("## ") and m.value != section]
+    without = ("## Scores", "## Beyond the null")  # over several cards, and a row of numbers
+    titles = [m.value for m in test.markdown if m.value.startswith("## ") and m.value not in without]
     place = titles.index(f"## {title}")
     return json.loads(charts(test)[place].proto.spec)
 

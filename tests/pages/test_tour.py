@@ -287,7 +287,7 @@ def test_a_worker_that_dies_is_told_of_and_the_tour_goes_on(tiny: Run, monkeypat
     monkeypatch.setattr("skillviz.ui.live.Client", lambda root, **settings: Client(root, command=dead, **settings))
     test = opened(tour__sentence="a fine film")
     assert not test.exception and "no room" in test.warning[0].value and button(test, "Try again")
-    assert "**Right.**" in said(answered(test, "untold"))
+    assert "**Right.**" in said(answered(test, "finetuned"))
 
 
 @pytest.fixture

@@ -109,7 +109,7 @@ def test_how_much_is_left_without_the_region(
     assert asked.answer == answer and finding in asked.why
     assert "searched region 90% (80" in plain(asked.why) and "top movement" not in asked.why
     assert asked.why.endswith(NULL)
-    assert without_region(None, shares, skilled.record, skilled.record.metrics["test"], NULL).answer is None
+    assert without_region(None, shares, skilled.record, skilled.record.metrics["test"]).answer is None
 
 
 def plain(text: str) -> str:
@@ -163,7 +163,7 @@ def test_of_a_real_run_the_answers_agree_with_its_predictions(skilled: Run) -> N
     assert right["finetuned"] > right["pretrained"] + 0.1 and found.answer == "finetuned"
     errors = {state: ece(logits[state][2], labels) for state in ("grafted", "finetuned")}
     assert errors["grafted"] < errors["finetuned"] - 0.02
-    assert calibrated(skilled.record.metrics["test"], NULL).answer == "grafted"
+    assert calibrated(skilled.record.metrics["test"]).answer == "grafted"
 
 
 def test_on_the_run_that_ships_every_question_has_an_answer() -> None:

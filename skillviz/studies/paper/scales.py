@@ -298,7 +298,10 @@ class Scale:
             )
         if sizes:
             rising = tuple(sorted(set(sizes)))
-            changed = replace(changed, sizes=tuple(dict.fromkeys(sizes)), ladder=rising, curve=rising, large=sizes)
+            changed = replace(
+                changed, sizes=tuple(dict.fromkeys(sizes)), ladder=rising, curve=rising, large=sizes,
+                bias_sizes=rising[:1],  # biases are a few entries in a thousand
+            )  # fmt: skip
         caps = {"max_test": max_test, "k_shot": k_shot}
         changed = replace(changed, caps={**self.caps, **{name: n for name, n in caps.items() if n is not None}})
         if k_shot is not None:
