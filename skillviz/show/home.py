@@ -88,9 +88,9 @@ def _calibration(scores: Scores) -> list[Number]:
         return []
     return [
         Number(
-            "Calibration error, fine-tuned → graft",
+            "Calibration error",
             f"{metric_value('ece', tuned.read)} → {metric_value('ece', graft.read)}",
-            sentences.metric_difference("ece", difference),
+            f"fine-tuned → graft: {sentences.metric_difference('ece', difference)}",
             ("ece", "paired", "debiased"),
             sentences.verdict("ece", difference),
         )

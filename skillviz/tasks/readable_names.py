@@ -7,8 +7,11 @@ import re
 from skillviz.tasks.paper import TASKS
 
 SHORT = {name: task.title.partition(" (")[0] for name, task in TASKS.items()}
-VERSIONS = {"sst2_sentences": "SST-2 sentences", "yelp_reviews": "Yelp reviews"}
-"""Versions of built-in tasks that come with the shipped runs; their definitions are files."""
+SHIPPED = {
+    "sst2_sentences": "SST-2 sentences", "yelp_reviews": "Yelp reviews", "uci_yelp": "Yelp sentences",
+    "uci_amazon": "Amazon sentences", "uci_imdb": "IMDb sentences", "clinc_domains": "CLINC domains",
+}  # fmt: skip
+"""Tasks of the shipped runs that are not built in; their definitions are files."""
 OTHER_DATA = "_other_data"
 """What the name of a task ends with that is asked for beside another of the same name."""
 ALONE = re.compile(r"(?<![\w./,:@`-])\w+(?![\w/@`-]|[.,:]\w)")
@@ -16,13 +19,13 @@ ALONE = re.compile(r"(?<![\w./,:@`-])\w+(?![\w/@`-]|[.,:]\w)")
 
 
 def readable_name(task: str) -> str:
-    """The name of a built-in task from its title, `SST-2`; of a shipped version of one, `SST-2 sentences`.
+    """The name of a built-in task from its title, `SST-2`; of a task that ships, `SST-2 sentences`.
 
     Any other task is somebody's own and keeps the name that its file gives it.
     """
     if task.endswith(OTHER_DATA):
         return f"{readable_name(task.removesuffix(OTHER_DATA))} (other data)"
-    return SHORT.get(task) or VERSIONS.get(task, task)
+    return SHORT.get(task) or SHIPPED.get(task, task)
 
 
 def name_beside(task: str, own: str) -> str:
@@ -31,5 +34,5 @@ def name_beside(task: str, own: str) -> str:
 
 
 def readable(words: str) -> str:
-    """The words, with the names of the tasks that they speak of: `CR + film-sentiment` of `cr + film-sentiment`."""
+    """The words, with the names of the tasks that they speak of: `CR + my-reviews` of `cr + my-reviews`."""
     return ALONE.sub(lambda word: readable_name(word[0]), words)

@@ -53,6 +53,12 @@ def typed(page: Any, label: str, text: str, *keys: str, kind: str = ONE, at_once
     box = field.locator("input").first
     box.click()
     page.keyboard.insert_text(text) if at_once else page.keyboard.type(text, delay=15)
+    if keys:  # an arrow moves the mark once it is on the match
+        box.evaluate("""async (input) => {
+            const first = () => document.getElementById(input.getAttribute("aria-controls"))?.querySelector("[role=option]");
+            const isMarked = () => ![null, first()?.id].includes(input.getAttribute("aria-activedescendant"));
+            for (let look = 0; look < 100 && !isMarked(); look++) await new Promise((go) => setTimeout(go, 50));
+        }""")
     for key in (*keys, "Enter"):
         page.keyboard.press(key)
     page.wait_for_timeout(500)

@@ -79,11 +79,11 @@ def test_without_its_data_a_pair_is_asked_about_a_public_set_after_a_click(
 ) -> None:
     world, store, public = tmp_path / "world", tmp_path / "runs", tmp_path / "public"
     shutil.copytree(lived, world, ignore=shutil.ignore_patterns("runs"))
-    built_in = registry.TASKS["cr"]
+    built_in = registry.TASKS["sst2"]
     task = yaml.safe_load((world / "task.yaml").read_text())
     words = task["label_words"]
     (world / "task.yaml").write_text(
-        yaml.safe_dump({**task, "name": "cr", "labels": list(built_in.labels), "label_words": words})
+        yaml.safe_dump({**task, "name": "sst2", "labels": list(built_in.labels), "label_words": words})
     )
     run = produce(spec_of(world), Store(store))
     public.mkdir()
@@ -103,7 +103,7 @@ def test_without_its_data_a_pair_is_asked_about_a_public_set_after_a_click(
             page.get_by_label("Type one and press Enter").fill("the film was good")
             page.keyboard.press("Enter")
             page.get_by_text("; your region").first.wait_for(timeout=LONG)
-            page.goto(f"{address}/transfer?run={run.id}&also=cr")
+            page.goto(f"{address}/transfer?run={run.id}&also=sst2")
             page.get_by_role("button", name="Score this task").click()
             button = page.get_by_role("button", name=f"Download {built_in.data.id} from the Hugging Face Hub")
             button.wait_for(timeout=LONG)
@@ -112,7 +112,7 @@ def test_without_its_data_a_pair_is_asked_about_a_public_set_after_a_click(
             button.click()
             page.get_by_text("some may have been seen in training").wait_for(timeout=LONG)
             assert any(path.endswith("/test.jsonl") for path in hub.asked)
-            assert page.get_by_text("CR (other data)").count()
+            assert page.get_by_text("SST-2 (other data)").count()
         finally:
             end(server, store)
             shutil.rmtree(workers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillviz.tasks.readable_names import VERSIONS, readable, readable_name
+from skillviz.tasks.readable_names import SHIPPED, readable, readable_name
 from skillviz.tasks.registry import TASKS
 
 
@@ -38,4 +38,4 @@ def test_words_name_tasks_readably_and_leave_files_options_and_own_names(words: 
 
 def test_no_two_built_in_tasks_are_called_the_same_and_none_by_its_id() -> None:
     names = {readable_name(task) for task in TASKS}
-    assert len(names) == len(TASKS) and not names & set(VERSIONS.values()) and not names & set(TASKS)
+    assert len(names) == len(TASKS) and not names & set(SHIPPED.values()) and not names & set(TASKS)
