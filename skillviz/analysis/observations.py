@@ -14,6 +14,7 @@ from skillviz.core.intervals import Interval, metric_interval
 from skillviz.core.localizers.table import LOCALIZERS, has_outcome_size, rest_of
 from skillviz.core.metrics import COMPARED, metric_names, metric_row
 from skillviz.models.finetune.recipes import RECIPES
+from skillviz.runs import tables
 from skillviz.runs.metrics import SCALED, positive
 from skillviz.runs.record import Estimate, Scores, TaskNote, TransferNote
 from skillviz.runs.run import Run
@@ -283,12 +284,15 @@ def _other_sizes(run: Run, common: Mapping[str, Any]) -> Iterator[Observation]:
     assert record.task is not None
     if len(record.sizes) < 2:
         return
-    curve, predictions = run.curve(), run.predictions()
+    curve = run.curve()
+    tuned: dict[Any, Answers] = {}
+    if tables.SIZES.file in run.files:
+        predictions, splits = run.predictions(), curve["split"].unique()
+        tuned = {split: answers_of_state(predictions, split, run.labels, "finetuned") for split in splits}
     for requested, size in zip(spec.sizes[1:], record.sizes[1:], strict=False):
         rows = curve[curve["size"] == size]
         for split, part in rows.groupby("split", sort=False):
             scores = record.metrics.get(str(split))
-            tuned = answers_of_state(predictions, str(split), run.labels, "finetuned")
             values = dict(zip(part["metric"], part["value"], strict=True))
             ends = {m: (low, high) for m, low, high in zip(part["metric"], part["low"], part["high"], strict=True)}
             debiased = dict(zip(part["metric"], part["debiased"], strict=True)) if "debiased" in part else {}
@@ -296,5 +300,5 @@ def _other_sizes(run: Run, common: Mapping[str, Any]) -> Iterator[Observation]:
                 **common, task=record.task.name, split=str(split), method=method_of(run), localizer=spec.localizer,
                 size=float(size), share=size / record.d if record.d else np.nan, touched=float(size), seed=spec.seed,
                 n=scores.n if scores else 0, requested_size=requested, values=values, ends=ends, debiased=debiased,
-                answers=graft_answers(run, str(split), size, tuned),
+                answers=graft_answers(run, str(split), size, tuned[split]) if split in tuned else None,
             )  # fmt: skip

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from skillviz.core.intervals import SeedsInterval
 from skillviz.core.seeds_interval import seeds_and_examples
@@ -20,14 +20,23 @@ def beyond_null(graft: ArrayLike, nulls: ArrayLike) -> SeedsInterval:
     a wrong one, or minus the loss in nats. One draw has the interval over examples alone, and its sd is NaN. Raises
     BadData for other shapes, fewer than two examples, or scores that are not finite.
     """
+    by_draw = _by_draw(graft, nulls)
+    return seeds_and_examples(by_draw.mean(axis=1), _examples_sd(by_draw.mean(axis=0)))
+
+
+def _by_draw(graft: ArrayLike, nulls: ArrayLike) -> NDArray[np.float64]:
+    """How much better the graft is than each draw on each example [draw, n]."""
     own, drawn = np.asarray(graft, dtype=np.float64), np.asarray(nulls, dtype=np.float64)
     if own.ndim != 1 or drawn.ndim != 2 or drawn.shape[1:] != own.shape or not len(drawn) or len(own) < 2:
         raise BadData(
             f"a graft's scores [n] and its nulls' [draw, n] must be of the same two or more examples; got {own.shape} "
             f"and {drawn.shape}."
         )
-    by_example = own - drawn.mean(axis=0)
-    return seeds_and_examples(own.mean() - drawn.mean(axis=1), float(by_example.std(ddof=1)) / math.sqrt(len(own)))
+    return own - drawn
+
+
+def _examples_sd(by_example: NDArray[np.float64]) -> float:
+    return float(by_example.std(ddof=1)) / math.sqrt(len(by_example))
 
 
 def beyond_of_models(grafts: Sequence[ArrayLike], nulls: Sequence[ArrayLike]) -> SeedsInterval:
@@ -38,15 +47,9 @@ def beyond_of_models(grafts: Sequence[ArrayLike], nulls: Sequence[ArrayLike]) ->
     """
     if len(grafts) != len(nulls) or not len(grafts):
         raise BadData(f"every fine-tuned model needs its nulls; got {len(grafts)} grafts and nulls of {len(nulls)}.")
-    models = [beyond_null(graft, drawn) for graft, drawn in zip(grafts, nulls, strict=True)]
-    if len(models) == 1:
-        return models[0]
-    of_example = [
-        np.asarray(graft, dtype=np.float64) - np.asarray(drawn, dtype=np.float64).mean(axis=0)
-        for graft, drawn in zip(grafts, nulls, strict=True)
-    ]
-    if len({len(one) for one in of_example}) > 1:
+    if len(grafts) == 1:
+        return beyond_null(grafts[0], nulls[0])
+    models = [_by_draw(graft, drawn).mean(axis=0) for graft, drawn in zip(grafts, nulls, strict=True)]
+    if len({len(by_example) for by_example in models}) > 1:
         raise BadData("the models must be scored on the same examples.")
-    by_example = np.mean(of_example, axis=0)
-    examples_sd = float(by_example.std(ddof=1)) / math.sqrt(len(by_example))
-    return seeds_and_examples([one.value for one in models], examples_sd)
+    return seeds_and_examples(np.mean(models, axis=1), _examples_sd(np.mean(models, axis=0)))

@@ -11,9 +11,8 @@ import yaml
 
 from skillviz.core.formats import byte_size, count, counted, listed, markdown_table, share
 from skillviz.core.graft import Graft
-from skillviz.core.localizers.table import LOCALIZERS
+from skillviz.core.localizers.table import has_null
 from skillviz.core.metrics import metric_row, panels
-from skillviz.core.nulls import SHUFFLED
 from skillviz.errors import BadInput
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import is_local, resolve
@@ -203,10 +202,9 @@ def _score_lines(run: Run, split: str, scores: Scores) -> list[str]:
 
 def _null_lines(run: Run, split: str) -> list[str]:
     """What the same search does on shuffled movements; nothing for a localizer without a null."""
-    row = LOCALIZERS.get(run.spec.localizer)
-    if row is None or not row.has_null:
+    if not has_null(run.spec.localizer):
         return []
-    note = next((one for one in run.record.nulls if one.kind == SHUFFLED and split in one.states), None)
+    note = run.record.null(split)
     if note is None:
         return ["", "Beyond the null: not measured."]
     metric, beyond = next(iter(note.beyond[split].items()))

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from skillviz import json_text
 from skillviz.core.metrics import has_predictions
+from skillviz.core.nulls import SHUFFLED
 from skillviz.errors import CorruptRun, OtherVersion
 from skillviz.layout import LAYOUT, refuse_another
 from skillviz.regular_file import reading
@@ -320,6 +321,10 @@ class RunRecord(Frozen):
     def metric(self) -> str:
         """The task's own metric; accuracy where the run ended before the task was read."""
         return self.task.metric if self.task else "accuracy"
+
+    def null(self, split: str, kind: str = SHUFFLED) -> NullNote | None:
+        """The null of a kind that was scored on a split; None without one."""
+        return next((note for note in self.nulls if note.kind == kind and split in note.states), None)
 
     @property
     def d(self) -> int | None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS
+from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS, has_null
 from skillviz.core.nulls import LEARNED_SIGNS, NULLS, SHUFFLED
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
@@ -93,11 +93,10 @@ class RunSpec(BaseModel):
     @property
     def null_searches(self) -> list[tuple[str, int]]:
         """Each search on a null movement, as its kind and draw; a kind whose draws do not differ is searched once."""
-        row = LOCALIZERS.get(self.localizer)
-        if row is None or not row.has_null:
+        if not has_null(self.localizer):
             return []
         kinds = [kind for kind in NULLS if self.nulls in (kind, ALL_NULLS)]
-        kinds = [kind for kind in kinds if kind != LEARNED_SIGNS or row.learns_signs]
+        kinds = [kind for kind in kinds if kind != LEARNED_SIGNS or LOCALIZERS[self.localizer].learns_signs]
         return [(kind, draw) for kind in kinds for draw in range(self.null_draws if NULLS[kind].is_drawn else 1)]
 
     def json_text(self) -> str:
@@ -154,7 +153,7 @@ class RunSpec(BaseModel):
 
 def usual_nulls(localizer: str) -> str:
     """The nulls of a localization that a person starts; a bare spec, as of studies and quick tries, has none."""
-    return SHUFFLED if localizer in LOCALIZERS and LOCALIZERS[localizer].has_null else NO_NULLS
+    return SHUFFLED if has_null(localizer) else NO_NULLS
 
 
 def region_of(spec: RunSpec, beside: Mapping[str, Any]) -> str:

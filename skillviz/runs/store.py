@@ -184,12 +184,7 @@ class Store:
 
         A file that cannot be read has none: it is listed as unreadable.
         """
-        return {
-            name: path
-            for _, runs in reversed(self._packs())
-            if isinstance(runs, Mapping)
-            for name, path in runs.items()
-        }
+        return _first_of(self._packs())
 
     def _packs(self) -> Sequence[tuple[Path, Mapping[str, Path] | StoreError]]:
         """Each study's file with its runs, or with why it cannot be read."""
@@ -276,14 +271,14 @@ class Store:
     ) -> Sequence[Run | Unfinished | Unreadable]:
         try:
             names = self.names() if among is None else among
-            studied, packs = self.packed(), self._packs()
+            packs = self._packs()
         except NotReadable as error:
             return [Unreadable(self.root, error)]
         if among is None:
             forget_all_but(self.root, names)
         # those known are left out before the disk is asked: of a thousand runs nearly all are
         paths = {path.name: path for path in self._folders_among(name for name in names if name not in besides)}
-        for name, path in studied.items():
+        for name, path in _first_of(packs).items():
             if name not in besides and (among is None or name in among):
                 paths.setdefault(name, path)
         entries = [_entry(path) for path in paths.values()]
@@ -356,6 +351,12 @@ def name_of(spec: RunSpec, size: int | None = None, task: str | None = None) -> 
     base = spec.base.split("@")[0].replace("\\", "/").rstrip("/").split("/")[-1]
     parts = (_slug(task), _slug(base), _slug(spec.localizer), _slug(amount), f"s{spec.seed}")
     return "-".join(part for part in parts if part)
+
+
+def _first_of(packs: Sequence[tuple[Path, Mapping[str, Path] | StoreError]]) -> dict[str, Path]:
+    """The paths of the runs in these files by id, of two of one id the first."""
+    readable = [runs for _, runs in reversed(packs) if isinstance(runs, Mapping)]
+    return {name: path for runs in readable for name, path in runs.items()}
 
 
 def _slug(text: str) -> str:

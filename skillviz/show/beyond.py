@@ -8,27 +8,16 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.core.intervals import SeedsInterval
-from skillviz.core.localizers.table import LOCALIZERS
+from skillviz.core.localizers.table import has_null
 from skillviz.core.metrics import metric_row
 from skillviz.core.nulls import NULLS, SHUFFLED
-from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED, DifferenceVerdict
+from skillviz.core.verdicts import NOT_MEASURED, DifferenceVerdict
 from skillviz.runs.record import Estimate, NullNote, RunRecord
 from skillviz.show.control import Judged
 from skillviz.show.sentences import metric_estimate, metric_value
 
 TITLE = "Beyond the null"
 COLUMNS = ("null", "draws", "score", "gain recovered", "beyond, accuracy", "beyond, NLL", "true signs", "verdict")
-
-
-def has_null(record: RunRecord) -> bool:
-    """Whether a run of this localizer can have nulls."""
-    row = LOCALIZERS.get(record.spec.localizer)
-    return row is not None and row.has_null
-
-
-def note_of(record: RunRecord, split: str, kind: str = SHUFFLED) -> NullNote | None:
-    """The null of a kind that the run has on a split; None where it has none."""
-    return next((note for note in record.nulls if note.kind == kind and split in note.states), None)
 
 
 def stored_beside(record: RunRecord, others: Iterable[RunRecord]) -> RunRecord | None:
@@ -54,15 +43,13 @@ def main(note: NullNote, split: str) -> Estimate:
 
 def verdict(beyond: Estimate) -> DifferenceVerdict:
     """The verdict on a graft less its nulls, where more is better; `not measured` without an interval."""
-    if beyond.low is None or beyond.high is None:
-        return NOT_MEASURED
-    return "better" if beyond.low > 0 else "worse" if beyond.high < 0 else NO_DIFFERENCE
+    return metric_row("accuracy").verdict(beyond.low, beyond.high)
 
 
 def sentence(record: RunRecord, split: str) -> str:
     """`0.1% brings back 90% of the gain; the same search over shuffled movements (one draw) 51%.` Where no share of the
     gain is defined, scores; empty where the run has no such null."""
-    note = note_of(record, split)
+    note = record.null(split)
     scores = record.metrics.get(split)
     if note is None or scores is None:
         return ""
@@ -94,9 +81,9 @@ def _difference(metric: str, beyond: Estimate | None) -> str:
 
 def judged(record: RunRecord, split: str) -> Judged | None:
     """The verdict with both differences; `not measured` where the run has no null. None for a localizer without one."""
-    if not has_null(record):
+    if not has_null(record.spec.localizer):
         return None
-    note = note_of(record, split)
+    note = record.null(split)
     if note is None:
         return Judged(NOT_MEASURED, f"{TITLE}:", "")
     return Judged(verdict(main(note, split)), f"{TITLE}:", f"{difference(note, split)}, {draws(note)}")

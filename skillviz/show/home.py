@@ -69,7 +69,7 @@ def _beyond(record: RunRecord, scores: Scores) -> list[Number]:
     judged = beyond.judged(record, split)
     if judged is None:
         return []
-    note = beyond.note_of(record, split)
+    note = record.null(split)
     if note is None:
         return [
             Number(beyond.TITLE, formats.MISSING, "localize --nulls shuffled measures it", ("null",), judged.verdict)

@@ -55,8 +55,9 @@ def typed(page: Any, label: str, text: str, *keys: str, kind: str = ONE, at_once
     page.keyboard.insert_text(text) if at_once else page.keyboard.type(text, delay=15)
     if keys:  # an arrow moves the mark once it is on the match
         box.evaluate("""async (input) => {
-            const first = () => document.getElementById(input.getAttribute("aria-controls"))?.querySelector("[role=option]");
-            const isMarked = () => ![null, first()?.id].includes(input.getAttribute("aria-activedescendant"));
+            const list = () => document.getElementById(input.getAttribute("aria-controls"));
+            const added = () => list()?.querySelector("[role=option]")?.id;
+            const isMarked = () => ![null, added()].includes(input.getAttribute("aria-activedescendant"));
             for (let look = 0; look < 100 && !isMarked(); look++) await new Promise((go) => setTimeout(go, 50));
         }""")
     for key in (*keys, "Enter"):

@@ -814,6 +814,11 @@ def makes_graft(name: str) -> bool:
     return name not in LOCALIZERS or LOCALIZERS[name].makes_graft
 
 
+def has_null(name: str) -> bool:
+    """Whether the search of this localizer can be made on null movements too (core/nulls.py)."""
+    return name in LOCALIZERS and LOCALIZERS[name].has_null
+
+
 def is_rescaled(name: str) -> bool:
     """Whether the values inside a region of this localizer are not the fine-tuned ones but rescaled."""
     return name in LOCALIZERS and LOCALIZERS[name].rescaled

@@ -12,6 +12,7 @@ from skillviz.analysis.part_effects import part_effects
 from skillviz.core import formats
 from skillviz.core.bins import BINS
 from skillviz.core.confusion import class_results, confusion
+from skillviz.core.localizers.table import has_null
 from skillviz.core.metrics import likelihood_metric, metric_row, panels, right_metric
 from skillviz.errors import SkillvizError
 from skillviz.plots.region import cells
@@ -71,7 +72,7 @@ def overview(run: Run) -> Section:
 def _beyond_null(record: RunRecord, split: str) -> list[Part]:
     """What the same search does on null movements; the command where that was not measured, and nothing where the
     localizer has no null."""
-    if not beyond.has_null(record):
+    if not has_null(record.spec.localizer):
         return []
     table = beyond.table(record, split)
     told = Words(beyond.line(record, split), ("null",))

@@ -104,7 +104,7 @@ def beyond_null(compared: Comparison) -> None:
 
 def _pooled(compared: Comparison) -> str | None:
     """The same over the fine-tuned models of the runs; None unless there are several with one search each."""
-    runs = [side.run for side in compared.alike if beyond.note_of(side.record, headline_split(side.record))]
+    runs = [side.run for side in compared.alike if side.record.null(headline_split(side.record))]
     models = {run.record.finetuned.fingerprint for run in runs if run.record.finetuned is not None}
     if (
         len(runs) < FEWEST

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from skillviz.core.localizers.table import has_null
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.show import beyond
@@ -22,7 +23,7 @@ def line(record: RunRecord, split: str) -> None:
 def section(run: Run, split: str) -> None:
     """The nulls with their scores. A run without nulls shows those of a stored run of the same pair, task, localizer
     and size, else the command that makes them."""
-    if not beyond.has_null(run.record):
+    if not has_null(run.spec.localizer):
         return
     st.markdown(f"## {beyond.TITLE}", help=about("null"))
     others = (cache.run(entry.id).record for entry in run_list.pair_entries(run) if entry.id != run.id)

@@ -346,7 +346,7 @@ def _rivals(opening: OpeningRun) -> dict[str, Run]:
 def draw_place(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question:
     """A part of the region, the rest of the model, or as many parameters chosen otherwise: its map, and its scores."""
     rivals = _rivals(opening)
-    has_null, whole = beyond.note_of(opening.record, opening.split) is not None, {"run": opening.run.id}
+    has_null, whole = opening.record.null(opening.split) is not None, {"run": opening.run.id}
     with left:
         by_name = parts(opening.layers)
         named = [WHOLE, REST, *([NULL] if has_null else []), *rivals, *by_name]
@@ -415,7 +415,7 @@ def _part_numbers(opening: OpeningRun, expression: Mapping[str, Any], size: int)
 def _stored_numbers(opening: OpeningRun, chosen: str, rival: Run | None) -> None:
     """How the region, its complement, its null or as many parameters chosen otherwise do, as stored."""
     states, size, d = opening.scores.states, opening.record.size or 0, opening.record.d or 0
-    null = beyond.note_of(opening.record, opening.split)
+    null = opening.record.null(opening.split)
     if rival is not None:
         states = rival.record.metrics[opening.split].states
     graft = null.states[opening.split] if chosen == NULL and null else states[REST_STATE if chosen == REST else GRAFTED]
