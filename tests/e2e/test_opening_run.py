@@ -15,11 +15,10 @@ import psutil
 import pytest
 
 from skillviz.live.client import Client
-from skillviz.runs.run import Run
-from skillviz.runs.store import Store, shipped_root
-from skillviz.show.entries import entry_of, opening_entry
+from skillviz.tasks.project import PROJECT
 from skillviz.ui.page_table import HOME, PAGES
 from tests.e2e.conftest import settle
+from tests.small_world import opening_run
 
 pytestmark = pytest.mark.e2e
 
@@ -38,6 +37,8 @@ ALLOWED = {
     ("jobs", "there is no run"): "no job has been started here",
     ("runs", "not measured"): "a run without a null says so in its row",
     ("tasks", "is not stored"): "a union of the reader's choice is scored on request",
+    ("methods", "not measured"): "the studies that ship were computed before studies had nulls",
+    ("methods", "no stored study"): "the study of small updates was not scored on other data",
 }
 """Page and the words found there, and why they may stand."""
 FIGURES = {
@@ -48,7 +49,7 @@ FIGURES = {
 SAYS = {
     "overview": ("shuffled",),
     "region": ("What each part does", "a random region in the same layers and modules"),
-    "sparsity": ("Along fine-tuning", "what its removal costs"),
+    "sparsity": ("what its removal costs",),
     "interpolation": ("In distribution", "Out of distribution"),
     "transfer": ("grafted vs",),
     "examples": ("Graft and fine-tuned model by slice",),
@@ -57,18 +58,6 @@ SAYS = {
 """What a page says where it has what it is for."""
 OTHERS = 4
 """The other data sets that the run is scored on."""
-
-
-def opening_run() -> Run:
-    """The run that ships and that a newcomer sees first."""
-    store = Store(shipped_root())
-    return store.open(opening_entry([entry_of(run, is_of_user=False) for run in store.list()]).id)
-
-
-IS_OF_EXAMPLES = opening_run().spec.finetuned.startswith("examples/")
-not_yet = pytest.mark.xfail(
-    not IS_OF_EXAMPLES, strict=True, reason="the run that it opens on is not yet the one on the examples' movie reviews"
-)
 
 
 @pytest.fixture
@@ -105,7 +94,6 @@ def problems_of(page: Any, name: str) -> list[str]:
     return missing
 
 
-@not_yet
 def test_no_page_of_the_opening_run_is_empty(newcomer: str, visit: Visit) -> None:
     run, problems = opening_run(), list[str]()
     page = visit(newcomer)
@@ -121,9 +109,15 @@ def test_no_page_of_the_opening_run_is_empty(newcomer: str, visit: Visit) -> Non
     assert not problems, "\n".join(problems)
 
 
-@not_yet
-def test_the_models_of_the_opening_run_answer(newcomer: str, visit: Visit) -> None:
-    """A sentence of one's own and its explanation on Examples, a graft on Surgery, another task on Transfer."""
+@pytest.mark.xfail(strict=True, reason="models of fewer steps of the same fine-tuning have no runs yet")
+def test_its_fine_tuning_is_a_series(newcomer: str, visit: Visit) -> None:
+    page = visit(f"{newcomer}/sparsity?run={opening_run().id}")
+    settle(page)
+    assert "Along fine-tuning" in text_of(page)
+
+
+def test_the_models_of_the_opening_run_answer(newcomer: str, tmp_path: Path, visit: Visit) -> None:
+    """A sentence of one's own and its explanation on Examples, a graft on Surgery, a task of one's own on Transfer."""
     run = opening_run()
     page = visit(f"{newcomer}/examples?run={run.id}&look=typed")
     page.get_by_label("Sentence", exact=True).fill("A slow start, but the last hour is a joy.")
@@ -136,7 +130,10 @@ def test_the_models_of_the_opening_run_answer(newcomer: str, visit: Visit) -> No
     page.get_by_role("button", name="Score this graft").click()
     page.get_by_text("All models are scored on the same examples").wait_for(timeout=LONG)
     settle(page)
-    page.goto(f"{newcomer}/transfer?run={run.id}&also={run.spec.others[-1]}")
+    own = (PROJECT / "examples/tasks/cr.yaml").read_text(encoding="utf-8").replace("name: cr", "name: own_reviews")
+    (tmp_path / "own.yaml").write_text(own.replace("../data", str(PROJECT / "examples/data")), encoding="utf-8")
+    page.goto(f"{newcomer}/transfer?run={run.id}&also={tmp_path / 'own.yaml'}")
+    page.get_by_role("button", name="Open what the link names").click()
     settle(page)
     page.get_by_role("button", name="Score this task").click()
     page.get_by_text("computed live").first.wait_for(timeout=LONG)
