@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
+import pandas as pd
 import psutil
 import pytest
 
 from skillviz.live.client import Client
+from skillviz.runs.store import Store
 from skillviz.tasks.project import PROJECT
 from skillviz.ui.page_table import HOME, PAGES
 from tests.e2e.conftest import settle
@@ -139,3 +143,24 @@ def test_the_models_of_the_opening_run_answer(newcomer: str, tmp_path: Path, vis
     page.get_by_text("computed live").first.wait_for(timeout=LONG)
     settle(page)
     assert not EMPTY.search(text_of(page))
+
+
+@pytest.mark.parametrize("data", ["an example task", "an uploaded CSV"])
+def test_launch_localizes_on_an_example_pair(data: str, newcomer: str, tmp_path: Path, visit: Visit) -> None:
+    """A quick try of a few steps, from the form to the run's page."""
+    query = {"new.trial": "yes", "new.stagewise.steps": 3, "new.interpolation": "no"}
+    page = visit(f"{newcomer}/launch?{urlencode(query)}")
+    if data == "an uploaded CSV":
+        file, rows = tmp_path / "mine.csv", (PROJECT / "examples/data/mr/test.jsonl").read_text(encoding="utf-8")
+        pd.read_json(StringIO(rows), lines=True)[:400].to_csv(file, index=False)
+        page.get_by_role("radio", name="upload data").click()
+        page.locator("input[type=file]").first.set_input_files(file)
+        page.get_by_role("button", name="Check and save as a task").click()
+    page.get_by_text("The two fit").wait_for()
+    page.get_by_text("Reading the texts").wait_for(state="detached")
+    page.get_by_role("button", name="Start", exact=False).click()
+    page.get_by_role("link", name="Open the run").click(timeout=LONG)
+    page.locator("h1", has_text=PAGES["overview"].question).wait_for()
+    settle(page)
+    (made,) = Store(tmp_path / "runs").list()
+    assert made.id in page.url and made.record.metrics["test"].states.keys() >= {"pretrained", "grafted", "finetuned"}
