@@ -15,6 +15,7 @@ from skillviz.plots import compare as plots
 from skillviz.plots.overlap import overlap_map
 from skillviz.plots.sparsity import metric_by_size
 from skillviz.plots.theme import Style
+from skillviz.runs.record import Estimate
 from skillviz.show import alt, calibration, measures, overlap
 from skillviz.show.exhibit import OVER_EXAMPLES, PAIRED, Exhibit, drawn_once
 from skillviz.show.sentences import better_sides, debiased_marks, metric_value
@@ -103,10 +104,12 @@ def sizes(
     )
 
 
-def reliability(bins: pd.DataFrame, marks: Mapping[str, Style], state: str, theme: str) -> Exhibit:
-    """Accuracy against confidence of every run's model, in bins of equal width."""
+def reliability(
+    bins: pd.DataFrame, marks: Mapping[str, Style], errors: Mapping[str, Estimate], state: str, theme: str
+) -> Exhibit:
+    """Accuracy against confidence of every run's model, in bins of equal width, under its calibration error."""
     title = f"Reliability of the {STATES[state]} ({BINS} bins)"
-    return calibration.reliability(bins, theme, "compare_reliability", title, marks)
+    return calibration.reliability(bins, theme, "compare_reliability", title, marks, errors)
 
 
 @drawn_once

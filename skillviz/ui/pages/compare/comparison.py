@@ -20,7 +20,7 @@ from skillviz.core.region import Region
 from skillviz.plots.calibration import COLUMNS
 from skillviz.plots.compare import run_styles
 from skillviz.plots.theme import Style, localizer_style, state_style
-from skillviz.runs.record import RunRecord
+from skillviz.runs.record import Estimate, RunRecord
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.show.entries import (
@@ -158,6 +158,12 @@ def shares(regions: Mapping[str, Region], kind: str) -> pd.DataFrame:
 def answers(run: Run, predictions: pd.DataFrame, state: str) -> Answers:
     """What one state answered on the run's headline split."""
     return answers_of_state(predictions, headline_split(run.record), run.labels, state)
+
+
+def calibration_errors(sides: Sequence[Side], state: str) -> dict[str, Estimate]:
+    """The ECE of a state of each run that has one, by the run's name."""
+    states = {side.name: side.record.metrics[headline_split(side.record)].states.get(state, {}) for side in sides}
+    return {name: metrics["ece"] for name, metrics in states.items() if "ece" in metrics}
 
 
 def bins(answers_by_run: Mapping[str, Answers]) -> pd.DataFrame:

@@ -200,7 +200,8 @@ def curves(compared: Comparison) -> None:
             ("bins of several", compared.state, *answers), [side.run for side in compared.sides],
             lambda: comparison.bins(answers),
         )  # fmt: skip
-        _show(exhibits.reliability(bins, marks, compared.state, theme()), compared)
+        errors = comparison.calibration_errors(compared.sides, compared.state)
+        _show(exhibits.reliability(bins, marks, errors, compared.state, theme()), compared)
 
 
 def shared(compared: Comparison) -> None:
