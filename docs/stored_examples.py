@@ -1,5 +1,5 @@
-"""Writes tables of docs/parts-and-slices.md, docs/checkpoints.md and docs/baselines.md from what is stored:
-`python docs/stored_examples.py`.
+"""Writes tables of docs/parts-and-slices.md, docs/checkpoints.md, docs/baselines.md and docs/nulls.md from what is
+stored: `python docs/stored_examples.py`.
 
 Every number comes from the runs and part scores in cached_runs; no model is run.
 """
@@ -26,14 +26,15 @@ from skillviz.runs.library import Library
 from skillviz.runs.part_scores import stored_parts
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
-from skillviz.show import slices
+from skillviz.show import beyond, slices
 from skillviz.show.comparisons import compared_rows
 from skillviz.show.entries import entry_of, hero
 from skillviz.show.part_effects import NOUNS, strongest
+from skillviz.tasks.readable_names import readable
 
 STORE = PROJECT / "cached_runs"
-PAGES = ("parts-and-slices.md", "checkpoints.md", "baselines.md")
-PARTS, CHECKPOINTS, BASELINES = (PROJECT / "docs" / name for name in PAGES)
+PAGES = ("parts-and-slices.md", "checkpoints.md", "baselines.md", "nulls.md")
+PARTS, CHECKPOINTS, BASELINES, NULLS = (PROJECT / "docs" / name for name in PAGES)
 COMMAND = "docs/stored_examples.py"
 NONE = "Not measured."
 SEARCHES = ("stagewise", MOVEMENT)
@@ -203,7 +204,33 @@ def matched(store: Store) -> list[str]:
     return formats.markdown_table(("choice", "seed", "accuracy, %", "share of the gain, %"), rows)
 
 
-def main(parts_page: Path = PARTS, checkpoints_page: Path = CHECKPOINTS, baselines_page: Path = BASELINES) -> None:
+def nulls(store: Store) -> list[str]:
+    """A row for each null of the stored runs, those of the opening run's localizer and size first."""
+    first, rows = opened(store).record, list[tuple[tuple[bool, ...], list[str]]]()
+    for record in (run.record for run in store.list()):
+        for note in record.nulls:
+            gains = record.metrics["test"].recovered, note.states["test"].get("recovered")
+            shares = [
+                formats.MISSING if one is None else formats.percent_estimate(one.value, one.low, one.high)
+                for one in gains
+            ]
+            order = record.task_name != first.task_name, record.spec.localizer != first.spec.localizer
+            rows.append(((*order, record.size != first.size), [
+                readable(record.task_name), f"`{record.spec.localizer}`", formats.share(record.share),
+                str(record.spec.seed), shares[0], f"`{note.kind}`, {beyond.draws(note)}", shares[1],
+                beyond.difference(note, "test"),
+            ]))  # fmt: skip
+    head = (
+        "task", "localizer", "region", "seed", "graft: share of the gain, %", "null", "null: share of the gain, %",
+        "beyond the null",
+    )  # fmt: skip
+    return formats.markdown_table(head, [row for _, row in sorted(rows)]) if rows else [NONE]
+
+
+def main(
+    parts_page: Path = PARTS, checkpoints_page: Path = CHECKPOINTS, baselines_page: Path = BASELINES,
+    nulls_page: Path = NULLS,
+) -> None:  # fmt: skip
     """Rewrites the tables in place."""
     store = Store(STORE)
     fill(parts_page, {"parts": parts(store), "classes": by_class(opened(store))}, COMMAND)
@@ -213,6 +240,7 @@ def main(parts_page: Path = PARTS, checkpoints_page: Path = CHECKPOINTS, baselin
         COMMAND,
     )
     fill(baselines_page, {"matched": matched(store)}, COMMAND)
+    fill(nulls_page, {"measured": nulls(store)}, COMMAND)
     print(f"wrote {', '.join(PAGES)}")
 
 
