@@ -7,12 +7,13 @@ import io
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillviz.analysis.tables import csv_text
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(allow_nan=False), min_size=1))
 def test_numbers_come_back_to_the_bit(numbers: list[float]) -> None:
     again = pd.read_csv(io.StringIO(csv_text(pd.DataFrame({"value": numbers}))))

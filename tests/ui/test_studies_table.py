@@ -109,6 +109,6 @@ def test_tasks_are_told_by_the_titles_of_their_files() -> None:
     titles = study_words.task_titles(["cr", "clinc_domains", "unknown", "../cr", "cr"])
     assert (
         titles.count("**CR**: Customer reviews") == 1
-        and "**clinc\\_domains**: What a user asks an assistant\\: ten domains." in titles
+        and "**CLINC domains**: What a user asks an assistant\\: ten domains." in titles
     )
     assert "unknown" not in titles and study_words.task_titles(["unknown"]) == ""

@@ -109,7 +109,7 @@ def test_how_much_is_left_without_the_region(
     assert asked.answer == answer and finding in asked.why
     assert "searched region 90% (80" in plain(asked.why) and "top movement" not in asked.why
     assert asked.why.endswith(NULL)
-    assert without_region(None, shares, skilled.record, skilled.record.metrics["test"]).answer is None
+    assert without_region(None, shares, skilled.record, skilled.record.metrics["test"], NULL).answer is None
 
 
 def plain(text: str) -> str:
