@@ -145,7 +145,7 @@ def test_the_models_of_the_opening_run_answer(newcomer: str, tmp_path: Path, vis
     assert not EMPTY.search(text_of(page))
 
 
-@pytest.mark.parametrize("data", ["an example task", "an uploaded CSV"])
+@pytest.mark.parametrize("data", [pytest.param("an example task", marks=pytest.mark.nightly), "an uploaded CSV"])
 def test_launch_localizes_on_an_example_pair(data: str, newcomer: str, tmp_path: Path, visit: Visit) -> None:
     """A quick try of a few steps, from the form to the run's page."""
     query = {"new.trial": "yes", "new.stagewise.steps": 3, "new.interpolation": "no"}
