@@ -67,7 +67,7 @@ def test_tour_launch_watch_open_then_cancel_and_resume(newcomers: str, store: St
     page.locator("h2", has_text=STEPS[1].title).wait_for()
     assert "step=2" in page.url
 
-    page.goto(f"{address}/launch?new.trial=yes")
+    page.goto(f"{address}/launch?new.trial=yes&new.stagewise.steps=10&new.interpolation=no")
     settle(page)
     page.get_by_text("The two fit").wait_for()
     page.get_by_role("button", name="Start", exact=False).click()
