@@ -9,6 +9,7 @@ import subprocess
 import sys
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from typing import Any
 
 import pytest
 
@@ -255,6 +256,22 @@ def test_the_readme_s_finding_is_that_of_the_stored_run() -> None:
         f"{100 * beyond['value']:.1f} points of accuracy ({100 * beyond['low']:.1f}–{100 * beyond['high']:.1f})",
     ):
         assert words in opening
+    others = [json.loads(path.read_text(encoding="utf-8")) for path in (PROJECT / "cached_runs").glob("*/run.json")]
+    others = [one for one in others if searched_as(one) == searched_as(record) and one["spec"]["seed"] > 0]
+    tests = [one["metrics"]["test"] for one in sorted(others, key=lambda one: one["spec"]["seed"])]
+    nulls = [one["nulls"][0]["states"]["test"] for one in sorted(others, key=lambda one: one["spec"]["seed"])]
+    shares, of_nulls = ([f"{100 * one['recovered']['value']:.0f}%" for one in side] for side in (tests, nulls))
+    errors = [debiased(one["states"]["grafted"]["ece"]).partition(" ")[0] for one in tests]
+    for words in (
+        f"seeds of the search bring back {' and '.join(shares)} at 1%, their nulls {' and '.join(of_nulls)}",
+        f"calibration errors are {' and '.join(errors)}.",
+    ):
+        assert words in opening
+
+
+def searched_as(record: dict[str, Any]) -> list[Any]:
+    """What runs have in common that differ in the seed of the search alone."""
+    return [record["spec"][name] for name in ("base", "finetuned", "task", "localizer", "sizes")]
 
 
 def test_streamlit_listens_to_this_machine_only() -> None:
