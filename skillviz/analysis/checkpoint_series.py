@@ -18,6 +18,7 @@ from skillviz.core.overlap import iou_matrix, matched_chance, overlap_matrix
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.runs.run import Run
+from skillviz.runs.spec import RunSpec
 
 SCORED = {
     "finetuned": ("finetuned", ""), "grafted": ("grafted", ""), "ece": ("finetuned", "ece"),
@@ -88,7 +89,7 @@ GAP, GAP_CHANGE = "gap", "gap_change"
 STATES = {"pretrained": "pretrained", "ft": "finetuned", "graft": "grafted", "graft_movement": "grafted"}
 """The scores that a series tells: method to what it is called in the table."""
 MOVEMENT = "movement"
-SAME = ("base", "task", "readout", "sizes", "k_shot", "data_seed", "max_train", "max_validation", "max_test", "dtype")
+SAME = ("base", "task", "readout", "k_shot", "data_seed", "max_train", "max_validation", "max_test", "dtype")
 """Fields of a spec that the runs of one series have in common."""
 
 
@@ -133,8 +134,8 @@ def checkpoint_points(runs: Mapping[int, Sequence[Run]]) -> pd.DataFrame:
 def series_of(run: Run, runs: Iterable[Run]) -> dict[int, list[Run]]:
     """By training step the runs on models of one fine-tuning: `<folder>/checkpoint-<step>`, and the folder's own.
 
-    They are runs of the same search with any seed, and of top movement, on the same data at the same sizes; empty
-    where there is no second checkpoint.
+    They are runs of the same search with any seed, at the same sizes, and of top movement, which may have more sizes
+    after the main one, on the same data; empty where there is no second checkpoint.
     """
     place = _checkpoint(run)
     if place is None:
@@ -145,11 +146,17 @@ def series_of(run: Run, runs: Iterable[Run]) -> dict[int, list[Run]]:
         searches = (other.spec.localizer, other.spec.search_fields())
         if at is None or searches not in ((run.spec.localizer, run.spec.search_fields()), (MOVEMENT, {})):
             continue
-        if at[0] == place[0] and all(getattr(other.spec, name) == getattr(run.spec, name) for name in SAME):
+        is_alike = all(getattr(other.spec, name) == getattr(run.spec, name) for name in SAME)
+        if at[0] == place[0] and is_alike and _sizes_agree(run.spec, other.spec):
             known = [(one.spec.localizer, one.spec.seed) for one in series.get(at[1], [])]
             if (other.spec.localizer, other.spec.seed) not in known:  # the newest is listed first
                 series.setdefault(at[1], []).append(other)
     return series if len(series) > 1 else {}
+
+
+def _sizes_agree(one: RunSpec, other: RunSpec) -> bool:
+    """Whether the sizes are the same; of two localizers only the main one."""
+    return one.sizes[:1] == other.sizes[:1] and (one.sizes == other.sizes or one.localizer != other.localizer)
 
 
 def _checkpoint(run: Run) -> tuple[str, int] | None:

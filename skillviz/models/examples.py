@@ -37,10 +37,11 @@ class Base(_Row):
 class ExamplePair(_Row):
     """A base, the task it learns and how; base and task are paths from the project's root.
 
-    `training` are fields of TrainingConfig. A pair that does not `ship` is made here by whoever needs it.
+    `training` are fields of TrainingConfig. A pair that does not `ship` is made here by whoever needs it; one called
+    `pair/checkpoint-<step>` is the same training cut at that step, and lies in the pair's folder.
     """
 
-    name: str = Field(pattern=r"^[a-z0-9-]+$")
+    name: str = Field(pattern=r"^[a-z0-9-]+(/checkpoint-[1-9][0-9]*)?$")
     title: str
     about: str
     base: str
@@ -52,7 +53,7 @@ class ExamplePair(_Row):
     @property
     def finetuned(self) -> str:
         """The folder of the fine-tuned model, from the project's root."""
-        return f"{PAIRS if self.ships else EXAMPLES_KEPT}/{self.name}"
+        return f"{PAIRS if self.ships or '/' in self.name else EXAMPLES_KEPT}/{self.name}"
 
     @property
     def is_built(self) -> bool:

@@ -219,9 +219,9 @@ def no_folder(source: str) -> str:
 
 def command_that_makes(source: str) -> str | None:
     """The command that makes an example pair, or made a model of the project's own runs; None where none is noted."""
-    folder, _, name = source.rpartition("/")
-    if folder in (f"{EXAMPLES}/pairs", EXAMPLES_KEPT):
-        return build_command(name)
+    for folder in (f"{EXAMPLES}/pairs/", f"{EXAMPLES_KEPT}/"):
+        if source.startswith(folder):
+            return build_command(source.removeprefix(folder))
     try:
         commands = json_text.loads((project_root() / COMMANDS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
