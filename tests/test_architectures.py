@@ -236,23 +236,3 @@ def test_what_lies_outside_a_family_body_is_a_head(family: str) -> None:
         if readout == "head":
             found = readout_names(family, names)
             assert set(outside) <= set(found) and HEADS[family].labels in {name.removeprefix(prefix) for name in found}
-
-
-@pytest.mark.nightly
-def test_stored_runs_of_the_first_families_keep_their_modules_and_gated_ones_are_divided() -> None:
-    seen = set()
-    for path in sorted((ROOT / "cached_runs").glob("*/run.json")):
-        run = Store(path.parent.parent).open(path.parent.name)
-        family = run.record.architecture.model_type if run.record.architecture else ""
-        if family in seen or not (path.parent / "layers.parquet").is_file():
-            continue
-        seen.add(family)
-        stored, now = pd.read_parquet(path.parent / "layers.parquet"), run.layers()
-        if family == "llama":
-            gated = stored["kind"] == "MLP in"
-            assert gated.any() and set(now.loc[gated, "kind"]) == {"MLP gate", "MLP up"}
-            stored, now = stored[~gated], now[~gated]
-        pd.testing.assert_frame_equal(now[stored.columns], stored, check_dtype=False)
-        table = parameter_table(run.record, run.region())
-        assert table.d == run.record.architecture.d and table.layers == run.record.architecture.layers
-    assert {"bert", "roberta", "gpt2", "llama"} <= seen
