@@ -113,7 +113,6 @@ def test_no_page_of_the_opening_run_is_empty(newcomer: str, visit: Visit) -> Non
     assert not problems, "\n".join(problems)
 
 
-@pytest.mark.xfail(strict=True, reason="models of fewer steps of the same fine-tuning have no runs yet")
 def test_its_fine_tuning_is_a_series(newcomer: str, visit: Visit) -> None:
     page = visit(f"{newcomer}/sparsity?run={opening_run().id}")
     settle(page)
