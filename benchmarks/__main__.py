@@ -18,6 +18,7 @@ from benchmarks import (
     live_pages,
     localizer_figure,
     localizer_report,
+    masked_lm_commands,
     other_intervals,
 )
 from benchmarks import coverage as measure
@@ -31,6 +32,7 @@ from benchmarks.reliability.table import ATTEMPTS
 from benchmarks.unseen_populations import unseen
 
 app = typer.Typer(add_completion=False)
+app.add_typer(masked_lm_commands.app, name="masked-lm")
 PARTS = ("development", "unseen", "later", "random", "edges", "alternating", "tried", "others")
 
 

@@ -1,0 +1,231 @@
+"""The masked language model: texts without leaks, the loss and the masks, training that resumes, the rule to ship."""
+
+from __future__ import annotations
+
+import json
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from transformers import BertForMaskedLM
+
+from benchmarks import masked_lm_compare as compare
+from benchmarks import masked_lm_report as report
+from benchmarks.masked_lm import (
+    PART,
+    Point,
+    Settings,
+    batch_rows,
+    cleaned,
+    encoded,
+    frequencies,
+    held_texts,
+    judged,
+    masked_batch,
+    opened,
+    overlapping,
+    read,
+    save,
+    split,
+    summed_loss,
+    train,
+)
+from skillviz.errors import BadInput
+from skillviz.models.finetune.journal import Journal
+from skillviz.models.tokenizer import load_tokenizer
+from skillviz.tasks.leaks import plain
+from skillviz.tasks.registry import task as find_task
+from tests.tiny import tiny_model, tiny_pair, tiny_rows, tiny_task, tiny_tokenizer
+
+LONG = "A long sentence that only the test file should have"
+TEXTS = [row["text"] for row in tiny_rows(60)]
+
+
+def lines(path: Path, *rows: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+
+
+def test_no_planted_leak_remains(tmp_path: Path) -> None:
+    lines(tmp_path / "one" / "test.jsonl", {"text": LONG, "label": 0}, {"text": "short", "label": 0})
+    lines(tmp_path / "one" / "validation.jsonl", {"text_a": "Of a pair,", "text_b": "the second."})
+    lines(tmp_path / "one" / "out_of_scope.jsonl", {"text": "no class"})
+    lines(
+        tmp_path / "kshot" / "one.jsonl", {"text": "developed", "split": "dev"}, {"text": "practised", "split": "train"}
+    )
+    kept = ["a text to keep", "practised", "shortly after", "it is short"]
+    leaks = [LONG.upper() + "!", "of a PAIR", "The second", "No class.", "developed", LONG[10:40], f"He said: {LONG}!"]
+    lines(tmp_path / "one" / "train.jsonl", *({"text": text} for text in [*kept, *leaks[:3], kept[0] + "!"]))
+    lines(tmp_path / "two" / "train.jsonl", *({"text_a": text, "text_b": kept[1]} for text in leaks[3:]))
+    texts, counts = cleaned(tmp_path)
+    assert texts == kept and not overlapping(map(plain, texts), held_texts(tmp_path))
+    assert len(plain(LONG[10:40])) >= PART
+    expected = {"one": (8, 3, 0, 1, 4, False), "two": (8, 2, 2, 4, 0, False)}
+    assert {row[0]: row[1:] for row in counts.itertuples(index=False, name=None)} == expected
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_no_real_leak_remains(real: Path) -> None:
+    texts, counts = cleaned(real / "data")
+    kept, held = set(map(plain, texts)), held_texts(real / "data")
+    assert not overlapping(kept, held) and len(kept) == len(texts) == counts["kept"].sum()
+    reviews = set(map(plain, read(real / "data" / "mr" / "test.jsonl")))
+    others = [path for path in (real / "data").glob("*/train.jsonl") if path.parent.name != "mr"]
+    assert len(reviews & {plain(text) for path in others for text in read(path)}) == 1111 and not reviews & kept
+    rest, judges = split(texts, 0)
+    assert not overlapping(map(plain, rest), map(plain, judges)) and len(judges) == 1000
+
+
+def test_a_batch_has_at_most_its_tokens_and_an_epoch_every_text() -> None:
+    lengths = np.random.default_rng(0).integers(3, 40, 200)
+    drawn, batches = list[np.ndarray](), batch_rows(lengths, 128, 0)
+    while sum(len(rows) for rows in drawn) < 2 * len(lengths):
+        drawn.append(next(batches))
+    assert all(len(rows) * lengths[rows].max() <= 128 for rows in drawn)
+    rows = np.concatenate(drawn)
+    assert sorted(rows[:200]) == sorted(rows[200:]) == list(range(200)) and list(rows[:200]) != list(rows[200:])
+
+
+def test_masks_are_drawn_by_the_rule() -> None:
+    tokenizer = tiny_tokenizer("bert")
+    rows = encoded(TEXTS * 40, tokenizer)
+    words = torch.cat([row[1:-1] for row in rows])
+    batch = masked_batch(rows, tokenizer, 3)
+    given, n = batch.inputs[batch.masked], len(batch.targets)
+    assert n / len(words) == pytest.approx(0.15, abs=0.01)
+    is_mask, is_same = given == tokenizer.mask_token_id, given == batch.targets
+    assert float(is_mask.float().mean()) == pytest.approx(0.8, abs=0.03)
+    assert float(is_same.float().mean()) == pytest.approx(0.1, abs=0.03)
+    again = masked_batch(rows, tokenizer, 3)
+    assert torch.equal(again.inputs, batch.inputs)
+    assert not torch.equal(masked_batch(rows, tokenizer, 4).inputs, batch.inputs)
+    every = masked_batch(rows, tokenizer, 3, mask_all=True)
+    assert bool((every.inputs[every.masked] == tokenizer.mask_token_id).all())
+    assert int(batch.attention.sum()) == sum(map(len, rows))
+    assert not set(batch.targets.tolist()) & set(tokenizer.all_special_ids)
+
+
+def test_the_loss_at_masked_places_is_that_of_all_places() -> None:
+    tokenizer, model = tiny_tokenizer("bert"), tiny_model("bert", "prompt")
+    batch = masked_batch(encoded(TEXTS, tokenizer), tokenizer, 0)
+    labels = torch.full_like(batch.inputs, -100)
+    labels[batch.masked] = batch.targets
+
+    def whole(labels: torch.Tensor) -> torch.Tensor:
+        return model(input_ids=batch.inputs, attention_mask=batch.attention, labels=labels).loss * len(batch.targets)
+
+    torch.testing.assert_close(summed_loss(model, batch), whole(labels), rtol=1e-6, atol=0)
+    shifted = labels.clone()
+    shifted[batch.masked] = batch.targets.roll(1)
+    assert not torch.allclose(summed_loss(model, batch), whole(shifted), rtol=1e-3), "a planted error is seen"
+
+
+def trained(
+    base: Path, folder: Path, steps: int, cut: int | None = None, rate: float = 1e-3
+) -> tuple[Any, list[Point]]:
+    """A model trained for so many steps of one core-second each, or until it is cut."""
+    tokenizer = load_tokenizer(base)
+    rows, held_out = encoded(TEXTS[:50], tokenizer), judged(TEXTS[50:], tokenizer)
+    settings = Settings(steps / 3600, rate, batch_tokens=200, evaluate_seconds=4)
+    model = opened(base, 0, frequencies(rows, tokenizer, len(tokenizer)))
+    journal = Journal(folder, stamp=f"{rate}", pause=1000.0)
+    points = train(model, tokenizer, rows, held_out, settings, journal.begin(), map(float, count()).__next__)
+    taken = list(islice(points, cut))
+    points.close()
+    return model, taken
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bare encoder, as MiniLM is."""
+    return tiny_pair(tmp_path_factory.mktemp("bert"), "bert", "head")[0]
+
+
+def test_a_resumed_training_gives_the_same_weights(base: Path, tmp_path: Path) -> None:
+    whole, points = trained(base, tmp_path / "whole", 10)
+    trained(base, tmp_path / "cut", 10, cut=1 + 6)
+    resumed, later = trained(base, tmp_path / "cut", 10)
+    assert [point.step for point in later] == [0, 4, 7, 8, 9, 10, 10], "those with an evaluation, then the new ones"
+    assert later[2:] == points[7:]
+    start, state = opened(base, 0, torch.ones(len(load_tokenizer(base)))).state_dict(), whole.state_dict()
+    assert all(torch.equal(value, resumed.state_dict()[name]) for name, value in state.items())
+    moved = {name for name, value in state.items() if not torch.equal(value, start[name])}
+    assert moved and not [name for name in moved if "embeddings" in name]
+    assert points[-1].perplexity is not None and points[0].perplexity is not None
+    assert points[-1].core_seconds == 10 and Settings(1.0).rate_at(72) == 1e-3 and Settings(1.0).rate_at(3600) == 0
+    with pytest.raises(BadInput, match="belongs to other texts or settings. Give those, or another --out."):
+        trained(base, tmp_path / "cut", 10, rate=0.1)
+
+
+def test_the_saved_folder_is_an_ordinary_one_with_the_embeddings_of_the_base(base: Path, tmp_path: Path) -> None:
+    model, _ = trained(base, tmp_path / "state", 4)
+    save(model, load_tokenizer(base), tmp_path / "model", "card")
+    loaded, report_of = BertForMaskedLM.from_pretrained(tmp_path / "model", output_loading_info=True)
+    assert not report_of["missing_keys"] and not report_of["unexpected_keys"]
+    state = model.state_dict()
+    assert state.keys() == loaded.state_dict().keys()
+    assert all(torch.equal(value, state[name]) for name, value in loaded.state_dict().items())
+    words = BertForMaskedLM.from_pretrained(base).get_input_embeddings().weight
+    assert torch.equal(loaded.get_input_embeddings().weight, words)
+    assert loaded.get_output_embeddings().weight is loaded.get_input_embeddings().weight
+    assert load_tokenizer(tmp_path / "model").get_vocab() == load_tokenizer(base).get_vocab()
+
+
+def planned(*ends: tuple[float, float]) -> pd.DataFrame:
+    """A difference for each task and number of examples, level where no interval is given."""
+    level = [(-0.01, 0.01)] * (len(compare.TASKS) * len(compare.SHOTS) - len(ends))
+    return pd.DataFrame([*ends, *level], columns=["low", "high"])
+
+
+def test_the_rule_to_ship() -> None:
+    assert report.verdict(planned((0.01, 0.03))) == report.SHIP
+    assert report.verdict(planned((0.01, 0.03), (-0.03, -0.01))) == report.KEEP
+    assert report.verdict(planned()) == report.KEEP
+    assert report.verdict(planned((0.01, 0.03)).iloc[:-1]) == "not measured"
+    assert report.verdict(planned((0.01, 0.03), (float("nan"), float("nan")))) == "not measured"
+
+
+@pytest.mark.slow
+def test_a_comparison_resumes_and_is_written_to_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = find_task(tiny_task(tmp_path / "task"))
+    for name, value in {"TASKS": ("tiny",), "SHOTS": (4,), "SEEDS": (0, 1), "STEPS": 2, "MOST_TEST": 20}.items():
+        monkeypatch.setattr(compare, name, value)
+    monkeypatch.setattr(compare, "RATES", {"prompt": (1e-3, 1e-2), "head": (1e-2,)})
+    monkeypatch.setattr(compare, "WORDS", {"tiny": (("terrible", "bad"), ("great", "good"))})
+    monkeypatch.setattr(compare, "find_task", lambda path: task)
+    base, _ = tiny_pair(tmp_path, "bert", "prompt")
+    page = tmp_path / "page.md"
+    page.write_text(report.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    assert report.write(tmp_path / "results", page) == "Not measured"
+    text = page.read_text(encoding="utf-8")
+    assert "masked-lm train`" in text and "masked-lm compare`" in text
+
+    said: list[str] = []
+    compare.run(base, tmp_path / "results", tmp_path / "work", said.append)
+    assert len(said) == len(compare.plan()) == 2 + 3 + 4
+    table = (tmp_path / "results" / "masked_lm_kshot.csv").read_text()
+    compare.run(base, tmp_path / "results", tmp_path / "work", said.append)
+    assert len(said) == 9 and (tmp_path / "results" / "masked_lm_kshot.csv").read_text() == table
+    assert report.write(tmp_path / "results", page) != "Not measured"
+    rows = pd.DataFrame(compare.Stored(tmp_path / "results").rows)
+    (less,) = report.differences(rows).to_dict("records")
+    means = rows[rows["part"] == compare.TEST].groupby("readout")["accuracy"].mean()
+    assert less["value"] == pytest.approx(means["prompt"] - means["head"]) and less["low"] <= less["value"]
+
+
+def test_the_card_names_every_file_and_whether_it_ships() -> None:
+    row = {"texts": 9, "in_held_out_file": 1, "overlap_in_part": 1, "duplicates": 2, "kept": 5}
+    card = report.card(pd.DataFrame([{"task": "mr", **row, "ships": True}, {"task": "sst2", **row, "ships": False}]))
+    assert "| mr | 9 | 1 | 1 | 2 | 5 | yes |" in card and "| sst2 | 9 | 1 | 1 | 2 | 5 | no |" in card
+    assert "| all | 18 | 2 | 2 | 4 | 10 |  |" in card
+
+
+def test_the_page_shows_what_is_stored() -> None:
+    text = report.PAGE.read_text(encoding="utf-8")
+    for name, lines in report.tables(Path(report.ROOT) / "benchmarks" / "results").items():
+        assert "\n".join(lines) in text.partition(f"<!-- {name}:")[2].partition(f"<!-- end of {name}")[0]
