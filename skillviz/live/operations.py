@@ -57,7 +57,8 @@ Text = str | Sequence[str]
 
 
 def answer(worker: Worker, operation: str, arguments: Mapping[str, Any]) -> Answer:
-    """The operation's answer, with `seconds` it took and whether it was `stored` from before.
+    """The operation's answer, with `seconds` it took, whether it was `stored` from before, and `uncompared`: what is
+    to be said where the definition of the run's task cannot be compared with the present one, else empty.
 
     Answers about a run are stored beside it, so that the same request is answered without the model.
     """
@@ -77,7 +78,7 @@ def answer(worker: Worker, operation: str, arguments: Mapping[str, Any]) -> Answ
         value = function(request, **bound)
         if request.run and key:
             worker.results.put(key, value, request.run.id)
-    return {**value, "stored": stored, "seconds": time.monotonic() - start}
+    return {**value, "stored": stored, "uncompared": request.uncompared, "seconds": time.monotonic() - start}
 
 
 def _bound(function: Callable[..., Answer], name: str, first: Any, rest: Mapping[str, Any]) -> dict[str, Any]:

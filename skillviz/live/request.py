@@ -25,7 +25,7 @@ from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.runs.store import ANSWERS
 from skillviz.tasks import registry
-from skillviz.tasks.definition import compared, definition
+from skillviz.tasks.definition import UNCOMPARED, compared, definition
 from skillviz.tasks.task import SPLITS, Task
 from skillviz.tasks.user_file import task_stamp
 
@@ -88,6 +88,19 @@ class PairRequest:
         """The pair's task; a typed text needs none of its data."""
         return registry.defined(self.spec.task, "task")
 
+    @cached_property
+    def definition_is(self) -> Comparison:
+        """The comparison of the definition of the run's task with the present one; SAME where no run is named."""
+        if self.run is None:
+            return Comparison.SAME
+        note = self.run.record.task
+        return compared(note.definition if note else None, definition(self.task, self.run.record.readout))
+
+    @property
+    def uncompared(self) -> str:
+        """What an answer says where that comparison cannot be made; else empty."""
+        return UNCOMPARED.format(self.task.name) if self.definition_is is Comparison.UNKNOWN else ""
+
     def region(self, expression: Mapping[str, Any] | None) -> Region:
         """The region of an expression; of None, the run's main one."""
         if expression is None:
@@ -124,8 +137,7 @@ class PairRequest:
         if self.run is None or self.run.record.task is None:
             return
         note = self.run.record.task
-        present = definition(self.task, self.run.record.readout)
-        if compared(note.definition, present) is Comparison.DIFFERENT:
+        if self.definition_is is Comparison.DIFFERENT:
             raise BadData(
                 f"the definition of the task '{note.name}' (template, label words, metric or lengths) is not the one "
                 f"that run {self.run.id} was made with; restore the old one, or localize again."

@@ -61,8 +61,7 @@ def by_stage(
                 figure.add_trace(_line(series, style, words, mode), row=1, col=place)
         alone = of_task[of_task["mode"] == "independent"]
         if len(alone):
-            row = alone.iloc[0]
-            hover = f"{words.text(row['value'])}<br>{words.interval_text(row['low'], row['high'])}"
+            hover = words.hover(alone.iloc[0].to_dict())
             _level(figure, float(centers(alone, 1.0)[0]), hover, ALONE, words, place, last, theme)
         if start and np.isfinite(start.get(task, np.nan)):
             _level(figure, start[task], words.text(start[task]), PRETRAINED, words, place, last, theme)
@@ -103,10 +102,7 @@ def order_of(stages: pd.DataFrame) -> list[str]:
 def _line(rows: pd.DataFrame, style: Style, words: Metric, mode: str) -> go.Scatter:
     value, low, high = centers(rows, words.scale), *(words.scale * rows[c].to_numpy(float) for c in ("low", "high"))
     shift = 0.05 if mode == "naive" else -0.05
-    hover = [
-        f"after {after}: {words.text(v)}<br>{words.interval_text(a, b)}"
-        for after, v, a, b in zip(rows["stage_task"], rows["value"], rows["low"], rows["high"], strict=True)
-    ]
+    hover = [f"after {row['stage_task']}: {words.hover(row)}" for row in rows.to_dict("records")]
     return go.Scatter(
         x=rows["stage"] + shift, y=value, mode="lines+markers", name=style.title, legendgroup=mode,
         line=style.line(), marker=style.marker(9), hovertext=hover,

@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from skillviz.core import formats
 from skillviz.core.metrics import Metric, metric_row
-from skillviz.plots.figure import blank, canvas, error_bars, log_ticks, ordered, require
+from skillviz.plots.figure import blank, canvas, center_axis, centers, error_bars, log_ticks, ordered, require
 from skillviz.plots.theme import LOCALIZERS, SOFT_INK, Style, localizer_style
 
 SETTINGS = ("localizer", "lr", "steps", "bias", "batch_size", "metric", "value", "low", "high")
@@ -38,12 +38,13 @@ def by_setting(
     """One mark with its ends a setting: the size reached, as a share of d on a log axis, or a metric.
 
     `settings`: localizer, lr and bias (NaN for a search that is told its size), steps, batch_size, metric (`size` or a
-    metric's name), value, low, high; one row a setting and metric. Sizes are shares 0..1.
+    metric's name), value, low, high and, of a calibration error, debiased; one row a setting and metric. Sizes are
+    shares 0..1.
     """
     require(settings, SETTINGS, "settings")
     words = Metric(SIZE, "size", digits=3) if metric == SIZE else metric_row(metric)
-    title = REACHED if metric == SIZE else words.axis
     shown = settings[(settings["metric"] == metric) & settings["value"].notna()]
+    title = REACHED if metric == SIZE else center_axis(words.axis, shown)
     if metric == SIZE:
         shown = shown[shown["value"] > 0]
     series = _series(shown)
@@ -108,7 +109,7 @@ def _series(rows: pd.DataFrame) -> list[tuple[Style, pd.DataFrame, float]]:
 def _marks(style: Style, rows: pd.DataFrame, places: dict[float | str, str], aside: float, words: Metric) -> go.Scatter:
     keys = list(places)
     where = [float(r["lr"]) if r["lr"] == r["lr"] else str(r["localizer"]) for r in rows.to_dict("records")]
-    value, low, high = (rows[c].to_numpy(float) * words.scale for c in ("value", "low", "high"))
+    value, low, high = centers(rows, words.scale), *(rows[c].to_numpy(float) * words.scale for c in ("low", "high"))
     hover = [_hover(style, row, words) for row in rows.astype({"low": float, "high": float}).to_dict("records")]
     is_line = len(rows) > 1 and bool(rows["lr"].notna().all())
     return go.Scatter(
@@ -129,4 +130,5 @@ def _hover(style: Style, row: dict, words: Metric) -> str:
     place = f"<b>{localizer_style(str(row['localizer'])).title}{rate}, {style.title}</b>"
     shown = formats.share if row["metric"] == SIZE else words.text
     what = "of the graftable parameters" if row["metric"] == SIZE else words.title
-    return f"{place}<br>{shown(row['value'])} {what}<br>{shown(row['low'])} to {shown(row['high'])}"
+    value, _ = formats.read_first(row["value"], row.get("debiased"))
+    return f"{place}<br>{shown(value)} {what}<br>{shown(row['low'])} to {shown(row['high'])}"

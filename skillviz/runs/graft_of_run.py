@@ -16,7 +16,7 @@ from skillviz.models.pair import NO_GRAFT, ModelPair, load_pair
 from skillviz.runs.held_out import data_record
 from skillviz.runs.run import Run
 from skillviz.tasks import registry
-from skillviz.tasks.definition import compared, definition
+from skillviz.tasks.definition import UNCOMPARED, compared, definition
 from skillviz.tasks.project import expanded
 
 
@@ -77,8 +77,7 @@ def prompt_of(run: Run) -> tuple[dict[str, Any], list[str]]:
         template, label_words = task.wording(readout)
     except SkillvizError as error:
         return {}, [f"The graft file does not hold its prompt: {error}"]
-    unknown = f"The run does not store the definition of the task '{task.name}': its prompt may be another one by now."
-    notes = [unknown] if is_same is Comparison.UNKNOWN else []
+    notes = [UNCOMPARED.format(task.name)] if is_same is Comparison.UNKNOWN else []
     return {"template": template, "label_words": list(label_words)}, notes
 
 

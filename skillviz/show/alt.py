@@ -6,6 +6,7 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.core.metrics import FOREMOST, metric_row
+from skillviz.plots.figure import centers
 from skillviz.plots.theme import localizer_style, state_style
 from skillviz.show.sentences import metric_value, times
 
@@ -24,7 +25,7 @@ def overview(states: pd.DataFrame) -> str:
     shown = states[states["metric"].isin(FOREMOST)]
     words = [
         f"{state_style(str(state)).title} {metric_row(metric).title} {metric_value(metric, value)}"
-        for state, metric, value in zip(shown["state"], shown["metric"], shown["value"], strict=True)
+        for state, metric, value in zip(shown["state"], shown["metric"], centers(shown, 1.0), strict=True)
     ]
     return "Models side by side. " + "; ".join(words) + "."
 
@@ -73,8 +74,8 @@ def sparsity(points: pd.DataFrame, metric: str) -> str:
     """The ends of each localizer's line."""
     words = []
     for (localizer, settings), rows in points.groupby(["localizer", "settings"], sort=False):
-        first, last = rows.iloc[0], rows.iloc[-1]
-        ends = [f"{metric_value(metric, row['value'])} at {formats.share(row['share'])}" for row in (first, last)]
+        line = list(zip(centers(rows, 1.0), rows["share"], strict=True))
+        ends = [f"{metric_value(metric, value)} at {formats.share(share)}" for value, share in (line[0], line[-1])]
         words.append(f"{localizer_style(str(localizer), str(settings)).title} {' and '.join(dict.fromkeys(ends))}")
     return f"{metric_row(metric).title} by region size. " + "; ".join(words) + "."
 

@@ -9,6 +9,7 @@ from skillviz.analysis.recovered import GAIN_SHARE
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.plots.checkpoints import PANELS, along_training, rows_of
+from skillviz.plots.figure import centers
 from skillviz.plots.theme import localizer_style, state_style
 from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
 
@@ -119,10 +120,7 @@ def _alt(rows: pd.DataFrame, name: str) -> str:
     changes = []
     for (what, localizer), line in rows.sort_values("step").groupby(["what", "localizer"], sort=False):
         title = localizer_style(str(localizer)).title if localizer else state_style(str(what)).title
-        first, last = line.iloc[0], line.iloc[-1]
-        text = formats.share if name == "needed" else metric_row(first["metric"]).text
-        changes.append(
-            f"{title} from {text(first['value'])} at step {first['step']:,} to {text(last['value'])} at step "
-            f"{last['step']:,}"
-        )
+        text = formats.share if name == "needed" else metric_row(line["metric"].iloc[0]).text
+        at = [f"{text(value)} at step {step:,}" for value, step in zip(centers(line, 1.0), line["step"], strict=True)]
+        changes.append(f"{title} from {at[0]} to {at[-1]}")
     return f"{PANELS[name].title}: {'; '.join(changes)}." if changes else f"{PANELS[name].title}: nothing is known."

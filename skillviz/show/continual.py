@@ -8,6 +8,7 @@ import pandas as pd
 
 from skillviz.core.metrics import metric_row
 from skillviz.plots.continual import ALONE, STYLES, by_stage
+from skillviz.plots.figure import centers
 from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
 from skillviz.show.sentences import metric_value
 from skillviz.show.table_words import with_task_names
@@ -22,8 +23,8 @@ def stages(table: pd.DataFrame, metric: str, start: Mapping[str, float], theme: 
     rows, named = table[table["metric"] == metric].reset_index(drop=True), with_task_names(table)
     phrases = [
         f"{row['task']} after stage {row['stage']}, {MODES.get(row['mode'], row['mode'])}: "
-        f"{metric_value(metric, row['value'])}"
-        for row in with_task_names(rows).to_dict("records")
+        f"{metric_value(metric, value)}"
+        for row, value in zip(with_task_names(rows).to_dict("records"), centers(rows, 1.0), strict=True)
     ]
     return Exhibit(
         name=f"continual_{metric}",

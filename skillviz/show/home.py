@@ -1,4 +1,4 @@
-"""The opening: one run as three numbers and two small figures."""
+"""The opening: one run as four numbers and two small figures."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def _gain(record: RunRecord, scores: Scores) -> list[Number]:
     if recovered is None or recovered.value is None:
         return []
     ends = [scores.states.get(state, {}).get(record.metric) for state in ("pretrained", "grafted", "finetuned")]
-    before, graft, after = (metric_value(record.metric, end.value if end else None) for end in ends)
+    before, graft, tuned = (end.value if end else None for end in ends)
     interval = formats.percent_interval(recovered.low, recovered.high, 0)
     return [
         Number(
             f"{row.heading} gain recovered",
             formats.percent(recovered.value, 0),
-            f"95%: {interval}; {before} → {graft}, fine-tuned {after}",
+            f"95%: {interval}; {_change(record.metric, before, graft)}, fine-tuned {row.number(tuned)}",
             ("recovered",),
         )
     ]
@@ -76,8 +76,10 @@ def _beyond(record: RunRecord, scores: Scores) -> list[Number]:
         ]
     metric, estimate = next(iter(note.beyond[split].items()))
     null = note.states[split].get("recovered")
-    share = f"shuffled movements: {formats.percent(null.value, 0)} of the gain; " if null and null.value else ""
-    basis = f"{share}95%: {metric_row(metric).ends(estimate.low, estimate.high)}; {beyond.draws(note)}"
+    interval, search = metric_row(metric).ends(estimate.low, estimate.high), "shuffled movements"
+    if null is not None and null.value is not None:
+        search += f" recover {formats.percent(null.value, 0)}"
+    basis = f"95%: {interval}; {search} ({beyond.draws(note)})"
     return [Number(beyond.TITLE, metric_row(metric).change(estimate.value), basis, ("null",), judged.verdict)]
 
 
@@ -89,12 +91,17 @@ def _calibration(scores: Scores) -> list[Number]:
     return [
         Number(
             "Calibration error",
-            f"{metric_value('ece', tuned.read)} → {metric_value('ece', graft.read)}",
-            f"fine-tuned → graft: {sentences.metric_difference('ece', difference)}",
+            _change("ece", tuned.read, graft.read),
+            f"{sentences.metric_difference('ece', difference)}, fine-tuned → graft",
             ("ece", "paired", "debiased"),
             sentences.verdict("ece", difference),
         )
     ]
+
+
+def _change(metric: str, before: float | None, after: float | None) -> str:
+    """`14.0 → 0.0%`: two values with their unit once, so that a verdict fits beside them."""
+    return f"{metric_value(metric, before).removesuffix('%')} → {metric_value(metric, after)}"
 
 
 def curve(points: pd.DataFrame, record: RunRecord, split: str, own: sparsity.Line, theme: str) -> Exhibit:

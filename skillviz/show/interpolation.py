@@ -57,12 +57,12 @@ def finding(grid: Grid, dataset: str, metric: str, d: int | None) -> tuple[Diffe
     rows = grid.points[(grid.points["dataset"] == dataset) & (grid.points["metric"] == metric)]
     models = len(rows) - max(int((rows["alpha"] == 0).sum()) - 1, 0)  # all paths begin at one
     on = f" ({formats.counted(grid.traced_on[dataset], 'example')})" if dataset in grid.traced_on else ""
-    first = f"Best {words} on {name}{on}: **{metric_value(metric, value.value)}** {place(path, size, alpha, d)}"
+    first = f"Best {words} on {name}{on}: **{metric_value(metric, value.read)}** {place(path, size, alpha, d)}"
     if tuned is None or tuned.value is None:
         return None, f"{first}."
     if tuned.value == value.value:
         return None, f"{first}. No known point beats the fine-tuned model."
-    first = f"{first}; fine-tuned {metric_value(metric, tuned.value)}"
+    first = f"{first}; fine-tuned {metric_value(metric, tuned.read)}"
     difference = estimate(point, metric + DIFFERENCE)
     if difference is None or difference.value is None:
         return NOT_MEASURED, f"{first}, best of {models}."

@@ -9,6 +9,7 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
+from skillviz.plots.figure import centers
 from skillviz.plots.methods import against_touched, is_printed, method_style, rivals
 from skillviz.show.exhibit import OVER_SEEDS, Exhibit, drawn_once
 from skillviz.show.sentences import metric_value
@@ -54,9 +55,10 @@ def against_graft(
 ) -> Exhibit:
     """Every method less the graft of one size, paired by example."""
     on = readable(task)
+    shown = differences[differences["metric"] == metric]
     words = [
-        f"{method_style(row['method']).title} {metric_row(metric).change(row['value'])}"
-        for row in differences[differences["metric"] == metric].to_dict("records")
+        f"{method_style(method).title} {metric_row(metric).change(value)}"
+        for method, value in zip(shown["method"], centers(shown, 1.0), strict=True)
     ]
     side = "Left" if metric_row(metric).better == "lower" else "Right"
     return Exhibit(
@@ -101,6 +103,7 @@ def touched_reads(shown: pd.DataFrame, metric: str) -> str:
 
 def touched_words(rows: pd.DataFrame, metric: str) -> str:
     """The best points, NAMED at most: method, the share that it touches, and its value."""
+    rows = rows.assign(value=centers(rows, 1.0))
     order = np.argsort(-metric_row(metric).merit(rows["value"]), kind="stable")
     words = [
         f"{method_style(row['method'], row['recipe'], row['label'], RECIPE_WORDS).title}, "

@@ -7,6 +7,7 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.core.verdicts import NOT_MEASURED
+from skillviz.plots.figure import centers
 from skillviz.plots.methods import method_style
 from skillviz.plots.paper import AXES, CLAIM_COLUMNS, beside
 from skillviz.plots.paper import comparisons as drawn_comparisons
@@ -44,7 +45,8 @@ def claim(here: Verdict, paper: Verdict, theme: str) -> Exhibit:
     first = here.comparisons[0] if here.comparisons else None
     unit, limits = (first.unit, first.limits) if first else ("points", (0.0,))
     scale, axis = AXES[unit]
-    phrases = [f"{row['where']} {scale * row['value']:,.3g}, {row['says']}" for row in rows.to_dict("records")]
+    marks = zip(rows["where"], centers(rows, scale), rows["says"], strict=True)
+    phrases = [f"{where} {value:,.3g}, {says}" for where, value, says in marks]
     return Exhibit(
         name="paper_claim",
         title=here.claim.rstrip("."),

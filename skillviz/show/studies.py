@@ -158,8 +158,8 @@ def settings(table: pd.DataFrame, task: str, metric: str, theme: str) -> Exhibit
     shown = rows[rows["metric"] == metric].reset_index(drop=True)
     is_size = metric == SIZE
     phrases = [
-        f"{_setting_words(row)}: {formats.share(row['value']) if is_size else metric_value(metric, row['value'])}"
-        for row in shown.to_dict("records")
+        f"{_setting_words(row)}: {formats.share(value) if is_size else metric_value(metric, value)}"
+        for row, value in zip(shown.to_dict("records"), centers(shown, 1.0), strict=True)
     ]
     ends = (
         "smallest to the largest region of the mask seeds"
@@ -184,11 +184,12 @@ def _settings(table: pd.DataFrame) -> pd.DataFrame:
     """One row a setting and metric, with the size as a metric of its own: means over mask seeds, and their ends."""
     keys = ["localizer", "lr", "steps", "bias", "batch_size"]
     first = table[table["metric"] == (table["metric"].iloc[0] if len(table) else "")]
-    size = first.assign(metric=SIZE, value=first["share"], low=first["share"], high=first["share"])
+    size = first.assign(metric=SIZE, value=first["share"], debiased=np.nan, low=first["share"], high=first["share"])
     scored = table[table["metric"].isin(FOREMOST)]
     groups = pd.concat([size, scored]).groupby([*keys, "metric"], dropna=False, sort=True)
-    rows = groups.agg(value=("value", "mean"), low=("low", "min"), high=("high", "max"), seeds=("seed", "nunique"))
-    return rows.reset_index()[[*SETTINGS, "seeds"]]
+    means = {name: (name, "mean") for name in ("value", "debiased")}
+    rows = groups.agg(**means, low=("low", "min"), high=("high", "max"), seeds=("seed", "nunique"))
+    return rows.reset_index()[[*SETTINGS, "debiased", "seeds"]]
 
 
 def _setting_words(row: Mapping[Any, Any]) -> str:

@@ -9,6 +9,7 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED, DifferenceVerdict
+from skillviz.plots.figure import centers
 from skillviz.plots.theme import state_style
 from skillviz.plots.transfer import graft_minus_finetuned, zero_shot
 from skillviz.runs.record import RunRecord, Scores, TransferNote
@@ -180,7 +181,7 @@ def states_alt(rows: pd.DataFrame, metric: str) -> str:
     for dataset, of_dataset in rows.groupby("dataset", sort=False):
         phrases = [
             f"{state_style(str(s)).title} {metric_value(metric, v)}"
-            for s, v in zip(of_dataset["state"], of_dataset["value"], strict=True)
+            for s, v in zip(of_dataset["state"], centers(of_dataset, 1.0), strict=True)
         ]
         words.append(f"{dataset}: {', '.join(phrases)}")
     return f"{metric_row(metric).title} by task. " + "; ".join(words) + "."

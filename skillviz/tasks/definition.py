@@ -23,6 +23,13 @@ OTHERS = {"head": ONLY_CAUSAL | {"lmbff_exact"}, "prompt": ONLY_CAUSAL, "causal"
 """Further fields that a readout does not look at; it looks at all others, new ones too."""
 
 
+UNCOMPARED = (
+    "The run does not store the definition of the task '{}' (template, label words, metric or lengths): it may be "
+    "another one by now."
+)
+"""What is said of a task, by its name, where `compared` is UNKNOWN."""
+
+
 def definition(task: Task, readout: str | None = None) -> str:
     """`readout=sha256` of the fields that change what a model is given or how it is scored by that readout.
 

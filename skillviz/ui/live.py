@@ -58,12 +58,15 @@ def ask(run: Run, operation: str, *, topic: str, waiting: str = WAITING, **argum
             for source, was_folder in _pair(run).values():
                 refuse_absent(source, was_folder)  # so that no worker is started to find out
         with st.spinner(waiting):
-            return cache.answer(run, operation, text_of_arguments, asked, topic)
+            answer = cache.answer(run, operation, text_of_arguments, asked, topic)
     except Superseded:
         return None
     except SkillvizError as error:
         explain(run, error, topic, arguments.get("task"))
         return None
+    if answer.get("uncompared"):
+        st.caption(text.with_code(answer["uncompared"]))
+    return answer
 
 
 def has_models(run: Run) -> bool:

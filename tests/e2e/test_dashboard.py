@@ -243,11 +243,16 @@ def test_in_presenter_mode_the_first_figure_fits_a_small_projector_whole(
 
 def test_in_presenter_mode_the_opening_fits_a_small_projector_whole(address: str, visit: Visit) -> None:
     page = visit(f"{address}/?present=yes")
-    page.set_viewport_size({"width": 1280, "height": 720})
-    page.wait_for_function(
-        """() => { const drawn = [...document.querySelectorAll(".js-plotly-plot")].filter(one => one.checkVisibility());
-        return drawn.length === 2 && drawn.every(one => one.getBoundingClientRect().bottom <= 720); }"""
-    )
+    intervals = page.locator("[class*='st-key-number-'] p", has_text="95%:").filter(visible=True)
+    for width, height, seen in ((1024, 768, 0), (1280, 720, 3)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_function(
+            """height => { const drawn = [...document.querySelectorAll(".js-plotly-plot")].filter(one =>
+            one.checkVisibility()); return window.innerHeight === height && drawn.length === 2
+            && drawn.every(one => one.getBoundingClientRect().bottom <= height); }""",
+            arg=height,
+        )
+        assert intervals.count() == seen, "a narrow room has no place for small print"
     settle(page)  # figures are drawn again when the window is known; a click in between can be lost
     assert page.get_by_role("button", name="Take the tour").count() == 0, "the way out stands there"
     page.get_by_role("button", name="Leave presenter mode").click()

@@ -28,6 +28,7 @@ from skillviz.runs.store import Store
 from skillviz.runs.wise import grid_logits
 from skillviz.show.transfer import counted
 from skillviz.tasks import registry
+from skillviz.tasks.definition import UNCOMPARED
 from skillviz.tasks.encode import encode
 from skillviz.tasks.splits import load
 from skillviz.tasks.task import Task
@@ -289,6 +290,24 @@ def test_changed_models_and_data_are_noticed(lived: Path, tmp_path: Path) -> Non
     change_weights(world / "finetuned", lambda tensors: {n: t + 1e-3 for n, t in tensors.items()})
     with pytest.raises(PairMismatch, match="not those that run"):
         ask(worker, "score_text", run, texts=[TEXT])
+
+
+@pytest.mark.parametrize("lacks", ["definition", "task"])
+def test_a_definition_that_is_not_stored_is_said_to_be_unknown(
+    lacks: str, place: Path, worker: Worker, run: Run, lived: Path
+) -> None:
+    assert ask(worker, "score_text", run, texts=[TEXT])["uncompared"] == ""
+    asked = {"pair": {"base": str(lived / "base"), "finetuned": str(lived / "finetuned"), "task": run.spec.task}}
+    assert answer(worker, "score_text", {**asked, "texts": [TEXT], "states": ["finetuned"]})["uncompared"] == ""
+    record = json.loads((run.path / "run.json").read_text())
+    record = {**record, "task": None} if lacks == "task" else record
+    if lacks == "definition":
+        del record["task"]["definition"]
+    (run.path / "run.json").write_text(json.dumps(record))
+    for operation, words in (("score_text", {"texts": [f"{TEXT}."]}), ("evaluate_region", {"sample": 8})):
+        for is_stored in (False, True):
+            found = ask(Worker(place), operation, run, **words)
+            assert found["uncompared"] == UNCOMPARED.format("tiny") and found["stored"] is is_stored
 
 
 def test_the_pair_used_longest_ago_is_let_go(lived: Path, tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ def test_examples(folder: Path) -> None:
 
 
 def test_home(made: tuple[Path, dict[str, str]], ids: dict[str, str]) -> None:
-    """The three numbers are those of the run that the page draws, which is one of the store."""
+    """The numbers are those of the run that the page draws, which is one of the store."""
     test = with_tables(opened("home"))
     drawn = table(test, "layer", "kind", "selected")
     runs = [path.parent for path in made[0].glob("*/layers.parquet")]
@@ -229,9 +229,9 @@ def test_home(made: tuple[Path, dict[str, str]], ids: dict[str, str]) -> None:
     wanted = [
         f"## {100 * layers['selected'].sum() / layers['total'].sum():.0f}%",
         f"## {100 * (graft - before) / (after - before):.0f}%",
-        f"## {100 * read_first(scores['finetuned']['ece']):.1f}% → {100 * read_first(scores['grafted']['ece']):.1f}%",
+        f"## {100 * read_first(scores['finetuned']['ece']):.1f} → {100 * read_first(scores['grafted']['ece']):.1f}%",
     ]
-    cards = [text.value for text in test.markdown if re.fullmatch(r"## [\d.]+%.*", text.value)]
+    cards = [text.value for text in test.markdown if re.fullmatch(r"## [\d.]+.*%", text.value)]
     assert [card.replace("\N{NO-BREAK SPACE}", " ") for card in cards] == wanted
     curve = stored(shown_run, "curve").query("split == 'test' and metric == @metric")
     assert same(table(test, "size", "value", "seeds"), curve, ["size"], ["value"]) == []

@@ -40,6 +40,7 @@ def test_a_model_of_its_own_and_the_pretrained_one_are_levels() -> None:
 
 def test_lines_and_levels_of_a_calibration_error_stand_at_its_debiased_value() -> None:
     figure = continual.by_stage(frames.stages().assign(metric="ece", debiased=0.02), "ece")
+    assert all("2.0% ECE<br>95%: " in str(trace.hovertext or trace.hovertemplate) for trace in figure.data)
     lines = [trace for trace in figure.data if trace.name != continual.PRETRAINED]
     assert {y for trace in lines for y in trace.y} == {2.0} and continual.ALONE in {trace.name for trace in lines}
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pandas as pd
+import pytest
 
 from skillviz.core.formats import SPACE
-from skillviz.show import alt
+from skillviz.show import alt, checkpoints, continual, methods, studies, transfer
+from tests.plots import frames, study_frames, task_frames
 
 
 def test_the_comparison_is_read_out() -> None:
@@ -53,3 +57,29 @@ def test_a_localizer_with_one_size_is_not_told_twice() -> None:
     ).assign(settings="")
     said = alt.sparsity(points, "accuracy").replace(SPACE, " ")
     assert "a 80.0% at 0.1%;" in said and "b 70.0% at 0.1% and 75.0% at 1%." in said
+
+
+ERRORS = {"metric": "ece", "value": 0.083, "debiased": 0.07, "low": 0.06, "high": 0.08}
+READ_OUT: dict[str, Callable[[], str]] = {
+    "states": lambda: alt.overview(pd.DataFrame([{"state": "grafted", **ERRORS}])),
+    "sizes": lambda: alt.sparsity(study_frames.points().assign(share=0.1, localizer="a", settings="", **ERRORS), "ece"),
+    "other tasks": lambda: transfer.states_alt(pd.DataFrame([{"dataset": "mr", "state": "grafted", **ERRORS}]), "ece"),
+    "methods": lambda: methods.touched_words(study_frames.points().assign(**ERRORS), "ece"),
+    "method minus graft": lambda: methods.against_graft(
+        study_frames.differences().assign(**ERRORS), "ece", "mr", 0.1, "light"
+    ).alt,
+    "settings": lambda: studies.settings(
+        study_frames.settings().query("metric != 'size'").assign(task="mr", seed=0, share=0.1, **ERRORS),
+        "mr", "ece", "light",
+    ).alt,
+    "checkpoints": lambda: checkpoints.panel(
+        frames.checkpoints().query("metric == 'ece'").assign(**ERRORS), "sst2_sentences", "calibration", "light"
+    ).alt,
+    "stages": lambda: continual.stages(task_frames.stages().assign(**ERRORS), "ece", {}, "light").alt,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", READ_OUT)
+def test_a_calibration_error_is_read_out_without_its_bias(name: str) -> None:
+    said = READ_OUT[name]()
+    assert "7.0" in said and "8.3" not in said

@@ -149,7 +149,7 @@ def _since_learned(of_mode: pd.DataFrame, order: list[str]) -> pd.DataFrame:
     ends = of_mode[(of_mode["stage"] == last) & of_mode["task"].isin(order[: last - 1])]
     columns = {"task": "task", "n": "n", "value": "at_end", "change": "value"}
     columns |= {f"change_{end}": end for end in ESTIMATE[1:]}
-    changes = ends.reindex(columns=list(columns)).rename(columns=columns)
+    changes = ends.assign(value=centers(ends, 1.0)).reindex(columns=list(columns)).rename(columns=columns)
     return changes.sort_values("task", key=lambda tasks: tasks.map(order.index))
 
 

@@ -8,7 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 from skillviz.show import home, measures
 from skillviz.show.entries import Entry, headline_split, opening_entry
 from skillviz.show.glossary import about
-from skillviz.ui import address, cache, page, presenter, run_list
+from skillviz.ui import address, cache, page, run_list
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip
 from skillviz.ui.page_table import PAGES, is_presented
@@ -43,11 +43,11 @@ def _numbers(numbers: list[home.Number]) -> None:
     for i, (place, number) in enumerate(zip(st.columns(len(numbers)), numbers, strict=True)):
         with place.container(border=True, height="stretch", gap="xxsmall", key=f"number-{i}"):
             st.markdown(number.title, help=about(*number.words))
-            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
                 st.markdown(f"## {number.value}", width="content")
                 if number.verdict is not None:
                     chip(number.verdict)
-            presenter.small_print(number.basis)
+            st.caption(number.basis)
 
 
 def _door(name: str, label: str, kind: str, run_id: str = "") -> None:
