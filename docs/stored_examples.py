@@ -214,15 +214,18 @@ def nulls(store: Store) -> list[str]:
                 formats.MISSING if one is None else formats.percent_estimate(one.value, one.low, one.high)
                 for one in gains
             ]
-            order = record.task_name != first.task_name, record.spec.localizer != first.spec.localizer
-            rows.append(((*order, record.size != first.size), [
-                readable(record.task_name), f"`{record.spec.localizer}`", formats.share(record.share),
-                str(record.spec.seed), shares[0], f"`{note.kind}`, {beyond.draws(note)}", shares[1],
-                beyond.difference(note, "test"),
+            order = (
+                record.task_name != first.task_name, record.spec.finetuned != first.spec.finetuned,
+                record.spec.localizer != first.spec.localizer, record.size != first.size,
+            )  # fmt: skip
+            rows.append((order, [
+                readable(record.task_name), f"`{record.spec.finetuned.rpartition('/')[2]}`",
+                f"`{record.spec.localizer}`", formats.share(record.share), str(record.spec.seed), shares[0],
+                f"`{note.kind}`, {beyond.draws(note)}", shares[1], beyond.difference(note, "test"),
             ]))  # fmt: skip
     head = (
-        "task", "localizer", "region", "seed", "graft: share of the gain, %", "null", "null: share of the gain, %",
-        "beyond the null",
+        "task", "fine-tuned model", "localizer", "region", "seed", "graft: share of the gain, %", "null",
+        "null: share of the gain, %", "beyond the null",
     )  # fmt: skip
     return formats.markdown_table(head, [row for _, row in sorted(rows)]) if rows else [NONE]
 
