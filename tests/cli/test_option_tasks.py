@@ -117,7 +117,8 @@ def test_references_are_scored_from_preflight_to_an_applied_graft(
     assert "best validation perplexity" in card and "| split | examples | perplexity |" in card
     words = [str(tuned) if word == "models/score-place" else word for word in localize]
     assert (said := call("preflight", *words[1 : words.index("--size")])).code == 0 and "The pair fits" in said.out
-    assert (said := call(*words, *few, "--max-validation", "20", "--nulls", "none", "--interpolation", *runs)).code == 0, said.err
+    fewer = (*few, "--max-validation", "20", "--nulls", "none", "--interpolation", *runs)
+    assert (said := call(*words, *fewer)).code == 0, said.err
     assert "agree" not in said.out and "exact match" not in said.out
     (run,) = Store(tmp_path / "runs").list()
     record, curve = run.record, run.curve()
