@@ -25,6 +25,7 @@ from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT
 from skillviz.runs.library import Library
 from skillviz.runs.part_scores import stored_parts
 from skillviz.runs.run import Run
+from skillviz.runs.spec import key_in
 from skillviz.runs.store import Store
 from skillviz.show import beyond, slices
 from skillviz.show.comparisons import compared_rows
@@ -190,7 +191,7 @@ def matched(store: Store) -> list[str]:
     search = opened(store)
     drawn = [
         run for run in store.list()
-        if run.spec.localizer == MATCHED and search.id in str(run.spec.options.get("reference"))
+        if run.spec.localizer == MATCHED and key_in(run.spec.options.get("reference")) == search.record.key
     ]  # fmt: skip
     rows = []
     for run in (search, *sorted(drawn, key=lambda run: run.spec.seed)):

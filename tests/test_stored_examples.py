@@ -25,3 +25,9 @@ def test_the_pages_hold_what_is_stored(pages: ModuleType, tmp_path: Path) -> Non
     pages.main(*copies)
     for copy, page in zip(copies, originals, strict=True):
         assert copy.read_text(encoding="utf-8") == page.read_text(encoding="utf-8")
+
+
+def test_the_opening_run_has_its_matched_random_regions(pages: ModuleType) -> None:
+    """Three seeds, found by the key of the search that they match."""
+    rows = [line for line in pages.matched(pages.Store(pages.STORE)) if "`random-matched`" in line]
+    assert len(rows) == 3
