@@ -270,7 +270,7 @@ def cost_table(known: Mapping[str, ExperimentCost]) -> pd.DataFrame:
     rows = [
         {
             "experiment": name, "models": one.models, "runs": one.runs, "scores": one.scores,
-            "core-hours spent": round(one.spent, 2), "core-hours left": round(one.left, 2),
+            "core-hours spent": round(one.spent, 3), "core-hours left": round(one.left, 3),
         }
         for name, one in known.items()
     ]  # fmt: skip
@@ -279,8 +279,8 @@ def cost_table(known: Mapping[str, ExperimentCost]) -> pd.DataFrame:
     total = {
         "experiment": "total",
         **counts,
-        "core-hours spent": round(hours[0], 2),
-        "core-hours left": round(hours[1], 2),
+        "core-hours spent": round(hours[0], 3),
+        "core-hours left": round(hours[1], 3),
     }
     return pd.DataFrame([*rows, total])
 

@@ -30,6 +30,12 @@ WORDS = {
 }  # fmt: skip
 
 
+def panels(points: pd.DataFrame, task: str) -> list[str]:
+    """The keys of PANELS with something to show; `details` says why another has nothing."""
+    of_task = points[points["id_task"] == task]
+    return [name for name in PANELS if len(rows_of(of_task, name))]
+
+
 @drawn_once
 def panel(points: pd.DataFrame, task: str, name: str, theme: str) -> Exhibit:
     """One figure of the table `checkpoints`, of one task; `name` is a key of PANELS."""

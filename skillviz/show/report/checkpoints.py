@@ -22,7 +22,7 @@ def series_report(points: pd.DataFrame, name: str) -> bytes:
             f"{QUESTION} ({task})",
             (
                 Words(exhibits.finding(points, task), ("graft", "recovered", "paired")),
-                Charts(tuple(partial(exhibits.panel, points, task, panel) for panel in exhibits.PANELS)),
+                Charts(tuple(partial(exhibits.panel, points, task, panel) for panel in exhibits.panels(points, task))),
                 Words(exhibits.details(points, task), ("region", "chance")),
                 Rows("Every number", points[points["id_task"] == task].drop(columns="id_task")),
             ),

@@ -76,8 +76,9 @@ def figures(points: pd.DataFrame, task: str, key: str) -> None:
     """The finding and the figures of one task, two a row; `key` is the run or study that they are of."""
     finding, details = exhibits.finding(points, task), exhibits.details(points, task)
     st.markdown(finding, help=about("recovered", "paired"))
-    places = [place for _ in range(0, len(exhibits.PANELS), 2) for place in st.columns(2)]
-    for place, name in zip(places, exhibits.PANELS, strict=True):
+    names = exhibits.panels(points, task)
+    places = [place for _ in range(0, len(names), 2) for place in st.columns(2)]
+    for place, name in zip(places, names, strict=False):  # of an odd number the last place stays empty
         with place:
             show(exhibits.panel(points, task, name, theme()), key)
     if details != finding:
