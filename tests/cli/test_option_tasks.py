@@ -110,14 +110,14 @@ def test_references_are_scored_from_preflight_to_an_applied_graft(
     """As in the page, with fewer examples: perplexity is the metric of every step, and lower is better in each."""
     monkeypatch.chdir(PROJECT)
     finetune, localize = commands_of("score-place")
-    tuned, runs, few = tmp_path / "tuned", ("--runs-dir", tmp_path / "runs"), ("--max-test", "60")
+    tuned, runs, few = tmp_path / "tuned", ("--runs-dir", tmp_path / "runs"), ("--max-test", "30")
     words = [str(tuned) if word == "models/score-place" else word for word in finetune]
     assert (said := call(*words)).code == 0, said.err
     card = (tuned / "README.md").read_text(encoding="utf-8")
     assert "best validation perplexity" in card and "| split | examples | perplexity |" in card
     words = [str(tuned) if word == "models/score-place" else word for word in localize]
     assert (said := call("preflight", *words[1 : words.index("--size")])).code == 0 and "The pair fits" in said.out
-    fewer = (*few, "--max-validation", "20", "--nulls", "none", "--interpolation", *runs)
+    fewer = (*few, "--max-validation", "20", "--nulls", "none", "--interpolation", "--steps", "8", *runs)
     assert (said := call(*words, *fewer)).code == 0, said.err
     assert "agree" not in said.out and "exact match" not in said.out
     (run,) = Store(tmp_path / "runs").list()
