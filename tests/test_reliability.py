@@ -14,7 +14,6 @@ from benchmarks.reliability import page
 from benchmarks.reliability.attempt import stored
 from benchmarks.reliability.faults import FAULTS
 from benchmarks.reliability.table import ATTEMPTS, PROMISES
-from tests.tiers import first
 
 LIMIT = 600  # seconds
 PARTS = 3  # processes of each test: each opens torch once
@@ -44,9 +43,10 @@ def first_of_each_promise() -> list[str]:
     return list({ATTEMPTS[fault.attempt].promise: name for name, fault in reversed(FAULTS.items())}.values())
 
 
-@pytest.mark.parametrize("part", first(range(PARTS), lambda part: False, lambda part: part == 0))
+@pytest.mark.nightly
+@pytest.mark.parametrize("part", range(PARTS))
 def test_every_planted_fault_is_noticed(tmp_path: Path, part: int) -> None:
-    """The first fault of each promise, and in the night the others."""
+    """The first fault of each promise, then the others."""
     others = [name for name in FAULTS if name not in first_of_each_promise()]
     names = others[part - 1 :: PARTS - 1] if part else first_of_each_promise()
     done = reliability(*(word for name in names for word in ("--plant", name)), "--results", tmp_path)
