@@ -19,6 +19,7 @@ from skillviz.core.localizers.table import DEFAULT_LOCALIZER, EXPRESSION, LOCALI
 from skillviz.core.metrics import metric_row
 from skillviz.models.finetune.recipes import RECIPES, SGD
 from skillviz.plots.theme import localizer_style
+from skillviz.runs.packed import pack_of
 from skillviz.runs.record import RunRecord, Scores
 from skillviz.runs.run import REGION, Run
 from skillviz.runs.spec import RunSpec, key_in, words_of_region
@@ -71,6 +72,8 @@ class Entry:
     scored: tuple[int, tuple[str, ...], bool] = (1, (), False)
     """How many sizes, which other tasks, and whether the paths between the models."""
     has_classes: bool = True
+    is_of_study: bool = True
+    """Whether it is in a study's file; a run with a folder of its own is not."""
 
     def __hash__(self) -> int:
         return hash(self.id)  # lists of hundreds are keys
@@ -83,10 +86,10 @@ class Entry:
 
 def entry_of(run: Run, *, is_of_user: bool) -> Entry:
     """The run in one line."""
-    return _entry(run.record, is_of_user)
+    return _entry(run.record, is_of_user, is_of_study=pack_of(run.path) is not None)
 
 
-def _entry(record: RunRecord, is_of_user: bool) -> Entry:
+def _entry(record: RunRecord, is_of_user: bool, *, is_of_study: bool = False) -> Entry:
     spec, metric = record.spec, record.metric
     scores = headline_scores(record)
     return Entry(
@@ -113,6 +116,7 @@ def _entry(record: RunRecord, is_of_user: bool) -> Entry:
         finetuned_score=_value(scores, metric, "finetuned"),
         scored=(len(spec.sizes), tuple(map(text.last_part, spec.others)), spec.interpolation),
         has_classes=record.has_classes,
+        is_of_study=is_of_study,
     )
 
 
@@ -162,7 +166,8 @@ def _value(scores: Scores | None, metric: str, state: str = "grafted") -> float 
 
 Role = Literal["headline", "seed", "variant"]
 """`headline`: the run that stands for its models, localizer and size; `seed`: the same with another random seed;
-`variant`: other settings, models of another recipe, or a repetition. A user's runs are variants by settings alone."""
+`variant`: other settings, models of another recipe, or a repetition. A user's runs, and runs with
+a folder of their own, are variants by settings alone."""
 FEW = 0.2  # of the runs of the most studied models: those of one base and task with fewer are a study's variant
 
 
@@ -187,7 +192,7 @@ def roles(entries: Sequence[Entry]) -> Mapping[str, Role]:
         settings = min(counts, key=lambda of: (_given(of), -counts[of], of))
         seeds: set[int] = set()
         for entry in sorted(group, key=lambda e: (not e.is_of_user, e.settings != settings, e.seed, e.created, e.id)):
-            is_of_main = entry.is_of_user or entry.pair in main
+            is_of_main = entry.is_of_user or not entry.is_of_study or entry.pair in main
             if not is_of_main or entry.settings != settings or entry.seed in seeds:
                 chosen[entry.id] = "variant"
             else:

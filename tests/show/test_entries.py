@@ -157,8 +157,8 @@ def test_other_settings_other_recipes_and_repetitions_are_variants() -> None:
     every = [*GRID, *large, *again, *adamw, *few]
     assert of_role(every, "variant") == {e.id for e in every} - {e.id for e in GRID}
     assert of_role(adamw, "headline") == {e.id for e in adamw if e.seed == 0}, "nothing else stands for the task"
-    mine = replace(few[0], id="mine", is_of_user=True)
-    assert "mine" in of_role([*every, mine], "headline")
+    mine, alone = replace(few[0], id="mine", is_of_user=True), replace(few[0], id="alone", is_of_study=False)
+    assert "mine" in of_role([*every, mine], "headline") and "alone" in of_role([*every, alone], "headline")
 
 
 def test_roles_and_names_are_told_once_for_a_list() -> None:
