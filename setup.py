@@ -27,7 +27,7 @@ class WithDashboard(build_py):
             source, target = ROOT / name, app / name
             target.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
-                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "checkpoint-*"))
             else:
                 shutil.copyfile(source, target)
 
