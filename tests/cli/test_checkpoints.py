@@ -135,7 +135,7 @@ def test_the_movement_in_a_region_is_that_of_its_entries(trained: tuple[Path, Pa
 
 def stored_runs() -> list[Run]:
     """A search and top movement of one stored pair and size."""
-    names = ("ag-news-minilm-l6-stagewise-10646-s0-bca006", "ag-news-minilm-l6-movement-10646-s0-b9988a")
+    names = ("mr-minilm-l6-stagewise-106467-s1-ba6563", "mr-minilm-l6-movement-106467-s0-9ff87f")
     return [Store(shipped_root()).open(name) for name in names]
 
 
