@@ -122,11 +122,11 @@ def checkpoints(store: Store) -> list[str]:
             formats.count(step), *(f"{100 * value:.1f}%" for value in accuracies),
             f"{words.change(lead['value'])} ({words.ends(lead['low'], lead['high'])})",
             f"{100 * shared['value']:.0f}% (chance {100 * shared['chance']:.0f}%)",
-            f"{100 * alike['value']:.0f}%", f"{100 * found[('held', 'movement')]['value']:.0f}%",
+            f"{100 * alike['value']:.0f}%", f"{100 * found[('held', 'movement')]['value']:.0f}%", str(lead["seeds"]),
         ])  # fmt: skip
     head = (
         "steps", "fine-tuned", "stagewise", "top movement", "stagewise − top movement", "shares with the last region",
-        "shares with top movement", "movement in top movement's region",
+        "shares with top movement", "movement in top movement's region", "mask seeds",
     )  # fmt: skip
     return formats.markdown_table(head, rows)
 
