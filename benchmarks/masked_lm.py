@@ -108,21 +108,21 @@ def read(path: Path, split: str | None = None) -> list[str]:
     return [row[name] for row in rows if split in (None, row.get("split")) for name in columns if name in row]
 
 
-def held_texts(data: Path) -> set[str]:
+def excluded_texts(data: Path) -> set[str]:
     """Letters and digits of every text that must not be trained on."""
-    held = [text for path in data.glob("kshot/*.jsonl") for text in read(path, "dev")]
+    excluded = [text for path in data.glob("kshot/*.jsonl") for text in read(path, "dev")]
     others = (path for path in data.glob("*/*.jsonl") if path.parent.name != "kshot" and path.stem != "train")
-    return set(map(plain, [*held, *(text for path in others for text in read(path))]))
+    return set(map(plain, [*excluded, *(text for path in others for text in read(path))]))
 
 
-def overlapping(texts: Iterable[str], held: Iterable[str]) -> set[str]:
-    """The texts that equal one of `held`, are a part of one, or have one as a part; all as of `plain`.
+def overlapping(texts: Iterable[str], excluded: Iterable[str]) -> set[str]:
+    """The texts that equal one of `excluded`, are a part of one, or have one as a part; all as of `plain`.
 
     Parts shorter than PART do not count: short phrases occur anywhere.
     """
-    texts, held = set(texts), set(held)
-    parts = {part for part, _ in _parts(texts, held)} | {whole for _, whole in _parts(held, texts)}
-    return (texts & held) | parts
+    texts, excluded = set(texts), set(excluded)
+    parts = {part for part, _ in _parts(texts, excluded)} | {whole for _, whole in _parts(excluded, texts)}
+    return (texts & excluded) | parts
 
 
 def _parts(parts: Iterable[str], wholes: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -139,10 +139,10 @@ def _parts(parts: Iterable[str], wholes: Iterable[str]) -> Iterator[tuple[str, s
 
 
 def cleaned(data: Path) -> tuple[list[str], pd.DataFrame]:
-    """The different texts of all train files that `held_texts` do not overlap, and a row of counts for each file."""
-    held, files = held_texts(data), sorted(data.glob("*/train.jsonl"))
+    """The different texts of all train files that no excluded text overlaps, and a row of counts for each file."""
+    excluded, files = excluded_texts(data), sorted(data.glob("*/train.jsonl"))
     by_file = {path.parent.name: [(plain(text), text) for text in read(path)] for path in files}
-    leaks = overlapping((key for pairs in by_file.values() for key, _ in pairs), held)
+    leaks = overlapping((key for pairs in by_file.values() for key, _ in pairs), excluded)
     kept: dict[str, str] = {}
     rows = []
     for task, pairs in by_file.items():
@@ -150,7 +150,7 @@ def cleaned(data: Path) -> tuple[list[str], pd.DataFrame]:
         for key, text in pairs:
             if key not in leaks:
                 kept.setdefault(key, text)
-        whole = sum(key in held for key, _ in pairs)
+        whole = sum(key in excluded for key, _ in pairs)
         removed = sum(key in leaks for key, _ in pairs)
         rows.append({
             "task": task, "texts": len(pairs), "in_held_out_file": whole, "overlap_in_part": removed - whole,
@@ -163,10 +163,10 @@ def cleaned(data: Path) -> tuple[list[str], pd.DataFrame]:
 def split(texts: Sequence[str], seed: int) -> tuple[list[str], list[str]]:
     """Training texts and HELD_OUT others, drawn by the seed; what overlaps one of these is in neither."""
     order = np.random.default_rng(seed).permutation(len(texts))
-    held, rest = ([texts[i] for i in rows] for rows in (order[:HELD_OUT], np.sort(order[HELD_OUT:])))
+    held_out, rest = ([texts[i] for i in rows] for rows in (order[:HELD_OUT], np.sort(order[HELD_OUT:])))
     keys = [plain(text) for text in rest]
-    leaks = overlapping(keys, map(plain, held))
-    return [text for key, text in zip(keys, rest, strict=True) if key not in leaks], held
+    leaks = overlapping(keys, map(plain, held_out))
+    return [text for key, text in zip(keys, rest, strict=True) if key not in leaks], held_out
 
 
 # Batches

@@ -132,9 +132,9 @@ def zero_shot(base: Path, task: Task, words: str) -> tuple[np.ndarray, np.ndarra
     """Predicted and true classes [n] of the test examples: the class whose words have the larger probability together
     at the mask."""
     frame, _ = load_test(task, max_test=MOST_TEST)
-    asked = of_ten_words(task) if words == "ten words" else task
-    examples, model = encode(asked, frame, load_tokenizer(base), "prompt"), load_model(base, "prompt").model
-    readout, logits = make_readout("prompt", examples), torch.empty(len(examples), len(asked.labels))
+    prompt_task = of_ten_words(task) if words == "ten words" else task
+    examples, model = encode(prompt_task, frame, load_tokenizer(base), "prompt"), load_model(base, "prompt").model
+    readout, logits = make_readout("prompt", examples), torch.empty(len(examples), len(prompt_task.labels))
     for batch in Batches(examples, torch.device("cpu")).micro(np.arange(len(examples))):
         logits[torch.as_tensor(batch.rows)] = readout.logits(model, batch)
     of_class = logits.reshape(len(examples), len(task.labels), -1).logsumexp(-1)

@@ -93,35 +93,37 @@ def sides(rows: pd.DataFrame) -> dict[str, dict[int, list[Scored]]]:
     for row in rows.to_dict("records"):
         predicted, labels = (np.frombuffer(row[name], np.uint8) for name in ("predicted", "labels"))
         answers.append(Answers(np.arange(len(labels)), labels.astype(int), np.eye(2)[predicted]))
-    found: dict[str, dict[int, list[Scored]]] = {name: {} for name in compare.RATES}
+    by_readout: dict[str, dict[int, list[Scored]]] = {name: {} for name in compare.RATES}
     for name, seed, one in zip(rows["readout"], rows["seed"], scored_on(answers, METRIC), strict=True):
-        found[name][int(seed)] = [one]
-    return found
+        by_readout[name][int(seed)] = [one]
+    return by_readout
 
 
 def differences(rows: pd.DataFrame) -> pd.DataFrame:
     """Prompt minus head for each task and number of examples a class that has every seed of both."""
-    found = []
+    lines = []
     for task, k in product(compare.TASKS, compare.SHOTS):
         of = rows[(rows["part"] == compare.TEST) & (rows["task"] == task) & (rows["k"] == k)]
         if len(of) < len(compare.SEEDS) * len(compare.RATES):
             continue
         by = sides(of)
-        less = difference_over_seeds(by["prompt"], by["head"], METRIC)
+        difference = difference_over_seeds(by["prompt"], by["head"], METRIC)
         means = {name: mean_over_seeds(side, METRIC) for name, side in by.items()}
-        found.append({"task": task, "k": k, **means, "value": less.value, "low": less.low, "high": less.high})
-    return pd.DataFrame(found, columns=["task", "k", *compare.RATES, "value", "low", "high"])
+        lines.append(
+            {"task": task, "k": k, **means, "value": difference.value, "low": difference.low, "high": difference.high}
+        )
+    return pd.DataFrame(lines, columns=["task", "k", *compare.RATES, "value", "low", "high"])
 
 
-def verdict(less: pd.DataFrame) -> str:
+def verdict(compared: pd.DataFrame) -> str:
     """SHIP where prompts are better at least once and never worse, else KEEP; not measured until all are there."""
-    words = [metric_row(METRIC).verdict(low, high) for low, high in zip(less["low"], less["high"], strict=True)]
+    words = [metric_row(METRIC).verdict(low, high) for low, high in zip(compared["low"], compared["high"], strict=True)]
     if len(words) < len(compare.TASKS) * len(compare.SHOTS) or NOT_MEASURED in words:
         return NOT_MEASURED
     return SHIP if "better" in words and "worse" not in words else KEEP
 
 
-def prompts(rows: pd.DataFrame, less: pd.DataFrame) -> list[str]:
+def prompts(rows: pd.DataFrame, compared: pd.DataFrame) -> list[str]:
     """Markdown: accuracy by prompt and by head, their difference with its verdict, and the rates of the trial."""
     words = metric_row(METRIC)
     lines = [
@@ -129,7 +131,7 @@ def prompts(rows: pd.DataFrame, less: pd.DataFrame) -> list[str]:
          *(formats.percent_estimate(row[name].value, row[name].low, row[name].high) for name in compare.RATES),
          f"{words.change(row['value'])} ({words.ends(row['low'], row['high'])})",
          words.verdict(row["low"], row["high"])]
-        for row in less.to_dict("records")
+        for row in compared.to_dict("records")
     ]  # fmt: skip
     head = ("task", "examples a class", "prompt, %", "head, %", "prompt − head", "prompt is")
     trial = rows[rows["part"] == compare.TRIAL].groupby(["readout", "rate"])["accuracy"].mean().reset_index()
@@ -146,19 +148,19 @@ def tables(results: Path) -> dict[str, list[str]]:
     of_training, files = results / "masked_lm.csv", results / "masked_lm_texts.csv"
     rows = pd.DataFrame(compare.Stored(results).rows)
     is_trained, is_compared = of_training.is_file() and files.is_file(), not rows.empty
-    less = differences(rows) if is_compared else pd.DataFrame(columns=["low", "high"])
+    compared = differences(rows) if is_compared else pd.DataFrame(columns=["low", "high"])
     untrained, uncompared = missing("train", TRAIN_HOURS), missing("compare", COMPARE_HOURS)
     return {
-        "masked-lm verdict": [f"**{formats.capital(verdict(less))}.**"],
+        "masked-lm verdict": [f"**{formats.capital(verdict(compared))}.**"],
         "masked-lm curve": curve(pd.read_csv(of_training)) if is_trained else untrained,
         "masked-lm zero-shot": zero_shot(rows) if is_compared else uncompared,
-        "masked-lm prompts": prompts(rows, less) if len(less) else uncompared,
+        "masked-lm prompts": prompts(rows, compared) if len(compared) else uncompared,
         "masked-lm texts": texts(pd.read_csv(files)) if is_trained else untrained,
     }
 
 
 def write(results: Path, page: Path = PAGE) -> str:
     """Fill the page, and return the verdict in words."""
-    found = tables(results)
-    fill(page, found, COMMAND)
-    return found["masked-lm verdict"][0].strip("*.")
+    by_mark = tables(results)
+    fill(page, by_mark, COMMAND)
+    return by_mark["masked-lm verdict"][0].strip("*.")
