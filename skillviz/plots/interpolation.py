@@ -1,8 +1,9 @@
 """Between two models: scores in and out of distribution along WiSE-FT and WiSE-Graft (paper, Fig. 7 e, f).
 
 Points are rows of interpolation.parquet for one region size: path, alpha, dataset, metric, value, low, high (shares
-0..1, intervals may be missing), and `current`: False for the points of a path's line, True for further rows that tell
-of the point which the reader has chosen on each path, whether or not it lies on the line.
+0..1, intervals may be missing), `debiased`, which is drawn in place of the value where there is one, and `current`:
+False for the points of a path's line, True for further rows that tell of the point which the reader has chosen on each
+path, whether or not it lies on the line.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from skillviz.core.metrics import Metric, metric_row
-from skillviz.plots.figure import blank, canvas, ordered, require, span
+from skillviz.plots.figure import blank, canvas, center_axis, centers, ordered, require, span
 from skillviz.plots.references import legend_level, reference_style
 from skillviz.plots.theme import STATES, Style, spare_style, state_style
 
@@ -60,11 +61,13 @@ def trade_off(
     lines = _sides(points[~chosen], inside, outside, metric)
     if not lines:
         return blank(NOTHING, theme, height, x.axis, y.axis)
-    figure = canvas(theme, height, x.axis, y.axis)
+    by_dataset = points[points["metric"] == metric].set_index("dataset")
+    titles = [center_axis(words.axis, by_dataset.loc[[name]]) for words, name in ((x, inside), (y, outside))]
+    figure = canvas(theme, height, *titles)
     for path, rows in lines.items():
-        figure.add_trace(_way(path, rows, x, y))
+        figure.add_trace(_way(path, rows))
     here = _sides(points[chosen], inside, outside, metric)
-    figure.add_traces([*_ends(lines, x, y), *(_chosen(path, rows, x, y) for path, rows in here.items())])
+    figure.add_traces([*_ends(lines), *(_chosen(path, rows) for path, rows in here.items())])
     shown = [*lines.values(), *here.values()]
     ends = [_range(shown, axis, references or {}, x) for axis in ("x", "y")]
     figure.update_xaxes(showgrid=True, range=ends[0])
@@ -94,21 +97,27 @@ def _range(rows: Sequence[pd.DataFrame], axis: str, references: Mapping[str, flo
 
 
 def _sides(points: pd.DataFrame, inside: str, outside: str, metric: str) -> dict[str, pd.DataFrame]:
-    """By path one row an alpha that is known on both data sets, in order, in the metric's unit: alpha, x, y, ends."""
-    scale, named = metric_row(metric).scale, ["value", "low", "high"]
+    """By path one row an alpha that is known on both data sets, in order: alpha, x, y and their ends in the metric's
+    unit, and what the hover says of each."""
     sides_by_path: dict[str, pd.DataFrame] = {}
     for path in ordered(points["path"], PATHS):
         rows = points[(points["path"] == path) & (points["metric"] == metric)]
         sides = []
         for axis, dataset in (("x", inside), ("y", outside)):
-            one = rows[rows["dataset"] == dataset].drop_duplicates("alpha").set_index("alpha")
-            sides.append((one[named].astype(float) * scale).set_axis([axis, f"{axis}_low", f"{axis}_high"], axis=1))
+            words, one = on(metric, dataset), rows[rows["dataset"] == dataset].drop_duplicates("alpha")
+            columns = {
+                axis: centers(one, words.scale),
+                f"{axis}_low": numbers(one, "low", words.scale),
+                f"{axis}_high": numbers(one, "high", words.scale),
+                f"{axis}_hover": [words.hover(row) for row in one.to_dict("records")],
+            }
+            sides.append(pd.DataFrame(columns, index=pd.Index(one["alpha"])))
         both = sides[0].join(sides[1], how="inner").sort_index().reset_index()
         sides_by_path |= {path: both} if len(both) else {}
     return sides_by_path
 
 
-def _way(path: str, rows: pd.DataFrame, x: Metric, y: Metric) -> go.Scatter:
+def _way(path: str, rows: pd.DataFrame) -> go.Scatter:
     style = path_style(path)
     return go.Scatter(
         x=rows["x"],
@@ -118,35 +127,31 @@ def _way(path: str, rows: pd.DataFrame, x: Metric, y: Metric) -> go.Scatter:
         legendgroup=path,
         line=style.line(),
         marker=style.marker(6),
-        hovertext=[_hover(row, x, y) for row in rows.to_dict("records")],
+        hovertext=[_hover(row) for row in rows.to_dict("records")],
         hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
     )
 
 
-def _hover(row: Mapping[Any, float], x: Metric, y: Metric) -> str:
-    lines = [f"alpha {row['alpha']:.2f}"]
-    for axis, words in (("x", x), ("y", y)):
-        value, low, high = (row[name] / words.scale for name in (axis, f"{axis}_low", f"{axis}_high"))
-        lines += [f"{words.text(value)} {words.title}", words.interval_text(low, high)]
-    return "<br>".join(lines)
+def _hover(row: Mapping[Any, Any]) -> str:
+    return f"alpha {row['alpha']:.2f}<br>{row['x_hover']}<br>{row['y_hover']}"
 
 
-def _ends(lines: Mapping[str, pd.DataFrame], x: Metric, y: Metric) -> list[go.Scatter]:
+def _ends(lines: Mapping[str, pd.DataFrame]) -> list[go.Scatter]:
     """The models that the paths join, as their states are drawn everywhere, with their intervals."""
     at_base = [rows[rows["alpha"] == 0] for rows in lines.values()]
     base = next((rows for rows in at_base if len(rows)), at_base[0])
     ends = {"pretrained": base, **{ENDS[p]: rows[rows["alpha"] == 1] for p, rows in lines.items() if p in ENDS}}
-    return [_cross(rows, state_style(s), state_style(s).title, 11, x, y) for s, rows in ends.items() if len(rows)]
+    return [_cross(rows, state_style(s), state_style(s).title, 11) for s, rows in ends.items() if len(rows)]
 
 
-def _chosen(path: str, rows: pd.DataFrame, x: Metric, y: Metric) -> go.Scatter:
+def _chosen(path: str, rows: pd.DataFrame) -> go.Scatter:
     """The point the reader has chosen: a ring around its mark."""
     style = path_style(path)
     ring = replace(style, symbol=f"{style.symbol}-open")
-    return _cross(rows, ring, f"{style.title}, chosen point", 20, x, y)
+    return _cross(rows, ring, f"{style.title}, chosen point", 20)
 
 
-def _cross(rows: pd.DataFrame, style: Style, name: str, size: int, x: Metric, y: Metric) -> go.Scatter:
+def _cross(rows: pd.DataFrame, style: Style, name: str, size: int) -> go.Scatter:
     """Marks with both intervals."""
     marker = style.marker(size)
     return go.Scatter(
@@ -157,7 +162,7 @@ def _cross(rows: pd.DataFrame, style: Style, name: str, size: int, x: Metric, y:
         marker={**marker, "line": {**marker["line"], "width": 2.5}},
         error_x=_bars(rows, "x"),
         error_y=_bars(rows, "y"),
-        hovertext=[_hover(row, x, y) for row in rows.to_dict("records")],
+        hovertext=[_hover(row) for row in rows.to_dict("records")],
         hovertemplate=f"<b>{name}</b><br>%{{hovertext}}<extra></extra>",
     )
 

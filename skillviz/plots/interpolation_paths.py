@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from skillviz.core.metrics import Metric, metric_row
-from skillviz.plots.figure import blank, ordered, require, span
+from skillviz.plots.figure import blank, center_axis, centers, ordered, require, span
 from skillviz.plots.interpolation import COLUMNS, NOTHING, PATHS, datasets_of, numbers, on, path_style
 from skillviz.plots.references import legend_level, near_levels, reference_style
 from skillviz.plots.theme import SOFT_INK, template
@@ -54,8 +54,8 @@ def along_paths(
             on_path = here[here["path"] == path].drop_duplicates("alpha").sort_values("alpha")
             figure.add_traces(_band(path, on_path, on(metric, dataset), number == 1), rows=number, cols=1)
             figure.add_trace(_ring(path, chosen[chosen["dataset"] == dataset], on(metric, dataset)), row=number, col=1)
-        title = on(metric, dataset).axis.replace(" on ", " on<br>", 1)  # it fits beside a low panel
-        figure.update_yaxes(title_text=title, row=number, col=1)
+        title = center_axis(on(metric, dataset).axis, here)
+        figure.update_yaxes(title_text=title.replace(" on ", " on<br>", 1), row=number, col=1)  # fits a low panel
         if room is not None:
             low, high = span(_values(spanned, [dataset]) * metric_row(metric).scale)
             air = 0.06 * (high - low) or 1.0
@@ -102,8 +102,9 @@ def confidence_at(
 
 
 def _values(rows: pd.DataFrame, datasets: Sequence[str]) -> np.ndarray:
-    """All values and ends of intervals on these data sets."""
-    return rows.loc[rows["dataset"].isin(datasets), ["value", "low", "high"]].to_numpy(float).ravel()
+    """All values as they are drawn and ends of intervals on these data sets."""
+    shown = rows[rows["dataset"].isin(datasets)]
+    return np.concatenate([centers(shown, 1.0), shown[["low", "high"]].to_numpy(float).ravel()])
 
 
 def _panels(count: int, theme: str, tall: int) -> go.Figure:
@@ -117,11 +118,8 @@ def _panels(count: int, theme: str, tall: int) -> go.Figure:
 def _band(path: str, rows: pd.DataFrame, words: Metric, is_first: bool) -> list[go.Scatter]:
     """A path's line over its interval; marks alone where only the ends are known."""
     style, at = path_style(path), 100 * rows["alpha"].to_numpy(float)
-    value, low, high = (numbers(rows, name, words.scale) for name in ("value", "low", "high"))
-    hover = [
-        f"{words.text(v)} {words.title}<br>{words.interval_text(a, b)}<br>alpha {x / 100:.2f}"
-        for v, a, b, x in zip(value / words.scale, low / words.scale, high / words.scale, at, strict=True)
-    ]
+    low, high = (numbers(rows, name, words.scale) for name in ("low", "high"))
+    hover = [f"{words.hover(row)}<br>alpha {row['alpha']:.2f}" for row in rows.to_dict("records")]
     band = go.Scatter(
         x=np.concatenate([at, at[::-1]]),
         y=np.concatenate([high, low[::-1]]),
@@ -136,7 +134,7 @@ def _band(path: str, rows: pd.DataFrame, words: Metric, is_first: bool) -> list[
     )
     line = go.Scatter(
         x=at,
-        y=value,
+        y=centers(rows, words.scale),
         mode="lines+markers" if len(rows) > 2 else "markers",
         name=style.title,
         legendgroup=path,
@@ -152,7 +150,7 @@ def _band(path: str, rows: pd.DataFrame, words: Metric, is_first: bool) -> list[
 def _ring(path: str, chosen: pd.DataFrame, words: Metric) -> go.Scatter:
     """The chosen point: a ring with its interval."""
     style, rows = path_style(path), chosen[chosen["path"] == path]
-    value, low, high = (numbers(rows, name, words.scale) for name in ("value", "low", "high"))
+    value, low, high = centers(rows, words.scale), *(numbers(rows, name, words.scale) for name in ("low", "high"))
     marker = replace(style, symbol=f"{style.symbol}-open").marker(16)
     ends = {"array": high - value, "arrayminus": value - low}
     return go.Scatter(

@@ -10,6 +10,7 @@ from skillviz.core import formats
 from skillviz.core.many_comparisons import simultaneous
 from skillviz.core.metrics import metric_row
 from skillviz.core.verdicts import NOT_MEASURED, DifferenceVerdict
+from skillviz.plots.figure import centers
 from skillviz.plots.interpolation import path_style, trade_off
 from skillviz.plots.interpolation_paths import along_paths, confidence_at
 from skillviz.runs.points import DIFFERENCE
@@ -60,7 +61,7 @@ def finding(grid: Grid, dataset: str, metric: str, d: int | None) -> tuple[Diffe
     first = f"Best {words} on {name}{on}: **{metric_value(metric, value.read)}** {place(path, size, alpha, d)}"
     if tuned is None or tuned.value is None:
         return None, f"{first}."
-    if tuned.value == value.value:
+    if tuned.read == value.read:
         return None, f"{first}. No known point beats the fine-tuned model."
     first = f"{first}; fine-tuned {metric_value(metric, tuned.read)}"
     difference = estimate(point, metric + DIFFERENCE)
@@ -73,9 +74,9 @@ def finding(grid: Grid, dataset: str, metric: str, d: int | None) -> tuple[Diffe
 
 def _of_best(metric: str, one: Estimate, models: int, examples: int | None = None) -> Estimate:
     """The estimate with an interval that holds for all of so many models at once, within what the metric can be."""
-    if one.value is None or one.low is None or one.high is None:
+    if one.read is None or one.low is None or one.high is None:
         return one
-    low, high = simultaneous(one.low, one.high, one.value, models, examples=examples)
+    low, high = simultaneous(one.low, one.high, one.read, models, examples=examples)
     if not metric.endswith(DIFFERENCE):
         row = metric_row(metric)
         low, high = max(low, row.lowest), min(high, row.highest)
@@ -135,12 +136,11 @@ def trade(
         figure=trade_off(named, inside, outside, metric, references=levels, theme=theme, height=HEIGHT),
         reads=f"each line starts at the pre-trained model and ends at the fine-tuned one or the graft; {better} is "
         "better on both. A ring marks the chosen point; crosses are 95% intervals over examples (those of the other "
-        "points are in the table). The paper's Figure 7 e and f. "
-        f"{plug_in_lines(metric)}".rstrip(),
+        "points are in the table). The paper's Figure 7 e and f.",
         intervals=OVER_EXAMPLES,
         alt=trade_alt(with_task_names(shown), inside, outside, metric),
         table=shown,
-        words=("wise", "ood", "chance"),
+        words=("wise", "ood", "chance", *_of_values(metric)),
     )
 
 
@@ -150,15 +150,9 @@ BOTH_PATHS = (
 )
 
 
-def plug_in_lines(metric: str) -> str:
-    """What stands apart in a figure of a calibration error; empty for other metrics."""
-    row = metric_row(metric)
-    return (
-        f"Lines are the plug-in {row.title}; the intervals are about the debiased one, so a line need not run in their "
-        "middle."
-        if row.interval == "calibration"
-        else ""
-    )
+def _of_values(metric: str) -> tuple[str, ...]:
+    """The glossary's entries on the values of a metric that are drawn."""
+    return ("debiased",) if metric_row(metric).interval == "calibration" else ()
 
 
 @drawn_once
@@ -189,11 +183,11 @@ def paths(
             theme=theme,
             height=height,
         ),
-        reads=f"{reads} {plug_in_lines(metric)}".rstrip(),
+        reads=reads,
         intervals=OVER_EXAMPLES,
         alt=paths_alt(with_task_names(shown), metric),
         table=shown,
-        words=("wise",),
+        words=("wise", *_of_values(metric)),
     )
 
 
@@ -215,10 +209,10 @@ def histogram(bins: pd.DataFrame, datasets: Sequence[str], theme: str) -> Exhibi
 
 def trade_alt(points: pd.DataFrame, inside: str, outside: str, metric: str) -> str:
     """The ends of each path on both data sets."""
-    words = []
-    for path, rows in points[~points["current"]].groupby("path", sort=False):
+    words, lines = [], points[~points["current"]]
+    for path, rows in lines.assign(read=centers(lines, 1.0)).groupby("path", sort=False):
         for alpha in sorted({rows["alpha"].min(), rows["alpha"].max()}):
-            at = rows[rows["alpha"] == alpha].drop_duplicates("dataset").set_index("dataset")["value"]
+            at = rows[rows["alpha"] == alpha].drop_duplicates("dataset").set_index("dataset")["read"]
             sides = [f"{metric_value(metric, at.get(name))} on {name}" for name in (inside, outside)]
             words.append(f"{path_style(str(path)).title} at α = {formats.percent(alpha, 0)} {' and '.join(sides)}")
     return f"{metric_row(metric).title} in and out of distribution. " + "; ".join(words) + "."
@@ -228,8 +222,8 @@ def paths_alt(points: pd.DataFrame, metric: str) -> str:
     """Where each line begins and ends."""
     words = []
     for (dataset, path), rows in points[~points["current"]].groupby(["dataset", "path"], sort=False):
-        ordered = rows.sort_values("alpha")["value"]
-        ends = f"{metric_value(metric, ordered.iloc[0])} to {metric_value(metric, ordered.iloc[-1])}"
+        ordered = centers(rows.sort_values("alpha"), 1.0)
+        ends = f"{metric_value(metric, ordered[0])} to {metric_value(metric, ordered[-1])}"
         words.append(f"{path_style(str(path)).title} on {dataset} from {ends}")
     return f"{metric_row(metric).title} along the path. " + "; ".join(words) + "."
 

@@ -12,6 +12,7 @@ import pandas as pd
 from skillviz.core.bins import BINS, equal_width_edges
 from skillviz.core.interpolate import PATHS
 from skillviz.core.metrics import metric_row
+from skillviz.plots.figure import centers
 from skillviz.runs.points import DIFFERENCE, Point, bin_rows
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.runs.run import Run
@@ -64,12 +65,14 @@ class Grid:
         return nearest_size, float(min(rows["alpha"].unique(), key=lambda a: (abs(a - alpha), a)))
 
     def best(self, dataset: str, metric: str) -> tuple[str, int | None, float] | None:
-        """Path, size and alpha of the best known point on a data set, the first of equals."""
+        """Path, size and alpha of the best known point on a data set, the first of equals; by the debiased calibration
+        error, which is the one that is read."""
         rows = self.points[(self.points["dataset"] == dataset) & (self.points["metric"] == metric)]
         rows = rows.dropna(subset=["value"])
         if rows.empty:
             return None
-        top = rows.sort_values("value", ascending=metric_row(metric).better == "lower", kind="stable").iloc[0]
+        rows = rows.assign(read=centers(rows, 1.0))
+        top = rows.sort_values("read", ascending=metric_row(metric).better == "lower", kind="stable").iloc[0]
         return str(top["path"]), None if pd.isna(top["size"]) else int(top["size"]), float(top["alpha"])
 
     def at(self, table: str, dataset: str, path: str, size: int | None, alpha: float | None = None) -> pd.DataFrame:

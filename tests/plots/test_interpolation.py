@@ -105,6 +105,64 @@ def test_along_the_way_there_is_a_panel_a_data_set_with_bands_and_the_chosen_alp
     assert [list(ring.x) for ring in rings] == [[35], [35]]
 
 
+def debiased_points():
+    """The ECE of every point, its debiased value 1.5 points below the plug-in one and its interval about that."""
+    frame = points()
+    debiased = (frame["value"] - 0.015).where(frame["metric"] == "ece")
+    ends = {"low": (debiased - 0.01).fillna(frame["low"]), "high": (debiased + 0.02).fillna(frame["high"])}
+    return frame.assign(debiased=debiased, **ends)
+
+
+def ece(frame, path: str, dataset: str, current: bool) -> np.ndarray:
+    shown = frame.query("metric == 'ece' and path == @path and dataset == @dataset and current == @current")
+    return 100 * shown.sort_values("alpha")["debiased"].to_numpy(float)
+
+
+def test_a_calibration_error_in_and_out_of_distribution_is_debiased_with_the_plug_in_one_in_the_hover() -> None:
+    frame = debiased_points()
+    figure = trade_off(frame, INSIDE, OUTSIDE, "ece")
+    titles = figure.layout.xaxis.title.text, figure.layout.yaxis.title.text
+    assert titles == (f"debiased ECE on {INSIDE}, %", f"debiased ECE on {OUTSIDE}, %")
+    for name, current in (("WiSE-FT", False), ("WiSE-FT, chosen point", True)):
+        (trace,) = traces(figure, name)
+        for across, dataset in ((trace.x, INSIDE), (trace.y, OUTSIDE)):
+            assert list(across) == pytest.approx(ece(frame, "wise-ft", dataset, current))
+            assert f"{across[0]:.1f}% ECE on {dataset}<br>95%: " in trace.hovertext[0]
+            assert f"; plug-in {across[0] + 1.5:.1f}%" in trace.hovertext[0]
+    for error in (trace.error_x, trace.error_y):
+        assert (error.array[0], error.arrayminus[0]) == (pytest.approx(2), pytest.approx(1))
+
+
+def test_a_calibration_error_along_the_way_is_debiased_with_its_band_about_it() -> None:
+    frame = debiased_points()
+    figure = along_paths(frame, (INSIDE, OUTSIDE), "ece")
+    assert [axis.title.text for axis in figure.select_yaxes()] == [
+        f"debiased ECE on<br>{INSIDE}, %", f"debiased ECE on<br>{OUTSIDE}, %",
+    ]  # fmt: skip
+    for number, dataset in enumerate((INSIDE, OUTSIDE)):
+        names = [f"WiSE-Graft{end}" for end in ("", ": interval", ", chosen point")]
+        line, band, ring = (traces(figure, name)[number] for name in names)
+        drawn = ece(frame, "wise-graft", dataset, False)
+        assert list(line.y) == pytest.approx(drawn)
+        assert list(band.y) == pytest.approx([*(drawn + 2), *(drawn - 1)[::-1]])
+        assert f"; plug-in {drawn[0] + 1.5:.1f}%<br>alpha 0.00" in line.hovertext[0]
+        assert list(ring.y) == pytest.approx(ece(frame, "wise-graft", dataset, True))
+        assert (ring.error_y.array[0], ring.error_y.arrayminus[0]) == (pytest.approx(2), pytest.approx(1))
+
+
+def test_a_metric_without_a_debiased_value_is_drawn_as_it_is() -> None:
+    for draw in (lambda frame: trade_off(frame, INSIDE, OUTSIDE), lambda frame: along_paths(frame, (INSIDE, OUTSIDE))):
+        plain, beside = draw(points()), draw(debiased_points())
+        assert plain == beside and "plug-in" not in str(plain)
+
+
+def test_the_axes_leave_room_for_the_debiased_values() -> None:
+    frame = debiased_points()
+    low, high = along_paths(frame, (INSIDE,), "ece", room=frame.assign(low=np.nan, high=np.nan)).layout.yaxis.range
+    drawn = np.concatenate([ece(frame, path, INSIDE, False) for path in ("wise-ft", "wise-graft")])
+    assert low < drawn.min() < drawn.max() < high < drawn.max() + 1.5 + 0.06 * np.ptp(drawn)
+
+
 def test_the_histogram_tells_the_wrong_ones_from_all() -> None:
     frame = bins()
     figure = confidence_at(frame, (INSIDE, OUTSIDE))

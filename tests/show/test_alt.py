@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from skillviz.core.formats import SPACE
-from skillviz.show import alt, checkpoints, continual, methods, studies, transfer
-from tests.plots import frames, study_frames, task_frames
+from skillviz.show import alt, checkpoints, continual, interpolation, methods, studies, transfer
+from tests.plots import frames, study_frames, task_frames, wise_frames
 
 
 def test_the_comparison_is_read_out() -> None:
@@ -75,6 +75,10 @@ READ_OUT: dict[str, Callable[[], str]] = {
     "checkpoints": lambda: checkpoints.panel(
         frames.checkpoints().query("metric == 'ece'").assign(**ERRORS), "sst2_sentences", "calibration", "light"
     ).alt,
+    "paths": lambda: interpolation.paths_alt(wise_frames.points().query("metric == 'ece'").assign(**ERRORS), "ece"),
+    "in and out of distribution": lambda: interpolation.trade_alt(
+        wise_frames.points().query("metric == 'ece'").assign(**ERRORS), wise_frames.INSIDE, wise_frames.OUTSIDE, "ece"
+    ),
     "stages": lambda: continual.stages(task_frames.stages().assign(**ERRORS), "ece", {}, "light").alt,
 }  # fmt: skip
 

@@ -108,8 +108,33 @@ def test_the_head_is_named_among_the_deviations_where_there_is_one() -> None:
     assert not any("head" in line for line in words.deviations(record(readout="prompt")))
 
 
-def test_of_a_calibration_error_it_is_said_which_one_the_lines_are() -> None:
-    for metric, is_said in (("ece", True), ("accuracy", False)):
-        points = grid(0.85, (0.05, 0.02, 0.08), metric).points.assign(current=False)
-        shown = words.paths(points, ["imdb"], metric, {}, "light")
-        assert ("plug-in ECE" in shown.reads) == is_said and "vertical line is the chosen point" in shown.reads
+def test_the_best_is_the_fine_tuned_model_where_none_has_a_lower_debiased_error() -> None:
+    known = grid(0.85, (-0.05, -0.08, -0.02), "ece")
+    is_middle, is_tuned = known.points["alpha"] == 0.7, known.points["alpha"] == 1
+    errors = known.points["value"].mask(is_tuned, 0.1).mask(is_middle, 0.09)  # the plug-in error is lower between
+    debiased = errors.mask(is_tuned, 0.06).mask(is_middle, 0.08)
+    tied = debiased.mask(is_middle, 0.06)
+    for read in (debiased, tied):
+        points = known.points.assign(value=errors, debiased=read)
+        said = plain(words.best(replace(known, points=points), "imdb", "ece", 4000))
+        assert said.startswith("Best ECE on IMDb: **6.0%** at the fine-tuned model. No known point beats")
+
+
+def test_the_interval_of_the_best_is_widened_about_the_debiased_difference() -> None:
+    known = grid(0.1, (-0.075, -0.08, -0.04), "ece")
+    is_difference = known.points["metric"] == "ece_difference"
+    debiased = known.points["value"].mask(is_difference, -0.05)
+    said = plain(words.best(replace(known, points=known.points.assign(debiased=debiased)), "imdb", "ece", 4000))
+    ratio = 2.394 / 1.96  # of the normal quantiles, for 3 points
+    low, high = -5 - 3 * ratio, -5 + 1 * ratio
+    assert f"−5.0 points (95%: −{-low:.1f} to −{-high:.1f})" in said
+
+
+@pytest.mark.parametrize("metric", ["ece", "accuracy"])
+def test_the_help_explains_the_debiased_error_where_it_is_drawn(metric: str) -> None:
+    points = grid(0.85, (0.05, 0.02, 0.08), metric).points.assign(current=False)
+    shown = [
+        words.paths(points, ["imdb"], metric, {}, "light"), words.trade(points, "imdb", "imdb", metric, {}, "light")
+    ]  # fmt: skip
+    for exhibit in shown:
+        assert ("debiased" in exhibit.words) == (metric == "ece") and "plug-in" not in exhibit.reads

@@ -82,6 +82,20 @@ def test_what_was_traced_takes_the_place_of_what_was_known(run: Run, bare: grid.
     assert found.points.dtypes.astype(str).to_dict() == bare.points.dtypes.astype(str).to_dict()
 
 
+def test_the_best_point_has_the_lowest_debiased_error_not_the_lowest_plug_in_one(run: Run) -> None:
+    told = [(0.0, 0.060, 0.055), (0.5, 0.027, 0.016), (0.6, 0.023, 0.020)]  # alpha, plug-in, debiased
+    common = {"path": FINETUNED, "size": None, "dataset": "imdb", "metric": "ece", "low": 0.0, "high": 0.1}
+    points = pd.DataFrame([{**common, "alpha": a, "value": v, "debiased": d} for a, v, d in told])
+    known = grid.Grid(points.astype({"size": "Int64"}), pd.DataFrame(columns=grid.BIN_COLUMNS), ("imdb",))
+    assert known.best("imdb", "ece") == (FINETUNED, None, 0.5)
+    plug_in = grid.Grid(known.points.assign(debiased=np.nan), known.bins, known.between)
+    assert plug_in.best("imdb", "ece") == (FINETUNED, None, 0.6)
+    stored = whole(run)
+    path, size, alpha = stored.best("imdb", "ece")  # type: ignore[misc]
+    rows = stored.points.query("dataset == 'imdb' and metric == 'ece'")
+    assert grid.estimate(stored.at("points", "imdb", path, size, alpha), "ece").read == rows["debiased"].min()
+
+
 def test_an_answer_becomes_a_point() -> None:
     metrics = {"accuracy": {"value": 0.5, "low": 0.4, "high": 0.6}, "f1": {"value": None, "low": None, "high": None}}
     counts = {"bin": np.arange(15), "count": np.arange(15), "correct": np.zeros(15, dtype=int)}
