@@ -24,6 +24,7 @@ from skillviz.core.random_entries import MATCHED
 from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT
 from skillviz.runs.library import Library
 from skillviz.runs.part_scores import stored_parts
+from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.runs.spec import key_in
 from skillviz.runs.store import Store
@@ -31,7 +32,6 @@ from skillviz.show import beyond, slices
 from skillviz.show.comparisons import compared_rows
 from skillviz.show.entries import entry_of, hero
 from skillviz.show.part_effects import NOUNS, strongest
-from skillviz.tasks.readable_names import readable
 
 STORE = PROJECT / "cached_runs"
 PAGES = ("parts-and-slices.md", "checkpoints.md", "baselines.md", "nulls.md")
@@ -207,28 +207,16 @@ def matched(store: Store) -> list[str]:
 
 def nulls(store: Store) -> list[str]:
     """A row for each null of the stored runs, those of the opening run's localizer and size first."""
-    first, rows = opened(store).record, list[tuple[tuple[bool, ...], list[str]]]()
-    for record in (run.record for run in store.list()):
-        for note in record.nulls:
-            gains = record.metrics["test"].recovered, note.states["test"].get("recovered")
-            shares = [
-                formats.MISSING if one is None else formats.percent_estimate(one.value, one.low, one.high)
-                for one in gains
-            ]
-            order = (
-                record.task_name != first.task_name, record.spec.finetuned != first.spec.finetuned,
-                record.spec.localizer != first.spec.localizer, record.size != first.size,
-            )  # fmt: skip
-            rows.append((order, [
-                readable(record.task_name), f"`{record.spec.finetuned.rpartition('/')[2]}`",
-                f"`{record.spec.localizer}`", formats.share(record.share), str(record.spec.seed), shares[0],
-                f"`{note.kind}`, {beyond.draws(note)}", shares[1], beyond.difference(note, "test"),
-            ]))  # fmt: skip
-    head = (
-        "task", "fine-tuned model", "localizer", "region", "seed", "graft: share of the gain, %", "null",
-        "null: share of the gain, %", "beyond the null",
-    )  # fmt: skip
-    return formats.markdown_table(head, [row for _, row in sorted(rows)]) if rows else [NONE]
+    first = opened(store).record
+
+    def order(record: RunRecord) -> tuple[bool, ...]:
+        return (
+            record.task_name != first.task_name, record.spec.finetuned != first.spec.finetuned,
+            record.spec.localizer != first.spec.localizer, record.size != first.size,
+        )  # fmt: skip
+
+    table = beyond.by_run(sorted((run.record for run in store.list()), key=order), "test")
+    return formats.markdown_table(table.columns, table.values.tolist()) if len(table) else [NONE]
 
 
 def main(

@@ -13,11 +13,17 @@ from skillviz.core.metrics import metric_row
 from skillviz.core.nulls import NULLS, SHUFFLED
 from skillviz.core.verdicts import NOT_MEASURED, DifferenceVerdict
 from skillviz.runs.record import Estimate, NullNote, RunRecord
+from skillviz.show import text
 from skillviz.show.control import Judged
 from skillviz.show.sentences import metric_estimate, metric_value
+from skillviz.tasks.readable_names import readable
 
 TITLE = "Beyond the null"
 COLUMNS = ("null", "draws", "score", "gain recovered", "beyond, accuracy", "beyond, NLL", "true signs", "verdict")
+BY_RUN = (
+    "task", "fine-tuned model", "localizer", "region", "seed", "graft: share of the gain", "null",
+    "null: share of the gain", "beyond the null",
+)  # fmt: skip
 
 
 def stored_beside(record: RunRecord, others: Iterable[RunRecord]) -> RunRecord | None:
@@ -129,6 +135,28 @@ def table(record: RunRecord, split: str) -> pd.DataFrame:
             }
         )  # fmt: skip
     return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def by_run(records: Iterable[RunRecord], split: str) -> pd.DataFrame:
+    """One row a null of these runs on the split, as texts: the search, both shares of the gain, the difference."""
+    rows = []
+    for record in records:
+        for note in record.nulls:
+            if split not in note.states:
+                continue
+            own, null = record.metrics[split].recovered, note.states[split].get("recovered")
+            rows.append(
+                {
+                    "task": readable(record.task_name), "fine-tuned model": text.last_part(record.spec.finetuned),
+                    "localizer": record.spec.localizer, "region": formats.share(record.share),
+                    "seed": str(record.spec.seed),
+                    "graft: share of the gain": metric_estimate("recovered", own),
+                    "null": f"{note.kind}, {draws(note)}",
+                    "null: share of the gain": metric_estimate("recovered", null),
+                    "beyond the null": difference(note, split),
+                }
+            )  # fmt: skip
+    return pd.DataFrame(rows, columns=list(BY_RUN))
 
 
 def meaning() -> str:

@@ -13,6 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.analysis import method_points
 from skillviz.analysis.method_points import GRAFT, OTHERS, Selection
+from skillviz.analysis.observations import TEST
 from skillviz.analysis.tables import label
 from skillviz.core import formats
 from skillviz.core.localizers.table import RIVALS
@@ -30,7 +31,7 @@ from skillviz.studies.paper.scales import SCALES, Scale
 from skillviz.studies.store import StudyFolder
 from skillviz.studies.subject import Subject, bases_of, place, rows_of_base
 from skillviz.tasks.readable_names import readable
-from skillviz.ui import cache, controls, page, study_choice, study_words
+from skillviz.ui import cache, controls, exports, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import lead_of, lead_words, verdict_line
 from skillviz.ui.page_table import PAGES
@@ -182,8 +183,21 @@ def on_other_data(shown: MethodRows) -> None:
 
 def notes(shown: MethodRows) -> None:
     """Where the rows come from, and what the studies say of themselves."""
-    st.caption(f"{sources(shown.studies)} {beyond.TITLE}: {NOT_MEASURED}, as studies make no nulls; `localize` does.")
+    st.caption(sources(shown.studies))
     study_choice.notes(shown.studies)
+
+
+def on_nulls(shown: MethodRows) -> None:
+    """The nulls of the stored runs from a base of the same name, first those on the same task: studies make none."""
+    st.markdown(f"## {beyond.TITLE}", help=about("null", "paired"))
+    runs = [run for run in cache.records() if text.last_part(run.spec.base) == text.last_part(shown.base)]
+    table = beyond.by_run(sorted(runs, key=lambda run: run.task_name != shown.selection.task), TEST)
+    if table.empty:
+        st.markdown(f"{formats.capital(NOT_MEASURED)}: studies make no nulls; `localize` does.")
+        return
+    st.markdown("Runs of `localize` from this base, as studies make no nulls: the same search on shuffled movements.")
+    st.dataframe(table, hide_index=True, alt="The nulls of runs from this base")
+    exports.table_menu(table, file="nulls", key="nulls", caption="The nulls of runs from this base")
 
 
 def _select(scores: pd.DataFrame, place: DeltaGenerator, more: Callable[[], DeltaGenerator]) -> Selection:
