@@ -193,7 +193,7 @@ def estimate_text(estimate: Estimate | None, metric: Metric) -> str:
 
 def print_finetuned(scores: Mapping[str, Mapping[str, float]], metric: str) -> None:
     """A fine-tuned model's scores, a row a split: the task's metric first, values without an interval."""
-    metrics = [metric_row(name) for name in panels(metric)]
+    metrics = [metric_row(name).plug_in for name in panels(metric)]
     rows = [
         [split, *(row.cell(values.get(row.name), None, None) for row in metrics)] for split, values in scores.items()
     ]

@@ -200,6 +200,11 @@ class Metric:
         """The unit of a difference of two values; empty where the metric has none."""
         return "points" if self.unit == "%" else self.unit
 
+    @property
+    def plug_in(self) -> Metric:
+        """The metric under the name of a value that is not debiased: `ECE, plug-in`; itself where values never are."""
+        return replace(self, title=f"{self.title}, plug-in") if self.interval == "calibration" else self
+
     def difference_axis(self, subject: str) -> str:
         """A heading of differences with their unit: `graft − fine-tuned, points`."""
         return f"{subject}, {self.difference_unit}" if self.difference_unit else subject

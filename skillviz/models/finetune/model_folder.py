@@ -111,7 +111,7 @@ def card(report: Report) -> str:
         "",
         *markdown_table(("what", "value"), _facts(report)),
         "",
-        *markdown_table(("split", "examples", *_metric_names(report)), _score_rows(report)),
+        *_scores(report),
         "",
         *(f"- {note}" for note in report.notes),
     ]
@@ -165,12 +165,13 @@ def _metric_names(report: Report) -> list[str]:
     return [name for name in names if name in (*COMPARED, *OF_TEXT) or METRICS[name].of_predictions]
 
 
-def _score_rows(report: Report) -> list[tuple[str, ...]]:
+def _scores(report: Report) -> list[str]:
     names = _metric_names(report)
-    return [
+    rows = [
         (split, f"{report.examples[split]:,}", *(f"{values[name]:.4f}" for name in names))
         for split, values in report.scores.items()
     ]
+    return markdown_table(("split", "examples", *(metric_row(name).plug_in.title for name in names)), rows)
 
 
 def _joined(values: dict[str, str]) -> str:

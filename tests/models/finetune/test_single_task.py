@@ -136,6 +136,7 @@ def test_the_card_says_what_was_done(tuned):
     text = (out / "README.md").read_text()
     for words in ("drawn at random with seed 3", "plain SGD, constant rate 0.3", "250 x 8", "embeddings (3,", "`tiny`"):
         assert words in text
+    assert "| split | examples | accuracy | F1 | ECE, plug-in | NLL | Brier score |" in text
     told = json.loads((out / "finetune.json").read_text())
     assert told["best_step"] == found.best_step
     assert len(told["history"]) == 250
