@@ -40,7 +40,7 @@ from skillviz.show.part_effects import part_map, strongest
 from skillviz.tasks import registry
 from tests.models.examples import examples
 from tests.models.folders import change_config
-from tests.scripts import ROOT, script
+from tests.scripts import script
 from tests.tiers import first
 from tests.tiny import AUTO, tiny_rows, tiny_task, tiny_tokenizer
 from tests.tiny_families import ONE_A_SCHEME, family_config, family_pair

@@ -57,8 +57,8 @@ Text = str | Sequence[str]
 
 
 def answer(worker: Worker, operation: str, arguments: Mapping[str, Any]) -> Answer:
-    """The operation's answer, with `seconds` it took, whether it was `stored` from before, and `uncompared`: what is
-    to be said where the definition of the run's task cannot be compared with the present one, else empty.
+    """The operation's answer, with `seconds` it took, whether it was `stored` from before, and `uncompared`: a sentence
+    where the definition of the run's task cannot be compared with the present one, else empty.
 
     Answers about a run are stored beside it, so that the same request is answered without the model.
     """

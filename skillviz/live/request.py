@@ -98,7 +98,7 @@ class PairRequest:
 
     @property
     def uncompared(self) -> str:
-        """What an answer says where that comparison cannot be made; else empty."""
+        """The sentence for an answer where that comparison is UNKNOWN; else empty."""
         return UNCOMPARED.format(self.task.name) if self.definition_is is Comparison.UNKNOWN else ""
 
     def region(self, expression: Mapping[str, Any] | None) -> Region:

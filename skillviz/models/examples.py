@@ -37,8 +37,8 @@ class Base(_Row):
 class ExamplePair(_Row):
     """A base, the task it learns and how; base and task are paths from the project's root.
 
-    `training` are fields of TrainingConfig. A pair that does not `ship` is made here by whoever needs it; one called
-    `pair/checkpoint-<step>` is the same training cut at that step, and lies in the pair's folder.
+    `training` are fields of TrainingConfig. A pair that does not `ship` is made here when it is needed; one called
+    `pair/checkpoint-<step>` is the same training cut at that step, and is in the pair's folder.
     """
 
     name: str = Field(pattern=r"^[a-z0-9-]+(/checkpoint-[1-9][0-9]*)?$")

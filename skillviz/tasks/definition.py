@@ -24,10 +24,10 @@ OTHERS = {"head": ONLY_CAUSAL | {"lmbff_exact"}, "prompt": ONLY_CAUSAL, "causal"
 
 
 UNCOMPARED = (
-    "The run does not store the definition of the task '{}' (template, label words, metric or lengths): it may be "
-    "another one by now."
+    "The run does not store the definition of the task '{}' (template, label words, metric or lengths). The task "
+    "may have changed since."
 )
-"""What is said of a task, by its name, where `compared` is UNKNOWN."""
+"""The sentence about a task, by its name, where `compared` is UNKNOWN."""
 
 
 def definition(task: Task, readout: str | None = None) -> str:

@@ -33,7 +33,7 @@ _mount = st.components.v2.component(
 
 
 def keep_history() -> None:
-    """Sees to it that only what a reader does makes an entry in the browser's history; once a script run."""
+    """Only a reader's own actions add an entry to the browser's history; called once a script run."""
     with st.container(key="address-history"):
         _mount(key=_HISTORY, height=1)
 
