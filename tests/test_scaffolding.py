@@ -225,6 +225,12 @@ def test_links_of_the_papers_lead_somewhere(name: str) -> None:
     assert dead_links(name, text(name)) == []
 
 
+def test_links_of_the_notebook_lead_somewhere() -> None:
+    cells = [cell for cell in json.loads(text("docs/notebook.ipynb"))["cells"] if cell["cell_type"] == "markdown"]
+    markdown = "\n".join("".join(cell["source"]) for cell in cells)
+    assert "](python.md)" in markdown and dead_links("docs/notebook.ipynb", markdown) == []
+
+
 def test_a_dead_link_is_noticed() -> None:
     alive = (
         "[a](docs/studies.md#recipes-of-fine-tuning) [b](https://example.org/x) ![c](docs/localizers-evaluation.png)"

@@ -236,7 +236,7 @@ def show_between_ends(
 
 
 def source(opening: OpeningRun, live: Grafted | None = None) -> str:
-    """`Stored; 4,000 test sentences.`, or on how many of them something was computed live."""
+    """`Stored; 2,000 test sentences.`, or on how many of them something was computed live."""
     whole = f"{formats.count(opening.scores.n)} {opening.split} sentences"
     if live is None:
         return f"Stored; {whole}."
