@@ -209,10 +209,10 @@ def nulls(store: Store) -> list[str]:
     """A row for each null of the stored runs, those of the opening run's localizer and size first."""
     first = opened(store).record
 
-    def order(record: RunRecord) -> tuple[bool, ...]:
+    def order(record: RunRecord) -> tuple[int, ...]:
         return (
             record.task_name != first.task_name, record.spec.finetuned != first.spec.finetuned,
-            record.spec.localizer != first.spec.localizer, record.size != first.size,
+            record.spec.localizer != first.spec.localizer, record.size != first.size, record.spec.seed,
         )  # fmt: skip
 
     table = beyond.by_run(sorted((run.record for run in store.list()), key=order), "test")

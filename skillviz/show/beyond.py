@@ -22,7 +22,7 @@ TITLE = "Beyond the null"
 COLUMNS = ("null", "draws", "score", "gain recovered", "beyond, accuracy", "beyond, NLL", "true signs", "verdict")
 BY_RUN = (
     "task", "fine-tuned model", "localizer", "region", "seed", "graft: share of the gain", "null",
-    "null: share of the gain", "beyond the null",
+    "null: share of the gain", "beyond, accuracy", "beyond, NLL",
 )  # fmt: skip
 
 
@@ -85,6 +85,14 @@ def _difference(metric: str, beyond: Estimate | None) -> str:
     return formats.MISSING if beyond is None else metric_row(metric).difference(beyond.value, beyond.low, beyond.high)
 
 
+def _columns(beyond: Mapping[str, Estimate | None]) -> dict[str, str]:
+    """Two columns of a table: beyond the null in points of accuracy and in nats."""
+    return {
+        "beyond, accuracy": _difference("accuracy", beyond.get("accuracy")),
+        "beyond, NLL": _difference("nll", beyond.get("nll")),
+    }
+
+
 def judged(record: RunRecord, split: str) -> Judged | None:
     """The verdict with both differences; `not measured` where the run has no null. None for a localizer without one."""
     if not has_null(record.spec.localizer):
@@ -128,8 +136,7 @@ def table(record: RunRecord, split: str) -> pd.DataFrame:
             {
                 "null": note.kind, "draws": str(note.draws), "score": metric_estimate(metric, states.get(metric)),
                 "gain recovered": metric_estimate("recovered", share),
-                "beyond, accuracy": _difference("accuracy", beyond.get("accuracy")),
-                "beyond, NLL": _difference("nll", beyond.get("nll")),
+                **_columns(beyond),
                 "true signs": formats.MISSING if note.true_signs is None else formats.percent(note.true_signs, 0),
                 "verdict": verdict(main(note, split)),
             }
@@ -153,7 +160,7 @@ def by_run(records: Iterable[RunRecord], split: str) -> pd.DataFrame:
                     "graft: share of the gain": metric_estimate("recovered", own),
                     "null": f"{note.kind}, {draws(note)}",
                     "null: share of the gain": metric_estimate("recovered", null),
-                    "beyond the null": difference(note, split),
+                    **_columns(note.beyond[split]),
                 }
             )  # fmt: skip
     return pd.DataFrame(rows, columns=list(BY_RUN))

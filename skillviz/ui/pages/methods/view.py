@@ -22,6 +22,7 @@ from skillviz.core.metrics import metric_row, panels
 from skillviz.core.verdicts import NOT_MEASURED
 from skillviz.plots.figure import centers
 from skillviz.plots.theme import localizer_style
+from skillviz.runs.record import RunRecord
 from skillviz.show import beyond, text
 from skillviz.show import methods as exhibits
 from skillviz.show.comparisons import counted_rows, holding, legend
@@ -190,8 +191,13 @@ def notes(shown: MethodRows) -> None:
 def on_nulls(shown: MethodRows) -> None:
     """The nulls of the stored runs from a base of the same name, first those on the same task: studies make none."""
     st.markdown(f"## {beyond.TITLE}", help=about("null", "paired"))
+
+    def order(run: RunRecord) -> tuple[object, ...]:
+        spec = run.spec
+        return run.task_name != shown.selection.task, spec.finetuned, spec.localizer, -(run.size or 0), spec.seed
+
     runs = [run for run in cache.records() if text.last_part(run.spec.base) == text.last_part(shown.base)]
-    table = beyond.by_run(sorted(runs, key=lambda run: run.task_name != shown.selection.task), TEST)
+    table = beyond.by_run(sorted(runs, key=order), TEST)
     if table.empty:
         st.markdown(f"{formats.capital(NOT_MEASURED)}: studies make no nulls; `localize` does.")
         return
