@@ -38,7 +38,7 @@ BOX = 330  # pixels of a box at most: two of them stand beside the views
 COLUMNS = {
     "experiment": st.column_config.TextColumn("experiment", width=348),
     "runs": st.column_config.NumberColumn(
-        "runs", width=50, help="Localizations that the study's tables were made from."
+        "runs", width=50, help="Localizations that the study's tables were made from. Some may not be stored here."
     ),
     "taken, min": st.column_config.NumberColumn(
         "taken, min", format="%.1f", width=78, help="In all attempts together."
