@@ -5,14 +5,13 @@
 No model is run. In order: the tables of the studies, docs/results.md, the tables of docs/minilm.md
 and benchmarks/README.md, those of docs/parts-and-slices.md, docs/checkpoints.md and docs/lesson-plan.md, the boards of
 docs/baselines.md, and the goals of docs/localizers.md. A study's table keeps its rows and every other number but the
-level of chance. A row whose runs or scores are not in the store keeps its intervals if they are of one kind. Studies of
+level of chance. A row whose runs or scores are not in the store keeps its intervals. Studies of
 real data name their task files: set SKILLVIZ_REAL, else theirs stay.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
@@ -32,15 +31,9 @@ from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
 from skillviz.studies.store import StudyFolder, list_studies, write_record, write_tables
 
-VARIABLE = "SKILLVIZ_REAL"
 MINILM_STUDIES = ("minilm-sst2.yaml", "minilm-sst2-others.yaml")
 FOLLOWING = ("low", "high", "debiased", "over", "chance")
 """Columns that are made anew, and those that end alike (`ece_less_ft_low`); every other number stays as it is."""
-OVER_SEEDS = ("scores", "differences", "recovered", "gain")
-"""Tables of means over examples and seeds."""
-ONE_KIND_SINCE = "2026-11-23T07:44"
-"""When intervals of means over seeds became of one kind (docs/statistics.md); those before are of others."""
-NAN = float("nan")
 ROUNDED = 1e-3
 """Relative: what a share may differ by where it is that of whole entries in one table only."""
 CLOSE = 1e-9
@@ -52,12 +45,11 @@ def follows(column: str) -> bool:
     return column in FOLLOWING or column.endswith(("_low", "_high", "_debiased"))
 
 
-def renewed(stored: pd.DataFrame, made: pd.DataFrame, name: str, of_one_kind: bool = True) -> tuple[pd.DataFrame, int]:
+def renewed(stored: pd.DataFrame, made: pd.DataFrame, name: str) -> tuple[pd.DataFrame, int]:
     """The stored table with the intervals of its rows in `made`, and how many rows have none there.
 
     A row is found by its texts, and by its numbers but for the intervals: where those differ, as where a run is gone,
-    the stored row keeps its ends if they are `of_one_kind` or of one seed, and else loses them. Shares may differ by
-    rounding.
+    the stored row keeps its ends. Shares may differ by rounding.
     """
     columns = [column.name for column in TABLES[name].columns]
     texts = [c for c in columns if not follows(c) and not pd.api.types.is_float_dtype(stored[c])]
@@ -83,9 +75,6 @@ def renewed(stored: pd.DataFrame, made: pd.DataFrame, name: str, of_one_kind: bo
         if pd.api.types.is_float_dtype(fresh):  # a table that is made again with nothing new stays bit for bit
             fresh = np.where(np.isclose(fresh, before, CLOSE, 1e-12, equal_nan=True), before, fresh)
         table.loc[found, column] = fresh
-    if not of_one_kind and name in OVER_SEEDS:
-        ends = [column for column in following if column.endswith(("low", "high"))]
-        table.loc[~found & (table["seeds"] > 1), ends] = NAN
     return check(table, name), int((~found).sum())
 
 
@@ -105,19 +94,13 @@ def renew(study: StudyFolder, store: Store) -> str:
     tables, kept = {}, 0
     for name, table in stored.items():
         if any(follows(column.name) for column in TABLES[name].columns):
-            one_kind = (study.record.finished or "") >= ONE_KIND_SINCE or not has_its_data(study)
-            tables[name], rows = renewed(table, made.get(name, table.iloc[:0]), name, one_kind)
+            tables[name], rows = renewed(table, made.get(name, table.iloc[:0]), name)
             kept += rows
     files = {f: n for f, n in study.record.files.items() if Path(f).stem not in tables}
     files |= write_tables(study.path, tables)
     in_order = {name: files[name] for name in dict.fromkeys((*study.record.files, *files)) if name in files}
     write_record(study.path, study.record.model_copy(update={"files": in_order}))
     return f"{study.name}: {sum(map(len, tables.values()))} rows with intervals, {kept} of them not remade{why}"
-
-
-def has_its_data(study: StudyFolder) -> bool:
-    """False for a study of real data where SKILLVIZ_REAL does not say where they are."""
-    return VARIABLE in os.environ or f"${{{VARIABLE}}}" not in (study.path / "study.yaml").read_text(encoding="utf-8")
 
 
 def main() -> None:

@@ -173,7 +173,8 @@ def curves(tables: Tables, main: float | None, row: Experiment | None) -> list[s
     rows = rows if row is not None and row.on_other_data else rows[rows["id_task"] == rows["task"]]
     whole = rows[rows["share"].isna()]
     rows = rows[rows["share"].notna()]
-    sizes = {f"{one:.2g}": one for one in sorted(rows[rows["localizer"] != "learned"]["share"])}
+    is_outcome = rows["localizer"].astype(str).str.partition(",")[0] == "learned"
+    sizes = {f"{one:.2g}": one for one in sorted(rows[~is_outcome]["share"])}
     ends = {
         where: [score(group[group["method"].isin(wanted)]) for wanted in (("pretrained",), TUNED)]
         for where, group in whole.groupby("where")
@@ -183,7 +184,7 @@ def curves(tables: Tables, main: float | None, row: Experiment | None) -> list[s
         region = method_name(str(method), localizer, str(recipe))
         at = group["share"].map("{:.2g}".format)
         values = [score(group[at == size]) for size in sizes]
-        if localizer == "learned":
+        if is_outcome[group.index[0]]:
             values = [
                 f"at {share(float(group['share'].iloc[0]))}, an outcome: {score(group)}",
                 *[""] * (len(sizes) - 1),

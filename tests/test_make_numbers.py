@@ -43,17 +43,3 @@ def test_a_row_of_other_numbers_keeps_its_own_interval(numbers: ModuleType) -> N
     found, missing = numbers.renewed(stored, made.reset_index(drop=True), "scores")
     assert missing == 2
     assert found.loc[[3, 5], "low"].equals(stored.loc[[3, 5], "low"]) and (found["low"].drop([3, 5]) == 0.0).all()
-
-
-@pytest.mark.parametrize(("name", "of_one_kind"), [("scores", False), ("scores", True), ("overlap", False)])
-def test_an_interval_of_another_kind_that_cannot_be_remade_goes(
-    numbers: ModuleType, name: str, of_one_kind: bool
-) -> None:
-    stored = table(name).assign(seeds=3)
-    stored.loc[5, "seeds"] = 1
-    made = stored.drop(index=[3, 5])
-    found, _ = numbers.renewed(stored, made, name, of_one_kind)
-    gone = [3] if name == "scores" and not of_one_kind else []
-    assert found["low"].isna().equals(stored["low"].isna() | stored.index.isin(gone))
-    rest = [column for column in stored if column not in ("low", "high")]
-    pd.testing.assert_frame_equal(found[rest], check(stored, name)[rest])
