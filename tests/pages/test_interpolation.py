@@ -49,7 +49,9 @@ def test_the_slider_stops_at_stored_points_alone(ids: dict[str, str]) -> None:
     assert "alpha" not in test.query_params, "33 is no stored point"
     assert sources(test)[0] == "Stored: at α = 50% of WiSE-FT."
     assert sources(test)[1].startswith("Stored: at α = 50% of WiSE-Graft (region of")
-    assert json.loads(charts(test)[0].proto.spec)["layout"]["yaxis"]["title"]["text"].startswith("ECE on<br>SST-2")
+    assert json.loads(charts(test)[0].proto.spec)["layout"]["yaxis"]["title"]["text"].startswith(
+        "debiased ECE on<br>SST-2"
+    )
     again = opened("interpolation", **{key: value[0] if isinstance(value, list) else value
                                        for key, value in test.query_params.items()})  # fmt: skip
     assert numbers(again) == numbers(test), "a copied link shows the same"
