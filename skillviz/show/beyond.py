@@ -20,10 +20,6 @@ from skillviz.tasks.readable_names import readable
 
 TITLE = "Beyond the null"
 COLUMNS = ("null", "draws", "score", "gain recovered", "beyond, accuracy", "beyond, NLL", "true signs", "verdict")
-BY_RUN = (
-    "task", "fine-tuned model", "localizer", "region", "seed", "graft: share of the gain", "null",
-    "null: share of the gain", "beyond, accuracy", "beyond, NLL",
-)  # fmt: skip
 
 
 def stored_beside(record: RunRecord, others: Iterable[RunRecord]) -> RunRecord | None:
@@ -163,7 +159,7 @@ def by_run(records: Iterable[RunRecord], split: str) -> pd.DataFrame:
                     **_columns(note.beyond[split]),
                 }
             )  # fmt: skip
-    return pd.DataFrame(rows, columns=list(BY_RUN))
+    return pd.DataFrame(rows)
 
 
 def meaning() -> str:
