@@ -81,7 +81,7 @@ def test_measured_peaks_are_announced_within_a_fifth(name: str) -> None:
     assert peak_bytes(spec, facts) == pytest.approx(peak * 2**20, rel=0.2)
 
 
-@pytest.mark.slow
+@pytest.mark.cases(0, 1)
 @pytest.mark.parametrize("lean", [False, True])
 def test_a_process_of_its_own_takes_what_was_announced(tiny: Path, tmp_path: Path, lean: bool) -> None:
     spec = spec_of(tiny, lean=lean, dtype="own" if lean else "float32")

@@ -103,7 +103,7 @@ def test_the_commands_of_a_generated_answer_lead_to_a_report(tmp_path: Path, mon
     assert refused.code == 2 and "a text that is generated has one reference" in " ".join(refused.err.split())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_references_are_scored_from_preflight_to_an_applied_graft(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,7 +97,7 @@ OF_A_RUN = [name for name in PAGES if name != HOME]  # the bare address takes no
 EACH_KIND = ("region", "runs", "launch", "tasks", "studies")
 
 
-@pytest.mark.cases(0, 2)
+@pytest.mark.cases(0, 1)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in EACH_KIND else pytest.mark.nightly) for name in OF_A_RUN]
 )
@@ -225,6 +225,7 @@ def test_in_presenter_mode_also_a_figure_with_cells_to_click_is_large(made: Made
 PRESENTED = ("overview", "region", "sparsity", "calibration", "surgery")
 
 
+@pytest.mark.nightly
 def test_in_presenter_mode_the_first_figure_fits_a_small_projector_whole(
     made: Made, address: str, visit: Visit
 ) -> None:

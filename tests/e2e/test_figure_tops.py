@@ -64,6 +64,7 @@ def too_low(visit: Visit, address: str, links: list[str]) -> list[str]:
     return low
 
 
+@pytest.mark.nightly
 def test_of_every_study_that_methods_offer(shipped: str, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skillviz.ui.cache.studies", lambda: studies_in(SHIPPED))
     studies = study_choice.offered(PAGES["methods"].experiments, PAGES["methods"].takes_boards)
@@ -71,6 +72,7 @@ def test_of_every_study_that_methods_offer(shipped: str, visit: Visit, monkeypat
     assert not too_low(visit, shipped, [f"methods?study={study.name}" for study in studies])
 
 
+@pytest.mark.nightly
 def test_of_two_to_six_compared_runs_however_long_their_names(shipped: str, visit: Visit, entries: list[Entry]) -> None:
     pairs = [list(of_pair) for _, of_pair in groupby(sorted(entries, key=lambda e: e.pair), key=lambda e: e.pair)]
     most = [pair[:MOST] for pair in pairs if len(pair) >= MOST]

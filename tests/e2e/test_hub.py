@@ -74,6 +74,7 @@ def test_the_base_is_downloaded_by_one_click(
     assert os.environ.get("HF_HUB_OFFLINE") == "1"
 
 
+@pytest.mark.nightly
 def test_without_its_data_a_pair_is_asked_about_a_public_set_after_a_click(
     lived: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visit: Callable[..., Any]
 ) -> None:

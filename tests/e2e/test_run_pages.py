@@ -61,6 +61,7 @@ def test_a_path_is_scored_by_one_button(unscored: Path, serve: Serve, visit: Vis
     assert page.get_by_text("Computed live").count() > 0
 
 
+@pytest.mark.nightly
 def test_a_result_is_presented_with_the_keyboard_alone(made: Made, address: str, visit: Visit) -> None:
     page = visit(f"{address}/sparsity?run={made[1]['stagewise0']}")
     for _ in range(60):

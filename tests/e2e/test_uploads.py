@@ -14,6 +14,7 @@ pytestmark = pytest.mark.e2e
 INPUT = "input[type=file]"
 
 
+@pytest.mark.nightly
 def test_files_are_taken_again_and_again(address: str, visit: Callable[..., Any], tmp_path: Path) -> None:
     """More often than one visitor may have files: one that went with its form makes room."""
     file = tmp_path / "mine.csv"

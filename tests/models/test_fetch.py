@@ -19,7 +19,7 @@ from skillviz.models.fetch import FOLDERS, command_that_makes, hub_name, is_loca
 from skillviz.models.weight_files import has_weights
 from skillviz.runs.store import Store, shipped_root
 from skillviz.studies.plan import plan
-from skillviz.studies.store import list_studies
+from skillviz.studies.store import FILE, list_studies
 from skillviz.tasks.project import CACHE_VARIABLE, project_root
 
 
@@ -205,9 +205,14 @@ def test_what_brings_a_model_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_shipped_run_whose_members_do_not_ship_names_the_command_that_makes_them() -> None:
     """The noted command is of the run's own base and task, is understood by the command line, and gives its folder; a
     model of a study is made by the command of a stored study that has a run of it."""
-    studies = {study.record.command or "": plan(study.study).runs for study in list_studies(Store(shipped_root()))}
+    stored = list_studies(Store(shipped_root()))
+    studies = {study.record.command or "": plan(study.study).runs for study in stored}
+    studies |= {
+        f"python -m skillviz study run cached_runs/studies/{study.path.name}/{FILE}": plan(study.study).runs
+        for study in stored
+    }
     command, found = get_command(app).get_command(None, "finetune"), 0
-    for spec in (json.loads(path.read_text())["spec"] for path in shipped_root().glob("*/run.json")):
+    for spec in (run.spec.model_dump(mode="json") for run in Store(shipped_root()).list()):
         if spec["finetuned"].partition("/")[0] in {*FOLDERS} - {"models"}:
             continue
         words = shlex.split(command_that_makes(spec["finetuned"]) or "")
