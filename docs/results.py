@@ -300,8 +300,8 @@ def _tasks(study: StudyFolder) -> list[str]:
 @cache
 def _measured_by(row: Experiment) -> str:
     """The command that measures an experiment, and how long it is estimated to take."""
-    hours = formats.number(core_hours(row.name, SMALL), 0)
-    return f"`python -m skillviz reproduce {row.name}` measures it, in about {hours} core-hours."
+    hours = formats.counted(round(core_hours(row.name, SMALL)), "core-hour")
+    return f"`python -m skillviz reproduce {row.name}` measures it, in about {hours}."
 
 
 def _get(words: Mapping[str, Any], *names: str) -> str:

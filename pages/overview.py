@@ -12,7 +12,7 @@ from skillviz.show.report.page import report
 from skillviz.ui import cards, page, presenter, run_list
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip
-from skillviz.ui.pages.overview import beyond_null, provenance
+from skillviz.ui.pages.overview import beyond_null, gain_card, provenance
 
 run = page.begin("overview")
 record, split = run.record, headline_split(run.record)
@@ -34,6 +34,7 @@ with right:
         show(exhibits.history(history, theme()), run.id)
 cards.state_cards(record, scores)
 beyond_null.section(run, split)
+gain_card.section(run, split)
 cards.evidence(record, scores)
 st.caption(sentences.basis(scores, record, split))
 provenance.details(run, partial(report, run, run_list.runs_of(run_list.pair_entries(run))))

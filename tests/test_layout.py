@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 
 from skillviz.core.graft import Graft
 from skillviz.errors import OtherVersion, SkillvizError
-from skillviz.layout import LAYOUT, refuse_another
+from skillviz.layout import GRAFT, LAYOUT, refuse_another
 from skillviz.models.checkpoint import ModelInfo
 from skillviz.models.content_hash import content_sha256
 from skillviz.models.finetune.journal import TrainingState
@@ -63,6 +63,12 @@ def _difference(folder: Path, content: Content) -> None:
         raise error
 
 
+def _as_of_grafts(content: Content) -> Content:
+    """The content with the number that grafts have where others have theirs."""
+    layout = content.get("layout")
+    return {**content, "layout": layout + GRAFT - LAYOUT} if type(layout) is int and layout else content
+
+
 READERS: dict[str, Callable[[Path, Content], object]] = {
     "a run": _json("run.json", read_record),
     "scores": _json("score.json", lambda folder: read_as(ScoreRecord, folder / "score.json")),
@@ -70,7 +76,7 @@ READERS: dict[str, Callable[[Path, Content], object]] = {
     "a study": _json("study.json", lambda folder: read_as(StudyRecord, folder / "study.json")),
     "a fine-tuned model": _json("finetune.json", training_record),
     "a difference": _difference,
-    "a graft": _header("skillviz", Graft.load),
+    "a graft": lambda folder, content: _header("skillviz", Graft.load)(folder, _as_of_grafts(content)),
     "a checkpoint": _header("checkpoint", Checkpoint.read),
     "the state of a training": _header("training", lambda path: TrainingState.read(path, "stamp")),
 }

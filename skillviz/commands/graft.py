@@ -15,6 +15,8 @@ from skillviz.commands.runs import RunName
 from skillviz.errors import BadInput
 from skillviz.models.publish import check_login, check_repository
 from skillviz.runs.library import open_run
+from skillviz.runs.run import Run
+from skillviz.runs.spec import FIT, read_spec
 from skillviz.tasks.project import expanded
 
 
@@ -56,6 +58,15 @@ def export(
             "grafted model and recipe.",
         ),
     ] = FormatName.graft,
+    gain: Annotated[
+        str | None,
+        typer.Option(
+            "--gain",
+            metavar="1|fit|VALUE",
+            show_default=False,
+            help="The values are base + gain x movement. Default: the gain of the run. 1: the fine-tuned values.",
+        ),
+    ] = None,
     base: ModelNow = None,
     finetuned: ModelNow = None,
     runs_dir: options.RunsDir = None,
@@ -119,6 +130,7 @@ def export(
     """
     read_only.refuse()
     stored = open_run(run, runs_dir)
+    gain_asked = None if gain is None else _gain(stored, gain)
     _check_hub_options(push_to_hub, form, private, revision, message, dry_run)
     if push_to_hub and not dry_run:
         check_login(push_to_hub)
@@ -131,7 +143,7 @@ def export(
     elif target is not None:
         refuse_full_folder(target, overwrite, expanded(base or stored.spec.base, "base"))
     name = push_to_hub or (target.name if target else "")
-    request = engine.ExportRequest(form.value, name, base, finetuned, base_model, licence)
+    request = engine.ExportRequest(form.value, name, base, finetuned, gain_asked, base_model, licence)
     done = engine.export(
         stored, request, target, overwrite, engine.Hub(push_to_hub, private, revision, message, dry_run)
     )
@@ -156,6 +168,16 @@ def export(
     if as_json:
         where = {"path": None if target is None else str(target), "url": done.url, "format": form.value}
         print_json({**where, "run_id": stored.id, "size": size, "d": d, "bytes": done.bytes})
+
+
+def _gain(run: Run, text: str) -> float:
+    """The gain that is asked for; raises BadInput where the run has none that was fitted."""
+    if text != FIT:
+        return float(read_spec({**run.spec.model_dump(), "gain": text}).gain)
+    if run.record.gains and run.record.gains[0].fitted is not None:
+        return run.record.gains[0].fitted
+    again = run.spec.model_copy(update={"gain": FIT}).command()
+    raise BadInput(f"the run {run.id} has no fitted gain. Give a number, or make the run with one: `{again}`.")
 
 
 def _check_hub_options(

@@ -277,6 +277,16 @@ Nulls = Annotated[
 NullDraws = Annotated[
     int, typer.Option("--null-draws", min=1, max=100, rich_help_panel=SEARCH, help="Draws of each random null.")
 ]
+Gain = Annotated[
+    str,
+    typer.Option(
+        "--gain",
+        metavar="1|fit|VALUE",
+        rich_help_panel=SEARCH,
+        help="The grafts' values are base + gain x movement. 1: the fine-tuned values. fit: the gain of least NLL on "
+        "half of the validation examples, if it does better than 1 on the other half.",
+    ),
+]
 Interpolation = Annotated[
     bool, typer.Option("--interpolation", rich_help_panel=SEARCH, help="Also score WiSE-FT and WiSE-Graft.")
 ]

@@ -58,6 +58,7 @@ def preflight(
     max_test: options.MaxTest = None,
     nulls: options.Nulls = None,
     null_draws: options.NullDraws = 1,
+    gain: options.Gain = "1",
     interpolation: options.Interpolation = False,
     also: options.Also = None,
     device: options.Device = "auto",

@@ -1,4 +1,4 @@
-"""A graft: a region with its fine-tuned values, as one small safetensors file, and how it is put on a model.
+"""A graft: a region with its fine-tuned or scaled values, as one small safetensors file, and how it is put on a model.
 
 Values are copied into place, never added as differences, so that a graft is exact to the bit.
 """
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from skillviz import json_text
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, CorruptFile, PairMismatch
-from skillviz.layout import KEY, LAYOUT, refuse_another
+from skillviz.layout import GRAFT, KEY, refuse_another
 from skillviz.regular_file import regular
 
 HEAD, ROWS = "head.", "rows."
@@ -33,8 +33,9 @@ NONE = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class Graft:
-    """A region, the fine-tuned value of each of its entries, and the head where the readout has one.
+    """A region, the value of each of its entries in the graft, and the head where the readout has one.
 
+    The values are the fine-tuned ones; where `header` has a `gain`, base + gain * (fine-tuned - base).
     `values[name]` lie in the order of `region.indices[name]`; `head[name]` are whole tensors by their
     full parameter name. `header` is the provenance (base id, fingerprint, task, labels, metrics).
     Where fine-tuning added tokens, `rows` are their rows [added, ...] of every tensor of the vocabulary, by parameter
@@ -89,7 +90,7 @@ class Graft:
         header = {
             **self.header,
             "format": "skillviz.graft",
-            KEY: LAYOUT,
+            KEY: GRAFT,
             "size": self.region.size,
             "d": self.region.d,
             "shapes": {n: list(s) for n, s in self.region.shapes.items()},
@@ -119,7 +120,7 @@ class Graft:
             raise CorruptFile(
                 f"{path} is not a graft file: it has no skillviz.graft header; name one that `export` wrote."
             )
-        refuse_another(header, f"the graft {path}")
+        refuse_another(header, f"the graft {path}", GRAFT)
         head, rows = (
             {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)} for prefix in (HEAD, ROWS)
         )

@@ -80,8 +80,10 @@ class PairRequest:
 
     @property
     def pair(self) -> ModelPair:
-        """The pair itself."""
-        return self.loaded.session.pair(self.spec)
+        """The pair itself, whose grafts have the gain of the run's."""
+        pair = self.loaded.session.pair(self.spec)
+        pair.gain = self.run.record.gain if self.run else 1.0
+        return pair
 
     @cached_property
     def task(self) -> Task:

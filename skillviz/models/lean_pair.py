@@ -99,6 +99,10 @@ class LeanPair(ModelPair):
         """The fine-tuned graftable tensors by name, as stored; each is read when it is asked for."""
         return StoredTensors(self.finetuned)
 
+    def base_tensors(self) -> Mapping[str, Tensor]:
+        """The base's graftable tensors by name, as stored."""
+        return StoredTensors(self.base)
+
     def is_at(self, state: str) -> bool:
         """Whether every graftable entry has the bits that the state pretrained or finetuned gives it."""
         return self.flat.has_bits_of(self.base if state == "pretrained" else self.finetuned)
@@ -110,8 +114,8 @@ class LeanPair(ModelPair):
             for number, parameter in enumerate(self.table.parameters):
                 if (chosen := region.indices.get(parameter.name)) is not None:
                     local = torch.from_numpy(chosen.copy())
-                    base, tuned = (vector.at(number, local) for vector in (self.base, self.finetuned))
-                    values = between(base.to(self.flat.dtype), tuned.to(self.flat.dtype), alpha)
+                    base, tuned = (v.at(number, local).to(self.flat.dtype) for v in (self.base, self.finetuned))
+                    values = between(base, between(base, tuned, self.gain), alpha)
                     own = self.flat.parameters[number].data
                     own.put_(local.to(own.device), values.to(own))
             return
@@ -133,7 +137,9 @@ class LeanPair(ModelPair):
         elif before is not None:
             self._copy(self.base if now else self.finetuned, before)
         self.setting = (state, region if state in ("grafted", "complement") else None)
-        if self.setting[1] is not None:
+        if self.setting[1] is not None and state == "grafted" and self.gain != 1:
+            self.put_between(1.0, self.setting[1])
+        elif self.setting[1] is not None:
             self._copy(self.finetuned if now else self.base, self.setting[1])
 
     def _copy(self, values: StoredVector, region: Region) -> None:

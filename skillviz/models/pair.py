@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +86,10 @@ class ModelPair:
     fine-tuned): only the state `finetuned` and the complement have its fine-tuned values. `class_order` are
     the head's outputs in the order of the task's labels, None where that is the head's own. With `rest` zero
     `base` is all zeros, a control: what lies outside a region is zero, and so is all of the pre-trained state. With
-    `rescaled`, another control, the state grafted has base + movement * d / size inside the region. `added_rows` are
-    the numbers of the vocabulary rows of tokens that fine-tuning added: the fine-tuned model's in every state.
-    `usual_length` is the longest input in tokens of a task that states none.
+    `rescaled`, another control, the state grafted has base + movement * d / size inside the region, and with another
+    `gain` than 1 base + gain * movement. `added_rows` are the numbers of the vocabulary rows of tokens that fine-tuning
+    added: the fine-tuned model's in every state. `usual_length` is the longest input in tokens of a task that states
+    none.
     """
 
     flat: FlatModel
@@ -105,6 +106,7 @@ class ModelPair:
     class_order: tuple[int, ...] | None = None
     rest: str = "base"
     rescaled: bool = False
+    gain: float = 1.0
     added_rows: tuple[int, ...] = ()
     usual_length: int = USUAL_LENGTH
 
@@ -160,6 +162,16 @@ class ModelPair:
             for name, parameter in self._outside_parameters():
                 parameter.copy_(outside[name])
 
+    @contextmanager
+    def with_gain(self, gain: float) -> Iterator[ModelPair]:
+        """The pair whose grafts have another gain; afterwards they have the one from before."""
+        before = self.gain
+        self.gain = gain
+        try:
+            yield self
+        finally:
+            self.gain = before
+
     def problem(self, train: Encoded, selection: Encoded | None = None, autocast: torch.dtype | None = None) -> Problem:
         """What a localizer works on: this model, and examples to search and to judge regions on."""
         search = self.objective(train, autocast)
@@ -179,7 +191,7 @@ class ModelPair:
         return {name: named[name].detach() for name in head_names(self.readout_name, self.table.model_type, named)}
 
     def graft(self, region: Region, header: Mapping[str, Any] | None = None) -> Graft:
-        """The region's graft: fine-tuned values, the head, and where both come from.
+        """The region's graft: fine-tuned values, or those of the pair's gain, the head, and where both come from.
 
         Raises BadInput for a control's pair: with the fine-tuned values on its base, the graft would be another model;
         and where tokens were added to another tokenizer than the base's.
@@ -202,7 +214,12 @@ class ModelPair:
             provenance["vocabulary"] = {
                 "rows": self.base_info.vocab_size, "numbers": list(self.added_rows), **tokens,
             }  # fmt: skip
-        return Graft.of(region, self.finetuned_tensors(), self.head(), {**provenance, **(header or {})}, rows)
+        graft = Graft.of(region, self.finetuned_tensors(), self.head(), {**provenance, **(header or {})}, rows)
+        if self.gain == 1:
+            return graft
+        base, dtype = Graft.of(region, self.base_tensors()).values, self.model.dtype
+        values = {n: between(base[n].to(dtype), end.to(dtype), self.gain) for n, end in graft.values.items()}
+        return replace(graft, values=values, header={**graft.header, "gain": self.gain})
 
     def _added(self) -> dict[str, Tensor]:
         """The vocabulary rows of added tokens, by parameter name; the same in every state."""
@@ -214,6 +231,10 @@ class ModelPair:
     def finetuned_tensors(self) -> Mapping[str, Tensor]:
         """The fine-tuned graftable tensors by name."""
         return dict(zip(self.table.names, self.flat.views(self.finetuned), strict=True))
+
+    def base_tensors(self) -> Mapping[str, Tensor]:
+        """The base's graftable tensors by name."""
+        return dict(zip(self.table.names, self.flat.views(self.base), strict=True))
 
     def is_at(self, state: str) -> bool:
         """Whether every graftable entry has the bits that the state pretrained or finetuned gives it."""
@@ -236,16 +257,13 @@ class ModelPair:
             parameter.copy_(between(*self.outside[name], alpha))
 
     def grafted_values(self, indices: Tensor, size: int) -> Tensor:
-        """The values at these entries of a grafted region of `size`: the fine-tuned ones, copied; rescaled ones in a
-        control's pair.
+        """The values at these entries of a grafted region of `size`: the fine-tuned ones, copied; scaled ones in the
+        pair of a control or of another gain.
 
-        Of all entries they are the fine-tuned ones there too, bit for bit: the factor is 1.
+        Of all entries a control's are the fine-tuned ones too, bit for bit: the factor is 1.
         """
-        tuned = self.finetuned[indices]
-        if not self.rescaled or size == self.d:
-            return tuned
-        base = self.base[indices].float()
-        return (base + (tuned.float() - base) * (self.d / max(1, size))).to(tuned.dtype)
+        factor = self.d / max(1, size) if self.rescaled else 1.0
+        return between(self.base[indices], self.finetuned[indices], self.gain * factor)
 
     def _check_state(self, state: str, region: Region | None) -> None:
         """Raises BadInput where there is no such state, or where it needs another region than this one."""
@@ -567,10 +585,12 @@ def _some(names: Any) -> str:
 
 
 def between(base: Tensor, end: Tensor, alpha: float) -> Tensor:
-    """The values a share of the way from the base's; both ends are exact."""
+    """The values a share of the way from the base's, more than 1 beyond the end; both ends are exact."""
     if alpha in (0.0, 1.0):
         return end if alpha else base
-    return torch.lerp(base.float(), end.float(), alpha).to(base.dtype)
+    if alpha < 1:
+        return torch.lerp(base.float(), end.float(), alpha).to(base.dtype)
+    return (base.float() + (end.float() - base.float()) * alpha).to(base.dtype)
 
 
 def _same_bits(one: Tensor, other: Tensor) -> bool:

@@ -30,12 +30,13 @@ REFUSED_BY_MERGEKIT = {
 @dataclass(frozen=True)
 class ExportRequest:
     """What is written: `name` is the repository or the folder; the others say where the models are and what the card
-    says of the base, None for what the run and the models know themselves."""
+    says of the base, None for what the run and the models know themselves. `gain` is another than the run's."""
 
     form: str
     name: str
     base: str | None = None
     finetuned: str | None = None
+    gain: float | None = None
     base_model: str | None = None
     license: str | None = None
 
@@ -73,7 +74,7 @@ def export(
     HubError where it cannot be published.
     """
     hub = hub or Hub()
-    graft, remarks = graft_of_run(run, request.base, request.finetuned)
+    graft, remarks = graft_of_run(run, request.base, request.finetuned, request.gain)
     done = Exported(graft.region.size, graft.region.d, remarks=remarks)
     is_folder = out is not None and request.form != "graft"
     with whole_folder(out.absolute(), replace=True) if is_folder and out else working_folder() as draft:

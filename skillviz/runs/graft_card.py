@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from skillviz.core.formats import byte_size, count, counted, listed, markdown_table, share
+from skillviz.core.formats import byte_size, count, counted, listed, markdown_table, number, share
 from skillviz.core.graft import Graft
 from skillviz.core.localizers.table import has_null
 from skillviz.core.metrics import metric_row, panels
@@ -63,7 +63,8 @@ def card(
     """
     base = about.base or str((graft.header.get("base") or {}).get("id") or "the base")
     place = about.base or f"path/to/{base}"  # a folder's own path would tell of its owner's machine
-    split, scores = _scored(run)
+    gain = float(graft.header.get("gain", 1))
+    split, scores = _scored(run) if gain == run.record.gain else ("", None)
     header = _header(run, name, about, split, scores, adapter is not None)
     task = run.record.task_name
     size, d = graft.region.size, graft.region.d
@@ -71,7 +72,7 @@ def card(
         "---", yaml.safe_dump(header, sort_keys=False, allow_unicode=True).strip(), "---", "",
         f"# {task}: a graft for {base}", "",
         f"{share(size / d)} of the parameters of `{base}` ({size:,} of {d:,}), with the values that fine-tuning on "
-        f"`{task}` gave them. Copied into the base, they turn it into {_what(run)}.",
+        f"`{task}` gave them{_by(gain)}. Copied into the base, they turn it into {_what(run)}.",
         *(_labels(graft) if run.record.has_classes else _options(run, graft)), *_added(graft), "",
     ]  # fmt: skip
     if scores is not None:
@@ -162,6 +163,13 @@ def _added(graft: Graft) -> list[str]:
     ]  # fmt: skip
 
 
+def _by(gain: float) -> str:
+    """How the values differ from the fine-tuned ones; empty where they are these."""
+    if gain == 1:
+        return ""
+    return f", each one's distance from the base multiplied by {number(gain, 2)}, the gain"
+
+
 def _what(run: Run) -> str:
     if run.record.generates:
         return "a model that generates the answer"
@@ -196,8 +204,16 @@ def _score_lines(run: Run, split: str, scores: Scores) -> list[str]:
     return [
         *markdown_table(headings, rows), "",
         f"The {split} set of `{run.record.task_name}`, n = {scores.n:,}, with 95% intervals over its examples.",
-        *_null_lines(run, split),
+        *_gain_lines(run, split), *_null_lines(run, split),
     ]  # fmt: skip
+
+
+def _gain_lines(run: Run, split: str) -> list[str]:
+    """What the graft does with the fine-tuned values themselves, where it has another gain."""
+    if run.record.gain == 1:
+        return []
+    scores, metric = run.record.gains[0].at_one[split], next(iter(run.record.gains[0].at_one[split]))
+    return ["", f"With the fine-tuned values themselves (gain 1) it reaches {_cell(scores[metric], metric)}."]
 
 
 def _null_lines(run: Run, split: str) -> list[str]:

@@ -20,10 +20,13 @@ from skillviz.tasks.definition import UNCOMPARED, compared, definition
 from skillviz.tasks.project import expanded
 
 
-def graft_of_run(run: Run, base: str | None = None, finetuned: str | None = None) -> tuple[Graft, list[str]]:
+def graft_of_run(
+    run: Run, base: str | None = None, finetuned: str | None = None, gain: float | None = None
+) -> tuple[Graft, list[str]]:
     """The graft of a run's main region, in the narrowest dtype that holds its values exactly, and remarks on it.
 
-    `base` and `finetuned` say where the models are now, if not where the run names them.
+    Its gain is the run's own, unless another is given. `base` and `finetuned` say where the models are now, if not
+    where the run names them.
     Raises PairMismatch where the models at hand are not those of the run, BadInput for a control that is no graft.
     """
     spec = run.spec
@@ -34,7 +37,13 @@ def graft_of_run(run: Run, base: str | None = None, finetuned: str | None = None
     pair = load(*models, readout=run.record.readout or spec.readout, device="cpu")
     _check_fingerprints(run, pair)
     prompt, remarks = prompt_of(run)
-    return _narrowed(pair.graft(run.region(), {**_provenance(run), **prompt}), pair.finetuned_info.dtype), remarks
+    own = run.record.gain
+    provenance = _provenance(run)
+    if gain not in (None, own):
+        del provenance["metrics"]  # of the graft of another gain
+    with pair.with_gain(own if gain is None else gain):
+        graft = pair.graft(run.region(), {**provenance, **prompt})
+    return _narrowed(graft, pair.finetuned_info.dtype), remarks
 
 
 def _check_fingerprints(run: Run, pair: ModelPair) -> None:

@@ -56,8 +56,9 @@ class Fit(NamedTuple):
     reason: str = ""
 
 
-def why_not(reason: str) -> str:
-    """The sentence for a reason of WHY: why the fine-tuned model is not compared temperature-scaled, and the advice."""
+def why_not(reason: str, what: str = "No comparison with temperature scaling") -> str:
+    """The sentence for a reason of WHY: why the fine-tuned model is not compared temperature-scaled, or why something
+    else is not fitted, and the advice."""
     if not reason:
         return ""
     why = WHY[reason].format(fewest=FEWEST, coldest=COLDEST, hottest=HOTTEST)
@@ -65,7 +66,7 @@ def why_not(reason: str) -> str:
     classes = ", of several classes," if reason == ONE_CLASS else ""
     named = ADVICE.format(fewest=FEWEST, classes=classes)
     advice = "Score the task that it was fine-tuned on." if of_its_own else named
-    return f"No comparison with temperature scaling: {why} {advice}"
+    return f"{what}: {why} {advice}"
 
 
 def fitted(logits: Mapping[str, np.ndarray], labels: np.ndarray, has_classes: bool, reason: str = "") -> Fit:

@@ -17,6 +17,7 @@ from skillviz.core.seeds_interval import mean_of_intervals
 from skillviz.models.null_pair import null_pair, with_signs
 from skillviz.models.pair import ModelPair
 from skillviz.models.predict import predict
+from skillviz.runs.gain import ONE, Gained
 from skillviz.runs.metrics import example_scores, graft_row
 from skillviz.runs.passes import Passes, digest
 from skillviz.runs.plan import Plan
@@ -27,18 +28,21 @@ SCORED = ("validation", "test")
 
 ProblemOf = Callable[[ModelPair, Mapping[str, Encoded]], tuple[Problem, Any, list[str]]]
 """What a search works on for a pair and its examples, its options, and notes on them."""
+GainOf = Callable[[ModelPair, Region], Gained]
+"""The graft of a null's pair at its gain."""
 
 
 @dataclass(frozen=True)
 class NullDraw:
-    """One search on a null movement: its region's size, the logits of its graft by split, and, of drawn or learned
-    signs, the share of the region's entries that have the true sign."""
+    """One search on a null movement: its region's size, the logits of its graft by split, of drawn or learned signs the
+    share of the region's entries that have the true sign, and its gain where the run's grafts have one."""
 
     kind: str
     draw: int
     size: int
     logits: dict[str, np.ndarray]
     true_signs: float | None = None
+    gained: Gained | None = None
 
 
 def searched_null(
@@ -49,19 +53,28 @@ def searched_null(
     null: tuple[str, int],
     passes: Passes,
     on_step: Callable[[SearchStep], None],
+    gain_of: GainOf | None = None,
 ) -> NullDraw:
-    """One draw: the null's region at the plan's main size, and its graft's logits on every scored split.
+    """One draw: the null's region at the plan's main size, and its graft's logits on every scored split, at the gain
+    that `gain_of` finds.
 
     The scores are kept for a run that is resumed.
     """
     kind, draw = null
     moved, region = null_graft(pair, data, problem_of, plan, null, on_step)
     signs = _true_signs(pair, moved, region) if NULLS[kind].has_signs else None
-    logits = {split: predict(moved, data[split], "grafted", region) for split in SCORED if split in data}
+    found = None if gain_of is None else gain_of(moved, region)
+    if found is None:
+        logits = {split: predict(moved, data[split], "grafted", region) for split in SCORED if split in data}
+    else:
+        logits = dict(found.chosen)
+        for split, scores in found.one.items():
+            passes.keep(scores, *_place(null, data[split], split), ONE)
+        passes.keep(found.numbers(), *_place(null), ONE)
     for split, scores in logits.items():
         passes.keep(scores, *_place(null, data[split], split))
     passes.keep(np.array([[region.size, np.nan if signs is None else signs]]), *_place(null))
-    return NullDraw(kind, draw, region.size, logits, signs)
+    return NullDraw(kind, draw, region.size, logits, signs, found)
 
 
 def null_graft(
@@ -92,16 +105,27 @@ def null_graft(
     return moved, searched.region(searched.size, pair.table.shapes)
 
 
-def kept_null(passes: Passes, data: Mapping[str, Encoded], null: tuple[str, int]) -> NullDraw | None:
+def kept_null(
+    passes: Passes, data: Mapping[str, Encoded], null: tuple[str, int], has_gain: bool = False
+) -> NullDraw | None:
     """A draw that an earlier attempt of the run has finished; None where it has not."""
-    facts = passes.kept(1, *_place(null))
-    splits = [split for split in SCORED if split in data]
-    logits = {split: passes.kept(len(data[split]), *_place(null, data[split], split)) for split in splits}
-    found = {split: scores for split, scores in logits.items() if scores is not None}
-    if facts is None or len(found) < len(splits):
+    facts, scores = _kept(passes, data, null)
+    numbers, at_one = _kept(passes, data, null, ONE) if has_gain else (None, None)
+    if facts is None or scores is None or (has_gain and (numbers is None or at_one is None)):
         return None
     size, signs = facts[0]
-    return NullDraw(*null, int(size), found, None if np.isnan(signs) else float(signs))
+    found = None if numbers is None or at_one is None else Gained.from_numbers(numbers, at_one, scores)
+    return NullDraw(*null, int(size), scores, None if np.isnan(signs) else float(signs), found)
+
+
+def _kept(
+    passes: Passes, data: Mapping[str, Encoded], null: tuple[str, int], *which: str
+) -> tuple[np.ndarray | None, dict[str, np.ndarray] | None]:
+    """The numbers that were kept of a draw, and its logits by split, None unless those of all splits are there."""
+    splits = [split for split in SCORED if split in data]
+    logits = {split: passes.kept(len(data[split]), *_place(null, data[split], split), *which) for split in splits}
+    found = {split: scores for split, scores in logits.items() if scores is not None}
+    return passes.kept(1, *_place(null), *which), found if len(found) == len(splits) else None
 
 
 def _place(null: tuple[str, int], encoded: Encoded | None = None, split: str = "") -> tuple[object, ...]:
@@ -131,6 +155,7 @@ def null_notes(
                 states={split: means for split, (means, _) in of.items()},
                 beyond={split: beyond for split, (_, beyond) in of.items()},
                 true_signs=float(np.mean(signs)) if signs else None,
+                gain=float(np.mean([1.0 if draw.gained is None else draw.gained.gain for draw in own])),
             )
         )  # fmt: skip
     return tuple(notes)

@@ -46,7 +46,8 @@ class Passes:
     ) -> np.ndarray:
         """Class scores float32 [n, label] of a state on the examples of a data set, as `models.predict` gives them."""
         text = f"{state}, {dataset}" if region is None else f"{state} with {region.size:,} entries, {dataset}"
-        place = dataset, digest(encoded), state, "" if region is None else region.sha256()
+        place: tuple[object, ...] = (dataset, digest(encoded), state, "" if region is None else region.sha256())
+        place += (pair.gain,) if state == "grafted" and pair.gain != 1 else ()
         scores = self.kept(len(encoded), *place)
         if scores is not None:
             self.heard(len(encoded), int(encoded.lengths.sum()), text, False)

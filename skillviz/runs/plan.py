@@ -21,7 +21,7 @@ from skillviz.runs.provenance import task_note
 from skillviz.runs.record import TaskNote
 from skillviz.runs.region_expression import ResolvedExpression, made_with, resolved_expression
 from skillviz.runs.session import Session
-from skillviz.runs.spec import NO_NULLS, RunSpec
+from skillviz.runs.spec import FIT, NO_NULLS, RunSpec
 from skillviz.tasks.project import expanded
 
 
@@ -80,6 +80,8 @@ def planned(spec: RunSpec, session: Session, runs: Library) -> Plan:
     if not row.budgeted and not resolved:
         notes += (f"The localizer {row.name} sets its own size; the size you gave is not used.",)
     splits = session.splits(spec)
+    if spec.gain == FIT and (reason := session.against_gain(spec)):
+        raise BadInput(why_not(reason, "The gain cannot be fitted"))
     session.out_of_scope(spec)  # refused before the start where its file cannot be read
     notes = (
         *session.rehearsed(spec)[0].notes,

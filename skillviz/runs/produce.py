@@ -170,14 +170,16 @@ class _Production:
             with self.phase("evaluate", "scoring the grafts"):
                 self.scored.begin()
                 scoring = Scoring(spec, self.plan.task, self.plan.size, session, self.folder, self.passes)
+                scoring.fit_gains(searched)
                 scored = scoring.scored(searched, self.region_header())
-                draws = self.searched_nulls()
-                nulls = scoring.scored_nulls(draws)
+                draws = self.searched_nulls(scoring)
+                nulls, gains = scoring.scored_nulls(draws), scoring.gain_notes(searched.size, draws)
                 self.tell_scored("checking both ends and the weights, bit for bit")
                 checks = scoring.checks(searched)
             with self.phase("store", "storing the run"):
                 fields = self.record_fields(searched)
-            return self.folder.finish(**fields, **scored._asdict(), nulls=nulls, checks=checks, seconds=self.seconds)
+            told = {**scored._asdict(), "nulls": nulls, "gains": gains, "gain": scoring.gain_of(searched.size)}
+            return self.folder.finish(**fields, **told, checks=checks, seconds=self.seconds)
 
     def search_regions(self) -> Searched:
         """The regions of all sizes; the model is at base again after it."""
@@ -192,7 +194,7 @@ class _Production:
             problem.reset()
         return self.searched
 
-    def searched_nulls(self) -> list[NullDraw]:
+    def searched_nulls(self, scoring: Scoring) -> list[NullDraw]:
         """The draws of the run's nulls; those of an earlier attempt are taken from its kept scores."""
         plan, planned, draws = self.plan, self.plan.spec.null_searches, list[NullDraw]()
         for null in planned:
@@ -201,9 +203,11 @@ class _Production:
             self.tell_scored(text)
             problem = partial(problem_of, plan)
             on_step = partial(self.on_null_step, text)
+            has_gain = plan.spec.gain != 1
+            gain_of = partial(scoring.gained_null, null) if has_gain else None
             draws.append(
-                kept_null(self.passes, self.data, null)
-                or searched_null(self.pair, self.data, problem, plan, null, self.passes, on_step)
+                kept_null(self.passes, self.data, null, has_gain)
+                or searched_null(self.pair, self.data, problem, plan, null, self.passes, on_step, gain_of)
             )
         return draws
 

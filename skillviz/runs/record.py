@@ -219,7 +219,7 @@ class NullNote(Frozen):
     an interval over draws and examples; a single draw has one over examples alone. `beyond` maps a split to the run's
     graft minus its nulls, in accuracy and in nats (`nll`, turned so that more is better). `true_signs` is the share of
     entries in the nulls' regions with the fine-tuned sign, where signs are drawn or learned. `gain` is the factor
-    on the movement in the nulls' grafts.
+    on the movement in the nulls' grafts, the mean of their own where each has one.
     """
 
     kind: str
@@ -229,6 +229,31 @@ class NullNote(Frozen):
     beyond: dict[str, dict[str, Estimate]]
     true_signs: float | None = None
     gain: float = 1.0
+
+
+class GainNote(Frozen):
+    """The gain of one graft at a size, of a null's, or of the fine-tuned model (runs.gain): a factor on its movement.
+
+    `fitted` is that of least NLL on one half of the validation examples with its interval; `high` is None where
+    `is_bounded` is false, and all three where the gain was given. `gain` is the fitted one unless 1 does better on the
+    other half. `states` maps a split to accuracy, NLL and ECE at `gain` and `temperature`, which is fitted on the first
+    half too; `at_one` to the same at gain 1 and its own temperature. A temperature is None where those examples leave
+    none, and the scores are then of the logits as they are.
+    """
+
+    of: Literal["grafted", "finetuned", "null"]
+    kind: str = ""
+    draw: int | None = None
+    size: int | None = None
+    gain: float
+    fitted: float | None = None
+    low: float | None = None
+    high: float | None = None
+    is_bounded: bool = True
+    temperature: float | None = None
+    temperature_at_one: float | None = None
+    states: dict[str, dict[str, Estimate]]
+    at_one: dict[str, dict[str, Estimate]]
 
 
 class TransferNote(Frozen):
@@ -284,6 +309,7 @@ class RunRecord(Frozen):
     metrics: dict[str, Scores] = Field(default_factory=dict)
     transfers: tuple[TransferNote, ...] = ()
     nulls: tuple[NullNote, ...] = Field(default=(), exclude_if=lambda value: not value)
+    gains: tuple[GainNote, ...] = Field(default=(), exclude_if=lambda value: not value)
     temperature: float | None = None
     unfitted: str = Field(default="", exclude_if=lambda value: not value)
     """Of `held_out.WHY` the reason for which there is no temperature."""

@@ -165,9 +165,13 @@ class Run:
         """
         return self._table("out_of_scope")
 
-    def curve(self) -> pd.DataFrame:
-        """The graft's metrics at every size of the run, on the task's own examples."""
-        return self._of("curve", None)
+    def curve(self, gain: float | None = None) -> pd.DataFrame:
+        """The graft's metrics at every size of the run, on the task's own examples: at each size's own gain, or at
+        the one that is given."""
+        rows = self._of("curve", None)
+        own = {note.size: note.gain for note in self.record.gains if note.of == "grafted"}
+        wanted = rows["size"].map(own).fillna(1.0) if gain is None else gain
+        return rows[rows["gain"] == wanted].reset_index(drop=True) if own else rows
 
     def complement(self) -> pd.DataFrame:
         """The complement's metrics at every size of the run, on the task's own examples.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,17 +11,19 @@ import pandas as pd
 
 from skillviz.core.encoded import Encoded
 from skillviz.core.region import Region
+from skillviz.models.pair import ModelPair
 from skillviz.runs.folder import RunFolder
+from skillviz.runs.gain import GainData, Gained, gained
 from skillviz.runs.layers import layers_table
 from skillviz.runs.metrics import Metrics, complement_row, curve_rows, graft_row, graft_row_of, scores
 from skillviz.runs.nulls import NullDraw, null_notes
 from skillviz.runs.passes import Passes
 from skillviz.runs.points import grid_sizes
-from skillviz.runs.record import Check, NullNote, Scores, TaskNote, TransferNote
+from skillviz.runs.record import Check, GainNote, NullNote, Scores, TaskNote, TransferNote
 from skillviz.runs.search import Searched
 from skillviz.runs.selfcheck import ends_check, ranking_check, restored_check, size_check
 from skillviz.runs.session import Session
-from skillviz.runs.spec import RunSpec
+from skillviz.runs.spec import FIT, RunSpec
 from skillviz.runs.tables import score_columns
 from skillviz.runs.wise import wise_tables
 from skillviz.tasks.source import OUT_OF_SCOPE
@@ -53,6 +55,50 @@ class Scoring:
         self.pair, self.data = self.session.pair(self.spec), self.session.encoded(self.spec)
         self.ends, self.weights = self.session.ends(self.spec), self.session.weights(self.spec)
         self.logits: dict[str, dict[str, np.ndarray]] = {}
+        self.gain_data = GainData.of({split: self.data[split] for split in self.ends}, self.spec.data_seed)
+        self.gained: dict[int, Gained] = {}
+
+    def fit_gains(self, searched: Searched) -> None:
+        """Gives the graft of each size its gain; every later score of it is at that."""
+        if self.spec.gain == 1:
+            return
+        for size in searched.orders:
+            region = searched.region(size, self.pair.table.shapes)
+            self.gained[size] = gained(self.pair, region, self.gain_data, self.at_base(), self.spec.gain, self.passes)
+
+    def gained_null(self, null: tuple[str, int], moved: ModelPair, region: Region) -> Gained:
+        """The graft of a null's pair at its own gain."""
+        passes = replace(self.passes, stamp={**self.passes.stamp, "null": "{} {}".format(*null)})
+        return gained(moved, region, self.gain_data, self.at_base(), self.spec.gain, passes)
+
+    def at_base(self) -> np.ndarray:
+        """Logits [n, label] of the base on the validation examples; empty without any."""
+        return self.ends.get("validation", {}).get("pretrained", np.empty((0, len(self.task.labels))))
+
+    def gain_of(self, size: int) -> float:
+        """The gain of a size's graft."""
+        return self.gained[size].gain if size in self.gained else 1.0
+
+    def gain_notes(self, main: int, draws: Sequence[NullDraw]) -> tuple[GainNote, ...]:
+        """What run.json holds of the gains: of each size's graft, the main one first, of the nulls, and of the
+        fine-tuned model where they were fitted."""
+        if not self.gained:
+            return ()
+        labels = {split: encoded.labels for split, encoded in self.gain_data.splits.items()}
+        sizes = sorted(self.gained, key=lambda size: (size != main, size))
+        notes = [self.gained[size].note("grafted", labels, self.task, size) for size in sizes]
+        for draw in draws:
+            if draw.gained is not None:
+                notes.append(draw.gained.note("null", labels, self.task, draw.size, draw.kind, draw.draw))
+        if self.spec.gain == FIT:
+            whole = gained(self.pair, None, self.gain_data, self.at_base(), FIT, self.passes)
+            notes.append(whole.note("finetuned", labels, self.task))
+        return tuple(notes)
+
+    def predict(self, encoded: Encoded, name: str, state: str, region: Region) -> np.ndarray:
+        """Class scores [n, label] of a state of the pair, whose grafts have the gain of their size."""
+        with self.pair.with_gain(self.gain_of(region.size)):
+            return self.passes.predict(self.pair, encoded, name, state, region)
 
     def scored(self, searched: Searched, header: dict[str, Any]) -> Scored:
         """Writes every table, and the main region with `header`; the model is as it was before."""
@@ -67,7 +113,8 @@ class Scoring:
         metrics = {split: self.without_recovered(of_split) for split, of_split in metrics.items()}
         self.folder.write_region(region, header)
         self.folder.write_ranking(ranking, table.d)
-        others = list(scored_others(self.session, self.spec, region, self.task, temperature, self.passes))
+        with pair.with_gain(self.gain_of(region.size)):
+            others = list(scored_others(self.session, self.spec, region, self.task, temperature, self.passes))
         predictions = pd.concat([self.predictions(logits), *(rows for _, rows in others)])
         is_graft = predictions["state"].isin(GRAFTS)
         self.folder.write_table("ends", predictions[~is_graft])
@@ -111,7 +158,7 @@ class Scoring:
         """Logits [n, label] of all four states on one split."""
         logits = dict(self.ends[split])
         for state in GRAFTS:
-            logits[state] = self.passes.predict(self.pair, self.data[split], split, state, region)
+            logits[state] = self.predict(self.data[split], split, state, region)
         return logits
 
     def predictions(self, logits: dict[str, dict[str, np.ndarray]]) -> pd.DataFrame:
@@ -128,7 +175,7 @@ class Scoring:
         encoded = self.session.encoded_out_of_scope(self.spec)
         if encoded is None:
             return None
-        grafted = self.passes.predict(self.pair, encoded, OUT_OF_SCOPE, "grafted", region)
+        grafted = self.predict(encoded, OUT_OF_SCOPE, "grafted", region)
         logits = {**self.session.out_of_scope_ends(self.spec, self.passes), "grafted": grafted}
         frames = [
             pd.DataFrame(score_columns(z, self.task.labels)).assign(example_id=encoded.ids, state=state)
@@ -141,7 +188,7 @@ class Scoring:
         regions = {size: searched.region(size, self.pair.table.shapes) for size in sorted(searched.orders)}
         regions.pop(searched.size, None)
         return {
-            (size, split): self.passes.predict(self.pair, self.data[split], split, "grafted", region)
+            (size, split): self.predict(self.data[split], split, "grafted", region)
             for size, region in regions.items()
             for split in self.ends
         }
@@ -163,11 +210,15 @@ class Scoring:
         """curve.parquet: the main size from the metrics at hand, the others from the logits of their grafts."""
         spec, d, rows = self.spec, self.pair.d, []
         for size in sorted(searched.orders):
-            common = {"localizer": spec.localizer, "seed": spec.seed, "size": size, "share": size / d, "gain": 1.0}
+            common = {"localizer": spec.localizer, "seed": spec.seed, "size": size, "share": size / d}
             for split in self.ends:
-                is_main = size == searched.size
+                is_main, gain = size == searched.size, self.gain_of(size)
+                place = {"dataset": self.task.name, "split": split}
                 row = graft_row_of(metrics[split]) if is_main else self.graft_row(grafts[size, split], split)
-                rows += curve_rows(row, **common, dataset=self.task.name, split=split)
+                rows += curve_rows(row, **common, gain=gain, **place)
+                if gain != 1:
+                    row = self.graft_row(self.gained[size].one[split], split)
+                    rows += curve_rows(row, **common, gain=1.0, **place)
         return pd.DataFrame(rows)
 
     def complement(self, searched: Searched, logits: dict[str, dict[str, np.ndarray]]) -> pd.DataFrame:
@@ -194,9 +245,9 @@ class Scoring:
         """Both tables of the WiSE grid, where it is asked for and there is a test set."""
         if self.spec.interpolation and "test" in self.data:
             test = self.data["test"]
-            for name, frame in grid_tables(
-                self.session, self.spec, self.task, test, ranking, sizes, self.passes
-            ).items():
+            with self.pair.with_gain(self.gain_of(sizes[0])):
+                tables = grid_tables(self.session, self.spec, self.task, test, ranking, sizes, self.passes)
+            for name, frame in tables.items():
                 self.folder.write_table(name, frame)
 
     def checks(self, searched: Searched) -> tuple[Check, ...]:

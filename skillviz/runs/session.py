@@ -17,7 +17,7 @@ from skillviz.core.encoded import Encoded
 from skillviz.core.localizers.table import is_rescaled, rest_of
 from skillviz.models.preflight import Preflight, preflight
 from skillviz.models.tokenizer import encoded_for
-from skillviz.runs.held_out import Fit, against_fitting, fitted
+from skillviz.runs.held_out import FEW, FEWEST, ONE_CLASS, Fit, against_fitting, fitted
 from skillviz.runs.metrics import Metrics, metrics, with_scaled
 from skillviz.runs.pace import Pace
 from skillviz.runs.provenance import overlap_note
@@ -177,6 +177,12 @@ class Session:
             (spec.finetuned, _data_key(spec)),
             lambda: against_fitting(folder, task, splits, training=self._training(spec), is_own=True),
         )
+
+    def against_gain(self, spec: RunSpec) -> str:
+        """The same against a gain, which half of them fits and the other half chooses."""
+        labels = self.splits(spec).validation["label"]
+        few = FEW if len(labels) < 2 * FEWEST else ""
+        return self.against_fitting(spec) or few or (ONE_CLASS if labels.nunique() < 2 else "")
 
     def end_metrics(self, spec: RunSpec, task: TaskNote) -> tuple[Fit, dict[str, dict[str, Metrics]]]:
         """The fine-tuned model's temperature, and the ends' metrics by split and state."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,9 +27,11 @@ KEY = "key:"
 WORDS = {"base", "finetuned", "task", "readout", "localizer", "sizes"}
 FLAGS = {"localizer": "--method", "sizes": "--size"}
 DEFAULT_SIZE = "0.1%"
+FIT, MOST_GAIN = "fit", 100
 NO_NULLS, ALL_NULLS = "none", "all"
 LEFT_OUT = {
     "others": [], "lean": False, "data_parallel": 1, "cuda_graphs": False, "nulls": "none", "null_draws": 1,
+    "gain": 1.0,
 }  # fmt: skip
 """Fields that the canonical text leaves out while they have these values: an unused field changes no key."""
 
@@ -42,7 +45,7 @@ class RunSpec(BaseModel):
     models' files are, else float32. `lean` keeps one model in memory, and fewer candidates. The gradient
     of a batch is that of `data_parallel` parts, added in order. `cuda_graphs` records the search's passes, over padded
     batches. `nulls` are kinds of null movements that the same search is made on too, `null_draws` times where one is
-    drawn. None means "the default".
+    drawn. `gain` is the factor on the movement in the grafts, or `fit`, for one of their own. None means "the default".
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -61,6 +64,7 @@ class RunSpec(BaseModel):
     batch_size: int | None = Field(default=None, ge=1)
     nulls: Literal["none", "shuffled", "all"] = "none"
     null_draws: int = Field(default=1, ge=1, le=100)
+    gain: float | Literal["fit"] = 1.0
     device: str = Field(default="auto", pattern=DEVICE)
     dtype: Dtype = "float32"
     lean: bool = False
@@ -89,6 +93,20 @@ class RunSpec(BaseModel):
     def _as_tuple(cls, value: Any) -> Any:
         """One task may be given without a list."""
         return (value,) if isinstance(value, str) else value
+
+    @field_validator("gain", mode="before")
+    @classmethod
+    def _as_gain(cls, value: Any) -> Any:
+        """`fit`, or a number, which may be typed as a text."""
+        if value == FIT:
+            return value
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not 0 <= number <= MOST_GAIN:
+            raise ValueError(f"it is {value!r}, and must be {FIT}, or a number from 0 to {MOST_GAIN}")
+        return number
 
     @property
     def null_searches(self) -> list[tuple[str, int]]:

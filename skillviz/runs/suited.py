@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from skillviz.core.localizers.table import LOCALIZERS, Localizer, localizer
+from skillviz.core.localizers.table import LOCALIZERS, Localizer, localizer, makes_graft
 from skillviz.errors import BadInput
 from skillviz.models.lean_files import INSTEAD, lean_refusal
 from skillviz.models.preflight import Preflight
-from skillviz.runs.spec import RunSpec
+from skillviz.runs.spec import FIT, RunSpec
 from skillviz.tasks.task import GENERATION, Task
 
 LEAVE_OUT = "leave CUDA graphs out"
@@ -22,6 +22,7 @@ def refuse_unsuited(spec: RunSpec, task: Task, check: Preflight, device: str = "
         (refused_lean(row, check) if spec.lean else None)
         or (refused_graphs(row, device or spec.device, spec.lean, check) if spec.cuda_graphs else None)
         or refused_generation(row, task)
+        or refused_gain(spec, task)
     )
     if error is not None:
         raise error
@@ -51,6 +52,17 @@ def refused_graphs(row: Localizer, device: str, is_lean: bool, check: Preflight 
         )
     if check is not None and check.readout == "causal":
         return BadInput(f"the causal readout cannot be recorded as CUDA graphs; {LEAVE_OUT}, or use another readout.")
+    return None
+
+
+def refused_gain(spec: RunSpec, task: Task) -> BadInput | None:
+    """Why the grafts of a localizer or task can have no other gain than 1; None where they can, or have none."""
+    if spec.gain == 1:
+        return None
+    if not makes_graft(spec.localizer):
+        return BadInput(f"the localizer '{spec.localizer}' makes no graft, so it has no gain; leave --gain out.")
+    if spec.gain == FIT and task.kind == GENERATION:
+        return BadInput("a gain is fitted on scores of classes or options, and this task has neither; give a number.")
     return None
 
 

@@ -23,6 +23,8 @@ from skillviz.runs.points import Point, bin_rows, metric_rows
 from skillviz.runs.record import TaskNote
 
 FINETUNED_PATH, GRAFT_PATH = PATHS
+FARTHEST = 100
+"""The largest alpha of a path."""
 
 Grid = tuple[pd.DataFrame, pd.DataFrame]
 
@@ -73,7 +75,8 @@ def grid_logits(
             continue
         every = list(map(float, grid))
         inside = [alpha for alpha in every if alpha or start is None]
-        place = dataset, digest(encoded), path, inside, region.sha256() if path == GRAFT_PATH else ""
+        of_graft = [region.sha256(), *([pair.gain] if pair.gain != 1 else [])] if path == GRAFT_PATH else [""]
+        place = dataset, digest(encoded), path, inside, *of_graft
         text = f"{path}, {dataset}"
         kept = passes.kept(len(inside), *place)
         if kept is not None:
@@ -81,7 +84,7 @@ def grid_logits(
         objective = pair.objective(encoded)
         objective.heard = partial(_told, passes, text)
         computed: list[np.ndarray] = []
-        points = (z for z in kept) if kept is not None else _points(pair, objective, path, inside, region)
+        points = (z for z in kept) if kept is not None else path_logits(pair, objective, path, region, inside)
         with closing(points):
             for alpha in every:
                 logits = next(points) if alpha or start is None else start
@@ -98,11 +101,11 @@ def _told(passes: Passes, text: str, examples: int, tokens: int) -> None:
     passes.heard(examples, tokens, text, True)
 
 
-def _points(
-    pair: ModelPair, objective: Objective, path: str, grid: Sequence[float], region: Region
+def path_logits(
+    pair: ModelPair, objective: Objective, path: str, region: Region | None, grid: Sequence[float]
 ) -> Generator[np.ndarray, None, None]:
-    """Logits [n, label] of a path at each alpha."""
-    if path == GRAFT_PATH and pair.is_vector:
+    """Logits [n, label] of a path at each alpha; wise-ft needs no region."""
+    if path == GRAFT_PATH and region is not None and pair.is_vector:
         yield from _of_graft(pair, objective, grid, region)
         return
     for alpha in grid:
@@ -125,15 +128,16 @@ def _of_graft(
 
 
 @contextmanager
-def on_path(pair: ModelPair, path: str, alpha: float, region: Region) -> Iterator[ModelPair]:
+def on_path(pair: ModelPair, path: str, alpha: float, region: Region | None) -> Iterator[ModelPair]:
     """The pair's model at a point of wise-ft (every parameter moves) or wise-graft (the region's entries alone).
 
-    alpha 0 is the base, 1 the fine-tuned model or the graft; whatever happens inside, the model is then as before.
+    alpha 0 is the base, 1 the fine-tuned model or the graft, more lies beyond; whatever happens inside, the model is
+    then as before.
     """
     if path not in PATHS:
         raise BadInput(f"'{path}' is not a path between two models; known: {', '.join(PATHS)}.")
-    if not 0.0 <= alpha <= 1.0:
-        raise BadInput(f"alpha must lie in 0..1 (0 = base, 1 = end); got {alpha}.")
+    if not 0.0 <= alpha <= FARTHEST:
+        raise BadInput(f"alpha must lie in 0..{FARTHEST} (0 = base, 1 = end); got {alpha}.")
     with pair.at("pretrained"):
         pair.put_between(alpha, None if path == FINETUNED_PATH else region)
         yield pair

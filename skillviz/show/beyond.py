@@ -12,6 +12,7 @@ from skillviz.core.localizers.table import has_null
 from skillviz.core.metrics import metric_row
 from skillviz.core.nulls import NULLS, SHUFFLED
 from skillviz.core.verdicts import NOT_MEASURED, DifferenceVerdict
+from skillviz.plots.theme import localizer_style
 from skillviz.runs.record import Estimate, NullNote, RunRecord
 from skillviz.show import text
 from skillviz.show.control import Judged
@@ -49,7 +50,7 @@ def verdict(beyond: Estimate) -> DifferenceVerdict:
 
 
 def sentence(record: RunRecord, split: str) -> str:
-    """`0.1% brings back 90% of the gain; the same search over shuffled movements (one draw) 51%.` Where no share of the
+    """`0.1% brings back 90% of the gain; the same search over shuffled movements 51%.` Where no share of the
     gain is defined, scores; empty where the run has no such null."""
     note = record.null(split)
     scores = record.metrics.get(split)
@@ -57,7 +58,7 @@ def sentence(record: RunRecord, split: str) -> str:
         return ""
     own, null = scores.recovered, note.states[split].get("recovered")
     region = f"**{formats.share(record.share)}**"
-    search = f"the same search over shuffled movements ({draws(note)})"
+    search = "the same search over shuffled movements"
     if own is not None and own.value is not None and null is not None and null.value is not None:
         return (
             f"{region} brings back **{formats.percent(own.value, 0)}** of the gain; {search} "
@@ -151,7 +152,7 @@ def by_run(records: Iterable[RunRecord], split: str) -> pd.DataFrame:
             rows.append(
                 {
                     "task": readable(record.task_name), "fine-tuned model": text.last_part(record.spec.finetuned),
-                    "localizer": record.spec.localizer, "region": formats.share(record.share),
+                    "localizer": localizer_style(record.spec.localizer).title, "region": formats.share(record.share),
                     "seed": str(record.spec.seed),
                     "graft: share of the gain": metric_estimate("recovered", own),
                     "null": f"{note.kind}, {draws(note)}",

@@ -38,7 +38,7 @@ READOUT_TITLES = {
     "causal": "likelihood of the answers",
 }
 # what a run was asked for beside the four levels; two runs that differ in none of these are repetitions
-SETTINGS = ("options", "steps", "batch_size", "data_seed", "k_shot", "dtype", "autocast", "cuda_graphs")
+SETTINGS = ("options", "steps", "batch_size", "data_seed", "k_shot", "dtype", "autocast", "cuda_graphs", "gain")
 TITLES = {"cuda_graphs": "CUDA graphs"}
 """What a setting is called where it is more than its own name."""
 DEFAULTS = {name: json.dumps(RunSpec.model_fields[name].get_default(call_default_factory=True)) for name in SETTINGS}
@@ -72,7 +72,7 @@ class Entry:
     scored: tuple[int, tuple[str, ...], bool] = (1, (), False)
     """How many sizes, which other tasks, and whether the paths between the models."""
     has_classes: bool = True
-    is_of_study: bool = True
+    is_of_study: bool = False
     """Whether it is in a study's file; a run with a folder of its own is not."""
 
     def __hash__(self) -> int:

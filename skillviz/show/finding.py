@@ -7,7 +7,7 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, localizer, makes_graft
 from skillviz.runs.run import Run
-from skillviz.show import beyond, out_of_scope, sentences
+from skillviz.show import beyond, gain, out_of_scope, sentences
 from skillviz.show.entries import headline_scores, headline_split
 
 LITTLE = 0.5  # of the gain; below it the finding says why
@@ -27,6 +27,8 @@ def finding(run: Run) -> list[str]:
     told = [f"{formats.capital(split)} set, {formats.counted(scores.n, 'example')}: {main}"]
     if null := beyond.line(record, split):
         told.append(null.replace("**", ""))
+    if scaled := gain.sentence(record, split):
+        told.append(scaled.replace("**", ""))
     if sure := out_of_scope.of_run(run):
         told.append(out_of_scope.finding(sure))
     if lost := sentences.no_gain(scores, record.metric):

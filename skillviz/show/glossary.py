@@ -46,6 +46,10 @@ GLOSSARY = {
     "null": "The same search on a movement without meaning: each tensor's movements shuffled, or their signs changed. "
     "Choosing entries by gradients on labels is itself a way to train, so a null scores above the base. What the graft "
     "scores beyond its null is due to the fine-tuned values in their places.",
+    "scale": "A factor on the movement inside the region: the graft has base + gain × (fine-tuned − base) there. Gain "
+    "1 copies the fine-tuned values. A fitted gain has the least NLL on half of the validation examples and is kept if "
+    "it does better than 1 on the other half. A gain above 1 also makes a model surer, so NLL and ECE are compared "
+    "after each model's own temperature scaling, and nulls and the fine-tuned model get the same fit.",
     "density": "How dense the region is in a part of the model, compared with its average density: 2× means "
     "twice as "
     "many parameters as an even spread would give.",
@@ -141,6 +145,7 @@ def about(*words: str) -> str:
 NAMES = {
     **{metric.name: metric.title for metric in METRICS.values() if metric.help},
     "gain": "relative gain",
+    "scale": "gain of a graft",
     "multitask": "multi-task model",
     "continual": "continual learning",
     "mcnemar": "McNemar's test",

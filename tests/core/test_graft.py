@@ -16,6 +16,7 @@ from skillviz.core.flat import FlatModel
 from skillviz.core.graft import Graft, complement, grafted
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, CorruptFile, PairMismatch
+from skillviz.layout import GRAFT
 from tests.core.problems import model_of, table_of
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
@@ -212,7 +213,7 @@ def test_a_file_with_wrong_rows_of_added_tokens_is_told(
     tmp_path: Path, has_numbers: bool, rows: dict[str, Tensor]
 ) -> None:
     path, shapes = tmp_path / "graft.safetensors", {"w": (3, 3)}
-    header = {"format": "skillviz.graft", "layout": 1, "size": 0, "d": 9, "shapes": shapes}
+    header = {"format": "skillviz.graft", "layout": GRAFT, "size": 0, "d": 9, "shapes": shapes}
 
     def write(has_numbers: bool, rows: dict[str, Tensor]) -> None:
         tensors = {f"rows.{name}": tensor for name, tensor in rows.items()}
@@ -239,7 +240,7 @@ def test_a_file_cut_short_is_told(tmp_path: Path) -> None:
         Graft.load(tmp_path / "absent.safetensors")
 
 
-HEADER = {"format": "skillviz.graft", "layout": 1, "size": 3, "d": 9, "shapes": {"w": [3, 3]}}
+HEADER = {"format": "skillviz.graft", "layout": GRAFT, "size": 3, "d": 9, "shapes": {"w": [3, 3]}}
 NOT_WHOLE = [1, -9, "x", True, 9.0, float("inf"), None]
 
 

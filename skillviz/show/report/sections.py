@@ -21,7 +21,7 @@ from skillviz.runs.part_scores import PartScores
 from skillviz.runs.record import RunRecord, Scores
 from skillviz.runs.run import Run
 from skillviz.runs.texts import example_columns
-from skillviz.show import beyond, example_table, measures, sentences, text
+from skillviz.show import beyond, example_table, gain, measures, sentences, text
 from skillviz.show import calibration as calibration_exhibits
 from skillviz.show import examples as example_exhibits
 from skillviz.show import interpolation as interpolation_exhibits
@@ -61,7 +61,7 @@ def overview(run: Run) -> Section:
             Words(basis, tuple(name for name in (*agreed, *panels(record.metric)) if name != record.metric)),
         ]
         makes = [partial(overview_exhibits.states, record, scores, split)]
-        parts += _beyond_null(record, split)
+        parts += [*_beyond_null(record, split), *_gain(record, split)]
     if len(steps) < 2:
         parts.append(Words(sentences.one_step(record, measures.last_loss(steps))))
     else:
@@ -78,6 +78,14 @@ def _beyond_null(record: RunRecord, split: str) -> list[Part]:
     told = Words(beyond.line(record, split), ("null",))
     shown = Code("To measure it", beyond.command(record)) if table.empty else Rows("Scores of the nulls", table)
     return [Heading(beyond.TITLE), told, shown]
+
+
+def _gain(record: RunRecord, split: str) -> list[Part]:
+    """The gains of the grafts that are compared; nothing where all are 1."""
+    if not record.gains:
+        return []
+    table = gain.table(record, split)
+    return [Heading(gain.TITLE), Words(gain.sentence(record, split), ("scale",)), Rows(gain.CAPTION, table)]
 
 
 def scores_table(record: RunRecord, scores: Scores) -> pd.DataFrame:

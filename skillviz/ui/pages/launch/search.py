@@ -9,17 +9,18 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.core import formats
-from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS, Localizer, Option
+from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS, Localizer, Option, makes_graft
 from skillviz.core.nulls import SHUFFLED
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.jobs.devices import chosen as device_for
 from skillviz.plots.theme import localizer_style
-from skillviz.runs.spec import ALL_NULLS, NO_NULLS, RunSpec
+from skillviz.runs.spec import ALL_NULLS, FIT, NO_NULLS, RunSpec
 from skillviz.runs.suited import refused_generation, refused_graphs, refused_lean
 from skillviz.runs.transfer import refuse_unfit
 from skillviz.show import text
 from skillviz.show.glossary import about
+from skillviz.tasks.task import GENERATION
 from skillviz.ui import cache, cluster_choice, controls, form, sign_in, visitor
 from skillviz.ui.other_tasks import reference
 from skillviz.ui.pages.launch.models import Choices
@@ -157,6 +158,7 @@ def data(choices: Choices) -> None:
         )  # fmt: skip
         choices.trial_note = st.empty()
         _nulls(choices)
+        _gain(choices)
         choices.values["interpolation"] = controls.switch(
             "new.interpolation", "Score the paths between the models (WiSE)", SCORES_PATHS,
             help="Eleven points each on the paths from the base to the fine-tuned model and to the graft. The page "
@@ -191,6 +193,16 @@ def _nulls(choices: Choices) -> None:
         "new.nulls", "Nulls", (NO_NULLS, SHUFFLED, ALL_NULLS), SHUFFLED,
         help="The same search on movements that lost their places, or also their signs: how much of the score does "
         "the search itself bring? Each null takes as long as the search at the main size.",
+    )  # fmt: skip
+
+
+def _gain(choices: Choices) -> None:
+    """Whether the grafts get a gain of their own; not for a control, nor for a task whose scores fit none."""
+    of_task = choices.task is None or choices.task.kind != GENERATION
+    if not (makes_graft(choices.values["localizer"]) and of_task):
+        return
+    choices.values["gain"] = controls.segments(
+        "new.gain", "Gain", ("1", FIT), "1", help=f"{about('scale')} Takes about as long as scoring ten regions.",
     )  # fmt: skip
 
 

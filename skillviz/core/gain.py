@@ -1,0 +1,68 @@
+"""The gain of a graft: one factor on the movement inside its region, fitted on validation examples.
+
+A graft of gain α has base + α (fine-tuned - base) in its region; α = 1 is the paper's graft. Ilharco et al. (2023)
+choose such a factor on task vectors by validation; ours is that of least NLL, with a bootstrap interval.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skillviz.core.scores import losses
+from skillviz.errors import BadData
+
+STEPS = np.arange(13) / 2
+GAINS = np.exp2(STEPS) - 1
+"""Where a fit looks: 0 (the base), 0.41, 1, 1.8, 3, ..., 63: steps of a factor of 1.4 in α + 1."""
+RESAMPLES, SEED = 1000, 20260
+
+
+class GainFit(NamedTuple):
+    """The gain of least NLL, its 95% interval over examples, and whether that ends below the largest gain tried.
+
+    Where the curve still falls at the largest gain, `value` is that gain; `high` is infinite where the interval's end
+    is there.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether a larger gain is ruled out by the examples."""
+        return math.isfinite(self.high)
+
+
+def gain_fit(logits: ArrayLike, labels: ArrayLike) -> GainFit:
+    """The gain of least mean NLL on these (validation) examples, from the grafts' logits [len(GAINS), n, label].
+
+    Between the points tried it is the vertex of the parabola through the lowest and its neighbours, in log2(α + 1). The
+    interval is that of the same estimate on RESAMPLES bootstrap samples of the examples. Raises BadData for another
+    number of gains.
+    """
+    by_gain = np.asarray(logits)
+    if len(by_gain) != len(GAINS):
+        raise BadData(f"a gain is fitted on the logits of {len(GAINS)} grafts; got {len(by_gain)}.")
+    by_example = np.stack([losses(z, labels) for z in by_gain], axis=1)
+    n, rng = len(by_example), np.random.default_rng(SEED)
+    drawn = (np.bincount(rng.integers(0, n, n), minlength=n) @ by_example / n for _ in range(RESAMPLES))
+    lowest = _lowest(np.stack([by_example.mean(axis=0), *drawn]))
+    low, high = np.quantile(lowest[1:], (0.025, 0.975))
+    gain, low, high_end = (float(np.exp2(step) - 1) for step in (lowest[0], low, high))
+    return GainFit(gain, low, high_end if high < STEPS[-1] else math.inf)
+
+
+def _lowest(curves: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Where each curve [k, len(STEPS)] is lowest, in steps [k]."""
+    at = curves.argmin(axis=1)
+    inside = np.clip(at, 1, len(STEPS) - 2)
+    rows = np.arange(len(curves))
+    before, here, after = (curves[rows, inside + shift] for shift in (-1, 0, 1))
+    bend = before - 2 * here + after
+    shift = np.divide(before - after, 2 * bend, out=np.zeros_like(bend), where=bend > 0)
+    return np.where(at == inside, STEPS[inside] + STEPS[1] * np.clip(shift, -0.5, 0.5), STEPS[at])

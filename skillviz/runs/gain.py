@@ -1,0 +1,150 @@
+"""The gains of a run (core/gain.py): fitted on one half of the validation examples, held against 1 on the other half.
+
+The test set judges. Every graft that is compared gets the same fit: the run's at each size, those of its nulls, and the
+fine-tuned model, whose gain goes beyond it on the way from the base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from skillviz.core.encoded import Encoded
+from skillviz.core.gain import GAINS, GainFit, gain_fit
+from skillviz.core.region import Region
+from skillviz.core.scores import losses
+from skillviz.core.stratified import stratified
+from skillviz.core.temperature import scaled, temperature_fit
+from skillviz.models.pair import ModelPair
+from skillviz.runs.metrics import Metrics, metrics
+from skillviz.runs.passes import Passes, digest
+from skillviz.runs.record import GainNote, TaskNote
+from skillviz.runs.spec import FIT
+from skillviz.runs.wise import FINETUNED_PATH, GRAFT_PATH, path_logits
+
+ONE, CHOSEN = "one", "chosen"
+MEASURES = ("accuracy", "nll", "ece")
+
+Logits = Mapping[str, np.ndarray]
+
+
+class GainData(NamedTuple):
+    """What a gain is fitted and judged on: the evaluated splits, the rows of validation that fit, and those that choose
+    between gains."""
+
+    splits: Mapping[str, Encoded]
+    fits: np.ndarray
+    chooses: np.ndarray
+
+    @classmethod
+    def of(cls, splits: Mapping[str, Encoded], seed: int) -> GainData:
+        """The halves of the validation examples, each with the classes of the whole; empty without any."""
+        labels = splits["validation"].labels if "validation" in splits else np.empty(0, dtype=np.int64)
+        fits = stratified(labels, len(labels) // 2, seed)
+        return cls(splits, fits, np.setdiff1d(np.arange(len(labels)), fits))
+
+
+@dataclass(frozen=True)
+class Gained:
+    """A graft with its gain: logits [n, label] by split at gain 1 and at the chosen one; `fit` is None for a gain that
+    was given. Temperatures are None where the examples leave none."""
+
+    gain: float
+    one: Logits
+    chosen: Logits
+    fit: GainFit | None = None
+    temperatures: Mapping[str, float | None] = field(default_factory=dict)
+
+    def numbers(self) -> np.ndarray:
+        """What is kept of it beside the logits, float64 [1, 6]."""
+        fit = self.fit or (np.nan,) * 3
+        found = [np.nan if (t := self.temperatures.get(at)) is None else t for at in (ONE, CHOSEN)]
+        return np.array([[self.gain, *fit, *found]])
+
+    @classmethod
+    def from_numbers(cls, numbers: np.ndarray, one: Logits, chosen: Logits) -> Gained:
+        """The same from `numbers`."""
+        gain, *fit, first, second = map(float, numbers[0])
+        temperatures = {at: None if np.isnan(t) else t for at, t in ((ONE, first), (CHOSEN, second))}
+        return cls(gain, one, chosen, None if np.isnan(fit[0]) else GainFit(*fit), temperatures)
+
+    def note(
+        self, of: Literal["grafted", "finetuned", "null"], labels: Mapping[str, np.ndarray], task: TaskNote,
+        size: int | None = None, kind: str = "", draw: int | None = None,
+    ) -> GainNote:  # fmt: skip
+        """What run.json holds of it."""
+        fit = self.fit
+        return GainNote(
+            of=of, kind=kind, draw=draw, size=size, gain=self.gain, fitted=fit and fit.value, low=fit and fit.low,
+            high=fit.high if fit and fit.is_bounded else None, is_bounded=fit is None or fit.is_bounded,
+            temperature=self.temperatures.get(CHOSEN), temperature_at_one=self.temperatures.get(ONE),
+            states=self._scored(self.chosen, CHOSEN, labels, task), at_one=self._scored(self.one, ONE, labels, task),
+        )  # fmt: skip
+
+    def _scored(self, logits: Logits, at: str, labels: Mapping[str, np.ndarray], task: TaskNote) -> dict[str, Metrics]:
+        temperature = self.temperatures.get(at)
+        of_split = {split: z if temperature is None else scaled(z, temperature) for split, z in logits.items()}
+        return {split: metrics(z, labels[split], task, MEASURES) for split, z in of_split.items()}
+
+
+def gained(
+    pair: ModelPair, region: Region | None, data: GainData, base: np.ndarray, asked: float | str, passes: Passes
+) -> Gained:
+    """A region's graft at the gain that is asked for, or the fine-tuned model's where there is no region.
+
+    `base` are the logits of the base on the validation examples: the graft of gain 0.
+    """
+    one = _scores(pair, region, data, 1.0, passes)
+    if asked != FIT:
+        gain, fit = float(asked), None
+        chosen = _scores(pair, region, data, gain, passes)
+    else:
+        encoded = data.splits["validation"].take(data.fits)
+        place = "gain", digest(encoded), "" if region is None else region.sha256()
+        grid = passes.kept(len(GAINS) - 1, *place)
+        if grid is None:
+            objective = pair.objective(encoded)
+            objective.heard = lambda examples, tokens: passes.heard(examples, tokens, "fitting the gain", True)
+            with closing(path_logits(pair, objective, *_way(region), list(map(float, GAINS[1:])))) as points:
+                grid = np.stack(list(points))
+            passes.keep(grid, *place)
+        fit = gain_fit(np.concatenate([base[None, data.fits], grid]), encoded.labels)
+        chosen = _scores(pair, region, data, fit.value, passes)
+        rows, labels = data.chooses, data.splits["validation"].labels
+        is_better = _loss(chosen["validation"], labels, rows) < _loss(one["validation"], labels, rows)
+        gain, chosen = (fit.value, chosen) if is_better else (1.0, one)
+    temperatures = {at: _temperature(z, data) for at, z in ((ONE, one), (CHOSEN, chosen))}
+    return Gained(gain, one, chosen, fit, temperatures)
+
+
+def _way(region: Region | None) -> tuple[str, Region | None]:
+    return (FINETUNED_PATH, None) if region is None else (GRAFT_PATH, region)
+
+
+def _scores(pair: ModelPair, region: Region | None, data: GainData, gain: float, passes: Passes) -> Logits:
+    """Logits [n, label] of each evaluated split at a gain."""
+    scored = {}
+    for split, encoded in data.splits.items():
+        if region is not None or gain == 1:
+            with pair.with_gain(gain):
+                scored[split] = passes.predict(pair, encoded, split, "grafted" if region else "finetuned", region)
+            continue
+        with closing(path_logits(pair, pair.objective(encoded), FINETUNED_PATH, None, [gain])) as points:
+            scored[split] = next(points)
+    return scored
+
+
+def _loss(logits: np.ndarray, labels: np.ndarray, rows: Sequence[int] | np.ndarray) -> float:
+    return float(losses(logits[rows], labels[rows]).mean())
+
+
+def _temperature(logits: Logits, data: GainData) -> float | None:
+    """The temperature of least NLL on the half that fits; None without validation, or at a bound."""
+    if "validation" not in logits or not len(data.fits):
+        return None
+    fit = temperature_fit(logits["validation"][data.fits], data.splits["validation"].labels[data.fits])
+    return None if fit.at_bound else fit.value

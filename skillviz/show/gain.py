@@ -1,0 +1,91 @@
+"""The gain of a run's graft: fitted on validation data, beside its null's, the fine-tuned model's and gain 1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import pandas as pd
+
+from skillviz.core import formats
+from skillviz.core.metrics import metric_row
+from skillviz.plots.theme import state_style
+from skillviz.runs.record import Estimate, GainNote, RunRecord
+from skillviz.show.sentences import metric_estimate
+
+TITLE = "Gain"
+CAPTION = "Gains, and scores after each one's own temperature scaling"
+Verdict = Literal["localized", "diluted", "not shown"]
+LOCALIZED: Verdict = "localized"
+DILUTED: Verdict = "diluted"
+NOT_SHOWN: Verdict = "not shown"
+"""Where the fine-tuned values of the region are enough; where they have the right direction, and too short a step; and
+where its graft is not clearly beyond its null."""
+MEANING = {
+    LOCALIZED: "The skill is **localized**: the region's own movement is a step of the right length.",
+    DILUTED: "The skill is **diluted**: the region's movement has the right direction, and is too short a step.",
+    NOT_SHOWN: "With their own gains, the graft is not clearly beyond its null.",
+}
+COLUMNS = ("graft", "region", "gain", "accuracy at gain 1", "accuracy", "NLL", "ECE")
+
+
+def fitted(record: RunRecord) -> GainNote | None:
+    """The note on the main graft's gain; None unless it was fitted."""
+    first = next(iter(record.gains), None)
+    return first if first is not None and first.fitted is not None else None
+
+
+def verdict(record: RunRecord, split: str) -> Verdict | None:
+    """Of a region with a fitted gain: whether its movement is the skill's whole step. None without a fit."""
+    note, null = fitted(record), record.null(split)
+    if note is None or note.low is None:
+        return None
+    if null is not None and (beyond := next(iter(null.beyond[split].values()))).low is not None and beyond.low <= 0:
+        return NOT_SHOWN
+    return DILUTED if note.low > 1 else LOCALIZED
+
+
+def sentence(record: RunRecord, split: str) -> str:
+    """`Gain 8.2 (6.1-11) brings the graft to 88.8% (86.7-90.9) accuracy, gain 1 to 78.6% (75.9-81.2).` Empty where the
+    run's grafts have the gain 1."""
+    note = next(iter(record.gains), None)
+    if note is None or split not in note.states:
+        return ""
+    metric = next(iter(note.states[split]))
+    own, one = (_cell(states[split], metric) for states in (note.states, note.at_one))
+    what = metric_row(metric).title
+    if note.gain == 1:
+        return f"Fitted gain {_gain(note)}: no better than gain 1 on the other half of the validation examples."
+    told = f"Gain **{_gain(note)}** brings the graft to **{own}** {what}, gain 1 to **{one}**."
+    judged = verdict(record, split)
+    return told if judged is None else f"{told} {MEANING[judged]}"
+
+
+def table(record: RunRecord, split: str) -> pd.DataFrame:
+    """One row a graft, its nulls' and the fine-tuned model, as texts. NLL and ECE are after each one's own temperature
+    scaling, as a gain above 1 also makes a model surer."""
+    rows = []
+    for note in record.gains:
+        if split in note.states:
+            share = note.size / record.d if note.size and record.d else None
+            own = [_cell(note.states[split], name) for name in ("accuracy", "nll", "ece")]
+            rows.append((_name(note), formats.share(share), _gain(note), _cell(note.at_one[split], "accuracy"), *own))
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _name(note: GainNote) -> str:
+    if note.of == "null":
+        return f"null, {note.kind}, draw {(note.draw or 0) + 1}"
+    return state_style(note.of).title
+
+
+def _gain(note: GainNote) -> str:
+    """`8.2 (6.1–11)`: the fitted gain, with `not bounded` where the examples rule out none of the larger ones."""
+    if note.fitted is None:
+        return formats.number(note.gain, 1)
+    high = "not bounded" if note.high is None else formats.number(note.high, 1)
+    return f"{formats.number(note.fitted, 1)} ({formats.number(note.low, 1)}–{high})"
+
+
+def _cell(states: Mapping[str, Estimate], metric: str) -> str:
+    return metric_estimate(metric, states.get(metric))

@@ -1,0 +1,21 @@
+"""The gain of the run's grafts on the overview; nothing for a run whose grafts have the fine-tuned values."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from skillviz.runs.run import Run
+from skillviz.show import gain
+from skillviz.show.glossary import about
+from skillviz.ui import exports
+
+
+def section(run: Run, split: str) -> None:
+    """The finding, and one row a graft that got the same fit."""
+    if not run.record.gains:
+        return
+    st.markdown(f"## {gain.TITLE}", help=about("scale"))
+    st.markdown(gain.sentence(run.record, split))
+    table = gain.table(run.record, split)
+    st.dataframe(table, hide_index=True, alt=gain.CAPTION)
+    exports.table_menu(table, file=f"{run.id}-gains", key="gains", caption=gain.CAPTION)
