@@ -28,14 +28,14 @@ from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.runs.spec import key_in
 from skillviz.runs.store import Store
-from skillviz.show import beyond, slices
+from skillviz.show import beyond, gain, slices
 from skillviz.show.comparisons import compared_rows
 from skillviz.show.entries import entry_of, hero
 from skillviz.show.part_effects import NOUNS, strongest
 
 STORE = PROJECT / "cached_runs"
-PAGES = ("parts-and-slices.md", "checkpoints.md", "baselines.md", "nulls.md")
-PARTS, CHECKPOINTS, BASELINES, NULLS = (PROJECT / "docs" / name for name in PAGES)
+PAGES = ("parts-and-slices.md", "checkpoints.md", "baselines.md", "nulls.md", "gain.md")
+PARTS, CHECKPOINTS, BASELINES, NULLS, GAIN = (PROJECT / "docs" / name for name in PAGES)
 COMMAND = "docs/stored_examples.py"
 NONE = "Not measured."
 SEARCHES = ("stagewise", MOVEMENT)
@@ -219,9 +219,15 @@ def nulls(store: Store) -> list[str]:
     return formats.markdown_table(table.columns, table.values.tolist()) if len(table) else [NONE]
 
 
+def gains(store: Store) -> list[str]:
+    """A row for each gain that was fitted to a stored run's graft."""
+    table = gain.by_run(sorted((run.record for run in store.list()), key=lambda one: one.task_name), "test")
+    return formats.markdown_table(table.columns, table.values.tolist()) if len(table) else [NONE]
+
+
 def main(
     parts_page: Path = PARTS, checkpoints_page: Path = CHECKPOINTS, baselines_page: Path = BASELINES,
-    nulls_page: Path = NULLS,
+    nulls_page: Path = NULLS, gain_page: Path = GAIN,
 ) -> None:  # fmt: skip
     """Rewrites the tables in place."""
     store = Store(STORE)
@@ -233,6 +239,7 @@ def main(
     )
     fill(baselines_page, {"matched": matched(store)}, COMMAND)
     fill(nulls_page, {"measured": nulls(store)}, COMMAND)
+    fill(gain_page, {"measured": gains(store)}, COMMAND)
     print(f"wrote {', '.join(PAGES)}")
 
 

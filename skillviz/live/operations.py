@@ -323,7 +323,7 @@ def wise(
     task: str | None = None,
     mapping: LabelMap | None = None,
 ) -> Answer:
-    """Class scores at one point between two models: path wise-ft or wise-graft, alpha 0 (base) to 1.
+    """Class scores at one point between two models: path wise-ft or wise-graft, alpha 0 (base), 1 (end) or beyond.
 
     With `task` on that other task's test examples (see `transfer`). `metrics` and `bins` are what the stored grid
     has of a point: value, low and high by name, and count, correct and mean confidence by bin.

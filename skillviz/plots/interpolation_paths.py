@@ -71,7 +71,8 @@ def along_paths(
             line = {"color": style.color, "dash": style.dash, "width": 1.5}
             figure.add_hline(y=value * words.scale, line=line, layer="below")
     figure.update_xaxes(title_text=WAY, row=len(shown), col=1)
-    figure.update_xaxes(range=[-3, 103])
+    farthest = 100 * max([1.0, *chosen["alpha"]])
+    figure.update_xaxes(range=[-0.03 * farthest, 1.03 * farthest])
     return figure
 
 

@@ -82,7 +82,7 @@ def _difference(metric: str, beyond: Estimate | None) -> str:
     return formats.MISSING if beyond is None else metric_row(metric).difference(beyond.value, beyond.low, beyond.high)
 
 
-def _columns(beyond: Mapping[str, Estimate | None]) -> dict[str, str]:
+def columns(beyond: Mapping[str, Estimate | None]) -> dict[str, str]:
     """Two columns of a table: beyond the null in points of accuracy and in nats."""
     return {
         "beyond, accuracy": _difference("accuracy", beyond.get("accuracy")),
@@ -133,7 +133,7 @@ def table(record: RunRecord, split: str) -> pd.DataFrame:
             {
                 "null": note.kind, "draws": str(note.draws), "score": metric_estimate(metric, states.get(metric)),
                 "gain recovered": metric_estimate("recovered", share),
-                **_columns(beyond),
+                **columns(beyond),
                 "true signs": formats.MISSING if note.true_signs is None else formats.percent(note.true_signs, 0),
                 "verdict": verdict(main(note, split)),
             }
@@ -157,7 +157,7 @@ def by_run(records: Iterable[RunRecord], split: str) -> pd.DataFrame:
                     "graft: share of the gain": metric_estimate("recovered", own),
                     "null": f"{note.kind}, {draws(note)}",
                     "null: share of the gain": metric_estimate("recovered", null),
-                    **_columns(note.beyond[split]),
+                    **columns(note.beyond[split]),
                 }
             )  # fmt: skip
     return pd.DataFrame(rows)

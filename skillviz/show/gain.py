@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import pandas as pd
 
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
-from skillviz.plots.theme import state_style
+from skillviz.plots.theme import localizer_style, state_style
 from skillviz.runs.record import Estimate, GainNote, RunRecord
+from skillviz.show import beyond as beyond_null
+from skillviz.show import text
 from skillviz.show.sentences import metric_estimate
+from skillviz.tasks.readable_names import readable
 
 TITLE = "Gain"
 CAPTION = "Gains, and scores after each one's own temperature scaling"
@@ -71,6 +74,29 @@ def table(record: RunRecord, split: str) -> pd.DataFrame:
             own = [_cell(note.states[split], name) for name in ("accuracy", "nll", "ece")]
             rows.append((_name(note), formats.share(share), _gain(note), _cell(note.at_one[split], "accuracy"), *own))
     return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def by_run(records: Iterable[RunRecord], split: str) -> pd.DataFrame:
+    """One row a fitted graft of these runs, as texts; `null` is the mean of its draws, each at its own fit."""
+    rows = []
+    for record in records:
+        null = record.null(split)
+        for note in (note for note in record.gains if note.of == "grafted" and note.fitted is not None):
+            is_main = note.size == record.size
+            beyond = null.beyond[split] if null is not None and is_main else {}
+            rows.append(
+                {
+                    "task": readable(record.task_name), "fine-tuned model": text.last_part(record.spec.finetuned),
+                    "localizer": localizer_style(record.spec.localizer).title,
+                    "region": formats.share(note.size / record.d if note.size and record.d else None),
+                    "gain": _gain(note), "accuracy, gain 1": _cell(note.at_one[split], "accuracy"),
+                    "accuracy": _cell(note.states[split], "accuracy"),
+                    "NLL, scaled": _cell(note.states[split], "nll"), "ECE, scaled": _cell(note.states[split], "ece"),
+                    "null, accuracy": _cell(null.states[split], "accuracy") if null and is_main else formats.MISSING,
+                    **beyond_null.columns(beyond),
+                }
+            )  # fmt: skip
+    return pd.DataFrame(rows)
 
 
 def _name(note: GainNote) -> str:

@@ -38,7 +38,8 @@ def entry(localizer: str = "stagewise", size: int = 1000, seed: int = 0, **field
         "id": f"{localizer}-{size}-{seed}", "is_of_user": False, "pair": ("a", "b", "sst2", "c", "head"),
         "base": "org/base", "finetuned": "org/tuned", "task": "sst2", "readout": "head", "localizer": localizer,
         "size": size, "d": 1_000_000, "seed": seed, "settings": PLAIN, "created": "2026-01-01", "finished": "",
-        "seconds": 1.0, "n": 100, "metric": "accuracy", "grafted": 0.8, "recovered": 0.7, "ece": 0.05, "is_of_study": True,
+        "seconds": 1.0, "n": 100, "metric": "accuracy", "grafted": 0.8, "recovered": 0.7, "ece": 0.05,
+        "is_of_study": True,
     }  # fmt: skip
     return Entry(**{**values, **fields})
 

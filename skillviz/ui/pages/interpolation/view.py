@@ -30,6 +30,7 @@ from skillviz.ui.other_tasks import offered
 
 NONE = "none"
 CUTS = 13  # sizes offered beside the stored ones, where the models are asked
+FARTHEST = 400  # percent of the way that the models can be asked about
 TRACED = 500  # examples that a path is traced on
 HEIGHT = words.HEIGHT
 NO_PATH = f"The models can score both paths now, on up to {TRACED} examples, if their weights are on this machine."
@@ -83,8 +84,8 @@ def controls_of(run: Run) -> PathSettings:
             "exact",
             "Compute any point",
             False,
-            help="Off: the sliders stop at stored points. On: they stop anywhere and the models compute the point, "
-            "which needs their weights on this machine.",
+            help="Off: the sliders stop at stored points. On: they stop anywhere, also beyond the models, and these "
+            "compute the point, which needs their weights on this machine.",
         )
     return PathSettings(metric, run.datasets[0], outside, task, exact, place)
 
@@ -111,7 +112,8 @@ def _alpha(asked: PathSettings, grid: Grid) -> float:
     """The share of the way chosen."""
     label, help_ = "Mixing weight α, % (0: pre-trained, 100: fine-tuned or graft)", about("wise")
     if asked.exact:
-        return controls.whole("alpha", label, 0, 100, 50, help=help_) / 100
+        beyond = "Beyond 100% the movement is scaled up, as by a gain."
+        return controls.whole("alpha", label, 0, FARTHEST, 50, help=f"{help_}\n\n{beyond}") / 100
     known = set.intersection(*(set(grid.points.loc[grid.points["dataset"] == n, "alpha"]) for n in asked.datasets))
     percents = {int(p) if p == int(p) else p: alpha for alpha in sorted(known) for p in [round(100 * alpha, 6)]}
     middle = min(percents, key=lambda percent: (abs(percent - 50), percent))
