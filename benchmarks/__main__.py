@@ -15,6 +15,7 @@ from benchmarks import (
     baselines_report,
     beyond_coverage,
     comparators,
+    gain_coverage,
     live_pages,
     localizer_figure,
     localizer_report,
@@ -121,6 +122,16 @@ def beyond(
     """Measure how often the interval of *beyond the null* holds the truth, and write docs/coverage.md's table."""
     rows = pd.read_csv(beyond_coverage.OUT) if tables else beyond_coverage.run(repetitions)
     beyond_coverage.write(rows)
+
+
+@app.command()
+def gain(
+    repetitions: Annotated[int, typer.Option(min=1, help="Samples drawn for each cell.")] = 400,
+    tables: Annotated[bool, typer.Option("--tables", help="Only rewrite the table.")] = False,
+) -> None:
+    """Measure how often the interval of a fitted gain holds the truth, and write docs/coverage.md's table."""
+    rows = pd.read_csv(gain_coverage.OUT) if tables else gain_coverage.run(repetitions)
+    gain_coverage.write(rows)
 
 
 @app.command()

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks import __main__ as command
-from benchmarks import beyond_coverage, comparators, coverage, other_intervals
+from benchmarks import beyond_coverage, comparators, coverage, gain_coverage, other_intervals
 from benchmarks.populations import Population, Side, pair, single, two_class_logits
 from benchmarks.progress import Progress
 from benchmarks.random_populations import drawn, drawn_for_edges
@@ -310,6 +310,13 @@ def test_the_stored_coverage_of_beyond_the_null_is_that_of_the_page() -> None:
     assert all(line in page for line in beyond_coverage.table(rows))
     assert f"Lowest of {len(rows)} cells: {100 * rows['coverage'].min():.1f}%" in page
     assert rows["coverage"].min() > 0.92
+
+
+def test_the_stored_coverage_of_a_gain_is_that_of_the_page() -> None:
+    rows = pd.read_csv(gain_coverage.OUT)
+    page = gain_coverage.PAGE.read_text(encoding="utf-8")
+    assert all(line in page for line in gain_coverage.table(rows)) and len(rows) == 24
+    assert rows["coverage"].min() > 0.88 and rows[rows["n"] >= 100]["coverage"].min() > 0.91
 
 
 def test_a_planted_error_of_the_interval_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

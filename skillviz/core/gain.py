@@ -38,11 +38,11 @@ class GainFit(NamedTuple):
         return math.isfinite(self.high)
 
 
-def gain_fit(logits: ArrayLike, labels: ArrayLike) -> GainFit:
+def gain_fit(logits: ArrayLike, labels: ArrayLike, resamples: int = RESAMPLES) -> GainFit:
     """The gain of least mean NLL on these (validation) examples, from the grafts' logits [len(GAINS), n, label].
 
     Between the points tried it is the vertex of the parabola through the lowest and its neighbours, in log2(α + 1). The
-    interval is that of the same estimate on RESAMPLES bootstrap samples of the examples. Raises BadData for another
+    interval is that of the same estimate on bootstrap samples of the examples. Raises BadData for another
     number of gains.
     """
     by_gain = np.asarray(logits)
@@ -50,7 +50,7 @@ def gain_fit(logits: ArrayLike, labels: ArrayLike) -> GainFit:
         raise BadData(f"a gain is fitted on the logits of {len(GAINS)} grafts; got {len(by_gain)}.")
     by_example = np.stack([losses(z, labels) for z in by_gain], axis=1)
     n, rng = len(by_example), np.random.default_rng(SEED)
-    drawn = (np.bincount(rng.integers(0, n, n), minlength=n) @ by_example / n for _ in range(RESAMPLES))
+    drawn = (np.bincount(rng.integers(0, n, n), minlength=n) @ by_example / n for _ in range(resamples))
     lowest = _lowest(np.stack([by_example.mean(axis=0), *drawn]))
     low, high = np.quantile(lowest[1:], (0.025, 0.975))
     gain, low, high_end = (float(np.exp2(step) - 1) for step in (lowest[0], low, high))

@@ -43,14 +43,20 @@ def _why(run: Run) -> str:
     """The reason why a region recovers little, by the movement of its weights and of all others."""
     layers = run.layers()
     squares, selected = (float((layers[name] ** 2).sum()) for name in ("movement_l2", "movement_l2_selected"))
-    lengths, d = float((layers["movement_mean"] * layers["total"]).sum()), int(layers["total"].sum())
     held = formats.share(selected / squares) if squares else formats.share(0.0)
-    if squares and lengths**2 / (d * squares) >= SPREAD:
+    if _is_spread(layers):
         return (
             "Little is recovered: fine-tuning moved nearly every parameter, as AdamW does, and the region holds "
             f"{held} of the squared movement."
         )
     return f"Little is recovered, though few parameters moved far: the region holds {held} of the squared movement."
+
+
+def _is_spread(layers: pd.DataFrame) -> bool:
+    """Whether fine-tuning moved many parameters by about the same amount."""
+    squares, d = float((layers["movement_l2"] ** 2).sum()), int(layers["total"].sum())
+    lengths = float((layers["movement_mean"] * layers["total"]).sum())
+    return squares > 0 and lengths**2 / (d * squares) >= SPREAD
 
 
 def _next(run: Run) -> str:
@@ -64,7 +70,9 @@ def _next(run: Run) -> str:
     sizes = [times * share for times in LARGER if max(known, default=0.0) < times * share < 1]
     larger = [f"{float(f'{100 * size:.1g}'):g}%" for size in sizes]
     if localizer(record.spec.localizer).budgeted and larger:
-        return f"Next: larger regions, with --size {' '.join(larger)}."
+        is_short = not record.gains and record.has_classes and _is_spread(run.layers())
+        longer = "a longer step in this region, with --gain fit, or " if is_short else ""
+        return f"Next: {longer}larger regions, with --size {' '.join(larger)}."
     if record.spec.localizer != DEFAULT_LOCALIZER:
         return f"Next: another localizer, such as --method {DEFAULT_LOCALIZER}."
     return "Next: more steps, or a fine-tuning that moves fewer parameters (finetune --help lists recipes)."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.runs.tables import score_matrix
 from skillviz.show.entries import DEFAULTS, Entry, repetition_words, setting_words
 
+GAIN = "gain"  # the setting of a run
 TEMPERATURE = "temperature"  # the name that the figures have for it
 CHANCE, MAJORITY = ("chance", "majority")
 
@@ -177,12 +179,19 @@ def offered(curve: pd.DataFrame, record: RunRecord) -> list[str]:
     return metric_names(record.metric, (name for name in METRICS if name in stored))
 
 
+def at_gain_1(entry: Entry) -> Entry:
+    """The run as it is without its gain."""
+    return replace(entry, settings=tuple((n, DEFAULTS[n] if n == GAIN else value) for n, value in entry.settings))
+
+
 def nondefault_settings(entries: Sequence[Entry]) -> list[str]:
-    """Of each entry the settings that are not the default, in words, without those that all of these entries share.
+    """Of each entry the settings that are not the default, in words, without those that all of these entries share,
+    but for the gain.
 
     Regions by hand are one line, though each is another region; those of equal size are told apart by their days.
     """
     shared = set[tuple[str, str]].intersection(*(set(entry.settings) for entry in entries)) if entries else set()
+    shared = {(name, value) for name, value in shared if name != GAIN}  # gain 1 is drawn beside it
     by_hand = {e.id: e for e in entries if e.localizer == EXPRESSION}
     apart = repetition_words([e.size for e in by_hand.values()], list(by_hand.values()))
     more = dict(zip(by_hand, apart, strict=True))

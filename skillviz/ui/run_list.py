@@ -56,12 +56,17 @@ def runs_of(entries: Sequence[Entry]) -> list[Run]:
 
 
 def pair_curve(entries: Sequence[Entry], split: str) -> pd.DataFrame:
-    """One curve of all these runs of a pair on a split; explains and stops where one cannot be read."""
+    """One curve of all these runs of a pair on a split, at their gains and at 1; explains and stops where one cannot be
+    read."""
     with page.explained():
         runs = cache.runs(entry.id for entry in entries)
+        scaled = [(entry, run) for entry, run in zip(entries, runs, strict=True) if run.record.gains]
+        every = [*entries, *(measures.at_gain_1(entry) for entry, _ in scaled)]
         return cache.computed(
             ("curve", split), runs,
-            lambda: measures.pair_curve(entries, [cache.curve(run) for run in runs], split),
+            lambda: measures.pair_curve(
+                every, [*map(cache.curve, runs), *(run.curve(gain=1.0) for _, run in scaled)], split
+            ),
         )  # fmt: skip
 
 

@@ -83,7 +83,7 @@ def test_the_numbers_are_those_of_the_run(little: Said, dense: tuple[list[object
 def test_an_adamw_fine_tune_is_said_to_spread_its_change(little: Said) -> None:
     (why,) = [line for line in little.out.splitlines() if line.startswith("Little is recovered")]
     assert "moved nearly every parameter" in why and re.search(r"holds 0\.\d+% of the squared movement", why)
-    assert "--size 0.3% 1% 3%" in little.out
+    assert "a longer step in this region, with --gain fit, or larger regions, with --size 0.3% 1% 3%." in little.out
 
 
 def test_a_size_of_the_run_that_is_enough_is_named(dense: tuple[list[object], Path]) -> None:
