@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from skillviz.core.scores import losses
 from skillviz.errors import BadData
 
-STEPS = np.arange(13) / 2
+STEPS = np.arange(17) / 2
 GAINS = np.exp2(STEPS) - 1
-"""Where a fit looks: 0 (the base), 0.41, 1, 1.8, 3, ..., 63: steps of a factor of 1.4 in α + 1."""
+"""Where a fit looks: 0 (the base), 0.41, 1, 1.8, 3, ..., 255: steps of a factor of 1.4 in α + 1."""
 RESAMPLES, SEED = 1000, 20260
 
 

@@ -15,7 +15,7 @@ RECENT = 60.0  # seconds of work after which a measurement counts for e times le
 OTHERS = "others"  # rows of the other tasks' test sets, among the counts
 OUTSIDE = "out of scope"  # texts that fit no class, among the counts
 GRID = 10  # points of a WiSE path beside the common base
-FITS = 12  # gains that a fit tries beside 0 (core.gain)
+FITS = 16  # gains that a fit tries beside 0 (core.gain)
 Heard = Callable[[int, int, str, bool], None]
 """Called with each number of examples that are scored, their tokens, the state and data set, and whether they went
 through the model now: the scores of an earlier attempt of the run did not. With 0 examples at the end of a pass."""

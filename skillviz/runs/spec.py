@@ -27,7 +27,7 @@ KEY = "key:"
 WORDS = {"base", "finetuned", "task", "readout", "localizer", "sizes"}
 FLAGS = {"localizer": "--method", "sizes": "--size"}
 DEFAULT_SIZE = "0.1%"
-FIT, MOST_GAIN = "fit", 100
+FIT, MOST_GAIN = "fit", 1000
 NO_NULLS, ALL_NULLS = "none", "all"
 LEFT_OUT = {
     "others": [], "lean": False, "data_parallel": 1, "cuda_graphs": False, "nulls": "none", "null_draws": 1,

@@ -23,7 +23,7 @@ from skillviz.runs.points import Point, bin_rows, metric_rows
 from skillviz.runs.record import TaskNote
 
 FINETUNED_PATH, GRAFT_PATH = PATHS
-FARTHEST = 100
+FARTHEST = 1000
 """The largest alpha of a path."""
 
 Grid = tuple[pd.DataFrame, pd.DataFrame]

@@ -335,7 +335,7 @@ def test_the_pair_used_longest_ago_is_let_go(lived: Path, tmp_path: Path) -> Non
     [
         ("unpickle", {}, "not an operation"),
         ("wise", {"path": "wise-ft"}, "needs the argument 'alpha'"),
-        ("wise", {"path": "wise-ft", "alpha": 200.0}, "0..100"),
+        ("wise", {"path": "wise-ft", "alpha": 2000.0}, "0..1000"),
         ("wise", {"path": "straight", "alpha": 0.5}, "wise-ft, wise-graft"),
         ("wise", {"path": "wise-ft", "alpha": 0.5, "beta": 1}, "'beta' is not an argument"),
         ("wise", {"path": "wise-ft", "alpha": 0.5, "split": "dev"}, "train, validation, test"),

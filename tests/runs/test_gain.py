@@ -118,9 +118,9 @@ def test_a_gain_that_is_given_is_used_everywhere(world: Path, store: Store, sess
     assert "--gain 2.0" in run.spec.command()
 
 
-@pytest.mark.parametrize("gain", ["many", -1, 101, float("nan"), None])
+@pytest.mark.parametrize("gain", ["many", -1, 1001, float("nan"), None])
 def test_what_is_no_gain_is_refused_in_one_sentence(gain: object) -> None:
-    with pytest.raises(BadInput, match="and must be fit, or a number from 0 to 100"):
+    with pytest.raises(BadInput, match="and must be fit, or a number from 0 to 1000"):
         read_spec({"base": "a", "finetuned": "b", "task": "sst2", "gain": gain})
 
 
