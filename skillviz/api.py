@@ -64,7 +64,8 @@ def localize(
     `size` is a percentage ("0.1%"), a count (10646), a share (0.001), or several of them, the main one
     first. `settings` are the other fields of a run: readout, seed, steps, batch_size, options, device,
     dtype, autocast, cuda_graphs, k_shot, data_seed, max_train, max_validation, max_test, interpolation, others; nulls
-    ("shuffled", the default, "all" or "none"), the null movements that the same search is made on too, and null_draws.
+    ("shuffled", the default, "all" or "none"), the null movements that the same search is made on too, null_draws, and
+    gain (a number or "fit"), the factor on the movement in the grafts.
     `progress` is called with runs.progress.Progress records. Raises an error of skillviz.errors for wrong input.
     """
     sizes = size if isinstance(size, str | int | float) else tuple(size)

@@ -316,7 +316,7 @@ def test_the_stored_coverage_of_a_gain_is_that_of_the_page() -> None:
     rows = pd.read_csv(gain_coverage.OUT)
     page = gain_coverage.PAGE.read_text(encoding="utf-8")
     assert all(line in page for line in gain_coverage.table(rows)) and len(rows) == 24
-    assert rows["coverage"].min() > 0.88 and rows[rows["n"] >= 100]["coverage"].min() > 0.91
+    assert rows["coverage"].min() > 0.88 and rows["coverage"].mean() > 0.925
 
 
 def test_a_planted_error_of_the_interval_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

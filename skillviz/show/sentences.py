@@ -78,6 +78,8 @@ def restored(record: RunRecord, scores: Scores) -> str:
         factor = f"multiplied by {formats.count(round(1 / record.share))}" if record.share else "rescaled"
         moved = f"A control, no graft: adding the movement of {counted}, {factor}, to the base"
         return f"{moved} {_recovery(record, scores, 's')}"
+    if record.gain != 1:
+        counted = f"{counted}, moved **{formats.number(record.gain, 1)} times** as far as by fine-tuning,"
     return f"{counted} {_recovery(record, scores)}"
 
 
