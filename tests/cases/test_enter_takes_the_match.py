@@ -68,6 +68,7 @@ def typed(page: Any, label: str, text: str, *keys: str, kind: str = ONE, at_once
 
 
 @pytest.mark.e2e
+@pytest.mark.nightly
 def test_enter_takes_the_best_match(launch: str, visit: Callable[..., Any]) -> None:
     page = visit(launch)
     assert typed(page, "Pre-trained", "minilm").startswith("minilm-l6/base (bert")

@@ -57,7 +57,7 @@ def changed(store: Store, run_id: str) -> None:
     os.utime(place, ns=(later, later))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_list_that_is_longer_than_any_cache_is_read_once(made: Run, tmp_path: Path, reads: Counter[str]) -> None:
     store = copied(made, tmp_path / "many", MANY)
     assert len(store.list()) == MANY and set(reads.values()) == {1} and len(reads) == MANY

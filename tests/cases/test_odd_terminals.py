@@ -46,7 +46,7 @@ def test_every_sign_is_written_in_the_terminal_s_encoding(made: Run, terminal: d
     assert made.id in words and "-" in words and "\ufffd" not in words
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_is_stored_though_nobody_reads_on(tmp_path: Path) -> None:
     """The reader goes after the first line, while the search has yet to begin, and the terminal knows no dash."""
     tiny_pair(tmp_path)

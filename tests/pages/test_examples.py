@@ -280,7 +280,7 @@ def test_a_typed_sentence_without_weights_is_explained(ids: dict[str, str]) -> N
     assert link(test)["sentence"] == "a film" and len(charts(test)) == 6
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_typed_sentence_gets_three_predictions_and_attributions(lived: Path, use: Use, tmp_path: Path) -> None:
     run = live_store(lived / "runs", tmp_path, use)
     test = asked("examples", run=run.id, look="typed", sentence="the film was good and funny")

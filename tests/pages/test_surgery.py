@@ -284,7 +284,7 @@ def scores(test: AppTest) -> dict[str, str]:
     return {model: value.split(" (")[0] for model, value in zip(board["model"], board["Accuracy"], strict=True)}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_graft_is_scored_live_beside_a_random_region_and_the_runs_own(alive: Run) -> None:
     test = opened(run=alive.id, sentence="a great film")
     assert not test.exception and not test.warning and not test.table, "nothing is scored on opening"
