@@ -131,10 +131,15 @@ def checkpoints(store: Store) -> list[str]:
     return formats.markdown_table(head, rows)
 
 
+def is_plain(run: Run) -> bool:
+    """Whether its search has the default settings, and its graft the fine-tuned values."""
+    return not run.spec.search_fields() and run.spec.gain == 1
+
+
 def rates(store: Store) -> list[str]:
     """A row for each model of RATES: what its training moved, and how the search compares with top movement on it."""
     words, rows = metric_row("accuracy"), []
-    runs = [run for run in store.list() if run.record.size == MOVED and not run.spec.search_fields()]
+    runs = [run for run in store.list() if run.record.size == MOVED and is_plain(run)]
     for name, rate in RATES.items():
         own = [run for run in runs if run.spec.finetuned.endswith(name) and run.spec.localizer in SEARCHES]
         points = checkpoint_points({1: own})
@@ -160,7 +165,7 @@ def across_tasks(store: Store) -> list[str]:
     by_task: dict[str, dict[str, list[Run]]] = {}
     for run in store.list():
         record = run.record
-        plain = run.spec.localizer in SEARCHES and not run.spec.search_fields() and record.size == MOVED
+        plain = run.spec.localizer in SEARCHES and is_plain(run) and record.size == MOVED
         if not plain or record.metric != "accuracy" or record.base is None or record.finetuned is None:
             continue
         if record.base.source.endswith("minilm-l6"):

@@ -53,7 +53,9 @@ complement = run_list.pair_complement(alike, split)
 if complement.empty:
     st.caption("What removing the region costs is not stored for these runs.")
 elif exhibits.has_gain(curve):  # else the sentence on top says that there is none
-    necessity = exhibits.necessity(run_list.pair_curve(alike, split), complement, this.localizer, theme())
+    restored = run_list.pair_curve(alike, split)
+    restored = restored[restored["settings"] == measures.nondefault_settings(alike)[0]]  # at its own gain
+    necessity = exhibits.necessity(restored, complement, this.localizer, theme())
     st.markdown(necessity.finding, help=about("complement", "recovered"))
     show(necessity, run.id)
 sparsity_cards.checkpoints(run)

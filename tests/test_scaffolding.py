@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from skillviz.runs.record import GainNote
+from skillviz.runs.store import Store
 from tests.small_world import opening_run
 from tests.test_arrows import FILES, PROJECT, imports_of
 
@@ -273,6 +275,32 @@ def test_the_readme_s_finding_is_that_of_the_stored_run() -> None:
         f"calibration errors are {' and '.join(errors)}.",
     ):
         assert words in opening
+
+
+def test_the_readme_s_gain_is_that_of_the_stored_run() -> None:
+    """README and the page of pairs made elsewhere name the gains of top movement on the AdamW pair, and its null."""
+    runs = Store(PROJECT / "cached_runs").list()
+    (run,) = [one for one in runs if one.spec.finetuned.endswith("mr-adamw") and one.spec.localizer == "movement"]
+    small, large = sorted((note for note in run.record.gains if note.of == "grafted"), key=lambda note: note.size or 0)
+
+    def share(note: GainNote, gain: float | None) -> str:
+        rows = run.curve(gain)
+        row = rows[(rows["split"] == "test") & (rows["metric"] == "recovered") & (rows["size"] == note.size)].iloc[0]
+        ends = f" ({100 * row['low']:.0f}–{100 * row['high']:.0f})" if gain is None else ""
+        return f"{100 * row['value']:.0f}%{ends}"
+
+    opening = " ".join(text("README.md").partition("\n![")[0].split())
+    null = run.record.nulls[0].states["test"]["recovered"]
+    assert null.value is not None and null.low is not None and null.high is not None
+    for words in (
+        f"bring back {share(large, 1.0)} of the gain",
+        f"of {large.gain:.1f} ({large.low:.1f}–{large.high:.1f})",
+        f"bring back {share(large, None)}", f"it is {share(small, None)}",
+        f"{100 * null.value:.0f}% ({100 * null.low:.0f} to {100 * null.high:.0f}) of shuffled".replace("-", "−"),
+    ):  # fmt: skip
+        assert words in opening, words
+    page = text("docs/pairs-made-elsewhere.md")
+    assert f"bring back {share(small, 1.0)}, and {share(small, None)} at {small.gain:.1f}" in page
 
 
 def searched_as(record: dict[str, Any]) -> list[Any]:

@@ -144,7 +144,8 @@ def series_of(run: Run, runs: Iterable[Run]) -> dict[int, list[Run]]:
     for other in runs:
         at = _checkpoint(other)
         searches = (other.spec.localizer, other.spec.search_fields())
-        if at is None or searches not in ((run.spec.localizer, run.spec.search_fields()), (MOVEMENT, {})):
+        is_like = searches in ((run.spec.localizer, run.spec.search_fields()), (MOVEMENT, {}))
+        if at is None or not is_like or other.spec.gain != run.spec.gain:
             continue
         is_alike = all(getattr(other.spec, name) == getattr(run.spec, name) for name in SAME)
         if at[0] == place[0] and is_alike and _sizes_agree(run.spec, other.spec):

@@ -31,7 +31,7 @@ def stored_beside(record: RunRecord, others: Iterable[RunRecord]) -> RunRecord |
 
 def _search_of(record: RunRecord) -> tuple[object, ...]:
     models = (note.fingerprint if note else None for note in (record.base, record.finetuned))
-    return *models, record.task_name, record.readout, record.spec.localizer, record.size
+    return *models, record.task_name, record.readout, record.spec.localizer, record.size, record.spec.gain
 
 
 def draws(note: NullNote) -> str:
@@ -152,7 +152,8 @@ def by_run(records: Iterable[RunRecord], split: str) -> pd.DataFrame:
             rows.append(
                 {
                     "task": readable(record.task_name), "fine-tuned model": text.last_part(record.spec.finetuned),
-                    "localizer": localizer_style(record.spec.localizer).title, "region": formats.share(record.share),
+                    "localizer": localizer_style(record.spec.localizer).title + told_gain(record),
+                    "region": formats.share(record.share),
                     "seed": str(record.spec.seed),
                     "graft: share of the gain": metric_estimate("recovered", own),
                     "null": f"{note.kind}, {draws(note)}",
@@ -161,6 +162,11 @@ def by_run(records: Iterable[RunRecord], split: str) -> pd.DataFrame:
                 }
             )  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def told_gain(record: RunRecord) -> str:
+    """`, gain 11.7`; empty where the graft has the fine-tuned values."""
+    return "" if record.gain == 1 else f", gain {formats.number(record.gain, 1)}"
 
 
 def meaning() -> str:

@@ -43,7 +43,8 @@ def control_of(entries: Sequence[Entry], judged: Entry) -> Entry | None:
     role_of = roles(entries)
     rivals = [
         entry for entry in entries
-        if entry.localizer in stricter and (entry.pair, entry.size, entry.n) == (judged.pair, judged.size, judged.n)
+        if entry.localizer in stricter
+        and (entry.pair, entry.size, entry.n, entry.gain) == (judged.pair, judged.size, judged.n, judged.gain)
         and role_of[entry.id] != "variant"
     ]  # fmt: skip
     return min(rivals, key=lambda e: (names.index(e.localizer), e.seed != judged.seed, e.seed, e.id), default=None)

@@ -79,6 +79,11 @@ class Entry:
         return hash(self.id)  # lists of hundreds are keys
 
     @property
+    def gain(self) -> str:
+        """The gain that was asked for, as JSON."""
+        return dict(self.settings).get("gain", "1.0")
+
+    @property
     def share(self) -> float:
         """size / d."""
         return self.size / self.d if self.d else math.nan

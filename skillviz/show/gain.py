@@ -110,7 +110,8 @@ def _gain(note: GainNote) -> str:
     if note.fitted is None:
         return formats.number(note.gain, 1)
     high = "not bounded" if note.high is None else formats.number(note.high, 1)
-    return f"{formats.number(note.fitted, 1)} ({formats.number(note.low, 1)}–{high})"
+    used = "" if note.gain == note.fitted else f"; {formats.number(note.gain, 0)} is used"
+    return f"{formats.number(note.fitted, 1)} ({formats.number(note.low, 1)}–{high}){used}"
 
 
 def _cell(states: Mapping[str, Estimate], metric: str) -> str:

@@ -53,3 +53,13 @@ def test_a_run_in_a_study_s_file_opens_on_each_page_of_a_run(page: str) -> None:
     assert len(packed) > 5
     for name in packed.values():
         opens(page, run=name)
+
+
+def test_a_run_with_a_gain_shows_it_beside_gain_1() -> None:
+    run = next(run for run in Store(shipped_root()).list() if run.record.gains)
+    test = opened("overview", run=run.id)
+    table = next(table.value for table in test.dataframe if "accuracy at gain 1" in table.value.columns)
+    assert len(table) == len(run.record.gains) and not test.exception
+    assert any("The skill is **diluted**" in words.value for words in test.markdown)
+    lines = opened("sparsity", run=run.id)
+    assert not lines.exception
