@@ -14,7 +14,7 @@ from typing import Any
 from skillviz.errors import OtherVersion
 
 LAYOUT = 1
-"""Raise it with every change of what is stored, also with a new field or column."""
+"""Raise it with every change that an earlier version would read wrongly; a new field it refuses by its name."""
 GRAFT = 2
 """Of graft files: the values may be scaled by a gain that the header names."""
 KEY = "layout"

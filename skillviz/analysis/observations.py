@@ -183,7 +183,7 @@ def of_run(run: Run, model: TunedModel | None = None) -> Iterator[Observation]:
     common: dict[str, Any] = {
         "base": spec.base, "recipe": model.recipe, "setting": setting(spec.k_shot), "id_task": record.task.name,
         "readout": record.readout or "", "model": spec.finetuned, "model_fields": model.fields,
-        "search_fields": spec.search_fields(), "note": record.task,
+        "search_fields": spec.search_fields() | ({} if spec.gain == 1 else {"gain": spec.gain}), "note": record.task,
     }  # fmt: skip
     sets: list[tuple[str, str, Scores, tuple[str, ...]]] = [
         (record.task.name, split, scores, ()) for split, scores in record.metrics.items()

@@ -130,7 +130,7 @@ def export(
     """
     read_only.refuse()
     stored = open_run(run, runs_dir)
-    gain_asked = None if gain is None else _gain(stored, gain)
+    wanted = None if gain is None else _gain(stored, gain)
     _check_hub_options(push_to_hub, form, private, revision, message, dry_run)
     if push_to_hub and not dry_run:
         check_login(push_to_hub)
@@ -143,7 +143,7 @@ def export(
     elif target is not None:
         refuse_full_folder(target, overwrite, expanded(base or stored.spec.base, "base"))
     name = push_to_hub or (target.name if target else "")
-    request = engine.ExportRequest(form.value, name, base, finetuned, gain_asked, base_model, licence)
+    request = engine.ExportRequest(form.value, name, base, finetuned, wanted, base_model, licence)
     done = engine.export(
         stored, request, target, overwrite, engine.Hub(push_to_hub, private, revision, message, dry_run)
     )

@@ -19,6 +19,8 @@ STEPS = np.arange(17) / 2
 GAINS = np.exp2(STEPS) - 1
 """Where a fit looks: 0 (the base), 0.41, 1, 1.8, 3, ..., 255: steps of a factor of 1.4 in α + 1."""
 RESAMPLES, SEED = 1000, 20260
+OVERFLOWN = 1e6
+"""The loss in nats of a gain that is too large for the model's dtype: no fit chooses it."""
 
 
 class GainFit(NamedTuple):
@@ -48,13 +50,18 @@ def gain_fit(logits: ArrayLike, labels: ArrayLike, resamples: int = RESAMPLES) -
     by_gain = np.asarray(logits)
     if len(by_gain) != len(GAINS):
         raise BadData(f"a gain is fitted on the logits of {len(GAINS)} grafts; got {len(by_gain)}.")
-    by_example = np.stack([losses(z, labels) for z in by_gain], axis=1)
+    by_example = np.stack([_losses(z, labels) for z in by_gain], axis=1)
     n, rng = len(by_example), np.random.default_rng(SEED)
     drawn = (np.bincount(rng.integers(0, n, n), minlength=n) @ by_example / n for _ in range(resamples))
     lowest = _lowest(np.stack([by_example.mean(axis=0), *drawn]))
     low, high = np.quantile(lowest[1:], (0.025, 0.975))
     gain, low, high_end = (float(np.exp2(step) - 1) for step in (lowest[0], low, high))
     return GainFit(gain, low, high_end if high < STEPS[-1] else math.inf)
+
+
+def _losses(logits: np.ndarray, labels: ArrayLike) -> NDArray[np.float64]:
+    """The losses [n] of a graft; OVERFLOWN each where one of its logits is no number."""
+    return losses(logits, labels) if np.isfinite(logits).all() else np.full(len(logits), OVERFLOWN)
 
 
 def _lowest(curves: NDArray[np.float64]) -> NDArray[np.float64]:

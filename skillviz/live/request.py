@@ -80,10 +80,8 @@ class PairRequest:
 
     @property
     def pair(self) -> ModelPair:
-        """The pair itself, whose grafts have the gain of the run's."""
-        pair = self.loaded.session.pair(self.spec)
-        pair.gain = self.run.record.gain if self.run else 1.0
-        return pair
+        """The pair itself."""
+        return self.loaded.session.pair(self.spec)
 
     @cached_property
     def task(self) -> Task:
@@ -104,12 +102,20 @@ class PairRequest:
         return UNCOMPARED.format(self.task.name) if self.definition_is is Comparison.UNKNOWN else ""
 
     def region(self, expression: Mapping[str, Any] | None) -> Region:
-        """The region of an expression; of None, the run's main one."""
+        """The region of an expression; of None, the run's main one.
+
+        The pair's grafts have the gain of the run at a region of its own, and gain 1 at any other.
+        """
+        run = self.run
         if expression is None:
-            if self.run is None:
+            if run is None:
                 raise BadInput("name a region, such as {'layers': [0]}, or the pair by its run.")
-            return self.run.region()
-        return region_of(expression, self.pair.table, stored_in(self.worker.library))
+            self.pair.gain = run.record.gain
+            return run.region()
+        region = region_of(expression, self.pair.table, stored_in(self.worker.library))
+        is_of_run = run is not None and dict(expression) in ({"run": run.id}, {"run": run.id, "size": region.size})
+        self.pair.gain = run.record.gain_at(region.size) if run is not None and is_of_run else 1.0
+        return region
 
     def examples(self, split: str, sample: int | None) -> Encoded:
         """The examples of a split; raises BadData where they are no longer those of the run."""

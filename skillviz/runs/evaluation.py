@@ -17,7 +17,7 @@ from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch
 from skillviz.models.applied import applied, opened_base, save_applied
 from skillviz.models.fetch import graft_file
-from skillviz.models.pair import ModelPair, load_pair
+from skillviz.models.pair import ModelPair, between, load_pair
 from skillviz.models.predict import predict
 from skillviz.runs.held_out import Fit, against_fitting, fitted, why_not
 from skillviz.runs.metrics import scores
@@ -127,9 +127,10 @@ def evaluate(
             return _scored(pair, of_task, stored_graft.region, ("pretrained", "grafted"), sampling, progress)
     pair = load_pair(source, expanded(str(finetuned), "finetuned"), **loading)
     if stored_graft is not None:
+        chosen, header = stored_graft.region, dict(stored_graft.header)
+    pair.gain = float(header.get("gain", 1.0))
+    if stored_graft is not None:
         _check_values(pair, stored_graft)
-        chosen = stored_graft.region
-        header = dict(stored_graft.header)
     states = ("pretrained", "finetuned") + (() if chosen is None else ("grafted", "complement"))
     return _scored(pair, of_task, chosen, states, sampling, progress, header.get("data"))
 
@@ -165,12 +166,14 @@ def _scored(
 
 
 def _check_values(pair: ModelPair, graft: Graft) -> None:
-    """Raises PairMismatch where the graft holds other values than the fine-tuned model."""
+    """Raises PairMismatch where the graft holds other values than the pair's at its gain."""
     if dict(graft.region.shapes) != pair.table.shapes:
         raise PairMismatch("the graft was made for another architecture than this pair; use its own models.")
-    views = pair.finetuned_tensors()
+    base, tuned = pair.base_tensors(), pair.finetuned_tensors()
     for name, indices in graft.region.indices.items():
-        values = views[name].reshape(-1).cpu()[torch.from_numpy(np.array(indices))]
+        index = torch.from_numpy(np.array(indices))
+        before, after = (tensors[name].reshape(-1).cpu()[index] for tensors in (base, tuned))
+        values = between(before, after, pair.gain)
         if not torch.equal(values, graft.values[name].to(values.dtype)):
             raise PairMismatch(
                 f"the graft's values of '{name}' are not those of this fine-tuned model; give the model that it was "

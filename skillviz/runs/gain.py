@@ -6,7 +6,7 @@ fine-tuned model, whose gain goes beyond it on the way from the base.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -27,6 +27,7 @@ from skillviz.runs.spec import FIT
 from skillviz.runs.wise import FINETUNED_PATH, GRAFT_PATH, path_logits
 
 ONE, CHOSEN = "one", "chosen"
+FITTING = "fitting the gain"
 MEASURES = ("accuracy", "nll", "ece")
 
 Logits = Mapping[str, np.ndarray]
@@ -92,32 +93,33 @@ class Gained:
 
 
 def gained(
-    pair: ModelPair, region: Region | None, data: GainData, base: np.ndarray, asked: float | str, passes: Passes
+    pair: ModelPair, region: Region | None, data: GainData, base: np.ndarray, wanted: float | str, passes: Passes
 ) -> Gained:
-    """A region's graft at the gain that is asked for, or the fine-tuned model's where there is no region.
+    """A region's graft at the gain that is wanted, or the fine-tuned model's where there is no region.
 
     `base` are the logits of the base on the validation examples: the graft of gain 0.
     """
     one = _scores(pair, region, data, 1.0, passes)
-    if asked != FIT:
-        gain, fit = float(asked), None
+    if wanted != FIT:
+        gain, fit = float(wanted), None
         chosen = _scores(pair, region, data, gain, passes)
     else:
         encoded = data.splits["validation"].take(data.fits)
         place = "gain", digest(encoded), "" if region is None else region.sha256()
         grid = passes.kept(len(GAINS) - 1, *place)
-        if grid is None:
+        if grid is not None:
+            passes.heard(len(grid) * len(encoded), len(grid) * int(encoded.lengths.sum()), FITTING, False)
+        else:
             objective = pair.objective(encoded)
-            objective.heard = lambda examples, tokens: passes.heard(examples, tokens, "fitting the gain", True)
+            objective.heard = lambda examples, tokens: passes.heard(examples, tokens, FITTING, True)
             with closing(path_logits(pair, objective, *_way(region), list(map(float, GAINS[1:])))) as points:
                 grid = np.stack(list(points))
             passes.keep(grid, *place)
         fit = gain_fit(np.concatenate([base[None, data.fits], grid]), encoded.labels)
         chosen = _scores(pair, region, data, fit.value, passes)
-        rows, labels = data.chooses, data.splits["validation"].labels
-        is_better = _loss(chosen["validation"], labels, rows) < _loss(one["validation"], labels, rows)
+        is_better = _loss(chosen, data) < _loss(one, data)
         gain, chosen = (fit.value, chosen) if is_better else (1.0, one)
-    temperatures = {at: _temperature(z, data) for at, z in ((ONE, one), (CHOSEN, chosen))}
+    temperatures = {} if fit is None else {at: _temperature(z, data) for at, z in ((ONE, one), (CHOSEN, chosen))}
     return Gained(gain, one, chosen, fit, temperatures)
 
 
@@ -133,13 +135,18 @@ def _scores(pair: ModelPair, region: Region | None, data: GainData, gain: float,
             with pair.with_gain(gain):
                 scored[split] = passes.predict(pair, encoded, split, "grafted" if region else "finetuned", region)
             continue
-        with closing(path_logits(pair, pair.objective(encoded), FINETUNED_PATH, None, [gain])) as points:
+        objective = pair.objective(encoded)
+        objective.heard = lambda examples, tokens: passes.heard(examples, tokens, FITTING, True)
+        with closing(path_logits(pair, objective, FINETUNED_PATH, None, [gain])) as points:
             scored[split] = next(points)
     return scored
 
 
-def _loss(logits: np.ndarray, labels: np.ndarray, rows: Sequence[int] | np.ndarray) -> float:
-    return float(losses(logits[rows], labels[rows]).mean())
+def _loss(logits: Logits, data: GainData) -> float:
+    """The mean NLL on the half that chooses, after temperature scaling fitted on the other."""
+    z, labels, temperature = logits["validation"], data.splits["validation"].labels, _temperature(logits, data)
+    z = z if temperature is None else scaled(z, temperature)
+    return float(losses(z[data.chooses], labels[data.chooses]).mean())
 
 
 def _temperature(logits: Logits, data: GainData) -> float | None:

@@ -34,14 +34,16 @@ def graft_of_run(
         raise BadInput(NO_GRAFT)
     models = expanded(base or spec.base, "base"), expanded(finetuned or spec.finetuned, "finetuned")
     load: Callable[..., ModelPair] = load_lean if spec.lean else load_pair
-    pair = load(*models, readout=run.record.readout or spec.readout, device="cpu")
+    own = run.record.gain
+    scale = own if gain is None else gain
+    dtype = {} if scale == 1 else {"dtype": spec.dtype}  # scaled values are rounded as they were scored
+    pair = load(*models, readout=run.record.readout or spec.readout, device="cpu", **dtype)
     _check_fingerprints(run, pair)
     prompt, remarks = prompt_of(run)
-    own = run.record.gain
     provenance = _provenance(run)
-    if gain not in (None, own):
+    if scale != own:
         del provenance["metrics"]  # of the graft of another gain
-    with pair.with_gain(own if gain is None else gain):
+    with pair.with_gain(scale):
         graft = pair.graft(run.region(), {**provenance, **prompt})
     return _narrowed(graft, pair.finetuned_info.dtype), remarks
 

@@ -56,15 +56,15 @@ class Fit(NamedTuple):
     reason: str = ""
 
 
-def why_not(reason: str, what: str = "No comparison with temperature scaling") -> str:
+def why_not(reason: str, what: str = "No comparison with temperature scaling", fewest: int = FEWEST) -> str:
     """The sentence for a reason of WHY: why the fine-tuned model is not compared temperature-scaled, or why something
-    else is not fitted, and the advice."""
+    else is not fitted, which needs so many examples, and the advice."""
     if not reason:
         return ""
-    why = WHY[reason].format(fewest=FEWEST, coldest=COLDEST, hottest=HOTTEST)
+    why = WHY[reason].format(fewest=fewest, coldest=COLDEST, hottest=HOTTEST)
     of_its_own = reason in (OTHER_TASK, UNKNOWN_TASK)
     classes = ", of several classes," if reason == ONE_CLASS else ""
-    named = ADVICE.format(fewest=FEWEST, classes=classes)
+    named = ADVICE.format(fewest=fewest, classes=classes)
     advice = "Score the task that it was fine-tuned on." if of_its_own else named
     return f"{what}: {why} {advice}"
 

@@ -63,18 +63,18 @@ def searched_null(
     kind, draw = null
     moved, region = null_graft(pair, data, problem_of, plan, null, on_step)
     signs = _true_signs(pair, moved, region) if NULLS[kind].has_signs else None
-    found = None if gain_of is None else gain_of(moved, region)
-    if found is None:
+    scaled = None if gain_of is None else gain_of(moved, region)
+    if scaled is None:
         logits = {split: predict(moved, data[split], "grafted", region) for split in SCORED if split in data}
     else:
-        logits = dict(found.chosen)
-        for split, scores in found.one.items():
+        logits = dict(scaled.chosen)
+        for split, scores in scaled.one.items():
             passes.keep(scores, *_place(null, data[split], split), ONE)
-        passes.keep(found.numbers(), *_place(null), ONE)
+        passes.keep(scaled.numbers(), *_place(null), ONE)
     for split, scores in logits.items():
         passes.keep(scores, *_place(null, data[split], split))
     passes.keep(np.array([[region.size, np.nan if signs is None else signs]]), *_place(null))
-    return NullDraw(kind, draw, region.size, logits, signs, found)
+    return NullDraw(kind, draw, region.size, logits, signs, scaled)
 
 
 def null_graft(
@@ -114,8 +114,8 @@ def kept_null(
     if facts is None or scores is None or (has_gain and (numbers is None or at_one is None)):
         return None
     size, signs = facts[0]
-    found = None if numbers is None or at_one is None else Gained.from_numbers(numbers, at_one, scores)
-    return NullDraw(*null, int(size), scores, None if np.isnan(signs) else float(signs), found)
+    scaled = None if numbers is None or at_one is None else Gained.from_numbers(numbers, at_one, scores)
+    return NullDraw(*null, int(size), scores, None if np.isnan(signs) else float(signs), scaled)
 
 
 def _kept(

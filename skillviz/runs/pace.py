@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp
 
+from skillviz.core.gain import GAINS
 from skillviz.core.localizers.table import rest_of
 from skillviz.runs.points import grid_sizes
 from skillviz.runs.spec import FIT, RunSpec
@@ -15,7 +16,6 @@ RECENT = 60.0  # seconds of work after which a measurement counts for e times le
 OTHERS = "others"  # rows of the other tasks' test sets, among the counts
 OUTSIDE = "out of scope"  # texts that fit no class, among the counts
 GRID = 10  # points of a WiSE path beside the common base
-FITS = 16  # gains that a fit tries beside 0 (core.gain)
 Heard = Callable[[int, int, str, bool], None]
 """Called with each number of examples that are scored, their tokens, the state and data set, and whether they went
 through the model now: the scores of an earlier attempt of the run did not. With 0 examples at the end of a pass."""
@@ -50,16 +50,18 @@ def passes(spec: RunSpec, counts: Mapping[str, int], sizes: Sequence[int]) -> in
     `counts` are examples by split and those of the other tasks, or their tokens, which gives the tokens that pass.
     Two states of each size (of the main one alone where the rest is zero) on validation and test, all four on the
     other tasks, three on texts that fit no class, and with the WiSE grid its points on every test set: the base once,
-    and ten for WiSE-FT and each size. Another gain than 1 takes one more state of each size; to fit it takes half of
-    the validation examples FITS times, for each size and the fine-tuned model.
+    and ten for WiSE-FT and each size. Another gain than 1 takes one more state of each size, and two of each null; to
+    fit it takes half of the validation examples once a gain, for each of these and the fine-tuned model.
     """
     test, others = counts.get("test", 0), counts.get(OTHERS, 0)
     grid = 1 + GRID * (1 + len(grid_sizes(sizes))) if spec.interpolation and test else 0
     states = 2 * len(sizes) if rest_of(spec.localizer) == "base" else 1 + len(sizes)
     outside = 3 * counts.get(OUTSIDE, 0)
-    states += len(sizes) if spec.gain != 1 else 0
-    fits = FITS * counts.get("validation", 0) // 2 if spec.gain == FIT else 0
-    fitted = (1 + len(sizes)) * fits
+    nulls = len(spec.null_searches)
+    states += len(sizes) + 2 * nulls if spec.gain != 1 else 0
+    states += 1 if spec.gain == FIT else 0
+    fits = (len(GAINS) - 1) * counts.get("validation", 0) // 2 if spec.gain == FIT else 0
+    fitted = (1 + len(sizes) + nulls) * fits
     return fitted + states * (counts.get("validation", 0) + test) + 4 * others + outside + grid * (test + others)
 
 

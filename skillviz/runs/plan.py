@@ -14,7 +14,7 @@ from skillviz.core.region import Region
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput
 from skillviz.models.preflight import preflight
-from skillviz.runs.held_out import why_not
+from skillviz.runs.held_out import FEWEST, why_not
 from skillviz.runs.library import Library, library
 from skillviz.runs.options import named_region, options_of, other_models_of
 from skillviz.runs.provenance import task_note
@@ -81,7 +81,7 @@ def planned(spec: RunSpec, session: Session, runs: Library) -> Plan:
         notes += (f"The localizer {row.name} sets its own size; the size you gave is not used.",)
     splits = session.splits(spec)
     if spec.gain == FIT and (reason := session.against_gain(spec)):
-        raise BadInput(why_not(reason, "The gain cannot be fitted"))
+        raise BadInput(why_not(reason, "The gain cannot be fitted", 2 * FEWEST))
     session.out_of_scope(spec)  # refused before the start where its file cannot be read
     notes = (
         *session.rehearsed(spec)[0].notes,

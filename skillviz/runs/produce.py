@@ -171,7 +171,7 @@ class _Production:
                 self.scored.begin()
                 scoring = Scoring(spec, self.plan.task, self.plan.size, session, self.folder, self.passes)
                 scoring.fit_gains(searched)
-                scored = scoring.scored(searched, self.region_header())
+                scored = scoring.scored(searched, self.region_header(scoring.gain_of(searched.size)))
                 draws = self.searched_nulls(scoring)
                 nulls, gains = scoring.scored_nulls(draws), scoring.gain_notes(searched.size, draws)
                 self.tell_scored("checking both ends and the weights, bit for bit")
@@ -310,8 +310,8 @@ class _Production:
         self.beat()
         self.report(Progress(phase, scored.done, scored.examples, text, left=left))
 
-    def region_header(self) -> dict[str, Any]:
-        """What region.safetensors says of where it comes from."""
+    def region_header(self, gain: float) -> dict[str, Any]:
+        """What region.safetensors says of where it comes from, and of its graft's gain."""
         spec = self.plan.spec
         models = {"base": self.pair.base_info, "finetuned": self.pair.finetuned_info}
         resolved, task = self.plan.resolved, self.plan.task
@@ -323,6 +323,7 @@ class _Production:
             **({"made_of": self.plan.sources} if self.plan.sources else {}),
             **({"rest": self.pair.rest} if self.pair.rest != "base" else {}),
             **({"rescaled": True} if self.pair.rescaled else {}),
+            **({"gain": gain} if gain != 1 else {}),
         }  # fmt: skip
 
     def record_fields(self, searched: Searched) -> dict[str, Any]:

@@ -348,6 +348,10 @@ class RunRecord(Frozen):
         """The task's own metric; accuracy where the run ended before the task was read."""
         return self.task.metric if self.task else "accuracy"
 
+    def gain_at(self, size: int) -> float:
+        """The gain of the graft at a size; 1 where that size has none of its own."""
+        return next((note.gain for note in self.gains if note.of == "grafted" and note.size == size), 1.0)
+
     def null(self, split: str, kind: str = SHUFFLED) -> NullNote | None:
         """The null of a kind that was scored on a split; None without one."""
         return next((note for note in self.nulls if note.kind == kind and split in note.states), None)

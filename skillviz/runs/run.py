@@ -169,9 +169,14 @@ class Run:
         """The graft's metrics at every size of the run, on the task's own examples: at each size's own gain, or at
         the one that is given."""
         rows = self._of("curve", None)
-        own = {note.size: note.gain for note in self.record.gains if note.of == "grafted"}
-        wanted = rows["size"].map(own).fillna(1.0) if gain is None else gain
-        return rows[rows["gain"] == wanted].reset_index(drop=True) if own else rows
+        if not self.record.gains:
+            return rows
+        wanted = rows["size"].map(self.record.gain_at) if gain is None else gain
+        return rows[rows["gain"] == wanted].reset_index(drop=True)
+
+    def every_curve(self) -> pd.DataFrame:
+        """The same with the rows of both gains."""
+        return self._of("curve", None)
 
     def complement(self) -> pd.DataFrame:
         """The complement's metrics at every size of the run, on the task's own examples.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -245,9 +245,10 @@ class Scoring:
         """Both tables of the WiSE grid, where it is asked for and there is a test set."""
         if self.spec.interpolation and "test" in self.data:
             test = self.data["test"]
-            with self.pair.with_gain(self.gain_of(sizes[0])):
-                tables = grid_tables(self.session, self.spec, self.task, test, ranking, sizes, self.passes)
-            for name, frame in tables.items():
+            gains = {size: self.gain_of(size) for size in sizes}
+            for name, frame in grid_tables(
+                self.session, self.spec, self.task, test, ranking, sizes, self.passes, gains
+            ).items():
                 self.folder.write_table(name, frame)
 
     def checks(self, searched: Searched) -> tuple[Check, ...]:
@@ -289,6 +290,7 @@ def grid_tables(
     ranking: np.ndarray,
     sizes: tuple[int, ...],
     passes: Passes,
+    gains: Mapping[int, float],
 ) -> dict[str, pd.DataFrame]:
     """The tables of the WiSE grid on the run's test set and the other tasks'; `sizes` with the main one first.
 
@@ -297,7 +299,7 @@ def grid_tables(
     pair = session.pair(spec)
     data = {task.name: test, **{name: ends.encoded for name, ends in session.other_ends(spec, task).items()}}
     regions = {size: Region.from_flat(ranking[:size], pair.table.shapes) for size in grid_sizes(sizes)}
-    grid, bins = wise_tables(pair, data, regions, task, passes)
+    grid, bins = wise_tables(pair, data, regions, task, passes, gains)
     return {"interpolation": grid, "interpolation_bins": bins}
 
 

@@ -6,7 +6,7 @@ from skillviz.core.localizers.table import LOCALIZERS, Localizer, localizer, mak
 from skillviz.errors import BadInput
 from skillviz.models.lean_files import INSTEAD, lean_refusal
 from skillviz.models.preflight import Preflight
-from skillviz.runs.spec import FIT, RunSpec
+from skillviz.runs.spec import RunSpec
 from skillviz.tasks.task import GENERATION, Task
 
 LEAVE_OUT = "leave CUDA graphs out"
@@ -61,8 +61,8 @@ def refused_gain(spec: RunSpec, task: Task) -> BadInput | None:
         return None
     if not makes_graft(spec.localizer):
         return BadInput(f"the localizer '{spec.localizer}' makes no graft, so it has no gain; leave --gain out.")
-    if spec.gain == FIT and task.kind == GENERATION:
-        return BadInput("a gain is fitted on scores of classes or options, and this task has neither; give a number.")
+    if task.kind == GENERATION:
+        return BadInput("a gain needs a task with classes or options, and this one has references; leave --gain out.")
     return None
 
 

@@ -35,17 +35,19 @@ def wise_tables(
     regions: Mapping[int, Region],
     task: TaskNote,
     passes: Passes = UNKEPT,
+    gains: Mapping[int, float] | None = None,
 ) -> Grid:
     """interpolation.parquet and interpolation_bins.parquet: both paths at alpha 0, 0.1, ..., 1 on every data set.
 
-    WiSE-Graft once for each region; `data` are encoded examples by the name of their data set.
+    WiSE-Graft once for each region; `data` are encoded examples by the name of their data set, `gains` those of the
+    grafts by size, where they are not the pair's.
     """
     rows: list[dict[str, Any]] = []
     bins = []
     for name, encoded in data.items():
         points: list[Point] = [
             ({"path": path, "size": size, "alpha": alpha, "dataset": name}, logits)
-            for path, size, alpha, logits in grid_logits(pair, encoded, regions, alphas(), PATHS, passes, name)
+            for path, size, alpha, logits in grid_logits(pair, encoded, regions, alphas(), PATHS, passes, name, gains)
         ]
         end = next(z for point, z in points if (point["path"], point["alpha"]) == (FINETUNED_PATH, 1.0))
         rows += metric_rows(points, encoded.labels, task, end)
@@ -62,6 +64,7 @@ def grid_logits(
     paths: Sequence[str] = PATHS,
     passes: Passes = UNKEPT,
     dataset: str = "",
+    gains: Mapping[int, float] | None = None,
 ) -> Iterator[tuple[str, int | None, float, np.ndarray]]:
     """Path, size, alpha and logits [n, label] of every point; WiSE-FT has no size, and alpha 0 is computed once.
 
@@ -75,7 +78,8 @@ def grid_logits(
             continue
         every = list(map(float, grid))
         inside = [alpha for alpha in every if alpha or start is None]
-        of_graft = [region.sha256(), *([pair.gain] if pair.gain != 1 else [])] if path == GRAFT_PATH else [""]
+        gain = pair.gain if gains is None or size is None else gains[size]
+        of_graft = [region.sha256(), *([gain] if gain != 1 else [])] if path == GRAFT_PATH else [""]
         place = dataset, digest(encoded), path, inside, *of_graft
         text = f"{path}, {dataset}"
         kept = passes.kept(len(inside), *place)
@@ -85,7 +89,7 @@ def grid_logits(
         objective.heard = partial(_told, passes, text)
         computed: list[np.ndarray] = []
         points = (z for z in kept) if kept is not None else path_logits(pair, objective, path, region, inside)
-        with closing(points):
+        with pair.with_gain(gain), closing(points):
             for alpha in every:
                 logits = next(points) if alpha or start is None else start
                 start = logits if alpha == 0.0 else start

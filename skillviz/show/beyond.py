@@ -152,7 +152,7 @@ def by_run(records: Iterable[RunRecord], split: str) -> pd.DataFrame:
             rows.append(
                 {
                     "task": readable(record.task_name), "fine-tuned model": text.last_part(record.spec.finetuned),
-                    "localizer": localizer_style(record.spec.localizer).title + told_gain(record),
+                    "localizer": localizer_style(record.spec.localizer).title + gain_words(record),
                     "region": formats.share(record.share),
                     "seed": str(record.spec.seed),
                     "graft: share of the gain": metric_estimate("recovered", own),
@@ -164,7 +164,7 @@ def by_run(records: Iterable[RunRecord], split: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def told_gain(record: RunRecord) -> str:
+def gain_words(record: RunRecord) -> str:
     """`, gain 11.7`; empty where the graft has the fine-tuned values."""
     return "" if record.gain == 1 else f", gain {formats.number(record.gain, 1)}"
 

@@ -122,7 +122,7 @@ def _copied(file: IO[bytes], archive: ZipFile, name: str) -> tuple[str, int]:
 def _tables(run: Run) -> Iterator[tuple[str, str]]:
     """Each table of the run that has rows, as CSV at full precision."""
     readers: Mapping[str, Callable[[], Any]] = {
-        "scores": run.scores, "predictions": run.predictions, "sizes": run.sizes, "curve": run.curve,
+        "scores": run.scores, "predictions": run.predictions, "sizes": run.sizes, "curve": run.every_curve,
         "complement": run.complement, "history": run.history, "layers": run.layers, "interpolation": run.interpolation,
         "interpolation_bins": run.interpolation_bins, "out_of_scope": run.out_of_scope,
         "out_of_scope_scores": lambda: out_of_scope.scores(out_of_scope.of_run(run)),
@@ -176,7 +176,7 @@ def _readme(runs: Sequence[Run], missing: Sequence[Mapping[str, str]]) -> str:
 | `runs/` | the stored files of each run, unchanged |
 | `tables/` | the same tables as CSV, in full precision |
 | `reports/` | a report of each run: one HTML file that works offline |
-| `grafts/` | the fine-tuned values of each region |
+| `grafts/` | the values of each region's graft |
 | `manifest.json` | the size and the SHA-256 of every file |
 
 A folder that would be empty is left out. Notes on runs are private and never included.

@@ -17,7 +17,7 @@ from skillviz.show.sentences import metric_estimate
 from skillviz.tasks.readable_names import readable
 
 TITLE = "Gain"
-CAPTION = "Gains, and scores after each one's own temperature scaling"
+CAPTION = "Gains; NLL and ECE are after each one's own temperature scaling"
 Verdict = Literal["localized", "diluted", "not shown"]
 LOCALIZED: Verdict = "localized"
 DILUTED: Verdict = "diluted"
@@ -25,7 +25,7 @@ NOT_SHOWN: Verdict = "not shown"
 """Where the fine-tuned values of the region are enough; where they have the right direction, and too short a step; and
 where its graft is not clearly beyond its null."""
 MEANING = {
-    LOCALIZED: "The skill is **localized**: the region's own movement is a step of the right length.",
+    LOCALIZED: "The skill is **localized**: the region's own movement is step enough.",
     DILUTED: "The skill is **diluted**: the region's movement has the right direction, and is too short a step.",
     NOT_SHOWN: "With their own gains, the graft is not clearly beyond its null.",
 }
@@ -39,11 +39,15 @@ def fitted(record: RunRecord) -> GainNote | None:
 
 
 def verdict(record: RunRecord, split: str) -> Verdict | None:
-    """Of a region with a fitted gain: whether its movement is the skill's whole step. None without a fit."""
+    """Of a region with a fitted gain: whether its movement is the skill's whole step. None without a fit or a
+    null."""
     note, null = fitted(record), record.null(split)
     if note is None or note.low is None:
         return None
-    if null is not None and (beyond := next(iter(null.beyond[split].values()))).low is not None and beyond.low <= 0:
+    if null is None:
+        return None
+    beyond = next(iter(null.beyond[split].values()))
+    if beyond.low is None or beyond.low <= 0:
         return NOT_SHOWN
     return DILUTED if note.low > 1 else LOCALIZED
 
@@ -57,11 +61,16 @@ def sentence(record: RunRecord, split: str) -> str:
     metric = next(iter(note.states[split]))
     own, one = (_cell(states[split], metric) for states in (note.states, note.at_one))
     what = metric_row(metric).title
+    words = [f"Gain **{_gain(note)}** brings the graft to **{own}** {what}, gain 1 to **{one}**."]
     if note.gain == 1:
-        return f"Fitted gain {_gain(note)}: no better than gain 1 on the other half of the validation examples."
-    told = f"Gain **{_gain(note)}** brings the graft to **{own}** {what}, gain 1 to **{one}**."
-    judged = verdict(record, split)
-    return told if judged is None else f"{told} {MEANING[judged]}"
+        words = [f"A fitted gain of {_gain(note)} is no better than gain 1 on the other half of validation."]
+    if (judged := verdict(record, split)) is not None:
+        words.append(MEANING[judged])
+    tuned = next((other for other in record.gains if other.of == "finetuned"), None)
+    if tuned is not None and note.temperature is not None and "ece" in note.states[split]:
+        errors = [_cell(one.states[split], "ece") for one in (note, tuned)]
+        words.append(f"After temperature scaling its ECE is {errors[0]}, the fine-tuned model's {errors[1]}.")
+    return " ".join(words)
 
 
 def table(record: RunRecord, split: str) -> pd.DataFrame:
@@ -71,7 +80,8 @@ def table(record: RunRecord, split: str) -> pd.DataFrame:
     for note in record.gains:
         if split in note.states:
             share = note.size / record.d if note.size and record.d else None
-            own = [_cell(note.states[split], name) for name in ("accuracy", "nll", "ece")]
+            raw = "" if note.temperature is not None else ", not scaled"
+            own = [_cell(note.states[split], "accuracy"), *(_cell(note.states[split], n) + raw for n in ("nll", "ece"))]
             rows.append((_name(note), formats.share(share), _gain(note), _cell(note.at_one[split], "accuracy"), *own))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
@@ -93,7 +103,7 @@ def by_run(records: Iterable[RunRecord], split: str) -> pd.DataFrame:
                     "accuracy": _cell(note.states[split], "accuracy"),
                     "NLL, scaled": _cell(note.states[split], "nll"), "ECE, scaled": _cell(note.states[split], "ece"),
                     "null, accuracy": _cell(null.states[split], "accuracy") if null and is_main else formats.MISSING,
-                    **beyond_null.columns(beyond),
+                    "beyond, accuracy": beyond_null.columns(beyond)["beyond, accuracy"],
                 }
             )  # fmt: skip
     return pd.DataFrame(rows)

@@ -198,7 +198,9 @@ def nondefault_settings(entries: Sequence[Entry]) -> list[str]:
     words = []
     for entry in entries:
         if entry.localizer == EXPRESSION:
-            words.append(", ".join(more[entry.id]))
+            gain = entry.gain
+            scale = [] if gain == DEFAULTS[GAIN] else [setting_words(GAIN, gain)]
+            words.append(", ".join([*more[entry.id], *scale]))
         else:
             special = [(n, v) for n, v in entry.settings if v != DEFAULTS[n] and (n, v) not in shared]
             words.append(", ".join(setting_words(n, v, entry.has_classes) for n, v in special))

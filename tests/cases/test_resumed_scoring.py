@@ -89,19 +89,6 @@ def test_finished_passes_are_not_made_again(
     assert [path.name for path in (run.path / "work").iterdir()] == ["log.txt"], "the scores are gone"
 
 
-@pytest.mark.cases(1, 1)
-@pytest.mark.parametrize("after", [6, 16, 30])
-def test_fitted_gains_and_those_of_nulls_are_not_fitted_again(
-    members: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
-) -> None:
-    spec = spec_of(members, gain="fit", nulls="shuffled", null_draws=2, others=(), interpolation=False)
-    whole = produce(spec, Store(tmp_path / "whole"))
-    run, _ = resumed(cut(spec, Store(tmp_path / "cut"), after, monkeypatch), monkeypatch)
-    assert run.record.gains == whole.record.gains and run.record.nulls == whole.record.nulls
-    assert {note.of for note in run.record.gains} == {"grafted", "null", "finetuned"}
-    assert run.record.files["nulls.parquet"] == whole.record.files["nulls.parquet"]
-
-
 @pytest.mark.cases(1, 3)
 @pytest.mark.parametrize("change", ["damaged", "other data", "other weights"])
 def test_scores_of_something_else_are_made_again(

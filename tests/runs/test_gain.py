@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from skillviz.core.gain import GAINS
+from skillviz.core.gain import GAINS, gain_fit
 from skillviz.core.graft import Graft, grafted
 from skillviz.core.region import Region
 from skillviz.core.scores import losses
-from skillviz.errors import BadInput
+from skillviz.errors import BadInput, PairMismatch
+from skillviz.live.request import PairRequest, Worker
 from skillviz.models.lean_pair import load_lean
 from skillviz.models.pair import load_pair
 from skillviz.models.predict import predict, predict_grafts
+from skillviz.runs.evaluation import evaluate
 from skillviz.runs.graft_of_run import graft_of_run
 from skillviz.runs.produce import produce
 from skillviz.runs.run import Run
 from skillviz.runs.session import Session
 from skillviz.runs.spec import FIT, read_spec
 from skillviz.runs.store import Store
+from skillviz.show import gain as shown
+from tests.cases.test_resumed_scoring import cut, resumed
 from tests.runs.tiny_world import spec_of
 
 
@@ -127,8 +132,74 @@ def test_what_is_no_gain_is_refused_in_one_sentence(gain: object) -> None:
 def test_what_cannot_have_a_fitted_gain_is_refused_before_the_start(world: Path, store: Store) -> None:
     for changes, words in (
         ({"localizer": "dare"}, "makes no graft"),
-        ({"max_validation": 12}, "The gain cannot be fitted: there are fewer than 10 validation examples"),
+        ({"max_validation": 12}, "The gain cannot be fitted: there are fewer than 20 validation examples"),
     ):
         with pytest.raises(BadInput, match=words):
             produce(spec_of(world, gain=FIT, **changes), store)
     assert not store.root.exists() or not list(store.list())
+
+
+@pytest.mark.cases(1, 1)
+@pytest.mark.parametrize("after", [6, 16, 26])
+def test_fitted_gains_and_those_of_nulls_are_not_fitted_again(
+    fitted: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    run, _ = resumed(cut(fitted.spec, Store(tmp_path), after, monkeypatch), monkeypatch)
+    assert run.record.gains == fitted.record.gains and run.record.nulls == fitted.record.nulls
+    for name in ("nulls.parquet", "sizes.parquet", "curve.parquet", "interpolation.parquet"):
+        assert run.record.files[name] == fitted.record.files[name], name
+
+
+def test_the_grid_ends_at_the_graft_of_each_size(fitted: Run) -> None:
+    grid, curve = fitted.interpolation(), fitted.curve()
+    ends = grid[(grid["path"] == "wise-graft") & (grid["alpha"] == 1) & (grid["metric"] == "nll")].set_index("size")
+    stored = curve[(curve["split"] == "test") & (curve["metric"] == "nll")].set_index("size")
+    assert set(ends.index) == set(stored.index) == set(fitted.record.sizes)
+    for size, row in stored.iterrows():
+        assert ends.loc[size, "value"] == pytest.approx(row["value"], abs=1e-6)
+
+
+def test_live_grafts_have_the_gain_of_a_region_of_the_run_alone(fitted: Run) -> None:
+    request = PairRequest(Worker(fitted.path.parent), {"run": fitted.id})
+    sizes = {note.size: note.gain for note in fitted.record.gains if note.of == "grafted"}
+    for expression, gain in (
+        (None, fitted.record.gain), ({"layers": [0]}, 1.0),
+        *(({"run": fitted.id, "size": size}, gain) for size, gain in sizes.items()),
+    ):  # fmt: skip
+        request.region(expression)
+        assert request.pair.gain == gain, expression
+
+
+def test_a_scaled_graft_is_evaluated_beside_its_fine_tuned_model(fitted: Run, world: Path, tmp_path: Path) -> None:
+    graft, _ = graft_of_run(fitted, gain=3.0)
+    options = {"base": world / "base", "finetuned": world / "finetuned", "task": world / "task.yaml", "device": "cpu"}
+    found = evaluate(**options, graft=graft)
+    alone = evaluate(world / "base", task=world / "task.yaml", graft=graft, device="cpu")
+    of_graft, of_model = (one.scores["test"].states["grafted"]["nll"].value for one in (found, alone))
+    assert of_graft == pytest.approx(of_model, abs=1e-6)
+    with pytest.raises(PairMismatch, match="not those of this fine-tuned model"):
+        evaluate(**options, graft=replace(graft, header={**graft.header, "gain": 2.0}))
+    by_region = evaluate(**options, region=fitted.path / "region.safetensors")
+    stored = fitted.record.metrics["test"].states["grafted"]["nll"].value
+    assert by_region.scores["test"].states["grafted"]["nll"].value == pytest.approx(stored, abs=1e-6)
+
+
+def test_what_overflows_is_not_chosen(fitted: Run) -> None:
+    labels = np.array([0, 1] * 20)
+    logits = np.stack([np.where(np.eye(2)[labels] == 1, gain, -gain) * 0.01 for gain in GAINS])
+    logits[-4:] = np.nan
+    assert gain_fit(logits, labels).value == GAINS[-5]
+
+
+def test_words_of_a_gain(fitted: Run) -> None:
+    """A row a graft; a verdict only where there is a null."""
+    record = fitted.record
+    table = shown.table(record, "test")
+    assert len(table) == len(record.gains) and table["gain"].str.contains("–").all()
+    assert shown.sentence(record, "test").startswith("Gain **") or "no better than gain 1" in shown.sentence(
+        record, "test"
+    )
+    assert shown.verdict(record, "test") in (shown.LOCALIZED, shown.DILUTED, shown.NOT_SHOWN)
+    assert shown.verdict(record.model_copy(update={"nulls": ()}), "test") is None
+    rows = shown.by_run([record], "test")
+    assert len(rows) == 2 and rows["localizer"].tolist() == ["top movement"] * 2

@@ -109,7 +109,7 @@ def _pooled(compared: Comparison) -> str | None:
     if (
         len(runs) < FEWEST
         or len(models) < len(runs)
-        or len({(run.spec.localizer, run.record.size) for run in runs}) > 1
+        or len({(run.spec.localizer, run.record.size, run.spec.gain) for run in runs}) > 1
     ):
         return None
     split = headline_split(compared.baseline.record)

@@ -84,7 +84,7 @@ def controls_of(run: Run) -> PathSettings:
             "exact",
             "Compute any point",
             False,
-            help="Off: the sliders stop at stored points. On: they stop anywhere, also beyond the models, and these "
+            help="Off: the sliders stop at stored points. On: they stop anywhere, also beyond 100%, and the models "
             "compute the point, which needs their weights on this machine.",
         )
     return PathSettings(metric, run.datasets[0], outside, task, exact, place)
@@ -142,7 +142,8 @@ def _size(run: Run, asked: PathSettings, grid: Grid) -> int:
     rows = grid.points[grid.points["dataset"].isin(asked.datasets)]
     stored = sorted({int(size) for size in rows["size"].dropna()}) or [main]
     most = max(*run.record.sizes, main)
-    cuts = np.geomspace(max(1, min(stored) / 10), most, CUTS).round() if RANKING in run.files else np.empty(0)
+    has_cuts = RANKING in run.files and not run.record.gains  # a size in between has no gain
+    cuts = np.geomspace(max(1, min(stored) / 10), most, CUTS).round() if has_cuts else np.empty(0)
     options, d = sorted({*stored, main, *map(int, cuts)} if asked.exact else set(stored)), run.record.d or 1
     if len(options) == 1:
         st.caption(f"WiSE-Graft's region: {formats.share(options[0] / d)} ({formats.counted(options[0], 'entry')})")

@@ -243,7 +243,8 @@ def _sample(total: int, split: str) -> int | None:
 def _chance(run: Run, region: HandRegion, split: str) -> str:
     """How a random region of about this size does on the whole split, from stored runs: where no model answers."""
     assert run.record.task is not None
-    drawn, metric = [entry for entry in pair_entries(run) if entry.localizer == "random"], run.record.task.metric
+    metric, alike = run.record.task.metric, pair_entries(run)
+    drawn = [entry for entry in alike if entry.localizer == "random" and measures.at_gain_1(entry) == entry]
     with page.explained():
         runs = cache.runs(entry.id for entry in drawn)
         return cache.computed(
@@ -297,7 +298,7 @@ def spec_of(run: Run, region: HandRegion) -> RunSpec:
     """The run's own spec with the expression in place of its localizer; its size is that of the region."""
     changed: dict[str, Any] = {
         "localizer": EXPRESSION, "options": {EXPRESSION: dict(region.expression)}, "sizes": (str(max(region.size, 1)),),
-        "seed": 0, "steps": None, "batch_size": None, "autocast": None, "device": "auto",
+        "seed": 0, "steps": None, "batch_size": None, "autocast": None, "device": "auto", "gain": 1.0,
     }  # fmt: skip
     return run.spec.model_copy(update=changed)
 
