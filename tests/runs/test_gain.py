@@ -184,11 +184,11 @@ def test_a_scaled_graft_is_evaluated_beside_its_fine_tuned_model(fitted: Run, wo
     assert by_region.scores["test"].states["grafted"]["nll"].value == pytest.approx(stored, abs=1e-6)
 
 
-def test_what_overflows_is_not_chosen(fitted: Run) -> None:
+def test_what_overflows_is_not_chosen() -> None:
     labels = np.array([0, 1] * 20)
     logits = np.stack([np.where(np.eye(2)[labels] == 1, gain, -gain) * 0.01 for gain in GAINS])
     logits[-4:] = np.nan
-    assert gain_fit(logits, labels).value == GAINS[-5]
+    assert GAINS[-6] < gain_fit(logits, labels).value <= GAINS[-5]
 
 
 def test_words_of_a_gain(fitted: Run) -> None:
