@@ -115,7 +115,7 @@ def export(
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write a run's graft: the region with its fine-tuned values, which turns the base into the skilled model.
+    """Write a run's graft: the region with its values, which turns the base into the skilled model.
 
     The pair is opened once more for the values; its weights must be those of the run. docs/export.md says which format
     to use when.
@@ -160,7 +160,7 @@ def export(
         say(done.card)
     elif done.url:
         say(f"{done.url}: published, {size:,} of {d:,} parameters, {done.bytes:,} bytes.")
-    if stored.spec.dtype not in ("float32", "own"):
+    if stored.spec.dtype not in ("float32", "own") and stored.record.gain == 1:
         note(
             f"The run was scored with weights rounded to {stored.spec.dtype}; the graft holds the fine-tuned values as "
             "stored, so its scores can differ a little from the run's. `evaluate --graft` computes them."

@@ -24,7 +24,8 @@ GLOSSARY = {
     "copied.",
     "graft": "The pre-trained model with the fine-tuned values of the region copied in. Nothing else changes and "
     "nothing "
-    "is trained again. In symbols: θ = θ_pre + γ·(θ_ft − θ_pre), with γ = 1 inside the region and 0 outside.",
+    "is trained again. In symbols: θ = θ_pre + γ·(θ_ft − θ_pre), with γ = 1 inside the region and 0 outside; another "
+    "γ inside is a gain.",
     "parts": "A part is a cell of the map or an attention head. It is scored twice, grafted alone and left out of the "
     "region, each time next to a random control of equal size. Alone, the control has other parameters of the same "
     "tensors: do these parameters matter, or just this place? Left out, the control has other parameters of the "

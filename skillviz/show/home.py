@@ -39,7 +39,7 @@ def sentence(record: RunRecord, scores: Scores) -> str:
 def numbers(record: RunRecord, scores: Scores) -> list[Number]:
     """How little is copied, what it brings back, and the calibration error of the fine-tuned model and of the graft."""
     copied = Number(
-        "Parameters copied",
+        "Parameters copied" if record.gain == 1 else "Parameters moved",
         formats.share(record.share),
         f"{formats.count(record.size)} of {formats.count(record.d)}",
         ("size", "graftable"),
