@@ -197,9 +197,10 @@ def _nulls(choices: Choices) -> None:
 
 
 def _gain(choices: Choices) -> None:
-    """Whether the grafts get a gain of their own; not for a control, nor for a task whose scores fit none."""
-    of_task = choices.task is None or choices.task.kind != GENERATION
-    if not (makes_graft(choices.values["localizer"]) and of_task):
+    """Whether the grafts get a gain of their own; not for a control, a task with references, or a quick try."""
+    has_references = choices.task is not None and choices.task.kind == GENERATION
+    if choices.is_trial or has_references or not makes_graft(choices.values["localizer"]):
+        choices.values["gain"] = 1.0
         return
     choices.values["gain"] = controls.segments(
         "new.gain", "Gain", ("1", FIT), "1", help=f"{about('scale')} Takes about as long as scoring ten regions.",

@@ -21,7 +21,7 @@ from skillviz.plots.theme import localizer_style
 from skillviz.runs.estimate import Estimate, Facts, estimate
 from skillviz.runs.folder import OPEN
 from skillviz.runs.pace import OTHERS
-from skillviz.runs.spec import NO_NULLS, RunSpec, read_spec
+from skillviz.runs.spec import FIT, NO_NULLS, RunSpec, read_spec
 from skillviz.show import text
 from skillviz.show.entries import READOUT_TITLES
 from skillviz.studies.paper.setting import READOUT, SEARCH, SIZES, SettingRow
@@ -293,6 +293,7 @@ def summary(spec: RunSpec, task: str, sizes: Sequence[int], d: int | None, jobs:
     named = f", task *{text.tasks(task)}*" if task.strip("-") else ""
     nulls = len(spec.null_searches)
     too = f" The same search runs on {formats.counted(nulls, 'null movement')} too." if nulls else ""
+    too += " Each graft gets a gain of its own." if spec.gain == FIT else ""
     return f"**{name}** will look for {what}{of} in *{text.plain(pair)}*{named}{runs}.{too}"
 
 
