@@ -14,7 +14,7 @@ from skillviz.core.metrics import ece
 from skillviz.runs.library import library
 from skillviz.runs.run import Run
 from skillviz.show import measures
-from skillviz.show.entries import DEFAULTS, SETTINGS
+from skillviz.show.entries import DEFAULTS
 from tests.show.test_entries import LARGE, entry
 
 
@@ -95,7 +95,7 @@ def test_runs_with_nondefault_settings_are_a_line_of_their_own() -> None:
 
 def test_regions_by_hand_are_single_marks_whatever_their_expression() -> None:
     expressions = ['{"expression": {"layers": [0]}}', '{"expression": {"layers": [1]}}']
-    settings = [tuple((name, text if name == "options" else DEFAULTS[name]) for name in SETTINGS) for text in expressions]
+    settings = [tuple((DEFAULTS | {"options": text}).items()) for text in expressions]
     made = [entry("expression", 7, id=f"run-00000{i}", settings=given) for i, given in enumerate(settings)]
     assert measures.nondefault_settings(made) == ["", "repeat 2"], "of equal size: neither is lost"
     later = replace(made[1], created="2026-03-01T10:00:00+00:00")
