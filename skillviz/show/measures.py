@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +17,7 @@ from skillviz.core.temperature import scaled
 from skillviz.plots.sparsity import COLUMNS as CURVE_COLUMNS
 from skillviz.runs.metrics import SCALED, estimate
 from skillviz.runs.record import Estimate, RunRecord, Scores
+from skillviz.runs.run import Run
 from skillviz.runs.tables import score_matrix
 from skillviz.show.entries import DEFAULTS, Entry, repetition_words, setting_words
 
@@ -171,6 +172,15 @@ def pair_curve(entries: Sequence[Entry], curves: Sequence[pd.DataFrame], split: 
     whole = whole[whole["split"] == split].sort_values("is_main", ascending=False, kind="stable")
     keys = ["localizer", "settings", "seed", "size", "dataset", "split", "metric"]
     return whole.drop_duplicates(keys).drop(columns="is_main").sort_values(keys).reset_index(drop=True)
+
+
+def curve_of_runs(
+    entries: Sequence[Entry], runs: Sequence[Run], split: str, read: Callable[[Run], pd.DataFrame]
+) -> pd.DataFrame:
+    """The same of these runs, each at its gain and at 1; `read` gives a run's curve."""
+    scaled = [(entry, run) for entry, run in zip(entries, runs, strict=True) if run.record.gains]
+    every = [*entries, *(at_gain_1(entry) for entry, _ in scaled)]
+    return pair_curve(every, [*map(read, runs), *(run.curve(gain=1.0) for _, run in scaled)], split)
 
 
 def offered(curve: pd.DataFrame, record: RunRecord) -> list[str]:

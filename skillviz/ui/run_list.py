@@ -60,13 +60,8 @@ def pair_curve(entries: Sequence[Entry], split: str) -> pd.DataFrame:
     read."""
     with page.explained():
         runs = cache.runs(entry.id for entry in entries)
-        scaled = [(entry, run) for entry, run in zip(entries, runs, strict=True) if run.record.gains]
-        every = [*entries, *(measures.at_gain_1(entry) for entry, _ in scaled)]
         return cache.computed(
-            ("curve", split), runs,
-            lambda: measures.pair_curve(
-                every, [*map(cache.curve, runs), *(run.curve(gain=1.0) for _, run in scaled)], split
-            ),
+            ("curve", split), runs, lambda: measures.curve_of_runs(entries, runs, split, cache.curve)
         )  # fmt: skip
 
 

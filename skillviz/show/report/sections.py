@@ -169,7 +169,7 @@ def sparsity(run: Run, others: Sequence[Run]) -> Section:
     entries = [entry_of(one, is_of_user=True) for one in known.values()]
     pair = next(entry.pair for entry in entries if entry.id == run.id)
     entries = [entry for entry in entries if entry.pair == pair]
-    curve = measures.pair_curve(entries, [known[entry.id].curve() for entry in entries], split)
+    curve = measures.curve_of_runs(entries, [known[entry.id] for entry in entries], split, Run.curve)
     if curve.empty:
         return Section("sparsity", title, (Words(NOTHING.format("curve")),))
     settings = dict(zip((entry.id for entry in entries), measures.nondefault_settings(entries), strict=True))
