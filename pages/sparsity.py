@@ -53,9 +53,8 @@ complement = run_list.pair_complement(alike, split)
 if complement.empty:
     st.caption("What removing the region costs is not stored for these runs.")
 elif exhibits.has_gain(curve):  # else the sentence on top says that there is none
-    restored = run_list.pair_curve(alike, split)
-    restored = restored[restored["settings"] == measures.nondefault_settings(alike)[0]]  # at its own gain
-    necessity = exhibits.necessity(restored, complement, this.localizer, theme())
+    at_own_gain = curve[(curve["localizer"] == line[0]) & (curve["settings"] == line[1])]
+    necessity = exhibits.necessity(at_own_gain, complement, this.localizer, theme())
     st.markdown(necessity.finding, help=about("complement", "recovered"))
     show(necessity, run.id)
 sparsity_cards.checkpoints(run)
