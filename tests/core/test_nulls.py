@@ -31,6 +31,7 @@ def test_any_part_can_be_computed_alone() -> None:
     assert np.array_equal(drawn_signs(some, 5, 2), drawn_signs(np.arange(1000), 5, 2)[some])
 
 
+@pytest.mark.cases(1, 1)
 @pytest.mark.parametrize("n", [2, 3, 6, 17])
 def test_every_place_is_equally_likely(n: int) -> None:
     draws = 600
@@ -44,6 +45,7 @@ def test_every_place_is_equally_likely(n: int) -> None:
     assert ((identity - draws / n) ** 2 / (draws / n)).sum() > freedom + 5 * np.sqrt(2 * freedom) + 5, "it can fail"
 
 
+@pytest.mark.slow
 def test_all_orders_of_four_occur_evenly() -> None:
     orders = Counter(tuple(sources(np.arange(4), 4, seed, 0)) for seed in range(960))
     assert len(orders) == 24

@@ -301,6 +301,7 @@ WRONG: dict[str, list[Any]] = {
 FIELDS = [(name, value) for name, values in [*((n, [v]) for n, v in SLOW.items()), *WRONG.items()] for value in values]
 
 
+@pytest.mark.cases(15, 29)
 @pytest.mark.parametrize(("name", "value"), FIELDS, ids=lambda value: str(value)[:20])
 def test_settings_that_peft_cannot_take_are_refused_alike_before_and_at_load(
     tmp_path: Path, name: str, value: Any
