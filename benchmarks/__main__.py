@@ -6,7 +6,7 @@ import time
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Any
 
 import pandas as pd
 import typer
@@ -35,6 +35,8 @@ from benchmarks.unseen_populations import unseen
 app = typer.Typer(add_completion=False)
 app.add_typer(masked_lm_commands.app, name="masked-lm")
 PARTS = ("development", "unseen", "later", "random", "edges", "alternating", "tried", "others")
+Repetitions = Annotated[int, typer.Option(min=1, help="Samples drawn for each cell.")]
+TablesOnly = Annotated[bool, typer.Option("--tables", help="Only rewrite the table.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -115,23 +117,20 @@ def coverage(
 
 
 @app.command()
-def beyond(
-    repetitions: Annotated[int, typer.Option(min=1, help="Samples drawn for each cell.")] = 1000,
-    tables: Annotated[bool, typer.Option("--tables", help="Only rewrite the table.")] = False,
-) -> None:
+def beyond(repetitions: Repetitions = 1000, tables: TablesOnly = False) -> None:
     """Measure how often the interval of *beyond the null* holds the truth, and write docs/coverage.md's table."""
-    rows = pd.read_csv(beyond_coverage.OUT) if tables else beyond_coverage.run(repetitions)
-    beyond_coverage.write(rows)
+    _simulated(beyond_coverage, repetitions, tables)
 
 
 @app.command()
-def gain(
-    repetitions: Annotated[int, typer.Option(min=1, help="Samples drawn for each cell.")] = 400,
-    tables: Annotated[bool, typer.Option("--tables", help="Only rewrite the table.")] = False,
-) -> None:
+def gain(repetitions: Repetitions = 400, tables: TablesOnly = False) -> None:
     """Measure how often the interval of a fitted gain holds the truth, and write docs/coverage.md's table."""
-    rows = pd.read_csv(gain_coverage.OUT) if tables else gain_coverage.run(repetitions)
-    gain_coverage.write(rows)
+    _simulated(gain_coverage, repetitions, tables)
+
+
+def _simulated(simulation: Any, repetitions: int, tables: bool) -> None:
+    """Run a simulation of an interval unless only its table is wanted, and write that."""
+    simulation.write(pd.read_csv(simulation.OUT) if tables else simulation.run(repetitions))
 
 
 @app.command()

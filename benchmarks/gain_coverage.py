@@ -50,10 +50,10 @@ def truth(kind: str, best: float) -> float:
 def run(repetitions: int, out: Path = OUT) -> pd.DataFrame:
     """Measures every cell and writes the file."""
     grid = list(itertools.product(KINDS, BEST, EXAMPLES))
-    progress, rows, known = Progress(out.name, len(grid)), [], {}
+    truths = {of: truth(*of) for of in itertools.product(KINDS, BEST)}
+    progress, rows = Progress(out.name, len(grid)), []
     for seed, (kind, best, n) in enumerate(grid):
-        true = known.setdefault((kind, best), truth(kind, best))
-        random = np.random.default_rng(seed)
+        true, random = truths[kind, best], np.random.default_rng(seed)
         fits = [gain_fit(*sample(kind, best, n, random)) for _ in range(repetitions)]
         held = np.mean([fit.low <= true <= fit.high for fit in fits])
         width = np.median([np.log2((min(fit.high, GAINS[-1]) + 1) / (fit.low + 1)) for fit in fits])

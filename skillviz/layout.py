@@ -1,9 +1,9 @@
 """The layout of all that skillviz stores: one number, one rule to read it.
 
-Runs, scores, scores of parts, studies, fine-tuned models, differences, grafts, checkpoints and states of trainings
+Runs, scores, scores of parts, studies, fine-tuned models, differences, checkpoints and states of trainings
 carry `"layout": 1`. A record with another number, or without one, is refused. There is no reader of other layouts: they
 begin with the first release. Region and ranking files and the tables of a run have no number of their own: its run.json
-vouches for them by their sha256. The number of graft files goes up on its own, as people share them.
+vouches for them by their sha256. Graft files, which people share, have a number of their own.
 """
 
 from __future__ import annotations

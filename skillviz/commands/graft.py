@@ -17,6 +17,7 @@ from skillviz.models.publish import check_login, check_repository
 from skillviz.runs.library import open_run
 from skillviz.runs.run import Run
 from skillviz.runs.spec import FIT, read_spec
+from skillviz.show.gain import fitted
 from skillviz.tasks.project import expanded
 
 
@@ -160,7 +161,8 @@ def export(
         say(done.card)
     elif done.url:
         say(f"{done.url}: published, {size:,} of {d:,} parameters, {done.bytes:,} bytes.")
-    if stored.spec.dtype not in ("float32", "own") and stored.record.gain == 1:
+    is_tuned = (stored.record.gain if wanted is None else wanted) == 1
+    if stored.spec.dtype not in ("float32", "own") and is_tuned:
         note(
             f"The run was scored with weights rounded to {stored.spec.dtype}; the graft holds the fine-tuned values as "
             "stored, so its scores can differ a little from the run's. `evaluate --graft` computes them."
@@ -174,8 +176,8 @@ def _gain(run: Run, text: str) -> float:
     """The gain that is asked for; raises BadInput where the run has none that was fitted."""
     if text != FIT:
         return float(read_spec({**run.spec.model_dump(), "gain": text}).gain)
-    if run.record.gains and run.record.gains[0].fitted is not None:
-        return run.record.gains[0].fitted
+    if (note := fitted(run.record)) is not None and note.fitted is not None:
+        return note.fitted
     again = run.spec.model_copy(update={"gain": FIT}).command()
     raise BadInput(f"the run {run.id} has no fitted gain. Give a number, or make the run with one: `{again}`.")
 

@@ -214,12 +214,21 @@ class ModelPair:
             provenance["vocabulary"] = {
                 "rows": self.base_info.vocab_size, "numbers": list(self.added_rows), **tokens,
             }  # fmt: skip
-        graft = Graft.of(region, self.finetuned_tensors(), self.head(), {**provenance, **(header or {})}, rows)
+        scale = {} if self.gain == 1 else {"gain": self.gain}
+        graft = Graft.of(region, self.finetuned_tensors(), self.head(), {**provenance, **(header or {}), **scale}, rows)
+        return replace(graft, values=self._scaled(region, graft.values))
+
+    def graft_values(self, region: Region) -> Mapping[str, Tensor]:
+        """The values [k] of a region's graft by parameter name, on the CPU: the fine-tuned ones, or scaled by the gain
+        in the model's dtype."""
+        return self._scaled(region, Graft.of(region, self.finetuned_tensors()).values)
+
+    def _scaled(self, region: Region, tuned: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """The fine-tuned values of a region at the pair's gain."""
         if self.gain == 1:
-            return graft
+            return tuned
         base, dtype = Graft.of(region, self.base_tensors()).values, self.model.dtype
-        values = {n: between(base[n].to(dtype), end.to(dtype), self.gain) for n, end in graft.values.items()}
-        return replace(graft, values=values, header={**graft.header, "gain": self.gain})
+        return {name: between(base[name].to(dtype), end.to(dtype), self.gain) for name, end in tuned.items()}
 
     def _added(self) -> dict[str, Tensor]:
         """The vocabulary rows of added tokens, by parameter name; the same in every state."""

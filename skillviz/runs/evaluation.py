@@ -17,7 +17,7 @@ from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch
 from skillviz.models.applied import applied, opened_base, save_applied
 from skillviz.models.fetch import graft_file
-from skillviz.models.pair import ModelPair, between, load_pair
+from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.predict import predict
 from skillviz.runs.held_out import Fit, against_fitting, fitted, why_not
 from skillviz.runs.metrics import scores
@@ -169,11 +169,7 @@ def _check_values(pair: ModelPair, graft: Graft) -> None:
     """Raises PairMismatch where the graft holds other values than the pair's at its gain."""
     if dict(graft.region.shapes) != pair.table.shapes:
         raise PairMismatch("the graft was made for another architecture than this pair; use its own models.")
-    base, tuned = pair.base_tensors(), pair.finetuned_tensors()
-    for name, indices in graft.region.indices.items():
-        index = torch.from_numpy(np.array(indices))
-        before, after = (tensors[name].reshape(-1).cpu()[index] for tensors in (base, tuned))
-        values = between(before, after, pair.gain)
+    for name, values in pair.graft_values(graft.region).items():
         if not torch.equal(values, graft.values[name].to(values.dtype)):
             raise PairMismatch(
                 f"the graft's values of '{name}' are not those of this fine-tuned model; give the model that it was "

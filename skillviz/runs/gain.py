@@ -6,7 +6,7 @@ fine-tuned model, whose gain goes beyond it on the way from the base.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -21,7 +21,7 @@ from skillviz.core.stratified import stratified
 from skillviz.core.temperature import scaled, temperature_fit
 from skillviz.models.pair import ModelPair
 from skillviz.runs.metrics import Metrics, metrics
-from skillviz.runs.passes import Passes, digest
+from skillviz.runs.passes import Passes, digest, identity
 from skillviz.runs.record import GainNote, TaskNote
 from skillviz.runs.spec import FIT
 from skillviz.runs.wise import FINETUNED_PATH, GRAFT_PATH, path_logits
@@ -105,15 +105,12 @@ def gained(
         chosen = _scores(pair, region, data, gain, passes)
     else:
         encoded = data.splits["validation"].take(data.fits)
-        place = "gain", digest(encoded), "" if region is None else region.sha256()
+        place = "gain", digest(encoded), *identity(region)
         grid = passes.kept(len(GAINS) - 1, *place)
         if grid is not None:
             passes.heard(len(grid) * len(encoded), len(grid) * int(encoded.lengths.sum()), FITTING, False)
         else:
-            objective = pair.objective(encoded)
-            objective.heard = lambda examples, tokens: passes.heard(examples, tokens, FITTING, True)
-            with closing(path_logits(pair, objective, *_way(region), list(map(float, GAINS[1:])))) as points:
-                grid = np.stack(list(points))
+            grid = _on_the_way(pair, region, encoded, list(map(float, GAINS[1:])), passes)
             passes.keep(grid, *place)
         fit = gain_fit(np.concatenate([base[None, data.fits], grid]), encoded.labels)
         chosen = _scores(pair, region, data, fit.value, passes)
@@ -123,8 +120,14 @@ def gained(
     return Gained(gain, one, chosen, fit, temperatures)
 
 
-def _way(region: Region | None) -> tuple[str, Region | None]:
-    return (FINETUNED_PATH, None) if region is None else (GRAFT_PATH, region)
+def _on_the_way(
+    pair: ModelPair, region: Region | None, encoded: Encoded, gains: Sequence[float], passes: Passes
+) -> np.ndarray:
+    """Logits [gain, n, label] from the base to a region's graft, or to the fine-tuned model, and beyond."""
+    objective, path = pair.objective(encoded), FINETUNED_PATH if region is None else GRAFT_PATH
+    objective.heard = lambda examples, tokens: passes.heard(examples, tokens, FITTING, True)
+    with closing(path_logits(pair, objective, path, region, gains)) as points:
+        return np.stack(list(points))
 
 
 def _scores(pair: ModelPair, region: Region | None, data: GainData, gain: float, passes: Passes) -> Logits:
@@ -135,10 +138,7 @@ def _scores(pair: ModelPair, region: Region | None, data: GainData, gain: float,
             with pair.with_gain(gain):
                 scored[split] = passes.predict(pair, encoded, split, "grafted" if region else "finetuned", region)
             continue
-        objective = pair.objective(encoded)
-        objective.heard = lambda examples, tokens: passes.heard(examples, tokens, FITTING, True)
-        with closing(path_logits(pair, objective, FINETUNED_PATH, None, [gain])) as points:
-            scored[split] = next(points)
+        (scored[split],) = _on_the_way(pair, None, encoded, [gain], passes)
     return scored
 
 

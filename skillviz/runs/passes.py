@@ -46,8 +46,7 @@ class Passes:
     ) -> np.ndarray:
         """Class scores float32 [n, label] of a state on the examples of a data set, as `models.predict` gives them."""
         text = f"{state}, {dataset}" if region is None else f"{state} with {region.size:,} entries, {dataset}"
-        place: tuple[object, ...] = (dataset, digest(encoded), state, "" if region is None else region.sha256())
-        place += (pair.gain,) if state == "grafted" and pair.gain != 1 else ()
+        place = dataset, digest(encoded), state, *identity(region, pair.gain if state == "grafted" else 1.0)
         scores = self.kept(len(encoded), *place)
         if scores is not None:
             self.heard(len(encoded), int(encoded.lengths.sum()), text, False)
@@ -86,6 +85,12 @@ class Passes:
 
 
 UNKEPT = Passes()
+
+
+def identity(region: Region | None, gain: float = 1.0) -> tuple[object, ...]:
+    """What a region's graft of a gain goes by in a place."""
+    name = "" if region is None else region.sha256()
+    return (name,) if gain == 1 else (name, gain)
 
 
 def digest(encoded: Encoded) -> str:

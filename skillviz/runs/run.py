@@ -169,7 +169,7 @@ class Run:
         """The graft's metrics at every size of the run, on the task's own examples: at each size's own gain, or at
         the one that is given."""
         rows = self._of("curve", None)
-        if not self.record.gains:
+        if gain is None and not self.record.gains:
             return rows
         wanted = rows["size"].map(self.record.gain_at) if gain is None else gain
         return rows[rows["gain"] == wanted].reset_index(drop=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,8 +56,12 @@ class Scoring:
         self.pair, self.data = self.session.pair(self.spec), self.session.encoded(self.spec)
         self.ends, self.weights = self.session.ends(self.spec), self.session.weights(self.spec)
         self.logits: dict[str, dict[str, np.ndarray]] = {}
-        self.gain_data = GainData.of({split: self.data[split] for split in self.ends}, self.spec.data_seed)
         self.gained: dict[int, Gained] = {}
+
+    @cached_property
+    def gain_data(self) -> GainData:
+        """What gains are fitted and judged on."""
+        return GainData.of({split: self.data[split] for split in self.ends}, self.spec.data_seed)
 
     def fit_gains(self, searched: Searched) -> None:
         """Gives the graft of each size its gain; every later score of it is at that."""

@@ -18,13 +18,12 @@ from skillviz.core.prefix import Change, logits_of
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.models.pair import ModelPair, between
-from skillviz.runs.passes import UNKEPT, Passes, digest
+from skillviz.runs.passes import UNKEPT, Passes, digest, identity
 from skillviz.runs.points import Point, bin_rows, metric_rows
 from skillviz.runs.record import TaskNote
+from skillviz.runs.spec import MOST_GAIN
 
 FINETUNED_PATH, GRAFT_PATH = PATHS
-FARTHEST = 1000
-"""The largest alpha of a path."""
 
 Grid = tuple[pd.DataFrame, pd.DataFrame]
 
@@ -79,7 +78,7 @@ def grid_logits(
         every = list(map(float, grid))
         inside = [alpha for alpha in every if alpha or start is None]
         gain = pair.gain if gains is None or size is None else gains[size]
-        of_graft = [region.sha256(), *([gain] if gain != 1 else [])] if path == GRAFT_PATH else [""]
+        of_graft = identity(region, gain) if path == GRAFT_PATH else identity(None)
         place = dataset, digest(encoded), path, inside, *of_graft
         text = f"{path}, {dataset}"
         kept = passes.kept(len(inside), *place)
@@ -140,8 +139,8 @@ def on_path(pair: ModelPair, path: str, alpha: float, region: Region | None) -> 
     """
     if path not in PATHS:
         raise BadInput(f"'{path}' is not a path between two models; known: {', '.join(PATHS)}.")
-    if not 0.0 <= alpha <= FARTHEST:
-        raise BadInput(f"alpha must lie in 0..{FARTHEST} (0 = base, 1 = end); got {alpha}.")
+    if not 0.0 <= alpha <= MOST_GAIN:
+        raise BadInput(f"alpha must lie in 0..{MOST_GAIN} (0 = base, 1 = end); got {alpha}.")
     with pair.at("pretrained"):
         pair.put_between(alpha, None if path == FINETUNED_PATH else region)
         yield pair

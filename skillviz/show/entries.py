@@ -80,8 +80,13 @@ class Entry:
 
     @property
     def gain(self) -> str:
-        """The gain that was asked for, as JSON."""
-        return dict(self.settings).get("gain", "1.0")
+        """The gain that the run was given, as JSON."""
+        return dict(self.settings).get("gain", DEFAULTS["gain"])
+
+    @property
+    def has_gain(self) -> bool:
+        """Whether its grafts may have other values than the fine-tuned ones."""
+        return self.gain != DEFAULTS["gain"]
 
     @property
     def share(self) -> float:

@@ -42,9 +42,7 @@ def verdict(record: RunRecord, split: str) -> Verdict | None:
     """Of a region with a fitted gain: whether its movement is the skill's whole step. None without a fit or a
     null."""
     note, null = fitted(record), record.null(split)
-    if note is None or note.low is None:
-        return None
-    if null is None:
+    if note is None or note.low is None or null is None:
         return None
     beyond = next(iter(null.beyond[split].values()))
     if beyond.low is None or beyond.low <= 0:
@@ -79,10 +77,9 @@ def table(record: RunRecord, split: str) -> pd.DataFrame:
     rows = []
     for note in record.gains:
         if split in note.states:
-            share = note.size / record.d if note.size and record.d else None
             raw = "" if note.temperature is not None else ", not scaled"
             own = [_cell(note.states[split], "accuracy"), *(_cell(note.states[split], n) + raw for n in ("nll", "ece"))]
-            rows.append((_name(note), formats.share(share), _gain(note), _cell(note.at_one[split], "accuracy"), *own))
+            rows.append((_name(note), _share(record, note), _gain(note), _cell(note.at_one[split], "accuracy"), *own))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -98,7 +95,7 @@ def by_run(records: Iterable[RunRecord], split: str) -> pd.DataFrame:
                 {
                     "task": readable(record.task_name), "fine-tuned model": text.last_part(record.spec.finetuned),
                     "localizer": localizer_style(record.spec.localizer).title,
-                    "region": formats.share(note.size / record.d if note.size and record.d else None),
+                    "region": _share(record, note),
                     "gain": _gain(note), "accuracy, gain 1": _cell(note.at_one[split], "accuracy"),
                     "accuracy": _cell(note.states[split], "accuracy"),
                     "NLL, scaled": _cell(note.states[split], "nll"), "ECE, scaled": _cell(note.states[split], "ece"),
@@ -113,6 +110,11 @@ def _name(note: GainNote) -> str:
     if note.of == "null":
         return f"null, {note.kind}, draw {(note.draw or 0) + 1}"
     return state_style(note.of).title
+
+
+def _share(record: RunRecord, note: GainNote) -> str:
+    """The region's share of the parameters; n/a for the fine-tuned model."""
+    return formats.share(note.size / record.d if note.size and record.d else None)
 
 
 def _gain(note: GainNote) -> str:

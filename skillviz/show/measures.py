@@ -208,8 +208,7 @@ def nondefault_settings(entries: Sequence[Entry]) -> list[str]:
     words = []
     for entry in entries:
         if entry.localizer == EXPRESSION:
-            gain = entry.gain
-            scale = [] if gain == DEFAULTS[GAIN] else [setting_words(GAIN, gain)]
+            scale = [setting_words(GAIN, entry.gain)] if entry.has_gain else []
             words.append(", ".join([*more[entry.id], *scale]))
         else:
             special = [(n, v) for n, v in entry.settings if v != DEFAULTS[n] and (n, v) not in shared]

@@ -244,7 +244,7 @@ def _chance(run: Run, region: HandRegion, split: str) -> str:
     """How a random region of about this size does on the whole split, from stored runs: where no model answers."""
     assert run.record.task is not None
     metric, alike = run.record.task.metric, pair_entries(run)
-    drawn = [entry for entry in alike if entry.localizer == "random" and measures.at_gain_1(entry) == entry]
+    drawn = [entry for entry in alike if entry.localizer == "random" and not entry.has_gain]
     with page.explained():
         runs = cache.runs(entry.id for entry in drawn)
         return cache.computed(

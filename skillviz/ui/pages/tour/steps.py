@@ -330,7 +330,7 @@ def _curve_of(opening: OpeningRun, localizer: str) -> pd.DataFrame:
     """The curves of the same pair's runs by a localizer, with the seed of the tour's run."""
     seed = opening.record.spec.seed
     drawn = [entry for entry in pair_entries(opening.run) if entry.localizer == localizer and entry.seed == seed]
-    drawn = [entry for entry in drawn if measures.at_gain_1(entry) == entry]
+    drawn = [entry for entry in drawn if not entry.has_gain]
     with page.explained():
         curves = [cache.curve(run) for run in cache.runs(entry.id for entry in drawn)]
     return measures.pair_curve(drawn, curves, opening.split)
