@@ -160,7 +160,7 @@ def test_a_cell_counts_what_its_intervals_hold() -> None:
     assert planted["coverage"] == pytest.approx(0.673, abs=0.04)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_kind_of_interval_has_a_cell_that_runs() -> None:
     """A few draws of each: the truths are those of the population, and most intervals hold them."""
     first: dict[str, other_intervals.Cell] = {}
@@ -284,7 +284,7 @@ def test_the_command_writes_tables_of_a_folder(tmp_path: Path, monkeypatch: pyte
     assert CliRunner().invoke(command.app, ["coverage", "--part", "all of it"]).exit_code == 2
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "cases"),
     [("", coverage.development), ("_unseen", unseen), ("_later", coverage.later), ("_random", drawn)],

@@ -77,7 +77,7 @@ def no_process(*arguments: object, **more: object) -> None:
     pytest.fail(f"a process was started: {arguments}")
 
 
-@pytest.mark.slow
+@pytest.mark.cases(0, 5)
 @pytest.mark.parametrize("door", DOORS)
 def test_no_door_is_open(door: str, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "Popen", no_process)

@@ -26,7 +26,7 @@ def reliability(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=LIMIT)
 
 
-@pytest.mark.cases(0, 1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_short_form_loses_nothing(tmp_path: Path, part: int) -> None:
     """A share of the promises at a time."""

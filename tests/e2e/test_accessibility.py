@@ -19,7 +19,7 @@ from tests.tiers import first, in_the_night
 pytestmark = pytest.mark.e2e
 Visit = Callable[..., Any]
 
-EACH_KIND = (HOME, "region", "examples", "launch", "paper")
+EACH_KIND = (HOME, "examples", "launch")
 """Pages with what most others have: figures, a map, tables, a form, a board."""
 FAULTS = """<p id="planted" style="color: #A0A0A0; background: #FFFFFF">A caption that is too pale to read.</p>
 <h4>A heading that skips a level</h4>"""

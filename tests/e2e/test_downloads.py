@@ -177,6 +177,7 @@ def test_a_link_is_copied_and_shows_the_same_view(made: Made, address: str, visi
     expect(other, "/calibration", run=ids["random"], kind="mass")
 
 
+@pytest.mark.nightly
 def test_the_address_of_a_comparison_is_short_and_its_copied_link_names_the_runs(
     made: Made, address: str, visit: Visit
 ) -> None:

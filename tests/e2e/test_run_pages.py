@@ -50,6 +50,7 @@ def unscored(lived: Path, tmp_path: Path) -> Iterator[Path]:
         psutil.Process(client.ask("ping")["pid"]).kill()
 
 
+@pytest.mark.nightly
 def test_a_path_is_scored_by_one_button(unscored: Path, serve: Serve, visit: Visit) -> None:
     (run,) = Store(unscored).list()
     page = visit(f"{serve(unscored)}/interpolation?run={run.id}")

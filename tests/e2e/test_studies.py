@@ -26,13 +26,21 @@ def click(page: Any, row: int) -> None:
     settle(page)
 
 
-def test_a_click_on_the_scoreboard_opens_the_experiment_with_its_figure(
+def test_a_click_on_the_scoreboard_and_no_arrow_key_opens_the_experiment_with_its_figure(
     serve: Serve, visit: Visit, tmp_path: Path
 ) -> None:
     fake_study(tmp_path / "runs", "table2")
     page = visit(f"{serve(tmp_path / 'runs')}/paper")
     before = [claim for row in EXPERIMENTS.values() for claim in row.claims].index(EXPERIMENTS["table2"].claims[1])
     assert page.locator(".js-plotly-plot").count() == 0
+    click(page, -1)
+    expect(page, item=None)  # the head is no row
+    page.get_by_test_id("stDataFrame").first.locator("canvas").first.evaluate("canvas => canvas.focus()")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.wait_for_timeout(1000)
+    settle(page)
+    expect(page, item=None)
     click(page, before)
     expect(page, item="table2", claim=EXPERIMENTS["table2"].claims[1].text)
     page.get_by_role("heading", name=EXPERIMENTS["table2"].title).wait_for()
@@ -43,19 +51,6 @@ def test_a_click_on_the_scoreboard_opens_the_experiment_with_its_figure(
     page.keyboard.press("Shift+Space")
     settle(page)
     expect(page, item="table2", claim=None)
-
-
-def test_arrow_keys_move_in_the_scoreboard_and_its_head_is_no_row(serve: Serve, visit: Visit, tmp_path: Path) -> None:
-    fake_study(tmp_path / "runs", "table2")
-    page = visit(f"{serve(tmp_path / 'runs')}/paper")
-    click(page, -1)
-    expect(page, item=None)
-    page.get_by_test_id("stDataFrame").first.locator("canvas").first.evaluate("canvas => canvas.focus()")
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowDown")
-    page.wait_for_timeout(1000)
-    settle(page)
-    expect(page, item=None)
 
 
 @pytest.mark.nightly

@@ -83,7 +83,7 @@ def test_each_step_and_its_answer_fit_a_small_projector_whole(mode: str, tour: s
         assert reveal.count() == 0, "the answer stands in the button's place"
 
 
-def test_the_first_step_a_copied_link_and_presenter_mode(tour: str, visit: Visit) -> None:
+def test_the_first_step_and_a_copied_link(tour: str, visit: Visit) -> None:
     page = visit(f"{tour}/tour")
     page.locator("h1", has_text=PAGES["tour"].question).wait_for()
     heading(page, 1)
@@ -115,6 +115,11 @@ def test_the_first_step_a_copied_link_and_presenter_mode(tour: str, visit: Visit
     page.keyboard.press("ArrowRight")
     heading(page, 2)
 
+
+@pytest.mark.nightly
+def test_presenter_mode(tour: str, visit: Visit) -> None:
+    page = visit(f"{tour}/tour?step=2")
+    heading(page, 2)
     assert page.locator(SIDEBAR).is_visible()
     small = page.locator("h2").first.evaluate(SIZE_OF_TYPE)
     page.get_by_role("button", name="Present", exact=True).click()

@@ -132,6 +132,7 @@ def test_two_jobs_on_a_device_queue_and_both_finish(store: Store, world: Path, t
     assert until(lambda: not list(tickets.glob("[0-9]*"))), "a ticket is left after its job"
 
 
+@pytest.mark.nightly
 def test_a_waiting_job_is_cancelled_and_a_failed_one_resumed(store: Store, world: Path, tmp_path: Path) -> None:
     jobs_before = jobs.start(long_spec(world, steps=100_000), store)
     until(stepped(store, jobs_before.run_id))

@@ -45,7 +45,7 @@ def test_methods_has_the_nulls_of_the_base_whose_studies_make_none() -> None:
     assert len(nulls) > 7 and {"stagewise", "top movement"} <= set(nulls["localizer"]) and not test.exception
 
 
-@pytest.mark.cases(0, 4)
+@pytest.mark.cases(0, 2)
 @pytest.mark.parametrize("page", [name for name, row in PAGES.items() if row.group == "This run"])
 def test_a_run_in_a_study_s_file_opens_on_each_page_of_a_run(page: str) -> None:
     store = Store(shipped_root())

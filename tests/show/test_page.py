@@ -109,6 +109,7 @@ def test_the_style_has_the_grounds_of_the_figures(run: Run) -> None:
         assert GROUND[theme].lower() in part and INK[theme].lower() in part
 
 
+@pytest.mark.nightly
 def test_a_users_words_are_shown_as_words(tmp_path: Path) -> None:
     labels = (f"bad {HOSTILE}", "good")
     enough: dict[str, Any] = {**SMALL, "n": {"validation": 200, "test": 2000}}  # both runs have the same verdicts
@@ -138,6 +139,7 @@ def test_a_run_without_tables_says_what_is_missing(run: Run) -> None:
         assert f"This run stored no {words}" in found.text
 
 
+@pytest.mark.nightly
 def test_two_classes_or_fourteen_and_a_tiny_test_set(tmp_path: Path) -> None:
     labels = tuple(f"class {n}" for n in range(14))
     few = {**SMALL, "n": {"validation": 15, "test": 16}}

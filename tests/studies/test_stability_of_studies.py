@@ -18,7 +18,7 @@ from skillviz.studies.store import list_studies
 from skillviz.studies.study_observations import finetuned_labels
 from tests.studies.tiny_study import study_of, tasks
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 SEEDS = {"seed": [0, 1], "data_seed": [0, 1, 2], "k_shot": 4}
 

@@ -139,7 +139,7 @@ def results(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Re
         yield Results(plan(study), store)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_row_of_a_study_is_of_one_setting(results: Results) -> None:
     """Whatever stands in one row was asked for with the same words but for its seeds."""
     found = of_results(results)
@@ -152,7 +152,7 @@ def test_every_row_of_a_study_is_of_one_setting(results: Results) -> None:
         assert seeds[method].to_dict() == {f"{mode}, after stage {stage}": 1 for stage in (1, 2)}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_make_up_has_one_row_a_part_seed_and_setting(results: Results) -> None:
     assert set(run_variants(results)) == {"1 step", "6 steps", "2 steps", ""}  # of two localizers one model each
     table = make_tables(results.study, results)["composition"]
@@ -161,7 +161,7 @@ def test_a_make_up_has_one_row_a_part_seed_and_setting(results: Results) -> None
     assert shares[models.index].tolist() == pytest.approx(models.tolist())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_region_s_run_and_model_are_told_without_their_seeds(results: Results) -> None:
     (score,) = results.scores(recipe="graft-retrain")
     fields = model_fields(results, score)
@@ -170,7 +170,7 @@ def test_a_region_s_run_and_model_are_told_without_their_seeds(results: Results)
     assert not [name for name in fields if "seed" in name]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_study_of_models_of_several_tasks_tells_their_stages_and_what_their_regions_share(results: Results) -> None:
     made = make_tables(results.study, results)
     rows = made["stages"].query("metric == 'accuracy'")

@@ -153,7 +153,7 @@ def test_before_the_run_there_is_nothing_to_check() -> None:
     assert share_recovered(None, NULL).answer is None and "finishes" in share_recovered(None, NULL).why
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_of_a_real_run_the_answers_agree_with_its_predictions(skilled: Run) -> None:
     """Recomputed from the logits, without any of the helpers."""
     logits = {state: skilled.logits(state) for state in ("pretrained", "grafted", "finetuned")}

@@ -159,7 +159,7 @@ def test_no_room_for_a_state_does_not_end_the_training(train: Train, tmp_path: P
     assert (tmp_path / "out" / "model.safetensors").is_file() and not journal_of(tmp_path / "out").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_ctrl_c_in_a_terminal_says_how_to_resume(bare: Path, tasks: list[Task], tmp_path: Path) -> None:
     out = tmp_path / "out"
     code = (

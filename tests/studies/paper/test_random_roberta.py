@@ -21,7 +21,6 @@ from tests.scripts import script
 TASK = "examples/tasks/{}.yaml"
 WORDS = ("terrible", "great")
 TRAIN_THEIR_OWN = ("table4", "figure8", "figure15")  # models of several tasks, or checkpoints
-USUAL = ("table2",)  # in the second step; all of them every night, also on a model of the whole shape
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +52,8 @@ def asked(name: str, base: Path, stored: Path) -> list[object]:
     return ["reproduce", name, "--scale", "paper", "--base", base, "--tasks", ",".join(tasks), *also, *few, *where]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in USUAL else pytest.mark.nightly) for name in EXPERIMENTS]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", EXPERIMENTS)
 def test_an_experiment_of_the_paper_from_end_to_end(
     name: str, base: Path, stored: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
