@@ -16,22 +16,25 @@ sys.path.insert(0, str(PROJECT))
 
 from benchmarks.between_marks import fill
 from skillviz.analysis.checkpoint_series import MOVEMENT, checkpoint_points, movement_held, series_of
+from skillviz.analysis.null_measures import MEASURES, SHARED_ERRORS, SHARED_PROBABILITY, by_measure
 from skillviz.analysis.part_effects import part_effects
 from skillviz.analysis.slices import CLASS, worst_first
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.core.random_entries import MATCHED
 from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT
+from skillviz.plots.theme import localizer_style
 from skillviz.runs.library import Library
 from skillviz.runs.part_scores import stored_parts
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.runs.spec import key_in
 from skillviz.runs.store import Store
-from skillviz.show import beyond, gain, slices
+from skillviz.show import beyond, gain, slices, text
 from skillviz.show.comparisons import compared_rows
 from skillviz.show.entries import entry_of, hero
 from skillviz.show.part_effects import NOUNS, strongest
+from skillviz.tasks.readable_names import readable
 
 STORE = PROJECT / "cached_runs"
 PAGES = ("parts-and-slices.md", "checkpoints.md", "baselines.md", "nulls.md", "gain.md")
@@ -39,6 +42,8 @@ PARTS, CHECKPOINTS, BASELINES, NULLS, GAIN = (PROJECT / "docs" / name for name i
 COMMAND = "docs/stored_examples.py"
 NONE = "Not measured."
 SEARCHES = ("stagewise", MOVEMENT)
+DEVELOPMENT = ("mr", "clinc_domains", "snli")
+"""Tasks on which it was decided which measure leads; the others test it."""
 RATES = {
     "964b0a270d": "0.04", "sst2-linear04": "0.04", "sst2-linear": "0.01", "minilm-l6-sst2": "0.01, pooler trained",
 }  # fmt: skip
@@ -213,15 +218,62 @@ def matched(store: Store) -> list[str]:
 def nulls(store: Store) -> list[str]:
     """A row for each null of the stored runs, those of the opening run's localizer and size first."""
     first = opened(store).record
-
-    def order(record: RunRecord) -> tuple[int, ...]:
-        return (
-            record.task_name != first.task_name, record.spec.finetuned != first.spec.finetuned,
-            record.spec.localizer != first.spec.localizer, record.size != first.size, record.spec.seed,
-        )  # fmt: skip
-
-    table = beyond.by_run(sorted((run.record for run in store.list()), key=order), "test")
+    table = beyond.by_run(sorted((run.record for run in store.list()), key=lambda one: _order(one, first)), "test")
     return formats.markdown_table(table.columns, table.values.tolist()) if len(table) else [NONE]
+
+
+def null_measures(store: Store) -> list[str]:
+    """A row for each measure: how clearly it tells grafts from their nulls, in standard errors; the median over the
+    tasks of DEVELOPMENT of each one's median over runs, and each run of the other tasks."""
+    found = pd.concat(table.assign(task=record.task_name) for record, table in _measured(store))
+    by_task = found.groupby(["measure", "task"])["standard_errors"].median().unstack()
+    others = [task for task in by_task.columns if task not in DEVELOPMENT]
+    by_task.insert(0, "median", by_task[list(DEVELOPMENT)].median(axis=1))
+    head = (
+        "measure",
+        "share or mean of",
+        "median of three tasks",
+        *(readable(name) for name in (*DEVELOPMENT, *others)),
+    )
+    rows = [
+        [name, MEASURES[str(name)].meaning, *(formats.number(row[at], 1) for at in ("median", *DEVELOPMENT, *others))]
+        for name, row in by_task.sort_values("median", ascending=False).iterrows()
+    ]
+    return formats.markdown_table(head, rows)
+
+
+def likeness(store: Store) -> list[str]:
+    """A row for each run with nulls: what its graft, and its nulls, share with the fine-tuned model."""
+    rows = []
+    for record, found in _measured(store):
+        told = beyond.measures(found).set_index("measure")
+        cells = [
+            told.loc[name, column]
+            for name in (SHARED_PROBABILITY, SHARED_ERRORS) for column in ("graft", "null", "beyond")
+        ]  # fmt: skip
+        rows.append([readable(record.task_name), *_search_words(record), *cells])
+    head = ("task", "fine-tuned model", "localizer", "region", "seed", "shared probability: graft", "null", "beyond",
+            "shared errors: graft", "null", "beyond")  # fmt: skip
+    return formats.markdown_table(head, rows)
+
+
+def _search_words(record: RunRecord) -> tuple[str, ...]:
+    name = localizer_style(record.spec.localizer).title + beyond.gain_words(record)
+    return text.last_part(record.spec.finetuned), name, formats.share(record.share), str(record.spec.seed)
+
+
+def _measured(store: Store) -> list[tuple[RunRecord, pd.DataFrame]]:
+    """The runs with nulls, those of the opening run's task first, and what each measure says of them."""
+    runs = sorted(store.list(), key=lambda run: _order(run.record, opened(store).record))
+    return [(run.record, found) for run in runs if len(found := by_measure(run))]
+
+
+def _order(record: RunRecord, first: RunRecord) -> tuple[int, ...]:
+    """Those of the opening run's task, model, localizer and size first."""
+    return (
+        record.task_name != first.task_name, record.spec.finetuned != first.spec.finetuned,
+        record.spec.localizer != first.spec.localizer, record.size != first.size, record.spec.seed,
+    )  # fmt: skip
 
 
 def gains(store: Store) -> list[str]:
@@ -243,7 +295,11 @@ def main(
         COMMAND,
     )
     fill(baselines_page, {"matched": matched(store)}, COMMAND)
-    fill(nulls_page, {"measured": nulls(store)}, COMMAND)
+    fill(
+        nulls_page,
+        {"measured": nulls(store), "measures": null_measures(store), "likeness": likeness(store)},
+        COMMAND,
+    )
     fill(gain_page, {"measured": gains(store)}, COMMAND)
     print(f"wrote {', '.join(PAGES)}")
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from skillviz.analysis.null_measures import SHARED_ERRORS, SHARED_PROBABILITY, by_measure
 from skillviz.runs.record import GainNote
 from skillviz.runs.store import Store
 from tests.small_world import opening_run
@@ -262,6 +263,15 @@ def test_the_readme_s_finding_is_that_of_the_stored_run() -> None:
         f"calibration error from {debiased(states['finetuned']['ece'])} to {debiased(states['grafted']['ece'])}",
         f"*shuffled* movements brings back {100 * null['states']['test']['recovered']['value']:.0f}%",
         f"{100 * beyond['value']:.1f} points of accuracy ({100 * beyond['low']:.1f}–{100 * beyond['high']:.1f})",
+    ):
+        assert words in opening
+    shared, errors = (
+        by_measure(opening_run()).set_index("measure").loc[one] for one in (SHARED_PROBABILITY, SHARED_ERRORS)
+    )
+    for words in (
+        f"shares {100 * shared['graft']:.0f}% of its probability with the fine-tuned model",
+        f"makes {100 * errors['graft']:.0f}% of its errors, the nulls {100 * shared['null']:.0f}% and "
+        f"{100 * errors['null']:.0f}%",
     ):
         assert words in opening
     others = [json.loads(path.read_text(encoding="utf-8")) for path in (PROJECT / "cached_runs").glob("*/run.json")]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
 
 import pandas as pd
 
+from skillviz.analysis.null_measures import MEASURES, NATS, POINTS, SHARED_ERRORS, SHARED_PROBABILITY
 from skillviz.core import formats
 from skillviz.core.intervals import SeedsInterval
 from skillviz.core.localizers.table import has_null
@@ -167,6 +169,42 @@ def by_run(records: Iterable[RunRecord], split: str) -> pd.DataFrame:
 def gain_words(record: RunRecord) -> str:
     """`, gain 11.7`; empty where the graft has the fine-tuned values."""
     return "" if record.gain == 1 else f", gain {formats.number(record.gain, 1)}"
+
+
+def measures(found: pd.DataFrame) -> pd.DataFrame:
+    """`analysis.null_measures.by_measure` as texts, the measure that tells the graft from its nulls best first."""
+    rows = [
+        (row["measure"], MEASURES[row["measure"]].meaning, *_of_measure(row), formats.number(row["standard_errors"], 1))
+        for row in found.sort_values("standard_errors", ascending=False).to_dict("records")
+    ]
+    return pd.DataFrame(rows, columns=["measure", "share or mean of", "graft", "null", "beyond", "standard errors"])
+
+
+def _of_measure(row: Mapping[Hashable, Any]) -> tuple[str, str, str]:
+    """The graft's value, its nulls' and the difference, in the measure's unit."""
+    ends = row["beyond"], row["low"], row["high"]
+    if (unit := MEASURES[row["measure"]].unit) == POINTS:
+        return formats.percent(row["graft"]), formats.percent(row["null"]), metric_row("accuracy").difference(*ends)
+    graft, null = (formats.number(abs(row[name])) for name in ("graft", "null"))  # a loss is stored as its negative
+    if unit == NATS:
+        return graft, null, metric_row("nll").difference(*ends)
+    return graft, null, f"{formats.signed(ends[0])} (95%: {formats.interval(*ends[1:])})"
+
+
+def likeness(found: pd.DataFrame) -> str:
+    """What the graft shares with the fine-tuned model beyond its nulls, in a sentence; empty where it is not
+    measured."""
+    rows = {row["measure"]: row for row in found.to_dict("records")}
+    told = {name: _of_measure(row) for name, row in rows.items()}
+    if SHARED_PROBABILITY not in told:
+        return ""
+    graft, null, beyond = told[SHARED_PROBABILITY]
+    words = f"The graft shares {graft} of its probability with the fine-tuned model, its nulls {null}: {beyond}."
+    if SHARED_ERRORS in told:
+        graft, null, beyond = told[SHARED_ERRORS]
+        errors = formats.counted(rows[SHARED_ERRORS]["examples"], "error")
+        words += f" Of that model's {errors} it makes {graft}, its nulls {null}: {beyond}."
+    return f"What the labels do not ask for: {words[0].lower()}{words[1:]}"
 
 
 def meaning() -> str:

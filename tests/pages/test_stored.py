@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from skillviz.analysis.null_measures import MEASURES, SHARED_PROBABILITY
 from skillviz.runs.library import shipped_root
 from skillviz.runs.store import Store
 from skillviz.studies.store import list_studies
 from skillviz.ui.page_table import PAGES
 from tests.pages.test_pages import opened
+from tests.small_world import opening_run
 
 
 def opens(page: str, **query: str) -> None:
@@ -53,6 +55,13 @@ def test_a_run_in_a_study_s_file_opens_on_each_page_of_a_run(page: str) -> None:
     assert len(packed) > 5
     for name in packed.values():
         opens(page, run=name)
+
+
+def test_overview_says_what_a_graft_and_its_nulls_share_with_the_fine_tuned_model() -> None:
+    test = opened("overview", run=opening_run().id)
+    measures = next(table.value for table in test.dataframe if "standard errors" in table.value.columns)
+    assert len(measures) == len(MEASURES) and measures["measure"].iloc[0] == SHARED_PROBABILITY
+    assert any(words.value.startswith("What the labels do not ask for: the graft shares") for words in test.markdown)
 
 
 def test_a_run_with_a_gain_shows_it_beside_gain_1() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from skillviz.analysis.null_measures import by_measure
 from skillviz.core.localizers.table import has_null
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
@@ -38,5 +39,13 @@ def section(run: Run, split: str) -> None:
     table, caption = beyond.table(shown, split), "The nulls of the run"
     st.dataframe(table, hide_index=True, alt=caption)
     exports.table_menu(table, file=f"{shown.run_id}-nulls", key="nulls", caption=caption)
+    measured = cache.run(shown.run_id)
+    found = cache.computed(("measures of nulls", split), [measured], lambda: by_measure(measured, split))
+    if len(found):
+        st.markdown(beyond.likeness(found))
+        with st.expander("By other measures"):
+            table, caption = beyond.measures(found), "The graft and its nulls by each measure"
+            st.dataframe(table, hide_index=True, alt=caption)
+            exports.table_menu(table, file=f"{shown.run_id}-measures", key="null-measures", caption=caption)
     with st.expander("What the nulls are"):
         st.markdown(beyond.meaning())

@@ -1,0 +1,167 @@
+"""Which measure tells a graft from its nulls: several on the same stored predictions, each with an interval.
+
+Accuracy and loss are what the search was made for: it chose entries by labels. The last three measures compare with the
+fine-tuned model instead: whether the graft does what that model does, its errors included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from skillviz.core.beyond import beyond_null
+from skillviz.core.nulls import SHUFFLED
+from skillviz.core.scores import correct, losses, probabilities
+from skillviz.core.temperature import scaled, temperature_fit
+from skillviz.runs.run import Run
+from skillviz.runs.tables import score_matrix
+
+POINTS, NATS, PLAIN = "points", "nats", ""
+SHARED_PROBABILITY, SHARED_ERRORS = "shared probability", "shared errors"
+COLUMNS = ("measure", "graft", "null", "beyond", "low", "high", "standard_errors", "examples", "draws")
+FIVE = 5
+"""The fewest errors of the fine-tuned model over which a share is a number."""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """One model's logits [n, label] on the examples, and the same after temperature scaling; None where no validation
+    example leaves a temperature."""
+
+    logits: np.ndarray
+    scaled: np.ndarray | None
+
+
+class Reference(NamedTuple):
+    """What the models are held against: labels [n], and the fine-tuned model's logits [n, label]."""
+
+    labels: np.ndarray
+    tuned: np.ndarray
+
+
+Score = Callable[[Predictions, Reference], np.ndarray | None]
+
+
+class Measure(NamedTuple):
+    """A score of each example, higher is better, None where it is not defined; its unit, and what it says."""
+
+    score: Score
+    unit: str
+    meaning: str
+
+
+def _accuracy(model: Predictions, reference: Reference) -> np.ndarray:
+    return correct(model.logits, reference.labels).astype(np.float64)
+
+
+def _nll(model: Predictions, reference: Reference) -> np.ndarray:
+    return -losses(model.logits, reference.labels)
+
+
+def _scaled_nll(model: Predictions, reference: Reference) -> np.ndarray | None:
+    return None if model.scaled is None else -losses(model.scaled, reference.labels)
+
+
+def _scaled_brier(model: Predictions, reference: Reference) -> np.ndarray | None:
+    if model.scaled is None:
+        return None
+    p = probabilities(model.scaled)
+    return -((p - np.eye(p.shape[1])[reference.labels]) ** 2).sum(axis=1)
+
+
+def _agreement(model: Predictions, reference: Reference) -> np.ndarray:
+    return (model.logits.argmax(axis=1) == reference.tuned.argmax(axis=1)).astype(np.float64)
+
+
+def _shared_probability(model: Predictions, reference: Reference) -> np.ndarray:
+    return np.minimum(probabilities(model.logits), probabilities(reference.tuned)).sum(axis=1)
+
+
+def _shared_errors(model: Predictions, reference: Reference) -> np.ndarray | None:
+    wrong = ~correct(reference.tuned, reference.labels).astype(bool)
+    return _agreement(model, reference)[wrong] if wrong.sum() >= FIVE else None
+
+
+MEASURES: Mapping[str, Measure] = MappingProxyType({
+    "accuracy": Measure(_accuracy, POINTS, "answers that are right"),
+    "NLL": Measure(_nll, NATS, "loss of the right answer"),
+    "NLL, scaled": Measure(_scaled_nll, NATS, "loss of the right answer, each model at its own temperature"),
+    "Brier score, scaled": Measure(
+        _scaled_brier, PLAIN, "squared error of the probabilities, each model at its own temperature"
+    ),
+    "agreement": Measure(_agreement, POINTS, "answers that are the fine-tuned model's"),
+    SHARED_PROBABILITY: Measure(
+        _shared_probability, POINTS, "probability that lies on the same answer as the fine-tuned model's"
+    ),
+    SHARED_ERRORS: Measure(
+        _shared_errors, POINTS, "errors of the fine-tuned model that are made too, with the same answer"
+    ),
+})  # fmt: skip
+"""By name. Shared probability is 1 less the total variation distance of the two models' probabilities."""
+
+
+def by_measure(run: Run, split: str = "test", kind: str = SHUFFLED) -> pd.DataFrame:
+    """One row a measure: the mean score of the graft and of its nulls of a kind, their difference with a 95% interval
+    over examples and draws, and that difference in standard errors.
+
+    Empty for a run without such nulls, and for a task without classes. The temperature of each model is fitted on its
+    validation predictions.
+    """
+    rows = list(_rows(run, split, kind))
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _rows(run: Run, split: str, kind: str) -> Iterator[dict[str, object]]:
+    task, nulls = run.record.task, run.nulls()
+    nulls = nulls[nulls["null"] == kind]
+    if task is None or nulls.empty or not task.has_classes:
+        return
+    tuned, grafts = (_of_state(run, state, split, nulls) for state in ("finetuned", "grafted"))
+    reference = Reference(*tuned[split])
+    graft = _predictions(grafts, split)
+    drawn = [_predictions(_by_split(rows, run), split) for _, rows in nulls.groupby("draw")]
+    for name, measure in MEASURES.items():
+        scored = [score for one in (graft, *drawn) if (score := measure.score(one, reference)) is not None]
+        if len(scored) <= len(drawn):
+            continue
+        own, *others = scored
+        found = beyond_null(own, np.stack(others))
+        error = (found.high - found.low) / (2 * 1.959964)
+        yield {
+            "measure": name, "graft": own.mean(), "null": float(np.mean(others)), "beyond": found.value,
+            "low": found.low, "high": found.high, "standard_errors": found.value / error if error else np.nan,
+            "examples": len(own), "draws": len(others),
+        }  # fmt: skip
+
+
+def _by_split(rows: pd.DataFrame, run: Run) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Labels [n] and logits [n, label] by split."""
+    return {
+        str(split): (part["label"].to_numpy(), score_matrix(part, run.labels)) for split, part in rows.groupby("split")
+    }
+
+
+def _of_state(run: Run, state: str, split: str, nulls: pd.DataFrame) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """The same of a state of the run, on the examples of its nulls and in their order."""
+    first = nulls[nulls["draw"] == nulls["draw"].min()]
+    found = {}
+    for name in first["split"].unique():
+        ids, labels, logits = run.logits(state, name)
+        place = {example: row for row, example in enumerate(ids)}
+        rows = [place[example] for example in first.loc[first["split"] == name, "example_id"] if example in place]
+        found[name] = labels[rows], logits[rows]
+    return found
+
+
+def _predictions(model: Mapping[str, tuple[np.ndarray, np.ndarray]], split: str) -> Predictions:
+    logits = model[split][1]
+    if "validation" not in model or split == "validation":
+        return Predictions(logits, None)
+    labels, of_validation = model["validation"]
+    fit = temperature_fit(of_validation, labels)
+    return Predictions(logits, None if fit.at_bound else scaled(logits, fit.value))

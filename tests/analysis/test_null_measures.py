@@ -1,0 +1,88 @@
+"""Which measure tells a graft from its nulls: each measure against loops, and the table against what a run stores."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.analysis.null_measures import FIVE, MEASURES, Predictions, Reference, by_measure
+from skillviz.runs.store import Store, shipped_root
+from skillviz.show import beyond
+from tests.small_world import opening_run
+
+LABELS = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2])
+RANDOM = np.random.default_rng(0)
+MODEL, TUNED = RANDOM.normal(0, 2, (12, 3)), RANDOM.normal(0, 2, (12, 3))
+
+
+def softmax(row: np.ndarray) -> list[float]:
+    powers = [math.exp(float(z)) for z in row]
+    return [power / sum(powers) for power in powers]
+
+
+def twin(name: str, scale: float) -> list[float]:
+    """The measure of each example by loops; `scale` is one over the temperature of the scaled ones."""
+    found = []
+    for z, other, label in zip(MODEL, TUNED, LABELS, strict=True):
+        p, q, scaled = softmax(z), softmax(other), softmax(scale * z)
+        answer, tuned = p.index(max(p)), q.index(max(q))
+        if name == "shared errors" and tuned == label:
+            continue
+        found.append({
+            "accuracy": float(answer == label),
+            "NLL": math.log(p[label]),
+            "NLL, scaled": math.log(scaled[label]),
+            "Brier score, scaled": -sum((one - (k == label)) ** 2 for k, one in enumerate(scaled)),
+            "agreement": float(answer == tuned),
+            "shared probability": 1 - sum(abs(a - b) for a, b in zip(p, q, strict=True)) / 2,
+            "shared errors": float(answer == tuned),
+        }[name])  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_a_measure_is_what_its_formula_says(name: str) -> None:
+    found = MEASURES[name].score(Predictions(MODEL, 0.5 * MODEL), Reference(LABELS, TUNED))
+    assert found is not None and found == pytest.approx(twin(name, 0.5), rel=1e-9)
+    is_scaled = name.endswith("scaled")
+    assert (MEASURES[name].score(Predictions(MODEL, None), Reference(LABELS, TUNED)) is None) == is_scaled
+
+
+def test_the_fine_tuned_model_shares_all_with_itself_and_few_errors_have_no_share() -> None:
+    itself, reference = Predictions(TUNED, None), Reference(LABELS, TUNED)
+    for name in ("agreement", "shared probability", "shared errors"):
+        found = MEASURES[name].score(itself, reference)
+        assert found is not None and found == pytest.approx(1)
+    right = np.eye(3)[LABELS]
+    right[: FIVE - 1] *= -1  # wrong there
+    assert MEASURES["shared errors"].score(itself, Reference(LABELS, right)) is None
+
+
+def test_accuracy_and_loss_are_those_that_the_run_stores() -> None:
+    run = opening_run()
+    found, note = by_measure(run).set_index("measure"), run.record.null("test")
+    assert note is not None and set(found.index) == set(MEASURES)
+    for name, metric in (("accuracy", "accuracy"), ("NLL", "nll")):
+        stored = note.beyond["test"][metric]
+        row = found.loc[name, ["beyond", "low", "high"]].tolist()
+        assert row == pytest.approx([stored.value, stored.low, stored.high], abs=1e-6)
+    assert (found["draws"] == note.draws).all() and found.loc["shared errors", "examples"] < found["examples"].max()
+    error = (found["high"] - found["low"]) / (2 * 1.959964)
+    assert found["standard_errors"].tolist() == pytest.approx((found["beyond"] / error).tolist())
+
+
+def test_the_graft_is_read_in_the_order_of_its_nulls(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, nulls = opening_run(), opening_run().nulls()
+    expected = by_measure(run)
+    turned = pd.concat([rows[::-1] for _, rows in nulls.groupby(["null", "draw", "split"])])
+    monkeypatch.setattr(type(run), "nulls", lambda self: turned)
+    pd.testing.assert_frame_equal(by_measure(run), expected, rtol=1e-9)
+
+
+def test_a_run_without_nulls_has_no_measures_and_says_nothing() -> None:
+    run = next(run for run in Store(shipped_root()).list() if not run.record.nulls)
+    found = by_measure(run)
+    assert found.empty and beyond.likeness(found) == "" and beyond.measures(found).empty
