@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,8 @@ class TrainingState:
     """A training between two steps, or after its last, when `values` and `optimizer` are empty.
 
     `history` has the fields of each step so far. `best` and `values` are the trained parameters of the best check and
-    of the last step, in the model's order; `optimizer` is its state by the parameter's number.
+    of the last step, in the model's order; `optimizer` is its state by the parameter's number. `computed_on` are the
+    places that computed it, the last one last: devices, and the torch, by which numbers differ in rounding.
     """
 
     history: Sequence[Mapping[str, Any]]
@@ -43,6 +44,7 @@ class TrainingState:
     best: Sequence[Tensor]
     values: Sequence[Tensor] = ()
     optimizer: Mapping[int, Mapping[str, Tensor]] = field(default_factory=dict)
+    computed_on: Sequence[str] = ()
 
     @property
     def is_done(self) -> bool:
@@ -51,7 +53,10 @@ class TrainingState:
 
     def write(self, path: Path, stamp: str) -> None:
         """Puts it in place at once, in place of the one before."""
-        header = {KEY: LAYOUT, "stamp": stamp, "history": list(self.history), "best_metric": self.best_metric}
+        header = {
+            KEY: LAYOUT, "stamp": stamp, "history": list(self.history), "best_metric": self.best_metric,
+            "computed_on": list(self.computed_on),
+        }  # fmt: skip
         tensors = {f"{BEST}{number}": value for number, value in enumerate(self.best)}
         tensors |= {f"{NOW}{number}": value for number, value in enumerate(self.values)}
         for number, values in self.optimizer.items():
@@ -84,7 +89,7 @@ class TrainingState:
                     number, _, key = name.removeprefix(OPTIMIZER).partition(".")
                     optimizer.setdefault(int(number), {})[key] = value
             best, values = (_numbered(tensors, kind) for kind in (BEST, NOW))
-            return cls(header["history"], header["best_metric"], best, values, optimizer)
+            return cls(header["history"], header["best_metric"], best, values, optimizer, header["computed_on"])
         except (OSError, ValueError, KeyError, TypeError, SafetensorError):
             return None
 
@@ -95,11 +100,13 @@ class Journal:
 
     They are in `folder`, which goes with `clear`. A state belongs to the request's stamp; those of another are not
     used and make room. All that is not in a state is computed again from the request, so that a resumed training gives
-    the same weights, bit for bit, on the same device.
+    the same weights, bit for bit, where it goes on in the same place (`computed_on`); elsewhere a note says so.
     """
 
     folder: Path
     stamp: str = ""
+    computed_on: str = ""
+    places: list[str] = field(default_factory=list)
     trainings: int = 0
     written: float = field(default_factory=time.monotonic)
     pause: float = field(default_factory=lambda: float(os.environ.get(ENVIRONMENT, EVERY)))
@@ -107,6 +114,17 @@ class Journal:
     def belongs_to(self, *facts: Any) -> None:
         """Says what the states are of: facts that JSON can hold."""
         self.stamp = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Where the trainings went on elsewhere than they began."""
+        if len(self.places) < 2:
+            return ()
+        first, *others = self.places
+        return (
+            f"Started on {first}, resumed on {', then '.join(others)}: equal to an uninterrupted training up to "
+            "rounding.",
+        )
 
     def begin(self) -> Entry:
         """The place of the next training."""
@@ -127,7 +145,10 @@ class Entry:
 
     def restored(self) -> TrainingState | None:
         """The state to resume from, None where training starts from the beginning."""
-        return TrainingState.read(self.path, self.journal.stamp)
+        state = TrainingState.read(self.path, self.journal.stamp)
+        if state is not None:
+            self.journal.places = list(dict.fromkeys((*state.computed_on, self.journal.computed_on)))
+        return state
 
     @contextmanager
     def saving(self, state: Any) -> Iterator[None]:
@@ -150,7 +171,8 @@ class Entry:
         begun = time.monotonic()
         with suppress(DiskFull):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            state.write(self.path, self.journal.stamp)
+            places = self.journal.places or [self.journal.computed_on]
+            replace(state, computed_on=places).write(self.path, self.journal.stamp)
         self.journal.written = time.monotonic()
         self.journal.pause = max(self.journal.pause, SPARED * (self.journal.written - begun))
         return True

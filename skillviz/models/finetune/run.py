@@ -18,7 +18,7 @@ from skillviz.models.device import describe, pick
 from skillviz.models.fetch import resolve
 from skillviz.models.finetune.grid import Attempt
 from skillviz.models.finetune.journal import Journal
-from skillviz.models.finetune.model_folder import Report, versions, write_folder
+from skillviz.models.finetune.model_folder import Report, write_folder
 from skillviz.models.finetune.region_lock import TrainedRegion
 from skillviz.models.finetune.trainable_model import TrainableModel
 from skillviz.models.finetune.training import OnStep, TrainStep, scores
@@ -73,7 +73,7 @@ class FineTuning:
         self.journal.belongs_to(
             read_info(resolve(self.base)).fingerprint, [one.splits.fingerprint for one in data],
             [definition(task, self.config.readout) for task in self.tasks], asdict(self.config),
-            [trained.region.sha256() for trained in self.regions], describe(self.device), versions(),
+            [trained.region.sha256() for trained in self.regions],
         )  # fmt: skip
         return data
 
@@ -102,8 +102,8 @@ class FineTuning:
             base=model.identity, task=data.task.name, labels=tuple(data.task.labels), metric=data.task.metric,
             settings=attempt.settings, k_shot=self.data.k_shot, data_seed=self.data.data_seed, examples=data.counts,
             data_fingerprint=data.splits.fingerprint, scores={split: scores(model, data, split) for split in splits},
-            best_step=attempt.best_step, notes=(*model.notes, *notes, *data.splits.notes, *data.encoding_notes),
-            command=self.command,
+            best_step=attempt.best_step, command=self.command,
+            notes=(*model.notes, *notes, *self.journal.notes, *data.splits.notes, *data.encoding_notes),
             touched=model.touched(), trained=model.trained_body if trained is None else trained,
             trained_head=model.trained_head, d=model.table.d, grid=tuple(grid), others=others or {},
             kind=data.task.kind, max_length=data.limit(model.tokenizer), seconds=time.perf_counter() - self.started,
@@ -132,7 +132,8 @@ def finetune(
     are what may move: one for graft-retrain, one a task for continual training by grafting. Raises BadInput where
     the choices do not go together, `out` is not empty (unless `overwrite`) or the loss is no longer a number; nothing
     is left in `out` then. One that is interrupted leaves its state in the folder `journal` (hidden beside `out` where
-    none is given), and the same call resumes from it, bit for bit.
+    none is given), and the same call resumes from it, bit for bit in the same place; on another device or number of
+    threads up to rounding, which a note says.
     """
     started, out = time.perf_counter(), Path(out)
     row = config.check(len(tasks), len(regions))
@@ -141,7 +142,8 @@ def finetune(
     refuse_full_folder(out, overwrite, base)
     request = FineTuning(
         base, tasks, config, data or DataSettings(), out, regions, pick(device), command,
-        on_step or (lambda record: None), started, Journal(journal or journal_of(out)),
+        on_step or (lambda record: None), started,
+        Journal(journal or journal_of(out), computed_on=f"{describe(pick(device))}, torch {torch.__version__}"),
     )  # fmt: skip
     try:
         with whole_folder(out.absolute(), replace=True) as draft:

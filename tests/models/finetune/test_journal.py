@@ -141,6 +141,24 @@ def test_a_state_that_is_not_put_back_exactly_gives_other_weights(
     assert hashes(tmp_path / "out") != hashes(tmp_path / "whole")
 
 
+def test_on_another_number_of_threads_it_goes_on_and_says_so(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hours of training are not begun again for a difference in rounding."""
+    with pytest.raises(KeyboardInterrupt):
+        train({}, tmp_path / "out", on_step=stopped(7))
+    taken: list[int] = []
+    backward = training.Trainer.backward
+    monkeypatch.setattr(training.Trainer, "backward", lambda self, step: (taken.append(step), backward(self, step))[1])
+    monkeypatch.setattr("skillviz.models.finetune.run.describe", lambda device: "cpu (99 threads)")
+    done = train({}, tmp_path / "out")
+    assert taken == list(range(8, STEPS + 1))
+    (note,) = [note for note in done.notes if "up to rounding" in note]
+    assert "resumed on cpu (99 threads), torch" in note and note.startswith("Started on cpu (1 threads), torch")
+    again = train({}, tmp_path / "again")
+    assert not [note for note in again.notes if "resumed" in note] and len(taken) == STEPS - 7 + STEPS
+
+
 def test_a_state_comes_back_as_it_was_written(tmp_path: Path) -> None:
     state = TrainingState([{"step": 1}], 0.5, [torch.ones(2)], [torch.zeros(2)], {0: {"step": torch.tensor(3.0)}})
     state.write(tmp_path / "1", "a")
