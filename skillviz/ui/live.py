@@ -41,9 +41,15 @@ from skillviz.ui import address, cache, controls, fetching, sign_in
 from skillviz.ui.other_tasks import source_of
 
 CLIENTS = "live.clients"  # in the session: by store
+REMARKS = "live.remarks"  # in the session: those that the page shows already, as one page asks several times
 OWN_SECONDS = 120.0  # without a question, after which the worker of one user among many ends
 NAMED = re.compile(r'"run": "([^"]*)"')  # in the arguments of a question, as JSON
 WAITING = "Running the models; the first time loads them."
+
+
+def begin() -> None:
+    """Starts a page that has shown no remark yet; once a script run."""
+    st.session_state[REMARKS] = set()
 
 
 def ask(run: Run, operation: str, *, topic: str, waiting: str = WAITING, **arguments: Any) -> dict[str, Any] | None:
@@ -64,8 +70,10 @@ def ask(run: Run, operation: str, *, topic: str, waiting: str = WAITING, **argum
     except SkillvizError as error:
         explain(run, error, topic, arguments.get("task"))
         return None
-    if answer.get("uncompared"):
-        st.caption(text.with_code(answer["uncompared"]))
+    remark, shown = answer.get("uncompared"), st.session_state.setdefault(REMARKS, set())
+    if remark and remark not in shown:
+        st.caption(text.with_code(remark))
+        shown.add(remark)
     return answer
 
 

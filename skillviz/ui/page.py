@@ -17,7 +17,7 @@ from skillviz.runs.run import Run
 from skillviz.show import measures, sentences, text
 from skillviz.show.entries import Entry, first_choice, run_labels
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import address, cache, copy_link, frame, presenter, sign_in, study_choice, study_words
+from skillviz.ui import address, cache, copy_link, frame, live, presenter, sign_in, study_choice, study_words
 from skillviz.ui.empty import missing
 from skillviz.ui.page_table import PAGES, install
 from skillviz.ui.run_bar import run_bar
@@ -204,6 +204,7 @@ def _frame(name: str) -> None:
     frame.draw()
     install()
     address.keep_history()
+    live.begin()
     presenter.begin(name)
 
 
