@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -222,11 +223,17 @@ def command_that_makes(source: str) -> str | None:
     for folder in (f"{EXAMPLES}/pairs/", f"{EXAMPLES_KEPT}/"):
         if source.startswith(folder):
             return build_command(source.removeprefix(folder))
+    return _commands(project_root() / COMMANDS).get(source)
+
+
+@cache
+def _commands(file: Path) -> dict[str, str]:
+    """Model -> the command that made it, read once; nothing where the file is not there or cannot be read."""
     try:
-        commands = json_text.loads((project_root() / COMMANDS).read_text(encoding="utf-8"))
+        commands: dict[str, str] = json_text.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return None
-    return commands.get(source)
+        return {}
+    return commands
 
 
 def build_command(example: str) -> str:

@@ -15,7 +15,16 @@ from typer.main import get_command
 from skillviz.cli import app
 from skillviz.errors import ModelNotFound, UnsafeWeights
 from skillviz.models import convert
-from skillviz.models.fetch import FOLDERS, command_that_makes, hub_name, is_local, refuse_absent, resolve
+from skillviz.models.fetch import (
+    COMMANDS,
+    FOLDERS,
+    command_that_makes,
+    hub_name,
+    is_local,
+    may_be_hub_id,
+    refuse_absent,
+    resolve,
+)
 from skillviz.models.weight_files import has_weights
 from skillviz.runs.store import Store, shipped_root
 from skillviz.studies.plan import plan
@@ -37,6 +46,16 @@ def snapshot(root: Path, *names: str) -> Path:
 def test_a_folder_is_taken_as_it_is(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "m", "config.json", "model.safetensors")
     assert resolve(folder) == folder == resolve(str(folder))
+
+
+def test_the_file_of_commands_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / COMMANDS
+    file.parent.mkdir()
+    file.write_text(json.dumps({"models/mine": "make mine"}))
+    monkeypatch.setattr("skillviz.models.fetch.project_root", lambda: tmp_path)
+    assert may_be_hub_id("org/name") and command_that_makes("models/mine") == "make mine"
+    file.unlink()
+    assert may_be_hub_id("org/name") and command_that_makes("models/mine") == "make mine"
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "model.safetensors.index.json", "adapter_model.safetensors"])
