@@ -186,6 +186,22 @@ def test_the_choices_come_back_from_the_address(small: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(("gain", "value"), [("2.5", 2.5), ("fit", "fit"), ("1", 1.0)])
+def test_a_gain_is_kept_from_the_spec_to_the_command(small: Path, gain: str, value: Any) -> None:
+    query = form_of(RunSpec(base="b", finetuned="f", task="t", gain=value))
+    assert query["new.gain"] == gain
+    test = opened(**chosen(small, gain=query["new.gain"]))
+    assert box(test, "Gain").value == gain and test.query_params.get("new.gain", "1") == gain
+    command = test.code[0].value
+    assert (f"--gain {gain}" in command or f"--gain {value}" in command) == (gain != "1")
+    assert not button(test, "Start").disabled
+
+
+def test_a_gain_that_is_none_is_refused(small: Path) -> None:
+    test = opened(**chosen(small, gain="often"))
+    assert "'often'" in said(test) and button(test, "Start").disabled
+
+
 def test_a_hundredth_is_said_in_numbers(small: Path) -> None:
     test = opened(**chosen(small))
     assert "--max-train" not in test.code[0].value

@@ -202,9 +202,11 @@ def _gain(choices: Choices) -> None:
     if choices.is_trial or has_references or not makes_graft(choices.values["localizer"]):
         choices.values["gain"] = 1.0
         return
-    choices.values["gain"] = controls.segments(
-        "new.gain", "Gain", ("1", FIT), "1", help=f"{about('scale')} Takes about as long as scoring ten regions.",
-    )  # fmt: skip
+    titles = {"1": "1: the fine-tuned values", FIT: "fit: on validation examples"}
+    choices.values["gain"] = form.box(
+        "new.gain", "Gain", list(titles), "1", shown=lambda gain: titles.get(gain, gain),
+        help=f"{about('scale')} A number can be typed. A fit takes about as long as scoring ten regions.",
+    ) or "1"  # fmt: skip
 
 
 def _other_tasks(choices: Choices) -> None:

@@ -293,7 +293,10 @@ def summary(spec: RunSpec, task: str, sizes: Sequence[int], d: int | None, jobs:
     named = f", task *{text.tasks(task)}*" if task.strip("-") else ""
     nulls = len(spec.null_searches)
     too = f" The same search runs on {formats.counted(nulls, 'null movement')} too." if nulls else ""
-    too += " Each graft gets a gain of its own." if spec.gain == FIT else ""
+    if spec.gain == FIT:
+        too += " Each graft gets a gain of its own."
+    elif spec.gain != 1:
+        too += f" Each graft moves {spec.gain:g} times as far as fine-tuning did."
     return f"**{name}** will look for {what}{of} in *{text.plain(pair)}*{named}{runs}.{too}"
 
 
