@@ -151,7 +151,8 @@ def _first_edge(panels: Panels) -> float:
 
 
 def _title(style: Style, under: str) -> str:
-    return "<br>".join([*wrap(style.title, TITLE_LETTERS), *([under] if under else [])])
+    lines = wrap(style.title, TITLE_LETTERS, break_on_hyphens=False, break_long_words=False)
+    return "<br>".join([*lines, *([under] if under else [])])
 
 
 def _grid(titles: list[str], y: str, start: float, theme: str, height: int | None) -> go.Figure:

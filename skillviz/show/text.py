@@ -11,6 +11,8 @@ import pandas as pd
 from skillviz.core.formats import MISSING, one_line
 from skillviz.tasks.readable_names import readable
 
+JOINER = "\u2060"
+"""The word joiner: it takes no place, and no line ends at it."""
 HASH = re.compile(r"[0-9a-f]{40}")
 
 
@@ -48,6 +50,11 @@ def tasks(words: str) -> str:
 def plain_line(text: str) -> str:
     """The text as `plain` gives it in one line that begins no list: it ends no quotation or emphasis."""
     return re.sub(r"^(\d*)([-=.])", r"\1\\\2", plain(one_line(text).strip()))
+
+
+def unbroken(words: str) -> str:
+    """The words of a label, for a line that ends between them: not inside `fine-tuned` or `17.6–21.5`."""
+    return re.sub(r"(?<=\w)([-–])(?=\w)", rf"\1{JOINER}", words)
 
 
 def plain_cells(table: pd.DataFrame) -> pd.DataFrame:

@@ -7,7 +7,7 @@ import streamlit as st
 from skillviz.core import formats
 from skillviz.core.metrics import has_predictions, metric_row, panels
 from skillviz.runs.record import Estimate, RunRecord, Scores
-from skillviz.show import sentences
+from skillviz.show import sentences, text
 from skillviz.show.glossary import GLOSSARY, about
 from skillviz.show.sentences import metric_interval, metric_value
 
@@ -43,7 +43,7 @@ def estimate(metric: str, value: Estimate | None, *, title: str = "", helps: boo
         )
         if value is not None and value.value is not None:
             level = "95%: " if title and value.low is not None else ""  # three numbers side by side have no room for it
-            st.caption(f"{level}{metric_interval(metric, value)}")
+            st.caption(text.unbroken(f"{level}{metric_interval(metric, value)}"))
 
 
 def evidence(record: RunRecord, scores: Scores) -> None:
@@ -64,7 +64,8 @@ def evidence(record: RunRecord, scores: Scores) -> None:
             help=about("complement"),
         )
         if complement is not None and complement.value is not None:
-            st.caption(f"95%: {metric_interval(metric, complement)}; fine-tuned without the region")
+            interval = metric_interval(metric, complement)
+            st.caption(text.unbroken(f"95%: {interval}; fine-tuned without the region"))
 
 
 def one_step(record: RunRecord, loss: float) -> None:

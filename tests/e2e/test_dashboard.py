@@ -261,6 +261,27 @@ def test_in_presenter_mode_the_opening_fits_a_small_projector_whole(address: str
     expect(page, "/", present=None)
 
 
+BROKEN = """() => [...document.querySelectorAll("[class*='st-key-number-'] p")].flatMap(label => {
+  const texts = document.createTreeWalker(label, NodeFilter.SHOW_TEXT), broken = [];
+  for (let text; (text = texts.nextNode()); )
+    for (const word of text.data.matchAll(/\\S*[-–]\\S*/g)) {
+      const range = document.createRange();
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map(box => box.top)).size > 1) broken.push(word[0]);
+    }
+  return broken;
+})"""  # words with a hyphen that stand on two lines
+
+
+def test_a_card_breaks_no_word_at_its_hyphen(address: str, visit: Visit) -> None:
+    page = visit(f"{address}/?present=yes")
+    page.get_by_text("fine-").first.wait_for()
+    for width in range(1100, 1500, 50):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate(BROKEN) == [], width
+
+
 @pytest.mark.nightly
 def test_in_presenter_mode_figures_follow_the_window(made: Made, address: str, visit: Visit) -> None:
     page = visit(f"{address}/region?run={made[1]['stagewise0']}&present=yes")

@@ -84,6 +84,11 @@ def test_more_models_than_a_row_holds_go_on_below() -> None:
     assert figure.layout.height == 2 * reliability_diagram(two_bins()).layout.height
 
 
+def test_a_title_breaks_between_words_alone() -> None:
+    name = STATES["temperature"].title
+    assert "-" in name and titles(confidence_histogram(two_bins().assign(state="temperature")))[0].startswith(name)
+
+
 @pytest.mark.parametrize("state", ["grafted", "finetuned", "temperature"])
 def test_shares_of_each_state_sum_to_all(state: str) -> None:
     trace = drawn(confidence_histogram(frames.reliability()), STATES[state].title)

@@ -24,6 +24,11 @@ def test_short_sources(source: str, shown: str) -> None:
     assert text.short_source(source) == shown
 
 
+def test_a_label_can_break_between_its_words_alone() -> None:
+    words = "95%: 17.6–21.5, fine-tuned - here"
+    assert text.unbroken(words) == words.replace("–", "–\u2060").replace("e-t", "e-\u2060t")
+
+
 def test_the_last_part_is_the_name_alone() -> None:
     assert text.last_part("microsoft/MiniLM") == text.last_part("/data/MiniLM/") == "MiniLM"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from skillviz.show import home, measures
+from skillviz.show import home, measures, text
 from skillviz.show.entries import Entry, headline_split, opening_entry
 from skillviz.show.glossary import about
 from skillviz.ui import address, cache, page, run_list
@@ -47,7 +47,7 @@ def _numbers(numbers: list[home.Number]) -> None:
                 st.markdown(f"## {number.value}", width="content")
                 if number.verdict is not None:
                     chip(number.verdict)
-            st.caption(number.basis)
+            st.caption(text.unbroken(number.basis))
 
 
 def _door(name: str, label: str, kind: str, run_id: str = "") -> None:
