@@ -25,6 +25,7 @@ from skillviz.tasks.project import PROJECT
 from skillviz.ui import chart, copy_link
 from skillviz.ui.page_table import PAGES
 from tests.fake_run import STATES, fake_run
+from tests.runs.test_packed import pack_folders
 from tests.ui.shared_store import SMALL
 from tests.visitor import confirmed
 
@@ -85,6 +86,20 @@ def test_a_folded_table_is_sent_to_whoever_opens_it(name: str, ids: dict[str, st
     test = opened(name, run=ids["stagewise0"])
     assert not test.dataframe
     assert len(with_tables(test).dataframe) > len(charts(test)), "one of each figure, and one by itself"
+
+
+@pytest.mark.slow
+def test_a_run_in_the_file_of_a_study_says_on_every_page_what_it_said_from_its_folder(
+    own_copy: Path, ids: dict[str, str]
+) -> None:
+    def said() -> dict[str, str]:
+        tests = {name: opened(name, run=ids["stagewise0"]) for name in (*RUN_PAGES, "compare")}
+        assert not any(test.exception or test.error for test in tests.values())
+        return {name: words(test) for name, test in tests.items()}
+
+    before = said()
+    pack_folders(Store(own_copy))
+    assert said() == before
 
 
 def forget() -> None:

@@ -7,6 +7,7 @@ import shutil
 import time
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,10 @@ from skillviz.runs.run import Run, _kept, with_checksum
 from skillviz.runs.store import Store, Unreadable
 from tests.fake_run import fake_run
 from tests.runs.conftest import SMALL
+from tests.runs.tiny_world import spec_of
+
+if TYPE_CHECKING:
+    from skillviz.runs.session import Session
 
 TABLES = [name for name in tables.TABLES if name != "parts"]  # they are beside the run
 
@@ -54,7 +59,8 @@ def studied(folders: Store, tmp_path: Path) -> Store:
     return store
 
 
-def test_a_packed_run_is_what_its_folder_was(folders: Store, studied: Store) -> None:
+def assert_same(folders: Store, studied: Store) -> None:
+    """Every run of a study's file is what it was in its folder."""
     assert [run.record for run in studied.list()] == [run.record for run in folders.list()]
     for one in folders.list():
         run = studied.open(one.id)
@@ -67,6 +73,34 @@ def test_a_packed_run_is_what_its_folder_was(folders: Store, studied: Store) -> 
         assert np.array_equal(run.ranking(), one.ranking()) and run.cut(5) == one.cut(5)
         assert not studied.verify(run.id) and run.root == studied.root
     assert not list(findings(studied))
+
+
+def test_a_packed_run_is_what_its_folder_was(folders: Store, studied: Store) -> None:
+    assert_same(folders, studied)
+
+
+def test_runs_of_a_pair_keep_their_predictions_at_every_size_and_share_those_of_the_pair(
+    world: Path, session: Session, tmp_path: Path
+) -> None:
+    from skillviz.runs.produce import produce  # imports torch
+
+    folders, sizes = Store(tmp_path / "folders"), ("5%", "1%", "10%")
+    for more in ({"nulls": "shuffled", "null_draws": 2, "interpolation": True}, {"localizer": "stagewise", "steps": 2}):
+        produce(spec_of(world, sizes=sizes, **more), folders, session=session)
+    studied = Store(shutil.copytree(folders.root, tmp_path / "studied"))
+    pack = pack_folders(studied)
+    assert_same(folders, studied)
+    for run in studied.list():
+        main, *others = run.record.sizes
+        assert set(run.sizes()["size"]) == set(others) and len(run.layers()) and len(run.ranking()) >= max(others)
+        for size in run.record.sizes:
+            ids, _, logits = run.logits("grafted", size=size)
+            assert len(ids) == len(logits) == run.record.metrics["test"].n, (size, main)
+    assert {len(set(run.nulls()["draw"])) for run in studied.list()} == {2, 0}
+    rows = pq.read_table(pack).to_pandas()
+    ends = rows[rows["file"] == "ends.parquet"]
+    assert ends["run"].nunique() == 2 and ends["content"].notna().sum() == 1, "once for the pair"
+    assert pack.stat().st_size < sum(path.stat().st_size for run in folders.list() for path in run.path.iterdir())
 
 
 def test_runs_are_found_by_id_and_by_prefix(folders: Store, studied: Store) -> None:
