@@ -20,7 +20,7 @@ scores = page.scores(run, split)
 history = measures.history_of(page.table(run, "history", needed=False), record.size)
 
 st.markdown(sentences.restored(record, scores), help=about("graft", "region", "recovered", "paired", "debiased"))
-if (line := sentences.calibration_line(scores)) is not None:
+if (line := sentences.calibration_line(record, scores)) is not None:
     verdict, words = line
     chip(verdict, of=words, help=about("paired"))
 beyond_null.line(record, split)

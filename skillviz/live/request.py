@@ -113,8 +113,7 @@ class PairRequest:
             self.pair.gain = run.record.gain
             return run.region()
         region = region_of(expression, self.pair.table, stored_in(self.worker.library))
-        is_of_run = run is not None and dict(expression) in ({"run": run.id}, {"run": run.id, "size": region.size})
-        self.pair.gain = run.record.gain_at(region.size) if run is not None and is_of_run else 1.0
+        self.pair.gain = run.record.gain_of(expression, region.size) if run is not None else 1.0
         return region
 
     def examples(self, split: str, sample: int | None) -> Encoded:

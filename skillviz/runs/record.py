@@ -352,6 +352,12 @@ class RunRecord(Frozen):
         """The gain of the graft at a size; 1 where that size has none of its own."""
         return next((note.gain for note in self.gains if note.of == "grafted" and note.size == size), 1.0)
 
+    def gain_of(self, expression: Mapping[str, Any], size: int) -> float:
+        """The gain of the graft of an expression's region (`core.region_expression`): the run's at a size of its own
+        ranking, and 1 for any other region."""
+        is_of_run = dict(expression) in ({"run": self.run_id}, {"run": self.run_id, "size": size})
+        return self.gain_at(size) if is_of_run else 1.0
+
     def null(self, split: str, kind: str = SHUFFLED) -> NullNote | None:
         """The null of a kind that was scored on a split; None without one."""
         return next((note for note in self.nulls if note.kind == kind and split in note.states), None)

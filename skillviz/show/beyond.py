@@ -18,7 +18,7 @@ from skillviz.plots.theme import localizer_style
 from skillviz.runs.record import Estimate, NullNote, RunRecord
 from skillviz.show import text
 from skillviz.show.control import Judged
-from skillviz.show.sentences import metric_estimate, metric_value
+from skillviz.show.sentences import before_scaling, metric_estimate, metric_value
 from skillviz.tasks.readable_names import readable
 
 TITLE = "Beyond the null"
@@ -99,7 +99,8 @@ def judged(record: RunRecord, split: str) -> Judged | None:
     note = record.null(split)
     if note is None:
         return Judged(NOT_MEASURED, f"{TITLE}:", "")
-    return Judged(verdict(main(note, split)), f"{TITLE}:", f"{difference(note, split)}, {draws(note)}")
+    words = f"{difference(note, split)}{before_scaling(record)}, {draws(note)}"
+    return Judged(verdict(main(note, split)), f"{TITLE}:", words)
 
 
 def line(record: RunRecord, split: str) -> str:

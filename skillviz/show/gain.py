@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -17,7 +17,6 @@ from skillviz.show.sentences import metric_estimate
 from skillviz.tasks.readable_names import readable
 
 TITLE = "Gain"
-CAPTION = "Gains; NLL and ECE are after each one's own temperature scaling"
 Verdict = Literal["localized", "diluted", "not shown"]
 LOCALIZED: Verdict = "localized"
 DILUTED: Verdict = "diluted"
@@ -29,7 +28,7 @@ MEANING = {
     DILUTED: "The skill is **diluted**: the region's movement has the right direction, and is too short a step.",
     NOT_SHOWN: "With their own gains, the graft is not clearly beyond its null.",
 }
-COLUMNS = ("graft", "region", "gain", "accuracy at gain 1", "accuracy", "NLL", "ECE")
+COLUMNS = ("graft", "region", "gain", "accuracy at gain 1", "accuracy")
 
 
 def fitted(record: RunRecord) -> GainNote | None:
@@ -64,23 +63,61 @@ def sentence(record: RunRecord, split: str) -> str:
         words = [f"A fitted gain of {_gain(note)} is no better than gain 1 on the other half of validation."]
     if (judged := verdict(record, split)) is not None:
         words.append(MEANING[judged])
+    return " ".join(filter(None, (*words, scaled_errors(record, split))))
+
+
+def scaled_errors(record: RunRecord, split: str) -> str:
+    """The ECE of the graft and of the fine-tuned model after temperature scaling; empty where none was fitted."""
+    note = next(iter(record.gains), None)
     tuned = next((other for other in record.gains if other.of == "finetuned"), None)
-    if tuned is not None and note.temperature is not None and "ece" in note.states[split]:
-        errors = [_cell(one.states[split], "ece") for one in (note, tuned)]
-        words.append(f"After temperature scaling its ECE is {errors[0]}, the fine-tuned model's {errors[1]}.")
-    return " ".join(words)
+    if note is None or tuned is None or note.temperature is None or "ece" not in note.states.get(split, {}):
+        return ""
+    graft, other = (_cell(one.states[split], "ece") for one in (note, tuned))
+    at = f", at its gain {formats.number(tuned.gain, 1)}," if tuned.gain != 1 else ""
+    scaled = "After temperature scaling, fitted on half of validation,"
+    return f"{scaled} the graft's ECE is {graft}; the fine-tuned model's{at} is {other}."
+
+
+def of_path(record: RunRecord, size: int) -> str:
+    """The end of the path to the graft of a size; empty where that has the fine-tuned values."""
+    gain = record.gain_at(size)
+    moved = f"its region moved {formats.number(gain, 1)} times as far as fine-tuning did"
+    return f"100% of WiSE-Graft is the run's graft: {moved}." if gain != 1 else ""
+
+
+def of_region(record: RunRecord, expression: Mapping[str, Any], size: int) -> str:
+    """The gain of the graft of a region built by hand; empty where no graft of the run has another than 1."""
+    gain = record.gain_of(expression, size)
+    if gain != 1:
+        return f"Its graft moves it **{formats.number(gain, 1)} times** as far as fine-tuning did (gain)."
+    if record.gain == 1:
+        return ""
+    own = formats.number(record.gain, 1)
+    return f"Its graft has gain 1, as none was fitted for it; the graft of this run's region has gain {own}."
 
 
 def table(record: RunRecord, split: str) -> pd.DataFrame:
     """One row a graft, its nulls' and the fine-tuned model, as texts. NLL and ECE are after each one's own temperature
-    scaling, as a gain above 1 also makes a model surer."""
+    scaling where the gain was fitted, as one above 1 also makes a model surer."""
     rows = []
     for note in record.gains:
         if split in note.states:
-            raw = "" if note.temperature is not None else ", not scaled"
+            raw = ", not scaled" if note.temperature is None and _is_scaled(record) else ""
             own = [_cell(note.states[split], "accuracy"), *(_cell(note.states[split], n) + raw for n in ("nll", "ece"))]
             rows.append((_name(note), _share(record, note), _gain(note), _cell(note.at_one[split], "accuracy"), *own))
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    scaled = ", scaled" if _is_scaled(record) else ""
+    return pd.DataFrame(rows, columns=[*COLUMNS, f"NLL{scaled}", f"ECE{scaled}"])
+
+
+def caption(record: RunRecord) -> str:
+    """What the numbers of `table` are."""
+    after = "after each one's own temperature scaling, fitted on half of validation"
+    return f"Gains; NLL and ECE are {after if _is_scaled(record) else 'before temperature scaling'}"
+
+
+def _is_scaled(record: RunRecord) -> bool:
+    """Whether temperatures were fitted; not for a gain that was given."""
+    return any(note.temperature is not None for note in record.gains)
 
 
 def by_run(records: Iterable[RunRecord], split: str) -> pd.DataFrame:

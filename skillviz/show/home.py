@@ -44,7 +44,7 @@ def numbers(record: RunRecord, scores: Scores) -> list[Number]:
         f"{formats.count(record.size)} of {formats.count(record.d)}",
         ("size", "graftable"),
     )
-    return [copied, *_gain(record, scores), *_beyond(record, scores), *_calibration(scores)]
+    return [copied, *_gain(record, scores), *_beyond(record, scores), *_calibration(record, scores)]
 
 
 def _gain(record: RunRecord, scores: Scores) -> list[Number]:
@@ -83,7 +83,7 @@ def _beyond(record: RunRecord, scores: Scores) -> list[Number]:
     return [Number(beyond.TITLE, metric_row(metric).change(estimate.value), basis, ("null",), judged.verdict)]
 
 
-def _calibration(scores: Scores) -> list[Number]:
+def _calibration(record: RunRecord, scores: Scores) -> list[Number]:
     graft, tuned = (scores.states.get(state, {}).get("ece") for state in ("grafted", "finetuned"))
     difference = scores.differences.get("ece")
     if graft is None or tuned is None or difference is None:
@@ -92,7 +92,7 @@ def _calibration(scores: Scores) -> list[Number]:
         Number(
             "Calibration error",
             _change("ece", tuned.read, graft.read),
-            f"{sentences.metric_difference('ece', difference)}, fine-tuned → graft",
+            f"{sentences.metric_difference('ece', difference)}, fine-tuned → graft{sentences.before_scaling(record)}",
             ("ece", "paired", "debiased"),
             sentences.verdict("ece", difference),
         )

@@ -12,7 +12,7 @@ from skillviz.core.localizers.table import is_rescaled, rest_of
 from skillviz.core.metrics import metric_row
 from skillviz.core.parameters import layers_note
 from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED, DifferenceVerdict
-from skillviz.plots.theme import state_style
+from skillviz.plots.theme import localizer_style, state_style
 from skillviz.runs.held_out import why_not
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.show import text
@@ -65,7 +65,7 @@ def overview(record: RunRecord, scores: Scores) -> str:
     """What was localized, in Markdown: how small the region is, what it recovers, and how the graft is calibrated."""
     if rest_of(record.spec.localizer) == "zero":
         return restored(record, scores)
-    return " ".join(filter(None, (restored(record, scores), calibration(scores))))
+    return " ".join(filter(None, (restored(record, scores), calibration(scores, before_scaling(record)))))
 
 
 def restored(record: RunRecord, scores: Scores) -> str:
@@ -152,10 +152,8 @@ def one_step(record: RunRecord, loss: float) -> str:
         if math.isnan(loss)
         else f"at a training loss of **{formats.number(loss, 2)}** nats"
     )
-    return (
-        f"*{record.spec.localizer}* chose all **{formats.count(record.size)}** entries in one step, {basis}: "
-        "there is no search to follow."
-    )
+    name, count = localizer_style(record.spec.localizer).title, formats.count(record.size)
+    return f"*{name}* chose all **{count}** entries in one step, {basis}: there is no search to follow."
 
 
 def _recovery(record: RunRecord, scores: Scores, ending: str = "") -> str:
@@ -171,12 +169,19 @@ def _recovery(record: RunRecord, scores: Scores, ending: str = "") -> str:
     return f"recover{ending} {share}: {path}."
 
 
-def calibration(scores: Scores) -> str:
-    """How the graft's confidence compares with the fine-tuned model's, as far as the paired interval says."""
+def before_scaling(record: RunRecord) -> str:
+    """` before temperature scaling`, for a number of the logits as they are, where a fitted gain brings others; else
+    empty."""
+    return " before temperature scaling" if any(note.temperature is not None for note in record.gains[:1]) else ""
+
+
+def calibration(scores: Scores, before: str = "") -> str:
+    """How the graft's confidence compares with the fine-tuned model's, as far as the paired interval says; `before` as
+    of `before_scaling`."""
     graft, tuned = (scores.states.get(s, {}).get("ece") for s in ("grafted", "finetuned"))
     if graft is None or tuned is None or graft.value is None or tuned.value is None:
         return ""
-    pair = f"ECE {formats.percent(graft.read)} vs {formats.percent(tuned.read)}"
+    pair = f"ECE{before} {formats.percent(graft.read)} vs {formats.percent(tuned.read)}"
     difference = scores.differences.get("ece")
     decided = verdict("ece", difference)
     if difference is None or decided == NOT_MEASURED:
@@ -187,14 +192,15 @@ def calibration(scores: Scores) -> str:
     return f"**{formats.capital(decided)} calibrated** than the fine-tuned model: {pair}, {change}."
 
 
-def calibration_line(scores: Scores) -> tuple[DifferenceVerdict, str] | None:
+def calibration_line(record: RunRecord, scores: Scores) -> tuple[DifferenceVerdict, str] | None:
     """The verdict on the graft's calibration beside the fine-tuned model's, and both errors; None without a pair."""
     graft, tuned = (scores.states.get(state, {}).get("ece") for state in ("grafted", "finetuned"))
     difference = scores.differences.get("ece")
     if graft is None or tuned is None or difference is None:
         return None
     pair = f"{metric_value('ece', tuned.read)} → {metric_value('ece', graft.read)}"
-    return verdict("ece", difference), f"Calibration error {pair}, {metric_difference('ece', difference)}"
+    what = f"Calibration error{before_scaling(record)}"
+    return verdict("ece", difference), f"{what} {pair}, {metric_difference('ece', difference)}"
 
 
 def ece_basis(bins: int, equal_mass: bool, n: int) -> str:

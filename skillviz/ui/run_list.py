@@ -34,7 +34,7 @@ COLUMNS = {
         )
         for row in UNLIKE_SHARES
     },
-    "recovered": st.column_config.NumberColumn("gain, %", format="%.0f", width=62, help=about("recovered")),
+    "recovered": st.column_config.NumberColumn("recovered, %", format="%.0f", width=92, help=about("recovered")),
     "ece": st.column_config.NumberColumn("ECE, %", format="%.1f", width=62, help="Of the grafted model."),
     "finished": st.column_config.TextColumn("made"),
     "settings": st.column_config.TextColumn("settings", width="medium", help="Those that are not the default."),

@@ -85,7 +85,7 @@ def _gain(record: RunRecord, split: str) -> list[Part]:
     if not record.gains:
         return []
     table = gain.table(record, split)
-    return [Heading(gain.TITLE), Words(gain.sentence(record, split), ("scale",)), Rows(gain.CAPTION, table)]
+    return [Heading(gain.TITLE), Words(gain.sentence(record, split), ("scale",)), Rows(gain.caption(record), table)]
 
 
 def scores_table(record: RunRecord, scores: Scores) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from skillviz.core.metrics import metric_row, panels
 from skillviz.runs.held_out import why_not
 from skillviz.runs.record import SPLITS, Estimate
 from skillviz.runs.run import Run
-from skillviz.show import calibration, measures, sentences
+from skillviz.show import calibration, gain, measures, sentences
 from skillviz.show import out_of_scope as scope
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
@@ -98,6 +98,8 @@ def verdicts(run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np
     lines = [f"{chip_text(verdict)} {first}" if verdict else first]
     lines += [f"{formats.capital(verdict)}. {words}" if verdict else words for verdict, words in others]
     st.markdown("  \n".join(lines))
+    if scaled := gain.scaled_errors(run.record, choice.split):
+        st.markdown(f"These are before temperature scaling of the graft. {scaled}", help=about("scale"))
     if why := why_not(run.record.unfitted):
         st.caption(why)
     st.caption(

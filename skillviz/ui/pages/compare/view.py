@@ -16,7 +16,7 @@ from skillviz.core.metrics import metric_heading
 from skillviz.core.region import Region
 from skillviz.runs.metrics import positive
 from skillviz.runs.run import Run
-from skillviz.show import beyond, measures, sentences, text
+from skillviz.show import beyond, gain, measures, sentences, text
 from skillviz.show import compare as exhibits
 from skillviz.show.comparisons import counted_rows, holding, legend
 from skillviz.show.entries import headline_split
@@ -144,6 +144,11 @@ def differences(compared: Comparison) -> None:
         [side.run for side in compared.sides], lambda: _verdicts(compared),
     )  # fmt: skip
     st.markdown(told, help=about("discovery"))
+    for side in compared.sides if compared.state == "grafted" else ():
+        if scaled := gain.scaled_errors(side.record, headline_split(side.record)):
+            st.caption(
+                f"**{text.plain(side.name)}** is compared before temperature scaling. {scaled}", help=about("scale")
+            )
     lines = mcnemar(compared.differences, name)
     if lines:
         with st.expander("McNemar's test"):

@@ -16,8 +16,8 @@ from skillviz.core.interpolate import PATHS
 from skillviz.core.metrics import metric_heading, metric_names
 from skillviz.plots.interpolation import path_style
 from skillviz.runs.run import RANKING, Run
+from skillviz.show import gain, measures, sentences, text
 from skillviz.show import interpolation as words
-from skillviz.show import measures, sentences, text
 from skillviz.show.glossary import about
 from skillviz.show.interpolation import EXACT, STORED
 from skillviz.show.interpolation_grid import GRAFT, Grid, estimate, of_run, point_of, with_edges
@@ -106,6 +106,8 @@ def finding(run: Run, choice: Choice, grid: Grid) -> None:
     decided, sentence = words.finding(grid, choice.headline, choice.metric, run.record.d)
     help_ = f"{words.PICKED}\n\n{about('wise', 'ood', 'paired')}"
     st.markdown(f"{chip_text(decided)} {sentence}" if decided else sentence, help=help_)
+    if gain_words := gain.of_path(run.record, choice.size):
+        st.caption(gain_words, help=about("scale"))
 
 
 def _alpha(asked: PathSettings, grid: Grid) -> float:

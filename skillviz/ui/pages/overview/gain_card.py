@@ -16,6 +16,7 @@ def section(run: Run, split: str) -> None:
         return
     st.markdown(f"## {gain.TITLE}", help=about("scale"))
     st.markdown(gain.sentence(run.record, split))
-    table = gain.table(run.record, split)
-    st.dataframe(table, hide_index=True, alt=gain.CAPTION)
-    exports.table_menu(table, file=f"{run.id}-gains", key="gains", caption=gain.CAPTION)
+    table, caption = gain.table(run.record, split), gain.caption(run.record)
+    st.dataframe(table, hide_index=True, alt=caption)
+    st.caption(f"{caption}.")
+    exports.table_menu(table, file=f"{run.id}-gains", key="gains", caption=caption)

@@ -21,7 +21,7 @@ from skillviz.jobs.job import Job
 from skillviz.plots.region import cells
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
-from skillviz.show import measures, sentences, text
+from skillviz.show import gain, measures, sentences, text
 from skillviz.show import surgery as exhibits
 from skillviz.show.entries import Entry, headline_split
 from skillviz.show.glossary import about
@@ -55,9 +55,12 @@ def built(run: Run) -> HandRegion:
 def meaning(run: Run, region: HandRegion) -> None:
     """What the selection means, in a sentence, and what is special where it is nothing or all."""
     names = hand_region.names(pair_entries(run))
-    st.markdown(
-        region_form.sentence(region.expression, names, region.size, region.d), help=about("region", "graft", "size")
+    sentence, scaled = (
+        region_form.sentence(region.expression, names, region.size, region.d),
+        gain.of_region(run.record, region.expression, region.size),
     )
+    words = ("region", "graft", "size", "scale") if scaled else ("region", "graft", "size")
+    st.markdown(f"{sentence} {scaled}", help=about(*words))
     if not region.size:
         st.info(
             "Your region is empty, so its graft is the pre-trained model. Choose layers, modules or rows.",
