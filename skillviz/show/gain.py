@@ -28,7 +28,7 @@ MEANING = {
     DILUTED: "The skill is **diluted**: the region's movement has the right direction, and is too short a step.",
     NOT_SHOWN: "With their own gains, the graft is not clearly beyond its null.",
 }
-COLUMNS = ("graft", "region", "gain", "accuracy at gain 1", "accuracy")
+COLUMNS = ("graft", "region", "gain factor", "accuracy at gain 1", "accuracy at its gain")
 
 
 def fitted(record: RunRecord) -> GainNote | None:
@@ -89,7 +89,8 @@ def of_region(record: RunRecord, expression: Mapping[str, Any], size: int) -> st
     """The gain of the graft of a region built by hand; empty where no graft of the run has another than 1."""
     gain = record.gain_of(expression, size)
     if gain != 1:
-        return f"Its graft moves it **{formats.number(gain, 1)} times** as far as fine-tuning did (gain)."
+        times = f"**{formats.number(gain, 1)} times** as far as fine-tuning did (gain)"
+        return f"Its graft moves it {times}, and so do those of random regions."
     if record.gain == 1:
         return ""
     own = formats.number(record.gain, 1)

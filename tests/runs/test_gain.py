@@ -195,7 +195,7 @@ def test_words_of_a_gain(fitted: Run) -> None:
     """A row a graft; a verdict only where there is a null."""
     record = fitted.record
     table = shown.table(record, "test")
-    assert len(table) == len(record.gains) and table["gain"].str.contains("–").all()
+    assert len(table) == len(record.gains) and table["gain factor"].str.contains("–").all()
     assert shown.sentence(record, "test").startswith("Gain **") or "no better than gain 1" in shown.sentence(
         record, "test"
     )

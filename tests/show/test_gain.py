@@ -8,6 +8,7 @@ from skillviz.runs.record import RunRecord
 from skillviz.runs.store import Store, shipped_root
 from skillviz.show import beyond, gain, home, sentences
 from skillviz.show.entries import setting_words
+from skillviz.show.table_words import in_words
 
 BEFORE = "before temperature scaling"
 
@@ -49,6 +50,12 @@ def test_a_region_by_hand_says_how_far_its_graft_moves(records: list[RunRecord])
     assert f"{record.gain:.1f} times" in gain.of_path(record, main) and gain.of_path(record, main // 2) == ""
     plain = next(record for record in records if not record.gains)
     assert gain.of_region(plain, {"layers": [0]}, 5) == gain.of_path(plain, plain.size or 0) == ""
+
+
+def test_a_file_of_the_gains_has_their_own_headings(records: list[RunRecord]) -> None:
+    """The word gain heads shares of what fine-tuning gained elsewhere."""
+    table = gain.table(next(record for record in records if record.gains), "test")
+    assert in_words(table).headings == tuple(table.columns)
 
 
 def test_a_gain_is_named_without_the_words_of_the_command() -> None:

@@ -21,8 +21,8 @@ from skillviz.runs.store import Store
 from skillviz.show import text
 from skillviz.show.glossary import GLOSSARY
 from skillviz.show.report import page
-from skillviz.show.report.parts import Charts
-from skillviz.show.report.sections import sections
+from skillviz.show.report.parts import Charts, Points
+from skillviz.show.report.sections import calibration, sections
 from skillviz.ui.page_table import PAGES
 from tests.fake_run import fake_run
 from tests.show.reading import Read, read
@@ -86,6 +86,16 @@ def test_sentences_numbers_provenance_checks_and_commands_are_there(found: Read,
     assert "Best accuracy on IMDb" in said and "In and out of distribution" in said
     assert run.spec.command() in said and "skillviz.localize(" in said
     assert set(GLOSSARY) <= {(a["id"] or "").removeprefix("word-") for a in found.of("dt")}
+
+
+def test_a_calibration_error_is_the_same_in_words_and_on_its_panel(run: Run) -> None:
+    parts = calibration(run).parts
+    drawn = (part for part in parts if isinstance(part, Charts))
+    listed = (part for part in parts if isinstance(part, Points))
+    for charts, points in zip(drawn, listed, strict=True):
+        titles = [note.text for note in charts.makes[0]("light").figure.layout.annotations]
+        for error in re.findall(r"\*\*(\S+%)\*\*", " ".join(points.items)):
+            assert any(f"ECE {error}" in title for title in titles), (error, titles)
 
 
 def test_nothing_in_it_asks_for_the_network(run: Run) -> None:

@@ -108,7 +108,10 @@ def _head(name: str, scripts: Sequence[str]) -> str:
 def _header(run: Run) -> str:
     record = run.record
     size = f"{formats.count(record.size)} of {formats.count(record.d)} entries ({formats.share(record.share)})"
-    facts = (localizer_style(run.spec.localizer).title, size, f"seed {run.spec.seed}", formats.day(record.finished))
+    gain = () if record.gain == 1 else (f"gain {formats.number(record.gain, 1)}",)
+    facts = (
+        localizer_style(run.spec.localizer).title, size, f"seed {run.spec.seed}", *gain, formats.day(record.finished),
+    )  # fmt: skip
     return (
         f'<header><p class="kicker">skillviz: one run, whole</p><h1>{escape(title(run))}</h1>'
         f"<p>{escape(' · '.join(facts))}</p><p><code>{escape(run.id)}</code></p></header>"

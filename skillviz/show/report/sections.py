@@ -196,18 +196,22 @@ def calibration(run: Run) -> Section:
     states = ("grafted", "finetuned", measures.TEMPERATURE)
     logits, labels = measures.state_logits(predictions, run.record, split, states)
     parts: list[Part] = [Words(sentences.temperature(run.record), ("temperature",))]
+    if scaled := gain.scaled_errors(run.record, split):
+        parts.append(Words(f"The numbers below are before temperature scaling of the graft. {scaled}", ("scale",)))
     for equal_mass in (False, True):
         bins = measures.reliability_bins(logits, labels, BINS, equal_mass)
         verdicts = calibration_exhibits.verdicts(logits, labels, BINS, equal_mass)
-        # with equal mass a histogram would show that every bin holds as much
-        makes = (calibration_exhibits.reliability, *(() if equal_mass else (calibration_exhibits.confidence,)))
+        errors, p_values = measures.calibration_of(logits, labels, BINS, equal_mass)
+        makes = [partial(calibration_exhibits.reliability, bins, errors=errors, p_values=p_values)]
+        if not equal_mass:  # else a histogram would show that every bin holds as much
+            makes.append(partial(calibration_exhibits.confidence, bins))
         parts += [
             Heading(f"Bins of equal {'mass' if equal_mass else 'width'}"),
             Words(sentences.ece_basis(BINS, equal_mass, len(labels)), ("ece", "paired", "equal_mass")),
             Points(
                 tuple(f"**{formats.capital(verdict)}**: {words}" if verdict else words for verdict, words in verdicts)
             ),
-            Charts(tuple(partial(make, bins) for make in makes)),
+            Charts(tuple(makes)),
         ]
     if sure := scope_exhibits.of_run(run):
         judged = (f"**{formats.capital(verdict)}**: {words}" for verdict, words in scope_exhibits.findings(sure))
