@@ -127,14 +127,15 @@ def note(info: ModelInfo, base: ModelInfo) -> str | None:
     """A sentence for the reader where the fine-tuned model was stored without some tensors."""
     rows = sorted(_named(info, "rows"))
     count = len(left_out(info)) - len(rows)
-    if not count and not rows:
-        return None
     named = ", ".join(f"'{name}'" for name in rows)
-    by_rows = f", and has of {named} only the changed rows" if rows else ""
-    return (
-        f"The fine-tuned model is stored without {counted(count, 'tensor')} equal to the base's (frozen in "
-        f"fine-tuning){by_rows}; the rest is taken from '{base.id}', whose fingerprint matches."
-    )
+    parts = [
+        *([f"without {counted(count, 'tensor')} equal to the base's (frozen in fine-tuning)"] if count else []),
+        *([f"with only the changed rows of {named}"] if rows else []),
+    ]
+    if not parts:
+        return None
+    how = ", and ".join(parts)
+    return f"The fine-tuned model is stored {how}; the rest is taken from '{base.id}', whose fingerprint matches."
 
 
 def state_dict(info: ModelInfo) -> dict[str, torch.Tensor]:

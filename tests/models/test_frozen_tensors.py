@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from skillviz.errors import BadInput, BadModel, CorruptFile, ModelNotFound, PairMismatch, WrongBase
 from skillviz.models import checkpoint
 from skillviz.models.checkpoint import read_info
-from skillviz.models.frozen_tensors import FROZEN, fill, filled, left_out, strip
+from skillviz.models.frozen_tensors import FROZEN, fill, filled, left_out, note, strip
 from skillviz.models.lean_pair import load_lean
 from skillviz.models.pair import load_pair
 from skillviz.models.preflight import preflight
@@ -74,6 +76,14 @@ def test_another_base_is_refused(tmp_path: Path) -> None:
     assert FROZEN in read_info(tuned).config
 
 
+@pytest.mark.parametrize("left", [{"tensors": {"a": "a"}}, {"rows": {"b": "b"}}, {}])
+def test_the_note_names_only_what_is_left_out(left: dict[str, dict[str, str]]) -> None:
+    info: Any = SimpleNamespace(config={FROZEN: left})
+    said = note(info, SimpleNamespace(id="base")) or ""  # type: ignore[arg-type]
+    assert ("1 tensor equal" in said, "changed rows of 'b'" in said) == ("tensors" in left, "rows" in left)
+    assert "0 tensors" not in said
+
+
 def test_only_equal_bytes_are_left_out(tmp_path: Path) -> None:
     """-0.0 equals 0.0 as a number and not as bytes; an entry that moved keeps its tensor."""
     base, tuned = tiny_pair(tmp_path, "roberta", "prompt", move_embeddings=True)
@@ -108,7 +118,7 @@ def test_of_embeddings_the_changed_rows_are_stored(
     stored = load_file(folder / "model.safetensors")
     assert name not in stored and stored[f"{name}.rows"].tolist() == [0, 5, 6] and len(stored[f"{name}.values"]) == 3
     pair, lean = load_pair(base, folder, readout=readout), load_lean(base, folder, readout=readout)
-    assert lean.notes == pair.notes and f"of '{name}' only the changed rows" in pair.notes[0]
+    assert lean.notes == pair.notes and f"only the changed rows of '{name}'" in pair.notes[0]
     assert pair.outside.keys() == dict(lean.outside).keys() == {name}
     assert all(torch.equal(one, other) for one, other in zip(pair.outside[name], lean.outside[name], strict=True))
     assert torch.equal(lean.finetuned[:], pair.finetuned.to(lean.finetuned.dtype))
