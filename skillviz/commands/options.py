@@ -15,7 +15,7 @@ from skillviz.core.nulls import NULLS
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.models import convert
 from skillviz.runs.slurm_queue import SLURM
-from skillviz.runs.spec import DEFAULT_SIZE
+from skillviz.runs.spec import DEFAULT_SIZE, MOST_DRAWS
 
 
 class ReadoutName(StrEnum):
@@ -275,7 +275,7 @@ Nulls = Annotated[
     ),
 ]
 NullDraws = Annotated[
-    int, typer.Option("--null-draws", min=1, max=100, rich_help_panel=SEARCH, help="Draws of each random null.")
+    int, typer.Option("--null-draws", min=1, max=MOST_DRAWS, rich_help_panel=SEARCH, help="Draws of each random null.")
 ]
 Gain = Annotated[
     str,

@@ -28,6 +28,7 @@ WORDS = {"base", "finetuned", "task", "readout", "localizer", "sizes"}
 FLAGS = {"localizer": "--method", "sizes": "--size"}
 DEFAULT_SIZE = "0.1%"
 FIT, MOST_GAIN = "fit", 1000
+MOST_DRAWS = 100  # of each null
 NO_NULLS, ALL_NULLS = "none", "all"
 LEFT_OUT = {
     "others": [], "lean": False, "data_parallel": 1, "cuda_graphs": False, "nulls": "none", "null_draws": 1,
@@ -63,7 +64,7 @@ class RunSpec(BaseModel):
     steps: int | None = Field(default=None, ge=1)
     batch_size: int | None = Field(default=None, ge=1)
     nulls: Literal["none", "shuffled", "all"] = "none"
-    null_draws: int = Field(default=1, ge=1, le=100)
+    null_draws: int = Field(default=1, ge=1, le=MOST_DRAWS)
     gain: float | Literal["fit"] = 1.0
     device: str = Field(default="auto", pattern=DEVICE)
     dtype: Dtype = "float32"

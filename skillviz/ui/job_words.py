@@ -86,7 +86,8 @@ def form_of(spec: RunSpec) -> dict[str, str]:
         "max-train": spec.max_train, "max-validation": spec.max_validation, "max-test": spec.max_test,
         "also": ",".join(spec.others) or None, "interpolation": "yes" if spec.interpolation else "no", "trial": "no",
         "lean": "yes" if spec.lean else "no", "cuda-graphs": "yes" if spec.cuda_graphs else "no",
-        "nulls": spec.nulls, "gain": spec.gain if spec.gain == FIT else f"{spec.gain:.12g}",
+        "nulls": spec.nulls, "null-draws": spec.null_draws,
+        "gain": spec.gain if spec.gain == FIT else f"{spec.gain:.12g}",
     }  # fmt: skip
     options = {"steps": spec.steps, "batch_size": spec.batch_size, **spec.options}
     fields |= {f"{spec.localizer}.{name}": _as_typed(value) for name, value in options.items() if value is not None}

@@ -197,6 +197,13 @@ def test_a_gain_is_kept_from_the_spec_to_the_command(small: Path, gain: str, val
     assert not button(test, "Start").disabled
 
 
+def test_the_draws_of_a_null_are_kept_from_the_spec_to_the_command(small: Path) -> None:
+    query = form_of(RunSpec(base="b", finetuned="f", task="t", nulls="shuffled", null_draws=5))
+    test = opened(**chosen(small, nulls=query["new.nulls"], null_draws=query["new.null-draws"]))
+    assert "--null-draws 5" in test.code[0].value and "on 5 null movements" in said(test)
+    assert test.query_params["new.null-draws"] == "5"
+
+
 def test_a_gain_that_is_none_is_refused(small: Path) -> None:
     test = opened(**chosen(small, gain="often"))
     assert "'often'" in said(test) and button(test, "Start").disabled

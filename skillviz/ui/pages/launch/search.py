@@ -15,7 +15,7 @@ from skillviz.core.size import parse_size
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.jobs.devices import chosen as device_for
 from skillviz.plots.theme import localizer_style
-from skillviz.runs.spec import ALL_NULLS, FIT, NO_NULLS, RunSpec
+from skillviz.runs.spec import ALL_NULLS, FIT, MOST_DRAWS, NO_NULLS, RunSpec
 from skillviz.runs.suited import refused_generation, refused_graphs, refused_lean
 from skillviz.runs.transfer import refuse_unfit
 from skillviz.show import text
@@ -194,6 +194,12 @@ def _nulls(choices: Choices) -> None:
         help="The same search on movements that lost their places, or also their signs: how much of the score does "
         "the search itself bring? Each null takes as long as the search at the main size.",
     )  # fmt: skip
+    if choices.values["nulls"] != NO_NULLS:
+        draws = form.number(
+            "new.null-draws", "Draws of each null", 1, high=MOST_DRAWS, placeholder="1",
+            help="How often each null is drawn and searched. Several show how much depends on the draw.",
+        )  # fmt: skip
+        choices.values["null_draws"] = int(draws or 1)
 
 
 def _gain(choices: Choices) -> None:
