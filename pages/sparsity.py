@@ -54,7 +54,7 @@ if complement.empty:
     st.caption("What removing the region costs is not stored for these runs.")
 elif exhibits.has_gain(curve):  # else the sentence on top says that there is none
     at_own_gain = curve[(curve["localizer"] == line[0]) & (curve["settings"] == line[1])]
-    necessity = exhibits.necessity(at_own_gain, complement, this.localizer, theme())
+    necessity = exhibits.necessity(at_own_gain, complement, line, theme())
     st.markdown(necessity.finding, help=about("complement", "recovered"))
     show(necessity, run.id)
 sparsity_cards.checkpoints(run)

@@ -29,11 +29,11 @@ class Number(NamedTuple):
 
 def sentence(record: RunRecord, scores: Scores) -> str:
     """What a graft is, and what the numbers were measured on."""
-    base = text.plain(text.last_part(record.spec.base))
-    return (
-        "A *graft* is a pre-trained model with the fine-tuned values of a few parameters. This one: "
-        f"{text.tasks(record.task_name)} on {base}, {formats.counted(scores.n, 'test example')}."
-    )
+    base, n = text.plain(text.last_part(record.spec.base)), formats.counted(scores.n, "test example")
+    what = "the fine-tuned values of a few parameters"
+    if record.gain != 1:
+        what = f"a few parameters moved {formats.number(record.gain, 1)} times as far as by fine-tuning"
+    return f"A *graft* is a pre-trained model with {what}. This one: {text.tasks(record.task_name)} on {base}, {n}."
 
 
 def numbers(record: RunRecord, scores: Scores) -> list[Number]:

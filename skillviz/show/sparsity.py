@@ -122,18 +122,17 @@ def _first(points: pd.DataFrame, main_line: Line) -> list[Line]:
 
 
 @drawn_once
-def necessity(curve: pd.DataFrame, complement: pd.DataFrame, localizer: str, theme: str) -> Exhibit:
-    """The share of the gain that grafts of one localizer bring back, and that is left without their regions, by size.
+def necessity(curve: pd.DataFrame, complement: pd.DataFrame, main_line: Line, theme: str) -> Exhibit:
+    """The share of the gain that grafts of one line bring back, and that is left without their regions, by size.
 
-    `curve` and `complement` have the columns of curve.parquet, of one localizer, data set and split.
+    `curve` and `complement` have the columns of curve.parquet, of this line, one data set and split.
     """
     points = restored_and_left(curve, complement)
     drawn = points.assign(localizer=points["state"], settings="")
     styles = {state: state_style(state) for state in ("grafted", "complement")}
-    title = localizer_style(localizer).title
     return Exhibit(
         name="necessity",
-        title=f"What the region restores, and what its removal costs ({title})",
+        title=f"What the region restores, and what its removal costs ({localizer_style(*main_line).title})",
         figure=metric_by_size(
             drawn, RECOVERED, references={"half of the gain": 0.5}, styles=styles, direct=True, theme=theme
         ),

@@ -95,6 +95,7 @@ def test_an_older_run_offers_its_main_size(tmp_path: Path) -> None:
     assert left[["value", "low", "high"]].iloc[0].tolist() == pytest.approx([wanted.value, wanted.low, wanted.high])
     assert left["value"].iloc[0] != run.record.metrics["test"].recovered.value, "the graft's would pass"
     graft = run.curve().query("split == 'test'")
-    exhibit = necessity(graft, left, "stagewise", "light")
+    exhibit = necessity(graft, left, ("stagewise", "fitted gain"), "light")
+    assert "stagewise (fitted gain)" in exhibit.title
     assert set(exhibit.table["state"]) == {"grafted", "complement"}
     assert "stored at one size" in exhibit.finding and "complement" in exhibit.alt

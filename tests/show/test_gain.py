@@ -52,6 +52,12 @@ def test_a_region_by_hand_says_how_far_its_graft_moves(records: list[RunRecord])
     assert gain.of_region(plain, {"layers": [0]}, 5) == gain.of_path(plain, plain.size or 0) == ""
 
 
+def test_home_copies_fine_tuned_values_only_at_gain_1(records: list[RunRecord]) -> None:
+    for record in records:
+        said = home.sentence(record, record.metrics["test"]), home.numbers(record, record.metrics["test"])[0].title
+        assert ("fine-tuned values" in said[0], said[1] == "Parameters copied") == (record.gain == 1,) * 2
+
+
 def test_a_file_of_the_gains_has_their_own_headings(records: list[RunRecord]) -> None:
     """The word gain heads shares of what fine-tuning gained elsewhere."""
     table = gain.table(next(record for record in records if record.gains), "test")
