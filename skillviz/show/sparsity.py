@@ -132,7 +132,7 @@ def necessity(curve: pd.DataFrame, complement: pd.DataFrame, main_line: Line, th
     styles = {state: state_style(state) for state in ("grafted", "complement")}
     return Exhibit(
         name="necessity",
-        title=f"What the region restores, and what its removal costs ({localizer_style(*main_line).title})",
+        title=f"What the region restores, and what its removal costs: {localizer_style(*main_line).title}",
         figure=metric_by_size(
             drawn, RECOVERED, references={"half of the gain": 0.5}, styles=styles, direct=True, theme=theme
         ),
