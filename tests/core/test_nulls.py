@@ -31,10 +31,10 @@ def test_any_part_can_be_computed_alone() -> None:
     assert np.array_equal(drawn_signs(some, 5, 2), drawn_signs(np.arange(1000), 5, 2)[some])
 
 
-@pytest.mark.cases(1, 1)
-@pytest.mark.parametrize("n", [2, 3, 6, 17])
+@pytest.mark.cases(1, 0)
+@pytest.mark.parametrize("n", [17, 6, 3, 2])
 def test_every_place_is_equally_likely(n: int) -> None:
-    draws = 600
+    draws = 300
     counts = np.zeros((n, n))
     for seed in range(draws):
         counts[np.arange(n), sources(np.arange(n), n, seed, 1)] += 1

@@ -361,7 +361,7 @@ def ids_of_copy(made: tuple[Path, dict[str, str]]) -> dict[str, str]:
     return made[1]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_dashboard_opens_without_torch(ids: dict[str, str]) -> None:
     """All pages in a fresh process: neither torch nor transformers may have been imported."""
     code = (
