@@ -16,6 +16,7 @@ import pandas as pd
 from benchmarks.between_marks import fill
 from skillviz.analysis.differences import turned_round
 from skillviz.analysis.method_points import under_the_tuned_head
+from skillviz.analysis.necessity import study_areas
 from skillviz.analysis.tables import task_metric
 from skillviz.core import formats
 from skillviz.core.localizers.table import LOCALIZERS
@@ -30,6 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "baselines.md"
 STUDIES = ROOT / "cached_runs" / "studies"
 GRAFT, LORA = "graft", "lora"
+AREAS = {"graft": "grafted", "without the region": "complement"}
 
 
 def sizes(scores: pd.DataFrame) -> list[float]:
@@ -67,7 +69,8 @@ def compared(differences: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def board(scores: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
-    """Markdown: accuracy of each choice at each size, and the searched graft minus it, with intervals."""
+    """Markdown: accuracy of each choice at each size, the searched graft minus it, and the areas under both curves by
+    size, with intervals."""
     rows, less, at = scored(scores), compared(differences, scores), sizes(scores)
     known = [name for name in METHODS if name in set(rows["method"])]
     methods = [name for name in known if name in (GRAFT, LORA) or name.startswith("graft_")]
@@ -86,7 +89,21 @@ def board(scores: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
         [_title(name), *(_cell(less[(less["method"] == name) & (less["at"] == size)], "value", 2)
                                 for size in at)]
         for name in others
-    ])]  # fmt: skip
+    ]), "", *area_lines(scores, searched)]  # fmt: skip
+
+
+def area_lines(scores: pd.DataFrame, searched: str) -> list[str]:
+    """Markdown: the mean of each choice's graft, and of the fine-tuned model without its region, over the logarithm of
+    the size."""
+    table = study_areas(scores)
+    first, last = (formats.share(table[end].iloc[0]) for end in ("smallest", "largest"))
+    by_name = dict(iter(table.groupby("localizer", sort=False)))
+    names = [searched, *(row.name for row in LOCALIZERS.values() if row.method != GRAFT and row.name in by_name)]
+    head = ("choice", *(f"mean from {first} to {last}, {state}: {_metric(scored(scores))}, %" for state in AREAS))
+    return formats.markdown_table(head, [
+        [f"`{name}`", *(_cell(by_name[name][by_name[name]["state"] == state], "value", 1) for state in AREAS.values())]
+        for name in names
+    ])  # fmt: skip
 
 
 def _title(method: str, searched: str = "") -> str:

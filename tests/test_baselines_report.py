@@ -33,7 +33,9 @@ def cells(lines: list[str], first: str) -> list[str]:
 def test_each_cell_is_the_tables_number_at_its_size(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
     scores, differences = tables
     lines = baselines_report.board(scores, differences)
-    above, below = lines[: lines.index("")], lines[lines.index("") + 1 :]
+    above, below, areas = "\n".join(lines).split("\n\n")
+    above, below = above.split("\n"), below.split("\n")
+    assert cells(areas.split("\n"), "`movement`")[1] and "without the region" in areas
     own = scores[(scores["task"] == "sst2_sentences") & (scores["metric"] == "accuracy") & (scores["split"] == "test")]
     row = own[(own["method"] == "graft_movement") & (own["share"] == 0.01)].iloc[0]
     wanted = f"{100 * row['mean']:.1f} ({100 * row['low']:.1f} to {100 * row['high']:.1f})"

@@ -3,14 +3,18 @@ the region. Ours: PAPER.md has the graft's curve alone."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import exp, inf, log
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skillviz.analysis.size_curve import by_size
+from skillviz.analysis.tables import task_metric
 from skillviz.core.intervals import recovered_gain
+from skillviz.core.log_area import mean_over_log_size
 from skillviz.runs.run import Run
 from skillviz.runs.tables import score_matrix
 
@@ -94,6 +98,54 @@ def gain_size(points: pd.DataFrame, state: str, level: float = HALF) -> GainSize
         value, low, high = 1 - value, 1 - high, 1 - low
     earliest, latest = _crossing(shares, high, level), _crossing(shares, low, level)
     return GainSize(_crossing(shares, value, level), earliest, latest, float(shares[0]), float(shares[-1]))
+
+
+def areas(curves: Mapping[Any, pd.DataFrame]) -> pd.DataFrame:
+    """One row a curve, in order: `value`, `low`, `high`, its mean over the logarithm of the size from `smallest` to
+    `largest`, the range of shares that all curves of two or more sizes have in common.
+
+    Curves have the columns share, value, low, high. The interval joins those of the sizes as if their errors rose and
+    fell together, so it is the widest that they allow. NaN for a curve of fewer than two sizes, and where there is no
+    common range.
+    """
+    known = {name: rows.dropna(subset=["value"]) for name, rows in curves.items()}
+    ends = [(rows["share"].min(), rows["share"].max()) for rows in known.values() if rows["share"].nunique() > 1]
+    smallest, largest = max((low for low, _ in ends), default=inf), min((high for _, high in ends), default=0.0)
+    table = []
+    for rows in known.values():
+        has_area = rows["share"].nunique() > 1 and smallest < largest
+        columns = ("value", "low", "high")
+        means = {
+            name: mean_over_log_size(rows["share"], rows[name], smallest, largest) if has_area else np.nan
+            for name in columns
+        }
+        table.append({**means, "smallest": smallest, "largest": largest, "sizes": rows["share"].nunique()})
+    return pd.DataFrame(table, index=pd.Index(list(known), tupleize_cols=False))
+
+
+def given_and_cost(points: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The two curves of `restored_and_left` as shares of the gain: `given` by the graft, and its removal's `cost`."""
+    left = points[points["state"] == "complement"]
+    cost = left.assign(value=1 - left["value"], low=1 - left["high"], high=1 - left["low"]) if len(left) else left
+    return {"given": points[points["state"] == "grafted"], "cost": cost}
+
+
+def study_areas(scores: pd.DataFrame) -> pd.DataFrame:
+    """The areas of a study's table `scores`: of each model and search those of its graft and of its complement, in the
+    task's metric on the test set; the range of sizes is common to all of one task. NaN for a search of one size."""
+    keys = ["base", "id_task", "setting", "readout", "recipe", "variant", "localizer", "search_variant", "state"]
+    rows = scores[(scores["split"] == "test") & (scores["task"] == scores["id_task"]) & (scores["share"] > 0)]
+    rows = rows[(rows["method"] == "complement") | rows["method"].str.startswith("graft")]
+    rows = rows.assign(state=rows["method"].where(rows["method"] == "complement", "grafted")).rename(
+        columns={"mean": "value"}
+    )
+    tables = [pd.DataFrame(columns=[*keys, "metric", "value"])]
+    for _, of_task in rows.groupby("id_task", sort=False):
+        metric = task_metric(of_task["metric"])
+        groups = dict(iter(of_task[of_task["metric"] == metric].groupby(keys, sort=False)))
+        names = pd.DataFrame(list(groups), columns=keys).assign(metric=metric)
+        tables.append(names.join(areas(groups).reset_index(drop=True)))
+    return pd.concat(tables[1:] or tables, ignore_index=True)
 
 
 def _crossing(shares: np.ndarray, values: np.ndarray, level: float) -> float:

@@ -13,6 +13,7 @@ from typing import Literal
 
 import pandas as pd
 
+from skillviz.analysis.necessity import study_areas
 from skillviz.commands.output import note, say
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.runs.artifact import LOCALIZE
@@ -113,6 +114,14 @@ def place(at: Snapshot, runs_dir: Path | None) -> str:
     if other is not None and other.root != at.store.root:
         sentence += f" One of this name that has tables ships in {study_path(other.root, at.plan.study)}."
     return sentence
+
+
+def area_table(study: StudySpec, store: Store) -> pd.DataFrame:
+    """The areas under both curves by size of each search, from the study's scores; raises BadInput without a size."""
+    found = study_areas(table(study, store, None, False))
+    if found.empty:
+        raise BadInput(f"the study '{study.name}' scores no region, so there is no area under a curve by size.")
+    return found
 
 
 def table(study: StudySpec, store: Store, name: str | None, is_paired: bool) -> pd.DataFrame:

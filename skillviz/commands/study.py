@@ -204,6 +204,13 @@ def table(
     paired: Annotated[
         bool, typer.Option("--differences", help="Compare every two localizers at equal size, paired.")
     ] = False,
+    areas: Annotated[
+        bool,
+        typer.Option(
+            "--areas",
+            help="Mean over region sizes (logarithmic) of each graft and of the model without the region.",
+        ),
+    ] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Also write it as CSV.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -215,7 +222,7 @@ def table(
     spec, store = named(study, runs_dir, "tables")
     if ships(store, runs_dir):
         note(f"Of the study '{spec.name}' that ships, in {store.root}.")
-    frame = find_study.table(spec, store, name, paired)
+    frame = find_study.area_table(spec, store) if areas else find_study.table(spec, store, name, paired)
     if frame.empty:
         raise BadInput(
             f"no run of study '{spec.name}' is finished in {store.root}; make them with `study run {study}`."

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from skillviz.analysis.size_curve import by_size
+from skillviz.core import formats
 from skillviz.core.bins import BINS
 from skillviz.core.formats import read_first
 from skillviz.core.metrics import metric_row
@@ -101,6 +103,32 @@ def sizes(
         alt=alt.sparsity(points, metric),
         table=points,
         words=("size", "chance"),
+    )
+
+
+AREAS = {"given": "graft gives, % of the gain", "cost": "removal costs, % of the gain"}
+
+
+def area_table(found: pd.DataFrame) -> pd.DataFrame:
+    """The areas of `necessity.areas` for the eye, a row a run; curves of fewer than two sizes say so."""
+    rows = dict[str, dict[str, str]]()
+    for (run, curve), row in zip(found.index, found.to_dict("records"), strict=True):
+        text = formats.percent_estimate(row["value"], row["low"], row["high"])
+        of_few = "one size" if row["sizes"] else "not scored"
+        none = of_few if row["sizes"] < 2 else "no size in common"
+        rows.setdefault(run, {"run": run})[AREAS[curve]] = none if np.isnan(row["value"]) else text
+    return pd.DataFrame(list(rows.values()))
+
+
+def area_words(found: pd.DataFrame) -> str:
+    """What the areas are, and over which sizes."""
+    known = found.dropna(subset=["value"])
+    if known.empty:
+        return "An area needs two sizes that all runs have in common. Start runs with several sizes to see it."
+    ends = (formats.share(known[name].iloc[0]) for name in ("smallest", "largest"))
+    return (
+        f"Mean share of the gain over region sizes from {' to '.join(ends)}, on a logarithmic axis. 95% intervals, "
+        "joined over the sizes as if all erred alike, which makes them as wide as they can be."
     )
 
 

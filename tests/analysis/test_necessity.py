@@ -11,7 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillviz.analysis.necessity import HALF, MOST, GainSize, gain_size, restored_and_left, without_region
+from skillviz.analysis.necessity import (
+    HALF,
+    MOST,
+    GainSize,
+    areas,
+    gain_size,
+    given_and_cost,
+    restored_and_left,
+    study_areas,
+    without_region,
+)
 from skillviz.core.intervals import recovered_gain
 from skillviz.runs.store import Store
 from skillviz.show.sparsity import necessity, necessity_finding
@@ -82,6 +92,39 @@ def test_seeds_are_put_together_and_missing_gains_left_out() -> None:
     points = restored_and_left(seeds, pd.DataFrame())
     assert points["value"].tolist() == pytest.approx([0.15, 0.5, 0.8, 1.0])
     assert points["seeds"].tolist() == [2, 2, 2, 1]
+
+
+def test_areas_are_over_the_sizes_in_common_and_as_wide_as_errors_that_agree_allow() -> None:
+    points = given_and_cost(restored_and_left(curve((0.1, 0.4, 0.8, 1.0)), curve((1.0, 0.9, 0.7, 0.1), 0.05)))
+    short = curve((0.0, 0.2, 0.6, 0.0))[1:3]
+    found = areas({**points, "short": short, "one": short[:1]})
+    assert found.loc["given", ["value", "low", "high"]].tolist() == pytest.approx([0.6, 0.5, 0.7])  # 0.1% to 1%
+    assert found.loc["cost", ["value", "low", "high"]].tolist() == pytest.approx([0.2, 0.15, 0.25])
+    assert (found["smallest"].unique(), found["largest"].unique()) == (SHARES[1], SHARES[2])
+    assert np.isnan(found.loc["one", "value"]) and found["sizes"].tolist() == [4, 4, 2, 1]
+    whole = areas({"given": points["given"]})
+    assert whole.loc["given", "value"] == pytest.approx((0.25 + 0.6 + 0.9) / 3)
+    apart = areas({"low": curve((0.1, 0.2, 0, 0))[:2], "high": curve((0, 0, 0.1, 0.2))[2:]})
+    assert apart["value"].isna().all(), "no size in common"
+    random = np.random.default_rng(0)  # independent errors: the joint interval still holds the mean in 95% of draws
+    drawn = random.normal(0, 0.1, (4000, 4))
+    half = 1.96 * 0.1
+    held = [abs(areas({0: curve(tuple(errors), half)})["value"][0]) <= half for errors in drawn[:200]]
+    assert np.mean(held) >= 0.95
+
+
+def test_a_studys_areas_are_of_its_own_metric_and_of_both_states() -> None:
+    common = {"base": "b", "id_task": "d", "task": "d", "setting": "all", "readout": "", "recipe": "sgd",
+              "variant": "", "search_variant": "", "localizer": "stagewise", "split": "test"}  # fmt: skip
+    rows = [
+        {**common, "method": method, "share": share, "metric": metric, "mean": mean, "low": mean, "high": mean}
+        for method, means in (("graft", (0.5, 0.7)), ("complement", (0.9, 0.8)))
+        for metric, shift in (("accuracy", 0.0), ("nll", 5.0))
+        for share, mean in zip((0.001, 0.01), (m + shift for m in means), strict=True)
+    ]
+    found = study_areas(pd.DataFrame([*rows, {**rows[0], "split": "validation", "mean": 0.0}]))
+    assert found.set_index("state")["value"].to_dict() == pytest.approx({"grafted": 0.6, "complement": 0.85})
+    assert set(found["metric"]) == {"accuracy"} and study_areas(pd.DataFrame(rows)[:0]).empty
 
 
 def test_an_older_run_offers_its_main_size(tmp_path: Path) -> None:

@@ -49,6 +49,13 @@ def test_a_name_stands_for_the_study_in_the_users_own_store(made: Store, monkeyp
     assert f"It is in {made.root / 'studies' / 'tiny-one'}, with the tables scores" in said.out
 
 
+def test_areas_are_a_table_of_a_study_and_of_one_size_there_is_none(made: Store) -> None:
+    said = call("study", "table", "tiny-one", "--areas", "--runs-dir", made.root, "--json")
+    assert said.code == 0, said.err
+    assert {row["state"] for row in said.json["rows"]} == {"grafted", "complement"}
+    assert all(row["sizes"] == 1 and row["value"] is None for row in said.json["rows"])
+
+
 def test_a_study_that_ships_is_told_as_it_lies_there(shipped: Path, user_runs: Path) -> None:
     said = call("study", "status", "tiny-one", "--json")
     assert said.code == 0 and said.json["states"] == {"finished": 2, "not here": 1}

@@ -21,7 +21,7 @@ def compared(ids: dict[str, str], *names: str, **query: str) -> AppTest:
 
 def drawn(test: AppTest, title: str) -> dict:
     """The figure of the card with this title."""
-    without = ("## Scores", "## Beyond the null")  # over several cards, and a row of numbers
+    without = ("## Scores", "## Beyond the null", "## Area under both curves")  # over several cards, and numbers
     titles = [m.value for m in test.markdown if m.value.startswith("## ") and m.value not in without]
     place = titles.index(f"## {title}")
     return json.loads(charts(test)[place].proto.spec)
@@ -55,6 +55,15 @@ def test_runs_of_one_localizer_are_told_apart_by_more_than_colour(ids: dict[str,
     one, other = lines["stagewise, seed 0"], lines["stagewise, seed 1"]
     assert one["line"]["color"] == other["line"]["color"]
     assert one["line"]["dash"] != other["line"]["dash"] and one["marker"]["symbol"] != other["marker"]["symbol"]
+
+
+@pytest.mark.slow
+def test_areas_under_both_curves_stand_beside_the_curves(ids: dict[str, str]) -> None:
+    test = compared(ids, "random", "movement")
+    (table,) = [one.value for one in test.table if "run" in one.value]
+    assert table["run"].tolist() == ["random", "top movement"]
+    assert table["graft gives, % of the gain"].str.contains("–").all()
+    assert any("Mean share of the gain over region sizes from" in caption.value for caption in test.caption)
 
 
 @pytest.mark.slow

@@ -10,6 +10,8 @@ from typing import Any
 import pandas as pd
 
 from skillviz.analysis.answers import Answers, answers_of_state
+from skillviz.analysis.necessity import areas as necessity_areas
+from skillviz.analysis.necessity import given_and_cost, restored_and_left, without_region
 from skillviz.analysis.variants import differing
 from skillviz.core import formats
 from skillviz.core.bins import BINS
@@ -143,6 +145,16 @@ def curves(runs: Sequence[Side], tables: Mapping[str, pd.DataFrame], split: str)
     parts = [tables[side.name].assign(localizer=side.name, dataset="") for side in runs]
     whole = pd.concat(parts, ignore_index=True)
     return whole[whole["split"] == split]
+
+
+def areas(runs: Sequence[Side], split: str) -> pd.DataFrame:
+    """The areas under both curves by size of each run: index (run, given or cost), columns of `necessity.areas`."""
+    of_runs = dict[tuple[str, str], pd.DataFrame]()
+    for side in runs:
+        curve = side.run.curve()
+        points = restored_and_left(curve[curve["split"] == split], without_region(side.run, split))
+        of_runs |= {(side.name, name): rows for name, rows in given_and_cost(points).items()}
+    return necessity_areas(of_runs)
 
 
 def shares(regions: Mapping[str, Region], kind: str) -> pd.DataFrame:

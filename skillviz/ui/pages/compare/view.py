@@ -209,6 +209,21 @@ def curves(compared: Comparison) -> None:
         _show(exhibits.reliability(bins, marks, errors, compared.state, theme()), compared)
 
 
+def areas(compared: Comparison) -> None:
+    """What each run's graft gives and what removing its region costs, over all sizes; nothing for runs of one size."""
+    split, sides = headline_split(compared.baseline.record), compared.alike
+    with page.explained():
+        found = cache.computed(("areas", split), [side.run for side in sides], lambda: comparison.areas(sides, split))
+    if found["sizes"].max() < FEWEST:
+        return
+    st.markdown("## Area under both curves", help=about("complement", "recovered", "size"))
+    table = exhibits.area_table(found)
+    st.table(table, border="horizontal", hide_index=True)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(exhibits.area_words(found), width="stretch")
+        exports.table_menu(table, file="areas", key="areas", caption="Areas under the curves of the compared runs")
+
+
 def shared(compared: Comparison) -> None:
     """How much the regions have in common; nothing where no other model has the baseline's parameters."""
     if len(compared.regions) < FEWEST:
