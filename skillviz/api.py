@@ -65,7 +65,8 @@ def localize(
     first. `settings` are the other fields of a run: readout, seed, steps, batch_size, options, device,
     dtype, autocast, cuda_graphs, k_shot, data_seed, max_train, max_validation, max_test, interpolation, others; nulls
     ("shuffled", the default, "all" or "none"), the null movements that the same search is made on too, null_draws, and
-    gain (a number or "fit"), the factor on the movement in the grafts.
+    gain (a number or "fit"), the factor on the movement in the grafts, and outside, a run's id or a region expression,
+    which the search stays out of.
     `progress` is called with runs.progress.Progress records. Raises an error of skillviz.errors for wrong input.
     """
     sizes = size if isinstance(size, str | int | float) else tuple(size)

@@ -71,6 +71,7 @@ def localize(
     nulls: options.Nulls = None,
     null_draws: options.NullDraws = 1,
     gain: options.Gain = "1",
+    outside: options.Outside = "",
     interpolation: options.Interpolation = False,
     also: options.Also = None,
     parts: Annotated[
@@ -151,7 +152,8 @@ def localize(
 def spec_of(typed: Mapping[str, Any]) -> RunSpec:
     """The run that these parameters of the command line ask for, by the names that `localize` has for them."""
     same = ("base", "finetuned", "task", "seed", "data_seed", "k_shot", "steps", "batch_size", "device", "max_train",
-            "max_validation", "max_test", "interpolation", "lean", "cuda_graphs", "null_draws", "gain")  # fmt: skip
+            "max_validation", "max_test", "interpolation", "lean", "cuda_graphs", "null_draws", "gain",
+            "outside")  # fmt: skip
     chosen = {name: typed[name] for name in ("readout", "autocast")}
     return read_spec(
         {

@@ -277,6 +277,16 @@ Nulls = Annotated[
 NullDraws = Annotated[
     int, typer.Option("--null-draws", min=1, max=MOST_DRAWS, rich_help_panel=SEARCH, help="Draws of each random null.")
 ]
+Outside = Annotated[
+    str,
+    typer.Option(
+        "--outside",
+        metavar="RUN|JSON",
+        rich_help_panel=SEARCH,
+        help="Keep the search, and its nulls, out of a stored run's region or a region expression: what else does as "
+        "well?",
+    ),
+]
 Gain = Annotated[
     str,
     typer.Option(

@@ -59,6 +59,7 @@ def preflight(
     nulls: options.Nulls = None,
     null_draws: options.NullDraws = 1,
     gain: options.Gain = "1",
+    outside: options.Outside = "",
     interpolation: options.Interpolation = False,
     also: options.Also = None,
     device: options.Device = "auto",

@@ -32,6 +32,7 @@ class Problem:
 
     `train` is what a region is searched on, `selection` what intermediate regions are judged on. `has_free_signs`: the
     search chooses the sign of each entry's movement, so that `finetuned` counts for its distance alone (core/nulls.py).
+    `outside` are entries, global flat indices, that did not move here and that no search may choose.
     """
 
     flat: FlatModel
@@ -40,6 +41,7 @@ class Problem:
     train: Objective
     selection: Objective | None = None
     has_free_signs: bool = False
+    outside: np.ndarray | None = None
 
     def __repr__(self) -> str:
         judged = f", {self.selection.n:,} to judge by" if self.selection is not None else ""

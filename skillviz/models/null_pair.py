@@ -9,7 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skillviz.core.flat import split
 from skillviz.core.nulls import LEARNED_SIGNS, NULLS, REVERSED, SHUFFLED, drawn_signs, sources
+from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.models.lean_pair import LeanPair
 from skillviz.models.pair import ModelPair
@@ -59,7 +61,26 @@ def with_signs(pair: ModelPair, order: np.ndarray, signs: np.ndarray) -> ModelPa
     """The pair in which the entries `order` [k], global flat indices, move by their movement times `signs` [k]."""
     index, by = torch.from_numpy(np.sort(order)), torch.from_numpy(signs[np.argsort(order)])
     base = pair.base[index].float()
-    values = (base + by.to(base) * (pair.finetuned[index].float() - base)).to(pair.finetuned.dtype)
+    return _moved_to(pair, index, (base + by.to(base) * (pair.finetuned[index].float() - base)))
+
+
+def kept_out(pair: ModelPair, region: Region) -> ModelPair:
+    """The pair in which the entries of a region did not move, so that no search by movement chooses them.
+
+    Its tensors are in the order of the pair's. Its entries have the base's values, rounded as the fine-tuned file
+    rounds them, and all other movements are the pair's own.
+    """
+    index, movement = torch.from_numpy(region.flat()), pair.movement
+    values = pair.base[index]
+    for number, _, a, b in split(index, pair.table):
+        for dtype in movement.narrow(number)[:1]:
+            values[a:b] = values[a:b].to(dtype).to(values.dtype)
+    return _moved_to(pair, index, values)
+
+
+def _moved_to(pair: ModelPair, index: Tensor, values: Tensor) -> ModelPair:
+    """The pair whose fine-tuned values at the entries `index` [k], ascending global flat indices, are `values` [k]."""
+    values = values.to(pair.finetuned.dtype)
     if isinstance(pair, LeanPair):
         return replace(pair, finetuned=SignedVector(pair.finetuned, index, values))
     finetuned = pair.finetuned.clone()

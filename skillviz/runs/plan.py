@@ -19,7 +19,7 @@ from skillviz.runs.library import Library, library
 from skillviz.runs.options import named_region, options_of, other_models_of
 from skillviz.runs.provenance import task_note
 from skillviz.runs.record import TaskNote
-from skillviz.runs.region_expression import ResolvedExpression, made_with, resolved_expression
+from skillviz.runs.region_expression import ResolvedExpression, made_with, outside_of, resolved_expression
 from skillviz.runs.session import Session
 from skillviz.runs.spec import FIT, NO_NULLS, RunSpec
 from skillviz.tasks.project import expanded
@@ -38,6 +38,7 @@ class Plan:
     notes: tuple[str, ...]
     resolved: ResolvedExpression | None = None
     sources: tuple[dict[str, Any], ...] = ()
+    outside: Region | None = None
 
     @property
     def size(self) -> int | None:
@@ -74,6 +75,11 @@ def planned(spec: RunSpec, session: Session, runs: Library) -> Plan:
         options, notes = options_of(spec, row, resolved=resolved)
         sources = resolved.sources
     sizes = (resolved.size,) if resolved else tuple(parse_size(size, check.d or 0) for size in spec.sizes)
+    outside, avoided = None, tuple[dict[str, Any], ...]()
+    if check.table is not None:
+        outside, avoided = outside_of(spec, row, check.table, sizes, runs)
+    if outside is not None:
+        notes += (f"The search stays out of {outside.size:,} entries: {spec.outside}.",)
     notes += made_with(sources)
     if spec.nulls != NO_NULLS and not row.has_null:
         notes += (f"The localizer {row.name} has no null, so none is searched.",)
@@ -92,4 +98,5 @@ def planned(spec: RunSpec, session: Session, runs: Library) -> Plan:
         *notes,
     )
     task = task_note(session.task(spec), splits)
-    return Plan(spec, row, options, sizes, base_region, task, tuple(dict.fromkeys(notes)), resolved, sources)
+    said, sources = tuple(dict.fromkeys(notes)), (*sources, *avoided)
+    return Plan(spec, row, options, sizes, base_region, task, said, resolved, sources, outside)

@@ -7,14 +7,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillviz import json_text
-from skillviz.core.localizers.table import EXPRESSION
+from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS, Localizer
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.region import Region
-from skillviz.core.region_expression import ALGEBRA, RegionExpression, Stored, canonical, parsed, parts, runs_in
-from skillviz.errors import BadInput
+from skillviz.core.region_expression import (
+    ALGEBRA,
+    RegionExpression,
+    Stored,
+    canonical,
+    parsed,
+    parts,
+    region_of,
+    runs_in,
+)
+from skillviz.errors import BadInput, BadSize
 from skillviz.runs.library import Library
 from skillviz.runs.run import RANKING, REGION, Run
-from skillviz.runs.spec import KEY
+from skillviz.runs.spec import KEY, RunSpec
 
 EXAMPLE = """--option 'expression={"layers": [0, 1], "kinds": ["value"]}'"""
 
@@ -59,6 +68,29 @@ def resolved_expression(options: Mapping[str, Any], table: ParameterTable, runs:
     return ResolvedExpression(
         expression, size, stored, tuple(source_of(runs.open(run_id)) for run_id in runs_in(expression))
     )
+
+
+def outside_of(
+    spec: RunSpec, row: Localizer, table: ParameterTable, sizes: Sequence[int], runs: Library
+) -> tuple[Region | None, tuple[dict[str, Any], ...]]:
+    """The region that the spec's search stays out of, None where there is none, and the runs that it is made of.
+
+    Raises BadInput for a localizer that does not choose by movement, BadSize where fewer entries are left than asked
+    for, and what `resolved_expression` raises.
+    """
+    if not spec.outside:
+        return None, ()
+    if not row.has_null:
+        names = ", ".join(name for name, other in LOCALIZERS.items() if other.has_null)
+        raise BadInput(
+            f"the localizer '{row.name}' does not choose entries by their movement, so it cannot be kept out of a "
+            f"region; use one of {names}, or leave --outside out."
+        )
+    resolved = resolved_expression({EXPRESSION: spec.outside}, table, runs)
+    region = region_of(resolved.expression, table, resolved.stored)
+    if row.budgeted and max(sizes) > (left := region.d - region.size):
+        raise BadSize(f"{max(sizes):,} entries were requested, and {left:,} are outside {resolved.text}; ask for less.")
+    return region, resolved.sources
 
 
 def stored_in(runs: Library) -> Stored:

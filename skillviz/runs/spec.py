@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS, has_null
 from skillviz.core.nulls import LEARNED_SIGNS, NULLS, SHUFFLED
+from skillviz.core.region_expression import canonical, parsed
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
 from skillviz.models.heads import Readout
@@ -32,7 +33,7 @@ MOST_DRAWS = 100  # of each null
 NO_NULLS, ALL_NULLS = "none", "all"
 LEFT_OUT = {
     "others": [], "lean": False, "data_parallel": 1, "cuda_graphs": False, "nulls": "none", "null_draws": 1,
-    "gain": 1.0,
+    "gain": 1.0, "outside": "",
 }  # fmt: skip
 """Fields that the canonical text leaves out while they have these values: an unused field changes no key."""
 
@@ -46,7 +47,8 @@ class RunSpec(BaseModel):
     models' files are, else float32. `lean` keeps one model in memory, and fewer candidates. The gradient
     of a batch is that of `data_parallel` parts, added in order. `cuda_graphs` records the search's passes, over padded
     batches. `nulls` are kinds of null movements that the same search is made on too, `null_draws` times where one is
-    drawn. `gain` is the factor on the movement in the grafts, or `fit`, for one of their own. None means "the default".
+    drawn. `gain` is the factor on the movement in the grafts, or `fit`, for one of their own. `outside` is a run's id
+    or a region expression: the region that the search and its nulls stay out of. None means "the default".
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -66,6 +68,7 @@ class RunSpec(BaseModel):
     nulls: Literal["none", "shuffled", "all"] = "none"
     null_draws: int = Field(default=1, ge=1, le=MOST_DRAWS)
     gain: float | Literal["fit"] = 1.0
+    outside: str = ""
     device: str = Field(default="auto", pattern=DEVICE)
     dtype: Dtype = "float32"
     lean: bool = False
@@ -109,6 +112,17 @@ class RunSpec(BaseModel):
             raise ValueError(f"it is {value!r}, and must be {FIT}, or a number from 0 to {MOST_GAIN}")
         return number
 
+    @field_validator("outside", mode="before")
+    @classmethod
+    def _as_expression(cls, value: Any) -> Any:
+        """A run's id stands for its region; an expression has its one canonical form."""
+        if isinstance(value, str) and not value.lstrip().startswith("{"):
+            return value and canonical({"run": value})
+        try:
+            return canonical(parsed(value))
+        except BadInput as error:
+            raise ValueError(str(error)) from error
+
     @property
     def null_searches(self) -> list[tuple[str, int]]:
         """Each search on a null movement, as its kind and draw; a kind whose draws do not differ is searched once."""
@@ -131,7 +145,7 @@ class RunSpec(BaseModel):
 
     def search_fields(self) -> dict[str, Any]:
         """What was asked of a search besides size and seed, by field; of a region that a key names what it is of."""
-        fields = {"steps": self.steps, "batch_size": self.batch_size, **self.options}
+        fields = {"steps": self.steps, "batch_size": self.batch_size, "outside": self.outside or None, **self.options}
         return {name: words_of_region(fields[name]) for name in sorted(fields) if fields[name] is not None}
 
     def anchored(self, folder: Path) -> RunSpec:

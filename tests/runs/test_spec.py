@@ -56,6 +56,7 @@ def test_the_key_hangs_on_every_field_and_on_nothing_else() -> None:
         "dtype": "bfloat16", "autocast": "bfloat16", "max_train": 5, "max_validation": 5, "max_test": 5,
         "interpolation": True, "others": ("imdb",), "lean": True, "data_parallel": 2,
         "cuda_graphs": True, "nulls": "all", "null_draws": 3, "gain": 2.0,
+        "outside": "another-run",
     }  # fmt: skip
     assert changes.keys() == RunSpec.model_fields.keys()
     keys = {RunSpec(**{**PAIR, name: value}).key() for name, value in changes.items()}

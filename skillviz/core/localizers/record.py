@@ -13,6 +13,7 @@ from torch import Tensor
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.problem import Problem
 from skillviz.core.region import Region
+from skillviz.errors import BadSize
 
 State = dict[str, Tensor]
 """All that a search cannot compute again from its problem, seed and options: small numbers as tensors too."""
@@ -54,7 +55,15 @@ class Selection:
     signs: np.ndarray | None = None
 
     def counted(self, problem: Problem) -> Selection:
-        """With a remark where some of the chosen entries did not move: to copy them changes nothing."""
+        """With a remark where some of the chosen entries did not move: to copy them changes nothing.
+
+        Raises BadSize where one of them is to stay out of the region.
+        """
+        if problem.outside is not None and (inside := int(np.isin(self.order, problem.outside).sum())):
+            raise BadSize(
+                f"{inside:,} of the {len(self.order):,} chosen entries lie in the region that the search is kept out "
+                "of, as too few others moved; choose a smaller size, or a smaller region to stay out of."
+            )
         tau = problem.movement_at(torch.from_numpy(np.sort(self.order)).to(problem.device))
         moved, size = int(torch.count_nonzero(tau)), len(self.order)
         if moved == size:
