@@ -1,5 +1,5 @@
-"""Writes tables of docs/parts-and-slices.md, docs/checkpoints.md, docs/baselines.md and docs/nulls.md from what is
-stored: `python docs/stored_examples.py`.
+"""Writes tables of docs/parts-and-slices.md, docs/checkpoints.md, docs/baselines.md, docs/nulls.md, docs/gain.md and
+docs/one-region-among-many.md from what is stored: `python docs/stored_examples.py`.
 
 Every number comes from the runs and part scores in cached_runs; no model is run.
 """
@@ -17,6 +17,7 @@ sys.path.insert(0, str(PROJECT))
 from benchmarks.between_marks import fill
 from skillviz.analysis.checkpoint_series import MOVEMENT, checkpoint_points, movement_held, series_of
 from skillviz.analysis.null_measures import MEASURES, SHARED_ERRORS, SHARED_PROBABILITY, by_measure
+from skillviz.analysis.other_regions import other_regions
 from skillviz.analysis.part_effects import part_effects
 from skillviz.analysis.slices import CLASS, worst_first
 from skillviz.core import formats
@@ -25,20 +26,21 @@ from skillviz.core.random_entries import MATCHED
 from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.library import Library
-from skillviz.runs.part_scores import stored_parts
+from skillviz.runs.part_scores import REGIONS, stored_parts
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.runs.spec import key_in
 from skillviz.runs.store import Store
 from skillviz.show import beyond, gain, slices, text
+from skillviz.show import other_regions as shown
 from skillviz.show.comparisons import compared_rows
 from skillviz.show.entries import entry_of, hero
 from skillviz.show.part_effects import NOUNS, strongest
 from skillviz.tasks.readable_names import readable
 
 STORE = PROJECT / "cached_runs"
-PAGES = ("parts-and-slices.md", "checkpoints.md", "baselines.md", "nulls.md", "gain.md")
-PARTS, CHECKPOINTS, BASELINES, NULLS, GAIN = (PROJECT / "docs" / name for name in PAGES)
+PAGES = ("parts-and-slices.md", "checkpoints.md", "baselines.md", "nulls.md", "gain.md", "one-region-among-many.md")
+PARTS, CHECKPOINTS, BASELINES, NULLS, GAIN, REGIONS_PAGE = (PROJECT / "docs" / name for name in PAGES)
 COMMAND = "docs/stored_examples.py"
 NONE = "Not measured."
 SEARCHES = ("stagewise", MOVEMENT)
@@ -282,9 +284,26 @@ def gains(store: Store) -> list[str]:
     return formats.markdown_table(table.columns, table.values.tolist()) if len(table) else [NONE]
 
 
+def regions(store: Store) -> list[str]:
+    """For each run beside which other regions are stored, a row a region, and what that comes to."""
+    lines = list[str]()
+    for run in store.list():
+        scores = stored_parts(Library((store,)), run, REGIONS)
+        if scores is None:
+            continue
+        found = other_regions(run, scores)
+        table = shown.table(found)[
+            ["region", "parameters", "accuracy", "NLL", "beyond control, NLL", "− this region, NLL"]
+        ]
+        said = [f"- {line}" for line in shown.finding(found, run.record, scores.record.facts)]
+        lines += [f"Run `{run.id}`, {scores.record.n:,} examples of the {scores.record.split} set.", ""]
+        lines += [*formats.markdown_table(list(table.columns), table.values.tolist()), "", *said, ""]
+    return lines[:-1] or [NONE]
+
+
 def main(
     parts_page: Path = PARTS, checkpoints_page: Path = CHECKPOINTS, baselines_page: Path = BASELINES,
-    nulls_page: Path = NULLS, gain_page: Path = GAIN,
+    nulls_page: Path = NULLS, gain_page: Path = GAIN, regions_page: Path = REGIONS_PAGE,
 ) -> None:  # fmt: skip
     """Rewrites the tables in place."""
     store = Store(STORE)
@@ -301,6 +320,7 @@ def main(
         COMMAND,
     )
     fill(gain_page, {"measured": gains(store)}, COMMAND)
+    fill(regions_page, {"regions": regions(store)}, COMMAND)
     print(f"wrote {', '.join(PAGES)}")
 
 

@@ -9,6 +9,7 @@ from skillviz.show.glossary import about
 from skillviz.ui import cache, page
 from skillviz.ui.pages.region.cell_card import cell_card
 from skillviz.ui.pages.region.map_card import map_card
+from skillviz.ui.pages.region.other_regions import other_regions
 from skillviz.ui.pages.region.part_cards import parts
 from skillviz.ui.pages.region.tensor_table import tensor_table
 from skillviz.ui.pages.region.verdict import verdict
@@ -29,3 +30,4 @@ with right:
     cell_card(run, layers, table, choices)
 tensor_table(run, layers)
 parts(run)
+other_regions(run)

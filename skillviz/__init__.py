@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         load_pair,
         localize,
         open_run,
+        regions,
         task,
     )
     from skillviz.core.calibration_error import calibration_difference, calibration_error, calibration_test
@@ -56,6 +57,7 @@ __all__ = [
     "load_pair",
     "localize",
     "open_run",
+    "regions",
     "task",
 ]
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
+from skillviz.analysis.other_regions import other_regions
 from skillviz.core.graft import Graft, complement, grafted
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.core.region import Region
+from skillviz.errors import BadInput
 from skillviz.models.fetch import graft_file
 from skillviz.models.finetune.region_lock import TrainedRegion
 from skillviz.models.finetune.run import Finetuned
@@ -18,10 +22,15 @@ from skillviz.models.finetune.training import OnStep
 from skillviz.models.finetune.training_config import split_settings
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.runs.evaluation import Evaluation, evaluate
+from skillviz.runs.library import library
+from skillviz.runs.other_regions import OtherRegions
+from skillviz.runs.part_scores import REGIONS, store_of, stored_parts
 from skillviz.runs.produce import produce
 from skillviz.runs.progress import Report
+from skillviz.runs.run import Run as StoredRun
 from skillviz.runs.spec import DEFAULT_SIZE, read_spec, usual_nulls
 from skillviz.runs.store import Store, store_root
+from skillviz.show.entries import headline_split
 from skillviz.show.notebook import Run, open_run
 from skillviz.tasks.registry import task
 from skillviz.tasks.task import Task
@@ -42,6 +51,7 @@ __all__ = [
     "load_pair",
     "localize",
     "open_run",
+    "regions",
     "task",
 ]
 
@@ -74,6 +84,33 @@ def localize(
     pair = {"base": str(base), "finetuned": str(finetuned), "task": _task_name(task)}
     spec = read_spec({**pair, **given}).anchored(Path.cwd())
     return Run.of(produce(spec, Store(store_root(runs_dir)), progress))
+
+
+def regions(
+    run: str | StoredRun,
+    find: str | None = None,
+    *,
+    count: int = 1,
+    draws: int = 1,
+    sample: int = 500,
+    seed: int = 0,
+    runs_dir: Path | None = None,
+    told: Callable[[str], object] = lambda text: None,
+) -> pd.DataFrame:
+    """The other regions that are stored beside a run, a row a region and measure: `analysis.other_regions`.
+
+    `find` (disjoint, minimal or adversarial) searches for those that are not there yet, as the command does: `count`
+    of them, each with `draws` controls, scored on a `sample` of the test set. `told` is called with what is done.
+    Raises BadInput where none is stored.
+    """
+    stored = open_run(run, runs_dir) if isinstance(run, str) else run
+    if find is not None:
+        split = headline_split(stored.record)
+        OtherRegions(stored, store_of(stored, runs_dir), split, sample, seed, told).find(find, count, draws)
+    scores = stored_parts(library(runs_dir), stored, REGIONS)
+    if scores is None:
+        raise BadInput(f"no other region of run {stored.id} is stored; find some: skillviz.regions(run, 'disjoint').")
+    return other_regions(stored, scores)
 
 
 def finetune(

@@ -26,6 +26,7 @@ from skillviz.commands import (
     pairs,
     parts,
     preflight,
+    regions,
     report,
     reproduce,
     runs,
@@ -92,6 +93,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], type[TyperCommand] | None], ...]
     (LOOK, dashboard.dashboard, None),
     (LOOK, report.report, None),
     (LOOK, parts.parts, None),
+    (LOOK, regions.regions, None),
     (LOOK, slices.slices, None),
 )
 """Panel of the help, command, and its class where it reads its arguments in a way of its own."""

@@ -21,9 +21,8 @@ from skillviz.core.region_parts import ALONE, CELLS, EXPERTS, HEADS, WITHOUT
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.live.part_scores import PartScoring
 from skillviz.runs.library import library, open_run
-from skillviz.runs.part_scores import DRAWS, ENDS, PartScores, stored_parts
+from skillviz.runs.part_scores import DRAWS, ENDS, PartScores, store_of, stored_parts
 from skillviz.runs.run import Run
-from skillviz.runs.store import Store, shipped_root, store_root
 from skillviz.show import part_effects as shown
 from skillviz.show.entries import headline_split
 
@@ -124,20 +123,13 @@ def _answers(scores: PartScores, asked: dict[str, int], run: Run) -> bool:
     return (scores.record.draws, scores.record.seed) == same and scores.record.n == min(asked["n"], total)
 
 
-def _store_of(run: Run, runs_dir: Path | None) -> Store:
-    """Where the scores go: the user's store, or that of a run elsewhere."""
-    user = store_root(runs_dir)
-    known = {user.resolve(), shipped_root().resolve()}
-    return Store(user if run.root.resolve() in known else run.root)
-
-
 def scored(
     run: Run, grouping: str, runs_dir: Path | None, sample: int = SAMPLE, draws: int = DRAWS, seed: int = 0
 ) -> PartScores:
     """Scores the parts of a run's region in this process, after saying what it costs, and stores them."""
     read_only.refuse()
     plan = PartScoring(run, run.region(), grouping, headline_split(run.record), sample, draws, seed)
-    store = _store_of(run, runs_dir)
+    store = store_of(run, runs_dir)
     say(
         f"{plan.passes:,} forward passes over at most {plan.sample:,} examples: {len(plan.parts)} {plan.grouping}, "
         f"each alone and left out, with {plan.draws} random controls."

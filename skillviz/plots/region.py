@@ -33,6 +33,8 @@ ENDS = 3
 """Doublings from 1 x to either end of the scale of densities: 1/8 to 8."""
 CROWDED = 10
 """More columns than these have numbers of three signs, which also fit on a phone."""
+MUTED = {"light": "#8A919C", "dark": "#7C8490"}
+"""Grey of what is not needed: 3:1 on its ground, and far from the ink."""
 CELL_FRACTION, SIDE = 0.86, 66  # of the width, for the map; pixels above it, for the bars
 AROUND = BAR_ROOM + 66  # pixels above and below the plot: colour bar, names of the modules, title of the axis
 TALLEST = 450  # pixels, which a window of 720 leaves below the page's head; maps of more than a dozen layers are taller
@@ -59,6 +61,8 @@ VIEWS = {
     ),
     "stability": View("entries that two seeds share (IoU), %", "IoU, %", "IoU, %", "by chance", SHARED),
     "overlap": View("entries that both have (IoU), %", "IoU, %", "IoU, %", "by chance", SHARED),
+    "minimal": View("entries that suffice, %", "suffice, %", "suffice, %", "by chance", SHARED),
+    "roles": View("regions that are denser here than on average, %", "regions, %", "regions, %", "", ("dense",)),
 }
 
 _VALUES = {
@@ -67,8 +71,11 @@ _VALUES = {
     "movement": "movement_share",
     "stability": "iou",
     "overlap": "iou",
+    "minimal": "iou",
+    "roles": "dense",
 }
-_MARKS = {"stability": "chance", "overlap": "chance"}
+_MARKS = {"stability": "chance", "overlap": "chance", "minimal": "chance"}
+SURPLUS, ENOUGH = "surplus", "smallest sufficient part"
 
 
 def cells(layers: pd.DataFrame, by: tuple[str, ...] = ("layer", "kind")) -> pd.DataFrame:
@@ -88,7 +95,8 @@ def cells(layers: pd.DataFrame, by: tuple[str, ...] = ("layer", "kind")) -> pd.D
         if name in layers:
             sums[name] = layers[name].astype(float) ** 2
     shared = [name for name in SHARED if name in layers]
-    sums[shared] = layers[shared]
+    own = [name for name in ("dense",) if name in layers]  # of frames with one row a cell
+    sums[shared + own] = layers[shared + own]
     grouped = sums.groupby(list(by), dropna=False, sort=True)[
         [name for name in sums if name not in ("layer", "kind")]
     ].sum().reset_index()  # fmt: skip
@@ -201,8 +209,8 @@ def _cells(
     value = np.full(shape, np.nan)
     value[table["y"], table["x"]] = table[values].to_numpy(float)
     texts = [[_ratio(v, shape[1] > CROWDED) if view == "density" else _percent(v) for v in row] for row in value]
-    if view == "overlap":
-        _divided(figure, table, names, theme)
+    if view in ("overlap", "minimal"):
+        _divided(figure, table, names, theme, view)
         places = [row - 0.16 for row in range(shape[0])]
         figure.add_trace(numbers(np.full(shape, np.nan), texts, shades(theme), (0, 1), theme, rows=places, size=size))
         return
@@ -236,12 +244,18 @@ def _ticks(value: np.ndarray, view: str, ends: tuple[float, float]) -> dict:
     return {"tickvals": [-ENDS, -1, 0, 1, ENDS], "ticktext": [f"{low}×", "1/2×", "1×", "2×", f"{high}×"]}
 
 
-def _divided(figure: go.Figure, table: pd.DataFrame, names: tuple[str, str], theme: str) -> None:
-    """In each cell a bar of the entries that either region has: of the first alone, of both, of the second alone."""
+def _divided(figure: go.Figure, table: pd.DataFrame, names: tuple[str, str], theme: str, view: str) -> None:
+    """In each cell a bar of the entries that either region has: of the first alone, of both, of the second alone.
+
+    Of a region and the part of it that suffices: that part in full ink, then the surplus in grey.
+    """
     either = (table["only_a"] + table["both"] + table["only_b"]).to_numpy(float)
     start = table["x"].to_numpy(float) - 0.42
     parts = {"only_a": f"only {names[0]}", "both": "both", "only_b": f"only {names[1]}"}
-    for (column, name), colour in zip(parts.items(), (AGAINST[theme], INK[theme], FOR[theme]), strict=True):
+    colours: tuple[str, ...] = (AGAINST[theme], INK[theme], FOR[theme])
+    if view == "minimal":
+        parts, colours = {"both": ENOUGH, "only_a": SURPLUS}, (INK[theme], MUTED[theme])
+    for (column, name), colour in zip(parts.items(), colours, strict=True):
         shape = {"shape": "/", "fgcolor": colour, "bgcolor": "rgba(0,0,0,0)", "size": 4, "solidity": 0.5}
         pattern = shape if column == "only_b" else {}
         length = np.divide(0.84 * table[column].to_numpy(float), either, out=np.zeros(len(table)), where=either > 0)
@@ -324,9 +338,14 @@ def _cell_words(row: dict, names: tuple[str, str]) -> str:
     if not pd.isna(row.get("movement_share")):
         lines.append(f"holds {100 * row['movement_share']:.1f}% of the squared movement")
     if not pd.isna(row.get("iou")):
-        counts = [f"{formats.number(row[name], 0)} {word}" for name, word in
-                  (("only_a", f"only {names[0]}"), ("both", "both"), ("only_b", f"only {names[1]}"))]  # fmt: skip
-        lines += [", ".join(counts), f"IoU {_percent(row['iou'])}% ({_percent(row['chance'])}% by chance)"]
+        words = [("only_a", f"only {names[0]}"), ("both", "both"), ("only_b", f"only {names[1]}")]
+        if names[0] == SURPLUS:
+            words = [("both", "suffice"), ("only_a", SURPLUS)]
+        lines.append(", ".join(f"{formats.number(row[name], 0)} {word}" for name, word in words))
+        if names[0] != SURPLUS:
+            lines.append(f"IoU {_percent(row['iou'])}% ({_percent(row['chance'])}% by chance)")
+    if not pd.isna(row.get("dense")):
+        lines.append(f"{_percent(row['dense'])}% of the regions are denser here than on average")
     return "<br>".join(lines)
 
 

@@ -14,11 +14,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
 
 from skillviz import __version__
 from skillviz.atomic import folder_lock, sha256, whole_folder
+from skillviz.core.region import packed, unpacked
 from skillviz.core.region_parts import ALONE, WITHOUT, RegionPart
-from skillviz.errors import CorruptRun, StoreError
+from skillviz.errors import BadInput, CorruptRun, StoreError
 from skillviz.layout import LAYOUT
 from skillviz.regular_file import has_size, regular
 from skillviz.runs import tables
@@ -26,12 +29,18 @@ from skillviz.runs.folder import now
 from skillviz.runs.library import Library
 from skillviz.runs.record import FileNote, Frozen, read_as
 from skillviz.runs.run import REGION, Run
-from skillviz.runs.store import PARTS, Store, written
+from skillviz.runs.store import PARTS, Store, shipped_root, store_root, written
 
 RECORD = "parts.json"
 DRAWS = 3
 """Random controls of each part and condition: their spread needs more than one."""
 ENDS = ("pretrained", "grafted")
+REGIONS = "regions"
+"""The grouping of other regions beside the run's (runs.other_regions)."""
+DISJOINT, MINIMAL, ADVERSARIAL = "disjoint", "minimal", "adversarial"
+SEARCHED, CONTROL = "region", "control"
+"""Their conditions."""
+ENTRIES = "regions.safetensors"
 
 
 class PartsRecord(Frozen):
@@ -49,6 +58,7 @@ class PartsRecord(Frozen):
     created: str
     version: str = __version__
     seconds: float = 0.0
+    facts: dict[str, dict[str, float]] = {}
     files: dict[str, FileNote]
 
 
@@ -67,6 +77,22 @@ class PartScores:
         except (OSError, ValueError, KeyError) as error:
             raise CorruptRun(f"{file} in {self.path} cannot be read ({error}).") from error
 
+    def all_entries(self) -> dict[str, np.ndarray]:
+        """The entries of each other region, global flat indices, ascending, by kind and number: `disjoint 1`."""
+        if ENTRIES not in self.record.files:
+            return {}
+        try:
+            with safe_open(regular(self.path / ENTRIES), framework="numpy") as file:
+                (d,) = file.get_tensor("d")
+                return {n: unpacked(file.get_tensor(n), int(d)) for n in file.keys() if n != "d"}  # noqa: SIM118
+        except (OSError, ValueError, KeyError, BadInput, SafetensorError) as error:
+            raise CorruptRun(f"{ENTRIES} in {self.path} cannot be read ({error}).") from error
+
+    def entries(self, kind: str) -> list[np.ndarray]:
+        """Those of one kind, by number."""
+        every = self.all_entries()
+        return [every[name] for name in sorted(every, key=lambda n: int(n.split()[1])) if name.split()[0] == kind]
+
 
 def passes(parts: int, draws: int) -> int:
     """Forward passes over the sample: the two ends, and each part alone and left out, with its controls."""
@@ -83,6 +109,20 @@ def part_rows(
 ) -> pd.DataFrame:
     """Rows of the table PARTS for one part: logits [condition, n, label] by condition and draw."""
     return _rows(part.layer, part.kind, part.head, part.size, conditions, logits, ids, labels, names)
+
+
+def region_rows(
+    kind: str,
+    number: int,
+    size: int,
+    conditions: Sequence[tuple[str, int]],
+    logits: np.ndarray,
+    ids: Sequence[str],
+    labels: np.ndarray,
+    names: Sequence[str],
+) -> pd.DataFrame:
+    """The same for another region beside the run's: how it was found, and its number from 1."""
+    return _rows(None, kind, number, size, conditions, logits, ids, labels, names)
 
 
 def end_rows(
@@ -117,26 +157,52 @@ def _rows(
 
 
 def store_parts(
-    store: Store, run: Run, frame: pd.DataFrame, *, grouping: str, split: str, draws: int, seed: int, seconds: float
+    store: Store,
+    run: Run,
+    frame: pd.DataFrame,
+    *,
+    grouping: str,
+    split: str,
+    draws: int,
+    seed: int,
+    seconds: float,
+    entries: Mapping[str, np.ndarray] | None = None,
+    facts: Mapping[str, dict[str, float]] | None = None,
 ) -> PartScores:
-    """Stores the scores of a run's parts in the store, in place of those of the same grouping that were there."""
+    """Stores the scores of a run's parts in the store, in place of those of the same grouping that were there.
+
+    Of other regions it stores their `entries` too, and what else is known of each.
+    """
     target = store.root / PARTS / run.id / grouping
     checked = tables.check(frame, "parts")
-    own = checked[checked["condition"].isin((ALONE, WITHOUT))]
+    own = checked[checked["condition"].isin((ALONE, WITHOUT, SEARCHED))]
     with written(store.root):
         target.parent.mkdir(parents=True, exist_ok=True)
         with folder_lock(target), whole_folder(target, replace=True) as draft:
             path = draft / tables.PARTS.file
             checked.to_parquet(path, index=False, **tables.encoding(checked))
+            if entries:
+                size = run.record.d or 0
+                small = {name: packed(flat, size) for name, flat in entries.items()}
+                save_file({**small, "d": np.array([size])}, draft / ENTRIES)
+            files = (path, draft / ENTRIES) if entries else (path,)
             record = PartsRecord(
                 run_id=run.id, region_sha256=run.record.files[REGION].sha256, grouping=grouping, split=split,
                 n=checked["example_id"].nunique(), draws=draws, seed=seed,
-                parts=len(own[["layer", "kind", "head"]].drop_duplicates()), created=now(), seconds=round(seconds, 3),
-                files={path.name: FileNote(sha256=sha256(path), size=path.stat().st_size)},
+                parts=len(own[["layer", "kind", "head"]].drop_duplicates()), created=now(),
+                seconds=round(seconds, 3), facts=dict(facts or {}),
+                files={file.name: FileNote(sha256=sha256(file), size=file.stat().st_size) for file in files},
             )  # fmt: skip
             text = json.dumps(record.model_dump(mode="json"), indent=1, allow_nan=False) + "\n"
             (draft / RECORD).write_text(text, encoding="utf-8")
     return PartScores(target, record)
+
+
+def store_of(run: Run, runs_dir: Path | None) -> Store:
+    """Where the scores of a run's parts go: the user's store, or that of a run elsewhere."""
+    user = store_root(runs_dir)
+    known = {user.resolve(), shipped_root().resolve()}
+    return Store(user if run.root.resolve() in known else run.root)
 
 
 def stored_parts(library: Library, run: Run, grouping: str) -> PartScores | None:

@@ -177,10 +177,10 @@ PARTS = Table(
     "parts",
     (
         Column("layer", "Int64", "", "block of the part, counted from 0; missing outside the blocks", nullable=True),
-        Column("kind", "str", "", "module kind, bias for all biases, expert; empty for a head"),
-        Column("head", "Int64", "", "attention head or expert, counted from 0; missing for a cell", nullable=True),
+        Column("kind", "str", "", "module kind, bias, expert; empty for a head; how another region was found"),
+        Column("head", "Int64", "", "head or expert, from 0; missing for a cell; of a region, from 1", nullable=True),
         Column("size", "int64", "entries", "entries of the part; those of what is grafted, for pretrained and grafted"),
-        Column("condition", "str", "", "alone, without; pretrained or grafted (the whole region)"),
+        Column("condition", "str", "", "alone, without; pretrained, grafted (whole); region, control (of another)"),
         Column("draw", "int64", "", "0 for the part itself, from 1 on a random control in its place"),
         EXAMPLE,
         LABEL,

@@ -16,6 +16,7 @@ REGION_VIEWS = {
     "movement": ("movement_share", "Movement held by the region", "largest"),
     "stability": ("iou", "Entries that two seeds' regions share", "most stable"),
     "overlap": ("iou", "Entries that both regions have", "largest"),
+    "minimal": ("iou", "Share of the region that suffices", "largest"),
 }
 """Of each view of the region: its column, its title, and what its largest cells are."""
 

@@ -26,7 +26,7 @@ from skillviz.runs import tables
 from skillviz.runs.library import Library
 from skillviz.runs.packed import file_of
 from skillviz.runs.part_scores import RECORD as PARTS_FILE
-from skillviz.runs.part_scores import stored_parts
+from skillviz.runs.part_scores import REGIONS, stored_parts
 from skillviz.runs.run import RECORD, Run
 from skillviz.runs.store import PARTS
 from skillviz.show import out_of_scope
@@ -137,7 +137,7 @@ def _tables(run: Run) -> Iterator[tuple[str, str]]:
 
 def _parts(run: Run, seen: Library) -> Iterator[tuple[str, Path, str]]:
     """The stored scores of the parts of the run's region: name, file, and sha256 where one is vouched for."""
-    for grouping in GROUPINGS:
+    for grouping in (*GROUPINGS, REGIONS):
         scores = stored_parts(seen, run, grouping)
         if scores is None:
             continue

@@ -34,6 +34,7 @@ TITLES = {
     "movement": "Movement held by layer and module",
     "stability": "Stability across seeds, by layer and module",
     "overlap": "Shared entries by layer and module",
+    "minimal": "Smallest sufficient part by layer and module",
 }
 READS = {
     "density": "1 is the average density of the region: 2 means twice as many entries as if they were spread evenly. "
@@ -43,6 +44,8 @@ READS = {
     "stability": "of the entries that either of two seeds' regions has in the cell, the part that both have.",
     "overlap": "the bar in a cell is divided into entries of this region alone, of both, and of the other alone; the "
     "number is the part that both have.",
+    "minimal": "the bar in a cell is the smallest sufficient part in full ink, then the surplus in grey; the number is "
+    "the percentage of the cell's entries that suffice.",
 }
 LINES = {"row": "Fullest rows", "column": "Fullest columns"}
 HEIGHT = 380

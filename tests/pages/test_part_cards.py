@@ -5,10 +5,14 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from skillviz.runs.part_scores import CONTROL, DISJOINT, MINIMAL, REGIONS, SEARCHED, region_rows, store_parts
 from skillviz.runs.store import PARTS, Store
+from skillviz.runs.tables import score_matrix
 from skillviz.ui.page_table import PAGES
 from tests.live.conftest import lived, own_workers
 
@@ -64,3 +68,29 @@ def test_without_the_models_it_says_what_is_missing(run: str, user_runs: Path, l
     button(test).click().run()
     assert not test.exception and "/nowhere/base" in words_of(test)
     assert not (user_runs / PARTS).exists()
+
+
+@pytest.mark.slow
+def test_other_regions_are_shown_once_they_are_stored_and_the_command_before(run: str, user_runs: Path) -> None:
+    test = opened(run=run)
+    assert not test.exception
+    assert f"python -m skillviz regions {run} --find minimal" in "\n".join(code.value for code in test.code)
+    own = Store(user_runs).open(run)
+    flat = own.region().flat()
+    ids = own.predictions().query("state == 'grafted' and split == 'test'")
+    logits = np.stack([score_matrix(ids, own.labels)] * 2)
+    rows = [
+        region_rows(kind, 1, len(entries), [(SEARCHED, 0), (CONTROL, 1)], logits, ids["example_id"].tolist(),
+                    ids["label"].to_numpy(), own.labels)
+        for kind, entries in ((MINIMAL, flat[:5]), (DISJOINT, flat))
+    ]  # fmt: skip
+    store_parts(
+        Store(user_runs), own, pd.concat(rows), grouping=REGIONS, split="test", draws=1, seed=0, seconds=1.0,
+        entries={"minimal 1": flat[:5], "disjoint 1": flat},
+        facts={"minimal 1": {"loss": 0.5, "loss_kept": 0.4}, "disjoint 1": {"seconds": 1.0}},
+    )  # fmt: skip
+    for view in ("density", MINIMAL, "roles"):
+        shown = opened(run=run, view=view)
+        assert not shown.exception and "of the region suffices" in words_of(shown)
+    assert len(shown.table) >= 2
+    assert [code.value for code in shown.code] == [f"python -m skillviz regions {run} --find adversarial"]

@@ -89,6 +89,12 @@ FIGURES: dict[str, tuple[Draw, Callable[[], pd.DataFrame], dict[str, Any]]] = {
     "region_map_movement": (region.region_map, frames.layers, {"view": "movement"}),
     "region_map_stability": (region.region_map, frames.shared_layers, {"view": "stability"}),
     "region_map_overlap": (region.region_map, frames.shared_layers, {"view": "overlap"}),
+    "region_map_minimal": (
+        region.region_map,
+        frames.minimal_layers,
+        {"view": "minimal", "names": (region.SURPLUS, region.ENOUGH), "sides": False},
+    ),
+    "region_map_roles": (region.region_map, frames.roles, {"view": "roles", "sides": False}),
     "shares_by_layer": (composition.shares_by_layer, frames.layers, {}),
     "shares_by_kind": (composition.shares_by_kind, frames.layers, {}),
     "tensor_dots": (tensor.tensor_map, lambda: frames.entries(400), {"rows": 384, "cols": 384}),

@@ -114,6 +114,18 @@ def shared_layers() -> pd.DataFrame:
     return table.assign(only_a=rest, both=both, only_b=rest, expected=table["selected"] ** 2 / table["total"])
 
 
+def minimal_layers() -> pd.DataFrame:
+    """The same with what a sufficient part of the region has."""
+    return shared_layers().assign(only_b=0.0)
+
+
+def roles() -> pd.DataFrame:
+    """One row a cell, with the share of regions that are denser there than on average."""
+    table = layers()
+    table = table[~table["is_bias"].astype(bool)].drop_duplicates(["layer", "kind"])
+    return table.assign(dense=np.arange(len(table)) % 4 / 3)
+
+
 def entries(count: int, rows: int = 384, cols: int = 384) -> pd.DataFrame:
     """Selected entries of one tensor, denser in a few rows, each once."""
     rng = np.random.default_rng(3)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.plots.region import AROUND, SIDE, cells, region_map
+from skillviz.plots.region import AROUND, ENOUGH, MUTED, SIDE, SURPLUS, cells, region_map
 from skillviz.plots.theme import INK
 from tests.plots import frames
 
@@ -196,3 +196,21 @@ def test_cells_stay_tall_enough_for_their_numbers() -> None:
     heights = {layers: region_map(frames.layers(layers)).layout.height for layers in (2, 12, 24)}
     assert heights[24] - (SIDE + AROUND) == 24 * 18 and heights[2] - (SIDE + AROUND) == 2 * 40
     assert min(trace(region_map(frames.layers(24)), "numbers").textfont.size, 10) == 10
+
+
+def test_what_suffices_is_in_full_ink_and_the_surplus_in_grey() -> None:
+    figure = region_map(frames.minimal_layers(), view="minimal", names=(SURPLUS, ENOUGH), sides=False)
+    bars = {one.name: one for one in figure.data if one.type == "bar"}
+    assert list(bars) == [ENOUGH, SURPLUS]
+    assert (bars[ENOUGH].marker.color, bars[SURPLUS].marker.color) == (INK["light"], MUTED["light"])
+    rows = cells(frames.minimal_layers())
+    lengths = np.array([bars[name].x for name in bars]).sum(axis=0)
+    assert lengths[rows["selected"] > 0] == pytest.approx(0.84)
+    assert "surplus" in trace(figure, "cells").hovertext[0] and "IoU" not in trace(figure, "cells").hovertext[0]
+
+
+def test_roles_are_the_share_of_the_regions_in_each_cell() -> None:
+    figure = region_map(frames.roles(), view="roles", sides=False)
+    shown = trace(figure, "roles").z
+    assert set(np.unique(shown[~np.isnan(shown)]).round(2)) == {0.33, 0.67, 1.0}
+    assert any("denser here than on average" in note.text for note in figure.layout.annotations)

@@ -8,21 +8,25 @@ from itertools import combinations
 import pandas as pd
 import streamlit as st
 
+from skillviz.runs.part_scores import DISJOINT, MINIMAL
 from skillviz.runs.run import Run
 from skillviz.show import region as exhibits
 from skillviz.show.entries import Entry, other_seeds, pair_labels, run_labels
 from skillviz.show.region import Cell
 from skillviz.ui import cache, controls, page, presenter
 from skillviz.ui.chart import below, selectable, theme
+from skillviz.ui.pages.region.other_regions import minimal_part, roles, stored
 from skillviz.ui.pages.region.part_cards import cell_effects
 from skillviz.ui.run_bar import offered
 
 VIEW, OTHER, CELL = "view", "other", "cell"
+ROLES = "roles"
 ALONE = ""  # no other region
 MAP = "chart.map"
 EFFECT = "effect"
 VIEWS = {
     "density": "Density", "share": "Share", "movement": "Movement", "stability": "Stability", EFFECT: "Effect",
+    MINIMAL: "Minimal", ROLES: "Core",
 }  # fmt: skip
 MOST_SEEDS = 5
 HERE, THERE = "this region", "the other"
@@ -37,6 +41,7 @@ def map_card(run: Run, layers: pd.DataFrame, choices: dict[str, Cell]) -> None:
     cell = choices[controls.current(CELL, list(choices), next(iter(choices)))]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         views = [*exhibits.views_of(layers), *(["stability"] if seeds else []), *([EFFECT] if run.record.task else [])]
+        views += [{DISJOINT: ROLES}.get(kind, kind) for kind in (MINIMAL, DISJOINT) if stored(run, kind)]
         view = controls.segments(VIEW, "Show", views, views[0], shown=VIEWS.get, shows_label=False)
         names = names_beside(entries, this)
         other = controls.select(
@@ -44,8 +49,8 @@ def map_card(run: Run, layers: pd.DataFrame, choices: dict[str, Cell]) -> None:
             shown=lambda run_id: names[run_id] if run_id else "Compare with another region",
             width=presenter.pixels(250), shows_label=False,
         )  # fmt: skip
-    if view == EFFECT and not other:
-        cell_effects(run)
+    if view in (EFFECT, MINIMAL, ROLES) and not other:
+        {EFFECT: cell_effects, MINIMAL: minimal_part, ROLES: roles}[view](run)
         return
     with page.explained():
         region = cache.region(run)

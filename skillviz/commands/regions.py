@@ -1,0 +1,91 @@
+"""`regions`: other regions beside a stored run's, searched and scored once and stored beside the run."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from skillviz import read_only
+from skillviz.analysis.other_regions import other_regions
+from skillviz.commands import options
+from skillviz.commands.output import print_json, print_rows, progress_bar, say, writable, write_table
+from skillviz.commands.parts import SAMPLE
+from skillviz.commands.runs import RunName
+from skillviz.core.seeds import LARGEST_SEED
+from skillviz.runs.library import library, open_run
+from skillviz.runs.part_scores import ADVERSARIAL, DISJOINT, MINIMAL, REGIONS, store_of, stored_parts
+from skillviz.show import other_regions as shown
+from skillviz.show.entries import headline_split
+
+
+class Kind(StrEnum):
+    """How the other region is found."""
+
+    disjoint = DISJOINT
+    minimal = MINIMAL
+    adversarial = ADVERSARIAL
+
+
+def regions(
+    run: RunName,
+    kind: Annotated[
+        Kind | None,
+        typer.Option(
+            "--find",
+            help="disjoint: the same search kept out of the region. minimal: the part that suffices. adversarial: what "
+            "outside hurts most. Without it, what is stored is printed.",
+        ),
+    ] = None,
+    count: Annotated[
+        int, typer.Option("--count", min=1, max=100, metavar="K", help="Disjoint regions, one after the other.")
+    ] = 1,
+    draws: Annotated[
+        int, typer.Option("--draws", min=1, max=100, metavar="K", help="Controls of each: nulls, or random sets.")
+    ] = 1,
+    sample: Annotated[
+        int, typer.Option("--sample", min=2, metavar="N", help="Score on at most N test examples, drawn by class.")
+    ] = SAMPLE,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="Seed of sample and controls.")] = 0,
+    runs_dir: options.RunsDir = None,
+    out: options.CsvFile = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Find other regions beside a run's: disjoint ones, the part that suffices, and what hurts the graft.
+
+    They are stored beside the run, which stays as it is; the page Region shows them. Each is stored when it is scored,
+    so an interrupted command resumes with the next. Another sample or seed starts over. How to read it:
+    docs/one-region-among-many.md.
+
+    [bold]Example[/bold]
+
+      python -m skillviz regions sst2-roberta --find disjoint --count 5 --draws 3
+    """
+    writable(out)
+    stored = open_run(run, runs_dir)
+    if kind is not None:
+        read_only.refuse()
+        from skillviz.runs.other_regions import OtherRegions  # imports torch
+
+        split = headline_split(stored.record)
+        with progress_bar("regions", is_whole=False) as advance:
+            told = OtherRegions(
+                stored, store_of(stored, runs_dir), split, sample, seed, lambda text: advance(0, None, text)
+            )
+            told.find(kind.value, count if kind is Kind.disjoint else 1, draws)
+    scores = stored_parts(library(runs_dir), stored, REGIONS)
+    if scores is None:
+        say(f"No other region is stored. Find some: python -m skillviz regions {stored.id} --find disjoint")
+        return
+    found = other_regions(stored, scores)
+    table = shown.table(found)
+    print_rows(f"Other regions, n = {scores.record.n:,} (95% intervals)", list(table.columns), table.values.tolist())
+    for line in shown.finding(found, stored.record, scores.record.facts):
+        say(line.replace("**", ""))
+    say(f"Stored in {scores.path}")
+    if out is not None:
+        write_table(found, out)
+    if as_json:
+        rows = found.astype(object).where(found.notna(), None).to_dict("records")
+        print_json({**scores.record.model_dump(exclude={"files"}), "path": str(scores.path), "regions": rows})

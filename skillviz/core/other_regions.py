@@ -1,0 +1,92 @@
+"""One region among many: what can be dropped of a region, and which entries outside hurt its graft most. Ours.
+
+Other regions that do as well are searches kept out of it: `Problem.outside`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from skillviz.core.localizers.candidates import Candidates
+from skillviz.core.problem import Problem
+from skillviz.core.ranking import top
+from skillviz.errors import BadSize
+
+FINEST = 1 / 64
+"""The smallest share of a region that is dropped at once."""
+STEPS, BATCH_SIZE, CANDIDATE_SHARE = 8, 128, 0.1
+
+
+@dataclass(frozen=True)
+class Drop:
+    """A try to drop a block: entries that would be left, the judge's loss in nats without it, and whether it was."""
+
+    size: int
+    loss: float
+    is_dropped: bool
+
+
+def minimal(
+    entries: np.ndarray,
+    worth: Callable[[np.ndarray], np.ndarray],
+    loss: Callable[[np.ndarray], float],
+    finest: float = FINEST,
+) -> Generator[Drop, None, np.ndarray]:
+    """Yields each try; returns the entries [k], ascending, that are left of `entries` [n], ascending.
+
+    The block of least `worth(kept)` [k] is dropped where the judge's `loss` without it is at most that of all
+    `entries`, and the worth of the rest is then taken again; a block that raises it is halved, from half of what is
+    left down to `finest` of it. So the loss of what is left is not higher than that of all.
+    """
+    kept, share, most = entries, 0.5, loss(entries)
+    order = kept[np.argsort(worth(kept), kind="stable")]
+    while share >= finest and len(kept) > 1:
+        rest = np.sort(order[max(1, round(share * len(kept))) :])
+        found = loss(rest)
+        yield Drop(len(rest), found, found <= most)
+        if found <= most:
+            kept = rest
+            order = kept[np.argsort(worth(kept), kind="stable")]
+        else:
+            share /= 2
+    return kept
+
+
+def worth_of(problem: Problem, entries: torch.Tensor, kept: np.ndarray) -> np.ndarray:
+    """-g * tau [k] of the entries `kept` at their graft, on all examples of `problem.train`: what each one gains there,
+    to first order. `entries` are the watched ones, of which they are some."""
+    index = torch.from_numpy(kept).to(entries.device)
+    problem.set_region(index)
+    problem.train.backward()
+    gains = -(problem.gradient_at(entries) * problem.movement_at(entries))
+    return gains[torch.searchsorted(entries, index)].cpu().numpy()
+
+
+def adversarial(
+    problem: Problem, region: np.ndarray, size: int, seed: int = 0, steps: int = STEPS, batch_size: int = BATCH_SIZE
+) -> Generator[float, None, np.ndarray]:
+    """Yields the loss of each step's batch; returns `size` entries outside `region`, ascending global flat indices.
+
+    Each step takes the gradient at the graft with what is chosen so far, adds g * tau to every candidate's harm, and
+    chooses those of most harm again, size * step / steps of them. Candidates are the largest movers. Raises BadSize
+    where too few entries that moved lie outside.
+    """
+    inside = torch.from_numpy(region).to(problem.device)
+    candidates = Candidates.of(problem, CANDIDATE_SHARE, min(problem.d // 2, size + len(region)))
+    is_free = torch.isin(candidates.index, inside, invert=True)
+    if int(is_free.sum()) < size:
+        raise BadSize(f"{size:,} entries were requested, and {int(is_free.sum()):,} candidates lie outside the region.")
+    harm, chosen = torch.zeros_like(candidates.tau), candidates.index[:0]
+    with problem.at_base_afterwards():
+        for step, rows in zip(range(1, steps + 1), problem.draws(batch_size, seed), strict=False):
+            problem.set_region(torch.cat([inside, chosen]).sort().values)
+            loss = problem.train.backward(rows)
+            harm -= candidates.gain(problem)
+            worst = top(harm.masked_fill(~is_free, float("-inf")), max(1, round(size * step / steps)))
+            chosen = candidates.index[worst]
+            yield loss
+    return np.sort(chosen.cpu().numpy())

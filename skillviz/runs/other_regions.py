@@ -1,0 +1,205 @@
+"""Other regions beside a stored run's: searched, scored, and kept among the scores of its parts. Imports torch.
+
+Rows of the table PARTS: `kind` says how the region was found, `head` its number from 1; condition `region` is its graft
+and `control` what it is compared with: a null of the same search, or a random set of equal size.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import numpy as np
+import pandas as pd
+import torch
+
+from skillviz.core.nulls import SHUFFLED
+from skillviz.core.other_regions import adversarial, minimal, worth_of
+from skillviz.core.random_entries import uniform
+from skillviz.core.region import Region
+from skillviz.core.stratified import stratified
+from skillviz.errors import BadInput
+from skillviz.models.pair import ModelPair
+from skillviz.models.predict import predict
+from skillviz.runs.gain import GainData
+from skillviz.runs.library import library
+from skillviz.runs.nulls import null_graft
+from skillviz.runs.part_scores import (
+    ADVERSARIAL,
+    CONTROL,
+    DISJOINT,
+    MINIMAL,
+    REGIONS,
+    SEARCHED,
+    PartScores,
+    region_rows,
+    store_parts,
+    stored_parts,
+)
+from skillviz.runs.plan import Plan
+from skillviz.runs.produce import prepare, problem_of
+from skillviz.runs.run import Run
+from skillviz.runs.search import Searched, search
+from skillviz.runs.session import Session
+from skillviz.runs.store import Store
+
+Told = Callable[[str], object]
+
+
+@dataclass
+class OtherRegions:
+    """The regions beside a run's that a store holds; each one that is found is stored at once, so that an interrupted
+    search for several goes on. `sample` test examples score them, the same for all. Raises BadInput for a run whose
+    grafts have another gain than 1."""
+
+    run: Run
+    store: Store
+    split: str = "test"
+    sample: int = 500
+    seed: int = 0
+    told: Told = print
+
+    def __post_init__(self) -> None:
+        if self.run.record.gain != 1:
+            raise BadInput(
+                f"the graft of run {self.run.id} has the gain {self.run.record.gain:g}; choose a run without --gain."
+            )
+        self.session, self.region = Session(), self.run.region()
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan of the run's own search."""
+        return prepare(self.run.spec, self.session, library(self.store.root))
+
+    @cached_property
+    def pair(self) -> ModelPair:
+        """The run's pair."""
+        return self.session.pair(self.run.spec)
+
+    @property
+    def known(self) -> PartScores | None:
+        """What is stored of the run's region and on this sample."""
+        found = stored_parts(library(self.store.root), self.run, REGIONS)
+        is_same = found and (found.record.n, found.record.seed) == (len(self.rows), self.seed)
+        return found if is_same else None
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """The rows of the split that score: a sample with the classes of the whole."""
+        return stratified(self.session.encoded(self.run.spec)[self.split].labels, self.sample, self.seed)
+
+    def find(self, kind: str, count: int = 1, draws: int = 1) -> PartScores:
+        """The stored regions, with `count` of a kind, each with `draws` controls; those that are there are kept."""
+        find = {DISJOINT: self.disjoint, MINIMAL: self.minimal, ADVERSARIAL: self.adversarial}[kind]
+        while True:
+            known = self.known
+            there = [] if known is None else known.entries(kind)
+            if len(there) >= count and known is not None:
+                return known
+            begun, number = time.monotonic(), len(there) + 1
+            self.told(f"{kind} {number}: searching")
+            entries, controls, facts = find(there, draws)
+            self.keep(known, kind, number, entries, list(controls), {**facts, "seconds": time.monotonic() - begun})
+
+    def keep(
+        self, known: PartScores | None, kind: str, number: int, entries: np.ndarray,
+        controls: list[tuple[ModelPair, Region]], facts: dict[str, float],
+    ) -> None:  # fmt: skip
+        """Scores a region that was found and its controls, and stores it with those that were known."""
+        encoded = self.session.encoded(self.run.spec)[self.split].take(self.rows)
+        self.told(f"{kind} {number}: scoring {1 + len(controls)} grafts on {len(encoded):,} examples")
+        graft = self.graft(kind, entries)
+        logits = [predict(pair, encoded, "grafted", region) for pair, region in ((self.pair, graft), *controls)]
+        conditions = [(SEARCHED, 0), *((CONTROL, draw) for draw in range(1, len(logits)))]
+        rows = region_rows(
+            kind, number, len(entries), conditions, np.stack(logits), encoded.ids, encoded.labels, self.run.labels
+        )
+        before = [] if known is None else [known.predictions()]
+        stored = {} if known is None else known.all_entries()
+        record = {} if known is None else known.record.facts
+        name = f"{kind} {number}"
+        store_parts(
+            self.store, self.run, pd.concat([*before, rows], ignore_index=True), grouping=REGIONS, split=self.split,
+            draws=max(1, len(controls)), seed=self.seed, seconds=facts["seconds"],
+            entries={**stored, name: entries}, facts={**record, name: facts},
+        )  # fmt: skip
+
+    def graft(self, kind: str, entries: np.ndarray) -> Region:
+        """What is grafted of these entries: with the run's region where they are added to it."""
+        flat = np.union1d(self.region.flat(), entries) if kind == ADVERSARIAL else entries
+        return Region.from_flat(flat, self.region.shapes)
+
+    def disjoint(self, there: list[np.ndarray], draws: int) -> Found:
+        """A region of the run's size by its own search, kept out of the run's and of those before; its nulls too."""
+        outside = Region.from_flat(np.concatenate([self.region.flat(), *there]), self.region.shapes)
+        row, data = self.plan.row, self.session.encoded(self.run.spec)
+        if not row.has_null:
+            raise BadInput(
+                f"the localizer '{row.name}' of run {self.run.id} cannot be kept out of a region; choose another run."
+            )
+        plan = replace(self.plan, outside=outside, sizes=(self.region.size,))
+        problem, options, _ = problem_of(plan, self.pair, data)
+        searched = Searched()
+        for step in search(row, problem, plan.sizes, plan.spec.seed, options, searched):
+            self.told(f"step {step.step.step} of {step.step.total}")
+        problem.reset()
+
+        def nulls() -> Iterator[tuple[ModelPair, Region]]:
+            for draw in range(draws):
+                self.told(f"the same search on shuffled movements, draw {draw + 1}")
+                yield null_graft(
+                    self.pair, data, partial(problem_of, plan), plan, (SHUFFLED, draw), lambda _: None
+                )  # fmt: skip
+
+        return np.sort(searched.orders[searched.size]), nulls(), {}
+
+    def minimal(self, there: list[np.ndarray], draws: int) -> Found:
+        """What is left of the region without what validation does not miss; random parts of equal size beside it.
+
+        Half of the validation examples proposes what to drop, and the other half decides.
+        """
+        data = GainData.of(self.session.encoded(self.run.spec), self.seed)
+        if len(data.fits) < 2:
+            raise BadInput(f"run {self.run.id} has no two validation examples, so nothing decides what can be dropped.")
+        encoded = data.splits["validation"]
+        problem = self.pair.problem(encoded.take(data.fits), encoded.take(data.chooses))
+        entries, flat = torch.from_numpy(self.region.flat()).to(self.pair.device), self.region.flat()
+        problem.watch(entries)
+
+        def loss(kept: np.ndarray) -> float:
+            problem.set_region(torch.from_numpy(kept).to(self.pair.device))
+            return problem.selection.loss() if problem.selection is not None else np.nan
+
+        with problem.at_base_afterwards():
+            whole = loss(flat)
+            kept = yield_told(minimal(flat, partial(worth_of, problem, entries), loss), self.told)
+            facts = {"loss": whole, "loss_kept": loss(kept)}
+        drawn = (np.random.default_rng((self.seed, draw)).permutation(flat)[: len(kept)] for draw in range(draws))
+        return kept, [(self.pair, Region.from_flat(some, self.region.shapes)) for some in drawn], facts
+
+    def adversarial(self, there: list[np.ndarray], draws: int) -> Found:
+        """As many entries outside the region that hurt its graft most; random ones of equal count beside them."""
+        problem, _, _ = problem_of(replace(self.plan, outside=None), self.pair, self.session.encoded(self.run.spec))
+        flat = self.region.flat()
+        worst = yield_told(adversarial(problem, flat, len(flat), self.seed), self.told)
+        controls = []
+        for draw in range(draws):
+            order = uniform(self.region.d, 2 * len(flat), draw)
+            some = order[~np.isin(order, flat)][: len(flat)]
+            controls.append((self.pair, self.graft(ADVERSARIAL, np.sort(some))))
+        return worst, controls, {}
+
+
+Found = tuple[np.ndarray, "Iterator[tuple[ModelPair, Region]] | list[tuple[ModelPair, Region]]", dict[str, float]]
+"""Entries ascending, the grafts that they are compared with, each with its pair, and numbers to keep."""
+
+
+def yield_told(work: Generator[object, None, np.ndarray], told: Told) -> np.ndarray:
+    """What a generator returns; each record that it yields is told."""
+    while True:
+        try:
+            told(str(next(work)))
+        except StopIteration as end:
+            return np.asarray(end.value)

@@ -1,0 +1,45 @@
+"""Slow twins of what is dropped of a region and of what hurts it, in float64 with lists, one entry at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tests.reference.searches import Gradient
+
+
+def slow_minimal(
+    entries: list[int], worth: Callable[[list[int]], dict[int, float]], loss: Callable[[list[int]], float],
+    finest: float,
+) -> list[int]:  # fmt: skip
+    """What is left of the entries when no block of least worth can be dropped at the loss of all or less."""
+    kept, share, most = list(entries), 0.5, loss(list(entries))
+    while share >= finest and len(kept) > 1:
+        by_worth = worth(kept)
+        poorest = sorted(kept, key=lambda entry: (by_worth[entry], entry))
+        dropped = set(poorest[: max(1, round(share * len(kept)))])
+        rest = [entry for entry in kept if entry not in dropped]
+        if loss(rest) <= most:
+            kept = rest
+        else:
+            share /= 2
+    return kept
+
+
+def slow_adversarial(
+    base: np.ndarray, tuned: np.ndarray, gradient: Gradient, draws: Sequence[np.ndarray], region: list[int],
+    candidates: list[int], size: int,
+) -> list[int]:  # fmt: skip
+    """The entries outside the region whose movement the gradients at the graft and what was chosen say hurts most."""
+    free = [entry for entry in candidates if entry not in set(region)]
+    harm, chosen = dict.fromkeys(free, 0.0), list[int]()
+    for step, rows in enumerate(draws, start=1):
+        theta = base.copy()
+        for entry in [*region, *chosen]:
+            theta[entry] = tuned[entry]
+        slope = gradient(theta, rows)[1]
+        for entry in free:
+            harm[entry] += float(slope[entry]) * float(tuned[entry] - base[entry])
+        chosen = sorted(free, key=lambda entry: (-harm[entry], entry))[: max(1, round(size * step / len(draws)))]
+    return sorted(chosen)
