@@ -57,13 +57,16 @@ def minimal(
 
 
 def worth_of(problem: Problem, entries: torch.Tensor, kept: np.ndarray) -> np.ndarray:
-    """-g * tau [k] of the entries `kept` at their graft, on all examples of `problem.train`: what each one gains there,
-    to first order. `entries` are the watched ones, of which they are some."""
+    """|g * tau| [k] of the entries `kept` at their graft, on all examples of `problem.train`: by how much each alone
+    changes the loss there, to first order. `entries` are the watched ones, of which they are some.
+
+    Without the sign: entries that hurt most to first order push the same way, so that a block of them overshoots.
+    """
     index = torch.from_numpy(kept).to(entries.device)
     problem.set_region(index)
     problem.train.backward()
-    gains = -(problem.gradient_at(entries) * problem.movement_at(entries))
-    return gains[torch.searchsorted(entries, index)].cpu().numpy()
+    effects = (problem.gradient_at(entries) * problem.movement_at(entries)).abs()
+    return effects[torch.searchsorted(entries, index)].cpu().numpy()
 
 
 def adversarial(
