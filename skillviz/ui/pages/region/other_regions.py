@@ -53,7 +53,8 @@ def minimal_part(run: Run) -> None:
         whole = cache.region(run)
         kept = Region.from_flat(scores.entries(MINIMAL)[0], whole.shapes)
         shared = shared_layers(layers, [(whole, kept)], run.record)
-    show(exhibits.minimal_map(shared, theme()), run.id)
+    with st.container():  # as high as the map, not as the column
+        show(exhibits.minimal_map(shared, theme()), run.id)
 
 
 def roles(run: Run) -> None:
@@ -67,7 +68,10 @@ def roles(run: Run) -> None:
     table = cache.computed(
         ("roles", str(scores.path), scores.record.created), [run], lambda: exhibits.cell_roles(run, regions)
     )
-    show(exhibits.role_map(table, len(regions), theme()), run.id)
+    exhibit = exhibits.role_map(table, len(regions), theme())
+    st.markdown(exhibit.finding)
+    with st.container():  # as high as the map, not as the column
+        show(exhibit, run.id)
 
 
 def stored(run: Run, kind: str) -> bool:
