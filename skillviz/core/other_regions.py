@@ -29,6 +29,9 @@ class Drop:
     loss: float
     is_dropped: bool
 
+    def __str__(self) -> str:
+        return f"{self.size:,} entries left: loss {self.loss:.4f}, {'dropped' if self.is_dropped else 'kept'}"
+
 
 def minimal(
     entries: np.ndarray,

@@ -53,7 +53,7 @@ def shared_entries(regions: Regions) -> np.ndarray:
     several = list(regions.values())
     if any(dict(region.shapes) != dict(several[0].shapes) for region in several[1:]):
         raise BadInput("regions of two different architectures cannot be compared: their parameters differ.")
-    flat = [region.flat() for region in several]
+    flat = [region.like(several[0].shapes).flat() for region in several]
     common = np.zeros((len(flat), len(flat)), dtype=np.int64)
     for i, one in enumerate(flat):
         for j in range(i + 1):

@@ -127,7 +127,7 @@ def purification(
         raise BadInput("the region belongs to another architecture than these models.")
     if not union.size:
         raise BadInput("there is nothing to purify: the region has no entries.")
-    base = torch.from_numpy(union.flat()).to(joint.flat.device)
+    base = torch.from_numpy(union.like(joint.table.shapes).flat()).to(joint.flat.device)
     mask = Mask(joint, base, chosen.bias, seed)
     if chosen.delete_only:
         mask.confine(base)

@@ -70,8 +70,18 @@ class Region:
         parts = {n: flat[cuts[i] : cuts[i + 1]] - offsets[i] for i, n in enumerate(names)}
         return cls(parts, shapes)
 
+    def like(self, shapes: Shapes) -> Region:
+        """The same region with its parameters in the order of `shapes`, by which flat indices count.
+
+        The files of a model, and the model itself, may order the same parameters differently. Raises BadInput where
+        they are the parameters of another architecture.
+        """
+        if dict(self.shapes) != dict(shapes):
+            raise BadInput("the region was made for another architecture: its parameters are not this model's.")
+        return self if list(self.shapes) == list(shapes) else Region(self.indices, shapes)
+
     def flat(self) -> np.ndarray:
-        """Global flat indices, sorted, int64 [size]."""
+        """Global flat indices in the order of `shapes`, sorted, int64 [size]."""
         blocks = list(self.blocks())
         return np.concatenate(blocks) if blocks else np.empty(0, dtype=np.int64)
 

@@ -182,7 +182,7 @@ def _stored(run: str, size: int | None, table: ParameterTable, stored: Stored | 
     region = stored(run, size)
     if dict(region.shapes) != table.shapes:
         raise BadInput(f"the region of run '{run}' belongs to another architecture; use a run of this one.")
-    return region
+    return region.like(table.shapes)
 
 
 def _checked_run(expression: RegionExpression) -> dict[str, Any]:

@@ -148,6 +148,7 @@ def grafts_of(
     itself; 1 to `draws` put a random control in its place: of `other_entries` alone, of `rest_of_region` without.
     A control that cannot be drawn is left out. The draws depend on seed and place alone.
     """
+    region = region.like(table.shapes)
     whole = region.flat()
     yield ALONE, 0, part.entries
     yield WITHOUT, 0, np.setdiff1d(whole, part.entries, assume_unique=True)

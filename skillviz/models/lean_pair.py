@@ -79,7 +79,7 @@ class LeanPair(ModelPair):
     @contextmanager
     def at(self, state: str, region: Region | None = None) -> Iterator[ModelPair]:
         """As of a ModelPair; every state is made from the files, and nothing is kept of the one before."""
-        self._check_state(state, region)
+        region = self._region_of(state, region)
         before = self.setting
         try:
             self._set_state(state, region)

@@ -150,7 +150,7 @@ class ModelPair:
         not graftable too. grafted: base with the region's entries fine-tuned. complement: fine-tuned with
         the region's entries at base. The last two need a region of this pair.
         """
-        self._check_state(state, region)
+        region = self._region_of(state, region)
         theta = self.flat.theta
         before = None if _same_bits(theta, self.base) else theta.clone()
         outside = {name: parameter.detach().clone() for name, parameter in self._outside_parameters()}
@@ -257,7 +257,7 @@ class ModelPair:
     def put_between(self, alpha: float, region: Region | None = None) -> None:
         """Takes the model, which is at base, the share `alpha` of the way to the fine-tuned model, or to a graft."""
         if region is not None:
-            inside = torch.from_numpy(region.flat()).to(self.flat.device)
+            inside = torch.from_numpy(region.like(self.table.shapes).flat()).to(self.flat.device)
             values = between(self.base[inside], self.grafted_values(inside, len(inside)), alpha)
             self.flat.theta[inside] = values
             return
@@ -274,16 +274,18 @@ class ModelPair:
         factor = self.d / max(1, size) if self.rescaled else 1.0
         return between(self.base[indices], self.finetuned[indices], self.gain * factor)
 
-    def _check_state(self, state: str, region: Region | None) -> None:
-        """Raises BadInput where there is no such state, or where it needs another region than this one."""
+    def _region_of(self, state: str, region: Region | None) -> Region | None:
+        """The region that a state has, in the order of the pair's parameters.
+
+        Raises BadInput where there is no such state, or where it needs another region than this one.
+        """
         if state not in STATES:
             raise BadInput(f"'{state}' is not a state of a pair; known: {', '.join(STATES)}.")
         if state in ("pretrained", "finetuned"):
-            return
+            return region
         if region is None:
             raise BadInput(f"the state '{state}' needs a region.")
-        if dict(region.shapes) != self.table.shapes:
-            raise BadInput("the region was made for another architecture: its parameters are not this pair's.")
+        return region.like(self.table.shapes)
 
     def _enter(self, state: str, region: Region | None, is_at_base: bool) -> None:
         from_base = state in ("pretrained", "grafted")

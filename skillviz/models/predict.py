@@ -40,6 +40,8 @@ def predict_grafts(
 
     Layers are shared as far up as a graft equals the base, or the graft of the region `around`, which others resemble.
     """
+    regions = [region.like(pair.table.shapes) for region in regions]
+    around = None if around is None else around.like(pair.table.shapes)
     shares = around is not None or any(lowest_layer(region, pair.table) for region in regions)
     if pair.rescaled or len(regions) < 2 or not shares or not pair.is_vector:
         return [predict(pair, encoded, "grafted", region) for region in regions]

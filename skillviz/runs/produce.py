@@ -17,7 +17,6 @@ from skillviz.core.localizers.record import State, Step
 from skillviz.core.localizers.table import EXPRESSION
 from skillviz.core.problem import Problem
 from skillviz.core.recordings import Recordings
-from skillviz.core.region import Region
 from skillviz.core.shards import Shards
 from skillviz.models.device import describe, pick
 from skillviz.models.null_pair import kept_out
@@ -114,8 +113,8 @@ def problem_of(plan: Plan, pair: ModelPair, data: Mapping[str, Encoded]) -> tupl
         movement, *notes = summed_movements(pair, expanded(spec.base, "base"), others)
         options = replace(options, other_movement=movement)
     outside = None
-    if plan.outside is not None:  # made of headers, whose tensors are in another order than the model's
-        outside = Region(plan.outside.indices, pair.table.shapes)
+    if plan.outside is not None:  # made of headers
+        outside = plan.outside.like(pair.table.shapes)
         pair = kept_out(pair, outside)
     autocast = getattr(torch, spec.autocast) if spec.autocast else None
     problem = pair.problem(data["train"], data.get("validation"), autocast=autocast)

@@ -124,7 +124,7 @@ def _of_graft(
 
     The model is compared with the base once, and between two alphas only the region's entries change.
     """
-    inside = torch.from_numpy(region.flat()).to(pair.flat.device)
+    inside = torch.from_numpy(region.like(pair.table.shapes).flat()).to(pair.flat.device)
     base, end = pair.base[inside], pair.grafted_values(inside, len(inside))
     with pair.at("pretrained"):
         yield from logits_of(objective, [Change(inside, partial(between, base, end, alpha)) for alpha in grid])

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification
 
+from skillviz.core.overlap import iou_matrix
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
+from skillviz.models.lean_pair import load_lean
 from skillviz.models.pair import STATES, ModelPair
 from tests.models.examples import FITTING, open_pair, some_region
 from tests.tiers import first
@@ -120,6 +123,33 @@ def test_states_nest(tmp_path: Path) -> None:
             assert not same(bits(pair), outer)
         assert same(bits(pair), outer)
     assert same(bits(pair), rest)
+
+
+@pytest.mark.parametrize("lean", [False, True])
+def test_a_region_whose_parameters_are_in_another_order_is_the_same_graft(tmp_path: Path, lean: bool) -> None:
+    """Files order their parameters by name, models by layer: flat indices count in one order alone."""
+    pair = open_pair(tmp_path, move_embeddings=True)
+    if lean:
+        pair = load_lean(tmp_path / "base", tmp_path / "finetuned", readout=pair.readout_name, device="cpu")
+    region = some_region(pair)
+    turned = Region(region.indices, dict(reversed(region.shapes.items())))
+    assert turned == region and not np.array_equal(turned.flat(), region.flat())
+    for state in ("grafted", "complement"):
+        with pair.at(state, region):
+            expected = bits(pair)
+        with pair.at(state, turned):
+            assert same(bits(pair), expected)
+    assert (iou_matrix({"one": region, "other": turned}).to_numpy() == 1).all()
+    if lean:
+        return
+    with pair.at("pretrained"):
+        pair.put_between(0.5, region)
+        expected = bits(pair)
+    with pair.at("pretrained"):
+        pair.put_between(0.5, turned)
+        assert same(bits(pair), expected)
+    values, again = pair.graft(region).values, pair.graft(turned).values
+    assert values.keys() == again.keys() and all(torch.equal(values[name], again[name]) for name in values)
 
 
 def test_a_state_needs_what_it_needs(tmp_path: Path) -> None:
