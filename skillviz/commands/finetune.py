@@ -107,7 +107,7 @@ Optimizer = Annotated[
         "--optimizer",
         metavar="|".join(OPTIMIZERS),
         rich_help_panel=options.SEARCH,
-        help="For multi-task and continual. Default: sgd.",
+        help="For graft-retrain, multi-task and continual. Default: sgd.",
     ),
 ]
 GridName = Annotated[

@@ -30,8 +30,8 @@ class FineTunedSpec(BaseModel):
     """A fine-tuned model: base, task or tasks, recipe, and what it is trained on. None means "the default".
 
     `seed` is the training's, `data_seed` the one of the k-shot sample. `optimizer` is that of the recipes of several
-    tasks. `regions` are the runs whose main region is trained: one for graft-retrain; one a task, in their order,
-    for continual grafting, none for the naive sequence.
+    tasks or of a region. `regions` are the runs whose main region is trained: one for graft-retrain; one a task, in
+    their order, for continual grafting, none for the naive sequence.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

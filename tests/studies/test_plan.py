@@ -252,7 +252,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"recipe": "continual", "tasks": ["a", "b"], "mode": "grafting"}, "needs `region`"),
     ({"recipe": "graft-retrain"}, "needs `region`"),
     ({"recipe": "sgd", "finetune": {"rank": 2}}, "rank goes with the recipe lora"),
-    ({"recipe": "sgd", "finetune": {"optimizer": "adamw"}}, "an optimizer goes with multi-task and continual"),
+    ({"recipe": "sgd", "finetune": {"optimizer": "adamw"}}, "goes with graft-retrain, multi-task and continual"),
     ({"recipe": "sgd", "readout": "prompt", "finetune": {"head": "linear"}}, "goes with the readout head"),
     ({"recipe": "sgd", "finetune": {"lr": -1}}, "'lr' of the fine-tuned model"),
     ({"recipe": "sgd", "seed": []}, "the list of 'seed' is empty"),

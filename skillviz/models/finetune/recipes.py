@@ -12,6 +12,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Literal
 
+from skillviz.core.formats import listed
 from skillviz.core.localizers.table import PAPER
 from skillviz.core.methods import METHODS
 from skillviz.errors import BadInput
@@ -147,7 +148,7 @@ _ROWS = (
         "AdamW", _same(5e-4), LORA_GRID, scope="low-rank", schedule="linear", warmup=0.06, rank=8,
     ),
     RecipeRow(
-        RETRAIN, "re-training the region", "SGD on a region",
+        RETRAIN, "re-training the region", "re-training a region alone",
         "From the base, only the entries of a region and the head are trained.",
         f"{PAPER}, section 3 (Tables 1 and 3); optimizer and rates are ours",
         "the entries of a region and the classification head", "graft_retrain", scope="region", **_SGD,
@@ -169,7 +170,7 @@ _ROWS = (
 RECIPES: Mapping[str, RecipeRow] = MappingProxyType({row.name: row for row in _ROWS})
 
 OPTIMIZERS = tuple(row.name for row in _ROWS if row.scope == "all" and not row.several_tasks)
-"""What the recipes of several tasks may use, by the name of the recipe whose optimizer, rate and penalty are taken."""
+"""What the recipes of several tasks and of a region may use: recipes whose optimizer, rate and penalty are taken."""
 
 OTHER_OPTIMIZERS = tuple(name for name in OPTIMIZERS if RECIPES[name].method != "ft")
 """Recipes that train all that plain SGD does, in another way."""
@@ -255,7 +256,8 @@ def check_use(
 
 
 def _named(fits: Callable[[RecipeRow], bool]) -> str:
-    return " and ".join(row.name for row in _ROWS if fits(row))
+    names = [row.name for row in _ROWS if fits(row)]
+    return listed(names, len(names))
 
 
 def _wrong_tasks(row: RecipeRow, tasks: int) -> str | None:
@@ -300,8 +302,8 @@ def _wrong_numbers(
         return f"the rank is {rank}; give 1 or more (the paper: {', '.join(map(str, RANKS))})."
     if matrices is not None and matrices < 1:
         return f"matrices is {matrices}; give 1 or more, or leave it out for all query and value matrices."
-    if optimizer is not None and not row.several_tasks:
-        several = _named(lambda other: other.several_tasks)
+    if optimizer is not None and not (row.several_tasks or row.needs_region):
+        several = _named(lambda other: other.several_tasks or other.needs_region)
         return f"the recipe {row.name} has its own optimizer; leave it out: an optimizer goes with {several}."
     if optimizer is not None and optimizer not in OPTIMIZERS:
         return f"'{optimizer}' is not an optimizer; known: {', '.join(OPTIMIZERS)}."

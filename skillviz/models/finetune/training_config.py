@@ -69,9 +69,9 @@ class TrainingSettings:
 class TrainingConfig:
     """How a model is to be fine-tuned; None stands for the recipe's own default.
 
-    `optimizer` (of recipes for several tasks) is the recipe whose optimizer, rate and penalty are taken; `grid` a
-    search on validation data; `rank` and `matrices` LoRA's. `steps` of a sequence of tasks are those of each. `keep`
-    says whose parameters stay: those of the best check on validation data, or of the last step.
+    `optimizer` (of recipes for a region or several tasks) is the recipe whose optimizer, rate and penalty are taken;
+    `grid` a search on validation data; `rank` and `matrices` LoRA's. `steps` of a sequence of tasks are those of each.
+    `keep` says whose parameters stay: those of the best check on validation data, or of the last step.
     """
 
     recipe: str = SGD

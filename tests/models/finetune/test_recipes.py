@@ -108,6 +108,8 @@ def test_the_linear_rate_ends_near_zero_and_warms_up():
         ("sgd", {"grid": "paper", "lr": 0.1}, "leave out the rate"),
         ("sgd", {"grid": "large"}, "known: none, quick, paper"),
         ("adamw", {"optimizer": "sgd"}, "its own optimizer"),
+        ("adamw", {"optimizer": "sgd"}, "goes with graft-retrain, multi-task and continual"),
+        ("graft-retrain", {"regions": 1, "optimizer": "lion"}, "known: sgd, adamw, adamw-l1"),
         ("multi-task", {"tasks": 2, "optimizer": "lion"}, "known: sgd, adamw, adamw-l1"),
         ("bitfit", {"extra_trained": True}, "decides what is trained"),
     ],

@@ -1,0 +1,152 @@
+"""Fine-tunes with a known place: bits outside it, distractors outside it, two skills apart, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from skillviz.core.attention_heads import head_numbers
+from skillviz.core.parameters import ParameterTable
+from skillviz.core.region import Region
+from skillviz.errors import BadInput
+from skillviz.models.finetune.region_lock import MovedOutside, RegionLock
+from skillviz.models.finetune.trainable_model import open_trainable
+from skillviz.models.finetune.training_config import TrainingConfig
+from skillviz.models.pair import ModelPair, load_pair
+from skillviz.planted import PLACES, elsewhere, place, plant, save, with_random_movement, with_skill_of, without
+from skillviz.tasks import registry
+from skillviz.tasks.task import Task
+from tests.tiny import tiny_pair, tiny_task
+
+SETTINGS = {"adamw": {"steps": 20, "lr": 0.01}, "sgd": {"steps": 40, "lr": 0.3}}
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    return registry.task(tiny_task(tmp_path_factory.mktemp("data")))
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny BERT with a head, which is the base of every skill here."""
+    return tiny_pair(tmp_path_factory.mktemp("bert"), "bert", "head")[1]
+
+
+@pytest.fixture(scope="module")
+def table(base: Path, task: Task) -> ParameterTable:
+    return open_trainable(str(base), task, TrainingConfig().settings(), torch.device("cpu")).table
+
+
+@pytest.fixture(scope="module")
+def skills(base: Path, task: Task, table: ParameterTable, tmp_path_factory: pytest.TempPathFactory) -> list[ModelPair]:
+    """One skill by AdamW in 3% of the entries, and one elsewhere."""
+    folder, true = tmp_path_factory.mktemp("skills"), place("scattered 3%", table)
+    return [
+        plant(base, task, region, folder / name, maker="adamw", **SETTINGS["adamw"])
+        for name, region in (("here", true), ("there", elsewhere(true)))
+    ]
+
+
+def bits(values: torch.Tensor) -> torch.Tensor:
+    return values.view(torch.int32)
+
+
+def moved(pair: ModelPair) -> np.ndarray:
+    """Global flat indices of the entries whose bits differ from the base's."""
+    return torch.nonzero(bits(pair.finetuned) != bits(pair.base)).flatten().numpy()
+
+
+@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("maker", SETTINGS)
+def test_no_bit_outside_the_place_changes(
+    name: str, maker: str, base: Path, task: Task, table: ParameterTable, tmp_path: Path
+) -> None:
+    region = place(name, table, seed=1)
+    pair = plant(base, task, region, tmp_path / "out", maker=maker, **SETTINGS[maker])
+    assert set(moved(pair)) <= set(region.flat())
+    assert len(moved(pair)) > 0.5 * region.size, "but for keys' biases, which softmax does not see"
+
+
+def test_places_are_what_they_say(table: ParameterTable) -> None:
+    scattered = place("scattered 0.5%", table, 3)
+    assert scattered.size == round(0.005 * table.d) and scattered != place("scattered 0.5%", table, 4)
+    (name,) = place("one layer's values", table, 1).indices
+    assert "layer.1" in name and name.endswith("value.weight")
+    for parameter in table.parameters:
+        chosen = place("two heads", table).indices.get(parameter.name, np.empty(0, np.int64))
+        numbers = head_numbers(table, parameter, np.arange(parameter.size))
+        assert set(numbers[chosen]) == (set(numbers) - {-1} if parameter.layer == 0 else set()), "both heads of layer 0"
+    flat = place("biases and LayerNorm", table)
+    assert set(flat.indices) == {p.name for p in table.parameters if len(p.shape) == 1}
+    assert all(flat.has_all_of(name) for name in flat.indices)
+
+
+def test_a_weak_lock_is_caught(
+    base: Path, task: Task, table: ParameterTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RegionLock, "mask", lambda self: None)
+    with pytest.raises(MovedOutside, match="entries outside the region moved"):
+        plant(base, task, place("scattered 3%", table), tmp_path / "out", maker="adamw", steps=2)
+
+
+@pytest.mark.parametrize("factor", [1.0, 3.0])
+def test_random_movement_has_the_regions_distances_and_lies_outside(skills: list[ModelPair], factor: float) -> None:
+    skill = skills[0]
+    region = place("scattered 3%", skill.table)
+    with_distractor = with_random_movement(skill, region, factor, seed=2)
+    inside, outside = (torch.from_numpy(one.flat()) for one in (region, elsewhere(region, 2)))
+    assert torch.equal(with_distractor.finetuned[inside], skill.finetuned[inside])
+    assert set(moved(with_distractor)) <= set(region.flat()) | set(outside.tolist())
+    far, distractor = (
+        (pair.finetuned[at] - pair.base[at]).abs().sort().values
+        for pair, at in ((skill, inside), (with_distractor, outside))
+    )
+    torch.testing.assert_close(distractor, factor * far, rtol=1e-4, atol=1e-6)  # the sum is rounded once
+    signs = torch.sign(with_distractor.finetuned[outside] - with_distractor.base[outside])
+    assert {-1.0, 1.0} <= set(signs.tolist())
+
+
+def test_two_skills_lie_apart(skills: list[ModelPair]) -> None:
+    here, there = skills
+    both = with_skill_of(here, there)
+    assert not set(moved(here)) & set(moved(there))
+    assert sorted(moved(both)) == sorted([*moved(here), *moved(there)])
+    for one in skills:
+        at = torch.from_numpy(moved(one))
+        assert torch.equal(bits(both.finetuned[at]), bits(one.finetuned[at]))
+
+
+def test_without_the_region_its_entries_are_the_bases(skills: list[ModelPair]) -> None:
+    skill, region = skills[0], place("scattered 3%", skills[0].table)
+    with_distractor = with_random_movement(skill, region)
+    kept_out = without(with_distractor, region)
+    assert set(moved(kept_out)) == set(moved(with_distractor)) - set(region.flat())
+    assert len(moved(without(skill, region))) == 0
+
+
+def test_a_saved_model_is_the_one_in_memory(skills: list[ModelPair], task: Task, base: Path, tmp_path: Path) -> None:
+    both = with_skill_of(*skills)
+    save(both, tmp_path / "both")
+    read = load_pair(base, tmp_path / "both", task=task, device="cpu")
+    assert torch.equal(bits(read.finetuned), bits(both.finetuned)) and torch.equal(read.base, both.base)
+    with pytest.raises(BadInput, match="is not empty"):
+        save(both, tmp_path / "both")
+
+
+def test_what_cannot_be_planted_is_refused(
+    skills: list[ModelPair], base: Path, task: Task, table: ParameterTable, tmp_path: Path
+) -> None:
+    with pytest.raises(BadInput, match="'nowhere' is not a place; known: scattered 0.5%"):
+        place("nowhere", table)
+    with pytest.raises(BadInput, match="'lion' is not an optimizer; known: sgd, adamw"):
+        plant(base, task, place("scattered 3%", table), tmp_path / "out", maker="lion")
+    with pytest.raises(BadInput, match="at most half"):
+        elsewhere(Region.full(table.shapes))
+    with pytest.raises(BadInput, match="the factor is 0"):
+        with_random_movement(skills[0], place("scattered 3%", table), 0)
+    with pytest.raises(BadInput, match="plant them in disjoint regions"):
+        with_skill_of(skills[0], skills[0])
+    assert not (tmp_path / "out").exists()
