@@ -16,7 +16,6 @@ import torch
 
 from skillviz.core.attention_heads import head_numbers
 from skillviz.core.parameters import ParameterTable
-from skillviz.core.random_entries import uniform
 from skillviz.core.region import Region
 from skillviz.core.region_expression import region_of
 from skillviz.errors import BadInput
@@ -24,16 +23,25 @@ from skillviz.models.applied import write_model
 from skillviz.models.finetune.recipes import RETRAIN
 from skillviz.models.finetune.region_lock import TrainedRegion
 from skillviz.models.finetune.run import finetune
+from skillviz.models.finetune.trainable_model import open_trainable
 from skillviz.models.finetune.training_config import DataSettings, TrainingConfig
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.tasks.task import Task
 
+STREAM = 44
+"""The stream of draws for places, together with the seed."""
 HEADS = 2
 """Attention heads of one layer that the place of heads has."""
 
 
+def _drawn(entries: np.ndarray, count: int, seed: int) -> np.ndarray:
+    """So many of these entries, ascending, by a stream of draws of this module alone: by the plain seed, the localizer
+    `random` would draw much of the same."""
+    return np.sort(np.random.default_rng((seed, STREAM)).permutation(entries)[:count])
+
+
 def _scattered(share: float) -> Callable[[ParameterTable, int], Region]:
-    return lambda table, seed: Region.from_flat(np.sort(uniform(table.d, round(share * table.d), seed)), table.shapes)
+    return lambda table, seed: Region.from_flat(_drawn(np.arange(table.d), round(share * table.d), seed), table.shapes)
 
 
 def _values(table: ParameterTable, seed: int) -> Region:
@@ -66,6 +74,11 @@ PLACES: Mapping[str, Callable[[ParameterTable, int], Region]] = MappingProxyType
 """Where a skill is put, by name. The seed draws entries, or chooses layer and heads; biases are always all of them."""
 
 
+def table_of(base: str | Path, task: Task, head: str = "own") -> ParameterTable:
+    """The graftable parameters of a base with a classification head for the task (as in TrainingConfig)."""
+    return open_trainable(str(base), task, TrainingConfig(head=head).settings(), torch.device("cpu")).table
+
+
 def place(name: str, table: ParameterTable, seed: int = 0) -> Region:
     """The region of a place among a model's graftable parameters; raises BadInput for an unknown name, and where the
     model has no such entries."""
@@ -77,15 +90,14 @@ def place(name: str, table: ParameterTable, seed: int = 0) -> Region:
     return region
 
 
-def elsewhere(region: Region, seed: int = 0) -> Region:
-    """As many entries drawn from all others; raises BadInput where there are fewer others."""
-    if 2 * region.size > region.d:
-        raise BadInput(
-            f"the region has {region.size:,} of {region.d:,} entries, so as many do not fit beside it; give one of at "
-            "most half."
-        )
+def elsewhere(region: Region, seed: int = 0, size: int | None = None) -> Region:
+    """So many entries drawn from all others, as many as the region has by default; raises BadInput where there are
+    fewer others."""
+    size = region.size if size is None else size
     rest = np.setdiff1d(np.arange(region.d), region.flat(), assume_unique=True)
-    return Region.from_flat(np.sort(np.random.default_rng(seed).permutation(rest)[: region.size]), region.shapes)
+    if size > len(rest):
+        raise BadInput(f"{size:,} entries do not fit beside the region; {len(rest):,} others are left. Ask for fewer.")
+    return Region.from_flat(_drawn(rest, size, seed), region.shapes)
 
 
 def plant(

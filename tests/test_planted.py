@@ -10,13 +10,22 @@ import torch
 
 from skillviz.core.attention_heads import head_numbers
 from skillviz.core.parameters import ParameterTable
+from skillviz.core.random_entries import uniform
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.models.finetune.region_lock import MovedOutside, RegionLock
-from skillviz.models.finetune.trainable_model import open_trainable
-from skillviz.models.finetune.training_config import TrainingConfig
 from skillviz.models.pair import ModelPair, load_pair
-from skillviz.planted import PLACES, elsewhere, place, plant, save, with_random_movement, with_skill_of, without
+from skillviz.planted import (
+    PLACES,
+    elsewhere,
+    place,
+    plant,
+    save,
+    table_of,
+    with_random_movement,
+    with_skill_of,
+    without,
+)
 from skillviz.tasks import registry
 from skillviz.tasks.task import Task
 from tests.tiny import tiny_pair, tiny_task
@@ -37,7 +46,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def table(base: Path, task: Task) -> ParameterTable:
-    return open_trainable(str(base), task, TrainingConfig().settings(), torch.device("cpu")).table
+    return table_of(base, task)
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +82,8 @@ def test_no_bit_outside_the_place_changes(
 def test_places_are_what_they_say(table: ParameterTable) -> None:
     scattered = place("scattered 0.5%", table, 3)
     assert scattered.size == round(0.005 * table.d) and scattered != place("scattered 0.5%", table, 4)
+    by_chance = set(uniform(table.d, scattered.size, 3)) & set(scattered.flat())
+    assert len(by_chance) < 0.5 * scattered.size, "the localizer `random` with the same seed does not draw it"
     (name,) = place("one layer's values", table, 1).indices
     assert "layer.1" in name and name.endswith("value.weight")
     for parameter in table.parameters:
@@ -82,6 +93,15 @@ def test_places_are_what_they_say(table: ParameterTable) -> None:
     flat = place("biases and LayerNorm", table)
     assert set(flat.indices) == {p.name for p in table.parameters if len(p.shape) == 1}
     assert all(flat.has_all_of(name) for name in flat.indices)
+
+
+def test_draws_are_independent_of_the_localizer_random(table: ParameterTable) -> None:
+    region = place("one layer's values", table)
+    for seed in range(5):
+        outside, drawn = elsewhere(region, seed), set(uniform(table.d, region.size, seed))
+        expected = region.size * region.size / table.d
+        assert abs(len(drawn & set(outside.flat())) - expected) < 5 * expected**0.5
+        assert not outside & region and outside.size == region.size
 
 
 def test_a_weak_lock_is_caught(
@@ -143,7 +163,7 @@ def test_what_cannot_be_planted_is_refused(
         place("nowhere", table)
     with pytest.raises(BadInput, match="'lion' is not an optimizer; known: sgd, adamw"):
         plant(base, task, place("scattered 3%", table), tmp_path / "out", maker="lion")
-    with pytest.raises(BadInput, match="at most half"):
+    with pytest.raises(BadInput, match="0 others are left"):
         elsewhere(Region.full(table.shapes))
     with pytest.raises(BadInput, match="the factor is 0"):
         with_random_movement(skills[0], place("scattered 3%", table), 0)
